@@ -1,0 +1,67 @@
+"""Reinforcement learning in continuous state-action spaces that learns its own discretization.
+
+Importing zooming registers the environments `zooming/Oil-v0` and `zooming/Ambulance-v0`. The names below are loaded when first used, so that
+the import itself stays fast.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as _gym
+
+if TYPE_CHECKING:
+    from zooming import bonuses, plots
+    from zooming.agents.adaptive_q import AdaptiveQ
+    from zooming.agents.base import Agent
+    from zooming.agents.checkpoints import load
+    from zooming.agents.heuristics import Median, NoMovement, Random
+    from zooming.agents.many import learn_many
+    from zooming.agents.net_q import NetQ
+    from zooming.envs.compiled import CompiledEnv, compiled_env
+    from zooming.errors import CheckpointError, SpaceError, TransitionError, ZoomingError
+    from zooming.history import History
+    from zooming.partition import Partition
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "AdaptiveQ": "agents.adaptive_q",
+    "NetQ": "agents.net_q",
+    "Random": "agents.heuristics",
+    "NoMovement": "agents.heuristics",
+    "Median": "agents.heuristics",
+    "Agent": "agents.base",
+    "History": "history",
+    "Partition": "partition",
+    "load": "agents.checkpoints",
+    "learn_many": "agents.many",
+    "compiled_env": "envs.compiled",
+    "CompiledEnv": "envs.compiled",
+    "ZoomingError": "errors",
+    "SpaceError": "errors",
+    "TransitionError": "errors",
+    "CheckpointError": "errors",
+}
+_MODULES = ("bonuses", "plots")
+
+__all__ = [*_HOME, *_MODULES]  # noqa: PLE0604  # names, all of them strings
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"zooming.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'zooming' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"zooming.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])
+
+
+for _id, _entry_point in (("zooming/Oil-v0", "oil:Oil"), ("zooming/Ambulance-v0", "ambulance:Ambulance")):
+    _gym.register(_id, entry_point=f"zooming.envs.{_entry_point}")

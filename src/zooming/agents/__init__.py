@@ -1,0 +1,1 @@
+"""Agents: one surface, whatever they keep inside."""

@@ -1,0 +1,213 @@
+"""The surface that every agent has."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.errors import SpaceError, TransitionError
+from zooming.history import History
+from zooming.partition import Partition
+from zooming.spaces import Axes
+
+
+class Agent(ABC):
+    """Learns a policy for episodes of `horizon` steps; steps are counted from 0.
+
+    A new agent defines `act`, `update` and `_greedy`, and what `_options`, `_state` and `_restore` need to save it.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        horizon: int | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        seed: int | None = None,
+    ) -> None:
+        self.axes = Axes(env.observation_space, env.action_space)
+        self.horizon = _horizon(env, horizon)
+        self.reward_range = _reward_range(reward_range)
+        self.seed = _seed(seed)
+        self.env = env
+        self.env_name = _name(env)
+        self.n_episodes = 0  # finished ones
+        self.env_is_seeded = False  # the first learn() seeds the environment, later ones go on
+
+    # --- learning ------------------------------------------------------------------------------------------------------
+
+    def learn(self, episodes: int, *, progress_bar: bool = False, driver: str = "auto") -> History:
+        """Plays and learns from whole episodes; `learn(a)` then `learn(b)` equals `learn(a + b)`.
+
+        `driver` is "auto", "fused" (compiled environments only) or "python": the history is the same to the last bit.
+        """
+        from zooming.agents import drivers  # drivers know agents
+
+        return drivers.learn(self, episodes, progress_bar=progress_bar, driver=driver)
+
+    @abstractmethod
+    def act(self, step: int, observation: Any) -> NDArray[Any]:
+        """The action to play while learning, by the agent's own exploration rule."""
+
+    @abstractmethod
+    def update(
+        self, step: int, observation: Any, action: Any, reward: float, next_observation: Any, terminated: bool = False
+    ) -> None:
+        """Learns from one transition; a bad one is refused and changes nothing."""
+
+    # --- the learned policy --------------------------------------------------------------------------------------------
+
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
+    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """(action, state) of the greedy policy, with Stable-Baselines3's signature; learning is not touched.
+
+        The policy depends on the step, so `state` is the step of each environment (None: step 0), and comes back one higher;
+        where `episode_start` is true it starts at 0 again. With `deterministic=False` the action is drawn uniformly from the best ball.
+        """
+        states, is_batch = self.axes.flat_states(observation)
+        steps = np.zeros(len(states), np.int64) if state is None else np.array(state, np.int64).reshape(-1)
+        if len(steps) != len(states):
+            raise SpaceError(f"state has {len(steps)} entries for {len(states)} observations; it is one step per environment")
+        if episode_start is not None:
+            steps[np.broadcast_to(np.asarray(episode_start, bool).reshape(-1), steps.shape)] = 0
+        for step in steps.tolist():
+            self._check_step(step)
+        actions = self.axes.shaped_action(self._greedy(steps, states, deterministic))
+        return (actions if is_batch else actions[0]), steps + 1
+
+    @abstractmethod
+    def _greedy(self, steps: NDArray[np.int64], states: NDArray[np.float64], deterministic: bool) -> NDArray[np.float64]:
+        """One action per (step, state)."""
+
+    def q_value(self, step: int, observation: Any, action: Any) -> float:
+        """The optimistic estimate Q of the ball that holds (observation, action) at this step."""
+        raise self._no_estimate()
+
+    def value(self, step: int, observation: Any) -> float:
+        """V(x): the largest Q over the balls relevant for the observation, capped."""
+        raise self._no_estimate()
+
+    def visits(self, step: int, observation: Any, action: Any) -> int:
+        """n of the ball that holds (observation, action), its ancestors' visits included."""
+        raise self._no_estimate()
+
+    def partition(self, step: int) -> Partition:
+        """The active balls of a step as arrays."""
+        raise self._no_estimate()
+
+    @property
+    def n_balls(self) -> int:
+        """Active balls, all steps together."""
+        return 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what the agent has learned."""
+        return 0
+
+    # --- files ---------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the agent to one file, atomically; `zooming.load` continues exactly where it stopped."""
+        from zooming.agents import checkpoints  # checkpoints know agents
+
+        checkpoints.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], env: Any = None) -> Self:
+        """The agent in a file, to use or to go on learning; see `zooming.load`."""
+        from zooming.agents import checkpoints
+
+        agent = checkpoints.load(path, env)
+        if not isinstance(agent, cls):
+            raise SpaceError(f"{path} holds a {type(agent).__name__}, not a {cls.__name__}; zooming.load reads any agent")
+        return agent
+
+    @abstractmethod
+    def _options(self) -> dict[str, Any]:
+        """Keyword arguments, as JSON, that make an agent like this one."""
+
+    @classmethod
+    def _from_options(cls, env: Any, options: dict[str, Any]) -> Self:
+        return cls(env, **options)
+
+    @abstractmethod
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """What was learned: a few JSON values, and arrays."""
+
+    @abstractmethod
+    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Takes back what `_state` gave; ValueError or KeyError, in words, if it cannot be."""
+
+    # --- checks --------------------------------------------------------------------------------------------------------
+
+    def _check_step(self, step: int) -> None:
+        if not 0 <= step < self.horizon:
+            raise TransitionError(f"step {step} is outside the episode: steps run from 0 to {self.horizon - 1} (horizon {self.horizon})")
+
+    def _check_reward(self, step: int, reward: float) -> None:
+        low, high = self.reward_range
+        if not low <= reward <= high:
+            raise self._bad_reward(step, reward)
+
+    def _bad_reward(self, step: int, reward: float) -> TransitionError:
+        low, high = self.reward_range
+        fix = f"give {type(self).__name__}(..., reward_range=(low, high)) or rescale the reward" if np.isfinite(reward) else "check the environment"
+        return TransitionError(f"{self.env_name}, step {step}: reward {reward} is outside the reward range [{low}, {high}]; {fix}")
+
+    def _bad_coordinate(self, step: int, axis: int, value: float, what: str = "") -> TransitionError:
+        name = self.axes.names[axis]
+        return TransitionError(
+            f"{self.env_name}, step {step}: {what}{name} = {value} is outside [{self.axes.low[axis]}, {self.axes.high[axis]}]; "
+            f"check the environment's space, or clip the value"
+        )
+
+    def _no_estimate(self) -> SpaceError:
+        return SpaceError(f"{type(self).__name__} is a heuristic: it keeps no balls and no estimates. AdaptiveQ and NetQ do.")
+
+
+def _horizon(env: Any, horizon: int | None) -> int:
+    # A compiled environment knows its horizon; any other says it through its spec.
+    found = horizon if horizon is not None else getattr(getattr(env, "unwrapped", env), "horizon", None)
+    if found is None:
+        found = getattr(getattr(env, "spec", None), "max_episode_steps", None)
+    if found is None:
+        raise SpaceError(
+            f"the environment {_name(env)} does not say how long an episode is. Give the agent horizon=..., or make the environment with "
+            f"gymnasium.make(..., max_episode_steps=...)"
+        )
+    if isinstance(found, bool) or not isinstance(found, (int, np.integer)) or found < 1:
+        raise SpaceError(f"horizon={found!r}: give the number of steps of an episode, a whole number of at least 1")
+    return int(found)
+
+
+def _reward_range(reward_range: Any) -> tuple[float, float]:
+    try:
+        low, high = (float(bound) for bound in reward_range)
+    except (TypeError, ValueError) as error:
+        raise SpaceError(f"reward_range={reward_range!r}: give two numbers, (lowest, highest)") from error
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise SpaceError(f"reward_range={reward_range!r}: give two finite numbers, the lowest reward first")
+    return low, high
+
+
+def _seed(seed: Any) -> int:
+    if seed is None:
+        return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]  # one integer when none was given
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise SpaceError(f"seed={seed!r}: give a whole number >= 0, or None for a fresh one")
+    return int(seed)
+
+
+def _name(env: Any) -> str:
+    spec = getattr(env, "spec", None)
+    if spec is not None:
+        return str(spec.id)
+    inner = env.unwrapped if isinstance(env, gym.Env) else env
+    return str(getattr(inner, "name", None) or type(inner).__name__)

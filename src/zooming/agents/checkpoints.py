@@ -1,0 +1,140 @@
+"""Saving agents and loading them, so that save, load, continue equals never having stopped."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+import zooming
+from zooming import files
+from zooming.agents.adaptive_q import AdaptiveQ
+from zooming.agents.base import Agent
+from zooming.agents.heuristics import Median, NoMovement, Random
+from zooming.agents.net_q import NetQ
+from zooming.errors import CheckpointError, SpaceError, ZoomingError
+
+AGENTS: dict[str, type[Agent]] = {kind.__name__: kind for kind in (AdaptiveQ, NetQ, Random, NoMovement, Median)}
+
+
+@dataclass
+class _StoredEnv:
+    """Enough of an environment to make an agent: it can act and be updated, not learn by itself."""
+
+    observation_space: gym.Space[Any]
+    action_space: gym.Space[Any]
+    name: str
+    spec: None = None
+
+
+def save(agent: Agent, path: str | os.PathLike[str]) -> None:
+    if AGENTS.get(type(agent).__name__) is not type(agent):
+        raise SpaceError(f"{type(agent).__name__} is not one of zooming's agents ({', '.join(AGENTS)}), so load() could not rebuild it")
+    values, arrays = agent._state()
+    header = {
+        "zooming": zooming.__version__,
+        "agent": type(agent).__name__,
+        "options": agent._options(),
+        "values": values,
+        "n_episodes": agent.n_episodes,
+        "axes": agent.axes.describe(),
+        "spaces": {"state": _describe(agent.axes.state_space), "action": _describe(agent.axes.action_space)},
+        "env": {"name": agent.env_name, "make": _how_to_make(agent.env), "generator": _generator_state(agent)},
+    }
+    files.write_container(path, header, arrays)
+
+
+def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
+    """The agent in a file. zooming's own environments are made again; any other is given as `env` to go on learning.
+
+    The environment's generator is put back where it was, so the next episode is the one that would have come.
+    """
+    header, arrays = files.read_container(path)
+    try:
+        kind = AGENTS[header["agent"]]
+        stored = _StoredEnv(_box(header["spaces"]["state"]), _box(header["spaces"]["action"]), str(header["env"]["name"]))
+        own = env if env is not None else _make_again(header["env"]["make"])
+        if own is not None:
+            _compare(path, kind._from_options(stored, header["options"]), own)
+        agent = kind._from_options(own if own is not None else stored, header["options"])
+        agent._restore(header["values"], arrays)
+        agent.n_episodes = int(header["n_episodes"])
+        agent.env_name = stored.name
+        generator = header["env"]["generator"]
+        if own is None:
+            agent.env = None
+        elif generator is not None:
+            _set_generator(own, generator)
+            agent.env_is_seeded = True
+    except CheckpointError:
+        raise
+    except (ZoomingError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{path}: the content is not what a saved agent holds ({error})") from error
+    return agent
+
+
+def _compare(path: Any, stored: Agent, env: Any) -> None:
+    """Names the first axis in which the given environment differs from the one that was learned."""
+    try:
+        given = type(stored.axes)(env.observation_space, env.action_space)
+    except SpaceError as error:
+        raise CheckpointError(f"{path}: the given environment does not fit: {error}") from error
+    if stored.axes.names != given.names:
+        raise CheckpointError(f"{path}: learned on the axes {stored.axes.names}, but the given environment has {given.names}")
+    for (name, low, high), (_, given_low, given_high) in zip(stored.axes.describe(), given.describe(), strict=True):
+        if (low, high) != (given_low, given_high):
+            raise CheckpointError(
+                f"{path}: axis {name} was [{low}, {high}] when the agent learned, but is [{given_low}, {given_high}] in the given environment"
+            )
+
+
+def _describe(space: gym.spaces.Box) -> dict[str, Any]:
+    return {"low": space.low.tolist(), "high": space.high.tolist(), "dtype": str(space.dtype)}
+
+
+def _box(stored: dict[str, Any]) -> gym.spaces.Box:
+    dtype = np.dtype(stored["dtype"])
+    return gym.spaces.Box(np.array(stored["low"], dtype), np.array(stored["high"], dtype), dtype=dtype.type)
+
+
+def _how_to_make(env: Any) -> dict[str, Any] | None:
+    """Id and arguments of one of zooming's own environments; a file must not name any other, whose code load() would run."""
+    spec = getattr(env, "spec", None)
+    if spec is None or not spec.id.startswith("zooming/") or spec.additional_wrappers:
+        return None
+    return {"id": spec.id, "kwargs": _plain(spec.kwargs)}
+
+
+def _make_again(make: dict[str, Any] | None) -> Any:
+    if make is None:
+        return None
+    if not str(make["id"]).startswith("zooming/") or make["id"] not in gym.registry:
+        raise ValueError(f"{make['id']} is not one of zooming's environments")
+    return gym.make(make["id"], **make["kwargs"])
+
+
+def _plain(value: Any) -> Any:
+    """Arrays and tuples as lists, so that JSON can hold them."""
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+def _generator_state(agent: Agent) -> dict[str, Any] | None:
+    if agent.env is None or not agent.env_is_seeded:
+        return None
+    state: dict[str, Any] = _plain(agent.env.unwrapped.np_random.bit_generator.state)
+    return state if state["bit_generator"] == "PCG64" else None
+
+
+def _set_generator(env: Any, state: dict[str, Any]) -> None:
+    generator = np.random.Generator(np.random.PCG64())
+    generator.bit_generator.state = state
+    env.unwrapped.np_random = generator
+
+

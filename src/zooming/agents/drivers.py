@@ -1,0 +1,132 @@
+"""Two ways to play the same episodes: the fused kernel for compiled environments, and a Python loop for any other.
+
+Agent and environment have generators of their own, so both give the same history to the last bit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
+from numpy.typing import NDArray
+
+from zooming import kernels, seeds
+from zooming.agents.base import Agent
+from zooming.agents.tabled import TabledAgent
+from zooming.envs.compiled import CompiledEnv
+from zooming.errors import SpaceError
+from zooming.history import History
+
+DRIVERS = ("auto", "fused", "python")
+_CHUNK_SECONDS = 0.1  # how long a kernel may run before Ctrl-C and the progress bar get their turn
+
+Advance = Callable[[int], None]
+
+
+def learn(agent: Agent, episodes: int, *, progress_bar: bool, driver: str) -> History:
+    """The history of `episodes` whole episodes; see `Agent.learn`."""
+    if driver not in DRIVERS:
+        raise SpaceError(f"driver={driver!r}: choose one of {DRIVERS}")
+    if isinstance(episodes, bool) or not isinstance(episodes, (int, np.integer)) or episodes < 0:
+        raise SpaceError(f"episodes={episodes!r}: give a whole number >= 0")
+    if agent.env is None:
+        raise SpaceError(f"this agent was loaded without its environment ({agent.env_name}); give it: zooming.load(path, env=env)")
+    env = compiled_inside(agent.env)
+    can_fuse = env is not None and isinstance(agent, TabledAgent)
+    if driver == "fused" and not can_fuse:
+        raise SpaceError(f'driver="fused" needs a compiled environment without wrappers and an agent with a ball table; '
+                         f'{type(agent).__name__} on {agent.env_name} runs with driver="python"')
+    returns, n_balls = np.zeros(episodes), np.zeros(episodes, np.int64)
+    with _progress(agent, episodes, progress_bar) as advance:
+        if driver != "python" and can_fuse:
+            _learn_fused(agent, env, returns, n_balls, advance)
+        else:
+            _learn_python(agent, returns, n_balls, advance)
+    return History(returns, n_balls, agent)
+
+
+def compiled_inside(env: Any) -> CompiledEnv | None:
+    """The compiled environment behind wrappers that change nothing, or None if it must be driven step by step."""
+    while isinstance(env, gym.Wrapper) and type(env) in (OrderEnforcing, PassiveEnvChecker):
+        env = env.env
+    is_plain = isinstance(env, CompiledEnv) and type(env).step is CompiledEnv.step and type(env).reset is CompiledEnv.reset
+    return env if is_plain else None
+
+
+def _learn_fused(agent: Any, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], advance: Advance) -> None:
+    play, table = kernels.play(), agent.table
+    if not agent.env_is_seeded:
+        env.reseed(_env_seed(agent))
+        agent.env_is_seeded = True
+    trouble = np.zeros(4)
+    done, chunk = 0, 50
+    while done < len(returns):
+        table.reserve(agent.horizon * int(kernels.rows_per_split(table.core)))
+        end = min(done + chunk, len(returns))
+        began = time.perf_counter()
+        finished = play(
+            table.rows, table.core, agent.axes.table, env.dynamics, env.start, env.params, env.np_random, env.horizon,
+            returns[done:end], n_balls[done:end], trouble,
+        )  # fmt: skip
+        seconds = time.perf_counter() - began
+        done += finished
+        agent.n_episodes += finished
+        code, step, coordinate, value = int(trouble[0]), int(trouble[1]), int(trouble[2]), trouble[3]
+        if code == kernels.BAD_REWARD:
+            raise agent._bad_reward(step, value)
+        if code == kernels.BAD_STATE:
+            raise agent._bad_coordinate(max(step - 1, 0), coordinate, value, "next " if step else "")
+        if code == kernels.FINE:
+            chunk = max(1, min(2 * chunk, int(finished * _CHUNK_SECONDS / max(seconds, 1e-9)) + 1))
+        advance(finished)
+
+
+def _learn_python(agent: Any, returns: NDArray[Any], n_balls: NDArray[Any], advance: Advance) -> None:
+    env, act, update = agent.env, agent.act, agent.update
+    for episode in range(len(returns)):
+        observation, _ = env.reset(seed=None if agent.env_is_seeded else _env_seed(agent))
+        agent.env_is_seeded = True
+        total = 0.0
+        for step in range(agent.horizon):
+            action = act(step, observation)
+            next_observation, reward, terminated, truncated, _ = env.step(action)
+            update(step, observation, action, reward, next_observation, terminated)
+            total += float(reward)
+            observation = next_observation
+            if terminated or truncated:
+                break
+        returns[episode] = total
+        n_balls[episode] = agent.n_balls
+        agent.n_episodes += 1
+        advance(1)
+
+
+def _env_seed(agent: Agent) -> int:
+    return seeds.word(agent.seed, "environment", np.uint32)
+
+
+@contextmanager
+def _progress(agent: Agent, episodes: int, shown: bool) -> Iterator[Advance]:
+    if not shown:
+        yield lambda n: None
+        return
+    try:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    except ImportError as error:
+        raise ImportError("progress_bar=True needs rich: pip install 'zooming[study]'") from error
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("episodes"), TimeRemainingColumn(),
+        TextColumn("{task.fields[balls]:,} balls"),
+    )  # fmt: skip
+    with Progress(*columns) as progress:
+        task = progress.add_task(type(agent).__name__, total=episodes, balls=agent.n_balls)
+
+        def advance(n: int) -> None:
+            progress.update(task, advance=n, balls=agent.n_balls)
+
+        yield advance

@@ -1,0 +1,156 @@
+"""The rules of thumb that the paper compares with: random, no movement, median."""
+
+from __future__ import annotations
+
+from bisect import insort
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming import seeds
+from zooming.agents.base import Agent
+from zooming.errors import SpaceError
+
+
+class Heuristic(Agent):
+    """A fixed rule: `_choose` gives the action for a state, in the environment's units."""
+
+    def act(self, step: int, observation: Any) -> NDArray[Any]:
+        self._check_step(step)
+        state = self._checked(step, self.axes.flat_state(observation), 0)
+        return self.axes.shaped_action(self._choose(state))
+
+    def update(
+        self, step: int, observation: Any, action: Any, reward: float, next_observation: Any, terminated: bool = False
+    ) -> None:
+        self._check_step(step)
+        self._check_reward(step, reward)
+        self._checked(step, self.axes.flat_state(observation), 0)
+        played = self._checked(step, self.axes.flat_action(action), self.axes.n_state)
+        self._see(played, self._checked(step, self.axes.flat_state(next_observation), 0, "next "))
+
+    def _greedy(self, steps: NDArray[np.int64], states: NDArray[np.float64], deterministic: bool) -> NDArray[np.float64]:
+        return np.array([self._choose(self._checked(int(step), state, 0)) for step, state in zip(steps, states, strict=True)])
+
+    def _choose(self, state: NDArray[np.float64]) -> NDArray[np.float64]:
+        raise NotImplementedError
+
+    def _see(self, action: NDArray[np.float64], next_state: NDArray[np.float64]) -> None:
+        """Learns from where the environment went; most rules do not."""
+
+    def _checked(self, step: int, point: NDArray[np.float64], first_axis: int, what: str = "") -> NDArray[np.float64]:
+        axes = slice(first_axis, first_axis + len(point))
+        low, high = self.axes.low[axes], self.axes.high[axes]
+        slack = 1e-6 * (high - low)
+        inside = (point >= low - slack) & (point <= high + slack)
+        if not inside.all():
+            i = int(np.flatnonzero(~inside)[0])
+            raise self._bad_coordinate(step, first_axis + i, float(point[i]), what)
+        return np.clip(point, low, high)
+
+    def _options(self) -> dict[str, Any]:
+        return {"horizon": self.horizon, "reward_range": list(self.reward_range), "seed": self.seed}
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return {}, {}
+
+    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        pass
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.env_name}, horizon={self.horizon}, {self.n_episodes} episodes)"
+
+
+class Random(Heuristic):
+    """Plays uniformly at random from the action space.
+
+    >>> import gymnasium as gym, zooming
+    >>> agent = zooming.Random(gym.make("zooming/Oil-v0"), seed=0)
+    >>> len(agent.learn(episodes=10))
+    10
+    """
+
+    def __init__(self, env: Any, **options: Any) -> None:
+        super().__init__(env, **options)
+        self._generator = np.random.Generator(np.random.PCG64(seeds.stream(self.seed, "agent")))
+
+    def _choose(self, state: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self._draw(self._generator)
+
+    def _greedy(self, steps: NDArray[np.int64], states: NDArray[np.float64], deterministic: bool) -> NDArray[np.float64]:
+        # A function of seed, step and state: predicting must repeat, and must not move the generator that learning uses.
+        if not deterministic:
+            return np.array([self._draw(np.random.default_rng()) for _ in steps])
+        keys = ([self.seed, int(step), *state.view(np.uint64).tolist()] for step, state in zip(steps, states, strict=True))
+        return np.array([self._draw(np.random.default_rng(np.random.SeedSequence(key))) for key in keys])
+
+    def _draw(self, generator: np.random.Generator) -> NDArray[np.float64]:
+        low, high = self.axes.low[self.axes.n_state :], self.axes.high[self.axes.n_state :]
+        return low + generator.random(self.axes.n_action) * (high - low)
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return {"generator": self._generator.bit_generator.state}, {}
+
+    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        self._generator.bit_generator.state = values["generator"]
+
+
+class _Mover(Heuristic):
+    """A rule that names a place: states and actions must be points of the same space."""
+
+    def __init__(self, env: Any, **options: Any) -> None:
+        super().__init__(env, **options)
+        n = self.axes.n_state
+        same = n == self.axes.n_action and (self.axes.low[:n] == self.axes.low[n:]).all() and (self.axes.high[:n] == self.axes.high[n:]).all()
+        if not same:
+            raise SpaceError(f"{type(self).__name__} plays states as actions, so both spaces must be the same box; here they differ")
+
+
+class NoMovement(_Mover):
+    """Stays where it is: a = x."""
+
+    def _choose(self, state: NDArray[np.float64]) -> NDArray[np.float64]:
+        return state
+
+
+class Median(_Mover):
+    """Goes to the median of all requests so far; with k ambulances, to their quantiles 1/2k, 3/2k, ...
+
+    A request is read off the next state: the coordinates that are not where the action put them (one ambulance: its only one).
+    Before the first request it stays where it is.
+    """
+
+    def __init__(self, env: Any, **options: Any) -> None:
+        super().__init__(env, **options)
+        self._requests: list[float] = []  # sorted
+
+    @property
+    def nbytes(self) -> int:
+        return 8 * len(self._requests)
+
+    def _choose(self, state: NDArray[np.float64]) -> NDArray[np.float64]:
+        n = len(self._requests)
+        if not n:
+            return state
+        k = self.axes.n_action
+        places = (2 * np.arange(k) + 1) / (2 * k) * (n - 1)
+        below = np.floor(places).astype(np.int64)
+        requests = self._requests
+        low = np.array([requests[i] for i in below])
+        high = np.array([requests[min(i + 1, n - 1)] for i in below])
+        return low + (places - below) * (high - low)
+
+    def _see(self, action: NDArray[np.float64], next_state: NDArray[np.float64]) -> None:
+        moved = next_state != action if self.axes.n_action > 1 else np.array([True])
+        for request in next_state[moved].tolist():
+            insort(self._requests, request)
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return {}, {"requests": np.array(self._requests)}
+
+    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        requests = arrays["requests"]
+        if requests.dtype != np.float64 or requests.ndim != 1 or (np.diff(requests) < 0).any():
+            raise ValueError("the requests are not a sorted list of numbers")
+        self._requests = requests.tolist()

@@ -1,0 +1,55 @@
+"""Many seeds of one agent at once."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from zooming.agents.base import Agent
+from zooming.agents.drivers import compiled_inside
+from zooming.errors import SpaceError
+from zooming.history import History
+
+
+def learn_many(
+    make_agent: Callable[..., Agent],
+    env: Any,
+    seeds: Iterable[int],
+    episodes: int,
+    *,
+    n_workers: int | None = None,
+) -> list[History]:
+    """One history per seed, the same as one by one: `[make_agent(env, seed=seed).learn(episodes) for seed in seeds]`.
+
+    `make_agent(env, seed=...)` is an agent's class, or a function of yours that sets its options. On a compiled environment the runs use all
+    cores (or `n_workers`), each on a copy of `env`; on any other they follow each other. The agents are there as
+    `history.agent`.
+
+    >>> import gymnasium as gym, zooming
+    >>> env = gym.make("zooming/Ambulance-v0")
+    >>> histories = zooming.learn_many(zooming.AdaptiveQ, env, seeds=range(4), episodes=100)
+    >>> [len(history) for history in histories]
+    [100, 100, 100, 100]
+    """
+    by_keyword = _takes_seed_by_keyword(make_agent)
+
+    def run(seed: int, own_env: Any) -> History:
+        agent = make_agent(own_env, seed=seed) if by_keyword else make_agent(own_env, seed)
+        return agent.learn(episodes)
+
+    if n_workers is not None and n_workers < 1:
+        raise SpaceError(f"n_workers={n_workers}: at least 1")
+    if compiled_inside(env) is None:
+        return [run(seed, env) for seed in seeds]
+    # Threads, not processes: the kernel runs outside Python's global lock.
+    with ThreadPoolExecutor(n_workers or len(os.sched_getaffinity(0))) as pool:
+        return list(pool.map(lambda seed: run(seed, copy.deepcopy(env)), seeds))
+
+
+def _takes_seed_by_keyword(make_agent: Callable[..., Any]) -> bool:
+    parameters = inspect.signature(make_agent).parameters
+    return "seed" in parameters or any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())

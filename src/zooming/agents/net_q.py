@@ -1,0 +1,58 @@
+"""Q-learning on a fixed uniform net, the baseline of the paper. [Song and Sun 2019]"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from zooming.agents.tabled import MOST_BALLS, TabledAgent
+from zooming.bonuses import Bonus
+from zooming.errors import SpaceError
+from zooming.partition import BallTable
+
+
+class NetQ(TabledAgent):
+    """Q-learning on a net of the given spacing (in the unit cube); the update rule is AdaptiveQ's.
+
+    Without `spacing` the net is the paper's for K = `episodes`: (K H)^(-1 / (d + 2)) in d dimensions of states and actions together.
+    The action played in a ball is its net point, the low "corner" (multiples of the spacing), unless `action` says otherwise.
+
+    >>> import gymnasium as gym, zooming
+    >>> agent = zooming.NetQ(gym.make("zooming/Oil-v0"), episodes=2000, seed=0)
+    >>> round(agent.spacing, 6), agent.n_balls
+    (0.1, 500)
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        spacing: float | None = None,
+        episodes: int = 2000,
+        bonus: float | Bonus = 0.1,
+        cap: str = "remaining",
+        ties: str = "random",
+        action: str = "corner",
+        horizon: int | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(
+            env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon, reward_range=reward_range, seed=seed
+        )
+        if spacing is None:
+            if not episodes >= 1:
+                raise SpaceError(f"episodes={episodes}: give the number of episodes K that the net is for, or spacing=...")
+            spacing = (episodes * self.horizon) ** (-1 / (len(self.axes) + 2))
+        if not 0 < spacing <= 1:
+            raise SpaceError(f"spacing={spacing}: the net's spacing is a share of the space, above 0 and at most 1")
+        self.spacing = float(spacing)
+        n_cells = math.ceil(1 / self.spacing - 1e-9)  # 1 / 0.1 is a little more than 10
+        n_balls = self.horizon * n_cells ** len(self.axes)
+        if n_balls > MOST_BALLS:
+            raise SpaceError(f"spacing={spacing:g} in {len(self.axes)} dimensions makes {n_balls:,} balls; use a coarser net")
+        core = self._core(n_balls)
+        self.table = BallTable.of_net(core, self._root_values(core), [n_cells] * len(self.axes), self.spacing)
+
+    def _options(self) -> dict[str, Any]:
+        return {**super()._options(), "spacing": self.spacing}

@@ -1,0 +1,195 @@
+"""What agents with a ball table share: everything but how the table begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming import bonuses, kernels, seeds
+from zooming.agents.base import Agent
+from zooming.errors import SpaceError
+from zooming.kernels import BALL, CORE
+from zooming.partition import BallTable, Partition
+
+CAPS = ("remaining", "horizon")
+TIES = {"random": kernels.RANDOM, "first": kernels.FIRST}
+ACTIONS = {"center": kernels.CENTER, "uniform": kernels.UNIFORM, "corner": kernels.CORNER}
+MOST_BALLS = 2**30 - 1  # a table of twice as many rows still has 31-bit row numbers
+
+
+class TabledAgent(Agent):
+    """An agent whose knowledge is a ball table; the kernels select, act and update."""
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        bonus: float | bonuses.Bonus = 0.1,
+        cap: str = "remaining",
+        ties: str = "random",
+        action: str = "center",
+        horizon: int | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(env, horizon=horizon, reward_range=reward_range, seed=seed)
+        self.bonus = bonuses.as_bonus(bonus)
+        self.cap = _choice("cap", cap, CAPS)
+        self.ties = _choice("ties", ties, TIES)
+        self.action = _choice("action", action, ACTIONS)
+        self.table: BallTable  # a subclass makes it
+
+    def _core(self, max_balls: int) -> NDArray[Any]:
+        low, high = self.reward_range
+        core = np.zeros(1, CORE)
+        core["max_balls"] = max_balls
+        core["random"] = seeds.word(self.seed, "agent")
+        core["horizon"] = self.horizon
+        core["n_state"], core["n_action"] = self.axes.n_state, self.axes.n_action
+        core["ties"], core["action_rule"] = TIES[self.ties], ACTIONS[self.action]
+        core["full_cap"] = self.cap == "horizon"
+        core["single"] = self.axes.action_space.dtype == np.float32
+        core["bonus"] = self.bonus.scale(self.horizon, high - low)
+        core["reward_low"], core["reward_high"] = low, high
+        return core
+
+    def _root_values(self, core: NDArray[Any]) -> NDArray[np.float64]:
+        return np.array([kernels.ceiling(core, step) for step in range(self.horizon)])
+
+    # --- learning ------------------------------------------------------------------------------------------------------
+
+    def act(self, step: int, observation: Any) -> NDArray[Any]:
+        if not 0 <= step < self.horizon:
+            self._check_step(step)
+        state = self.axes.flat_state(observation)
+        action = np.empty(self.axes.n_action)
+        table = self.table
+        bad = kernels.act(table.rows, table.core, self.axes.table, step, state, action)
+        if bad >= 0:
+            raise self._bad_coordinate(step, bad, state[bad])
+        return self.axes.shaped_action(action)
+
+    def update(
+        self, step: int, observation: Any, action: Any, reward: float, next_observation: Any, terminated: bool = False
+    ) -> None:
+        if not 0 <= step < self.horizon:
+            self._check_step(step)
+        low, high = self.reward_range
+        if not low <= reward <= high:
+            raise self._bad_reward(step, reward)
+        axes, table = self.axes, self.table
+        state, played, after = axes.flat_state(observation), axes.flat_action(action), axes.flat_state(next_observation)
+        reward, terminated = float(reward), bool(terminated)
+        answer = kernels.update(table.rows, table.core, axes.table, step, state, played, reward, after, terminated)
+        if answer == kernels.FULL:
+            table.reserve(int(kernels.rows_per_split(table.core)))
+            answer = kernels.update(table.rows, table.core, axes.table, step, state, played, reward, after, terminated)
+        if answer != kernels.FINE:
+            axis = answer - kernels.BAD_STATE
+            value = np.concatenate([state, played, after])[axis]
+            is_next = axis >= len(axes)
+            raise self._bad_coordinate(step, axis - len(axes) if is_next else axis, value, "next " if is_next else "")
+
+    # --- the learned policy --------------------------------------------------------------------------------------------
+
+    def _greedy(self, steps: NDArray[np.int64], states: NDArray[np.float64], deterministic: bool) -> NDArray[np.float64]:
+        table, rule = self.table, kernels.CORNER if self.action == "corner" else kernels.CENTER
+        core = table.core
+        if not deterministic:
+            # Drawn from a copy of the core with fresh randomness: predicting must not change how learning goes on.
+            core, rule = core.copy(), kernels.UNIFORM
+            core["random"] = np.random.SeedSequence().generate_state(1, np.uint64)
+        actions = np.empty((len(steps), self.axes.n_action))
+        k, bad = kernels.greedy(table.rows, core, self.axes.table, steps, states, rule, actions)
+        if k >= 0:
+            raise self._bad_coordinate(int(steps[k]), bad, states[k, bad])
+        return actions
+
+    def q_value(self, step: int, observation: Any, action: Any) -> float:
+        return float(self.table.rows[self._row(step, observation, action)]["value"])
+
+    def visits(self, step: int, observation: Any, action: Any) -> int:
+        return int(self.table.rows[self._row(step, observation, action)]["n_visits"])
+
+    def value(self, step: int, observation: Any) -> float:
+        self._check_step(step)
+        state = self.axes.flat_state(observation)
+        table, stack = self.table, np.empty(kernels.STACK_SIZE, np.int64)
+        row, _ = kernels.best_ball(table.rows, table.core, self.axes.table, step, state, stack)
+        if row < 0:
+            raise self._bad_coordinate(step, -1 - row, state[-1 - row])
+        return min(float(kernels.ceiling(table.core, step)), float(table.rows[row]["value"]))
+
+    def _row(self, step: int, observation: Any, action: Any) -> int:
+        self._check_step(step)
+        state, played = self.axes.flat_state(observation), self.axes.flat_action(action)
+        row = int(kernels.locate(self.table.rows, self.table.core, self.axes.table, step, state, played))
+        if row < 0:
+            raise self._bad_coordinate(step, -1 - row, np.concatenate([state, played])[-1 - row])
+        return row
+
+    def partition(self, step: int) -> Partition:
+        self._check_step(step)
+        return self.table.partition(step, self.axes.names, self.axes.low, self.axes.high - self.axes.low)
+
+    @property
+    def n_balls(self) -> int:
+        return int(self.table.core["n_balls"][0])
+
+    @property
+    def nbytes(self) -> int:
+        return self.table.nbytes
+
+    # --- files ---------------------------------------------------------------------------------------------------------
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "bonus": bonuses.to_json(self.bonus),
+            "cap": self.cap,
+            "ties": self.ties,
+            "action": self.action,
+            "horizon": self.horizon,
+            "reward_range": list(self.reward_range),
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def _from_options(cls, env: Any, options: dict[str, Any]) -> Any:
+        return cls(env, **{**options, "bonus": bonuses.from_json(options["bonus"])})
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        table = self.table
+        return {}, {"core": table.core, "balls": table.rows[: table.rows_in_use]}
+
+    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        core, balls = arrays["core"], arrays["balls"]
+        if core.dtype != CORE or core.shape != (1,) or balls.dtype != BALL or balls.ndim != 1:
+            raise ValueError("the ball table has another layout")
+        fresh = self.table.core
+        for name in ("horizon", "n_state", "n_action", "ties", "action_rule", "full_cap", "single", "bonus", "max_balls"):
+            if core[name][0] != fresh[name][0]:
+                raise ValueError(f"{name} is {core[name][0]} in the table but {fresh[name][0]} in the options")
+        # A plain copy has the right alignment and dtype for the kernels, whatever the file's dtype said.
+        restored = BallTable.of_roots(np.zeros(1, CORE), np.zeros(len(balls)))
+        restored.rows[:] = 0
+        table = BallTable(core.astype(CORE), restored.rows[: len(balls)])
+        for name in BALL.names or ():
+            table.rows[name] = balls[name]
+        fault = table.fault()
+        if fault:
+            raise ValueError(fault)
+        self.table = table
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.env_name}, horizon={self.horizon}, bonus={self.bonus}, "
+            f"{self.n_balls} balls in {self.nbytes:,} bytes after {self.n_episodes} episodes)"
+        )
+
+
+def _choice(name: str, given: str, allowed: Any) -> str:
+    if given not in allowed:
+        raise SpaceError(f"{name}={given!r}: choose one of {', '.join(repr(choice) for choice in allowed)}")
+    return given

@@ -1,0 +1,91 @@
+"""Exploration bonuses b(t), added to the target of the t-th visit of a ball.
+
+Every bonus here has the form scale / sqrt(t); `scale` depends on the horizon and on the span of the rewards.
+
+Why two families: `Theory` carries the constants under which the regret bound is proved. At H = 5, K = 2000 its b(1) is 86, far above
+any return, so the agent explores for thousands of visits. `Scaled` drops the proof and keeps the shape: it is what every
+experiment of the paper uses, with c tuned.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from zooming.errors import SpaceError
+
+
+class Bonus(Protocol):
+    """b(t) = scale / sqrt(t)."""
+
+    def scale(self, horizon: int, reward_span: float) -> float: ...
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """b(t) = c / sqrt(t), in units of the reward span (1 for the default reward range). [SBY19 sec. 5]
+
+    >>> Scaled(0.5).scale(horizon=5, reward_span=1.0)
+    0.5
+    """
+
+    c: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.c) and self.c >= 0):
+            raise SpaceError(f"bonus c = {self.c} must be a finite number >= 0")
+
+    def scale(self, horizon: int, reward_span: float) -> float:
+        return self.c * reward_span
+
+
+@dataclass(frozen=True)
+class Theory:
+    """b(t) = 2 sqrt(H^3 iota / t) + 4 L d_max / sqrt(t), iota = log(4 H K / delta), d_max = 1. [SBY19 eq. 3]
+
+    The constants are those of the main text, which its lemmas prove; the appendix exchanges them by a slip. `lipschitz` is the Lipschitz
+    constant L of Q* on the unit cube under the l-infinity metric.
+
+    >>> round(Theory(episodes=2000).scale(horizon=5, reward_span=1.0), 2)
+    85.94
+    """
+
+    episodes: int
+    delta: float = 0.05
+    lipschitz: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.episodes >= 1:
+            raise SpaceError(f"Theory(episodes={self.episodes}): the number of episodes K must be at least 1")
+        if not 0 < self.delta < 1:
+            raise SpaceError(f"Theory(delta={self.delta}): the failure probability must lie between 0 and 1")
+        if not (math.isfinite(self.lipschitz) and self.lipschitz >= 0):
+            raise SpaceError(f"Theory(lipschitz={self.lipschitz}): the Lipschitz constant must be a finite number >= 0")
+
+    def scale(self, horizon: int, reward_span: float) -> float:
+        iota = math.log(4 * horizon * self.episodes / self.delta)
+        return 2 * reward_span * math.sqrt(horizon**3 * iota) + 4 * self.lipschitz
+
+
+KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Scaled, Theory)}
+
+
+def as_bonus(bonus: float | Bonus) -> Bonus:
+    """The bonus itself; a number c means Scaled(c)."""
+    if isinstance(bonus, bool) or not (isinstance(bonus, (int, float)) or hasattr(bonus, "scale")):
+        raise SpaceError(f"bonus={bonus!r}: give a number c >= 0 (meaning c / sqrt(t)), or one of {', '.join(KINDS)}")
+    return Scaled(float(bonus)) if isinstance(bonus, (int, float)) else bonus
+
+
+def to_json(bonus: Bonus) -> dict[str, Any]:
+    kind = type(bonus).__name__
+    if KINDS.get(kind) is not type(bonus):
+        raise SpaceError(f"a bonus of your own ({kind}) cannot be saved: a file that named its class would have to run its code")
+    return {"kind": kind, **asdict(bonus)}  # type: ignore[call-overload]  # KINDS holds only dataclasses
+
+
+def from_json(stored: dict[str, Any]) -> Bonus:
+    options = dict(stored)
+    bonus: Bonus = KINDS[options.pop("kind")](**options)
+    return bonus

@@ -1,0 +1,133 @@
+"""Ambulance stationing: station k ambulances on [0, 1] before each call comes in. [SBY19 sec. 5]
+
+The action says where every ambulance is to wait. A call p ~ F_h comes in, the nearest ambulance goes there, the others stay:
+
+    r = 1 - (c |x - a|_1 / k + (1 - c) min_i |p - a_i|),    x' = a with the nearest ambulance at p.
+
+With one ambulance x' is the call itself, as in the paper. Median and other heuristics read the calls off x'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from zooming.envs.compiled import CompiledEnv
+from zooming.errors import SpaceError
+
+ARRIVALS = ("beta", "uniform", "shifting")
+SHIFTING = ((0.0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1.0), (0.45, 0.55))  # over the steps; longer episodes repeat it
+
+# params: travel weight, then (kind, first, second) per step, then all observed locations, then the start.
+_WEIGHT, _TABLE = 0, 1
+_INTERVAL, _BETA, _OBSERVED = 0.0, 1.0, 2.0  # uniform on (first, second); Beta(5, 2); `second` locations from params[first] on
+
+Arrivals = str | ArrayLike | Sequence[str | ArrayLike]
+
+
+def ambulance(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
+    place = _TABLE + 3 * step
+    first = params[place + 1]
+    second = params[place + 2]
+    if params[place] == _INTERVAL:
+        request = first + rng.random() * (second - first)
+    elif params[place] == _OBSERVED:
+        request = params[int(first) + int(rng.random() * second)]
+    else:
+        # Beta(5, 2) is the second largest of six uniforms: faster than rng.beta, and in plain Python the same to the last bit.
+        largest = 0.0
+        request = 0.0
+        for _ in range(6):
+            u = rng.random()
+            request = max(request, min(largest, u))
+            largest = max(largest, u)
+    n = state.shape[0]
+    way = 0.0
+    nearest = 0
+    for i in range(n):
+        way += abs(state[i] - action[i])
+        next_state[i] = action[i]
+        if abs(request - action[i]) < abs(request - action[nearest]):
+            nearest = i
+    next_state[nearest] = request
+    weight = params[_WEIGHT]
+    return 1.0 - (weight * way / n + (1.0 - weight) * abs(request - action[nearest]))
+
+
+class Ambulance(CompiledEnv):
+    """`zooming/Ambulance-v0`. `arrivals` is "beta", "uniform", "shifting", observed locations, or one of these per step.
+
+    Observed locations (an array of numbers in [0, 1]) are resampled with replacement. `travel_weight` is c.
+
+    >>> import gymnasium as gym, zooming
+    >>> env = gym.make("zooming/Ambulance-v0", arrivals=[0.2, 0.25, 0.7], travel_weight=0.0)
+    >>> observation, info = env.reset(seed=1)
+    >>> observation, reward, terminated, truncated, info = env.step(np.array([0.25]))
+    >>> float(observation[0]) in (0.2, 0.25, 0.7)
+    True
+    """
+
+    def __init__(
+        self,
+        arrivals: Arrivals = "beta",
+        travel_weight: float = 0.25,
+        n_ambulances: int = 1,
+        start: ArrayLike | str = 0.5,
+        horizon: int = 5,
+    ) -> None:
+        if not 0 <= travel_weight <= 1:
+            raise SpaceError(f"travel_weight={travel_weight!r}: the weight c of moving must lie in [0, 1]")
+        if isinstance(n_ambulances, bool) or int(n_ambulances) != n_ambulances or n_ambulances < 1:
+            raise SpaceError(f"n_ambulances={n_ambulances!r}: give a whole number, at least 1")
+        self.arrivals, self.travel_weight = arrivals, float(travel_weight)
+        self.laws = _laws(arrivals, horizon)
+        rows: list[float] = []
+        observed: list[float] = []
+        for law in self.laws:
+            if isinstance(law, tuple):
+                rows += [_INTERVAL, *law]
+            elif isinstance(law, str):
+                rows += [_BETA, 0.0, 0.0]
+            else:
+                rows += [_OBSERVED, float(_TABLE + 3 * len(self.laws) + len(observed)), float(len(law))]
+                observed += law.tolist()
+        box = gym.spaces.Box(0.0, 1.0, (int(n_ambulances),), np.float64)
+        kind = arrivals if isinstance(arrivals, str) else "observed"
+        name = f"ambulance {kind} {travel_weight:g}" + (f" x{n_ambulances}" if n_ambulances > 1 else "")
+        params = [float(travel_weight), *rows, *observed]
+        super().__init__(ambulance, box, box, horizon, start=start, params=params, name=name)
+
+
+def _laws(arrivals: Any, horizon: int) -> list[Any]:
+    """The law of every step: an interval (low, high), "beta", or an array of observed locations."""
+    if not isinstance(arrivals, str) and _is_per_step(arrivals):
+        if len(arrivals) != horizon:
+            raise SpaceError(f"arrivals has {len(arrivals)} entries, one per step; the horizon is {horizon}")
+        return [_law(arrival, step) for step, arrival in enumerate(arrivals)]
+    return [_law(arrivals, step) for step in range(horizon)]
+
+
+def _is_per_step(arrivals: Any) -> bool:
+    if isinstance(arrivals, np.ndarray):
+        return arrivals.ndim == 2
+    return isinstance(arrivals, Sequence) and any(isinstance(entry, str) or np.ndim(entry) > 0 for entry in arrivals)
+
+
+def _law(arrival: Any, step: int) -> Any:
+    if isinstance(arrival, str):
+        if arrival not in ARRIVALS:
+            raise SpaceError(f"arrivals={arrival!r}: choose one of {ARRIVALS}, or give an array of observed locations")
+        return "beta" if arrival == "beta" else (0.0, 1.0) if arrival == "uniform" else SHIFTING[step % len(SHIFTING)]
+    try:
+        locations: NDArray[np.float64] = np.asarray(arrival, np.float64)
+    except (TypeError, ValueError) as error:
+        raise SpaceError(f"arrivals: {arrival!r} is not an array of locations") from error
+    if locations.ndim != 1 or not len(locations):
+        raise SpaceError(f"arrivals of step {step}: give at least one observed location, as a one-dimensional array")
+    if not ((locations >= 0) & (locations <= 1)).all():
+        raise SpaceError(f"arrivals of step {step}: observed locations must lie in [0, 1]; rescale them (found {locations.min()} to {locations.max()})")
+    return locations

@@ -1,0 +1,82 @@
+"""Oil discovery: move to where the survey promises oil, pay for the way. [SBY19 sec. 5]
+
+S = A = [0, 1]^d with the distance |u - v| = |u - v|_1 / d. Playing a in x gives
+
+    x' = a,    r = clip(f(a) + noise - |x - a|, 0, 1),
+    f(a) = exp(-lam |a - c|)  (laplace)    or    1 - lam |a - c|^2  (quadratic).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import ArrayLike
+
+from zooming.envs.compiled import CompiledEnv
+from zooming.errors import SpaceError
+
+SURVEYS = ("laplace", "quadratic")
+_SURVEY, _SHARPNESS, _NOISE, _CENTER = 0, 1, 2, 3  # places in params
+
+
+def oil(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
+    n = state.shape[0]
+    off_center = 0.0
+    way = 0.0
+    for i in range(n):
+        off_center += abs(action[i] - params[_CENTER + i])
+        way += abs(state[i] - action[i])
+        next_state[i] = action[i]
+    off_center /= n
+    way /= n
+    if params[_SURVEY] == 0.0:
+        found = math.exp(-params[_SHARPNESS] * off_center)
+    else:
+        found = 1.0 - params[_SHARPNESS] * off_center * off_center
+    if params[_NOISE] > 0.0:
+        found += params[_NOISE] * rng.standard_normal()
+    return min(1.0, max(0.0, found - way))
+
+
+class Oil(CompiledEnv):
+    """`zooming/Oil-v0`. `noise` is the standard deviation of Gaussian noise on f; `start` a state or "uniform".
+
+    >>> import gymnasium as gym, zooming
+    >>> env = gym.make("zooming/Oil-v0", survey="laplace", sharpness=10.0)
+    >>> observation, info = env.reset(seed=0)
+    >>> observation, reward, terminated, truncated, info = env.step(np.array([0.75]))
+    >>> float(observation[0]), reward
+    (0.75, 0.75)
+    """
+
+    def __init__(
+        self,
+        survey: str = "laplace",
+        sharpness: float = 1.0,
+        center: ArrayLike = 0.75,
+        noise: float = 0.0,
+        dims: int = 1,
+        start: ArrayLike | str = 0.5,
+        horizon: int = 5,
+    ) -> None:
+        if survey not in SURVEYS:
+            raise SpaceError(f"survey={survey!r}: choose one of {SURVEYS}")
+        if not (math.isfinite(sharpness) and sharpness >= 0):
+            raise SpaceError(f"sharpness={sharpness!r} must be a finite number >= 0")
+        if not (math.isfinite(noise) and noise >= 0):
+            raise SpaceError(f"noise={noise!r} must be a finite standard deviation >= 0")
+        if isinstance(dims, bool) or int(dims) != dims or dims < 1:
+            raise SpaceError(f"dims={dims!r}: give the dimension of the state, at least 1")
+        try:
+            where = np.broadcast_to(np.asarray(center, np.float64), (dims,))
+        except ValueError as error:
+            raise SpaceError(f"center={center!r}: give one number, or one per dimension ({dims})") from error
+        if not ((where >= 0) & (where <= 1)).all():
+            raise SpaceError(f"center={center!r} must lie in [0, 1]")
+        self.survey, self.sharpness, self.center, self.noise = survey, float(sharpness), where, float(noise)
+        box = gym.spaces.Box(0.0, 1.0, (int(dims),), np.float64)
+        params = [float(SURVEYS.index(survey)), float(sharpness), float(noise), *where]
+        super().__init__(oil, box, box, horizon, start=start, params=params, name=f"oil {survey} {sharpness:g}")

@@ -1,0 +1,19 @@
+"""The errors that zooming raises on purpose; each message says what was wrong, where, and what to do instead."""
+
+from __future__ import annotations
+
+
+class ZoomingError(ValueError):
+    """Base of all errors of this package; a ValueError, so that existing handlers catch it."""
+
+
+class SpaceError(ZoomingError):
+    """A space, horizon or option that an agent cannot work with."""
+
+
+class TransitionError(ZoomingError):
+    """A state, action or reward that must not be learned from; the agent is as it was before."""
+
+
+class CheckpointError(ZoomingError):
+    """A file that is damaged, foreign, newer than this version, or of another problem."""

@@ -1,0 +1,105 @@
+"""Atomic writes, and a container of named arrays with a JSON header that runs no code when it is read.
+
+Layout: the 8 bytes MAGIC, a version (4 bytes), the header's length (8 bytes), the header (JSON, with name, dtype and shape of each
+array), the arrays' bytes in that order, and 32 bytes of SHA-256 over all that comes before: any flipped byte is noticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.errors import CheckpointError
+
+MAGIC = b"zooming\x00"
+VERSION = 1
+_PREFIX = struct.Struct("<8sIQ")
+_DIGEST = 32
+
+
+def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+    """Writes beside, syncs, renames: a reader sees the old file or the new one, never half of either."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {target}: the folder {target.parent} does not exist")
+    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    try:
+        # mkstemp makes private files; a checkpoint gets the permissions of any new file.
+        umask = os.umask(0)
+        os.umask(umask)
+        os.fchmod(handle, 0o666 & ~umask)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def write_container(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Writes `header` and `arrays` as one file, atomically."""
+    stored = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    described = {name: [_descr(array.dtype), list(array.shape)] for name, array in stored.items()}
+    text = json.dumps({**header, "arrays": described}).encode()
+    body = _PREFIX.pack(MAGIC, VERSION, len(text)) + text + b"".join(array.tobytes() for array in stored.values())
+    write_atomically(path, body + hashlib.sha256(body).digest())
+
+
+def read_container(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """The header and the arrays of a file; CheckpointError, with the file and the cause, if anything is off."""
+    content = Path(path).read_bytes()
+    if len(content) < _PREFIX.size + _DIGEST or not content.startswith(MAGIC):
+        raise CheckpointError(f"{path}: not a zooming file (or cut short after {len(content)} bytes)")
+    _, version, length = _PREFIX.unpack_from(content)
+    body, digest = content[:-_DIGEST], content[-_DIGEST:]
+    if hashlib.sha256(body).digest() != digest:
+        if version > VERSION:
+            raise CheckpointError(f"{path}: version {version} of the format is newer than this zooming reads ({VERSION}), or damaged")
+        raise CheckpointError(f"{path}: the content does not match its checksum; the file is damaged or cut short")
+    if version != VERSION:
+        raise CheckpointError(f"{path}: version {version} of the format; this zooming reads version {VERSION}. Update zooming.")
+    try:
+        header = json.loads(body[_PREFIX.size : _PREFIX.size + length])
+        offset = _PREFIX.size + length
+        arrays = {}
+        for name, (descr, shape) in header.pop("arrays").items():
+            dtype = _dtype(descr)
+            size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+            if size < 0 or offset + size > len(body):
+                raise ValueError(f"array {name} is longer than the file")
+            arrays[name] = np.frombuffer(body[offset : offset + size], dtype).reshape(shape).copy()
+            offset += size
+        if offset != len(body):
+            raise ValueError(f"{len(body) - offset} bytes too many")
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise CheckpointError(f"{path}: the content is not what a zooming file holds ({error})") from error
+    return header, arrays
+
+
+def _descr(dtype: np.dtype[Any]) -> Any:
+    if dtype.names is None:
+        return dtype.str
+    return {"names": dtype.names, "formats": [dtype[name].str for name in dtype.names], "itemsize": dtype.itemsize,
+            "offsets": [dtype.fields[name][1] for name in dtype.names]}  # type: ignore[index]
+
+
+def _dtype(descr: Any) -> np.dtype[Any]:
+    dtype = np.dtype(descr)
+    if dtype.hasobject:
+        raise ValueError("an array of Python objects")
+    return dtype

@@ -1,0 +1,46 @@
+"""What happened while an agent learned: one entry per episode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class History:
+    """`returns` and `n_balls` (active balls of all steps together, after the episode), one entry per episode.
+
+    `agent` is the agent that learned; it goes on learning with it, so it is not a snapshot.
+
+    >>> first = History(np.array([1.0, 2.0]), np.array([8, 11]))
+    >>> both = first + History(np.array([4.0]), np.array([14]))
+    >>> both.returns.tolist(), both.n_balls.tolist()
+    ([1.0, 2.0, 4.0], [8, 11, 14])
+    """
+
+    returns: NDArray[np.float64]
+    n_balls: NDArray[np.int64]
+    agent: Any = field(default=None, repr=False, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.returns)
+
+    def __add__(self, later: History) -> History:
+        return History(
+            np.concatenate([self.returns, later.returns]), np.concatenate([self.n_balls, later.n_balls]), later.agent
+        )
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "History(no episodes)"
+        tail = self.returns[-200:]
+        return f"History({len(self)} episodes, mean return of the last {len(tail)}: {tail.mean():.4f}, {self.n_balls[-1]} balls)"
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draws the learning curve on a matplotlib Axes and returns it; see `zooming.plots.returns`."""
+        from zooming import plots  # the core never needs matplotlib
+
+        return plots.returns([self], ax=ax, **options)

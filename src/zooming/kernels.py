@@ -1,0 +1,470 @@
+"""Compiled core: the ball table, selection, the update rule, the split, and whole episodes.
+
+One structured array holds every ball of an agent, one row each. Rows 0 to H-1 are the roots of the H partitions. A split
+ball becomes an inner row of a binary tree: it carries an axis, a threshold and the row of its first child, and its `value`
+is from then on the largest Q below it. Selection is therefore branch and bound: go to the better child first, skip what
+cannot win. Two siblings lie in rows (2i, 2i + 1), so one cache line holds both and `row ^ 1` is the sibling.
+
+    alpha_t = (H + 1) / (H + t)                                      the first visit replaces Q
+    Q(B) <- (1 - alpha_t) Q(B) + alpha_t (r + V(x') + b(t))          b(t) = bonus / sqrt(t)
+    V(x) = min(cap, max of Q over the balls relevant for x)
+    split B, after its update, when n(B) >= (d_max / r(B))^2 = 4^depth   [SBY19 Alg. 1]
+
+All states and actions here are points of the unit cube, except where a docstring says "environment's units". Kernels
+validate nothing but what they must look at anyway (points and rewards): they answer with a code, the Python edge explains.
+All kernels live in this one file because Numba's disk cache does not notice edits in other files.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import float64, int64, types, void
+from numba.extending import intrinsic
+
+BALL = np.dtype(
+    [
+        ("value", "f8"),  # Q of an active ball; of an inner row, the largest Q below it
+        ("threshold", "f8"),  # inner rows: points with coordinate >= threshold belong to the second child
+        ("n_visits", "u4"),  # n(B), ancestors included; stays at 2^32 - 1, so no ball gets deeper than 16
+        ("child", "i4"),  # first of two consecutive rows, or ACTIVE
+        ("parent", "i4"),  # or NO_PARENT for a root
+        ("depth", "u1"),  # radius = 2^-depth
+        ("axis", "u1"),  # inner rows: the axis that the threshold cuts
+    ],
+    align=True,
+)
+CORE = np.dtype(
+    [
+        ("n_rows", "i8"),
+        ("n_balls", "i8"),  # active balls, all steps together
+        ("max_balls", "i8"),
+        ("random", "u8"),  # state of the agent's own generator
+        ("horizon", "i8"),
+        ("n_state", "i8"),  # axes 0 .. n_state-1 are the state's, then n_action of the action's
+        ("n_action", "i8"),
+        ("ties", "i8"),
+        ("action_rule", "i8"),
+        ("full_cap", "i8"),  # 1: values are capped by H as in the paper; 0: by the number of steps left
+        ("single", "i8"),  # 1: the environment's actions are float32
+        ("bonus", "f8"),
+        ("reward_low", "f8"),
+        ("reward_high", "f8"),
+    ],
+    align=True,
+)
+ACTIVE, NO_PARENT = 0, -1
+RANDOM, FIRST, EITHER = 0, 1, 2  # ties: a coin per fork; the first in table order; whichever is found soonest
+CENTER, UNIFORM, CORNER = 0, 1, 2  # the action played in a ball
+FINE, FULL, BAD_REWARD, BAD_STATE = 0, 1, 2, 3  # why `play` came back
+LOW, WIDTH, SCALE = 0, 1, 2  # columns of `axes`: unit = (x - low) * scale, x = low + unit * width
+ROUNDING = 1e-6  # a point this far outside the unit cube is rounding, and clipped
+STACK_SIZE = 512  # more than the forks of any path: at most 16 levels of depth times 12 axes
+MAX_VISITS = 2**32 - 1
+
+GENERATOR = types.npy_rng
+DYNAMICS = float64(float64[::1], float64[::1], int64, float64[::1], GENERATOR, float64[::1])
+START = void(float64[::1], GENERATOR, float64[::1])
+
+PLAIN = bool(numba.config.DISABLE_JIT)
+compiled = numba.njit(cache=True, error_model="numpy", nogil=True)
+
+if PLAIN:
+    np.seterr(over="ignore")  # the generator below wraps around, which compiled code does without a word
+
+    def likely(condition: bool) -> bool:
+        return condition
+
+else:
+
+    @intrinsic
+    def likely(typing_context: Any, condition: Any) -> Any:
+        """The condition itself, compiled to a branch: a predicted branch hides the latency that a select would wait for."""
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            bit = ir.IntType(1)
+            expect = builder.module.declare_intrinsic("llvm.expect", [bit], ir.FunctionType(bit, [bit, bit]))
+            return builder.call(expect, [args[0], ir.Constant(bit, 1)])
+
+        return types.boolean(types.boolean), codegen
+
+
+@compiled
+def draw(core):
+    """The next 64 random bits of the agent's generator (SplitMix64)."""
+    z = core[0]["random"] + np.uint64(0x9E3779B97F4A7C15)
+    core[0]["random"] = z
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@compiled
+def to_unit(axes, first_axis, point, unit):
+    """Writes `point` (environment's units) into the unit cube; the index of the first bad coordinate, or -1.
+
+    Rounding just outside a bound is clipped; NaN, infinities and anything further out are bad.
+    """
+    for i in range(unit.shape[0]):
+        u = (point[i] - axes[first_axis + i, LOW]) * axes[first_axis + i, SCALE]
+        if not (u >= -ROUNDING and u <= 1.0 + ROUNDING):
+            return i
+        unit[i] = min(1.0, max(0.0, u))
+    return -1
+
+
+@compiled
+def ceiling(core, step):
+    """The largest return from `step` on: what a root starts with, and the cap of V."""
+    n_steps = core[0]["horizon"] if core[0]["full_cap"] == 1 else core[0]["horizon"] - step
+    high = core[0]["reward_high"]
+    # With only negative rewards the best that can happen is to stop after the next one.
+    return high * n_steps if high > 0.0 else high
+
+
+@compiled
+def find(table, n_state, root, state, action):
+    """The row of the active ball whose domain holds (state, action)."""
+    row = root
+    while table[row]["child"] != ACTIVE:
+        axis = np.int64(table[row]["axis"])
+        coordinate = state[axis] if axis < n_state else action[axis - n_state]
+        row = np.int64(table[row]["child"]) + np.int64(coordinate >= table[row]["threshold"])
+    return row
+
+
+@compiled
+def select(table, core, root, state, ties, stack):
+    """The relevant ball with the largest Q, and how many rows were read to find it. [SBY19 Alg. 1, selection rule]
+
+    An inner row on a state axis has one relevant side. On an action axis both are: dive into the better one and keep the
+    other on the stack; `rival` is the largest value put aside, so most selections end without looking at the stack again.
+    """
+    n_state = core[0]["n_state"]
+    best = -np.inf
+    rival = -np.inf
+    found = root
+    row = root
+    top = 0
+    n_read = 1
+    while True:
+        while True:
+            child = np.int64(table[row]["child"])
+            if child == ACTIVE or table[row]["value"] <= best:
+                break
+            axis = np.int64(table[row]["axis"])
+            if axis < n_state:
+                if likely(state[axis] >= table[row]["threshold"]):
+                    row = child + 1
+                else:
+                    row = child
+            else:
+                first = table[child]["value"]
+                second = table[child + 1]["value"]
+                if first == second:
+                    right = ties == RANDOM and (draw(core) >> np.uint64(63)) == np.uint64(1)
+                else:
+                    right = second > first and ties != FIRST
+                if likely(right):
+                    stack[top] = child
+                    rival = max(rival, first)
+                    row = child + 1
+                else:
+                    stack[top] = child + 1
+                    rival = max(rival, second)
+                    row = child
+                top += 1
+                n_read += 1
+            n_read += 1
+        if table[row]["child"] == ACTIVE and table[row]["value"] > best:
+            best = table[row]["value"]
+            found = row
+        if likely(rival <= best):
+            return found, n_read
+        while True:
+            if top == 0:
+                return found, n_read
+            top -= 1
+            row = stack[top]
+            if table[row]["value"] > best:
+                break
+
+
+@compiled
+def sides(table, row, first_axis, low, high):
+    """Writes the ball's sides along len(low) axes from `first_axis` on; the way up ends when all are known."""
+    n_axes = low.shape[0]
+    for i in range(n_axes):
+        low[i] = 0.0
+        high[i] = 1.0
+    unknown = 2 * n_axes
+    while unknown > 0:
+        parent = np.int64(table[row]["parent"])
+        if parent == NO_PARENT:
+            break
+        i = np.int64(table[parent]["axis"]) - first_axis
+        if i >= 0 and i < n_axes:
+            if row & 1:
+                if low[i] == 0.0:  # thresholds lie strictly inside (0, 1)
+                    low[i] = table[parent]["threshold"]
+                    unknown -= 1
+            elif high[i] == 1.0:
+                high[i] = table[parent]["threshold"]
+                unknown -= 1
+        row = parent
+
+
+@compiled
+def play_action(table, core, axes, row, rule, low, high, action):
+    """Writes the action played in a ball, in the environment's units; false if rounding moved it out of the ball."""
+    n_state = core[0]["n_state"]
+    sides(table, row, n_state, low, high)
+    inside = True
+    for i in range(action.shape[0]):
+        unit = low[i]
+        if rule == CENTER:
+            unit = 0.5 * (low[i] + high[i])
+        elif rule == UNIFORM:
+            share = np.float64(draw(core) >> np.uint64(11)) * 2.0**-53
+            unit = low[i] + share * (high[i] - low[i])
+        axis = n_state + i
+        value = axes[axis, LOW] + unit * axes[axis, WIDTH]
+        if core[0]["single"] == 1:
+            value = np.float64(np.float32(value))
+        # A corner is on the border: rounded down it would belong to the neighbor, and its own ball never be updated.
+        while (value - axes[axis, LOW]) * axes[axis, SCALE] < low[i]:
+            if core[0]["single"] == 1:
+                value = np.float64(np.nextafter(np.float32(value), np.float32(np.inf)))
+            else:
+                value = np.nextafter(value, np.inf)
+        action[i] = value
+        back = (value - axes[axis, LOW]) * axes[axis, SCALE]
+        inside = inside and (back < high[i] or high[i] == 1.0)
+    return inside
+
+
+@compiled
+def keep_maxima(table, row):
+    """Makes the value of every inner row above `row` the largest Q below it again."""
+    value = table[row]["value"]
+    while True:
+        parent = np.int64(table[row]["parent"])
+        if parent == NO_PARENT:
+            break
+        value = max(value, table[row ^ 1]["value"])
+        if value == table[parent]["value"]:
+            break
+        table[parent]["value"] = value
+        row = parent
+
+
+@compiled
+def update_ball(table, core, row, reward, next_value):
+    """The update rule, for every agent with a ball table; true when the ball is due to split. [SBY19 Alg. 1]"""
+    horizon = core[0]["horizon"]
+    n_visits = min(np.int64(table[row]["n_visits"]) + 1, MAX_VISITS)
+    learning_rate = (horizon + 1.0) / (horizon + n_visits)
+    target = reward + next_value + core[0]["bonus"] / np.sqrt(np.float64(n_visits))
+    table[row]["n_visits"] = n_visits
+    table[row]["value"] = (1.0 - learning_rate) * table[row]["value"] + learning_rate * target
+    keep_maxima(table, row)
+    n_children = np.int64(1) << (core[0]["n_state"] + core[0]["n_action"])
+    has_room = core[0]["n_balls"] + n_children - 1 <= core[0]["max_balls"]
+    return has_room and n_visits >= np.int64(1) << (2 * np.int64(table[row]["depth"]))
+
+
+@compiled
+def split(table, core, row):
+    """Replaces an active ball by its 2^D halves, which inherit Q and n. The caller has made room. [SBY19 Split Ball]"""
+    n_axes = core[0]["n_state"] + core[0]["n_action"]
+    low = np.empty(n_axes)
+    high = np.empty(n_axes)
+    sides(table, row, 0, low, high)
+    depth = table[row]["depth"]
+    first_parent = row
+    n_parents = 1
+    next_row = core[0]["n_rows"]
+    for axis in range(n_axes):
+        for i in range(n_parents):
+            parent = first_parent + i
+            child = next_row + 2 * i
+            table[parent]["axis"] = axis
+            table[parent]["threshold"] = 0.5 * (low[axis] + high[axis])
+            table[parent]["child"] = child
+            for c in range(child, child + 2):
+                table[c]["value"] = table[row]["value"]
+                table[c]["n_visits"] = table[row]["n_visits"]
+                table[c]["parent"] = parent
+                table[c]["child"] = ACTIVE
+                table[c]["depth"] = depth + 1 if axis == n_axes - 1 else depth
+        first_parent = next_row
+        n_parents *= 2
+        next_row += n_parents
+    core[0]["n_rows"] = next_row
+    core[0]["n_balls"] += n_parents - 1
+
+
+@compiled
+def rows_per_split(core):
+    return 2 * ((np.int64(1) << (core[0]["n_state"] + core[0]["n_action"])) - 1)
+
+
+@compiled
+def best_ball(table, core, axes, step, observation, stack):
+    """(row of the relevant ball with the largest Q, rows read); row is -1 - i for a bad coordinate i."""
+    state = np.empty(core[0]["n_state"])
+    bad = to_unit(axes, 0, observation, state)
+    if bad >= 0:
+        return -1 - bad, 0
+    return select(table, core, step, state, EITHER, stack)
+
+
+@compiled
+def act(table, core, axes, step, observation, action):
+    """Selects as the agent does when it learns and writes its action; the index of a bad coordinate, or -1."""
+    state = np.empty(core[0]["n_state"])
+    bad = to_unit(axes, 0, observation, state)
+    if bad >= 0:
+        return bad
+    row, _ = select(table, core, step, state, core[0]["ties"], np.empty(STACK_SIZE, np.int64))
+    low = np.empty(action.shape[0])
+    play_action(table, core, axes, row, core[0]["action_rule"], low, np.empty_like(low), action)
+    return -1
+
+
+@compiled
+def locate(table, core, axes, step, observation, action):
+    """The row of the ball that holds (observation, action); -1 - axis for a bad coordinate."""
+    n_state = core[0]["n_state"]
+    state = np.empty(n_state)
+    bad = to_unit(axes, 0, observation, state)
+    if bad >= 0:
+        return -1 - bad
+    point = np.empty(core[0]["n_action"])
+    bad = to_unit(axes, n_state, action, point)
+    if bad >= 0:
+        return -1 - n_state - bad
+    return find(table, n_state, step, state, point)
+
+
+@compiled
+def update(table, core, axes, step, observation, action, reward, next_observation, terminated):
+    """One transition from Python: FINE, FULL (grow the table, call again), or BAD_STATE + the index of a bad coordinate
+    among (observation, action, next observation); the table changes only when the answer is FINE."""
+    n_state = core[0]["n_state"]
+    if core[0]["n_rows"] + rows_per_split(core) > table.shape[0]:
+        return FULL
+    row = locate(table, core, axes, step, observation, action)
+    if row < 0:
+        return BAD_STATE - 1 - row
+    next_state = np.empty(n_state)
+    bad = to_unit(axes, 0, next_observation, next_state)
+    if bad >= 0:
+        return BAD_STATE + n_state + core[0]["n_action"] + bad
+    next_value = 0.0
+    if not terminated and step + 1 < core[0]["horizon"]:
+        next_row, _ = select(table, core, step + 1, next_state, EITHER, np.empty(STACK_SIZE, np.int64))
+        next_value = min(ceiling(core, step + 1), table[next_row]["value"])
+    if update_ball(table, core, row, reward, next_value):
+        split(table, core, row)
+    return FINE
+
+
+@compiled
+def greedy(table, core, axes, steps, observations, rule, actions):
+    """Writes the action of the best ball for each (step, observation); (row, index) of a bad coordinate, or (-1, -1)."""
+    stack = np.empty(STACK_SIZE, np.int64)
+    low = np.empty(actions.shape[1])
+    high = np.empty(actions.shape[1])
+    for k in range(steps.shape[0]):
+        row, _ = best_ball(table, core, axes, steps[k], observations[k], stack)
+        if row < 0:
+            return k, -1 - row
+        play_action(table, core, axes, row, rule, low, high, actions[k])
+    return -1, -1
+
+
+def _play(table, core, axes, dynamics, start, params, rng, n_env_steps, returns, n_balls, trouble):
+    """Plays len(returns) whole episodes; how many were finished, with the reason for fewer in `trouble`.
+
+    `trouble` is (code, step, coordinate, value). The next state is looked up once: its best ball gives both V(x') for this
+    update and the ball to play next; the partition of step h+1 does not change in between.
+    """
+    n_state = core[0]["n_state"]
+    n_action = core[0]["n_action"]
+    n_steps = min(core[0]["horizon"], n_env_steps)
+    ties = core[0]["ties"]
+    rule = core[0]["action_rule"]
+    stack = np.empty(STACK_SIZE, np.int64)
+    state = np.empty(n_state)
+    next_state = np.empty(n_state)
+    unit_state = np.empty(n_state)
+    unit_action = np.empty(n_action)
+    action = np.empty(n_action)
+    low = np.empty(n_action)
+    high = np.empty(n_action)
+    for episode in range(returns.shape[0]):
+        if core[0]["n_rows"] + n_steps * rows_per_split(core) > table.shape[0]:
+            trouble[0] = FULL
+            return episode
+        start(params, rng, state)
+        bad = to_unit(axes, 0, state, unit_state)
+        if bad >= 0:
+            trouble[0], trouble[1], trouble[2], trouble[3] = BAD_STATE, 0, bad, state[bad]
+            return episode
+        row, _ = select(table, core, 0, unit_state, ties, stack)
+        total = 0.0
+        for step in range(n_steps):
+            if not play_action(table, core, axes, row, rule, low, high, action):
+                to_unit(axes, n_state, action, unit_action)
+                row = find(table, n_state, step, unit_state, unit_action)
+            reward = dynamics(state, action, step, params, rng, next_state)
+            if not (reward >= core[0]["reward_low"] and reward <= core[0]["reward_high"]):
+                trouble[0], trouble[1], trouble[3] = BAD_REWARD, step, reward
+                return episode
+            bad = to_unit(axes, 0, next_state, unit_state)
+            if bad >= 0:
+                trouble[0], trouble[1], trouble[2], trouble[3] = BAD_STATE, step + 1, bad, next_state[bad]
+                return episode
+            next_row = row
+            next_value = 0.0
+            if step + 1 < n_steps:
+                next_row, _ = select(table, core, step + 1, unit_state, ties, stack)
+                next_value = min(ceiling(core, step + 1), table[next_row]["value"])
+            if update_ball(table, core, row, reward, next_value):
+                split(table, core, row)
+            total += reward
+            row = next_row
+            for i in range(n_state):
+                state[i] = next_state[i]
+        returns[episode] = total
+        n_balls[episode] = core[0]["n_balls"]
+    trouble[0] = FINE
+    return returns.shape[0]
+
+
+@functools.cache
+def play() -> Callable[..., int]:
+    """The whole-episode kernel. Its explicit signature lets one compiled copy run any environment's dynamics."""
+    if PLAIN:
+        return _play
+    signature = int64(
+        numba.from_dtype(BALL)[::1],
+        numba.from_dtype(CORE)[::1],
+        float64[:, ::1],
+        types.FunctionType(DYNAMICS),
+        types.FunctionType(START),
+        float64[::1],
+        GENERATOR,
+        int64,
+        float64[::1],
+        int64[::1],
+        float64[::1],
+    )
+    kernel: Callable[..., int] = numba.njit(signature, cache=True, error_model="numpy", nogil=True)(_play)
+    return kernel

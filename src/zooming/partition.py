@@ -1,0 +1,198 @@
+"""The ball table of an agent: the one place that allocates and grows it, and the active balls of a step as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.kernels import ACTIVE, BALL, CORE, NO_PARENT
+
+Floats = NDArray[np.float64]
+_CACHE_LINE = 64
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The active balls of one step, one entry per ball.
+
+    `low` and `high` are [n_balls, n_axes] in the environment's units, state axes first; a ball holds its low face and not its high one,
+    except at the end of the space. `radius` = 2^-`depth` is measured in the unit cube. `n_visits` counts the ancestors' visits too.
+    """
+
+    low: Floats
+    high: Floats
+    q_value: Floats
+    n_visits: NDArray[np.int64]
+    depth: NDArray[np.int64]
+    radius: Floats
+    names: tuple[str, ...]
+    step: int
+
+    def __len__(self) -> int:
+        return len(self.q_value)
+
+    def __repr__(self) -> str:
+        return (
+            f"Partition(step={self.step}, n_balls={len(self)}, depth {self.depth.min()} to {self.depth.max()}, "
+            f"q_value {self.q_value.min():.3f} to {self.q_value.max():.3f})"
+        )
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draws the partition on a matplotlib Axes and returns it; see `zooming.plots.partition`."""
+        from zooming import plots  # the core never needs matplotlib
+
+        return plots.partition(self, ax=ax, **options)
+
+
+class BallTable:
+    """Rows of `kernels.BALL` for all steps of one agent, and the `kernels.CORE` record that the kernels work with."""
+
+    def __init__(self, core: NDArray[Any], rows: NDArray[Any]) -> None:
+        self.core = core
+        self.rows = rows
+
+    @classmethod
+    def of_roots(cls, core: NDArray[Any], root_values: Floats) -> BallTable:
+        """One root ball per step, nothing split yet."""
+        table = cls(core, _allocate(len(root_values) + len(root_values) % 2))
+        core["n_rows"] = len(table.rows)
+        core["n_balls"] = len(root_values)
+        table.rows["parent"] = NO_PARENT
+        table.rows["value"][: len(root_values)] = root_values
+        return table
+
+    @classmethod
+    def of_net(cls, core: NDArray[Any], root_values: Floats, n_cells: list[int], spacing: float) -> BallTable:
+        """A uniform net: along axis i, n_cells[i] cells with borders at multiples of `spacing`, as a tree that never splits."""
+        table = cls.of_roots(core, root_values)
+        n_axes = len(n_cells)
+        row = np.arange(len(root_values))
+        first = np.zeros((len(row), n_axes), np.int64)  # each row covers the cells first .. last - 1 of every axis
+        last = np.tile(np.array(n_cells, np.int64), (len(row), 1))
+        while True:
+            wide = (last - first > 1).any(axis=1)
+            row, first, last = row[wide], first[wide], last[wide]
+            if not len(row):
+                break
+            axis = np.argmax(last - first, axis=1)
+            each = np.arange(len(row))
+            middle = (first[each, axis] + last[each, axis]) // 2
+            child = table.rows_in_use + 2 * each
+            table.reserve(2 * len(row))
+            table.rows["axis"][row] = axis
+            table.rows["threshold"][row] = middle * spacing
+            table.rows["child"][row] = child
+            core["n_rows"] += 2 * len(row)
+            core["n_balls"] += len(row)
+            for side in (0, 1):
+                table.rows["value"][child + side] = table.rows["value"][row]
+                table.rows["parent"][child + side] = row
+            left_last, right_first = last.copy(), first.copy()
+            left_last[each, axis] = right_first[each, axis] = middle
+            row = np.concatenate([child, child + 1])
+            first, last = np.concatenate([first, right_first]), np.concatenate([left_last, last])
+        core["max_balls"] = core["n_balls"]
+        return table
+
+    @property
+    def rows_in_use(self) -> int:
+        return int(self.core["n_rows"][0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows in use and of the core record: what the agent is, and what a checkpoint of it holds."""
+        return self.rows_in_use * BALL.itemsize + CORE.itemsize
+
+    def reserve(self, n_more: int) -> None:
+        """Makes room for `n_more` rows; the only place where a table grows."""
+        needed = self.rows_in_use + n_more
+        if needed > len(self.rows):
+            grown = _allocate(max(needed, len(self.rows) * 3 // 2))
+            grown[: self.rows_in_use] = self.rows[: self.rows_in_use]
+            self.rows = grown
+
+    def partition(self, step: int, names: list[str], low: Floats, width: Floats) -> Partition:
+        """The active balls of a step, in the order of their rows."""
+        found = [
+            (row[active], box_low[active], box_high[active])
+            for row, box_low, box_high in _levels(self.rows, np.array([step]), len(names))
+            for active in [self.rows["child"][row] == ACTIVE]
+        ]
+        row = np.concatenate([rows for rows, _, _ in found])
+        order = np.argsort(row)
+        row = row[order]
+        balls = self.rows[row]
+        depth = balls["depth"].astype(np.int64)
+        return Partition(
+            low=low + width * np.concatenate([box_low for _, box_low, _ in found])[order],
+            high=low + width * np.concatenate([box_high for _, _, box_high in found])[order],
+            q_value=balls["value"].copy(),
+            n_visits=balls["n_visits"].astype(np.int64),
+            depth=depth,
+            radius=0.5**depth,
+            names=tuple(names),
+            step=step,
+        )
+
+    def fault(self) -> str | None:
+        """What makes this table impossible, in words, or None: the check of a table that comes from a file."""
+        horizon = int(self.core["horizon"][0])
+        n_axes = int(self.core["n_state"][0] + self.core["n_action"][0])
+        first_free = horizon + horizon % 2
+        if self.rows_in_use != len(self.rows) or len(self.rows) < first_free or len(self.rows) % 2:
+            return f"{self.rows_in_use} rows in use do not fit {len(self.rows)} stored rows and {horizon} roots"
+        rows = self.rows
+        used = np.ones(len(rows), bool)
+        used[horizon:first_free] = False
+        child = rows["child"].astype(np.int64)
+        inner = np.flatnonzero(used & (child != ACTIVE))
+        first_child = child[inner]
+        if ((first_child % 2 != 0) | (first_child < first_free) | (first_child >= len(rows)) | (first_child <= inner)).any():
+            return "a row names a child outside the table"
+        claims = np.bincount(first_child // 2, minlength=len(rows) // 2)[first_free // 2 :]
+        if (claims != 1).any():
+            orphan = first_free + 2 * int(np.flatnonzero(claims != 1)[0])
+            return f"row {orphan} is the child of {int(claims[(orphan - first_free) // 2])} rows, not of one"
+        parent = rows["parent"]
+        if (parent[:horizon] != NO_PARENT).any() or any((parent[first_child + side] != inner).any() for side in (0, 1)):
+            return "a row names the wrong parent"
+        if not np.isfinite(rows["value"][used]).all():
+            return "a value is not finite"
+        if (rows["value"][inner] != np.maximum(rows["value"][first_child], rows["value"][first_child + 1])).any():
+            return "an inner row does not hold the largest value below it"
+        if (rows["axis"][inner] >= n_axes).any() or (rows["depth"][used] > 16).any():
+            return "an axis or a depth is out of range"
+        if int(self.core["n_balls"][0]) != used.sum() - len(inner):
+            return "the number of active balls is wrong"
+        for row, low, high in _levels(rows, np.arange(horizon), n_axes):
+            split = rows["child"][row] != ACTIVE
+            each, axis, threshold = np.flatnonzero(split), rows["axis"][row[split]], rows["threshold"][row[split]]
+            if not ((low[each, axis] < threshold) & (threshold < high[each, axis])).all():
+                return "a threshold lies outside its ball"
+        return None
+
+
+def _allocate(n_rows: int) -> NDArray[Any]:
+    """Zeroed rows that start on a cache line, so that two siblings share one."""
+    memory = np.zeros(n_rows * BALL.itemsize + _CACHE_LINE, np.uint8)
+    offset = -memory.ctypes.data % _CACHE_LINE
+    return memory[offset : offset + n_rows * BALL.itemsize].view(BALL)
+
+
+def _levels(rows: NDArray[Any], roots: NDArray[np.int64], n_axes: int) -> Iterator[tuple[NDArray[np.int64], Floats, Floats]]:
+    """Level by level below `roots`: row indices with the low and high corners of their boxes in the unit cube."""
+    row, low, high = roots, np.zeros((len(roots), n_axes)), np.ones((len(roots), n_axes))
+    while len(row):
+        yield row, low, high
+        inner = rows["child"][row] != ACTIVE
+        row, low, high = row[inner], low[inner], high[inner]
+        each, axis, threshold = np.arange(len(row)), rows["axis"][row], rows["threshold"][row]
+        left_high, right_low = high.copy(), low.copy()
+        left_high[each, axis] = right_low[each, axis] = threshold
+        child = rows["child"][row].astype(np.int64)
+        row = np.concatenate([child, child + 1])
+        low, high = np.concatenate([low, right_low]), np.concatenate([left_high, high])

@@ -1,0 +1,116 @@
+"""Gymnasium spaces as axes of the unit cube, and back: the one place that knows an environment's units.
+
+Axis i maps x to (x - low_i) / (high_i - low_i). The state's axes come first, then the action's. The maps themselves are
+kernels (`kernels.to_unit`, `kernels.play_action`), so that every driver rounds alike; this module builds their table.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.errors import SpaceError
+
+MAX_AXES = 12  # a split makes 2^axes balls: beyond this the first split alone would fill a small device
+
+
+class Axes:
+    """The axes of a (state, action) pair: bounds, names, and the shape and dtype that actions must have.
+
+    >>> import gymnasium as gym
+    >>> axes = Axes(gym.spaces.Box(0.0, 10.0), gym.spaces.Box(-1.0, 1.0, (2,)))
+    >>> axes.names
+    ['state[0]', 'action[0]', 'action[1]']
+    >>> axes.low.tolist(), axes.high.tolist()
+    ([0.0, -1.0, -1.0], [10.0, 1.0, 1.0])
+    """
+
+    def __init__(self, observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> None:
+        self.state_space = _finite_box(observation_space, "observation_space", "state")
+        self.action_space = _finite_box(action_space, "action_space", "action")
+        self.n_state = int(np.prod(self.state_space.shape))
+        self.n_action = int(np.prod(self.action_space.shape))
+        if self.n_state + self.n_action > MAX_AXES:
+            raise SpaceError(
+                f"{self.n_state} state axes and {self.n_action} action axes make {self.n_state + self.n_action} dimensions; at most "
+                f"{MAX_AXES} are supported, because a split makes 2^dimensions balls. Give the agent fewer features (a wrapper)."
+            )
+        self.low = np.concatenate([self.state_space.low.ravel(), self.action_space.low.ravel()]).astype(np.float64)
+        self.high = np.concatenate([self.state_space.high.ravel(), self.action_space.high.ravel()]).astype(np.float64)
+        self.names = [f"state[{i}]" for i in range(self.n_state)] + [f"action[{i}]" for i in range(self.n_action)]
+        for name, low, high in zip(self.names, self.low, self.high, strict=True):
+            if not low < high:
+                raise SpaceError(f"axis {name} runs from {low} to {high}: it has no width. Drop it from the space (a wrapper).")
+        width = self.high - self.low
+        self.table = np.ascontiguousarray(np.stack([self.low, width, 1.0 / width], axis=1))
+        self._plain_action = self.action_space.dtype == np.float64 and len(self.action_space.shape) == 1
+
+    def __len__(self) -> int:
+        return self.n_state + self.n_action
+
+    def flat_state(self, observation: Any) -> NDArray[np.float64]:
+        """One observation as a contiguous float64 vector."""
+        return _flat(observation, self.n_state, "observation", self.state_space.shape)
+
+    def flat_action(self, action: Any) -> NDArray[np.float64]:
+        return _flat(action, self.n_action, "action", self.action_space.shape)
+
+    def flat_states(self, observations: Any) -> tuple[NDArray[np.float64], bool]:
+        """One observation or a batch as [n, n_state], and whether it was a batch."""
+        array = _numbers(observations, "observation")
+        shape = self.state_space.shape
+        if array.shape == shape:
+            return array.reshape(1, self.n_state), False
+        if array.ndim == len(shape) + 1 and array.shape[1:] == shape:
+            return array.reshape(len(array), self.n_state), True
+        if array.size == self.n_state and array.ndim <= 1:
+            return array.reshape(1, self.n_state), False
+        raise SpaceError(f"observation has shape {array.shape}; expected {shape}, or {('n', *shape)} for n environments")
+
+    def shaped_action(self, flat: NDArray[np.float64]) -> NDArray[Any]:
+        """An action (or a batch of them) with the dtype and shape of the action space."""
+        if self._plain_action:
+            return flat
+        return flat.astype(self.action_space.dtype).reshape(flat.shape[:-1] + self.action_space.shape)
+
+    def describe(self) -> list[list[Any]]:
+        """What a checkpoint keeps of the spaces, and what loading compares."""
+        return [[name, low, high] for name, low, high in zip(self.names, self.low.tolist(), self.high.tolist(), strict=True)]
+
+
+def _finite_box(space: gym.Space[Any], where: str, kind: str) -> gym.spaces.Box:
+    if not isinstance(space, gym.spaces.Box):
+        raise SpaceError(
+            f"{where} is {type(space).__name__}; only Box is supported. Wrap the environment so that its {where} is a Box."
+        )
+    if not np.issubdtype(space.dtype, np.floating):
+        raise SpaceError(
+            f"{where} is a Box of {space.dtype}; only floating-point boxes are supported. Wrap the environment with a float Box."
+        )
+    for i, (low, high) in enumerate(zip(space.low.ravel(), space.high.ravel(), strict=True)):
+        if not (np.isfinite(low) and np.isfinite(high)):
+            raise SpaceError(
+                f"{where} is unbounded: axis {kind}[{i}] runs from {low} to {high}. Wrap the environment with finite bounds, "
+                f"for example gymnasium.wrappers.TransformObservation with a finite Box."
+            )
+    return space
+
+
+def _numbers(values: Any, what: str) -> NDArray[np.float64]:
+    try:
+        return np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise SpaceError(f"{what} is not an array of numbers: {values!r}") from error
+
+
+def _flat(values: Any, size: int, what: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    # Nearly every call comes with a vector that is already right: this test costs 0.1 us, the conversions ten times that.
+    if type(values) is np.ndarray and values.dtype == np.float64 and values.shape == (size,) and values.flags.forc:
+        return values
+    array = _numbers(values, what)
+    if array.size != size:
+        raise SpaceError(f"{what} has shape {array.shape}; expected {shape}")
+    return array.reshape(size)
