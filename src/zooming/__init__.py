@@ -1,7 +1,7 @@
 """Reinforcement learning in continuous state-action spaces that learns its own discretization.
 
-Importing zooming registers the environments `zooming/Oil-v0` and `zooming/Ambulance-v0`. The names below are loaded when first used, so that
-the import itself stays fast.
+Importing zooming registers the environments `zooming/Oil-v0` and `zooming/Ambulance-v0`. The names below are loaded when
+first used, so that the import itself stays fast.
 """
 
 from __future__ import annotations
@@ -46,7 +46,26 @@ _HOME = {
 }
 _MODULES = ("bonuses", "plots")
 
-__all__ = [*_HOME, *_MODULES]  # noqa: PLE0604  # names, all of them strings
+__all__ = [
+    "AdaptiveQ",
+    "NetQ",
+    "Random",
+    "NoMovement",
+    "Median",
+    "Agent",
+    "History",
+    "Partition",
+    "load",
+    "learn_many",
+    "compiled_env",
+    "CompiledEnv",
+    "ZoomingError",
+    "SpaceError",
+    "TransitionError",
+    "CheckpointError",
+    "bonuses",
+    "plots",
+]
 
 
 def __getattr__(name: str) -> Any:

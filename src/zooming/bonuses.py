@@ -2,14 +2,15 @@
 
 Every bonus here has the form scale / sqrt(t); `scale` depends on the horizon and on the span of the rewards.
 
-Why two families: `Theory` carries the constants under which the regret bound is proved. At H = 5, K = 2000 its b(1) is 86, far above
-any return, so the agent explores for thousands of visits. `Scaled` drops the proof and keeps the shape: it is what every
-experiment of the paper uses, with c tuned.
+Why two families: `Theory` carries the constants under which the regret bound is proved. At H = 5, K = 2000 its b(1) is 86,
+far above any return, so the agent explores for thousands of visits. `Scaled` drops the proof and keeps the shape: it is
+what every experiment of the paper uses, with c tuned.
 """
 
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -44,8 +45,8 @@ class Scaled:
 class Theory:
     """b(t) = 2 sqrt(H^3 iota / t) + 4 L d_max / sqrt(t), iota = log(4 H K / delta), d_max = 1. [SBY19 eq. 3]
 
-    The constants are those of the main text, which its lemmas prove; the appendix exchanges them by a slip. `lipschitz` is the Lipschitz
-    constant L of Q* on the unit cube under the l-infinity metric.
+    The constants are those of the main text, which its lemmas prove; the appendix exchanges them by a slip. `lipschitz` is
+    the Lipschitz constant L of Q* on the unit cube under the l-infinity metric.
 
     >>> round(Theory(episodes=2000).scale(horizon=5, reward_span=1.0), 2)
     85.94
@@ -73,15 +74,19 @@ KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Scaled, Theory)}
 
 def as_bonus(bonus: float | Bonus) -> Bonus:
     """The bonus itself; a number c means Scaled(c)."""
-    if isinstance(bonus, bool) or not (isinstance(bonus, (int, float)) or hasattr(bonus, "scale")):
+    if isinstance(bonus, numbers.Real) and not isinstance(bonus, bool):
+        return Scaled(float(bonus))
+    if not hasattr(bonus, "scale"):
         raise SpaceError(f"bonus={bonus!r}: give a number c >= 0 (meaning c / sqrt(t)), or one of {', '.join(KINDS)}")
-    return Scaled(float(bonus)) if isinstance(bonus, (int, float)) else bonus
+    return bonus  # type: ignore[return-value]  # it has the one method of a Bonus
 
 
 def to_json(bonus: Bonus) -> dict[str, Any]:
     kind = type(bonus).__name__
     if KINDS.get(kind) is not type(bonus):
-        raise SpaceError(f"a bonus of your own ({kind}) cannot be saved: a file that named its class would have to run its code")
+        raise SpaceError(
+            f"a bonus of your own ({kind}) cannot be saved: a file that named its class would have to run its code"
+        )
     return {"kind": kind, **asdict(bonus)}  # type: ignore[call-overload]  # KINDS holds only dataclasses
 
 

@@ -1,7 +1,8 @@
 """Atomic writes, and a container of named arrays with a JSON header that runs no code when it is read.
 
-Layout: the 8 bytes MAGIC, a version (4 bytes), the header's length (8 bytes), the header (JSON, with name, dtype and shape of each
-array), the arrays' bytes in that order, and 32 bytes of SHA-256 over all that comes before: any flipped byte is noticed.
+Layout: the 8 bytes MAGIC, a version (4 bytes), the header's length (8 bytes), the header (JSON, with name, dtype and shape
+of each array), the arrays' bytes in that order, and 32 bytes of SHA-256 over all that comes before: any flipped byte is
+noticed.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ def read_container(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[s
     body, digest = content[:-_DIGEST], content[-_DIGEST:]
     if hashlib.sha256(body).digest() != digest:
         if version > VERSION:
-            raise CheckpointError(f"{path}: version {version} of the format is newer than this zooming reads ({VERSION}), or damaged")
+            raise CheckpointError(
+                f"{path}: version {version} of the format is newer than this zooming reads ({VERSION}), or damaged"
+            )
         raise CheckpointError(f"{path}: the content does not match its checksum; the file is damaged or cut short")
     if version != VERSION:
         raise CheckpointError(f"{path}: version {version} of the format; this zooming reads version {VERSION}. Update zooming.")
@@ -92,14 +95,16 @@ def read_container(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[s
 
 
 def _descr(dtype: np.dtype[Any]) -> Any:
-    if dtype.names is None:
+    if dtype.fields is None:
         return dtype.str
-    return {"names": dtype.names, "formats": [dtype[name].str for name in dtype.names], "itemsize": dtype.itemsize,
-            "offsets": [dtype.fields[name][1] for name in dtype.names]}  # type: ignore[index]
+    fields = dtype.fields
+    names = list(fields)
+    formats, offsets = [fields[name][0].str for name in names], [fields[name][1] for name in names]
+    return {"names": names, "formats": formats, "offsets": offsets, "itemsize": dtype.itemsize}
 
 
 def _dtype(descr: Any) -> np.dtype[Any]:
-    dtype = np.dtype(descr)
+    dtype: np.dtype[Any] = np.dtype(descr)
     if dtype.hasobject:
         raise ValueError("an array of Python objects")
     return dtype

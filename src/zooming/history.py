@@ -37,7 +37,9 @@ class History:
         if not len(self):
             return "History(no episodes)"
         tail = self.returns[-200:]
-        return f"History({len(self)} episodes, mean return of the last {len(tail)}: {tail.mean():.4f}, {self.n_balls[-1]} balls)"
+        return (
+            f"History({len(self)} episodes, mean return of the last {len(tail)}: {tail.mean():.4f}, {self.n_balls[-1]} balls)"
+        )
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draws the learning curve on a matplotlib Axes and returns it; see `zooming.plots.returns`."""

@@ -23,9 +23,7 @@ from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import ir
 from numba import float64, int64, types, void
-from numba.extending import intrinsic
 
 BALL = np.dtype(
     [
@@ -51,6 +49,7 @@ CORE = np.dtype(
         ("ties", "i8"),
         ("action_rule", "i8"),
         ("full_cap", "i8"),  # 1: values are capped by H as in the paper; 0: by the number of steps left
+        ("cubes", "i8"),  # 1: every ball is a cube of side 2^-depth
         ("single", "i8"),  # 1: the environment's actions are float32
         ("bonus", "f8"),
         ("reward_low", "f8"),
@@ -61,10 +60,10 @@ CORE = np.dtype(
 ACTIVE, NO_PARENT = 0, -1
 RANDOM, FIRST, EITHER = 0, 1, 2  # ties: a coin per fork; the first in table order; whichever is found soonest
 CENTER, UNIFORM, CORNER = 0, 1, 2  # the action played in a ball
-FINE, FULL, BAD_REWARD, BAD_STATE = 0, 1, 2, 3  # why `play` came back
+FINE, FULL, BAD_REWARD, BAD_STATE = 0, 1, 2, 3  # why `play` and `update` came back
+WRONG_SIZE = -2
 LOW, WIDTH, SCALE = 0, 1, 2  # columns of `axes`: unit = (x - low) * scale, x = low + unit * width
 ROUNDING = 1e-6  # a point this far outside the unit cube is rounding, and clipped
-STACK_SIZE = 512  # more than the forks of any path: at most 16 levels of depth times 12 axes
 MAX_VISITS = 2**32 - 1
 
 GENERATOR = types.npy_rng
@@ -73,28 +72,14 @@ START = void(float64[::1], GENERATOR, float64[::1])
 
 PLAIN = bool(numba.config.DISABLE_JIT)
 compiled = numba.njit(cache=True, error_model="numpy", nogil=True)
+# For kernels that allocate nothing: without this, counting references to their array arguments takes a third of the time.
+lean = numba.njit(cache=True, error_model="numpy", nogil=True, _nrt=False)
 
 if PLAIN:
     np.seterr(over="ignore")  # the generator below wraps around, which compiled code does without a word
 
-    def likely(condition: bool) -> bool:
-        return condition
 
-else:
-
-    @intrinsic
-    def likely(typing_context: Any, condition: Any) -> Any:
-        """The condition itself, compiled to a branch: a predicted branch hides the latency that a select would wait for."""
-
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            bit = ir.IntType(1)
-            expect = builder.module.declare_intrinsic("llvm.expect", [bit], ir.FunctionType(bit, [bit, bit]))
-            return builder.call(expect, [args[0], ir.Constant(bit, 1)])
-
-        return types.boolean(types.boolean), codegen
-
-
-@compiled
+@lean
 def draw(core):
     """The next 64 random bits of the agent's generator (SplitMix64)."""
     z = core[0]["random"] + np.uint64(0x9E3779B97F4A7C15)
@@ -104,7 +89,7 @@ def draw(core):
     return z ^ (z >> np.uint64(31))
 
 
-@compiled
+@lean
 def to_unit(axes, first_axis, point, unit):
     """Writes `point` (environment's units) into the unit cube; the index of the first bad coordinate, or -1.
 
@@ -118,7 +103,7 @@ def to_unit(axes, first_axis, point, unit):
     return -1
 
 
-@compiled
+@lean
 def ceiling(core, step):
     """The largest return from `step` on: what a root starts with, and the cap of V."""
     n_steps = core[0]["horizon"] if core[0]["full_cap"] == 1 else core[0]["horizon"] - step
@@ -127,7 +112,7 @@ def ceiling(core, step):
     return high * n_steps if high > 0.0 else high
 
 
-@compiled
+@lean
 def find(table, n_state, root, state, action):
     """The row of the active ball whose domain holds (state, action)."""
     row = root
@@ -138,7 +123,7 @@ def find(table, n_state, root, state, action):
     return row
 
 
-@compiled
+@lean
 def select(table, core, root, state, ties, stack):
     """The relevant ball with the largest Q, and how many rows were read to find it. [SBY19 Alg. 1, selection rule]
 
@@ -159,7 +144,7 @@ def select(table, core, root, state, ties, stack):
                 break
             axis = np.int64(table[row]["axis"])
             if axis < n_state:
-                if likely(state[axis] >= table[row]["threshold"]):
+                if state[axis] >= table[row]["threshold"]:
                     row = child + 1
                 else:
                     row = child
@@ -170,7 +155,7 @@ def select(table, core, root, state, ties, stack):
                     right = ties == RANDOM and (draw(core) >> np.uint64(63)) == np.uint64(1)
                 else:
                     right = second > first and ties != FIRST
-                if likely(right):
+                if right:
                     stack[top] = child
                     rival = max(rival, first)
                     row = child + 1
@@ -184,7 +169,7 @@ def select(table, core, root, state, ties, stack):
         if table[row]["child"] == ACTIVE and table[row]["value"] > best:
             best = table[row]["value"]
             found = row
-        if likely(rival <= best):
+        if rival <= best:
             return found, n_read
         while True:
             if top == 0:
@@ -195,9 +180,9 @@ def select(table, core, root, state, ties, stack):
                 break
 
 
-@compiled
+@lean
 def sides(table, row, first_axis, low, high):
-    """Writes the ball's sides along len(low) axes from `first_axis` on; the way up ends when all are known."""
+    """Writes the ball's sides along len(low) axes from `first_axis` on, whatever its shape: up until all are known."""
     n_axes = low.shape[0]
     for i in range(n_axes):
         low[i] = 0.0
@@ -219,36 +204,53 @@ def sides(table, row, first_axis, low, high):
         row = parent
 
 
-@compiled
+@lean
+def cube_sides(table, row, first_axis, low, high):
+    """The same for a cube, whose last splits were along the axes D-1, D-2, ... in this order: one row up per axis."""
+    side = 1.0 / np.float64(np.int64(1) << np.int64(table[row]["depth"]))
+    for i in range(low.shape[0] - 1, -1, -1):
+        parent = np.int64(table[row]["parent"])
+        low[i] = 0.0
+        if parent != NO_PARENT:
+            low[i] = table[parent]["threshold"] - (0.0 if row & 1 else side)
+            row = parent
+        high[i] = low[i] + side
+
+
+@lean
 def play_action(table, core, axes, row, rule, low, high, action):
     """Writes the action played in a ball, in the environment's units; false if rounding moved it out of the ball."""
     n_state = core[0]["n_state"]
-    sides(table, row, n_state, low, high)
+    if core[0]["cubes"] == 1:
+        cube_sides(table, row, n_state, low, high)
+    else:
+        sides(table, row, n_state, low, high)
     inside = True
     for i in range(action.shape[0]):
+        axis = n_state + i
         unit = low[i]
         if rule == CENTER:
             unit = 0.5 * (low[i] + high[i])
         elif rule == UNIFORM:
             share = np.float64(draw(core) >> np.uint64(11)) * 2.0**-53
             unit = low[i] + share * (high[i] - low[i])
-        axis = n_state + i
         value = axes[axis, LOW] + unit * axes[axis, WIDTH]
         if core[0]["single"] == 1:
             value = np.float64(np.float32(value))
-        # A corner is on the border: rounded down it would belong to the neighbor, and its own ball never be updated.
-        while (value - axes[axis, LOW]) * axes[axis, SCALE] < low[i]:
+        back = (value - axes[axis, LOW]) * axes[axis, SCALE]
+        while back < low[i]:
+            # A corner is on the border: rounded down it would belong to the neighbor, and its own ball never be updated.
             if core[0]["single"] == 1:
                 value = np.float64(np.nextafter(np.float32(value), np.float32(np.inf)))
             else:
                 value = np.nextafter(value, np.inf)
+            back = (value - axes[axis, LOW]) * axes[axis, SCALE]
         action[i] = value
-        back = (value - axes[axis, LOW]) * axes[axis, SCALE]
         inside = inside and (back < high[i] or high[i] == 1.0)
     return inside
 
 
-@compiled
+@lean
 def keep_maxima(table, row):
     """Makes the value of every inner row above `row` the largest Q below it again."""
     value = table[row]["value"]
@@ -263,7 +265,7 @@ def keep_maxima(table, row):
         row = parent
 
 
-@compiled
+@lean
 def update_ball(table, core, row, reward, next_value):
     """The update rule, for every agent with a ball table; true when the ball is due to split. [SBY19 Alg. 1]"""
     horizon = core[0]["horizon"]
@@ -284,7 +286,7 @@ def split(table, core, row):
     n_axes = core[0]["n_state"] + core[0]["n_action"]
     low = np.empty(n_axes)
     high = np.empty(n_axes)
-    sides(table, row, 0, low, high)
+    cube_sides(table, row, 0, low, high)
     depth = table[row]["depth"]
     first_parent = row
     n_parents = 1
@@ -309,9 +311,15 @@ def split(table, core, row):
     core[0]["n_balls"] += n_parents - 1
 
 
-@compiled
+@lean
 def rows_per_split(core):
     return 2 * ((np.int64(1) << (core[0]["n_state"] + core[0]["n_action"])) - 1)
+
+
+@compiled
+def new_stack(core):
+    """Room for every fork of a path: 16 levels of depth for each action axis, or the 31 bits of a net's row numbers."""
+    return np.empty(32 + 16 * core[0]["n_action"], np.int64)
 
 
 @compiled
@@ -324,51 +332,64 @@ def best_ball(table, core, axes, step, observation, stack):
     return select(table, core, step, state, EITHER, stack)
 
 
-@compiled
-def act(table, core, axes, step, observation, action):
-    """Selects as the agent does when it learns and writes its action; the index of a bad coordinate, or -1."""
-    state = np.empty(core[0]["n_state"])
+def _act(raw_table, raw_core, axes, step, observation, action):
+    """Selects as the agent does when it learns and writes its action; the index of a bad coordinate, -1, or WRONG_SIZE.
+
+    Here and in `update`, table and core cross from Python as plain float64 memory: that takes a third of the time. All scratch
+    vectors are parts of one, because an allocation costs as much as a selection.
+    """
+    table = raw_table.view(BALL)
+    core = raw_core.view(CORE)
+    n_state = core[0]["n_state"]
+    n_action = core[0]["n_action"]
+    if observation.shape[0] != n_state:
+        return WRONG_SIZE
+    scratch = np.empty(n_state + 2 * n_action)
+    state = scratch[:n_state]
     bad = to_unit(axes, 0, observation, state)
     if bad >= 0:
         return bad
-    row, _ = select(table, core, step, state, core[0]["ties"], np.empty(STACK_SIZE, np.int64))
-    low = np.empty(action.shape[0])
-    play_action(table, core, axes, row, core[0]["action_rule"], low, np.empty_like(low), action)
+    row, _ = select(table, core, step, state, core[0]["ties"], new_stack(core))
+    low = scratch[n_state : n_state + n_action]
+    play_action(table, core, axes, row, core[0]["action_rule"], low, scratch[n_state + n_action :], action)
     return -1
 
 
 @compiled
-def locate(table, core, axes, step, observation, action):
-    """The row of the ball that holds (observation, action); -1 - axis for a bad coordinate."""
+def locate(table, core, axes, step, observation, action, unit):
+    """The row of the ball that holds (observation, action), written to `unit`; -1 - axis for a bad coordinate."""
     n_state = core[0]["n_state"]
-    state = np.empty(n_state)
-    bad = to_unit(axes, 0, observation, state)
+    bad = to_unit(axes, 0, observation, unit[:n_state])
     if bad >= 0:
         return -1 - bad
-    point = np.empty(core[0]["n_action"])
-    bad = to_unit(axes, n_state, action, point)
+    bad = to_unit(axes, n_state, action, unit[n_state:])
     if bad >= 0:
         return -1 - n_state - bad
-    return find(table, n_state, step, state, point)
+    return find(table, n_state, step, unit[:n_state], unit[n_state:])
 
 
-@compiled
-def update(table, core, axes, step, observation, action, reward, next_observation, terminated):
-    """One transition from Python: FINE, FULL (grow the table, call again), or BAD_STATE + the index of a bad coordinate
-    among (observation, action, next observation); the table changes only when the answer is FINE."""
+def _update(raw_table, raw_core, axes, step, observation, action, reward, next_observation, terminated):
+    """One transition from Python: FINE, FULL (grow the table, call again), WRONG_SIZE, or BAD_STATE + the index of a bad
+    coordinate among (observation, action, next observation); the table changes only when the answer is FINE."""
+    table = raw_table.view(BALL)
+    core = raw_core.view(CORE)
     n_state = core[0]["n_state"]
+    n_axes = n_state + core[0]["n_action"]
+    if observation.shape[0] != n_state or action.shape[0] != n_axes - n_state or next_observation.shape[0] != n_state:
+        return WRONG_SIZE
     if core[0]["n_rows"] + rows_per_split(core) > table.shape[0]:
         return FULL
-    row = locate(table, core, axes, step, observation, action)
+    unit = np.empty(n_axes)
+    row = locate(table, core, axes, step, observation, action, unit)
     if row < 0:
         return BAD_STATE - 1 - row
-    next_state = np.empty(n_state)
+    next_state = unit[:n_state]
     bad = to_unit(axes, 0, next_observation, next_state)
     if bad >= 0:
-        return BAD_STATE + n_state + core[0]["n_action"] + bad
+        return BAD_STATE + n_axes + bad
     next_value = 0.0
     if not terminated and step + 1 < core[0]["horizon"]:
-        next_row, _ = select(table, core, step + 1, next_state, EITHER, np.empty(STACK_SIZE, np.int64))
+        next_row, _ = select(table, core, step + 1, next_state, EITHER, new_stack(core))
         next_value = min(ceiling(core, step + 1), table[next_row]["value"])
     if update_ball(table, core, row, reward, next_value):
         split(table, core, row)
@@ -378,7 +399,7 @@ def update(table, core, axes, step, observation, action, reward, next_observatio
 @compiled
 def greedy(table, core, axes, steps, observations, rule, actions):
     """Writes the action of the best ball for each (step, observation); (row, index) of a bad coordinate, or (-1, -1)."""
-    stack = np.empty(STACK_SIZE, np.int64)
+    stack = new_stack(core)
     low = np.empty(actions.shape[1])
     high = np.empty(actions.shape[1])
     for k in range(steps.shape[0]):
@@ -400,7 +421,7 @@ def _play(table, core, axes, dynamics, start, params, rng, n_env_steps, returns,
     n_steps = min(core[0]["horizon"], n_env_steps)
     ties = core[0]["ties"]
     rule = core[0]["action_rule"]
-    stack = np.empty(STACK_SIZE, np.int64)
+    stack = new_stack(core)
     state = np.empty(n_state)
     next_state = np.empty(n_state)
     unit_state = np.empty(n_state)
@@ -448,23 +469,43 @@ def _play(table, core, axes, dynamics, start, params, rng, n_env_steps, returns,
     return returns.shape[0]
 
 
+# --- kernels that Python calls with a fixed signature --------------------------------------------------------------------
+# A fixed signature takes what fits and refuses the rest with a TypeError: no check in Python on the way in, and no
+# compiling anew for a float32 or read-only array. It also lets one compiled `play` run any environment's dynamics.
+
+
 @functools.cache
 def play() -> Callable[..., int]:
-    """The whole-episode kernel. Its explicit signature lets one compiled copy run any environment's dynamics."""
-    if PLAIN:
-        return _play
-    signature = int64(
-        numba.from_dtype(BALL)[::1],
-        numba.from_dtype(CORE)[::1],
-        float64[:, ::1],
-        types.FunctionType(DYNAMICS),
-        types.FunctionType(START),
-        float64[::1],
-        GENERATOR,
-        int64,
-        float64[::1],
-        int64[::1],
-        float64[::1],
+    """`_play`, compiled on first use."""
+    table, core = numba.from_dtype(BALL)[::1], numba.from_dtype(CORE)[::1]
+    functions = types.FunctionType(DYNAMICS), types.FunctionType(START)
+    return _fixed(
+        _play, table, core, float64[:, ::1], *functions, float64[::1], GENERATOR, int64, float64[::1], int64[::1], float64[::1]
     )
-    kernel: Callable[..., int] = numba.njit(signature, cache=True, error_model="numpy", nogil=True)(_play)
-    return kernel
+
+
+@functools.cache
+def act() -> Callable[..., int]:
+    """`_act`, compiled on first use."""
+    return _fixed(_act, float64[::1], float64[::1], float64[:, ::1], int64, float64[::1], float64[::1])
+
+
+@functools.cache
+def update() -> Callable[..., int]:
+    """`_update`, compiled on first use."""
+    vector = float64[::1]
+    return _fixed(_update, vector, vector, float64[:, ::1], int64, vector, vector, float64, vector, types.boolean)
+
+
+def _fixed(function: Callable[..., int], *arguments: Any) -> Callable[..., int]:
+    if not PLAIN:
+        kernel: Callable[..., int] = numba.njit(int64(*arguments), cache=True, error_model="numpy", nogil=True)(function)
+        return kernel
+
+    def refusing(*values: Any) -> int:
+        for value, expected in zip(values, arguments, strict=True):
+            if isinstance(expected, types.Array) and not (isinstance(value, np.ndarray) and numba.typeof(value) == expected):
+                raise TypeError(f"expected {expected}")
+        return function(*values)
+
+    return refusing

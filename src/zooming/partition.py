@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.kernels import ACTIVE, BALL, CORE, NO_PARENT
+from zooming.kernels import ACTIVE, BALL, NO_PARENT
 
 Floats = NDArray[np.float64]
 _CACHE_LINE = 64
@@ -19,8 +19,9 @@ _CACHE_LINE = 64
 class Partition:
     """The active balls of one step, one entry per ball.
 
-    `low` and `high` are [n_balls, n_axes] in the environment's units, state axes first; a ball holds its low face and not its high one,
-    except at the end of the space. `radius` = 2^-`depth` is measured in the unit cube. `n_visits` counts the ancestors' visits too.
+    `low` and `high` are [n_balls, n_axes] in the environment's units, state axes first; a ball holds its low face and not
+    its high one, except at the end of the space. `radius` = 2^-`depth` is measured in the unit cube. `n_visits` counts the
+    ancestors' visits too.
     """
 
     low: Floats
@@ -53,7 +54,12 @@ class BallTable:
 
     def __init__(self, core: NDArray[Any], rows: NDArray[Any]) -> None:
         self.core = core
+        self.raw_core: Floats = core.view(np.float64)
+        self._use(rows)
+
+    def _use(self, rows: NDArray[Any]) -> None:
         self.rows = rows
+        self.raw_rows: Floats = rows.view(np.float64)  # the same memory, as the kernels that are called once a step take it
 
     @classmethod
     def of_roots(cls, core: NDArray[Any], root_values: Floats) -> BallTable:
@@ -104,8 +110,8 @@ class BallTable:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows in use and of the core record: what the agent is, and what a checkpoint of it holds."""
-        return self.rows_in_use * BALL.itemsize + CORE.itemsize
+        """Bytes of the rows in use, which is what a checkpoint holds; free rows at the end are not counted."""
+        return self.rows_in_use * BALL.itemsize
 
     def reserve(self, n_more: int) -> None:
         """Makes room for `n_more` rows; the only place where a table grows."""
@@ -113,7 +119,7 @@ class BallTable:
         if needed > len(self.rows):
             grown = _allocate(max(needed, len(self.rows) * 3 // 2))
             grown[: self.rows_in_use] = self.rows[: self.rows_in_use]
-            self.rows = grown
+            self._use(grown)
 
     def partition(self, step: int, names: list[str], low: Floats, width: Floats) -> Partition:
         """The active balls of a step, in the order of their rows."""

@@ -12,6 +12,6 @@ def stream(seed: int, name: str) -> np.random.SeedSequence:
     return np.random.SeedSequence(seed, spawn_key=(zlib.crc32(name.encode()),))
 
 
-def word(seed: int, name: str, dtype: type[np.unsignedinteger] = np.uint64) -> int:  # type: ignore[type-arg]
+def word(seed: int, name: str, dtype: type[np.unsignedinteger] = np.uint64) -> int:
     """One number from a stream, for generators and environments that are seeded with an integer."""
     return int(stream(seed, name).generate_state(1, dtype)[0])

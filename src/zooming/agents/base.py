@@ -67,8 +67,9 @@ class Agent(ABC):
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """(action, state) of the greedy policy, with Stable-Baselines3's signature; learning is not touched.
 
-        The policy depends on the step, so `state` is the step of each environment (None: step 0), and comes back one higher;
-        where `episode_start` is true it starts at 0 again. With `deterministic=False` the action is drawn uniformly from the best ball.
+        The policy depends on the step, so `state` is the step of each environment (None: step 0), and comes back one
+        higher; where `episode_start` is true it starts at 0 again. With `deterministic=False` the action is drawn uniformly
+        from the best ball.
         """
         states, is_batch = self.axes.flat_states(observation)
         steps = np.zeros(len(states), np.int64) if state is None else np.array(state, np.int64).reshape(-1)
@@ -149,7 +150,9 @@ class Agent(ABC):
 
     def _check_step(self, step: int) -> None:
         if not 0 <= step < self.horizon:
-            raise TransitionError(f"step {step} is outside the episode: steps run from 0 to {self.horizon - 1} (horizon {self.horizon})")
+            raise TransitionError(
+                f"step {step} is outside the episode: steps run from 0 to {self.horizon - 1} (horizon {self.horizon})"
+            )
 
     def _check_reward(self, step: int, reward: float) -> None:
         low, high = self.reward_range
@@ -158,8 +161,14 @@ class Agent(ABC):
 
     def _bad_reward(self, step: int, reward: float) -> TransitionError:
         low, high = self.reward_range
-        fix = f"give {type(self).__name__}(..., reward_range=(low, high)) or rescale the reward" if np.isfinite(reward) else "check the environment"
-        return TransitionError(f"{self.env_name}, step {step}: reward {reward} is outside the reward range [{low}, {high}]; {fix}")
+        fix = (
+            f"give {type(self).__name__}(..., reward_range=(low, high)) or rescale the reward"
+            if np.isfinite(reward)
+            else "check the environment"
+        )
+        return TransitionError(
+            f"{self.env_name}, step {step}: reward {reward} is outside the reward range [{low}, {high}]; {fix}"
+        )
 
     def _bad_coordinate(self, step: int, axis: int, value: float, what: str = "") -> TransitionError:
         name = self.axes.names[axis]
@@ -179,8 +188,8 @@ def _horizon(env: Any, horizon: int | None) -> int:
         found = getattr(getattr(env, "spec", None), "max_episode_steps", None)
     if found is None:
         raise SpaceError(
-            f"the environment {_name(env)} does not say how long an episode is. Give the agent horizon=..., or make the environment with "
-            f"gymnasium.make(..., max_episode_steps=...)"
+            f"the environment {_name(env)} does not say how long an episode is. Give the agent horizon=..., "
+            f"or make the environment with gymnasium.make(..., max_episode_steps=...)"
         )
     if isinstance(found, bool) or not isinstance(found, (int, np.integer)) or found < 1:
         raise SpaceError(f"horizon={found!r}: give the number of steps of an episode, a whole number of at least 1")

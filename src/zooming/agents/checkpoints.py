@@ -32,7 +32,9 @@ class _StoredEnv:
 
 def save(agent: Agent, path: str | os.PathLike[str]) -> None:
     if AGENTS.get(type(agent).__name__) is not type(agent):
-        raise SpaceError(f"{type(agent).__name__} is not one of zooming's agents ({', '.join(AGENTS)}), so load() could not rebuild it")
+        raise SpaceError(
+            f"{type(agent).__name__} is not one of zooming's agents ({', '.join(AGENTS)}), so load() could not rebuild it"
+        )
     values, arrays = agent._state()
     header = {
         "zooming": zooming.__version__,
@@ -87,7 +89,8 @@ def _compare(path: Any, stored: Agent, env: Any) -> None:
     for (name, low, high), (_, given_low, given_high) in zip(stored.axes.describe(), given.describe(), strict=True):
         if (low, high) != (given_low, given_high):
             raise CheckpointError(
-                f"{path}: axis {name} was [{low}, {high}] when the agent learned, but is [{given_low}, {given_high}] in the given environment"
+                f"{path}: axis {name} was [{low}, {high}] when the agent learned, "
+                f"but is [{given_low}, {given_high}] in the given environment"
             )
 
 
@@ -136,5 +139,3 @@ def _set_generator(env: Any, state: dict[str, Any]) -> None:
     generator = np.random.Generator(np.random.PCG64())
     generator.bit_generator.state = state
     env.unwrapped.np_random = generator
-
-

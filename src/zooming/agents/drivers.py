@@ -25,6 +25,9 @@ from zooming.history import History
 DRIVERS = ("auto", "fused", "python")
 _CHUNK_SECONDS = 0.1  # how long a kernel may run before Ctrl-C and the progress bar get their turn
 
+_FIRST_CHUNK = 10_000  # steps of the first call: a call costs as much as a thousand steps, so it is not for a few
+_ROOM = 1024  # rows that a call finds free, so that a growing table does not send it back too often
+
 Advance = Callable[[int], None]
 
 
@@ -35,12 +38,16 @@ def learn(agent: Agent, episodes: int, *, progress_bar: bool, driver: str) -> Hi
     if isinstance(episodes, bool) or not isinstance(episodes, (int, np.integer)) or episodes < 0:
         raise SpaceError(f"episodes={episodes!r}: give a whole number >= 0")
     if agent.env is None:
-        raise SpaceError(f"this agent was loaded without its environment ({agent.env_name}); give it: zooming.load(path, env=env)")
+        raise SpaceError(
+            f"this agent was loaded without its environment ({agent.env_name}); give it: zooming.load(path, env=env)"
+        )
     env = compiled_inside(agent.env)
     can_fuse = env is not None and isinstance(agent, TabledAgent)
     if driver == "fused" and not can_fuse:
-        raise SpaceError(f'driver="fused" needs a compiled environment without wrappers and an agent with a ball table; '
-                         f'{type(agent).__name__} on {agent.env_name} runs with driver="python"')
+        raise SpaceError(
+            f'driver="fused" needs a compiled environment without wrappers and an agent with a ball table; '
+            f'{type(agent).__name__} on {agent.env_name} runs with driver="python"'
+        )
     returns, n_balls = np.zeros(episodes), np.zeros(episodes, np.int64)
     with _progress(agent, episodes, progress_bar) as advance:
         if driver != "python" and can_fuse:
@@ -64,9 +71,11 @@ def _learn_fused(agent: Any, env: Any, returns: NDArray[Any], n_balls: NDArray[A
         env.reseed(_env_seed(agent))
         agent.env_is_seeded = True
     trouble = np.zeros(4)
-    done, chunk = 0, 50
+    done, chunk = 0, max(1, _FIRST_CHUNK // agent.horizon)
     while done < len(returns):
-        table.reserve(agent.horizon * int(kernels.rows_per_split(table.core)))
+        table.reserve(
+            max(agent.horizon * int(kernels.rows_per_split(table.core)), min(_ROOM, 2 * int(table.core["max_balls"][0])))
+        )
         end = min(done + chunk, len(returns))
         began = time.perf_counter()
         finished = play(

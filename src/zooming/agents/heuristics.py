@@ -102,9 +102,15 @@ class _Mover(Heuristic):
     def __init__(self, env: Any, **options: Any) -> None:
         super().__init__(env, **options)
         n = self.axes.n_state
-        same = n == self.axes.n_action and (self.axes.low[:n] == self.axes.low[n:]).all() and (self.axes.high[:n] == self.axes.high[n:]).all()
+        same = (
+            n == self.axes.n_action
+            and (self.axes.low[:n] == self.axes.low[n:]).all()
+            and (self.axes.high[:n] == self.axes.high[n:]).all()
+        )
         if not same:
-            raise SpaceError(f"{type(self).__name__} plays states as actions, so both spaces must be the same box; here they differ")
+            raise SpaceError(
+                f"{type(self).__name__} plays states as actions, so both spaces must be the same box; here they differ"
+            )
 
 
 class NoMovement(_Mover):
@@ -139,7 +145,8 @@ class Median(_Mover):
         requests = self._requests
         low = np.array([requests[i] for i in below])
         high = np.array([requests[min(i + 1, n - 1)] for i in below])
-        return low + (places - below) * (high - low)
+        stations: NDArray[np.float64] = low + (places - below) * (high - low)
+        return stations
 
     def _see(self, action: NDArray[np.float64], next_state: NDArray[np.float64]) -> None:
         moved = next_state != action if self.axes.n_action > 1 else np.array([True])

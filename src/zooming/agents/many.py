@@ -25,9 +25,9 @@ def learn_many(
 ) -> list[History]:
     """One history per seed, the same as one by one: `[make_agent(env, seed=seed).learn(episodes) for seed in seeds]`.
 
-    `make_agent(env, seed=...)` is an agent's class, or a function of yours that sets its options. On a compiled environment the runs use all
-    cores (or `n_workers`), each on a copy of `env`; on any other they follow each other. The agents are there as
-    `history.agent`.
+    `make_agent(env, seed=...)` is an agent's class, or a function of yours that sets its options. On a compiled environment
+    the runs use all cores (or `n_workers`), each on a copy of `env`; on any other they follow each other. The agents are
+    there as `history.agent`.
 
     >>> import gymnasium as gym, zooming
     >>> env = gym.make("zooming/Ambulance-v0")

@@ -14,14 +14,17 @@ from zooming.partition import BallTable
 class NetQ(TabledAgent):
     """Q-learning on a net of the given spacing (in the unit cube); the update rule is AdaptiveQ's.
 
-    Without `spacing` the net is the paper's for K = `episodes`: (K H)^(-1 / (d + 2)) in d dimensions of states and actions together.
-    The action played in a ball is its net point, the low "corner" (multiples of the spacing), unless `action` says otherwise.
+    Without `spacing` the net is the paper's for K = `episodes`: (K H)^(-1 / (d + 2)) in d dimensions of states and actions
+    together. The action played in a ball is its net point, the low "corner" (multiples of the spacing), unless `action`
+    says otherwise.
 
     >>> import gymnasium as gym, zooming
     >>> agent = zooming.NetQ(gym.make("zooming/Oil-v0"), episodes=2000, seed=0)
     >>> round(agent.spacing, 6), agent.n_balls
     (0.1, 500)
     """
+
+    _cubes = False  # the last cell of an axis may be narrower
 
     def __init__(
         self,

@@ -22,6 +22,8 @@ MOST_BALLS = 2**30 - 1  # a table of twice as many rows still has 31-bit row num
 class TabledAgent(Agent):
     """An agent whose knowledge is a ball table; the kernels select, act and update."""
 
+    _cubes = True
+
     def __init__(
         self,
         env: Any,
@@ -39,6 +41,8 @@ class TabledAgent(Agent):
         self.cap = _choice("cap", cap, CAPS)
         self.ties = _choice("ties", ties, TIES)
         self.action = _choice("action", action, ACTIONS)
+        self._act, self._update = kernels.act(), kernels.update()
+        self._lowest_reward, self._highest_reward = self.reward_range
         self.table: BallTable  # a subclass makes it
 
     def _core(self, max_balls: int) -> NDArray[Any]:
@@ -49,6 +53,7 @@ class TabledAgent(Agent):
         core["horizon"] = self.horizon
         core["n_state"], core["n_action"] = self.axes.n_state, self.axes.n_action
         core["ties"], core["action_rule"] = TIES[self.ties], ACTIONS[self.action]
+        core["cubes"] = self._cubes
         core["full_cap"] = self.cap == "horizon"
         core["single"] = self.axes.action_space.dtype == np.float32
         core["bonus"] = self.bonus.scale(self.horizon, high - low)
@@ -61,36 +66,46 @@ class TabledAgent(Agent):
     # --- learning ------------------------------------------------------------------------------------------------------
 
     def act(self, step: int, observation: Any) -> NDArray[Any]:
+        axes, table = self.axes, self.table
         if not 0 <= step < self.horizon:
             self._check_step(step)
-        state = self.axes.flat_state(observation)
-        action = np.empty(self.axes.n_action)
-        table = self.table
-        bad = kernels.act(table.rows, table.core, self.axes.table, step, state, action)
-        if bad >= 0:
-            raise self._bad_coordinate(step, bad, state[bad])
-        return self.axes.shaped_action(action)
+        action = np.empty(axes.n_action)
+        try:
+            answer = self._act(table.raw_rows, table.raw_core, axes.table, step, observation, action)
+        except TypeError:  # not a plain float64 vector: make it one
+            answer = kernels.WRONG_SIZE
+        if answer != -1:
+            state = axes.flat_state(observation)
+            answer = self._act(table.raw_rows, table.raw_core, axes.table, int(step), state, action)
+            if answer >= 0:
+                raise self._bad_coordinate(step, answer, state[answer])
+        return action if axes.has_plain_actions else axes.shaped_action(action)
 
     def update(
         self, step: int, observation: Any, action: Any, reward: float, next_observation: Any, terminated: bool = False
     ) -> None:
+        axes, table = self.axes, self.table
         if not 0 <= step < self.horizon:
             self._check_step(step)
-        low, high = self.reward_range
-        if not low <= reward <= high:
+        if not self._lowest_reward <= reward <= self._highest_reward:
             raise self._bad_reward(step, reward)
-        axes, table = self.axes, self.table
-        state, played, after = axes.flat_state(observation), axes.flat_action(action), axes.flat_state(next_observation)
-        reward, terminated = float(reward), bool(terminated)
-        answer = kernels.update(table.rows, table.core, axes.table, step, state, played, reward, after, terminated)
-        if answer == kernels.FULL:
-            table.reserve(int(kernels.rows_per_split(table.core)))
-            answer = kernels.update(table.rows, table.core, axes.table, step, state, played, reward, after, terminated)
+        try:
+            answer = self._update(
+                table.raw_rows, table.raw_core, axes.table, step, observation, action, reward, next_observation, terminated
+            )
+        except TypeError:
+            answer = kernels.WRONG_SIZE
         if answer != kernels.FINE:
-            axis = answer - kernels.BAD_STATE
-            value = np.concatenate([state, played, after])[axis]
-            is_next = axis >= len(axes)
-            raise self._bad_coordinate(step, axis - len(axes) if is_next else axis, value, "next " if is_next else "")
+            state, played, after = axes.flat_state(observation), axes.flat_action(action), axes.flat_state(next_observation)
+            table.reserve(int(kernels.rows_per_split(table.core)))
+            answer = self._update(
+                table.raw_rows, table.raw_core, axes.table, int(step), state, played, float(reward), after, bool(terminated)
+            )
+            if answer != kernels.FINE:
+                axis = answer - kernels.BAD_STATE
+                value = np.concatenate([state, played, after])[axis]
+                is_next = axis >= len(axes)
+                raise self._bad_coordinate(step, axis - len(axes) if is_next else axis, value, "next " if is_next else "")
 
     # --- the learned policy --------------------------------------------------------------------------------------------
 
@@ -116,7 +131,7 @@ class TabledAgent(Agent):
     def value(self, step: int, observation: Any) -> float:
         self._check_step(step)
         state = self.axes.flat_state(observation)
-        table, stack = self.table, np.empty(kernels.STACK_SIZE, np.int64)
+        table, stack = self.table, kernels.new_stack(self.table.core)
         row, _ = kernels.best_ball(table.rows, table.core, self.axes.table, step, state, stack)
         if row < 0:
             raise self._bad_coordinate(step, -1 - row, state[-1 - row])
@@ -125,7 +140,8 @@ class TabledAgent(Agent):
     def _row(self, step: int, observation: Any, action: Any) -> int:
         self._check_step(step)
         state, played = self.axes.flat_state(observation), self.axes.flat_action(action)
-        row = int(kernels.locate(self.table.rows, self.table.core, self.axes.table, step, state, played))
+        unit = np.empty(len(self.axes))
+        row = int(kernels.locate(self.table.rows, self.table.core, self.axes.table, step, state, played, unit))
         if row < 0:
             raise self._bad_coordinate(step, -1 - row, np.concatenate([state, played])[-1 - row])
         return row
@@ -168,7 +184,18 @@ class TabledAgent(Agent):
         if core.dtype != CORE or core.shape != (1,) or balls.dtype != BALL or balls.ndim != 1:
             raise ValueError("the ball table has another layout")
         fresh = self.table.core
-        for name in ("horizon", "n_state", "n_action", "ties", "action_rule", "full_cap", "single", "bonus", "max_balls"):
+        for name in (
+            "horizon",
+            "n_state",
+            "n_action",
+            "ties",
+            "action_rule",
+            "cubes",
+            "full_cap",
+            "single",
+            "bonus",
+            "max_balls",
+        ):
             if core[name][0] != fresh[name][0]:
                 raise ValueError(f"{name} is {core[name][0]} in the table but {fresh[name][0]} in the options")
         # A plain copy has the right alignment and dtype for the kernels, whatever the file's dtype said.

@@ -129,5 +129,7 @@ def _law(arrival: Any, step: int) -> Any:
     if locations.ndim != 1 or not len(locations):
         raise SpaceError(f"arrivals of step {step}: give at least one observed location, as a one-dimensional array")
     if not ((locations >= 0) & (locations <= 1)).all():
-        raise SpaceError(f"arrivals of step {step}: observed locations must lie in [0, 1]; rescale them (found {locations.min()} to {locations.max()})")
+        raise SpaceError(
+            f"arrivals of step {step}: locations run from {locations.min()} to {locations.max()}; rescale them to [0, 1]"
+        )
     return locations

@@ -1,7 +1,8 @@
 """A compiled dynamics function as a Gymnasium environment.
 
-The function is the whole problem: `dynamics(state, action, step, params, rng, next_state) -> reward` writes the next state and returns the
-reward. `env.step` calls it, and so does the kernel that plays whole episodes without coming back to Python: one truth, two drivers.
+The function is the whole problem: `dynamics(state, action, step, params, rng, next_state) -> reward` writes the next state
+and returns the reward. `env.step` calls it, and so does the kernel that plays whole episodes without coming back to Python:
+one truth, two drivers.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Dynamics = Callable[..., float]
 Start = Callable[..., None]
 
 
-class CompiledEnv(gym.Env[Floats, Floats]):
+class CompiledEnv(gym.Env[Any, Any]):
     """A Gymnasium environment whose rule is one compiled function; `zooming.compiled_env` makes one from yours."""
 
     metadata = {"render_modes": []}  # noqa: RUF012  # Gymnasium's name and type for it
@@ -41,8 +42,8 @@ class CompiledEnv(gym.Env[Floats, Floats]):
         params: ArrayLike = (),
         name: str | None = None,
     ) -> None:
-        self.observation_space = _float64_box(observation_space, "observation_space")
-        self.action_space = _float64_box(action_space, "action_space")
+        self.observation_space: gym.spaces.Box = _float64_box(observation_space, "observation_space")
+        self.action_space: gym.spaces.Box = _float64_box(action_space, "action_space")
         if isinstance(horizon, bool) or int(horizon) != horizon or horizon < 1:
             raise SpaceError(f"horizon={horizon!r}: give the number of steps of an episode, at least 1")
         self.horizon = int(horizon)
@@ -84,7 +85,8 @@ class CompiledEnv(gym.Env[Floats, Floats]):
         if not inside.all():
             i = int(np.flatnonzero(~inside)[0])
             raise TransitionError(
-                f"{self.name}, step {self._step}: action[{i}] = {point[i]} is outside [{low[i]}, {high[i]}]; clip it to the action space"
+                f"{self.name}, step {self._step}: action[{i}] = {point[i]} is outside [{low[i]}, {high[i]}]; "
+                f"clip it to the action space"
             )
         return np.clip(point, low, high)
 
@@ -111,9 +113,10 @@ def compiled_env(
 ) -> CompiledEnv:
     """Your own dynamics as an environment that trains at the speed of the built-in ones.
 
-    `dynamics(state, action, step, params, rng, next_state)` writes the next state into `next_state` and returns the reward; it is
-    compiled with Numba, so it may use floats, loops, `math`, and the methods of `rng`, a NumPy Generator. State and action are float64
-    vectors in the units of the two boxes. `start` is a state, "uniform", or a compiled `start(params, rng, state)` that writes one.
+    `dynamics(state, action, step, params, rng, next_state)` writes the next state into `next_state` and returns the reward;
+    it is compiled with Numba, so it may use floats, loops, `math`, and the methods of `rng`, a NumPy Generator. State and
+    action are float64 vectors in the units of the two boxes. `start` is a state, "uniform", or a compiled `start(params,
+    rng, state)` that writes one.
 
     >>> import gymnasium as gym, zooming
     >>> def thermostat(state, action, step, params, rng, next_state):

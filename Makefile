@@ -1,0 +1,38 @@
+# make demo   train on the oil problem and draw what was learned
+# make test   check style and types, run the tests
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/installed
+
+.PHONY: demo test test-fast lint bench clean
+
+demo: $(INSTALLED)
+	$(BIN)/python examples/demo.py
+
+test: lint
+	$(BIN)/pytest -n 2
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/cache-boundscheck $(BIN)/pytest -n 2 -m "not slow and not process"
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 -m plain
+
+test-fast: $(INSTALLED)
+	$(BIN)/pytest -n 2 -m "not slow"
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(INSTALLED)
+	$(BIN)/zooming bench
+
+$(INSTALLED): pyproject.toml
+	@echo "setting up $(VENV) (once; about a minute)"
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'zooming needs Python 3.11 or later; make PYTHON=python3.12 ...')"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $(INSTALLED)
+
+clean:
+	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,52 @@
+"""Train AdaptiveQ and NetQ on the oil problem, print how they did, and draw what they learned."""
+
+import time
+from functools import partial
+from pathlib import Path
+
+import gymnasium as gym
+import matplotlib.pyplot as plt
+from rich.console import Console
+from rich.table import Table
+
+import zooming
+from zooming import plots
+
+EPISODES, SEEDS = 20_000, range(10)
+OUT = Path("out/demo.png")
+
+
+def main() -> None:
+    env = gym.make("zooming/Oil-v0", survey="laplace", sharpness=10.0)
+    oil = env.unwrapped
+    optimum = oil.horizon - abs(0.5 - oil.center[0])  # go to the oil at once, and stay
+    print(f"Oil discovery: {EPISODES:,} episodes of {oil.horizon} steps; the best possible return is {optimum:.2f}.")
+    table = Table()
+    for column in ("agent", "return at the end", "share of the optimum", "balls", "bytes", "steps per second"):
+        table.add_column(column, justify="left" if column == "agent" else "right")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    agents = {"AdaptiveQ": zooming.AdaptiveQ, "NetQ": partial(zooming.NetQ, episodes=EPISODES)}
+    for i, (name, make_agent) in enumerate(agents.items()):
+        make_agent(env, seed=0).learn(1)  # compiles on the first run ever, so that the clock below measures learning
+        agent = make_agent(env, seed=0)
+        began = time.perf_counter()
+        history = agent.learn(EPISODES, progress_bar=True)
+        seconds = time.perf_counter() - began
+        final = history.returns[-200:].mean()
+        speed = f"{EPISODES * agent.horizon / seconds:,.0f}"
+        table.add_row(name, f"{final:.3f}", f"{final / optimum:.1%}", f"{agent.n_balls:,}", f"{agent.nbytes:,}", speed)
+        histories = zooming.learn_many(make_agent, env, SEEDS, EPISODES)
+        last = optimum if i else None
+        plots.returns(histories, left, label=f"{name}, {len(SEEDS)} seeds", color=plots.COLORS[i], optimum=last)
+        if name == "AdaptiveQ":
+            agent.partition(1).plot(right)
+    left.set_title("learning curves")
+    right.set_title(f"AdaptiveQ's partition at {right.get_title()}")
+    Console().print(table)
+    OUT.parent.mkdir(exist_ok=True)
+    figure.savefig(OUT, dpi=120)
+    print(f"Figure: {OUT}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+"""Speed and memory, side by side in one run: the reference in plain Python, the fused loop, the Python-driven agent."""
+
+from __future__ import annotations
+
+import math
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+import zooming
+from zooming import kernels
+from zooming.reference import ReferenceQ
+
+BONUS = 0.1
+COLUMNS = (
+    "problem", "K", "reference ns", "fused ns", "ratio", "Msteps/s", "early ns", "late ns", "Python-driven ns", "ratio",
+    "rows read", "balls", "bytes/ball",
+)  # fmt: skip
+REFERENCE_SECONDS = 4.0  # the reference plays until then, or until K
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem, how many episodes, and the same problem in plain Python for the reference."""
+
+    name: str
+    env_id: str
+    options: dict[str, Any]
+    episodes: int
+    n_ambulances: int = 1
+
+    def make(self) -> gym.Env[Any, Any]:
+        return gym.make(self.env_id, **self.options)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Times are nanoseconds per step; `early` and `late` are the first and the last tenth of the run."""
+
+    case: Case
+    reference: float
+    fused: float
+    early: float
+    late: float
+    python: float
+    rows_read: float
+    bytes_per_ball: float
+    n_balls: int
+
+
+def cases(quick: bool) -> list[Case]:
+    """Oil and ambulance in two dimensions at three lengths, then two and three ambulances."""
+    oil = ("zooming/Oil-v0", {"survey": "laplace", "sharpness": 1.0})
+    beta = ("zooming/Ambulance-v0", {"arrivals": "beta", "travel_weight": 0.25})
+    lengths = (2_000, 20_000) if quick else (2_000, 20_000, 1_000_000)
+    found = [Case(name, *env, k) for name, env in (("oil laplace 1", oil), ("ambulance beta .25", beta)) for k in lengths]
+    for n in (2, 3):
+        options = {**beta[1], "n_ambulances": n}
+        found.append(Case(f"{n} ambulances ({2 * n}-D)", beta[0], options, 10_000 if quick else 100_000, n))
+    return found
+
+
+def measure(case: Case) -> Measured:
+    """Everything about one case, in one go, so that the ratios are of the same minute of the same machine."""
+    repeats = range(max(1, min(10, 100_000 // case.episodes)))  # the best of ten for runs of milliseconds
+    fused, agent = min((_fused(case, seed) for seed in repeats), key=lambda run: run[0])
+    early, late = (min(times) for times in zip(*(_early_and_late(case, seed) for seed in repeats), strict=True))
+    python, rows_read = _python_driven(case, agent)
+    return Measured(case, _reference(case), fused, early, late, python, rows_read, agent.nbytes / agent.n_balls, agent.n_balls)
+
+
+def _fused(case: Case, seed: int) -> tuple[float, Any]:
+    agent = zooming.AdaptiveQ(case.make(), bonus=BONUS, seed=seed)
+    return _learn(agent, case.episodes), agent
+
+
+def _early_and_late(case: Case, seed: int) -> tuple[float, float]:
+    agent = zooming.AdaptiveQ(case.make(), bonus=BONUS, seed=seed)
+    tenth = max(case.episodes // 10, 1)
+    early = _learn(agent, tenth)
+    agent.learn(case.episodes - 2 * tenth)
+    return early, _learn(agent, tenth)
+
+
+def _learn(agent: Any, episodes: int) -> float:
+    """Nanoseconds per step of one learn()."""
+    began = time.perf_counter()
+    agent.learn(episodes)
+    return (time.perf_counter() - began) / episodes / int(agent.horizon) * 1e9
+
+
+def _python_driven(case: Case, agent: Any) -> tuple[float, float]:
+    """Nanoseconds of act + update on the learned agent, and rows read per selection, over transitions of its own."""
+    env = case.make()
+    transitions = []
+    for episode in range(400):
+        observation, _ = env.reset(seed=episode)
+        for step in range(agent.horizon):
+            action = agent.act(step, observation)
+            after, reward, terminated, _, _ = env.step(action)
+            transitions.append((step, observation, action, float(reward), after, bool(terminated)))
+            observation = after
+    stack, axes, table = kernels.new_stack(agent.table.core), agent.axes.table, agent.table
+    rows_read = [kernels.best_ball(table.rows, table.core, axes, t[0], t[1], stack)[1] for t in transitions]
+    best = math.inf
+    for _ in range(15):
+        began = time.perf_counter()
+        for transition in transitions:
+            agent.act(transition[0], transition[1])
+            agent.update(*transition)
+        best = min(best, time.perf_counter() - began)
+    return best / len(transitions) * 1e9, float(np.mean(rows_read))
+
+
+def _reference(case: Case) -> float:
+    """Nanoseconds per step of the plain-Python reference, over K episodes or until its time is up."""
+    n = case.n_ambulances
+    step_function = _plain_oil if "Oil" in case.env_id else _plain_ambulance(n)
+    agent = ReferenceQ(n, n, 5, lambda t: BONUS / math.sqrt(t))
+    began, done = time.perf_counter(), 0
+    while done < case.episodes and time.perf_counter() - began < REFERENCE_SECONDS:
+        agent.learn(chunk := min(50, case.episodes - done), [0.5] * n, step_function)
+        done += chunk
+    return (time.perf_counter() - began) / done / 5 * 1e9
+
+
+def _plain_oil(step: int, state: list[float], action: list[float]) -> tuple[list[float], float]:
+    return action, min(1.0, max(0.0, math.exp(-abs(action[0] - 0.75)) - abs(state[0] - action[0])))
+
+
+def _plain_ambulance(n: int) -> Callable[..., tuple[list[float], float]]:
+    source = random.Random(0)
+
+    def step_function(step: int, state: list[float], action: list[float]) -> tuple[list[float], float]:
+        call = source.betavariate(5, 2)
+        nearest = min(range(n), key=lambda i: abs(call - action[i]))
+        way = sum(abs(x - a) for x, a in zip(state, action, strict=True)) / n
+        after = list(action)
+        after[nearest] = call
+        return after, 1 - (0.25 * way + 0.75 * abs(call - action[nearest]))
+
+    return step_function
+
+
+def startup() -> tuple[float, float]:
+    """Seconds of `import zooming`, and from there to the end of a first learn(), with everything compiled before."""
+    program = (
+        "import time; a = time.perf_counter(); import zooming; b = time.perf_counter(); import gymnasium as gym\n"
+        "zooming.AdaptiveQ(gym.make('zooming/Oil-v0'), seed=0).learn(1); print(b - a, time.perf_counter() - b)"
+    )
+    runs = [subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True) for _ in range(3)]
+    times = [tuple(map(float, run.stdout.split())) for run in runs]
+    return min(t[0] for t in times), min(t[1] for t in times)
+
+
+def verdicts(results: list[Measured], import_seconds: float, start_seconds: float) -> list[tuple[str, str, bool]]:
+    """(what was asked, what was measured, whether it is met)."""
+    by = {(m.case.name, m.case.episodes): m for m in results}
+    found = []
+    for m in results:
+        if m.case.episodes == 2_000:
+            ratio = m.reference / m.fused
+            found.append(
+                (f"fused at least 100 times the reference: {m.case.name}, K = 2,000", f"{ratio:.0f} times", ratio >= 100)
+            )
+    worst = max(results, key=lambda m: m.python if m.case.n_ambulances == 1 else 0)
+    found.append(("Python-driven agent at most 3 us a step, 2-D", f"{worst.python / 1e3:.2f} us", worst.python <= 3_000))
+    for name in dict.fromkeys(m.case.name for m in results):
+        long = by.get((name, 1_000_000))
+        if long:
+            start = by[(name, 20_000)].fused  # the mean over the first 20,000 stands for a step at 10,000
+            growth = long.late / start
+            found.append((f"a step at K = 1,000,000 at most twice one at 10,000: {name}", f"{growth:.2f} times", growth <= 2))
+    for m in results:
+        if m.case.n_ambulances == 2:
+            found.append(
+                ("at most 1.5 us a step in 4-D", f"{m.late / 1e3:.2f} us late in K = {m.case.episodes:,}", m.late <= 1_500)
+            )
+    most = max(m.bytes_per_ball for m in results)
+    found.append(("at most 64 bytes per active ball, table rows included", f"{most:.1f} bytes", most <= 64))
+    found.append(("import under 0.6 s", f"{import_seconds:.2f} s", import_seconds < 0.6))
+    found.append(("training within 1 s of the import, compiled before", f"{start_seconds:.2f} s", start_seconds < 1.0))
+    return found
+
+
+def main(quick: bool = False) -> None:
+    """Measure speed and memory against the plain-Python reference, in one run.
+
+    Absolute times depend on the machine and the moment; compare the ratios.
+
+    Args:
+        quick: leave out the runs of a million episodes and shorten the others.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table(title="zooming bench: AdaptiveQ, bonus 0.1, horizon 5; ns = nanoseconds per step")
+    for column in COLUMNS:
+        table.add_column(column, justify="left" if column == "problem" else "right")
+    results = []
+    with console.status("compiling") as status:
+        zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).learn(1)
+        for case in cases(quick):
+            status.update(f"{case.name}, K = {case.episodes:,}")
+            m = measure(case)
+            results.append(m)
+            table.add_row(
+                case.name, f"{case.episodes:,}", f"{m.reference:,.0f}", f"{m.fused:.0f}", f"{m.reference / m.fused:.0f}x",
+                f"{1e3 / m.fused:.1f}", f"{m.early:.0f}", f"{m.late:.0f}", f"{m.python:,.0f}", f"{m.reference / m.python:.0f}x",
+                f"{m.rows_read:.1f}", f"{m.n_balls:,}", f"{m.bytes_per_ball:.1f}",
+            )  # fmt: skip
+        status.update("startup")
+        seconds = startup()
+    console.print(table)
+    console.print("early, late: the first and the last tenth of the run; rows read: table rows looked at per selection")
+    for asked, measured, met in verdicts(results, *seconds):
+        console.print(f"{'[green]met   [/]' if met else '[red]missed[/]'}  {asked}: {measured}")

@@ -1,0 +1,112 @@
+"""Pictures: each function takes data and a matplotlib Axes (or makes one) and returns the Axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from zooming.errors import SpaceError
+from zooming.history import History
+from zooming.partition import Partition
+
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")  # Okabe and Ito: safe for color-blind readers
+
+
+def partition(
+    balls: Partition,
+    ax: Any = None,
+    *,
+    axes: tuple[int, int] | None = None,
+    at: ArrayLike | None = None,
+    colorbar: bool = True,
+    cmap: str = "viridis",
+) -> Any:
+    """The active balls of a step, colored by their Q.
+
+    With more than two dimensions it is a slice along `axes` (by default the first state and the first action axis), through the
+    point `at` (by default the middle of the space).
+    """
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Rectangle
+
+    names = list(balls.names)
+    horizontal, vertical = axes or (0, next(i for i, name in enumerate(names) if name.startswith("action")))
+    if horizontal == vertical or not {horizontal, vertical} <= set(range(len(names))):
+        raise SpaceError(f"axes={axes}: give two different axes out of {dict(enumerate(names))}")
+    low, high = balls.low.min(axis=0), balls.high.max(axis=0)
+    point = (low + high) / 2 if at is None else np.asarray(at, np.float64)
+    if point.shape != low.shape or not ((low <= point) & (point <= high)).all():
+        raise SpaceError(
+            f"at={at!r}: give one point of the space, {len(names)} numbers between {low.tolist()} and {high.tolist()}"
+        )
+    others = [i for i in range(len(names)) if i not in (horizontal, vertical)]
+    inside = (balls.low <= point) & ((point < balls.high) | (balls.high == high))
+    shown = inside[:, others].all(axis=1)
+    ax = _axes(ax)
+    width = balls.high - balls.low
+    boxes = [
+        Rectangle((corner[horizontal], corner[vertical]), side[horizontal], side[vertical])
+        for corner, side in zip(balls.low[shown], width[shown], strict=True)
+    ]
+    drawn = PatchCollection(boxes, cmap=cmap, edgecolor="white", linewidth=0.4)
+    drawn.set_array(balls.q_value[shown])
+    ax.add_collection(drawn)
+    ax.set_xlim(low[horizontal], high[horizontal])
+    ax.set_ylim(low[vertical], high[vertical])
+    ax.set_xlabel(_label(names, horizontal))
+    ax.set_ylabel(_label(names, vertical))
+    ax.set_title(f"step {balls.step}: {len(balls)} balls")
+    if colorbar:
+        ax.figure.colorbar(drawn, ax=ax, label="Q")
+    return ax
+
+
+def returns(
+    histories: Sequence[History],
+    ax: Any = None,
+    *,
+    label: str | None = None,
+    optimum: float | None = None,
+    window: int | None = None,
+    color: str | None = None,
+) -> Any:
+    """The learning curve: mean return of the histories over `window` episodes, with the band of their middle 90 %."""
+    if not histories or not all(len(history) == len(histories[0]) > 0 for history in histories):
+        raise SpaceError("give histories of one length, at least one, with at least one episode")
+    ax = _axes(ax)
+    curves = np.array([history.returns for history in histories])
+    n = window or max(1, curves.shape[1] // 40)
+    summed = np.cumsum(np.pad(curves, ((0, 0), (1, 0))), axis=1)
+    smooth = (summed[:, n:] - summed[:, :-n]) / n
+    episode = np.arange(n, curves.shape[1] + 1)
+    (line,) = ax.plot(episode, smooth.mean(axis=0), label=label, color=color, linewidth=1.6)
+    if len(curves) > 1:
+        bottom, top = np.quantile(smooth, (0.05, 0.95), axis=0)
+        ax.fill_between(episode, bottom, top, color=line.get_color(), alpha=0.2, linewidth=0)
+    if optimum is not None:
+        ax.axhline(optimum, color="0.35", linestyle="--", linewidth=1, label="optimum")
+    ax.xaxis.get_major_locator().set_params(nbins=5)
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.set_xlabel("episode")
+    ax.set_ylabel("return")
+    if label or optimum is not None:
+        ax.legend(loc="lower right", frameon=False)
+    return ax
+
+
+def _axes(ax: Any) -> Any:
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("plots need matplotlib: pip install 'zooming[study]'") from error
+    return plt.subplots(figsize=(5, 4), layout="constrained")[1]
+
+
+def _label(names: list[str], axis: int) -> str:
+    kind = names[axis].split("[")[0]
+    return kind if sum(name.startswith(kind) for name in names) == 1 else names[axis]

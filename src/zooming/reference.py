@@ -1,0 +1,144 @@
+"""The algorithm in plain Python, as straightforward as can be: the oracle of the tests, the yardstick of `zooming bench`.
+
+Balls are linked objects and every question is answered by walking down from the root. Nothing here is shared with the kernels.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+
+@dataclass
+class ReferenceBall:
+    """A cube of the state-action space: the points within half of `radius` of `center` in every coordinate."""
+
+    center: tuple[float, ...]
+    radius: float
+    q_value: float
+    n_visits: int = 0
+    children: list[ReferenceBall] = field(default_factory=list)
+
+    def reaches(self, values: Sequence[float], first_axis: int = 0) -> bool:
+        """Whether the ball's sides from `first_axis` on hold the values; a border belongs to the upper ball, 1 to the last."""
+        for value, center in zip(values, self.center[first_axis:], strict=False):
+            low, high = center - self.radius / 2, center + self.radius / 2
+            if not (low <= value < high or value == high == 1.0):
+                return False
+        return True
+
+    def active(self) -> Iterator[ReferenceBall]:
+        """The balls below that are not split."""
+        if not self.children:
+            yield self
+        for child in self.children:
+            yield from child.active()
+
+    def relevant(self, state: Sequence[float]) -> Iterator[ReferenceBall]:
+        """The active balls with some action for this state."""
+        if self.reaches(state):
+            if not self.children:
+                yield self
+            for child in self.children:
+                yield from child.relevant(state)
+
+    def holding(self, point: Sequence[float]) -> ReferenceBall:
+        """The active ball whose domain holds the point."""
+        for child in self.children:
+            if child.reaches(point):
+                return child.holding(point)
+        return self
+
+    def split(self) -> None:
+        """Replaces the ball by its 2^D halves, which inherit Q and n."""
+        shift = self.radius / 4
+        for signs in product((-1, 1), repeat=len(self.center)):
+            center = tuple(c + sign * shift for c, sign in zip(self.center, signs, strict=True))
+            self.children.append(ReferenceBall(center, self.radius / 2, self.q_value, self.n_visits))
+
+
+class ReferenceQ:
+    """AdaptiveQ on the unit cube, by the book. `bonus(t)` is the exploration bonus of the t-th visit.
+
+    >>> agent = ReferenceQ(n_state=1, n_action=1, horizon=2, bonus=lambda t: 0.1 / t**0.5)
+    >>> agent.update(0, [0.5], [0.5], 1.0, [0.5])
+    >>> agent.n_balls  # the root of step 0 was due at its first visit
+    5
+    """
+
+    def __init__(
+        self,
+        n_state: int,
+        n_action: int,
+        horizon: int,
+        bonus: Callable[[int], float],
+        *,
+        full_cap: bool = False,
+        reward_high: float = 1.0,
+        max_balls: float = math.inf,
+        seed: int = 0,
+    ) -> None:
+        self.n_state, self.n_action, self.horizon, self.bonus = n_state, n_action, horizon, bonus
+        self.full_cap, self.reward_high, self.max_balls = full_cap, reward_high, max_balls
+        self.random = random.Random(seed)
+        center = (0.5,) * (n_state + n_action)
+        self.roots = [ReferenceBall(center, 1.0, self.cap(step)) for step in range(horizon)]
+        self.n_balls = horizon
+
+    def cap(self, step: int) -> float:
+        """The largest return from this step on."""
+        n_steps = self.horizon if self.full_cap else self.horizon - step
+        return self.reward_high * n_steps if self.reward_high > 0 else self.reward_high
+
+    def value(self, step: int, state: Sequence[float]) -> float:
+        """V(x) = min(cap, max of Q over the relevant balls)."""
+        return min(self.cap(step), max(ball.q_value for ball in self.roots[step].relevant(state)))
+
+    def select(self, step: int, state: Sequence[float]) -> ReferenceBall:
+        """A relevant ball with the largest Q, ties broken at random."""
+        relevant = list(self.roots[step].relevant(state))
+        best = max(ball.q_value for ball in relevant)
+        return self.random.choice([ball for ball in relevant if ball.q_value == best])
+
+    def act(self, step: int, state: Sequence[float]) -> list[float]:
+        """The center of the selected ball's action side."""
+        return list(self.select(step, state).center[self.n_state :])
+
+    def update(
+        self,
+        step: int,
+        state: Sequence[float],
+        action: Sequence[float],
+        reward: float,
+        next_state: Sequence[float],
+        terminated: bool = False,
+    ) -> None:
+        """Q <- (1 - alpha_t) Q + alpha_t (r + V(x') + b(t)), then a split when n >= (d_max / r)^2."""
+        ball = self.roots[step].holding([*state, *action])
+        next_value = 0.0 if terminated or step + 1 == self.horizon else self.value(step + 1, next_state)
+        ball.n_visits += 1
+        t = ball.n_visits
+        learning_rate = (self.horizon + 1) / (self.horizon + t)
+        ball.q_value = (1 - learning_rate) * ball.q_value + learning_rate * (reward + next_value + self.bonus(t))
+        n_more = 2 ** len(ball.center) - 1
+        if t >= (1 / ball.radius) ** 2 and self.n_balls + n_more <= self.max_balls:
+            ball.split()
+            self.n_balls += n_more
+
+    def learn(
+        self, episodes: int, start: Sequence[float], step_function: Callable[..., tuple[list[float], float]]
+    ) -> list[float]:
+        """Returns of whole episodes; `step_function(step, state, action)` gives the next state and the reward."""
+        returns = []
+        for _ in range(episodes):
+            state, total = list(start), 0.0
+            for step in range(self.horizon):
+                action = self.act(step, state)
+                next_state, reward = step_function(step, state, action)
+                self.update(step, state, action, reward, next_state)
+                state, total = next_state, total + reward
+            returns.append(total)
+        return returns
