@@ -35,7 +35,7 @@ class Axes:
         self.n_action = int(np.prod(self.action_space.shape))
         if self.n_state + self.n_action > MAX_AXES:
             raise SpaceError(
-                f"{self.n_state} state axes and {self.n_action} action axes are too many: a split makes 2^axes balls, so at most "
+                f"{self.n_state} state and {self.n_action} action axes are too many: a split makes 2^axes balls, so at most "
                 f"{MAX_AXES} axes are supported. Give the agent fewer features (a wrapper)."
             )
         self.low = np.concatenate([self.state_space.low.ravel(), self.action_space.low.ravel()]).astype(np.float64)

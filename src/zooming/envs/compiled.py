@@ -154,7 +154,10 @@ def _starting(start: Any, params: Floats, space: gym.spaces.Box) -> tuple[Start,
             raise SpaceError(f'start={start!r}: give a state, "uniform", or a function start(params, rng, state)')
         params = np.concatenate([params, space.low, space.high])
         return _compile(uniform_start, START, "start"), params
-    state = np.broadcast_to(np.asarray(start, np.float64), space.shape)
+    try:
+        state = np.broadcast_to(np.asarray(start, np.float64), space.shape)
+    except (TypeError, ValueError) as error:
+        raise SpaceError(f"start={start!r} is not a state: give one number, or {space.shape[0]}") from error
     if not space.contains(state.astype(np.float64)):
         raise SpaceError(f"start={start!r} lies outside the observation space {space}")
     return _compile(fixed_start, START, "start"), np.concatenate([params, state])

@@ -1,0 +1,401 @@
+"""The guarantees of the paper as numbers: covering numbers, learning rates, bonuses, regret bounds, sample sizes.
+
+N_r is the least number of cells of diameter at most r that cover the space, d_max its diameter, C = c d_max^-d. A ball of depth l
+has radius d_max 2^-l, and the proofs use these radii only. The library's balls are cubes, whose diameter is their radius, so
+a step holds at most N_r balls of radius r, and the unit cube has N_r = r^-D: c = 1, d = D. The paper asks for diameters strictly
+below r; under l-infinity that number is `packing_number`, which also bounds the balls of any partition with centers r apart.
+
+The proof, for rewards in [0, 1]. The bonus gives beta_t <= 16 (sqrt(H^3 iota) + L d_max) / sqrt(t) [Lemma E.7]. The visits of one
+ball of radius r > r0 sum to at most 2 d_max / r, those of all smaller balls to at most 2 K r0 / d_max [Lemma E.10]. So
+
+    R(K) <= 3 H^2 + 6 sqrt(2 H^3 K iota) + 96 H (sqrt(H^3 iota) + L d_max) I(K)    with probability 1 - delta [Thm E.12],
+    I(K) = inf over r0 of K r0 / d_max + sum of N_r d_max / r over the radii r >= r0.
+
+How far to trust it. Lemma E.11 lets a sample weigh 1 + 1/H in later estimates. All children of a ball inherit its samples, so after
+a split the weight can reach about (number of children) (1 + 1/H), and the step is open for H > 1. It is sound for H = 1 and
+for `discrete_regret_bound`. The other regret functions return what the paper claims. They lie far above H K in most runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.errors import SpaceError
+
+METRICS = ("linf", "l1", "l2", "discrete")
+Covering = Callable[[float], float]
+
+# Quotients such as 0.7 / 0.1 miss a whole number by rounding; this much is forgiven.
+ROUNDING = 1e-12
+
+
+def diameter(sides: Sequence[float], metric: str = "linf") -> float:
+    """d_max of the box with these sides; for "discrete", where the sides count points, 1 (or 0 for a single point).
+
+    >>> diameter((3, 4), "l2"), diameter((3, 4), "l1"), diameter((3, 4)), diameter((3, 4), "discrete")
+    (5.0, 7.0, 4.0, 1.0)
+    """
+    _check_box(sides, metric)
+    if metric == "discrete":
+        return float(math.prod(sides) > 1)
+    return float({"linf": max(sides), "l1": sum(sides), "l2": math.hypot(*sides)}[metric])
+
+
+def covering_number(radius: float, sides: Sequence[float], metric: str = "linf") -> int:
+    """N_r: the cells of diameter at most r that cover the box. [SBY19 Def. 2.1, with "at most r" for "less than r"]
+
+    Exact for "linf" (cubes of side r) and "discrete", where the sides count the points of each axis. An upper bound for "l1" and
+    "l2": cubes of side r / D and r / sqrt(D), which have diameter r.
+
+    >>> covering_number(0.25, (1, 1)), covering_number(0.4, (1, 2)), covering_number(0.5, (1, 1), "l2")
+    (16, 15, 9)
+    >>> covering_number(0.5, (3, 4), "discrete")
+    12
+    """
+    _check_numbers(radius=radius)
+    if radius * (1 + ROUNDING) >= diameter(sides, metric):
+        return 1
+    if metric == "discrete":
+        return int(math.prod(sides))
+    return math.prod(math.ceil(cells * (1 - ROUNDING)) for cells in _cells(radius, sides, metric))
+
+
+def packing_number(radius: float, sides: Sequence[float], metric: str = "linf") -> int:
+    """The most points at pairwise distance r or more; exact and an upper bound as in `covering_number`. [SBY19 Def. 2.2]
+
+    A cell of diameter below r holds one such point, so the bound counts cells again; under "linf" a grid attains it.
+
+    >>> packing_number(0.25, (1, 1)), packing_number(1.0, (1, 1)), packing_number(1.1, (1, 1))
+    (25, 4, 1)
+    """
+    _check_numbers(radius=radius)
+    if radius * (1 - ROUNDING) > diameter(sides, metric):
+        return 1
+    if metric == "discrete":
+        return int(math.prod(sides))
+    return math.prod(math.floor(cells * (1 + ROUNDING)) + 1 for cells in _cells(radius, sides, metric))
+
+
+def covering_dimension(covering: Covering, c: float, d_max: float = 1.0, *, limit: float = 0.0, n_radii: int = 32) -> float:
+    """d_c = inf {d >= limit : N_r <= c r^-d}, over the radii d_max 2^-i with i < n_radii; inf if none serves. [SBY19 Def. 2.3]
+
+    `limit` is the dimension as r goes to 0, which no finite list of radii shows: D for a box of D sides. With it the answer is
+    exact for a box; without it a large c makes the answer too small.
+
+    >>> square = lambda r: covering_number(r, (1, 1))
+    >>> covering_dimension(square, c=1.0), covering_dimension(square, c=4.0, limit=2), covering_dimension(square, c=0.5)
+    (2.0, 2.0, inf)
+    """
+    _check_numbers(c=c, d_max=d_max)
+    _check_numbers(strict=False, limit=limit)
+    _check_whole(n_radii=n_radii)
+    low, high = float(limit), math.inf
+    for i in range(n_radii):
+        radius = d_max * 2.0**-i
+        excess = math.log(_covering_at(covering, radius) / c)  # the condition: excess <= d log(1/r)
+        if abs(radius - 1) < ROUNDING:
+            high = high if excess <= ROUNDING else -math.inf
+        elif radius < 1:
+            low = max(low, excess / -math.log(radius))
+        else:
+            high = min(high, -excess / math.log(radius))
+    return low if low <= high + 1e-9 else math.inf
+
+
+def learning_rate(t: int, horizon: int) -> float:
+    """alpha_t = (H+1)/(H+t): the first visit replaces Q. [SBY19 eq. 3]
+
+    >>> learning_rate(1, horizon=5), learning_rate(7, horizon=5)
+    (1.0, 0.5)
+    """
+    _check_whole(t=t, horizon=horizon)
+    return (horizon + 1) / (horizon + t)
+
+
+def learning_rate_weights(t: int, horizon: int) -> NDArray[np.float64]:
+    """alpha_t^i = alpha_i prod_{j=i+1..t} (1 - alpha_j) for i = 0..t, with alpha_0 = 1: weight 0 is the initial Q's. [SBY19 Lemma 3.1]
+
+    They sum to 1; sum alpha_t^i / sqrt(i) lies between 1 / sqrt(t) and 2 / sqrt(t) (the lemma prints sqrt(t) for sqrt(i)).
+
+    >>> learning_rate_weights(3, horizon=2)
+    array([0. , 0.1, 0.3, 0.6])
+    """
+    _check_whole(horizon=horizon)
+    _check_whole(low=0, t=t)
+    rates = np.append(1.0, (horizon + 1) / (horizon + np.arange(1.0, t + 1)))
+    kept = np.append(np.cumprod((1 - rates)[:0:-1])[::-1], 1.0)
+    return rates * kept
+
+
+def iota(horizon: int, episodes: int, delta: float = 0.05) -> float:
+    """iota = log(4 H K / delta). [SBY19 Lemma E.5]
+
+    >>> round(iota(5, 2000), 3)
+    13.592
+    """
+    # The lemma's union runs over episodes, yet the data choose the balls. It uses Azuma for |Z| <= H; Hoeffding for a range of H has
+    # four times the exponent, which pays for a union over up to (4HK/delta)^3 balls: all reachable cubes for D <= 6.
+    _check_whole(horizon=horizon, episodes=episodes)
+    if not 0 < delta < 1:
+        raise SpaceError(f"delta = {delta}: the failure probability must lie between 0 and 1")
+    return math.log(4 * horizon * episodes / delta)
+
+
+def bonus(t: int, horizon: int, episodes: int, delta: float = 0.05, lipschitz: float = 1.0, d_max: float = 1.0) -> float:
+    """b(t) = 2 sqrt(H^3 iota / t) + 4 L d_max / sqrt(t), with the constants that Lemmas E.5 and E.6 prove. [SBY19 eq. 4]
+
+    >>> round(bonus(1, 5, 2000), 2), round(bonus(100, 5, 2000), 3)
+    (86.44, 8.644)
+    """
+    _check_whole(t=t)
+    return (2 * math.sqrt(horizon**3 * iota(horizon, episodes, delta)) + 4 * _bias(lipschitz, d_max)) / math.sqrt(t)
+
+
+def visits_per_depth(depth: int) -> tuple[int, int]:
+    """(first, last) = (4^(l-1), 4^l): n(B) of a ball when created and when split; the root has (0, 1). [SBY19 Lemma 5.4]
+
+    In between it is played last - first = 3/4 4^l times, the root once.
+
+    >>> visits_per_depth(0), visits_per_depth(3)
+    ((0, 1), (16, 64))
+    """
+    _check_whole(low=0, depth=depth)
+    return (4**depth // 4, 4**depth)
+
+
+def partition_size_bound(
+    episodes: int, dimension: float, c: float = 1.0, d_max: float = 1.0, *, n_children: int | None = None
+) -> int:
+    """The most active balls that K episodes can make in one step's partition: O(K^(d/(d+2))). [SBY19 Thm 6.1, condition 3]
+
+    Splitting a ball of depth l takes 3/4 4^l plays of its own and there are at most C 2^(ld) such balls, so the worst case splits
+    the coarsest balls first. For cubes (c = 1) the answer is attained, and is at most (4/3 (2^(d+2) - 1) K)^(d/(d+2)).
+
+    >>> partition_size_bound(13, 2), partition_size_bound(14, 2), partition_size_bound(2000, 2)
+    (16, 16, 178)
+    """
+    # The covering dimension alone does not bound the children of one ball; the paper needs that too. Cubes have 2^d; for other
+    # spaces the default takes every ball to have the c and d of the whole, rescaled.
+    _check_whole(episodes=episodes)
+    scale = _scale(dimension, c, d_max)
+    children = math.ceil(scale * 2**dimension * (1 - ROUNDING)) if n_children is None else n_children
+    _check_whole(n_children=children)
+    n_splits, n_left, depth = 0, episodes, 0
+    while n_left > 0:
+        first, last = visits_per_depth(depth)
+        n_balls = math.floor(scale * 2 ** (depth * dimension) * (1 + ROUNDING)) if depth else 1
+        n_here = min(n_balls, n_left // (last - first))
+        if n_here == 0:
+            break
+        n_splits, n_left, depth = n_splits + n_here, n_left - n_here * (last - first), depth + 1
+    n_active = 1 + (children - 1) * n_splits
+    return n_active if dimension > 0 else min(n_active, math.floor(c))  # d = 0: a set of at most c points
+
+
+def regret_exponent_bound(dimension: float) -> float:
+    """(d+1)/(d+2): the power of K in the regret. [SBY19 Thm 4.1]
+
+    >>> regret_exponent_bound(0), regret_exponent_bound(2)
+    (0.5, 0.75)
+    """
+    _check_numbers(strict=False, dimension=dimension)
+    return (dimension + 1) / (dimension + 2)
+
+
+def regret_bound(
+    horizon: int,
+    episodes: int,
+    dimension: float,
+    c: float = 1.0,
+    delta: float = 0.05,
+    lipschitz: float = 1.0,
+    d_max: float = 1.0,
+) -> float:
+    """3 H^2 + 6 sqrt(2 H^3 K iota) + gamma H K^((d+1)/(d+2)) (sqrt(H^3 iota) + L d_max) >= R(K). [SBY19 Thm 4.1]
+
+    The terms: the first visits, where Q starts at H; the random transitions; the bonuses of all balls.
+    gamma = 96 kappa c^(1/(d+2)) d_max^(-d/(d+2)), where kappa = 2^(1/(d+2)) (1 + 1 / (2 (2^(d+1) - 1))).
+
+    >>> round(regret_bound(5, 2000, dimension=2) / 1e6, 3)
+    7.697
+    """
+    # The paper prints kappa = 2. kappa is the largest ratio of I(K) to its power law over all K, so it follows from Theorem E.12:
+    # 1.27 at d = 2, 1.47 at d = 1, but 2.12 at d = 0, where 2 needs a closer count than the paper's.
+    exponent = regret_exponent_bound(dimension)
+    kappa = 2 ** (1 - exponent) * (1 + 0.5 / (2 ** (dimension + 1) - 1))
+    size = kappa * _scale(dimension, c, d_max) ** (1 - exponent) * float(episodes) ** exponent
+    return _regret(horizon, episodes, delta, _bias(lipschitz, d_max), size)
+
+
+def metric_regret_bound(
+    horizon: int, episodes: int, covering: Covering, delta: float = 0.05, lipschitz: float = 1.0, d_max: float = 1.0
+) -> float:
+    """The bound with I(K) itself, for covering numbers r -> N_r; at most `regret_bound` if N_r <= c r^-d. [SBY19 Thm E.12]
+
+    Between two radii the sum is constant and K r0 / d_max grows, so the infimum is the limit just above a radius:
+    I(K) = min over j of K 2^-(j+1) + sum_{i<=j} N_i 2^i. It ends where the sum alone exceeds the best value.
+
+    >>> round(metric_regret_bound(5, 2000, lambda r: covering_number(r, (1, 1))) / 1e6, 3)
+    7.215
+    """
+    _check_whole(episodes=episodes)
+    _check_numbers(d_max=d_max)
+    # K / 2 is r0 > d_max, which the paper leaves out: no term 1 / sqrt(n) exceeds 1. It keeps the bound below the simple one for small K.
+    best, total, scale = episodes / 2, 0.0, 1.0
+    while total < best:
+        total += _covering_at(covering, d_max / scale) * scale
+        scale *= 2
+        best = min(best, episodes / scale + total)
+    return _regret(horizon, episodes, delta, _bias(lipschitz, d_max), best)
+
+
+def discrete_regret_bound(horizon: int, episodes: int, n_states: int, n_actions: int, delta: float = 0.05) -> float:
+    """3 H^2 min(SA, K) + 6 sqrt(2 H^3 K iota) + 48 sqrt(H^5 S A K iota): the discrete metric, atoms from the start. [SBY19 sec. 4.1]
+
+    Every atom has its own first visit, hence the factor SA; diameter 0 leaves no L; beta_t <= 8 sqrt(H^3 iota / t), and the visits
+    of N plays sum to 2 sqrt(N), so 3 x 8 x 2 = 48. Theorem 4.1 with d = 0, c = SA has 204, as it counts a ball at every depth.
+
+    >>> round(discrete_regret_bound(5, 2000, n_states=10, n_actions=4))
+    2847909
+    """
+    _check_whole(n_states=n_states, n_actions=n_actions)
+    n_atoms, log_term = n_states * n_actions, iota(horizon, episodes, delta)
+    transitions = 6 * math.sqrt(2 * horizon**3 * episodes * log_term)
+    return 3 * horizon**2 * min(n_atoms, episodes) + transitions + 48 * math.sqrt(horizon**5 * n_atoms * episodes * log_term)
+
+
+def lower_bound(horizon: int, episodes: int, dimension: float, c: float = 1.0, constant: float = 1.0) -> float:
+    """constant H^(3/2) c^(1/(d+2)) K^((d+1)/(d+2)): no algorithm does better, up to logarithms. [SBY19 sec. 4.1, Thms 4.3, 4.4]
+
+    The paper gives no constant: compare shapes only. d = 0, c = SA is the tabular Omega(sqrt(H^3 S A K)). For d > 0 the paper's
+    construction, H bandits in sequence, shows the factor H, not H^(3/2); d_max is 1.
+
+    >>> lower_bound(4, 10000, dimension=2), lower_bound(4, 10000, dimension=0, c=9)
+    (8000.0, 2400.0)
+    """
+    _check_whole(horizon=horizon, episodes=episodes)
+    _check_numbers(constant=constant)
+    exponent = regret_exponent_bound(dimension)
+    return float(constant * horizon**1.5 * _scale(dimension, c, 1.0) ** (1 - exponent) * episodes**exponent)
+
+
+def pac_episodes(
+    horizon: int,
+    epsilon: float,
+    delta: float,
+    dimension: float,
+    c: float = 1.0,
+    lipschitz: float = 1.0,
+    d_max: float = 1.0,
+) -> int:
+    """The least K for which a policy drawn from the K played is epsilon-optimal with probability 1 - delta. [SBY19 Thm 4.2]
+
+    Markov: P(gap > epsilon) <= E[R(K)] / (K epsilon). The paper takes the bound for the expectation; where it fails the regret is still
+    at most H K. With failure probability delta epsilon / (2H) that costs half, and the other half asks for
+    regret_bound(K) / K <= delta epsilon / 2. K enters iota too, so it is found by bisection, to the precision of a float.
+
+    >>> pac_episodes(1, epsilon=0.5, delta=0.5, dimension=0)
+    52189184
+    """
+    _check_numbers(epsilon=epsilon)
+    if epsilon > horizon or not 0 < delta < 1:
+        raise SpaceError(
+            f"epsilon = {epsilon}, delta = {delta}: the gap must be at most H = {horizon}, and delta lie in (0, 1)"
+        )
+    budget = delta * epsilon / 2
+
+    def enough(episodes: int) -> bool:
+        return regret_bound(horizon, episodes, dimension, c, budget / horizon, lipschitz, d_max) <= budget * episodes
+
+    # `enough` changes once: the bound over K only falls, except where it is far above H.
+    low, high = 0, 1
+    while not enough(high):
+        low, high = high, 2 * high
+        if high > 2**900:
+            raise SpaceError(f"dimension = {dimension}: more than 2^900 episodes would be needed; ask for less")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def lipschitz_of_q(horizon: int, lipschitz_kernel: float, lipschitz_reward: float, kind: str = "total_variation") -> float:
+    """L of Q* at every step, from the Lipschitz constants of the transition kernel and of the reward. [SBY19 Props 2.4, 2.5]
+
+    "total_variation": 2 H L_kernel + L_reward. "wasserstein": L_reward sum_{i=0}^{H-1} L_kernel^i, the first step's, which is the
+    largest; it serves deterministic systems, and needs a metric with D((x,a),(x',a)) <= d_S(x,x').
+
+    >>> lipschitz_of_q(5, 0.5, 1.0), lipschitz_of_q(5, 0.5, 1.0, kind="wasserstein"), lipschitz_of_q(5, 1.0, 1.0, kind="wasserstein")
+    (6.0, 1.9375, 5.0)
+    """
+    _check_whole(horizon=horizon)
+    _check_numbers(strict=False, lipschitz_kernel=lipschitz_kernel, lipschitz_reward=lipschitz_reward)
+    if kind == "total_variation":
+        return float(2 * horizon * lipschitz_kernel + lipschitz_reward)
+    if kind == "wasserstein":
+        return float(lipschitz_reward * sum(lipschitz_kernel**i for i in range(horizon)))
+    raise SpaceError(f'kind = {kind!r}: the kernel is Lipschitz in "total_variation" or in "wasserstein"')
+
+
+def _regret(horizon: int, episodes: int, delta: float, bias: float, size: float) -> float:
+    """The bound of Theorem E.12 with `size` for I(K)."""
+    log_term = iota(horizon, episodes, delta)
+    transitions = 6 * math.sqrt(2 * horizon**3 * float(episodes) * log_term)
+    return 3 * horizon**2 + transitions + 96 * horizon * (math.sqrt(horizon**3 * log_term) + bias) * size
+
+
+def _bias(lipschitz: float, d_max: float) -> float:
+    """L d_max."""
+    _check_numbers(strict=False, lipschitz=lipschitz)
+    _check_numbers(d_max=d_max)
+    return lipschitz * d_max
+
+
+def _scale(dimension: float, c: float, d_max: float) -> float:
+    """C = c d_max^-d."""
+    _check_numbers(strict=False, dimension=dimension)
+    _check_numbers(c=c, d_max=d_max)
+    scale = c * d_max**-dimension
+    if scale < 1 - 1e-9:
+        raise SpaceError(f"c = {c} is below d_max^d = {d_max**dimension:g}: N_r <= c r^-d must allow one ball at r = d_max")
+    return max(1.0, scale)
+
+
+def _cells(radius: float, sides: Sequence[float], metric: str) -> list[float]:
+    """How many cubes of diameter r fit along each side."""
+    stretch = {"linf": 1.0, "l1": float(len(sides)), "l2": math.sqrt(len(sides))}[metric]
+    return [side * stretch / radius for side in sides]
+
+
+def _covering_at(covering: Covering, radius: float) -> float:
+    n_cells = covering(radius)
+    if not (math.isfinite(n_cells) and n_cells >= 1):
+        raise SpaceError(f"covering number N_r = {n_cells} at r = {radius:g}: it must be finite and at least 1")
+    return n_cells
+
+
+def _check_box(sides: Sequence[float], metric: str) -> None:
+    if metric not in METRICS:
+        raise SpaceError(f"metric = {metric!r}: choose one of {', '.join(METRICS)}")
+    if len(sides) == 0:
+        raise SpaceError("a box needs at least one side")
+    for side in sides:
+        if metric == "discrete":
+            _check_whole(side=side)
+        _check_numbers(side=side)
+
+
+def _check_numbers(strict: bool = True, **numbers: float) -> None:
+    for name, value in numbers.items():
+        if not (math.isfinite(value) and (value > 0 if strict else value >= 0)):
+            raise SpaceError(f"{name} = {value} must be a finite number {'>' if strict else '>='} 0")
+
+
+def _check_whole(low: int = 1, **numbers: float) -> None:
+    for name, value in numbers.items():
+        if not (value >= low and value == int(value)):
+            raise SpaceError(f"{name} = {value} must be a whole number >= {low}")

@@ -1,0 +1,52 @@
+"""What several test files need: every agent, a small environment that may misbehave, and what an agent knows as bytes."""
+
+import json
+
+import gymnasium as gym
+import numpy as np
+
+import zooming
+
+AGENTS = {
+    "AdaptiveQ": zooming.AdaptiveQ,
+    "as_published": lambda env, **options: zooming.AdaptiveQ.as_published(env, 0.5, **options),
+    "NetQ": lambda env, **options: zooming.NetQ(env, spacing=0.3, **options),
+    "Random": zooming.Random,
+    "NoMovement": zooming.NoMovement,
+    "Median": zooming.Median,
+}
+TABLED = ("AdaptiveQ", "as_published", "NetQ")
+
+
+class Drift(gym.Env):
+    """A plain Gymnasium environment: the state drifts to the action. `flaw(step, state, reward)` may spoil what comes out."""
+
+    def __init__(self, low=0.0, high=1.0, n_steps=3, flaw=None):
+        self.observation_space = self.action_space = gym.spaces.Box(low, high, (2,), np.float64)
+        self.n_steps, self.flaw = n_steps, flaw or (lambda step, state, reward: (state, reward))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        low, high = self.observation_space.low, self.observation_space.high
+        self.step_now, self.state = 0, low + self.np_random.random(2) * (high - low)
+        return self.state, {}
+
+    def step(self, action):
+        low, high = self.observation_space.low, self.observation_space.high
+        noise = low + self.np_random.random(2) * (high - low)
+        self.state = np.clip(0.7 * self.state + 0.2 * action + 0.1 * noise, low, high)
+        reward = float(self.np_random.random())
+        state, reward = self.flaw(self.step_now, self.state, reward)
+        self.step_now += 1
+        return state, reward, self.step_now >= self.n_steps, False, {}
+
+
+def knowledge(agent):
+    """All that learning can change in an agent, as bytes."""
+    values, arrays = agent._state()
+    stored = [(name, array.dtype.str, array.shape, array.tobytes()) for name, array in arrays.items()]
+    return json.dumps(values), stored, agent.n_episodes, agent.n_balls, agent.nbytes
+
+
+def same_history(one, other):
+    return one.returns.tobytes() == other.returns.tobytes() and one.n_balls.tobytes() == other.n_balls.tobytes()

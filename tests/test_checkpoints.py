@@ -1,0 +1,357 @@
+"""Save, load, continue equals never having stopped."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from helpers import AGENTS, TABLED, Drift, knowledge, same_history
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import zooming
+
+PROBLEMS = {
+    "oil": lambda: gym.make("zooming/Oil-v0", sharpness=10.0),
+    "oil_noisy": lambda: gym.make("zooming/Oil-v0", survey="quadratic", noise=0.1, start="uniform", horizon=3),
+    "oil_2d": lambda: gym.make("zooming/Oil-v0", dims=2, center=np.array([0.2, 0.9]), horizon=2),
+    "ambulance": lambda: gym.make("zooming/Ambulance-v0", arrivals="shifting"),
+    "ambulance_array": lambda: gym.make("zooming/Ambulance-v0", arrivals=np.array([0.1, 0.15, 0.8]), travel_weight=0.5),
+    "ambulance_per_step": lambda: gym.make("zooming/Ambulance-v0", arrivals=["beta", np.array([0.3, 1.0])], horizon=2),
+    "ambulance_2": lambda: gym.make("zooming/Ambulance-v0", n_ambulances=2, start=np.array([0.2, 0.8])),
+}
+EVERY_AGENT = pytest.mark.parametrize("kind", AGENTS)
+EVERY_PROBLEM = pytest.mark.parametrize("problem", PROBLEMS)
+N_EPISODES = st.integers(0, 40)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return tmp_path_factory.mktemp("checkpoints") / "agent.zoom"
+
+
+def assert_continues(agent, loaded, episodes, path):
+    """Both learn on; returns, balls, every byte of what they know, and the next file must agree."""
+    assert knowledge(loaded) == knowledge(agent)
+    assert same_history(loaded.learn(episodes), agent.learn(episodes))
+    assert knowledge(loaded) == knowledge(agent)
+    contents = []
+    for each in (agent, loaded):
+        each.save(path)
+        contents.append(path.read_bytes())
+    assert contents[0] == contents[1]
+
+
+# --- continuing ----------------------------------------------------------------------------------------------------------
+
+
+@EVERY_AGENT
+@EVERY_PROBLEM
+@settings(deadline=None, max_examples=6)
+@given(first=N_EPISODES, second=N_EPISODES, seed=st.integers(0, 2**40), give_env=st.booleans())
+def test_save_load_continue_equals_never_stopped(path, problem, kind, first, second, seed, give_env):
+    agent = AGENTS[kind](PROBLEMS[problem](), seed=seed)
+    never_stopped = AGENTS[kind](PROBLEMS[problem](), seed=seed)
+    before = agent.learn(first)
+    agent.save(path)
+    loaded = zooming.load(path, env=PROBLEMS[problem]() if give_env else None)
+    assert type(loaded) is type(agent)
+    whole = never_stopped.learn(first + second)
+    assert same_history(before + loaded.learn(second), whole)
+    assert knowledge(loaded) == knowledge(never_stopped)
+
+
+@EVERY_AGENT
+@settings(deadline=None, max_examples=6)
+@given(pieces=st.lists(st.integers(0, 15), min_size=1, max_size=4), seed=st.integers(0, 99))
+def test_a_plain_environment_continues_exactly_when_it_is_given(path, kind, pieces, seed):
+    agent, whole = AGENTS[kind](Drift(), horizon=3, seed=seed), AGENTS[kind](Drift(), horizon=3, seed=seed)
+    history = agent.learn(0)
+    for episodes in pieces:
+        agent.save(path)
+        agent = zooming.load(path, env=Drift())
+        history += agent.learn(episodes)
+    assert same_history(history, whole.learn(sum(pieces)))
+    assert knowledge(agent) == knowledge(whole)
+
+
+@pytest.mark.plain
+@EVERY_AGENT
+def test_a_loaded_agent_continues(path, kind):
+    agent = AGENTS[kind](PROBLEMS["ambulance"](), seed=3)
+    agent.learn(4)
+    agent.save(path)
+    assert_continues(agent, zooming.load(path), 4, path)
+
+
+@EVERY_AGENT
+def test_both_drivers_continue_a_file_alike(path, kind):
+    AGENTS[kind](PROBLEMS["oil_noisy"](), seed=1).save(path)
+    auto, python = zooming.load(path), zooming.load(path)
+    assert same_history(auto.learn(30), python.learn(30, driver="python"))
+    assert knowledge(auto) == knowledge(python)
+
+
+def test_the_environments_arguments_survive(path):
+    for make in PROBLEMS.values():
+        env = make()
+        zooming.Random(env, seed=0).save(path)
+        again = zooming.load(path).env
+        assert again.spec.id == env.spec.id
+        assert again.unwrapped.params.tolist() == env.unwrapped.params.tolist()
+        assert again.unwrapped.horizon == env.unwrapped.horizon
+
+
+OPTIONS = {
+    "bonus": {"bonus": zooming.bonuses.Theory(episodes=50, delta=0.1)},
+    "cap": {"cap": "horizon"},
+    "ties": {"ties": "first"},
+    "action": {"action": "uniform"},
+    "horizon": {"horizon": 2},
+    "reward_range": {"reward_range": (-1.0, 2.0)},
+    "max_balls": {"max_balls": 12},
+    "seed": {"seed": None},
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_every_option_survives(path, options):
+    agent = zooming.AdaptiveQ(PROBLEMS["oil"](), **options)
+    agent.learn(25)
+    agent.save(path)
+    loaded = zooming.AdaptiveQ.load(path)
+    assert loaded._options() == agent._options()
+    assert repr(loaded) == repr(agent)
+    assert_continues(agent, loaded, 25, path)
+
+
+def test_a_time_limit_on_the_environment_survives(path):
+    agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0", max_episode_steps=2), seed=0)
+    agent.learn(10)
+    agent.save(path)
+    assert_continues(agent, zooming.load(path), 10, path)
+
+
+def test_saving_again_what_was_loaded_without_an_environment_loses_nothing(path):
+    agent = zooming.AdaptiveQ(Drift(), horizon=3, seed=0)
+    agent.learn(10)
+    agent.save(path)
+    first = path.read_bytes()
+    zooming.load(path).save(path)
+    assert path.read_bytes() == first
+    assert_continues(agent, zooming.load(path, env=Drift()), 10, path)
+
+
+def test_saving_again_what_was_loaded_loses_nothing(path):
+    for make in PROBLEMS.values():
+        agent = zooming.AdaptiveQ(make(), seed=0)
+        agent.learn(10)
+        agent.save(path)
+        first = path.read_bytes()
+        zooming.load(path).save(path)
+        assert path.read_bytes() == first
+
+
+def test_saving_changes_nothing(path):
+    agent, other = (zooming.AdaptiveQ.as_published(PROBLEMS["oil_noisy"](), 0.5, seed=0) for _ in range(2))
+    for _ in range(5):
+        agent.learn(10)
+        agent.save(path)
+    assert same_history(agent.learn(10), zooming.History(*(part[50:] for part in _parts(other.learn(60)))))
+
+
+def _parts(history):
+    return history.returns, history.n_balls
+
+
+@EVERY_AGENT
+def test_an_agent_can_be_saved_before_any_learning(path, kind):
+    agent = AGENTS[kind](PROBLEMS["oil"](), seed=5)
+    agent.save(path)
+    assert_continues(agent, zooming.load(path), 20, path)
+
+
+@EVERY_AGENT
+def test_what_act_and_update_taught_survives(path, kind):
+    agent, rng = AGENTS[kind](PROBLEMS["oil_2d"](), seed=5), np.random.default_rng(0)
+    for step in [0, 1] * 20:
+        state = rng.random(2)
+        agent.update(step, state, agent.act(step, state), rng.random(), rng.random(2))
+    agent.save(path)
+    loaded = zooming.load(path)
+    for step in [0, 1] * 20:
+        state = rng.random(2)
+        assert loaded.act(step, state).tobytes() == agent.act(step, state).tobytes()
+    assert knowledge(loaded) == knowledge(agent)
+
+
+# --- the class and the environment of a file -------------------------------------------------------------------------------
+
+
+def test_a_class_loads_its_own_agents(path):
+    for make in AGENTS.values():
+        agent = make(PROBLEMS["oil"](), seed=0)
+        agent.save(path)
+        assert type(type(agent).load(path)) is type(agent)
+        assert type(zooming.Agent.load(path)) is type(agent)
+
+
+@EVERY_AGENT
+def test_a_class_refuses_the_agents_of_another_and_names_both(path, kind):
+    agent = AGENTS[kind](PROBLEMS["oil"](), seed=0)
+    agent.save(path)
+    for other in {type(make(PROBLEMS["oil"](), seed=0)) for make in AGENTS.values()} - {type(agent)}:
+        with pytest.raises(zooming.ZoomingError, match=rf"{type(agent).__name__}, not a {other.__name__}"):
+            other.load(path)
+
+
+class Boxes(gym.Env):
+    """Nothing but two spaces."""
+
+    def __init__(self, state, action):
+        self.observation_space, self.action_space = state, action
+
+
+def box(*bounds, dtype=np.float64):
+    low, high = np.array(bounds, dtype).T
+    return gym.spaces.Box(low, high, dtype=dtype)
+
+
+@EVERY_AGENT
+@pytest.mark.parametrize(
+    ("other", "named"),
+    [
+        (Boxes(box((0, 1), (0, 2)), box((0, 1), (0, 1))), r"state\[1\] was \[0.0, 1.0\].* is \[0.0, 2.0\]"),
+        (Boxes(box((-1, 1), (0, 1)), box((0, 1), (0, 1))), r"state\[0\] was \[0.0, 1.0\].* is \[-1.0, 1.0\]"),
+        (Boxes(box((0, 1), (0, 1)), box((0, 1), (0.5, 1))), r"action\[1\] was \[0.0, 1.0\].* is \[0.5, 1.0\]"),
+        (Boxes(box((0, 1)), box((0, 1), (0, 1))), r"state\[1\].*but the given environment has \['state\[0\]', 'action"),
+        (Boxes(box((0, 1), (0, 1)), box((0, 1), (0, 1), (0, 1))), r"given environment has .*action\[2\]"),
+        (Boxes(box((0, 1), (0, np.inf)), box((0, 1), (0, 1))), r"state\[1\] runs from 0.0 to inf"),
+        (Boxes(gym.spaces.Discrete(3), box((0, 1), (0, 1))), r"observation_space is Discrete"),
+    ],
+    ids=["wider state", "lower state", "narrower action", "no second state", "third action", "unbounded", "discrete"],
+)
+def test_another_environment_is_refused_and_the_axis_is_named(path, kind, other, named):
+    AGENTS[kind](Drift(), horizon=3, seed=0).save(path)
+    with pytest.raises(zooming.CheckpointError, match=named) as caught:
+        zooming.load(path, env=other)
+    assert str(path) in str(caught.value)
+
+
+@EVERY_AGENT
+def test_another_precision_of_actions_is_refused_in_words_of_the_environment(path, kind):
+    AGENTS[kind](Drift(), horizon=3, seed=0).save(path)
+    with pytest.raises(zooming.CheckpointError, match=r"action.*float64.*float32"):
+        zooming.load(path, env=Boxes(box((0, 1), (0, 1)), box((0, 1), (0, 1), dtype=np.float32)))
+
+
+@EVERY_AGENT
+def test_an_agent_loaded_without_its_environment_does_all_but_learn(path, kind):
+    agent = AGENTS[kind](Drift(), horizon=3, seed=0)
+    agent.learn(10)
+    agent.save(path)
+    loaded = zooming.load(path)
+    state, after = np.array([0.2, 0.7]), np.array([0.3, 0.6])
+    for step in range(3):
+        assert loaded.predict(state, [step])[0].tobytes() == agent.predict(state, [step])[0].tobytes()
+        action = agent.act(step, state)
+        assert loaded.act(step, state).tobytes() == action.tobytes()
+        for each in (agent, loaded):
+            each.update(step, state, action, 0.5, after)
+    assert knowledge(loaded) == knowledge(agent)
+    with pytest.raises(zooming.ZoomingError, match=r"Drift.*zooming\.load\(path, env=env\)"):
+        loaded.learn(1)
+
+
+def test_a_wrapped_environment_is_not_replaced_by_the_bare_one(path):
+    half = gym.wrappers.TransformReward(gym.make("zooming/Oil-v0"), lambda reward: reward / 2)
+    agent = zooming.AdaptiveQ(half, seed=0)
+    agent.learn(10)
+    agent.save(path)
+    with pytest.raises(zooming.ZoomingError, match="env=env"):
+        zooming.load(path).learn(1)
+    again = gym.wrappers.TransformReward(gym.make("zooming/Oil-v0"), lambda reward: reward / 2)
+    assert_continues(agent, zooming.load(path, env=again), 10, path)
+
+
+def test_what_load_could_not_rebuild_is_not_saved(path):
+    class Mine(zooming.AdaptiveQ):
+        pass
+
+    class Flat:
+        def scale(self, horizon, reward_span):
+            return 0.1
+
+    path.unlink(missing_ok=True)
+    with pytest.raises(zooming.ZoomingError, match="Mine is not one of zooming's agents"):
+        Mine(PROBLEMS["oil"](), seed=0).save(path)
+    with pytest.raises(zooming.ZoomingError, match="cannot be saved"):
+        zooming.AdaptiveQ(PROBLEMS["oil"](), bonus=Flat(), seed=0).save(path)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2, 1), (2, 2)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", AGENTS)
+def test_boxes_of_every_shape_and_precision_survive(path, kind, shape, dtype):
+    space = gym.spaces.Box(-0.1, 0.3, shape, dtype)
+    agent = AGENTS[kind](Boxes(space, space), horizon=2, seed=0)
+    agent.save(path)
+    loaded = zooming.load(path)
+    assert (loaded.axes.state_space, loaded.axes.action_space) == (space, space)
+    state = np.full(shape, 0.05, dtype)
+    assert loaded.act(0, state).tobytes() == agent.act(0, state).tobytes()
+
+
+# --- predicting ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.plain
+@EVERY_AGENT
+@pytest.mark.parametrize("episodes", [0, 5])
+def test_predict_works_and_changes_nothing(kind, episodes):
+    agent = AGENTS[kind](PROBLEMS["ambulance_2"](), seed=0)
+    agent.learn(episodes)
+    before = knowledge(agent)
+    states = np.random.default_rng(0).random((10, 2))
+    for deterministic in (True, False):
+        actions, steps = agent.predict(states, np.arange(10) % 5, deterministic=deterministic)
+        assert all(agent.env.action_space.contains(action) for action in actions)
+        assert steps.tolist() == [step % 5 + 1 for step in range(10)]
+    assert knowledge(agent) == before
+
+
+@EVERY_AGENT
+@settings(deadline=None, max_examples=8)
+@given(first=N_EPISODES, second=N_EPISODES, n_predictions=st.integers(1, 5), deterministic=st.booleans())
+def test_predicting_in_between_does_not_change_how_learning_goes_on(kind, first, second, n_predictions, deterministic):
+    silent, asked = (AGENTS[kind](PROBLEMS["oil_noisy"](), seed=7) for _ in range(2))
+    whole = silent.learn(first + second)
+    history = asked.learn(first)
+    for _ in range(n_predictions):
+        asked.predict([[0.1], [0.9]], [0, 2], deterministic=deterministic)
+    assert same_history(history + asked.learn(second), whole)
+    assert knowledge(asked) == knowledge(silent)
+
+
+@EVERY_AGENT
+def test_a_deterministic_prediction_repeats_and_survives_a_file(path, kind):
+    agent = AGENTS[kind](PROBLEMS["oil"](), seed=0)
+    agent.learn(30)
+    agent.save(path)
+    states = np.linspace(0, 1, 30)[:, None]
+    first = agent.predict(states)[0].tobytes()
+    assert agent.predict(states)[0].tobytes() == first
+    assert zooming.load(path).predict(states)[0].tobytes() == first
+
+
+@pytest.mark.parametrize("kind", TABLED)
+def test_estimates_survive_a_file(path, kind):
+    agent = AGENTS[kind](PROBLEMS["ambulance"](), seed=0)
+    agent.learn(50)
+    agent.save(path)
+    loaded = zooming.load(path)
+    for step in range(5):
+        for name in ("low", "high", "q_value", "n_visits", "depth", "radius"):
+            assert getattr(loaded.partition(step), name).tobytes() == getattr(agent.partition(step), name).tobytes()
+        assert loaded.value(step, [0.4]) == agent.value(step, [0.4])
+        assert loaded.q_value(step, [0.4], [0.6]) == agent.q_value(step, [0.4], [0.6])
+        assert loaded.visits(step, [0.4], [0.6]) == agent.visits(step, [0.4], [0.6])

@@ -1,0 +1,212 @@
+"""Two drivers, one truth; and what learn promises whoever drives."""
+
+import random
+import subprocess
+import sys
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import zooming
+from test_envs import OPTIONS, stock_env
+from zooming import kernels
+
+
+def bytes_of(agent):
+    table = agent.table
+    return table.rows[: table.rows_in_use].tobytes() + table.core.tobytes()
+
+
+AGENTS = {
+    "defaults": zooming.AdaptiveQ,
+    "published": lambda env, seed: zooming.AdaptiveQ.as_published(env, bonus=0.5, seed=seed),
+    "first": lambda env, seed: zooming.AdaptiveQ(env, ties="first", bonus=1.0, max_balls=200, seed=seed),
+    "net": lambda env, seed: zooming.NetQ(env, spacing=0.3, seed=seed),
+    "net uniform": lambda env, seed: zooming.NetQ(env, spacing=0.25, action="uniform", seed=seed),
+}
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("make_agent", AGENTS.values(), ids=AGENTS.keys())
+@pytest.mark.parametrize(("env_id", "options"), OPTIONS)
+def test_fused_and_python_give_the_same_history_and_table_to_the_last_bit(env_id, options, make_agent):
+    agents = [make_agent(gym.make(env_id, **options), seed=5) for _ in range(2)]
+    n = 10 if kernels.PLAIN else 200
+    fused, python = (agent.learn(n, driver=driver) for agent, driver in zip(agents, ("fused", "python"), strict=True))
+    assert fused.returns.tobytes() == python.returns.tobytes()
+    assert fused.n_balls.tobytes() == python.n_balls.tobytes()
+    assert bytes_of(agents[0]) == bytes_of(agents[1])
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("make_agent", AGENTS.values(), ids=AGENTS.keys())
+def test_the_same_holds_for_your_own_dynamics_in_their_own_units(make_agent):
+    agents = [make_agent(stock_env(), seed=1) for _ in range(2)]
+    fused, python = (agent.learn(40, driver=driver) for agent, driver in zip(agents, ("fused", "python"), strict=True))
+    assert fused.returns.tobytes() == python.returns.tobytes()
+    assert bytes_of(agents[0]) == bytes_of(agents[1])
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("horizon", [2, 7])
+def test_the_same_holds_when_agent_and_environment_differ_in_horizon(horizon):
+    agents = [zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0"), horizon=horizon, seed=1) for _ in range(2)]
+    fused, python = (agent.learn(30, driver=driver) for agent, driver in zip(agents, ("fused", "python"), strict=True))
+    assert fused.returns.tobytes() == python.returns.tobytes()
+    assert bytes_of(agents[0]) == bytes_of(agents[1])
+
+
+@pytest.mark.process
+def test_compiled_and_plain_runs_agree_to_the_last_bit():
+    program = """if True:
+        import hashlib, gymnasium as gym, zooming
+        digest = hashlib.sha256()
+        for env_id, options in [("zooming/Oil-v0", {"noise": 0.1}), ("zooming/Ambulance-v0", {"n_ambulances": 2})]:
+            for agent in (zooming.AdaptiveQ.as_published(gym.make(env_id, **options), bonus=0.5, seed=2),
+                          zooming.NetQ(gym.make(env_id, **options), spacing=0.3, seed=2)):
+                history = agent.learn(40)
+                digest.update(history.returns.tobytes() + agent.table.rows[: agent.table.rows_in_use].tobytes())
+        print(digest.hexdigest())
+    """
+    runs = [
+        subprocess.run([sys.executable, "-c", program], env={**__import__("os").environ, "NUMBA_DISABLE_JIT": mode},
+                       capture_output=True, text=True, check=True).stdout
+        for mode in ("0", "1")
+    ]  # fmt: skip
+    assert runs[0] == runs[1] != ""
+
+
+@pytest.mark.plain
+@settings(max_examples=10 if kernels.PLAIN else 30)
+@given(
+    parts=st.lists(st.integers(0, 30), min_size=1, max_size=4),
+    driver=st.sampled_from(["auto", "python"]),
+    name=st.sampled_from(["defaults", "published", "net"]),
+)
+def test_learn_a_then_b_equals_learn_a_plus_b(parts, driver, name):
+    def agent():
+        return AGENTS[name](gym.make("zooming/Ambulance-v0", n_ambulances=2), seed=7)
+
+    whole, split = agent(), agent()
+    expected = whole.learn(sum(parts), driver=driver)
+    histories = [split.learn(part, driver=driver) for part in parts]
+    found = histories[0]
+    for history in histories[1:]:
+        found = found + history
+    assert found.returns.tobytes() == expected.returns.tobytes()
+    assert found.n_balls.tolist() == expected.n_balls.tolist()
+    assert bytes_of(whole) == bytes_of(split)
+    assert split.n_episodes == sum(parts)
+
+
+@pytest.mark.plain
+def test_a_seed_repeats_another_one_differs_and_none_is_fresh():
+    def returns(seed):
+        return zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0"), seed=seed).learn(20).returns.tolist()
+
+    assert returns(0) == returns(0) != returns(1)
+    assert returns(None) != returns(None)
+
+
+@pytest.mark.plain
+def test_the_global_generators_are_never_touched():
+    before = np.random.get_state()[1].tolist(), random.getstate()
+    for driver in ("auto", "python"):
+        zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0"), seed=None).learn(5, driver=driver)
+    zooming.Random(gym.make("zooming/Oil-v0"), seed=0).learn(5)
+    assert (np.random.get_state()[1].tolist(), random.getstate()) == before
+
+
+class Corridor(gym.Env):
+    """Walk right to the exit: ends early with `terminated`. Observations are float32 and not a unit cube."""
+
+    observation_space = gym.spaces.Box(-2.0, 2.0, (2,), np.float32)
+    action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x = self.np_random.uniform(-0.5, 0.5)
+        return np.array([self.x, 1.0], np.float32), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        self.x = min(2.0, max(-2.0, self.x + 0.8 * float(action[0])))
+        done = self.x > 1.5
+        return np.array([self.x, 1.0], np.float32), float(done), done, False, {}
+
+
+def test_any_gymnasium_environment_is_driven_from_python_and_learned():
+    env = gym.wrappers.TimeLimit(Corridor(), 8)
+    agent = zooming.AdaptiveQ(env, horizon=8, seed=0)
+    history = agent.learn(800)
+    assert history.returns[-100:].mean() > 0.9
+    with pytest.raises(zooming.SpaceError, match='driver="python"'):
+        agent.learn(1, driver="fused")
+
+
+@pytest.mark.plain
+def test_a_terminal_state_has_no_future_value():
+    env = gym.make("zooming/Oil-v0")
+    dead, alive = (zooming.AdaptiveQ(env, bonus=0.0, seed=0) for _ in range(2))
+    dead.update(0, [0.5], [0.5], 0.25, [0.5], terminated=True)
+    alive.update(0, [0.5], [0.5], 0.25, [0.5])
+    assert dead.q_value(0, [0.5], [0.5]) == 0.25
+    assert alive.q_value(0, [0.5], [0.5]) == 4.25
+
+
+@pytest.mark.plain
+def test_a_wrapper_that_changes_the_problem_is_not_skipped():
+    env = gym.make("zooming/Oil-v0")
+    shifted = gym.wrappers.TransformReward(env, lambda reward: 0.5 * reward)
+    agent = zooming.AdaptiveQ(shifted, seed=0)
+    assert agent.learn(5).returns.max() <= 2.5
+    with pytest.raises(zooming.SpaceError, match="wrappers"):
+        agent.learn(1, driver="fused")
+
+
+def test_the_progress_bar_shows_episodes_and_balls(capsys):
+    for driver in ("auto", "python"):
+        zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).learn(30, progress_bar=True, driver=driver)
+        shown = capsys.readouterr().out
+        assert "30/30" in shown
+        assert "balls" in shown
+
+
+@pytest.mark.plain
+def test_histories_say_what_they_are():
+    history = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).learn(3)
+    assert "3 episodes" in repr(history)
+    assert repr(zooming.History(np.empty(0), np.empty(0, int))) == "History(no episodes)"
+    assert len(history + history) == 6
+
+
+# --- many seeds ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("n_workers", [None, 1, 3])
+def test_many_seeds_at_once_equal_one_by_one(n_workers):
+    env = gym.make("zooming/Ambulance-v0")
+    many = zooming.learn_many(AGENTS["published"], env, range(4), 30, n_workers=n_workers)
+    for seed, history in enumerate(many):
+        alone = AGENTS["published"](gym.make("zooming/Ambulance-v0"), seed=seed)
+        assert alone.learn(30).returns.tobytes() == history.returns.tobytes()
+        assert bytes_of(alone) == bytes_of(history.agent)
+
+
+@pytest.mark.plain
+def test_many_seeds_take_any_agent_and_any_environment():
+    env = gym.wrappers.TimeLimit(Corridor(), 4)
+    histories = zooming.learn_many(lambda env, s: zooming.Random(env, horizon=4, seed=s), env, [1, 2], 5)
+    alone = zooming.Random(gym.wrappers.TimeLimit(Corridor(), 4), horizon=4, seed=2).learn(5)
+    assert histories[1].returns.tolist() == alone.returns.tolist()
+    assert len(zooming.learn_many(zooming.Median, gym.make("zooming/Ambulance-v0"), [1], 5)) == 1
+
+
+def test_adding_a_seed_changes_no_other():
+    env = gym.make("zooming/Ambulance-v0")
+    few, more = (zooming.learn_many(zooming.AdaptiveQ, env, seeds, 50) for seeds in ([4], [3, 4, 5]))
+    assert few[0].returns.tobytes() == more[1].returns.tobytes()

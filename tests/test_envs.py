@@ -1,0 +1,239 @@
+"""The two problems: their formulas, their options, and Gymnasium's own checks."""
+
+import copy
+import warnings
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import zooming
+
+OBSERVED = [0.1, 0.1, 0.8]
+OPTIONS = [
+    ("zooming/Oil-v0", {}),
+    ("zooming/Oil-v0", {"survey": "quadratic", "sharpness": 10.0, "noise": 0.1, "dims": 3, "start": "uniform", "horizon": 7}),
+    ("zooming/Oil-v0", {"dims": 2, "center": [0.2, 0.9], "start": [0.1, 0.4]}),
+    ("zooming/Ambulance-v0", {}),
+    ("zooming/Ambulance-v0", {"arrivals": "uniform", "travel_weight": 1.0}),
+    ("zooming/Ambulance-v0", {"arrivals": "shifting", "n_ambulances": 2, "horizon": 8, "start": "uniform"}),
+    ("zooming/Ambulance-v0", {"arrivals": np.array(OBSERVED), "n_ambulances": 3, "start": [0.1, 0.5, 0.9]}),
+    ("zooming/Ambulance-v0", {"arrivals": ["beta", "uniform", OBSERVED], "horizon": 3}),
+]
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(("env_id", "options"), OPTIONS)
+def test_environments_pass_gymnasiums_check_without_a_warning(env_id, options):
+    env = gym.make(env_id, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # Rendering is the one thing a problem without a picture does not have.
+        check_env(env.unwrapped, skip_render_check=True)
+
+
+def play(env, actions, seed=0):
+    """(states, rewards) of one episode."""
+    state, _ = env.reset(seed=seed)
+    states, rewards = [state], []
+    for action in actions:
+        state, reward, *_ = env.step(np.array(action, float))
+        states.append(state)
+        rewards.append(reward)
+    return np.array(states), rewards
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("options", "action", "reward"),
+    [
+        ({"survey": "laplace", "sharpness": 1.0}, [0.75], 1.0 - 0.25),
+        ({"survey": "laplace", "sharpness": 10.0}, [0.65], np.exp(-1.0) - 0.15),
+        ({"survey": "laplace", "sharpness": 50.0}, [0.0], 0.0),  # clipped from below
+        ({"survey": "quadratic", "sharpness": 1.0}, [0.5], 1 - 0.0625),
+        ({"survey": "quadratic", "sharpness": 10.0}, [0.65], 1 - 0.1 - 0.15),
+        ({"dims": 2, "center": [0.5, 1.0], "sharpness": 1.0}, [0.5, 0.5], np.exp(-0.25)),
+        ({"dims": 2, "survey": "quadratic", "center": [0.5, 1.0], "sharpness": 4.0}, [0.5, 0.7], 1 - 4 * 0.15**2 - 0.1),
+    ],
+)
+def test_oil_pays_what_the_paper_says(options, action, reward):
+    states, rewards = play(gym.make("zooming/Oil-v0", **options), [action])
+    assert rewards == [pytest.approx(reward, abs=1e-12)]
+    assert states[1].tolist() == action
+
+
+def test_oil_noise_has_the_given_standard_deviation():
+    env = gym.make("zooming/Oil-v0", survey="quadratic", sharpness=2.0, center=0.5, noise=0.05, horizon=4000)
+    _, rewards = play(env, [[0.0]] + [[0.0]] * 3999)  # in 0 the survey says 1/2, far from being clipped
+    assert np.mean(rewards[1:]) == pytest.approx(0.5, abs=0.004)
+    assert np.std(rewards[1:]) == pytest.approx(0.05, rel=0.05)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("weight", [0.0, 0.25, 1.0])
+def test_ambulance_pays_for_moving_and_for_the_way_to_the_call(weight):
+    states, rewards = play(gym.make("zooming/Ambulance-v0", travel_weight=weight), [[0.3], [0.6]])
+    call = states[1:, 0]
+    expected = [1 - weight * 0.2 - (1 - weight) * abs(call[0] - 0.3)]
+    expected += [1 - weight * abs(call[0] - 0.6) - (1 - weight) * abs(call[1] - 0.6)]
+    assert rewards == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.plain
+def test_the_nearest_ambulance_goes_and_the_others_stay_where_stationed():
+    env = gym.make("zooming/Ambulance-v0", arrivals=[0.55], n_ambulances=3, travel_weight=0.5, start=[0.0, 0.5, 1.0])
+    states, rewards = play(env, [[0.1, 0.5, 0.9]])
+    assert states[1].tolist() == [0.1, 0.55, 0.9]
+    assert rewards == [pytest.approx(1 - 0.5 * (0.1 + 0.0 + 0.1) / 3 - 0.5 * 0.05)]
+
+
+def calls(options, n=20_000):
+    env = gym.make("zooming/Ambulance-v0", **{"horizon": n, **options})
+    return play(env, [[0.5]] * n)[0][1:, 0]
+
+
+@pytest.mark.slow
+def test_arrivals_follow_the_law_that_was_asked_for():
+    beta, uniform, observed = (calls({"arrivals": law}) for law in ("beta", "uniform", OBSERVED))
+    assert (beta.mean(), beta.var()) == (pytest.approx(5 / 7, abs=0.005), pytest.approx(10 / 392, rel=0.05))
+    grid = np.linspace(0.1, 0.9, 9)
+    cdf = 6 * grid**5 - 5 * grid**6  # of Beta(5, 2)
+    assert np.abs((beta[:, None] <= grid).mean(axis=0) - cdf).max() < 0.012
+    assert np.abs((uniform[:, None] <= grid).mean(axis=0) - grid).max() < 0.012
+    assert set(observed.tolist()) == {0.1, 0.8}
+    assert (observed == 0.1).mean() == pytest.approx(2 / 3, abs=0.01)
+
+
+def test_shifting_arrivals_move_over_the_steps_and_repeat():
+    found = calls({"arrivals": "shifting"}, 2000).reshape(-1, 5)
+    for column, (low, high) in zip(found.T, [(0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1), (0.45, 0.55)], strict=True):
+        assert low <= column.min() < column.max() <= high
+        assert column.max() - column.min() > 0.9 * (high - low)
+
+
+@pytest.mark.plain
+def test_arrivals_per_step_are_used_step_by_step():
+    env = gym.make("zooming/Ambulance-v0", arrivals=[[0.1], [0.2], [0.3]], horizon=3)
+    assert play(env, [[0.5]] * 3)[0][1:, 0].tolist() == [0.1, 0.2, 0.3]
+    same = gym.make("zooming/Ambulance-v0", arrivals=np.array([[0.1], [0.2], [0.3]]), horizon=3)
+    assert play(same, [[0.5]] * 3)[0][1:, 0].tolist() == [0.1, 0.2, 0.3]
+
+
+@pytest.mark.plain
+def test_the_horizon_ends_the_episode_as_terminated():
+    env = gym.make("zooming/Oil-v0", horizon=2)
+    env.reset(seed=0)
+    assert env.step(np.array([0.5]))[2:4] == (False, False)
+    assert env.step(np.array([0.5]))[2:4] == (True, False)
+    with pytest.raises(gym.error.ResetNeeded, match="reset"):
+        env.unwrapped.step(np.array([0.5]))
+
+
+@pytest.mark.plain
+def test_a_seed_repeats_and_start_uniform_uses_it():
+    env = gym.make("zooming/Ambulance-v0", start="uniform")
+    first, again, other = (play(env, [[0.5]] * 5, seed)[0].tolist() for seed in (3, 3, 4))
+    assert first == again != other
+
+
+@pytest.mark.plain
+def test_a_copy_has_a_generator_and_a_state_of_its_own():
+    env = gym.make("zooming/Ambulance-v0")
+    env.reset(seed=0)
+    twin = copy.deepcopy(env)
+    ours = [env.step(np.array([0.5]))[0][0] for _ in range(5)]
+    assert [twin.step(np.array([0.5]))[0][0] for _ in range(5)] == ours
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("env_id", "options", "message"),
+    [
+        ("zooming/Oil-v0", {"survey": "laplas"}, "choose one of"),
+        ("zooming/Oil-v0", {"sharpness": -1.0}, "sharpness"),
+        ("zooming/Oil-v0", {"sharpness": float("nan")}, "sharpness"),
+        ("zooming/Oil-v0", {"noise": -0.1}, "noise"),
+        ("zooming/Oil-v0", {"dims": 0}, "dims"),
+        ("zooming/Oil-v0", {"center": 1.5}, "center"),
+        ("zooming/Oil-v0", {"center": [0.1, 0.2]}, "one per dimension"),
+        ("zooming/Oil-v0", {"start": 1.5}, "outside the observation space"),
+        ("zooming/Oil-v0", {"start": [0.1, 0.2]}, "start"),
+        ("zooming/Oil-v0", {"start": "anywhere"}, "uniform"),
+        ("zooming/Oil-v0", {"horizon": 0}, "at least 1"),
+        ("zooming/Ambulance-v0", {"arrivals": "poisson"}, "choose one of"),
+        ("zooming/Ambulance-v0", {"arrivals": []}, "at least one observed location"),
+        ("zooming/Ambulance-v0", {"arrivals": [0.5, 12.0]}, "rescale"),
+        ("zooming/Ambulance-v0", {"arrivals": [0.5, float("nan")]}, "rescale"),
+        ("zooming/Ambulance-v0", {"arrivals": ["beta", "uniform"]}, "one per step"),
+        ("zooming/Ambulance-v0", {"travel_weight": 2.0}, "travel_weight"),
+        ("zooming/Ambulance-v0", {"n_ambulances": 0}, "n_ambulances"),
+    ],
+)
+def test_bad_options_are_refused_with_the_fix(env_id, options, message):
+    with pytest.raises(zooming.SpaceError, match=message):
+        gym.make(env_id, **options)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("action", [[1.2], [float("nan")], [0.1, 0.2], 1.5])
+def test_bad_actions_are_refused(action):
+    env = gym.make("zooming/Oil-v0").unwrapped
+    env.reset(seed=0)
+    with pytest.raises(zooming.TransitionError, match="action"):
+        env.step(np.array(action))
+
+
+# --- your own dynamics ---------------------------------------------------------------------------------------------------
+
+
+def stock(state, action, step, params, rng, next_state):
+    """Order up to a level, sell what is asked for, pay for what is left."""
+    level = max(state[0], action[0])
+    sold = min(level, rng.random() * 10.0)
+    next_state[0] = level - sold
+    return (params[0] * sold - (level - state[0]) - 0.1 * next_state[0]) / 60.0 + 0.4
+
+
+def stock_env(**options):
+    box = gym.spaces.Box(0.0, 10.0, (1,), np.float64)
+    return zooming.compiled_env(stock, box, box, horizon=6, start=[2.0], params=[3.0], **options)
+
+
+@pytest.mark.plain
+def test_your_own_dynamics_make_a_valid_environment():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message=".*recommend using a symmetric and normalized space")  # its units are tons
+        check_env(stock_env(), skip_render_check=True)
+
+
+def test_your_own_start_function_is_used():
+    def around(params, rng, state):
+        state[0] = params[0] + rng.random()
+
+    box = gym.spaces.Box(0.0, 10.0, (1,), np.float64)
+    env = zooming.compiled_env(stock, box, box, horizon=6, start=around, params=[3.0])
+    starts = {float(env.reset(seed=seed)[0][0]) for seed in range(5)}
+    assert len(starts) == 5
+    assert all(3 <= x <= 4 for x in starts)
+
+
+@pytest.mark.skipif("__import__('zooming.kernels').kernels.PLAIN", reason="without compilation nothing fails to compile")
+def test_dynamics_that_do_not_compile_are_explained():
+    def wrong(state, action, step, params, rng, next_state):
+        return {"a": object()}
+
+    box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+    with pytest.raises(zooming.SpaceError, match="wrong does not compile as dynamics"):
+        zooming.compiled_env(wrong, box, box, horizon=2, start=0.5)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [(gym.spaces.Discrete(3), "Box"), (gym.spaces.Box(0, np.inf, (1,)), "finite"), (gym.spaces.Box(0, 1, (2, 2)), "one-dim")],
+)
+def test_compiled_environments_want_finite_boxes(space, message):
+    with pytest.raises(zooming.SpaceError, match=message):
+        zooming.compiled_env(stock, space, gym.spaces.Box(0, 1, (1,)), horizon=2, start=0.5)

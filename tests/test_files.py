@@ -1,0 +1,571 @@
+"""Files: whole or not at all, refused when damaged, and never a way to run code."""
+
+import ast
+import hashlib
+import itertools
+import json
+import os
+import struct
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import zooming
+from helpers import AGENTS, TABLED, knowledge
+from zooming import files
+from zooming.kernels import ACTIVE, BALL
+
+SOURCE = Path(zooming.__file__).parent
+
+
+def saved_agent(path, kind="AdaptiveQ", episodes=30, **options):
+    agent = AGENTS[kind](gym.make("zooming/Oil-v0", horizon=3), seed=0, **options)
+    agent.learn(episodes)
+    agent.save(path)
+    return agent
+
+
+def content_with_checksum(body):
+    return body + hashlib.sha256(body).digest()
+
+
+def crafted(path, change):
+    """Rewrites a file with a correct checksum after `change(header, arrays)`."""
+    header, arrays = files.read_container(path)
+    change(header, arrays)
+    files.write_container(path, header, arrays)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("files")
+
+
+# --- atomic writes -------------------------------------------------------------------------------------------------------
+
+
+def test_a_reader_sees_the_old_file_or_the_new_one_and_never_half(tmp_path):
+    path, seen, done = tmp_path / "file", set(), threading.Event()
+    contents = [bytes([letter]) * size for letter, size in ((97, 300_000), (98, 7), (99, 1_000_000))]
+    files.write_atomically(path, contents[0])
+
+    def read():
+        while not done.is_set():
+            seen.add(path.read_bytes())
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for content in itertools.islice(itertools.cycle(contents), 60):
+        files.write_atomically(path, content)
+    done.set()
+    reader.join()
+    assert seen
+    assert seen <= set(contents)
+
+
+def test_a_write_that_fails_keeps_the_old_file_and_leaves_nothing_behind(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    files.write_atomically(path, b"old")
+    for name in ("fsync", "replace", "fchmod"):
+        with monkeypatch.context() as patch:
+
+            def fail(*arguments, name=name):
+                raise OSError(28, f"{name}: no space left on device")
+
+            patch.setattr(os, name, fail)
+            with pytest.raises(OSError, match="no space left"):
+                files.write_atomically(path, b"new")
+        assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+        assert path.read_bytes() == b"old"
+
+
+def test_a_write_onto_a_folder_fails_and_leaves_nothing_behind(tmp_path):
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(OSError, match="taken"):
+        files.write_atomically(tmp_path / "taken", b"new")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["taken"]
+
+
+@pytest.mark.plain
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="absent does not exist"):
+        files.write_atomically(tmp_path / "absent" / "file", b"")
+
+
+def test_a_failed_save_keeps_the_old_checkpoint(tmp_path, monkeypatch):
+    agent = saved_agent(tmp_path / "agent.zoom")
+    before = (tmp_path / "agent.zoom").read_bytes()
+    agent.learn(5)
+    monkeypatch.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        agent.save(tmp_path / "agent.zoom")
+    assert (tmp_path / "agent.zoom").read_bytes() == before
+
+
+def test_a_file_has_the_permissions_of_any_new_file(tmp_path):
+    (tmp_path / "plain").write_bytes(b"")
+    files.write_atomically(tmp_path / "ours", b"")
+    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+# --- the container -------------------------------------------------------------------------------------------------------
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+number_arrays = hnp.arrays(
+    st.sampled_from(["<f8", "<f4", ">f8", "<i4", "u1", "?", BALL]), hnp.array_shapes(min_dims=0, max_dims=3, min_side=0)
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    header=st.dictionaries(st.text().filter(lambda key: key != "arrays"), json_values, max_size=4),
+    arrays=st.dictionaries(st.text(max_size=5), number_arrays, max_size=3),
+)
+def test_a_container_gives_back_what_was_written(folder, header, arrays):
+    files.write_container(folder / "any", header, arrays)
+    read_header, read_arrays = files.read_container(folder / "any")
+    assert read_header == header
+    assert list(read_arrays) == list(arrays)
+    for name, array in arrays.items():
+        assert read_arrays[name].dtype == array.dtype
+        assert read_arrays[name].shape == array.shape
+        assert read_arrays[name].tobytes() == array.tobytes()
+
+
+@pytest.mark.plain
+def test_arrays_from_a_file_can_be_written_to(tmp_path):
+    files.write_container(tmp_path / "file", {}, {"a": np.arange(3)[::-1]})
+    array = files.read_container(tmp_path / "file")[1]["a"]
+    array += 1
+    assert array.tolist() == [3, 2, 1]
+
+
+# --- damage --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def small_file(folder):
+    """The bytes of a small agent that has split a ball, and a path to put damaged copies."""
+    saved_agent(folder / "small.zoom", episodes=3)
+    return (folder / "small.zoom").read_bytes(), folder / "damaged.zoom"
+
+
+def assert_refused(path, content=None, match="."):
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(zooming.CheckpointError, match=match) as caught:
+        zooming.load(path)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.slow
+def test_every_flipped_bit_is_noticed(small_file):
+    content, path = small_file
+    for i in range(8 * len(content)):
+        damaged = bytearray(content)
+        damaged[i // 8] ^= 1 << i % 8
+        assert_refused(path, damaged)
+
+
+def test_every_flipped_byte_is_noticed(small_file):
+    content, path = small_file
+    for i in range(len(content)):
+        assert_refused(path, content[:i] + bytes([content[i] ^ 0xFF]) + content[i + 1 :])
+
+
+def test_every_truncation_is_noticed(small_file):
+    content, path = small_file
+    for length in range(len(content)):
+        assert_refused(path, content[:length])
+
+
+@settings(deadline=None, max_examples=100)
+@given(data=st.data())
+def test_every_replaced_inserted_or_removed_stretch_is_noticed(small_file, data):
+    content, path = small_file
+    start = data.draw(st.integers(0, len(content)))
+    stop = data.draw(st.integers(start, min(start + 40, len(content))))
+    damaged = content[:start] + data.draw(st.binary(max_size=40)) + content[stop:]
+    if damaged != content:
+        assert_refused(path, damaged)
+
+
+@settings(deadline=None, max_examples=100)
+@given(body=st.binary(max_size=200))
+def test_any_bytes_with_a_correct_checksum_are_refused(small_file, body):
+    _, path = small_file
+    assert_refused(path, content_with_checksum(files.MAGIC + struct.pack("<IQ", files.VERSION, len(body)) + body))
+
+
+@pytest.mark.plain
+def test_a_newer_version_is_refused_and_says_so(small_file):
+    content, path = small_file
+    newer = bytearray(content[:-32])
+    struct.pack_into("<I", newer, len(files.MAGIC), files.VERSION + 1)
+    assert_refused(path, content_with_checksum(bytes(newer)), match=rf"version {files.VERSION + 1} .*[Uu]pdate zooming")
+
+
+def test_the_folder_of_a_missing_file_or_a_folder_is_an_ordinary_error(tmp_path):
+    with pytest.raises(OSError, match="absent"):
+        zooming.load(tmp_path / "absent.zoom")
+
+
+# --- files that are whole but wrong ----------------------------------------------------------------------------------------
+
+
+def inner_row(arrays):
+    return int(np.flatnonzero(arrays["balls"]["child"] != ACTIVE)[-1])
+
+
+def a_row_of_an_unknown_kind(header, arrays):
+    arrays["balls"] = arrays["balls"].view(np.float64)
+
+
+def a_table_with_two_dimensions(header, arrays):
+    arrays["balls"] = arrays["balls"].reshape(1, -1)
+
+
+def two_rows_too_few(header, arrays):
+    arrays["balls"] = arrays["balls"][:-2]
+
+
+def one_row_too_many(header, arrays):
+    arrays["balls"] = np.append(arrays["balls"], arrays["balls"][-1:])
+    arrays["core"]["n_rows"] += 1
+
+
+def two_orphan_rows(header, arrays):
+    arrays["balls"] = np.append(arrays["balls"], arrays["balls"][-2:])
+    arrays["core"]["n_rows"] += 2
+    arrays["core"]["n_balls"] += 2
+
+
+def no_rows(header, arrays):
+    arrays["balls"] = arrays["balls"][:0]
+    arrays["core"]["n_rows"] = arrays["core"]["n_balls"] = 0
+
+
+def a_child_beyond_the_end(header, arrays):
+    arrays["balls"]["child"][inner_row(arrays)] = len(arrays["balls"])
+
+
+def a_negative_child(header, arrays):
+    arrays["balls"]["child"][inner_row(arrays)] = -2
+
+
+def a_child_that_is_its_own_parent(header, arrays):
+    row = inner_row(arrays)
+    arrays["balls"]["child"][row] = row - row % 2
+
+
+def two_rows_with_one_child(header, arrays):
+    rows = np.flatnonzero(arrays["balls"]["child"] != ACTIVE)
+    arrays["balls"]["child"][rows[-2]] = arrays["balls"]["child"][rows[-1]]
+
+
+def a_wrong_parent(header, arrays):
+    arrays["balls"]["parent"][-1] = 0
+
+
+def a_root_with_a_parent(header, arrays):
+    arrays["balls"]["parent"][1] = 0
+
+
+def a_value_that_is_not_a_number(header, arrays):
+    arrays["balls"]["value"][-1] = np.nan
+
+
+def an_infinite_value(header, arrays):
+    arrays["balls"]["value"][inner_row(arrays)] = np.inf
+
+
+def a_wrong_maximum(header, arrays):
+    arrays["balls"]["value"][inner_row(arrays)] += 1e-3
+
+
+def a_threshold_outside_its_ball(header, arrays):
+    arrays["balls"]["threshold"][inner_row(arrays)] = 1.5
+
+
+def a_threshold_that_is_not_a_number(header, arrays):
+    arrays["balls"]["threshold"][inner_row(arrays)] = np.nan
+
+
+def a_threshold_that_is_not_in_the_middle(header, arrays):
+    row = inner_row(arrays)
+    arrays["balls"]["threshold"][row] *= 1.01
+
+
+def an_axis_too_many(header, arrays):
+    arrays["balls"]["axis"][inner_row(arrays)] = 2
+
+
+def an_axis_out_of_turn(header, arrays):
+    arrays["balls"]["axis"][inner_row(arrays)] ^= 1
+
+
+def a_depth_beyond_the_last(header, arrays):
+    arrays["balls"]["depth"][-1] = 17
+
+
+def a_depth_that_does_not_fit_the_box(header, arrays):
+    arrays["balls"]["depth"][-1] += 1
+
+
+def a_wrong_number_of_balls(header, arrays):
+    arrays["core"]["n_balls"] += 1
+
+
+def a_core_of_another_horizon(header, arrays):
+    arrays["core"]["horizon"] = 2
+
+
+def a_core_of_another_reward_range(header, arrays):
+    arrays["core"]["reward_high"] = np.inf
+
+
+def a_core_with_more_axes(header, arrays):
+    arrays["core"]["n_action"] = 2
+
+
+def two_cores(header, arrays):
+    arrays["core"] = np.append(arrays["core"], arrays["core"])
+
+
+def no_core(header, arrays):
+    del arrays["core"]
+
+
+def an_unknown_agent(header, arrays):
+    header["agent"] = "Agent"
+
+
+def an_unknown_option(header, arrays):
+    header["options"]["speed"] = "warp"
+
+
+def a_missing_option(header, arrays):
+    del header["options"]["bonus"]
+
+
+def an_unknown_bonus(header, arrays):
+    header["options"]["bonus"]["kind"] = "Exact2"
+
+
+def a_missing_environment(header, arrays):
+    del header["env"]
+
+
+def a_wider_axis(header, arrays):
+    header["spaces"]["state"]["high"] = [2.0]
+
+
+def an_unbounded_axis(header, arrays):
+    header["spaces"]["state"]["high"] = [float("inf")]
+
+
+def a_negative_number_of_episodes(header, arrays):
+    header["n_episodes"] = -1
+
+
+def a_generator_of_another_kind(header, arrays):
+    header["env"]["generator"]["bit_generator"] = "MT19937"
+
+
+WRONG = [
+    a_row_of_an_unknown_kind, a_table_with_two_dimensions, two_rows_too_few, one_row_too_many, two_orphan_rows, no_rows,
+    a_child_beyond_the_end, a_negative_child, a_child_that_is_its_own_parent, two_rows_with_one_child, a_wrong_parent,
+    a_root_with_a_parent, a_value_that_is_not_a_number, an_infinite_value, a_wrong_maximum, a_threshold_outside_its_ball,
+    a_threshold_that_is_not_a_number, a_threshold_that_is_not_in_the_middle, an_axis_too_many, an_axis_out_of_turn,
+    a_depth_beyond_the_last, a_depth_that_does_not_fit_the_box, a_wrong_number_of_balls, a_core_of_another_horizon,
+    a_core_of_another_reward_range, a_core_with_more_axes, two_cores, no_core, an_unknown_agent, an_unknown_option,
+    a_missing_option, an_unknown_bonus, a_missing_environment, a_wider_axis, an_unbounded_axis, a_negative_number_of_episodes,
+    a_generator_of_another_kind,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", WRONG, ids=lambda change: change.__name__)
+def test_a_file_is_refused_for(change, tmp_path):
+    path = tmp_path / "agent.zoom"
+    saved_agent(path)
+    crafted(path, lambda header, arrays: None)
+    zooming.load(path)
+    crafted(path, change)
+    assert_refused(path)
+
+
+@pytest.mark.parametrize("requests", [[0.5, 0.1], [0.1, np.nan], [np.nan, 0.5], [0.5, np.inf], [-3.0, 0.5], [[0.5]]], ids=str)
+def test_a_median_of_impossible_requests_is_refused(tmp_path, requests):
+    saved_agent(tmp_path / "median.zoom", "Median")
+    crafted(tmp_path / "median.zoom", lambda header, arrays: arrays.update(requests=np.array(requests)))
+    assert_refused(tmp_path / "median.zoom")
+
+
+def test_an_array_of_python_objects_is_refused(tmp_path):
+    path = tmp_path / "objects.zoom"
+    text = json.dumps({"arrays": {"core": ["|O", [1]]}}).encode()
+    body = files.MAGIC + struct.pack("<IQ", files.VERSION, len(text)) + text + bytes(8)
+    assert_refused(path, content_with_checksum(body), match="Python objects")
+
+
+def places(value, place=()):
+    """The way to every part of a JSON value."""
+    yield place
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield from places(value[key], (*place, key))
+
+
+def replaced(value, place, new):
+    """A copy of a JSON value with `new` in one place."""
+    if not place:
+        return new
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[place[0]] = replaced(value[place[0]], place[1:], new)
+    return copy
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", AGENTS)
+def test_whatever_the_header_says_loading_gives_an_agent_or_a_checkpoint_error(tmp_path, kind):
+    path = tmp_path / "agent.zoom"
+    saved_agent(path, kind, episodes=2)
+    body = path.read_bytes()[:-32]
+    length = struct.unpack_from("<8sIQ", body)[2]
+    header, arrays = json.loads(body[20 : 20 + length]), body[20 + length :]
+    escaped = []
+    for place in places(header):
+        for wrong in (None, -1, 0, 2.5, 10**400, float("nan"), True, "x", "({,f8", [], {}, [[1]]):
+            text = json.dumps(replaced(header, place, wrong)).encode()
+            path.write_bytes(content_with_checksum(files.MAGIC + struct.pack("<IQ", files.VERSION, len(text)) + text + arrays))
+            try:
+                assert isinstance(zooming.load(path), zooming.Agent)
+            except zooming.CheckpointError as error:
+                assert str(path) in str(error)
+            except Exception as error:
+                escaped.append(f"{place} = {str(wrong)[:9]}: {type(error).__name__}: {error}")
+    assert not escaped, "\n".join(escaped)
+
+
+@pytest.mark.parametrize("name", BALL.names)
+@pytest.mark.parametrize("kind", TABLED)
+@settings(deadline=None, max_examples=25)
+@given(data=st.data())
+def test_a_changed_table_is_refused_or_plays_inside_the_action_space(folder, kind, name, data):
+    path = folder / "table.zoom"
+    space = saved_agent(path, kind).env.action_space
+    header, arrays = files.read_container(path)
+    inner = np.flatnonzero(arrays["balls"]["child"] != ACTIVE)
+    row = data.draw(st.sampled_from(inner.tolist()) | st.integers(0, len(arrays["balls"]) - 1))
+    arrays["balls"][name][row] = data.draw(st.integers(0, 99)) / (100 if BALL[name].kind == "f" else 1)
+    files.write_container(path, header, arrays)
+    try:
+        loaded = zooming.load(path)
+    except zooming.CheckpointError:
+        return
+    for step, state in itertools.product(range(3), np.linspace(0, 1, 9)):
+        assert space.contains(loaded.act(step, [state]))
+        assert space.contains(loaded.predict([state], [step])[0])
+
+
+# --- no code -------------------------------------------------------------------------------------------------------------
+
+SOURCES = sorted(SOURCE.rglob("*.py"))
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_no_source_file_pickles_or_runs_strings(file):
+    banned = {"pickle", "cPickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "jsonpickle"}
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            assert not banned & {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert (node.module or "").split(".")[0] not in banned
+        elif isinstance(node, ast.Call):
+            called = node.func.id if isinstance(node.func, ast.Name) else None
+            assert called not in {"eval", "exec", "compile", "__import__"}
+            assert not any(keyword.arg == "allow_pickle" for keyword in node.keywords)
+        elif isinstance(node, ast.Attribute):
+            assert node.attr not in {"loads_pickle", "read_pickle", "to_pickle"}
+
+
+def test_there_are_sources_to_look_at():
+    assert {"files.py", "checkpoints.py"} <= {file.name for file in SOURCES}
+
+
+AUDITED = """
+import sys
+import zooming
+path = sys.argv[1]
+zooming.load(sys.argv[2]).learn(1)  # all that loading needs anyway is imported and compiled now
+events = []
+on = True
+RUNS_CODE = ("exec", "compile", "import", "marshal.", "pickle.", "code.", "os.system", "os.exec", "os.posix_spawn",
+             "subprocess.", "ctypes.", "socket.", "urllib.")
+sys.addaudithook(lambda event, arguments: on and event.startswith(RUNS_CODE) and events.append((event, str(arguments)[:200])))
+try:
+    agent = zooming.load(path)
+    print(type(agent).__name__)
+except zooming.CheckpointError as error:
+    print("CheckpointError", error)
+on = False
+print(events)
+"""
+
+
+def audited_load(path, warm):
+    command = [sys.executable, "-c", AUDITED, str(path), str(warm)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    return result.stdout.splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.parametrize("kind", AGENTS)
+def test_loading_imports_compiles_and_executes_nothing(tmp_path, kind):
+    saved_agent(tmp_path / "warm.zoom", kind)
+    saved_agent(tmp_path / "agent.zoom", kind)
+    name, events = audited_load(tmp_path / "agent.zoom", tmp_path / "warm.zoom")
+    assert name == ("AdaptiveQ" if kind == "as_published" else kind)
+    assert events == "[]"
+
+
+FOREIGN = ["os:system", "os:zooming/Oil-v0", "this:zooming/Oil-v0", "CartPole-v1", "zooming/Absent-v0", "zooming/../os:system"]
+
+
+@pytest.mark.parametrize("env_id", FOREIGN)
+def test_a_file_that_names_another_environment_is_refused(tmp_path, env_id):
+    saved_agent(tmp_path / "agent.zoom")
+    crafted(tmp_path / "agent.zoom", lambda header, arrays: header["env"]["make"].update(id=env_id, kwargs={}))
+    assert_refused(tmp_path / "agent.zoom", match="not one of zooming's environments")
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.parametrize("env_id", ["os:system", "this:zooming/Oil-v0"])
+def test_a_file_that_names_another_environment_imports_nothing(tmp_path, env_id):
+    for name in ("warm", "agent"):
+        saved_agent(tmp_path / f"{name}.zoom")
+    crafted(tmp_path / "agent.zoom", lambda header, arrays: header["env"]["make"].update(id=env_id, kwargs={}))
+    answer, events = audited_load(tmp_path / "agent.zoom", tmp_path / "warm.zoom")
+    assert answer.startswith("CheckpointError")
+    assert events == "[]"
+
+
+def test_a_file_that_names_another_environment_is_usable_with_the_right_one(tmp_path):
+    agent = saved_agent(tmp_path / "agent.zoom")
+    crafted(tmp_path / "agent.zoom", lambda header, arrays: header["env"]["make"].update(id="os:system"))
+    loaded = zooming.load(tmp_path / "agent.zoom", env=gym.make("zooming/Oil-v0", horizon=3))
+    assert knowledge(loaded) == knowledge(agent)

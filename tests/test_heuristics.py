@@ -1,0 +1,80 @@
+"""Random, no movement, median."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import zooming
+
+pytestmark = pytest.mark.plain
+
+
+def ambulance(**options):
+    return gym.make("zooming/Ambulance-v0", **options)
+
+
+def test_random_plays_the_whole_action_space_and_repeats_with_its_seed():
+    env = gym.make("zooming/Oil-v0")
+    actions = np.array([zooming.Random(env, seed=seed).act(0, [0.5])[0] for seed in range(200)])
+    assert actions.min() < 0.05 < 0.95 < actions.max()
+    first, again = (zooming.Random(gym.make("zooming/Oil-v0"), seed=3).learn(20).returns.tolist() for _ in range(2))
+    assert first == again
+
+
+def test_no_movement_stays_and_pays_only_for_the_calls():
+    env = ambulance(travel_weight=1.0)
+    history = zooming.NoMovement(env, seed=0).learn(20)
+    assert history.returns.tolist() == [5.0] * 20
+    assert zooming.NoMovement(env).act(2, [0.3]).tolist() == [0.3]
+
+
+def test_median_goes_to_the_median_of_all_requests_so_far():
+    agent = zooming.Median(ambulance(), seed=0)
+    assert agent.act(0, [0.3]).tolist() == [0.3]  # nothing seen yet
+    for n, request in enumerate([0.9, 0.1, 0.4, 0.2, 0.8]):
+        agent.update(n % 5, [0.5], [0.5], 0.5, [request])
+        assert agent.act(0, [0.3])[0] == pytest.approx(np.median([0.9, 0.1, 0.4, 0.2, 0.8][: n + 1]))
+    assert agent.predict([0.3])[0].tolist() == [0.4]
+
+
+def test_median_of_several_ambulances_stations_them_at_quantiles():
+    agent = zooming.Median(ambulance(n_ambulances=2), seed=0)
+    for request in (0.0, 0.25, 0.5, 0.75, 1.0):
+        # The first ambulance stays where it was sent, the second one goes to the call.
+        agent.update(0, [0.5, 0.5], [0.3, 0.6], 0.5, [0.3, request])
+    assert agent.act(0, [0.1, 0.1]).tolist() == pytest.approx([0.25, 0.75])
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_median_is_near_optimal_when_moving_is_free(n):
+    env = ambulance(travel_weight=0.0, arrivals="uniform", n_ambulances=n)
+    best = 5 * (1 - 1 / (4 * n))
+    assert zooming.Median(env, seed=0).learn(400).returns[-300:].mean() == pytest.approx(best, abs=0.06)
+
+
+def test_heuristics_that_play_states_as_actions_need_one_box_for_both():
+    def drift(state, action, step, params, rng, next_state):
+        next_state[0] = state[0]
+        return 0.5
+
+    boxes = gym.spaces.Box(0.0, 1.0, (1,), np.float64), gym.spaces.Box(0.0, 2.0, (1,), np.float64)
+    env = zooming.compiled_env(drift, *boxes, horizon=2, start=0.5)
+    for kind in (zooming.Median, zooming.NoMovement):
+        with pytest.raises(zooming.SpaceError, match="same box"):
+            kind(env)
+    assert len(zooming.Random(env).learn(3)) == 3
+
+
+@pytest.mark.parametrize("kind", [zooming.Random, zooming.NoMovement, zooming.Median])
+def test_heuristics_have_the_surface_but_no_estimates(kind):
+    agent = kind(ambulance(), seed=0)
+    history = agent.learn(4)
+    assert history.n_balls.tolist() == [0] * 4 == [agent.n_balls] * 4
+    assert agent.horizon == 5
+    for question in (lambda: agent.q_value(0, [0.5], [0.5]), lambda: agent.value(0, [0.5]), lambda: agent.partition(0)):
+        with pytest.raises(zooming.SpaceError, match="no estimates"):
+            question()
+    batch, steps = agent.predict(np.array([[0.2], [0.7]]), state=np.array([1, 4]), episode_start=np.array([False, True]))
+    assert batch.shape == (2, 1)
+    assert steps.tolist() == [2, 1]
+    assert (agent.predict([0.2])[0] == agent.predict([0.2])[0]).all()

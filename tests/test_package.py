@@ -1,0 +1,171 @@
+"""The package as a whole: names, imports, command line, documentation."""
+
+import ast
+import doctest
+import importlib
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import zooming
+from zooming import bench, cli
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+EXTRAS = {"rich", "tyro", "matplotlib", "polars", "plotly", "optuna", "ray", "torch", "stable_baselines3", "scipy"}
+
+
+def run(*command, **options):
+    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, **options).stdout
+
+
+def test_every_public_name_exists_and_is_documented():
+    for name in zooming.__all__:
+        assert getattr(zooming, name).__doc__, name
+    assert set(zooming.__all__) <= set(dir(zooming))
+    with pytest.raises(AttributeError, match="Adaptive"):
+        zooming.Adaptive  # noqa: B018
+
+
+@pytest.mark.process
+def test_the_core_pulls_in_none_of_the_extras():
+    program = (
+        "import sys, gymnasium as gym, zooming; zooming.AdaptiveQ(gym.make('zooming/Oil-v0')).learn(2); print(*sys.modules)"
+    )
+    loaded = {name.split(".")[0] for name in run(sys.executable, "-c", program).split()}
+    assert not loaded & EXTRAS
+    assert "numba" in loaded
+
+
+LAYERS = ("kernels", "partition", "agents", "bench", "cli")
+
+
+def test_imports_go_one_way():
+    """kernels <- partition <- agents <- bench <- cli; environments know nothing of agents."""
+    for path in SOURCES:
+        module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+        imported = {
+            name
+            for node in ast.walk(ast.parse(path.read_text()))
+            for name in (
+                [node.module] + [f"{node.module}.{alias.name}" for alias in node.names]
+                if isinstance(node, ast.ImportFrom) and node.module
+                else []
+            )
+        }
+        layer = next((i for i, name in enumerate(LAYERS) if module.startswith(f"zooming.{name}")), None)
+        if layer is not None:
+            above = {f"zooming.{name}" for name in LAYERS[layer + 1 :]}
+            assert not {name for name in imported if name.startswith(tuple(above))}, module
+        if module.startswith(("zooming.envs", "zooming.spaces", "zooming.bonuses", "zooming.files")):
+            assert not {name for name in imported if name.startswith(("zooming.agents", "zooming.partition"))}, module
+
+
+@pytest.mark.parametrize("name", [m.name for m in pkgutil.walk_packages(zooming.__path__, "zooming.")])
+def test_doctests(name):
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+# --- command line --------------------------------------------------------------------------------------------------------
+
+
+def test_list_names_agents_and_environments(capsys):
+    cli.main(["list"])
+    shown = capsys.readouterr().out
+    for name in ("AdaptiveQ", "NetQ", "Random", "NoMovement", "Median", "zooming/Oil-v0", "zooming/Ambulance-v0"):
+        assert re.search(rf"^  {name}\s+\w+", shown, re.M), name
+
+
+@pytest.mark.parametrize(
+    ("args", "explanation"),
+    [(["--help"], "Measure speed"), (["bench", "--help"], "leave out the runs of a million"), (["list", "--help"], "one line each")],
+)
+def test_help_explains(args, explanation, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(args)
+    assert not stop.value.code
+    assert explanation in capsys.readouterr().out
+
+
+def test_an_unknown_command_is_refused(capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["bnch"])
+    assert stop.value.code
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_bench_measures_every_case(monkeypatch, capsys):
+    monkeypatch.setattr(bench, "REFERENCE_SECONDS", 0.1)
+    short = [bench.Case(c.name, c.env_id, c.options, 200, c.n_ambulances) for c in bench.cases(quick=True)]
+    monkeypatch.setattr(bench, "cases", lambda quick: short)
+    cli.main(["bench", "--quick"])
+    shown = capsys.readouterr().out
+    assert shown.count("oil laplace 1") >= 1
+    assert "3 ambulances" in shown
+    assert re.search(r"(met|missed) +import under 0.6 s: \d\.\d\d s", shown)
+
+
+def test_verdicts_compare_with_what_was_asked():
+    cases = [bench.Case("oil laplace 1", "zooming/Oil-v0", {}, k) for k in (2_000, 20_000, 1_000_000)]
+    results = [
+        bench.Measured(c, 50_000.0, 400.0, 300.0, late, 2_000.0, 20.0, 63.9, 100)
+        for c, late in zip(cases, (1, 1, 900), strict=True)
+    ]
+    found = {asked: met for asked, _, met in bench.verdicts(results, 0.3, 2.0)}
+    assert found["fused at least 100 times the reference: oil laplace 1, K = 2,000"]
+    assert not found["a step at K = 1,000,000 at most twice one at 10,000: oil laplace 1"]
+    assert not found["training within 1 s of the import, compiled before"]
+
+
+# --- documentation -------------------------------------------------------------------------------------------------------
+
+
+def blocks(language):
+    """(file, code) of every fenced block of a language in the documentation."""
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        for code in re.findall(rf"```{language}\n(.*?)```", path.read_text(), re.S):
+            yield pytest.param(code, id=f"{path.name}: {code.splitlines()[0][:40]}")
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("code", list(blocks("python")))
+def test_python_in_the_documentation_runs(code, tmp_path):
+    environment = {**os.environ, "MPLBACKEND": "Agg"}
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, cwd=tmp_path, env=environment, capture_output=True)
+
+
+def test_commands_in_the_documentation_exist():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    commands = [line for block in blocks("sh") for line in block.values[0].splitlines() if line.strip()]
+    assert commands
+    for line in commands:
+        words = line.split("#")[0].split()
+        if words[0] == "make":
+            assert set(words[1:]) <= targets, line
+        elif words[0] == "zooming":
+            with pytest.raises(SystemExit) as stop:
+                cli.main([words[1], "--help"])
+            assert not stop.value.code, line
+        else:
+            assert words[:2] == ["pip", "install"], line
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+def test_examples_run(path, tmp_path):
+    assert len(path.read_text().splitlines()) <= 66
+    environment = {**os.environ, "MPLBACKEND": "Agg"}
+    result = subprocess.run([sys.executable, path], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert result.stdout.strip()
+
+
+def test_figures_and_links_of_the_documentation_exist():
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        for link in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
+            assert link.startswith("https://") or (path.parent / link).exists(), f"{path.name}: {link}"
