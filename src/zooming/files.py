@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import struct
 import tempfile
@@ -54,7 +55,7 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
 
 def write_container(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     """Writes `header` and `arrays` as one file, atomically."""
-    stored = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    stored = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     described = {name: [_descr(array.dtype), list(array.shape)] for name, array in stored.items()}
     text = json.dumps({**header, "arrays": described}).encode()
     body = _PREFIX.pack(MAGIC, VERSION, len(text)) + text + b"".join(array.tobytes() for array in stored.values())
@@ -82,14 +83,16 @@ def read_container(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[s
         arrays = {}
         for name, (descr, shape) in header.pop("arrays").items():
             dtype = _dtype(descr)
-            size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-            if size < 0 or offset + size > len(body):
+            if not all(type(length) is int and length >= 0 for length in shape):
+                raise ValueError(f"array {name} has the shape {shape}")
+            size = math.prod(shape) * dtype.itemsize
+            if offset + size > len(body):
                 raise ValueError(f"array {name} is longer than the file")
-            arrays[name] = np.frombuffer(body[offset : offset + size], dtype).reshape(shape).copy()
+            arrays[name] = np.frombuffer(bytearray(body[offset : offset + size]), dtype).reshape(shape)
             offset += size
         if offset != len(body):
             raise ValueError(f"{len(body) - offset} bytes too many")
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError) as error:
         raise CheckpointError(f"{path}: the content is not what a zooming file holds ({error})") from error
     return header, arrays
 

@@ -179,6 +179,12 @@ class BallTable:
             each, axis, threshold = np.flatnonzero(split), rows["axis"][row[split]], rows["threshold"][row[split]]
             if not ((low[each, axis] < threshold) & (threshold < high[each, axis])).all():
                 return "a threshold lies outside its ball"
+            if self.core["cubes"][0]:
+                side = 0.5 ** rows["depth"][row[~split]]
+                if (threshold != (low[each, axis] + high[each, axis]) / 2).any() or (
+                    high[~split] - low[~split] != side[:, None]
+                ).any():
+                    return "a ball is not the cube that its depth says"
         return None
 
 

@@ -1,19 +1,19 @@
 """The guarantees of the paper as numbers: covering numbers, learning rates, bonuses, regret bounds, sample sizes.
 
-N_r is the least number of cells of diameter at most r that cover the space, d_max its diameter, C = c d_max^-d. A ball of depth l
-has radius d_max 2^-l, and the proofs use these radii only. The library's balls are cubes, whose diameter is their radius, so
-a step holds at most N_r balls of radius r, and the unit cube has N_r = r^-D: c = 1, d = D. The paper asks for diameters strictly
-below r; under l-infinity that number is `packing_number`, which also bounds the balls of any partition with centers r apart.
+N_r is the least number of cells of diameter at most r that cover the space, d_max its diameter, C = c d_max^-d. A ball of depth
+l has radius d_max 2^-l, and the proofs use these radii only. The library's balls are cubes, whose diameter is their radius: a
+step holds at most N_r balls of radius r, and the unit cube has N_r = r^-D, so c = 1, d = D. The paper asks for diameters less
+than r; under l-infinity that number is `packing_number`, which also bounds the balls of any partition with centers r apart.
 
-The proof, for rewards in [0, 1]. The bonus gives beta_t <= 16 (sqrt(H^3 iota) + L d_max) / sqrt(t) [Lemma E.7]. The visits of one
-ball of radius r > r0 sum to at most 2 d_max / r, those of all smaller balls to at most 2 K r0 / d_max [Lemma E.10]. So
+The proof, for rewards in [0, 1]. The bonus gives beta_t <= 16 (sqrt(H^3 iota) + L d_max) / sqrt(t) [Lemma E.7]. The plays of
+one ball of radius r >= r0 sum to at most 2 d_max / r, those of all smaller balls to at most 2 K r0 / d_max [Lemma E.10]. So
 
     R(K) <= 3 H^2 + 6 sqrt(2 H^3 K iota) + 96 H (sqrt(H^3 iota) + L d_max) I(K)    with probability 1 - delta [Thm E.12],
     I(K) = inf over r0 of K r0 / d_max + sum of N_r d_max / r over the radii r >= r0.
 
-How far to trust it. Lemma E.11 lets a sample weigh 1 + 1/H in later estimates. All children of a ball inherit its samples, so after
-a split the weight can reach about (number of children) (1 + 1/H), and the step is open for H > 1. It is sound for H = 1 and
-for `discrete_regret_bound`. The other regret functions return what the paper claims. They lie far above H K in most runs.
+How far to trust it. Lemma E.11 lets a sample weigh at most 1 + 1/H in all later estimates together. But all children of a ball
+inherit its samples, so the weight can exceed (number of children) (1 + 1/H), and the step is open for H > 1. It is sound for
+H = 1 and for `discrete_regret_bound`; the other bounds are what the paper claims. At H = 5, K = 2000 they exceed H K 700 times.
 """
 
 from __future__ import annotations
@@ -29,50 +29,51 @@ from zooming.errors import SpaceError
 METRICS = ("linf", "l1", "l2", "discrete")
 Covering = Callable[[float], float]
 
-# Quotients such as 0.7 / 0.1 miss a whole number by rounding; this much is forgiven.
-ROUNDING = 1e-12
+ROUNDING = 1e-12  # forgiven, because quotients such as 0.7 / 0.1 miss a whole number
 
 
 def diameter(sides: Sequence[float], metric: str = "linf") -> float:
-    """d_max of the box with these sides; for "discrete", where the sides count points, 1 (or 0 for a single point).
+    """d_max of the box; for "discrete", where the sides count points, 1 (0 for a single point). [SBY19 sec. 2.2]
 
     >>> diameter((3, 4), "l2"), diameter((3, 4), "l1"), diameter((3, 4)), diameter((3, 4), "discrete")
     (5.0, 7.0, 4.0, 1.0)
     """
-    _check_box(sides, metric)
-    if metric == "discrete":
-        return float(math.prod(sides) > 1)
-    return float({"linf": max(sides), "l1": sum(sides), "l2": math.hypot(*sides)}[metric])
+    if metric not in METRICS:
+        raise SpaceError(f"metric = {metric!r}: choose one of {', '.join(METRICS)}")
+    if len(sides) == 0:
+        raise SpaceError("a box needs at least one side")
+    for side in sides:
+        _check_whole(side=side) if metric == "discrete" else _check_positive(side=side)
+    lengths = {"linf": max(sides), "l1": sum(sides), "l2": math.hypot(*sides), "discrete": math.prod(sides) > 1}
+    return float(lengths[metric])
 
 
 def covering_number(radius: float, sides: Sequence[float], metric: str = "linf") -> int:
     """N_r: the cells of diameter at most r that cover the box. [SBY19 Def. 2.1, with "at most r" for "less than r"]
 
-    Exact for "linf" (cubes of side r) and "discrete", where the sides count the points of each axis. An upper bound for "l1" and
-    "l2": cubes of side r / D and r / sqrt(D), which have diameter r.
+    Exact for "linf" (cubes of side r) and "discrete", where the sides count the points of each axis. An upper bound for "l1"
+    and "l2": cubes of side r / D and r / sqrt(D), which have diameter r.
 
     >>> covering_number(0.25, (1, 1)), covering_number(0.4, (1, 2)), covering_number(0.5, (1, 1), "l2")
     (16, 15, 9)
     >>> covering_number(0.5, (3, 4), "discrete")
     12
     """
-    _check_numbers(radius=radius)
+    _check_positive(radius=radius)
     if radius * (1 + ROUNDING) >= diameter(sides, metric):
         return 1
-    if metric == "discrete":
-        return int(math.prod(sides))
     return math.prod(math.ceil(cells * (1 - ROUNDING)) for cells in _cells(radius, sides, metric))
 
 
 def packing_number(radius: float, sides: Sequence[float], metric: str = "linf") -> int:
-    """The most points at pairwise distance r or more; exact and an upper bound as in `covering_number`. [SBY19 Def. 2.2]
+    """The most points at pairwise distance r or more; exact or an upper bound as `covering_number` is. [SBY19 Def. 2.2]
 
     A cell of diameter below r holds one such point, so the bound counts cells again; under "linf" a grid attains it.
 
     >>> packing_number(0.25, (1, 1)), packing_number(1.0, (1, 1)), packing_number(1.1, (1, 1))
     (25, 4, 1)
     """
-    _check_numbers(radius=radius)
+    _check_positive(radius=radius)
     if radius * (1 - ROUNDING) > diameter(sides, metric):
         return 1
     if metric == "discrete":
@@ -81,7 +82,7 @@ def packing_number(radius: float, sides: Sequence[float], metric: str = "linf") 
 
 
 def covering_dimension(covering: Covering, c: float, d_max: float = 1.0, *, limit: float = 0.0, n_radii: int = 32) -> float:
-    """d_c = inf {d >= limit : N_r <= c r^-d}, over the radii d_max 2^-i with i < n_radii; inf if none serves. [SBY19 Def. 2.3]
+    """d_c = inf {d >= limit : N_r <= c r^-d}, over the radii d_max 2^-i, i < n_radii; inf if none serves. [SBY19 Def. 2.3]
 
     `limit` is the dimension as r goes to 0, which no finite list of radii shows: D for a box of D sides. With it the answer is
     exact for a box; without it a large c makes the answer too small.
@@ -90,13 +91,13 @@ def covering_dimension(covering: Covering, c: float, d_max: float = 1.0, *, limi
     >>> covering_dimension(square, c=1.0), covering_dimension(square, c=4.0, limit=2), covering_dimension(square, c=0.5)
     (2.0, 2.0, inf)
     """
-    _check_numbers(c=c, d_max=d_max)
-    _check_numbers(strict=False, limit=limit)
+    _check_positive(c=c, d_max=d_max)
+    _check_positive(or_zero=True, limit=limit)
     _check_whole(n_radii=n_radii)
     low, high = float(limit), math.inf
     for i in range(n_radii):
         radius = d_max * 2.0**-i
-        excess = math.log(_covering_at(covering, radius) / c)  # the condition: excess <= d log(1/r)
+        excess = math.log(_covering_at(covering, radius) / c)  # the condition is excess <= d log(1/r)
         if abs(radius - 1) < ROUNDING:
             high = high if excess <= ROUNDING else -math.inf
         elif radius < 1:
@@ -117,7 +118,7 @@ def learning_rate(t: int, horizon: int) -> float:
 
 
 def learning_rate_weights(t: int, horizon: int) -> NDArray[np.float64]:
-    """alpha_t^i = alpha_i prod_{j=i+1..t} (1 - alpha_j) for i = 0..t, with alpha_0 = 1: weight 0 is the initial Q's. [SBY19 Lemma 3.1]
+    """alpha_t^i = alpha_i prod_{j=i+1..t} (1 - alpha_j) for i = 0..t; alpha_0 = 1 is the first Q. [SBY19 Lemma 3.1]
 
     They sum to 1; sum alpha_t^i / sqrt(i) lies between 1 / sqrt(t) and 2 / sqrt(t) (the lemma prints sqrt(t) for sqrt(i)).
 
@@ -126,9 +127,10 @@ def learning_rate_weights(t: int, horizon: int) -> NDArray[np.float64]:
     """
     _check_whole(horizon=horizon)
     _check_whole(low=0, t=t)
-    rates = np.append(1.0, (horizon + 1) / (horizon + np.arange(1.0, t + 1)))
-    kept = np.append(np.cumprod((1 - rates)[:0:-1])[::-1], 1.0)
-    return rates * kept
+    weights = np.ones(t + 1)
+    weights[1:] = (horizon + 1) / (horizon + np.arange(1, t + 1))
+    weights[:-1] *= np.cumprod(1 - weights[:0:-1])[::-1]
+    return weights
 
 
 def iota(horizon: int, episodes: int, delta: float = 0.05) -> float:
@@ -137,8 +139,9 @@ def iota(horizon: int, episodes: int, delta: float = 0.05) -> float:
     >>> round(iota(5, 2000), 3)
     13.592
     """
-    # The lemma's union runs over episodes, yet the data choose the balls. It uses Azuma for |Z| <= H; Hoeffding for a range of H has
-    # four times the exponent, which pays for a union over up to (4HK/delta)^3 balls: all reachable cubes for D <= 6.
+    # The lemma's union runs over episodes, yet the data choose the balls. It applies Azuma to |Z| <= H; Hoeffding for a range
+    # of H has four times the exponent, which pays for a union over (4HK/delta)^3 balls: all reachable cubes for D <= 6 and
+    # delta < 3/4.
     _check_whole(horizon=horizon, episodes=episodes)
     if not 0 < delta < 1:
         raise SpaceError(f"delta = {delta}: the failure probability must lie between 0 and 1")
@@ -170,30 +173,28 @@ def visits_per_depth(depth: int) -> tuple[int, int]:
 def partition_size_bound(
     episodes: int, dimension: float, c: float = 1.0, d_max: float = 1.0, *, n_children: int | None = None
 ) -> int:
-    """The most active balls that K episodes can make in one step's partition: O(K^(d/(d+2))). [SBY19 Thm 6.1, condition 3]
+    """The most active balls that K episodes can make in one step's partition, O(K^(d/(d+2))). [SBY19 Thm 6.1, condition 3]
 
-    Splitting a ball of depth l takes 3/4 4^l plays of its own and there are at most C 2^(ld) such balls, so the worst case splits
-    the coarsest balls first. For cubes (c = 1) the answer is attained, and is at most (4/3 (2^(d+2) - 1) K)^(d/(d+2)).
+    Splitting a ball of depth l takes 3/4 4^l plays of its own and there are at most C 2^(ld) such balls, so the worst case
+    splits the coarsest first. Cubes (c = 1) attain it, and it is at most (4/3 (2^(d+2) - 1) K)^(d/(d+2)).
 
-    >>> partition_size_bound(13, 2), partition_size_bound(14, 2), partition_size_bound(2000, 2)
-    (16, 16, 178)
+    >>> partition_size_bound(13, 2), partition_size_bound(24, 2), partition_size_bound(25, 2), partition_size_bound(2000, 2)
+    (16, 16, 19, 175)
     """
-    # The covering dimension alone does not bound the children of one ball; the paper needs that too. Cubes have 2^d; for other
-    # spaces the default takes every ball to have the c and d of the whole, rescaled.
+    # The paper overlooks that the covering dimension alone does not bound the children of one ball. Cubes have 2^d; elsewhere
+    # the default takes every ball, rescaled, to have the c and d of the whole space.
     _check_whole(episodes=episodes)
     scale = _scale(dimension, c, d_max)
     children = math.ceil(scale * 2**dimension * (1 - ROUNDING)) if n_children is None else n_children
     _check_whole(n_children=children)
-    n_splits, n_left, depth = 0, episodes, 0
-    while n_left > 0:
+    n_splits, n_left, depth, n_here = 0, episodes, 0, 1
+    while n_here:
         first, last = visits_per_depth(depth)
         n_balls = math.floor(scale * 2 ** (depth * dimension) * (1 + ROUNDING)) if depth else 1
         n_here = min(n_balls, n_left // (last - first))
-        if n_here == 0:
-            break
         n_splits, n_left, depth = n_splits + n_here, n_left - n_here * (last - first), depth + 1
     n_active = 1 + (children - 1) * n_splits
-    return n_active if dimension > 0 else min(n_active, math.floor(c))  # d = 0: a set of at most c points
+    return n_active if dimension > 0 else min(n_active, math.floor(c))  # d = 0 is a set of at most c points
 
 
 def regret_exponent_bound(dimension: float) -> float:
@@ -202,7 +203,7 @@ def regret_exponent_bound(dimension: float) -> float:
     >>> regret_exponent_bound(0), regret_exponent_bound(2)
     (0.5, 0.75)
     """
-    _check_numbers(strict=False, dimension=dimension)
+    _check_positive(or_zero=True, dimension=dimension)
     return (dimension + 1) / (dimension + 2)
 
 
@@ -221,10 +222,10 @@ def regret_bound(
     gamma = 96 kappa c^(1/(d+2)) d_max^(-d/(d+2)), where kappa = 2^(1/(d+2)) (1 + 1 / (2 (2^(d+1) - 1))).
 
     >>> round(regret_bound(5, 2000, dimension=2) / 1e6, 3)
-    7.697
+    7.738
     """
-    # The paper prints kappa = 2. kappa is the largest ratio of I(K) to its power law over all K, so it follows from Theorem E.12:
-    # 1.27 at d = 2, 1.47 at d = 1, but 2.12 at d = 0, where 2 needs a closer count than the paper's.
+    # The paper prints 192 for 96 kappa. kappa is the largest ratio of I(K) to its power law, so it follows from Theorem E.12:
+    # 1.27 at d = 2, 1.47 at d = 1, but 2.12 at d = 0, where 192 takes a closer count than Lemma E.10's (8/7 for its 2).
     exponent = regret_exponent_bound(dimension)
     kappa = 2 ** (1 - exponent) * (1 + 0.5 / (2 ** (dimension + 1) - 1))
     size = kappa * _scale(dimension, c, d_max) ** (1 - exponent) * float(episodes) ** exponent
@@ -236,31 +237,32 @@ def metric_regret_bound(
 ) -> float:
     """The bound with I(K) itself, for covering numbers r -> N_r; at most `regret_bound` if N_r <= c r^-d. [SBY19 Thm E.12]
 
-    Between two radii the sum is constant and K r0 / d_max grows, so the infimum is the limit just above a radius:
-    I(K) = min over j of K 2^-(j+1) + sum_{i<=j} N_i 2^i. It ends where the sum alone exceeds the best value.
+    Between two radii the sum is constant and K r0 / d_max grows, so the infimum is a limit from just above a radius:
+    I(K) = min over j of K 2^-(j+1) + sum_{i<=j} N_i 2^i. The search ends where the sum alone exceeds the best value.
 
     >>> round(metric_regret_bound(5, 2000, lambda r: covering_number(r, (1, 1))) / 1e6, 3)
-    7.215
+    6.561
     """
     _check_whole(episodes=episodes)
-    _check_numbers(d_max=d_max)
-    # K / 2 is r0 > d_max, which the paper leaves out: no term 1 / sqrt(n) exceeds 1. It keeps the bound below the simple one for small K.
+    bias = _bias(lipschitz, d_max)
+    # K / 2 stands for r0 > d_max, which the paper leaves out (no 1 / sqrt(n) exceeds 1); a small K needs it to stay below
+    # Theorem 4.1.
     best, total, scale = episodes / 2, 0.0, 1.0
     while total < best:
         total += _covering_at(covering, d_max / scale) * scale
         scale *= 2
         best = min(best, episodes / scale + total)
-    return _regret(horizon, episodes, delta, _bias(lipschitz, d_max), best)
+    return _regret(horizon, episodes, delta, bias, best)
 
 
 def discrete_regret_bound(horizon: int, episodes: int, n_states: int, n_actions: int, delta: float = 0.05) -> float:
-    """3 H^2 min(SA, K) + 6 sqrt(2 H^3 K iota) + 48 sqrt(H^5 S A K iota): the discrete metric, atoms from the start. [SBY19 sec. 4.1]
+    """3 H^2 min(SA, K) + 6 sqrt(2 H^3 K iota) + 48 sqrt(H^5 S A K iota) >= R(K) with atoms from the start. [SBY19 sec. 4.1]
 
-    Every atom has its own first visit, hence the factor SA; diameter 0 leaves no L; beta_t <= 8 sqrt(H^3 iota / t), and the visits
-    of N plays sum to 2 sqrt(N), so 3 x 8 x 2 = 48. Theorem 4.1 with d = 0, c = SA has 204, as it counts a ball at every depth.
+    Every atom has its own first visit, hence SA; diameter 0 leaves no L, so beta_t <= 8 sqrt(H^3 iota / t); N plays of an atom
+    sum to 2 sqrt(N); 3 x 8 x 2 = 48. Theorem 4.1 with d = 0, c = SA has 204, as it counts a ball at every depth.
 
-    >>> round(discrete_regret_bound(5, 2000, n_states=10, n_actions=4))
-    2847909
+    >>> round(discrete_regret_bound(5, 2000, n_states=10, n_actions=4) / 1e6, 3)
+    2.817
     """
     _check_whole(n_states=n_states, n_actions=n_actions)
     n_atoms, log_term = n_states * n_actions, iota(horizon, episodes, delta)
@@ -269,39 +271,34 @@ def discrete_regret_bound(horizon: int, episodes: int, n_states: int, n_actions:
 
 
 def lower_bound(horizon: int, episodes: int, dimension: float, c: float = 1.0, constant: float = 1.0) -> float:
-    """constant H^(3/2) c^(1/(d+2)) K^((d+1)/(d+2)): no algorithm does better, up to logarithms. [SBY19 sec. 4.1, Thms 4.3, 4.4]
+    """constant H^(3/2) c^(1/(d+2)) K^((d+1)/(d+2)): no algorithm does better, up to logarithms. [SBY19 Thms 4.3, 4.4]
 
     The paper gives no constant: compare shapes only. d = 0, c = SA is the tabular Omega(sqrt(H^3 S A K)). For d > 0 the paper's
-    construction, H bandits in sequence, shows the factor H, not H^(3/2); d_max is 1.
+    construction, H bandits in sequence, shows the factor H, while its section 4.1 claims H^(3/2). Here d_max = 1.
 
     >>> lower_bound(4, 10000, dimension=2), lower_bound(4, 10000, dimension=0, c=9)
     (8000.0, 2400.0)
     """
     _check_whole(horizon=horizon, episodes=episodes)
-    _check_numbers(constant=constant)
+    _check_positive(constant=constant)
     exponent = regret_exponent_bound(dimension)
     return float(constant * horizon**1.5 * _scale(dimension, c, 1.0) ** (1 - exponent) * episodes**exponent)
 
 
 def pac_episodes(
-    horizon: int,
-    epsilon: float,
-    delta: float,
-    dimension: float,
-    c: float = 1.0,
-    lipschitz: float = 1.0,
-    d_max: float = 1.0,
+    horizon: int, epsilon: float, delta: float, dimension: float, c: float = 1.0, lipschitz: float = 1.0, d_max: float = 1.0
 ) -> int:
     """The least K for which a policy drawn from the K played is epsilon-optimal with probability 1 - delta. [SBY19 Thm 4.2]
 
-    Markov: P(gap > epsilon) <= E[R(K)] / (K epsilon). The paper takes the bound for the expectation; where it fails the regret is still
-    at most H K. With failure probability delta epsilon / (2H) that costs half, and the other half asks for
-    regret_bound(K) / K <= delta epsilon / 2. K enters iota too, so it is found by bisection, to the precision of a float.
+    Markov: P(gap > epsilon) <= E[R(K)] / (K epsilon). Half of delta pays for the runs where the bound fails, with probability
+    delta epsilon / (2H) and regret at most H K, which the paper neglects; the other half asks for regret_bound(K) / K <=
+    delta epsilon / 2. K enters iota too, so it is found by bisection, to the precision of a float.
 
-    >>> pac_episodes(1, epsilon=0.5, delta=0.5, dimension=0)
-    52189184
+    >>> f"{pac_episodes(1, epsilon=0.5, delta=0.5, dimension=0):.3e}"
+    '9.124e+07'
     """
-    _check_numbers(epsilon=epsilon)
+    _check_whole(horizon=horizon)
+    _check_positive(epsilon=epsilon)
     if epsilon > horizon or not 0 < delta < 1:
         raise SpaceError(
             f"epsilon = {epsilon}, delta = {delta}: the gap must be at most H = {horizon}, and delta lie in (0, 1)"
@@ -311,7 +308,7 @@ def pac_episodes(
     def enough(episodes: int) -> bool:
         return regret_bound(horizon, episodes, dimension, c, budget / horizon, lipschitz, d_max) <= budget * episodes
 
-    # `enough` changes once: the bound over K only falls, except where it is far above H.
+    # `enough` changes once: the bound per episode falls with K, except for small K, where it is far above H.
     low, high = 0, 1
     while not enough(high):
         low, high = high, 2 * high
@@ -324,16 +321,16 @@ def pac_episodes(
 
 
 def lipschitz_of_q(horizon: int, lipschitz_kernel: float, lipschitz_reward: float, kind: str = "total_variation") -> float:
-    """L of Q* at every step, from the Lipschitz constants of the transition kernel and of the reward. [SBY19 Props 2.4, 2.5]
+    """L of Q* at every step, from the Lipschitz constants of the transition kernel and the reward. [SBY19 Props 2.4, 2.5]
 
-    "total_variation": 2 H L_kernel + L_reward. "wasserstein": L_reward sum_{i=0}^{H-1} L_kernel^i, the first step's, which is the
-    largest; it serves deterministic systems, and needs a metric with D((x,a),(x',a)) <= d_S(x,x').
+    "total_variation": 2 H L_kernel + L_reward. "wasserstein": L_reward sum_{i=0}^{H-1} L_kernel^i, the first step's and the
+    largest; it serves deterministic systems too, and needs D((x,a),(x',a)) <= d_S(x,x').
 
-    >>> lipschitz_of_q(5, 0.5, 1.0), lipschitz_of_q(5, 0.5, 1.0, kind="wasserstein"), lipschitz_of_q(5, 1.0, 1.0, kind="wasserstein")
+    >>> lipschitz_of_q(5, 0.5, 1.0), lipschitz_of_q(5, 0.5, 1.0, "wasserstein"), lipschitz_of_q(5, 1.0, 1.0, "wasserstein")
     (6.0, 1.9375, 5.0)
     """
     _check_whole(horizon=horizon)
-    _check_numbers(strict=False, lipschitz_kernel=lipschitz_kernel, lipschitz_reward=lipschitz_reward)
+    _check_positive(or_zero=True, lipschitz_kernel=lipschitz_kernel, lipschitz_reward=lipschitz_reward)
     if kind == "total_variation":
         return float(2 * horizon * lipschitz_kernel + lipschitz_reward)
     if kind == "wasserstein":
@@ -344,22 +341,23 @@ def lipschitz_of_q(horizon: int, lipschitz_kernel: float, lipschitz_reward: floa
 def _regret(horizon: int, episodes: int, delta: float, bias: float, size: float) -> float:
     """The bound of Theorem E.12 with `size` for I(K)."""
     log_term = iota(horizon, episodes, delta)
+    # The paper moves the factor (1 + 1/H)^(h-1) <= 3 out of a signed sum; Azuma with it inside gives the same 6.
     transitions = 6 * math.sqrt(2 * horizon**3 * float(episodes) * log_term)
     return 3 * horizon**2 + transitions + 96 * horizon * (math.sqrt(horizon**3 * log_term) + bias) * size
 
 
 def _bias(lipschitz: float, d_max: float) -> float:
     """L d_max."""
-    _check_numbers(strict=False, lipschitz=lipschitz)
-    _check_numbers(d_max=d_max)
+    _check_positive(or_zero=True, lipschitz=lipschitz)
+    _check_positive(d_max=d_max)
     return lipschitz * d_max
 
 
 def _scale(dimension: float, c: float, d_max: float) -> float:
-    """C = c d_max^-d."""
-    _check_numbers(strict=False, dimension=dimension)
-    _check_numbers(c=c, d_max=d_max)
-    scale = c * d_max**-dimension
+    """C = c d_max^-d, the covering number allowed at r = d_max."""
+    _check_positive(or_zero=True, dimension=dimension)
+    _check_positive(c=c, d_max=d_max)
+    scale = c / math.pow(d_max, dimension)
     if scale < 1 - 1e-9:
         raise SpaceError(f"c = {c} is below d_max^d = {d_max**dimension:g}: N_r <= c r^-d must allow one ball at r = d_max")
     return max(1.0, scale)
@@ -367,6 +365,8 @@ def _scale(dimension: float, c: float, d_max: float) -> float:
 
 def _cells(radius: float, sides: Sequence[float], metric: str) -> list[float]:
     """How many cubes of diameter r fit along each side."""
+    if metric == "discrete":
+        return list(sides)
     stretch = {"linf": 1.0, "l1": float(len(sides)), "l2": math.sqrt(len(sides))}[metric]
     return [side * stretch / radius for side in sides]
 
@@ -378,24 +378,13 @@ def _covering_at(covering: Covering, radius: float) -> float:
     return n_cells
 
 
-def _check_box(sides: Sequence[float], metric: str) -> None:
-    if metric not in METRICS:
-        raise SpaceError(f"metric = {metric!r}: choose one of {', '.join(METRICS)}")
-    if len(sides) == 0:
-        raise SpaceError("a box needs at least one side")
-    for side in sides:
-        if metric == "discrete":
-            _check_whole(side=side)
-        _check_numbers(side=side)
-
-
-def _check_numbers(strict: bool = True, **numbers: float) -> None:
+def _check_positive(or_zero: bool = False, **numbers: float) -> None:
     for name, value in numbers.items():
-        if not (math.isfinite(value) and (value > 0 if strict else value >= 0)):
-            raise SpaceError(f"{name} = {value} must be a finite number {'>' if strict else '>='} 0")
+        if not (0 < value < math.inf or (or_zero and value == 0)):
+            raise SpaceError(f"{name} = {value} must be a finite number {'>=' if or_zero else '>'} 0")
 
 
 def _check_whole(low: int = 1, **numbers: float) -> None:
     for name, value in numbers.items():
-        if not (value >= low and value == int(value)):
+        if not (value >= low and value % 1 == 0):
             raise SpaceError(f"{name} = {value} must be a whole number >= {low}")

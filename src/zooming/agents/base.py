@@ -35,6 +35,7 @@ class Agent(ABC):
         self.reward_range = _reward_range(reward_range)
         self.seed = _seed(seed)
         self.env = env
+        self.stored_env: dict[str, Any] | None = None  # what a file said of the environment that this agent came without
         self.env_name = _name(env)
         self.n_episodes = 0  # finished ones
         self.env_is_seeded = False  # the first learn() seeds the environment, later ones go on

@@ -15,7 +15,7 @@ from zooming.agents.adaptive_q import AdaptiveQ
 from zooming.agents.base import Agent
 from zooming.agents.heuristics import Median, NoMovement, Random
 from zooming.agents.net_q import NetQ
-from zooming.errors import CheckpointError, SpaceError, ZoomingError
+from zooming.errors import CheckpointError, SpaceError
 
 AGENTS: dict[str, type[Agent]] = {kind.__name__: kind for kind in (AdaptiveQ, NetQ, Random, NoMovement, Median)}
 
@@ -44,7 +44,9 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
         "n_episodes": agent.n_episodes,
         "axes": agent.axes.describe(),
         "spaces": {"state": _describe(agent.axes.state_space), "action": _describe(agent.axes.action_space)},
-        "env": {"name": agent.env_name, "make": _how_to_make(agent.env), "generator": _generator_state(agent)},
+        "env": {"name": agent.env_name, "make": _how_to_make(agent.env), "generator": _generator_state(agent)}
+        if agent.env is not None
+        else agent.stored_env,
     }
     files.write_container(path, header, arrays)
 
@@ -64,16 +66,18 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
         agent = kind._from_options(own if own is not None else stored, header["options"])
         agent._restore(header["values"], arrays)
         agent.n_episodes = int(header["n_episodes"])
+        if agent.n_episodes < 0:
+            raise ValueError(f"{agent.n_episodes} episodes")
         agent.env_name = stored.name
         generator = header["env"]["generator"]
         if own is None:
-            agent.env = None
+            agent.env, agent.stored_env = None, header["env"]
         elif generator is not None:
             _set_generator(own, generator)
             agent.env_is_seeded = True
     except CheckpointError:
         raise
-    except (ZoomingError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError) as error:
         raise CheckpointError(f"{path}: the content is not what a saved agent holds ({error})") from error
     return agent
 
@@ -86,6 +90,13 @@ def _compare(path: Any, stored: Agent, env: Any) -> None:
         raise CheckpointError(f"{path}: the given environment does not fit: {error}") from error
     if stored.axes.names != given.names:
         raise CheckpointError(f"{path}: learned on the axes {stored.axes.names}, but the given environment has {given.names}")
+    for kind in ("state_space", "action_space"):
+        was, now = getattr(stored.axes, kind), getattr(given, kind)
+        if (was.dtype, was.shape) != (now.dtype, now.shape):
+            raise CheckpointError(
+                f"{path}: the {kind.replace('_', ' ')} was {was.dtype} of shape {was.shape} when the agent learned, "
+                f"but is {now.dtype} of shape {now.shape} in the given environment"
+            )
     for (name, low, high), (_, given_low, given_high) in zip(stored.axes.describe(), given.describe(), strict=True):
         if (low, high) != (given_low, given_high):
             raise CheckpointError(
@@ -108,7 +119,7 @@ def _how_to_make(env: Any) -> dict[str, Any] | None:
     spec = getattr(env, "spec", None)
     if spec is None or not spec.id.startswith("zooming/") or spec.additional_wrappers:
         return None
-    return {"id": spec.id, "kwargs": _plain(spec.kwargs)}
+    return {"id": spec.id, "max_episode_steps": spec.max_episode_steps, "kwargs": _plain(spec.kwargs)}
 
 
 def _make_again(make: dict[str, Any] | None) -> Any:
@@ -116,7 +127,7 @@ def _make_again(make: dict[str, Any] | None) -> Any:
         return None
     if not str(make["id"]).startswith("zooming/") or make["id"] not in gym.registry:
         raise ValueError(f"{make['id']} is not one of zooming's environments")
-    return gym.make(make["id"], **make["kwargs"])
+    return gym.make(make["id"], max_episode_steps=make["max_episode_steps"], **make["kwargs"])
 
 
 def _plain(value: Any) -> Any:

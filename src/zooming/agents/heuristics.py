@@ -158,6 +158,7 @@ class Median(_Mover):
 
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         requests = arrays["requests"]
-        if requests.dtype != np.float64 or requests.ndim != 1 or (np.diff(requests) < 0).any():
-            raise ValueError("the requests are not a sorted list of numbers")
+        in_space = (requests >= self.axes.low.min()) & (requests <= self.axes.high.max())
+        if requests.dtype != np.float64 or requests.ndim != 1 or not in_space.all() or (np.diff(requests) < 0).any():
+            raise ValueError("the requests are not a sorted list of places")
         self._requests = requests.tolist()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from numpy.typing import NDArray
+
 from zooming.agents.tabled import MOST_BALLS, TabledAgent
 from zooming.bonuses import Bonus
 from zooming.errors import SpaceError
@@ -56,6 +58,12 @@ class NetQ(TabledAgent):
             raise SpaceError(f"spacing={spacing:g} in {len(self.axes)} dimensions makes {n_balls:,} balls; use a coarser net")
         core = self._core(n_balls)
         self.table = BallTable.of_net(core, self._root_values(core), [n_cells] * len(self.axes), self.spacing)
+
+    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        net = self.table.rows
+        super()._restore(values, arrays)
+        if any((self.table.rows[name] != net[: self.table.rows_in_use][name]).any() for name in ("child", "axis", "threshold")):
+            raise ValueError(f"the balls are not a net of spacing {self.spacing}")
 
     def _options(self) -> dict[str, Any]:
         return {**super()._options(), "spacing": self.spacing}

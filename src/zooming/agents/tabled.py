@@ -184,18 +184,9 @@ class TabledAgent(Agent):
         if core.dtype != CORE or core.shape != (1,) or balls.dtype != BALL or balls.ndim != 1:
             raise ValueError("the ball table has another layout")
         fresh = self.table.core
-        for name in (
-            "horizon",
-            "n_state",
-            "n_action",
-            "ties",
-            "action_rule",
-            "cubes",
-            "full_cap",
-            "single",
-            "bonus",
-            "max_balls",
-        ):
+        for name in CORE.names or ():
+            if name in ("n_rows", "n_balls", "random"):
+                continue  # what learning changes; the rest follows from the options
             if core[name][0] != fresh[name][0]:
                 raise ValueError(f"{name} is {core[name][0]} in the table but {fresh[name][0]} in the options")
         # A plain copy has the right alignment and dtype for the kernels, whatever the file's dtype said.
