@@ -41,6 +41,19 @@ class Drift(gym.Env):
         return state, reward, self.step_now >= self.n_steps, False, {}
 
 
+class Boxes(gym.Env):
+    """Nothing but two spaces."""
+
+    def __init__(self, state, action):
+        self.observation_space, self.action_space = state, action
+
+
+def box(*bounds, dtype=np.float64):
+    """A Box with (low, high) per axis."""
+    low, high = np.array(bounds, dtype).T
+    return gym.spaces.Box(low, high, dtype=dtype)
+
+
 def knowledge(agent):
     """All that learning can change in an agent, as bytes."""
     values, arrays = agent._state()

@@ -3,11 +3,11 @@
 import gymnasium as gym
 import numpy as np
 import pytest
-from helpers import AGENTS, TABLED, Drift, knowledge, same_history
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import zooming
+from helpers import AGENTS, TABLED, Boxes, Drift, box, knowledge, same_history
 
 PROBLEMS = {
     "oil": lambda: gym.make("zooming/Oil-v0", sharpness=10.0),
@@ -203,18 +203,6 @@ def test_a_class_refuses_the_agents_of_another_and_names_both(path, kind):
             other.load(path)
 
 
-class Boxes(gym.Env):
-    """Nothing but two spaces."""
-
-    def __init__(self, state, action):
-        self.observation_space, self.action_space = state, action
-
-
-def box(*bounds, dtype=np.float64):
-    low, high = np.array(bounds, dtype).T
-    return gym.spaces.Box(low, high, dtype=dtype)
-
-
 @EVERY_AGENT
 @pytest.mark.parametrize(
     ("other", "named"),
@@ -290,7 +278,7 @@ def test_what_load_could_not_rebuild_is_not_saved(path):
 
 @pytest.mark.parametrize("shape", [(), (1,), (2, 1), (2, 2)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kind", AGENTS)
+@EVERY_AGENT
 def test_boxes_of_every_shape_and_precision_survive(path, kind, shape, dtype):
     space = gym.spaces.Box(-0.1, 0.3, shape, dtype)
     agent = AGENTS[kind](Boxes(space, space), horizon=2, seed=0)

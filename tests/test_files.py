@@ -217,7 +217,7 @@ def test_a_newer_version_is_refused_and_says_so(small_file):
     assert_refused(path, content_with_checksum(bytes(newer)), match=rf"version {files.VERSION + 1} .*[Uu]pdate zooming")
 
 
-def test_the_folder_of_a_missing_file_or_a_folder_is_an_ordinary_error(tmp_path):
+def test_a_missing_file_is_an_ordinary_error(tmp_path):
     with pytest.raises(OSError, match="absent"):
         zooming.load(tmp_path / "absent.zoom")
 
@@ -451,10 +451,9 @@ def test_whatever_the_header_says_loading_gives_an_agent_or_a_checkpoint_error(t
             path.write_bytes(content_with_checksum(files.MAGIC + struct.pack("<IQ", files.VERSION, len(text)) + text + arrays))
             try:
                 assert isinstance(zooming.load(path), zooming.Agent)
-            except zooming.CheckpointError as error:
-                assert str(path) in str(error)
             except Exception as error:
-                escaped.append(f"{place} = {str(wrong)[:9]}: {type(error).__name__}: {error}")
+                if not isinstance(error, zooming.CheckpointError) or str(path) not in str(error):
+                    escaped.append(f"{place} = {str(wrong)[:9]}: {type(error).__name__}: {error}")
     assert not escaped, "\n".join(escaped)
 
 

@@ -83,7 +83,11 @@ def test_list_names_agents_and_environments(capsys):
 
 @pytest.mark.parametrize(
     ("args", "explanation"),
-    [(["--help"], "Measure speed"), (["bench", "--help"], "leave out the runs of a million"), (["list", "--help"], "one line each")],
+    [
+        (["--help"], "Measure speed"),
+        (["bench", "--help"], "leave out the runs of a million"),
+        (["list", "--help"], "one line each"),
+    ],
 )
 def test_help_explains(args, explanation, capsys):
     with pytest.raises(SystemExit) as stop:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from zooming.envs.compiled import CompiledEnv, compiled_env
     from zooming.errors import CheckpointError, SpaceError, TransitionError, ZoomingError
     from zooming.history import History
+    from zooming.optimal import Optimal, solve
     from zooming.partition import Partition
 
 __version__ = "0.1.0"
@@ -38,6 +39,8 @@ _HOME = {
     "load": "agents.checkpoints",
     "learn_many": "agents.many",
     "compiled_env": "envs.compiled",
+    "solve": "optimal",
+    "Optimal": "optimal",
     "CompiledEnv": "envs.compiled",
     "ZoomingError": "errors",
     "SpaceError": "errors",
@@ -58,6 +61,8 @@ __all__ = [
     "load",
     "learn_many",
     "compiled_env",
+    "solve",
+    "Optimal",
     "CompiledEnv",
     "ZoomingError",
     "SpaceError",

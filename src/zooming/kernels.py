@@ -6,7 +6,7 @@ is from then on the largest Q below it. Selection is therefore branch and bound:
 cannot win. Two siblings lie in rows (2i, 2i + 1), so one cache line holds both and `row ^ 1` is the sibling.
 
     alpha_t = (H + 1) / (H + t)                                      the first visit replaces Q
-    Q(B) <- (1 - alpha_t) Q(B) + alpha_t (r + V(x') + b(t))          b(t) = bonus / sqrt(t)
+    Q(B) <- (1 - alpha_t) Q(B) + alpha_t (r + V(x') + b(t))          b(t) = bonus / sqrt(t), or exact_bonus
     V(x) = min(cap, max of Q over the balls relevant for x)
     split B, after its update, when n(B) >= (d_max / r(B))^2 = 4^depth   [SBY19 Alg. 1]
 
@@ -51,7 +51,10 @@ CORE = np.dtype(
         ("full_cap", "i8"),  # 1: values are capped by H as in the paper; 0: by the number of steps left
         ("cubes", "i8"),  # 1: every ball is a cube of side 2^-depth
         ("single", "i8"),  # 1: the environment's actions are float32
+        ("exact", "i8"),  # 1: the bonus follows the visits of each ball, kept in `stats`; 0: it is bonus / sqrt(t)
         ("bonus", "f8"),
+        ("lipschitz", "f8"),  # exact bonus: L
+        ("spacing", "f8"),  # exact bonus: the diameter of balls that are not cubes
         ("reward_low", "f8"),
         ("reward_high", "f8"),
     ],
@@ -68,6 +71,7 @@ MAX_VISITS = 2**32 - 1
 
 GENERATOR = types.npy_rng
 DYNAMICS = float64(float64[::1], float64[::1], int64, float64[::1], GENERATOR, float64[::1])
+GIVEN = float64(float64[::1], float64[::1], int64, float64[::1], float64[::1], float64[::1])
 START = void(float64[::1], GENERATOR, float64[::1])
 
 PLAIN = bool(numba.config.DISABLE_JIT)
@@ -266,12 +270,36 @@ def keep_maxima(table, row):
 
 
 @lean
-def update_ball(table, core, row, reward, next_value):
+def exact_bonus(table, core, stats, step, row, learning_rate):
+    """The b(t) that makes Q the weighted mean of r + V' plus exactly the width that the optimism lemma needs.
+
+    That width is B_t = R sqrt(S_t iota / 2) + L D_t, with R the range of the next value, S_t = (1-a)^2 S_{t-1} + a^2 the
+    sum of squared weights and D_t = (1-a) D_{t-1} + a diam(B) the weighted diameter of the balls played: b = (B_t - (1-a)
+    B_{t-1}) / a.
+    """
+    reach = core[0]["bonus"] * (core[0]["horizon"] - 1 - step)
+    keep = 1.0 - learning_rate
+    before = reach * np.sqrt(stats[row, 0]) + core[0]["lipschitz"] * stats[row, 1]
+    diameter = core[0]["spacing"]
+    if core[0]["cubes"] == 1:
+        diameter = 1.0 / np.float64(np.int64(1) << np.int64(table[row]["depth"]))
+    stats[row, 0] = keep * keep * stats[row, 0] + learning_rate * learning_rate
+    stats[row, 1] = keep * stats[row, 1] + learning_rate * diameter
+    after = reach * np.sqrt(stats[row, 0]) + core[0]["lipschitz"] * stats[row, 1]
+    return (after - keep * before) / learning_rate
+
+
+@lean
+def update_ball(table, core, stats, step, row, reward, next_value):
     """The update rule, for every agent with a ball table; true when the ball is due to split. [SBY19 Alg. 1]"""
     horizon = core[0]["horizon"]
     n_visits = min(np.int64(table[row]["n_visits"]) + 1, MAX_VISITS)
     learning_rate = (horizon + 1.0) / (horizon + n_visits)
-    target = reward + next_value + core[0]["bonus"] / np.sqrt(np.float64(n_visits))
+    if core[0]["exact"] == 1:
+        bonus = exact_bonus(table, core, stats, step, row, learning_rate)
+    else:
+        bonus = core[0]["bonus"] / np.sqrt(np.float64(n_visits))
+    target = reward + next_value + bonus
     table[row]["n_visits"] = n_visits
     table[row]["value"] = (1.0 - learning_rate) * table[row]["value"] + learning_rate * target
     keep_maxima(table, row)
@@ -281,7 +309,7 @@ def update_ball(table, core, row, reward, next_value):
 
 
 @compiled
-def split(table, core, row):
+def split(table, core, stats, row):
     """Replaces an active ball by its 2^D halves, which inherit Q and n. The caller has made room. [SBY19 Split Ball]"""
     n_axes = core[0]["n_state"] + core[0]["n_action"]
     low = np.empty(n_axes)
@@ -304,6 +332,9 @@ def split(table, core, row):
                 table[c]["parent"] = parent
                 table[c]["child"] = ACTIVE
                 table[c]["depth"] = depth + 1 if axis == n_axes - 1 else depth
+                if core[0]["exact"] == 1:
+                    stats[c, 0] = stats[row, 0]
+                    stats[c, 1] = stats[row, 1]
         first_parent = next_row
         n_parents *= 2
         next_row += n_parents
@@ -368,7 +399,7 @@ def locate(table, core, axes, step, observation, action, unit):
     return find(table, n_state, step, unit[:n_state], unit[n_state:])
 
 
-def _update(raw_table, raw_core, axes, step, observation, action, reward, next_observation, terminated):
+def _update(raw_table, raw_core, stats, axes, step, observation, action, reward, next_observation, terminated):
     """One transition from Python: FINE, FULL (grow the table, call again), WRONG_SIZE, or BAD_STATE + the index of a bad
     coordinate among (observation, action, next observation); the table changes only when the answer is FINE."""
     table = raw_table.view(BALL)
@@ -391,8 +422,8 @@ def _update(raw_table, raw_core, axes, step, observation, action, reward, next_o
     if not terminated and step + 1 < core[0]["horizon"]:
         next_row, _ = select(table, core, step + 1, next_state, EITHER, new_stack(core))
         next_value = min(ceiling(core, step + 1), table[next_row]["value"])
-    if update_ball(table, core, row, reward, next_value):
-        split(table, core, row)
+    if update_ball(table, core, stats, step, row, reward, next_value):
+        split(table, core, stats, row)
     return FINE
 
 
@@ -410,7 +441,7 @@ def greedy(table, core, axes, steps, observations, rule, actions):
     return -1, -1
 
 
-def _play(table, core, axes, dynamics, start, params, rng, n_env_steps, returns, n_balls, trouble):
+def _play(table, core, stats, axes, dynamics, start, params, rng, n_env_steps, returns, n_balls, trouble):
     """Plays len(returns) whole episodes; how many were finished, with the reason for fewer in `trouble`.
 
     `trouble` is (code, step, coordinate, value). The next state is looked up once: its best ball gives both V(x') for this
@@ -457,8 +488,8 @@ def _play(table, core, axes, dynamics, start, params, rng, n_env_steps, returns,
             if step + 1 < n_steps:
                 next_row, _ = select(table, core, step + 1, unit_state, ties, stack)
                 next_value = min(ceiling(core, step + 1), table[next_row]["value"])
-            if update_ball(table, core, row, reward, next_value):
-                split(table, core, row)
+            if update_ball(table, core, stats, step, row, reward, next_value):
+                split(table, core, stats, row)
             total += reward
             row = next_row
             for i in range(n_state):
@@ -477,10 +508,10 @@ def _play(table, core, axes, dynamics, start, params, rng, n_env_steps, returns,
 @functools.cache
 def play() -> Callable[..., int]:
     """`_play`, compiled on first use."""
-    table, core = numba.from_dtype(BALL)[::1], numba.from_dtype(CORE)[::1]
+    table, core, stats, axes = numba.from_dtype(BALL)[::1], numba.from_dtype(CORE)[::1], float64[:, ::1], float64[:, ::1]
     functions = types.FunctionType(DYNAMICS), types.FunctionType(START)
     return _fixed(
-        _play, table, core, float64[:, ::1], *functions, float64[::1], GENERATOR, int64, float64[::1], int64[::1], float64[::1]
+        _play, table, core, stats, axes, *functions, float64[::1], GENERATOR, int64, float64[::1], int64[::1], float64[::1]
     )
 
 
@@ -493,8 +524,8 @@ def act() -> Callable[..., int]:
 @functools.cache
 def update() -> Callable[..., int]:
     """`_update`, compiled on first use."""
-    vector = float64[::1]
-    return _fixed(_update, vector, vector, float64[:, ::1], int64, vector, vector, float64, vector, types.boolean)
+    vector, matrix = float64[::1], float64[:, ::1]
+    return _fixed(_update, vector, vector, matrix, matrix, int64, vector, vector, float64, vector, types.boolean)
 
 
 def _fixed(function: Callable[..., int], *arguments: Any) -> Callable[..., int]:

@@ -52,10 +52,12 @@ class Partition:
 class BallTable:
     """Rows of `kernels.BALL` for all steps of one agent, and the `kernels.CORE` record that the kernels work with."""
 
-    def __init__(self, core: NDArray[Any], rows: NDArray[Any]) -> None:
+    def __init__(self, core: NDArray[Any], rows: NDArray[Any], stats: Floats | None = None) -> None:
         self.core = core
         self.raw_core: Floats = core.view(np.float64)
         self._use(rows)
+        # Two numbers a row for the exact bonus, none for the others.
+        self.stats = np.zeros((len(rows) if core["exact"][0] else 0, 2)) if stats is None else stats
 
     def _use(self, rows: NDArray[Any]) -> None:
         self.rows = rows
@@ -111,7 +113,7 @@ class BallTable:
     @property
     def nbytes(self) -> int:
         """Bytes of the rows in use, which is what a checkpoint holds; free rows at the end are not counted."""
-        return self.rows_in_use * BALL.itemsize
+        return self.rows_in_use * (BALL.itemsize + (self.stats.itemsize * 2 if len(self.stats) else 0))
 
     def reserve(self, n_more: int) -> None:
         """Makes room for `n_more` rows; the only place where a table grows."""
@@ -120,6 +122,8 @@ class BallTable:
             grown = _allocate(max(needed, len(self.rows) * 3 // 2))
             grown[: self.rows_in_use] = self.rows[: self.rows_in_use]
             self._use(grown)
+            if len(self.stats):
+                self.stats = np.concatenate([self.stats, np.zeros((len(grown) - len(self.stats), 2))])
 
     def partition(self, step: int, names: list[str], low: Floats, width: Floats) -> Partition:
         """The active balls of a step, in the order of their rows."""
@@ -166,8 +170,10 @@ class BallTable:
         parent = rows["parent"]
         if (parent[:horizon] != NO_PARENT).any() or any((parent[first_child + side] != inner).any() for side in (0, 1)):
             return "a row names the wrong parent"
-        if not np.isfinite(rows["value"][used]).all():
+        if not (np.isfinite(rows["value"][used]).all() and np.isfinite(self.stats).all()):
             return "a value is not finite"
+        if self.stats.shape != (len(rows) if self.core["exact"][0] else 0, 2):
+            return "the numbers that the exact bonus keeps do not fit the rows"
         if (rows["value"][inner] != np.maximum(rows["value"][first_child], rows["value"][first_child + 1])).any():
             return "an inner row does not hold the largest value below it"
         if (rows["axis"][inner] >= n_axes).any() or (rows["depth"][used] > 16).any():

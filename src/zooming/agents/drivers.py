@@ -79,8 +79,8 @@ def _learn_fused(agent: Any, env: Any, returns: NDArray[Any], n_balls: NDArray[A
         end = min(done + chunk, len(returns))
         began = time.perf_counter()
         finished = play(
-            table.rows, table.core, agent.axes.table, env.dynamics, env.start, env.params, env.np_random, env.horizon,
-            returns[done:end], n_balls[done:end], trouble,
+            table.rows, table.core, table.stats, agent.axes.table, env.dynamics, env.start, env.params, env.np_random,
+            env.horizon, returns[done:end], n_balls[done:end], trouble,
         )  # fmt: skip
         seconds = time.perf_counter() - began
         done += finished

@@ -56,6 +56,7 @@ class NetQ(TabledAgent):
         n_balls = self.horizon * n_cells ** len(self.axes)
         if n_balls > MOST_BALLS:
             raise SpaceError(f"spacing={spacing:g} in {len(self.axes)} dimensions makes {n_balls:,} balls; use a coarser net")
+        self._ball_diameter = self.spacing
         core = self._core(n_balls)
         self.table = BallTable.of_net(core, self._root_values(core), [n_cells] * len(self.axes), self.spacing)
 

@@ -23,6 +23,7 @@ class TabledAgent(Agent):
     """An agent whose knowledge is a ball table; the kernels select, act and update."""
 
     _cubes = True
+    _ball_diameter = 1.0  # of balls that are not cubes
 
     def __init__(
         self,
@@ -57,6 +58,9 @@ class TabledAgent(Agent):
         core["full_cap"] = self.cap == "horizon"
         core["single"] = self.axes.action_space.dtype == np.float32
         core["bonus"] = self.bonus.scale(self.horizon, high - low)
+        if isinstance(self.bonus, bonuses.Exact):
+            core["exact"], core["lipschitz"] = 1, self.bonus.lipschitz
+            core["spacing"] = self._ball_diameter
         core["reward_low"], core["reward_high"] = low, high
         return core
 
@@ -91,7 +95,16 @@ class TabledAgent(Agent):
             raise self._bad_reward(step, reward)
         try:
             answer = self._update(
-                table.raw_rows, table.raw_core, axes.table, step, observation, action, reward, next_observation, terminated
+                table.raw_rows,
+                table.raw_core,
+                table.stats,
+                axes.table,
+                step,
+                observation,
+                action,
+                reward,
+                next_observation,
+                terminated,
             )
         except TypeError:
             answer = kernels.WRONG_SIZE
@@ -99,7 +112,16 @@ class TabledAgent(Agent):
             state, played, after = axes.flat_state(observation), axes.flat_action(action), axes.flat_state(next_observation)
             table.reserve(int(kernels.rows_per_split(table.core)))
             answer = self._update(
-                table.raw_rows, table.raw_core, axes.table, int(step), state, played, float(reward), after, bool(terminated)
+                table.raw_rows,
+                table.raw_core,
+                table.stats,
+                axes.table,
+                int(step),
+                state,
+                played,
+                float(reward),
+                after,
+                bool(terminated),
             )
             if answer != kernels.FINE:
                 axis = answer - kernels.BAD_STATE
@@ -177,11 +199,13 @@ class TabledAgent(Agent):
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         table = self.table
-        return {}, {"core": table.core, "balls": table.rows[: table.rows_in_use]}
+        n = table.rows_in_use
+        return {}, {"core": table.core, "balls": table.rows[:n], "stats": table.stats[:n]}
 
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         core, balls = arrays["core"], arrays["balls"]
-        if core.dtype != CORE or core.shape != (1,) or balls.dtype != BALL or balls.ndim != 1:
+        is_table = core.dtype == CORE and core.shape == (1,) and balls.dtype == BALL and balls.ndim == 1
+        if not is_table or arrays["stats"].dtype != np.float64 or arrays["stats"].ndim != 2:
             raise ValueError("the ball table has another layout")
         fresh = self.table.core
         for name in CORE.names or ():
@@ -192,7 +216,7 @@ class TabledAgent(Agent):
         # A plain copy has the right alignment and dtype for the kernels, whatever the file's dtype said.
         restored = BallTable.of_roots(np.zeros(1, CORE), np.zeros(len(balls)))
         restored.rows[:] = 0
-        table = BallTable(core.astype(CORE), restored.rows[: len(balls)])
+        table = BallTable(core.astype(CORE), restored.rows[: len(balls)], arrays["stats"])
         for name in BALL.names or ():
             table.rows[name] = balls[name]
         fault = table.fault()

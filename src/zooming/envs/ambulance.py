@@ -1,4 +1,4 @@
-"""Ambulance stationing: station k ambulances on [0, 1] before each call comes in. [SBY19 sec. 5]
+"""Ambulance stationing: station k ambulances on [0, 1] before each call comes in. [SBY19 sec. 7]
 
 The action says where every ambulance is to wait. A call p ~ F_h comes in, the nearest ambulance goes there, the others stay:
 
@@ -14,9 +14,10 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from numba.extending import register_jitable
 from numpy.typing import ArrayLike, NDArray
 
-from zooming.envs.compiled import CompiledEnv
+from zooming.envs.compiled import CompiledEnv, Outcomes
 from zooming.errors import SpaceError
 
 ARRIVALS = ("beta", "uniform", "shifting")
@@ -45,6 +46,16 @@ def ambulance(state: Any, action: Any, step: Any, params: Any, rng: Any, next_st
             u = rng.random()
             request = max(request, min(largest, u))
             largest = max(largest, u)
+    return respond(state, action, params, request, next_state)
+
+
+def ambulance_given(state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any) -> Any:
+    return respond(state, action, params, outcome[0], next_state)
+
+
+@register_jitable
+def respond(state: Any, action: Any, params: Any, request: Any, next_state: Any) -> Any:
+    """The reward, for a given call."""
     n = state.shape[0]
     way = 0.0
     nearest = 0
@@ -99,7 +110,20 @@ class Ambulance(CompiledEnv):
         kind = arrivals if isinstance(arrivals, str) else "observed"
         name = f"ambulance {kind} {travel_weight:g}" + (f" x{n_ambulances}" if n_ambulances > 1 else "")
         params = [float(travel_weight), *rows, *observed]
-        super().__init__(ambulance, box, box, horizon, start=start, params=params, name=name)
+        super().__init__(ambulance, box, box, horizon, start=start, params=params, given=ambulance_given, name=name)
+
+    def outcomes(self, step: int, n: int) -> Outcomes:
+        """The calls of a step: observed ones exactly, a density in n slices, each at its mean with its probability."""
+        law = self.laws[step]
+        if isinstance(law, tuple):
+            low, high = law
+            return (low + (high - low) * (np.arange(n) + 0.5) / n)[:, None], np.full(n, 1 / n)
+        if isinstance(law, str):
+            edge = np.arange(n + 1) / n
+            weights = np.diff(6 * edge**5 - 5 * edge**6)  # Beta(5, 2) has density 30 x^4 (1 - x)
+            return (np.diff(5 * edge**6 - 30 / 7 * edge**7) / weights)[:, None], weights
+        calls, counts = np.unique(law, return_counts=True)
+        return calls[:, None], counts / counts.sum()
 
 
 def _laws(arrivals: Any, horizon: int) -> list[Any]:

@@ -19,11 +19,12 @@ from gymnasium.utils import seeding
 from numpy.typing import ArrayLike, NDArray
 
 from zooming.errors import SpaceError, TransitionError
-from zooming.kernels import DYNAMICS, PLAIN, ROUNDING, START
+from zooming.kernels import DYNAMICS, GIVEN, PLAIN, ROUNDING, START
 
 Floats = NDArray[np.float64]
 Dynamics = Callable[..., float]
 Start = Callable[..., None]
+Outcomes = tuple[Floats, Floats]  # values [n, k] of what chance decides, and their weights [n]
 
 
 class CompiledEnv(gym.Env[Any, Any]):
@@ -40,6 +41,7 @@ class CompiledEnv(gym.Env[Any, Any]):
         *,
         start: ArrayLike | str | Start,
         params: ArrayLike = (),
+        given: Dynamics | None = None,
         name: str | None = None,
     ) -> None:
         self.observation_space: gym.spaces.Box = _float64_box(observation_space, "observation_space")
@@ -49,6 +51,8 @@ class CompiledEnv(gym.Env[Any, Any]):
         self.horizon = int(horizon)
         self.name = name or getattr(dynamics, "__name__", "compiled")
         self.dynamics = _compile(dynamics, DYNAMICS, "dynamics(state, action, step, params, rng, next_state) -> reward")
+        form = "dynamics(state, action, step, params, outcome, next_state) -> reward"
+        self.given = None if given is None else _compile(given, GIVEN, form)  # the dynamics for a given outcome
         self.start, self.params = _starting(start, np.asarray(params, np.float64).ravel(), self.observation_space)
         self._state: Floats | None = None
         self._step = 0
@@ -69,6 +73,21 @@ class CompiledEnv(gym.Env[Any, Any]):
         self._state = next_state
         self._step += 1
         return next_state.copy(), float(reward), self._step >= self.horizon, False, {}
+
+    def outcomes(self, step: int, n: int) -> Outcomes:
+        """What chance may decide at a step, as about n weighted outcomes for `given`; exact if it is a finite set."""
+        raise SpaceError(
+            f"{self.name} does not say what its random outcomes are, so that nothing about it can be computed exactly. "
+            f"Declare them: compiled_env(dynamics, ..., outcomes=(values, weights)); dynamics then take an outcome, not rng"
+        )
+
+    def start_states(self, n: int) -> Outcomes:
+        """Start states [m, n_state] and their weights: the one there is, or n draws of the start function (seed 0)."""
+        rng, states = np.random.default_rng(0), np.empty((n, *self.observation_space.shape))
+        for state in states:
+            self.start(self.params, rng, state)
+        found = np.unique(states, axis=0)
+        return (found, np.ones(1)) if len(found) == 1 else (states, np.full(n, 1 / n))
 
     def reseed(self, seed: int) -> None:
         """Starts the generator anew, as `reset(seed=seed)` does, without drawing a state; the next call must be reset()."""
@@ -101,6 +120,26 @@ class CompiledEnv(gym.Env[Any, Any]):
         return f"<{type(self).__name__} {self.name}, horizon {self.horizon}>"
 
 
+class _DeclaredEnv(CompiledEnv):
+    """A compiled environment whose chance is a finite set of weighted outcomes, the same at every step."""
+
+    def __init__(
+        self, dynamics: Dynamics, *spaces: Any, outcomes: Any, params: ArrayLike, name: str | None, **options: Any
+    ) -> None:
+        values, weights = _declared(outcomes)
+        own = np.asarray(params, np.float64).ravel()
+        # Behind the problem's own parameters: the outcomes, then their cumulative weights, where `draw_one` finds them.
+        packed = np.concatenate([own, values.ravel(), np.cumsum(weights)])
+        given = _compile(dynamics, GIVEN, "dynamics(state, action, step, params, outcome, next_state) -> reward")
+        drawing = _draw_one(given, len(own), *values.shape)
+        name = name or getattr(dynamics, "__name__", None)
+        super().__init__(drawing, *spaces, params=packed, given=dynamics, name=name, **options)
+        self._declared = values, weights
+
+    def outcomes(self, step: int, n: int) -> Outcomes:
+        return self._declared
+
+
 def compiled_env(
     dynamics: Dynamics,
     observation_space: gym.spaces.Box,
@@ -109,14 +148,18 @@ def compiled_env(
     *,
     start: ArrayLike | str | Start,
     params: ArrayLike = (),
+    outcomes: Any = None,
     name: str | None = None,
 ) -> CompiledEnv:
     """Your own dynamics as an environment that trains at the speed of the built-in ones.
 
-    `dynamics(state, action, step, params, rng, next_state)` writes the next state into `next_state` and returns the reward;
-    it is compiled with Numba, so it may use floats, loops, `math`, and the methods of `rng`, a NumPy Generator. State and
-    action are float64 vectors in the units of the two boxes. `start` is a state, "uniform", or a compiled `start(params,
-    rng, state)` that writes one.
+    `dynamics(state, action, step, params, rng, next_state)` writes the next state into `next_state` and returns the reward; it
+    is compiled with Numba, so it may use floats, loops, `math`, and the methods of `rng`, a NumPy Generator. State and action
+    are float64 vectors in the units of the two boxes. `start` is a state, "uniform", or a compiled
+    `start(params, rng, state)` that writes one.
+
+    With `outcomes=(values, weights)` the dynamics take, in the place of `rng`, one of the `values` (a vector), drawn with the
+    given weights: then `zooming.solve` can compute the optimum. Without chance there is one: `outcomes=([0.0], [1.0])`.
 
     >>> import gymnasium as gym, zooming
     >>> def thermostat(state, action, step, params, rng, next_state):
@@ -128,7 +171,39 @@ def compiled_env(
     >>> len(history.returns)
     200
     """
-    return CompiledEnv(dynamics, observation_space, action_space, horizon, start=start, params=params, name=name)
+    spaces = observation_space, action_space, horizon
+    if outcomes is not None:
+        return _DeclaredEnv(dynamics, *spaces, start=start, params=params, outcomes=outcomes, name=name)
+    return CompiledEnv(dynamics, *spaces, start=start, params=params, name=name)
+
+
+def _declared(outcomes: Any) -> Outcomes:
+    try:
+        values, weights = (np.array(part, np.float64) for part in outcomes)
+    except (TypeError, ValueError) as error:
+        raise SpaceError(f"outcomes={outcomes!r}: give (values, weights), one weight per value") from error
+    values = values.reshape(len(values), -1) if values.ndim else values
+    if values.ndim != 2 or weights.shape != (len(values),) or not len(values):
+        raise SpaceError(
+            f"outcomes: {values.shape} values and {weights.shape} weights; give one weight per value, at least one"
+        )
+    if not (np.isfinite(values).all() and (weights > 0).all() and abs(weights.sum() - 1) < 1e-9):
+        raise SpaceError("outcomes: values must be finite and weights positive, with sum 1")
+    return values, weights
+
+
+def _draw_one(given: Any, first: int, n: int, width: int) -> Any:
+    """Dynamics that draw one of the n outcomes behind params[first] and play it."""
+    weights = first + n * width
+
+    def drawing(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
+        share = rng.random()
+        i = 0
+        while i < n - 1 and share >= params[weights + i]:
+            i += 1
+        return given(state, action, step, params, params[first + i * width : first + (i + 1) * width], next_state)
+
+    return drawing
 
 
 def fixed_start(params: Any, rng: Any, state: Any) -> None:

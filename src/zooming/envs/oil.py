@@ -1,4 +1,4 @@
-"""Oil discovery: move to where the survey promises oil, pay for the way. [SBY19 sec. 5]
+"""Oil discovery: move to where the survey promises oil, pay for the way. [SBY19 sec. 7]
 
 S = A = [0, 1]^d with the distance |u - v| = |u - v|_1 / d. Playing a in x gives
 
@@ -9,13 +9,15 @@ S = A = [0, 1]^d with the distance |u - v| = |u - v|_1 / d. Playing a in x gives
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from numba.extending import register_jitable
 from numpy.typing import ArrayLike
 
-from zooming.envs.compiled import CompiledEnv
+from zooming.envs.compiled import CompiledEnv, Outcomes
 from zooming.errors import SpaceError
 
 SURVEYS = ("laplace", "quadratic")
@@ -23,6 +25,17 @@ _SURVEY, _SHARPNESS, _NOISE, _CENTER = 0, 1, 2, 3  # places in params
 
 
 def oil(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
+    noise = rng.standard_normal() if params[_NOISE] > 0.0 else 0.0
+    return drill(state, action, params, noise, next_state)
+
+
+def oil_given(state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any) -> Any:
+    return drill(state, action, params, outcome[0], next_state)
+
+
+@register_jitable
+def drill(state: Any, action: Any, params: Any, noise: Any, next_state: Any) -> Any:
+    """The reward, for a given draw of standard normal noise."""
     n = state.shape[0]
     off_center = 0.0
     way = 0.0
@@ -36,9 +49,7 @@ def oil(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: A
         found = math.exp(-params[_SHARPNESS] * off_center)
     else:
         found = 1.0 - params[_SHARPNESS] * off_center * off_center
-    if params[_NOISE] > 0.0:
-        found += params[_NOISE] * rng.standard_normal()
-    return min(1.0, max(0.0, found - way))
+    return min(1.0, max(0.0, found + params[_NOISE] * noise - way))
 
 
 class Oil(CompiledEnv):
@@ -79,4 +90,11 @@ class Oil(CompiledEnv):
         self.survey, self.sharpness, self.center, self.noise = survey, float(sharpness), where, float(noise)
         box = gym.spaces.Box(0.0, 1.0, (int(dims),), np.float64)
         params = [float(SURVEYS.index(survey)), float(sharpness), float(noise), *where]
-        super().__init__(oil, box, box, horizon, start=start, params=params, name=f"oil {survey} {sharpness:g}")
+        name = f"oil {survey} {sharpness:g}"
+        super().__init__(oil, box, box, horizon, start=start, params=params, given=oil_given, name=name)
+
+    def outcomes(self, step: int, n: int) -> Outcomes:
+        """Equally likely slices of the noise, each at its median; without noise, the one thing that happens."""
+        n = n if self.noise > 0 else 1
+        normal = NormalDist()
+        return np.array([[normal.inv_cdf((i + 0.5) / n)] for i in range(n)]), np.full(n, 1 / n)

@@ -1,0 +1,276 @@
+"""The optimum of a compiled environment, by backward induction on a grid of states.
+
+    V_H = 0,    Q_h(x, a) = sum_w p_w (r_h(x, a, w) + V_{h+1}(x'(x, a, w))),    V_h(x) = max_a Q_h(x, a)
+
+The sum runs over the environment's weighted outcomes (exact for finite sets, slices of a density otherwise). Between grid
+points V is interpolated linearly. The maximum is looked for on a grid of actions and then, around the best one, with steps
+halved until they are a thousandth of the grid's. The reported error is the largest difference, over all steps and states,
+to the solution at half the resolution: with errors that shrink at least like the spacing it bounds the error.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numba
+import numpy as np
+from numba import float64, int64, types, void
+from numpy.typing import ArrayLike, NDArray
+
+from zooming.envs.compiled import CompiledEnv
+from zooming.errors import SpaceError
+from zooming.kernels import GIVEN, PLAIN
+
+Floats = NDArray[np.float64]
+DEFAULT_RESOLUTION = {1: 200, 2: 20, 3: 8}  # cells per axis that take seconds
+DETERMINISTIC_RESOLUTION = {1: 1000, 2: 40, 3: 12}  # the same where each action has one outcome
+HALVINGS = 10  # of the step of the action search
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True, _nrt=False)  # type: ignore[call-overload]  # see kernels.lean
+def interpolate(values, first, n_cells, low, scale, point):  # type: ignore[no-untyped-def]
+    """Multilinear interpolation of values on a grid of n_cells + 1 points per axis, from values[first] on."""
+    n_axes = point.shape[0]
+    total = 0.0
+    for corner in range(1 << n_axes):
+        weight = 1.0
+        index = 0
+        for axis in range(n_axes):
+            place = min(max((point[axis] - low[axis]) * scale[axis], 0.0), float(n_cells))
+            cell = min(int(place), n_cells - 1)
+            share = place - cell
+            if corner >> axis & 1:
+                weight *= share
+                cell += 1
+            else:
+                weight *= 1.0 - share
+            index = index * (n_cells + 1) + cell
+        if weight != 0.0:
+            total += weight * values[first + index]
+    return total
+
+
+def _backups(  # type: ignore[no-untyped-def]
+    given, params, step, outcomes, weights, grid, next_values, first, states, actions, search, values, best
+):
+    """Writes the best Q and its action for each state, over all rows of `actions` and then around the best of them.
+
+    `grid` has rows low, scale (of the states), low, high, step (of the actions), each padded; its last entry is n_cells. With
+    `search` = 0 the actions are a policy: state i plays row i.
+    """
+    n_state = states.shape[1]
+    n_action = actions.shape[1]
+    n_cells = int(grid[5, 0])
+    low, scale = grid[0, :n_state], grid[1, :n_state]
+    next_state = np.empty(n_state)
+    trial = np.empty(n_action)
+    for i in range(states.shape[0]):
+        state = states[i]
+        best_value = -np.inf
+        n_trials = actions.shape[0] if search > 0 else 1
+        for j in range(n_trials + search * 2 * n_action):
+            if j < n_trials:
+                row = j if search > 0 else i
+                for axis in range(n_action):
+                    trial[axis] = actions[row, axis]
+            else:
+                around = j - n_trials
+                axis = around % (2 * n_action) // 2
+                for k in range(n_action):
+                    trial[k] = best[i, k]
+                step_size = grid[4, axis] * 0.5 ** (1 + around // (2 * n_action))
+                trial[axis] += step_size if around % 2 else -step_size
+                trial[axis] = min(grid[3, axis], max(grid[2, axis], trial[axis]))
+            total = 0.0
+            for w in range(weights.shape[0]):
+                reward = given(state, trial, step, params, outcomes[w], next_state)
+                total += weights[w] * (reward + interpolate(next_values, first, n_cells, low, scale, next_state))
+            if total > best_value:
+                best_value = total
+                for axis in range(n_action):
+                    best[i, axis] = trial[axis]
+        values[i] = best_value
+
+
+_backup_kernel: Callable[..., None] | None = None
+
+
+def _backup() -> Callable[..., None]:
+    """The kernel above, compiled on first use for any environment's dynamics."""
+    global _backup_kernel
+    if _backup_kernel is None:
+        row, matrix = float64[::1], float64[:, ::1]
+        given = types.FunctionType(GIVEN)
+        signature = void(given, row, int64, matrix, row, matrix, row, int64, matrix, matrix, int64, row, matrix)
+        compiled = numba.njit(signature, cache=True, error_model="numpy", nogil=True)
+        _backup_kernel = _backups if PLAIN else compiled(_backups)
+    return _backup_kernel
+
+
+class Grid:
+    """A grid of states on which values of all steps are kept, and the backups on it."""
+
+    def __init__(self, env: CompiledEnv, resolution: int, n_outcomes: int | None = None) -> None:
+        self.env, self.resolution = env, resolution
+        states, actions = env.observation_space, env.action_space
+        self.n_state, self.n_action = states.shape[0], actions.shape[0]
+        self.states = _points(states.low, states.high, resolution)
+        self.actions = _points(actions.low, actions.high, resolution)
+        self.table = np.zeros((6, max(self.n_state, self.n_action)))
+        self.table[0, : self.n_state], self.table[1, : self.n_state] = states.low, resolution / (states.high - states.low)
+        self.table[2, : self.n_action], self.table[3, : self.n_action] = actions.low, actions.high
+        self.table[4, : self.n_action] = (actions.high - actions.low) / resolution
+        self.table[5, 0] = resolution
+        self.outcomes = [env.outcomes(step, n_outcomes or resolution) for step in range(env.horizon)]
+        self.values = np.zeros((env.horizon + 1, len(self.states)))
+
+    def backup(self, step: int, states: Floats, actions: Floats, search: int) -> tuple[Floats, Floats]:
+        """Best Q and action of each state, all cores at work."""
+        outcomes, weights = self.outcomes[step]
+        values, best = np.empty(len(states)), np.empty((len(states), self.n_action))
+        n_parts = min(len(os.sched_getaffinity(0)) * 4, len(states)) if len(states) > 16 else 1
+        kernel, flat = _backup(), self.values.reshape(-1)
+
+        def part(k: int) -> None:
+            chosen = slice(len(states) * k // n_parts, len(states) * (k + 1) // n_parts)
+            kernel(
+                self.env.given, self.env.params, step, outcomes, weights, self.table, flat, (step + 1) * self.values.shape[1],
+                states[chosen], actions if search else actions[chosen], search, values[chosen], best[chosen],
+            )  # fmt: skip
+
+        if n_parts == 1:
+            part(0)
+        else:
+            with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+                list(pool.map(part, range(n_parts)))
+        return values, best
+
+    def value(self, step: int, state: Floats) -> float:
+        first, low, scale = step * self.values.shape[1], self.table[0, : self.n_state], self.table[1, : self.n_state]
+        return float(interpolate(self.values.reshape(-1), first, self.resolution, low, scale, state))
+
+    def mean_start_value(self) -> float:
+        states, weights = self.env.start_states(4096)
+        return float(sum(weight * self.value(0, state) for state, weight in zip(states, weights, strict=True)))
+
+
+@dataclass(frozen=True)
+class Optimal:
+    """The optimum: values of every step and state, within `error`. Steps are counted from 0.
+
+    >>> import gymnasium as gym, zooming
+    >>> optimal = zooming.solve(gym.make("zooming/Oil-v0", survey="quadratic", sharpness=1.0))
+    >>> round(optimal.return_, 4), round(optimal.value(0, [0.0]), 4)
+    (4.8, 4.3)
+    >>> optimal.action(0, [0.5]).round(3)  # it stops 1/(2 H lam) = 0.1 short of the oil at 0.75
+    array([0.65])
+    """
+
+    grid: Grid = field(repr=False)
+    resolution: int
+    return_: float  # the expected return of the optimal policy from the start
+    error: float  # bounds the error of every value, see above
+    seconds: float = field(compare=False)
+
+    @property
+    def horizon(self) -> int:
+        """Number of steps."""
+        return self.grid.env.horizon
+
+    def value(self, step: int, state: ArrayLike) -> float:
+        """V*_h(x)."""
+        return self.grid.value(self._step(step), self._point(state, self.grid.env.observation_space, "state"))
+
+    def values(self, step: int, states: ArrayLike) -> Floats:
+        """V*_h of many states [n, n_state]."""
+        return np.array([self.value(step, state) for state in np.atleast_2d(np.asarray(states, np.float64))])
+
+    def q_value(self, step: int, state: ArrayLike, action: ArrayLike) -> float:
+        """Q*_h(x, a)."""
+        return float(self.q_values(step, [state], [action])[0])
+
+    def q_values(self, step: int, states: ArrayLike, actions: ArrayLike) -> Floats:
+        """Q*_h of many pairs: states [n, n_state] and actions [n, n_action]."""
+        env = self.grid.env
+        x = np.array([self._point(state, env.observation_space, "state") for state in np.asarray(states, np.float64)])
+        a = np.array([self._point(action, env.action_space, "action") for action in np.asarray(actions, np.float64)])
+        return self.grid.backup(self._step(step), x, a, search=0)[0]
+
+    def action(self, step: int, state: ArrayLike) -> Floats:
+        """A best action in a state."""
+        x = self._point(state, self.grid.env.observation_space, "state")[None]
+        best: Floats = self.grid.backup(self._step(step), x, self.grid.actions, search=HALVINGS)[1][0]
+        return best
+
+    def _step(self, step: int) -> int:
+        if not 0 <= step < self.horizon:
+            raise SpaceError(f"step {step} is outside the episode: steps run from 0 to {self.horizon - 1}")
+        return int(step)
+
+    @staticmethod
+    def _point(values: ArrayLike, space: Any, what: str) -> Floats:
+        point = np.array(values, np.float64).reshape(-1)
+        if point.shape != space.shape or not ((space.low - 1e-9 <= point) & (point <= space.high + 1e-9)).all():
+            raise SpaceError(f"{what} {values!r} is not a point of {space}")
+        return point
+
+
+def solve(env: Any, resolution: int | None = None, *, tolerance: float | None = None) -> Optimal:
+    """The optimum of a compiled environment with 1 to 3 state axes, on a grid of `resolution` cells per axis.
+
+    With `tolerance` the solution must be certified to it: an error says which resolution to try otherwise.
+    """
+    inner = solvable(env)
+    n_state = inner.observation_space.shape[0]
+    is_deterministic = all(len(inner.outcomes(step, 2)[1]) == 1 for step in range(inner.horizon))
+    default = (DETERMINISTIC_RESOLUTION if is_deterministic else DEFAULT_RESOLUTION)[n_state]
+    resolution = default if resolution is None else resolution
+    if isinstance(resolution, bool) or not isinstance(resolution, (int, np.integer)) or resolution < 4 or resolution % 2:
+        raise SpaceError(
+            f"resolution={resolution!r} is too small to certify anything: give an even number of cells per axis, at least 4 "
+            f"(by default {default} here)"
+        )
+    began = time.perf_counter()
+    coarse, fine = (_solved(Grid(inner, n)) for n in (int(resolution) // 2, int(resolution)))
+    shape = (inner.horizon + 1, *[int(resolution) + 1] * n_state)
+    shared = fine.values.reshape(shape)[(slice(None), *[slice(None, None, 2)] * n_state)].reshape(inner.horizon + 1, -1)
+    error = float(np.abs(shared - coarse.values).max())
+    if tolerance is not None and error > tolerance:
+        raise SpaceError(
+            f"resolution={resolution} certifies the optimum of {inner.name} only to {error:.2g}, not to {tolerance:g}. "
+            f"Try resolution={2 * int(resolution)}, or accept tolerance={error:.2g}"
+        )
+    return Optimal(fine, int(resolution), fine.mean_start_value(), error, time.perf_counter() - began)
+
+
+def solvable(env: Any) -> CompiledEnv:
+    """The compiled environment inside, if it can be solved; an error that says what is missing otherwise."""
+    inner = getattr(env, "unwrapped", env)
+    if not isinstance(inner, CompiledEnv):
+        raise SpaceError(
+            f"{inner} is not a compiled environment, so its law is unknown. Write its dynamics as one function: "
+            f"zooming.compiled_env"
+        )
+    inner.outcomes(0, 1)
+    if inner.given is None:
+        raise SpaceError(f"{inner.name} declares outcomes but no dynamics for a given outcome")
+    if inner.observation_space.shape[0] not in DEFAULT_RESOLUTION:
+        raise SpaceError(f"{inner.name} has {inner.observation_space.shape[0]} state axes; grids are feasible for 1 to 3")
+    return inner
+
+
+def _solved(grid: Grid) -> Grid:
+    for step in reversed(range(grid.env.horizon)):
+        grid.values[step], _ = grid.backup(step, grid.states, grid.actions, search=HALVINGS)
+    return grid
+
+
+def _points(low: Floats, high: Floats, resolution: int) -> Floats:
+    axes = [np.linspace(a, b, resolution + 1) for a, b in zip(low, high, strict=True)]
+    return np.array(list(itertools.product(*axes)))

@@ -1,0 +1,575 @@
+"""What must not be learned from is refused in words, and the agent is as it was before."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import zooming
+from helpers import AGENTS, TABLED, Boxes, Drift, box, knowledge
+
+EVERY_AGENT = pytest.mark.parametrize("kind", AGENTS)
+BAD = [np.nan, np.inf, -np.inf, 1.5, -0.25, 1e300, 1.00001, -0.00001]
+EVERY_BAD_VALUE = pytest.mark.parametrize("bad", BAD)
+GOOD = np.array([0.5, 0.25])
+
+
+def taught(kind, n_transitions=30, **options):
+    """An agent on zooming/Oil-v0 in two dimensions that has learned a little."""
+    agent = AGENTS[kind](gym.make("zooming/Oil-v0", dims=2, horizon=2), seed=0, **options)
+    rng = np.random.default_rng(1)
+    for i in range(n_transitions):
+        state = rng.random(2)
+        agent.update(i % 2, state, agent.act(i % 2, state), rng.random(), rng.random(2))
+    return agent
+
+
+def assert_refused(agent, call, *fragments, error=zooming.TransitionError):
+    """`call` raises an error of ours that has all the fragments in its text, and the agent has not changed."""
+    before = knowledge(agent)
+    with pytest.raises(error) as caught:
+        call()
+    for fragment in fragments:
+        assert fragment in str(caught.value)
+    assert knowledge(agent) == before
+
+
+# --- states, actions and rewards through act, update and predict --------------------------------------------------------------
+
+
+@pytest.mark.plain
+@EVERY_AGENT
+@EVERY_BAD_VALUE
+def test_act_refuses_a_bad_state(kind, bad):
+    agent = taught(kind)
+    assert_refused(agent, lambda: agent.act(1, np.array([0.5, bad])), "zooming/Oil-v0", "step 1", "state[1]", str(bad))
+
+
+@EVERY_AGENT
+@EVERY_BAD_VALUE
+@pytest.mark.parametrize("place", [0, 1, 2], ids=["state", "action", "next state"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_update_refuses_a_bad_coordinate(kind, bad, place, axis):
+    agent, points = taught(kind), [GOOD.copy(), GOOD.copy(), GOOD.copy()]
+    points[place][axis] = bad
+    name = f"{['state', 'action', 'next state'][place]}[{axis}] = {bad}"
+    state, action, after = points
+    assert_refused(agent, lambda: agent.update(1, state, action, 0.5, after), "zooming/Oil-v0", "step 1", name)
+
+
+@EVERY_AGENT
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1.5, -0.25, 1.0000001, np.float32(2.0), -1, 7])
+def test_update_refuses_a_bad_reward(kind, bad):
+    agent = taught(kind)
+    assert_refused(agent, lambda: agent.update(0, GOOD, GOOD, bad, GOOD), "zooming/Oil-v0", "step 0", "reward", str(bad))
+
+
+@EVERY_AGENT
+def test_a_finite_reward_outside_its_range_names_the_fix(kind):
+    agent = taught(kind)
+    assert_refused(agent, lambda: agent.update(0, GOOD, GOOD, -3.0, GOOD), "reward_range=(low, high)", "[0.0, 1.0]")
+
+
+@pytest.mark.plain
+@EVERY_AGENT
+@EVERY_BAD_VALUE
+def test_predict_refuses_a_bad_state(kind, bad):
+    agent = taught(kind)
+    batch = np.array([[0.5, 0.5], [0.5, bad]])
+    assert_refused(agent, lambda: agent.predict(batch, [0, 1]), "zooming/Oil-v0", "step 1", "state[1]", str(bad))
+
+
+@pytest.mark.parametrize("kind", TABLED)
+@EVERY_BAD_VALUE
+def test_estimates_refuse_bad_points(kind, bad):
+    agent, wrong = taught(kind), np.array([0.5, bad])
+    for call, name in [
+        (lambda: agent.value(1, wrong), "state[1]"),
+        (lambda: agent.q_value(1, wrong, GOOD), "state[1]"),
+        (lambda: agent.q_value(1, GOOD, wrong), "action[1]"),
+        (lambda: agent.visits(1, GOOD, wrong), "action[1]"),
+    ]:
+        assert_refused(agent, call, "zooming/Oil-v0", "step 1", name, str(bad))
+
+
+@EVERY_AGENT
+@settings(max_examples=40)
+@given(data=st.data())
+def test_every_transition_is_learned_or_refused_without_a_trace(kind, data):
+    agent = taught(kind, 12)
+    number = st.floats() | st.floats(-0.1, 1.1)
+    state, action, after = (data.draw(st.tuples(number, number)) for _ in range(3))
+    reward, before = data.draw(number), knowledge(agent)
+    is_good = 0 <= reward <= 1 and all(-1e-6 <= x <= 1 + 1e-6 for x in (*state, *action, *after))
+    try:
+        agent.update(0, state, action, reward, after)
+    except zooming.TransitionError:
+        assert not is_good
+        assert knowledge(agent) == before
+    else:
+        assert is_good
+        assert all(np.isfinite(array["value"]).all() for name, array in agent._state()[1].items() if name == "balls")
+
+
+@EVERY_AGENT
+@pytest.mark.parametrize("step", [-1, 2, 10**9, np.int64(2), np.nan, np.inf, 0.5, "0", None, [0]])
+def test_a_bad_step_is_refused(kind, step):
+    agent = taught(kind)
+    assert_refused(agent, lambda: agent.act(step, GOOD), "step", error=zooming.ZoomingError)
+    assert_refused(agent, lambda: agent.update(step, GOOD, GOOD, 0.5, GOOD), "step", error=zooming.ZoomingError)
+
+
+@EVERY_AGENT
+@pytest.mark.parametrize("step", [-1, 2, 0.5, np.nan, "now", None, [0, 1, 0]])
+def test_a_bad_prediction_state_is_refused(kind, step):
+    agent = taught(kind)
+    if step is None:
+        assert agent.predict([GOOD, GOOD], step)[1].tolist() == [1, 1]
+    else:
+        both = step if isinstance(step, list) else [0, step]
+        assert_refused(agent, lambda: agent.predict([GOOD, GOOD], both), "step", error=zooming.ZoomingError)
+
+
+# --- what is not a point at all ---------------------------------------------------------------------------------------------
+
+NO_POINTS = {
+    "too short": [0.5],
+    "too long": [0.5, 0.5, 0.5],
+    "empty": [],
+    "number": 0.5,
+    "None": None,
+    "Nones": [None, None],
+    "string": "here",
+    "strings": ["a", "b"],
+    "numeric strings": ["0.5", "0.5"],
+    "ragged": [[0.5], [0.5, 0.5]],
+    "dict": {"x": 0.5},
+    "set": {0.1, 0.2},
+    "object": object(),
+    "complex": np.array([0.5 + 1j, 0.5]),
+    "dates": np.array(["2020-01-01", "2020-01-02"], "datetime64[D]"),
+    "bytes": b"ab",
+    "cube": np.zeros((3, 3, 3)),
+}
+EVERY_NO_POINT = pytest.mark.parametrize("wrong", NO_POINTS.values(), ids=NO_POINTS)
+
+
+@EVERY_AGENT
+@EVERY_NO_POINT
+def test_what_is_no_point_is_refused(kind, wrong):
+    agent = taught(kind)
+    for call in (
+        lambda: agent.act(0, wrong),
+        lambda: agent.predict(wrong),
+        lambda: agent.update(0, wrong, GOOD, 0.5, GOOD),
+        lambda: agent.update(0, GOOD, wrong, 0.5, GOOD),
+        lambda: agent.update(0, GOOD, GOOD, 0.5, wrong),
+    ):
+        assert_refused(agent, call, error=zooming.ZoomingError)
+
+
+@EVERY_AGENT
+@pytest.mark.parametrize("reward", [None, "0.5", "much", [0.5, 0.5], {}, 0.5j, np.array([0.1, 0.2]), np.array([0.5])], ids=repr)
+def test_a_reward_that_is_no_number_is_refused(kind, reward):
+    agent = taught(kind)
+    assert_refused(agent, lambda: agent.update(0, GOOD, GOOD, reward, GOOD), "reward", error=zooming.ZoomingError)
+
+
+@pytest.mark.parametrize("kind", TABLED)
+def test_the_wrong_shape_is_told_with_the_right_one(kind):
+    agent = taught(kind)
+    assert_refused(agent, lambda: agent.act(0, [0.1] * 3), "observation", "(3,)", "(2,)", error=zooming.SpaceError)
+    assert_refused(agent, lambda: agent.predict(np.zeros((4, 3))), "(4, 3)", "('n', 2)", error=zooming.SpaceError)
+    assert_refused(agent, lambda: agent.update(0, GOOD, [0.1], 0.5, GOOD), "action", "(1,)", error=zooming.SpaceError)
+
+
+# --- what looks odd but is a point --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.plain
+@EVERY_AGENT
+@settings(max_examples=25)
+@given(sides=st.lists(st.sampled_from([0.0, 1.0]), min_size=6, max_size=6), excess=st.floats(0, 1e-9))
+def test_rounding_just_outside_a_bound_is_clipped(kind, sides, excess):
+    exact = np.array(sides).reshape(3, 2)
+    outside = np.where(exact == 0, exact - excess, exact + excess)
+    one, other = taught(kind, 6), taught(kind, 6)
+    for agent, (state, action, after) in ((one, exact), (other, outside)):
+        played = agent.act(0, state)
+        assert agent.env.action_space.contains(played)
+        assert agent.env.action_space.contains(agent.predict(state)[0])
+        agent.update(0, state, action, 0.5, after)
+    assert one.act(0, exact[0]).tobytes() == other.act(0, outside[0]).tobytes()
+    assert knowledge(one) == knowledge(other)
+
+
+def test_rounding_is_measured_in_units_of_the_axis():
+    agent = zooming.AdaptiveQ(Drift(low=-5e6, high=5e6), horizon=3, seed=0)
+    agent.act(0, [5e6 + 1.0, -5e6 - 1.0])
+    with pytest.raises(zooming.TransitionError, match=r"state\[1\] = 5000100"):
+        agent.act(0, [0.0, 5e6 + 100.0])
+
+
+def read_only(values):
+    array = np.array(values)
+    array.flags.writeable = False
+    return array
+
+
+FORMS = {
+    "list": list,
+    "tuple": tuple,
+    "float32": lambda values: np.array(values, np.float32),
+    "float16": lambda values: np.array(values, np.float16),
+    "long double": lambda values: np.array(values, np.longdouble),
+    "big endian": lambda values: np.array(values, ">f8"),
+    "objects": lambda values: np.array(values, object),
+    "read-only": read_only,
+    "reversed": lambda values: np.array(values[::-1])[::-1],
+    "every third": lambda values: np.repeat(np.array(values), 3)[::3],
+    "column": lambda values: np.array([[value, 0.0] for value in values])[:, 0],
+    "unaligned": lambda values: np.frombuffer(b"x" + np.array(values).tobytes(), np.uint8)[1:].view(np.float64),
+    "scalars": lambda values: [np.float32(value) for value in values],
+    "masked": lambda values: np.ma.array(values),
+}
+SINGLE_FORMS = {
+    **FORMS,
+    "0-d": lambda values: np.array(values[0]),
+    "number": lambda values: float(values[0]),
+    "NumPy number": lambda values: np.float32(values[0]),
+}
+
+
+def assert_form_is_no_matter(kind, dims, form):
+    """The same 12 transitions, once as float64 arrays and once in another form, teach the same."""
+    plain, odd = (AGENTS[kind](gym.make("zooming/Oil-v0", dims=dims, horizon=2), seed=0) for _ in range(2))
+    points = (np.random.default_rng(0).integers(0, 33, (12, 2, dims)) / 32).tolist()  # exact in every precision
+    for i, (state, after) in enumerate(points):
+        action = plain.act(i % 2, np.array(state))
+        again = odd.act(i % 2, form(state))
+        assert (again.tobytes(), again.dtype, again.shape) == (action.tobytes(), action.dtype, action.shape)
+        plain.update(i % 2, np.array(state), np.array(after), 0.5, np.array(after))
+        odd.update(i % 2, form(state), form(after), np.float32(0.5), form(after), np.bool_(False))
+        assert odd.predict(form(state))[0].tobytes() == plain.predict(np.array(state))[0].tobytes()
+    assert knowledge(odd) == knowledge(plain)
+
+
+@pytest.mark.plain
+@EVERY_AGENT
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_two_dimensions_come_in_any_form(kind, form):
+    assert_form_is_no_matter(kind, 2, form)
+
+
+@EVERY_AGENT
+@pytest.mark.parametrize("form", SINGLE_FORMS.values(), ids=SINGLE_FORMS)
+def test_one_dimension_comes_in_any_form(kind, form):
+    assert_form_is_no_matter(kind, 1, form)
+
+
+@EVERY_AGENT
+@pytest.mark.parametrize("one", [1, 1.0, True, np.float32(1), np.int8(1), np.array(1.0)], ids=repr)
+def test_a_reward_of_one_is_one_in_any_form(kind, one):
+    plain, odd = taught(kind, 4), taught(kind, 4)
+    plain.update(1, GOOD, GOOD, 1.0, GOOD, True)
+    odd.update(1, GOOD, GOOD, one, GOOD, 1)
+    assert knowledge(odd) == knowledge(plain)
+
+
+@EVERY_AGENT
+def test_the_arrays_that_come_in_stay_as_they_are(kind):
+    agent, points = taught(kind), [np.array([1 + 1e-9, -1e-9]) for _ in range(3)]
+    before = [point.tobytes() for point in points]
+    agent.act(0, points[0])[:] = 0.5
+    agent.predict(points[0])[0][:] = 0.5
+    agent.update(0, points[0], points[1], 0.5, points[2])
+    assert [point.tobytes() for point in points] == before
+
+
+# --- from inside learn -------------------------------------------------------------------------------------------------------
+
+
+def spoil_state(step, bad):
+    return lambda now, state, reward: (np.array([state[0], bad]), reward) if now == step and reward < 0.1 else (state, reward)
+
+
+def spoil_reward(step, bad):
+    return lambda now, state, reward: (state, bad if now == step and reward < 0.1 else reward)
+
+
+@EVERY_AGENT
+@EVERY_BAD_VALUE
+@pytest.mark.parametrize("step", [0, 2])
+def test_learning_stops_at_a_bad_state_of_a_plain_environment(kind, bad, step):
+    agent = AGENTS[kind](Drift(flaw=spoil_state(step, bad)), horizon=3, seed=0)
+    with pytest.raises(zooming.TransitionError) as caught:
+        agent.learn(500, driver="python")
+    assert f"Drift, step {step}: next state[1] = {bad} is outside [0.0, 1.0]" in str(caught.value)
+
+
+@EVERY_AGENT
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 2.0, -0.5])
+def test_learning_stops_at_a_bad_reward_of_a_plain_environment(kind, bad):
+    agent = AGENTS[kind](Drift(flaw=spoil_reward(1, bad)), horizon=3, seed=0)
+    with pytest.raises(zooming.TransitionError, match=rf"Drift, step 1: reward {bad} is outside the reward range \[0.0, 1.0\]"):
+        agent.learn(500)
+
+
+@EVERY_AGENT
+def test_what_was_learned_before_the_bad_transition_is_kept_and_nothing_else(kind):
+    rewards = []
+
+    def flaw(step, state, reward):
+        rewards.append(reward)
+        return state, (np.nan if len(rewards) == 20 else reward)
+
+    agent = AGENTS[kind](Drift(flaw=flaw), horizon=3, seed=0)
+    with pytest.raises(zooming.TransitionError, match="step 1: reward nan"):
+        agent.learn(50)
+    sound = AGENTS[kind](Drift(), horizon=3, seed=0)
+    sound.learn(6)  # and the 19th transition, and the choice of the 20th action
+    state, _ = sound.env.reset()
+    action = sound.act(0, state)
+    after, reward, *_ = sound.env.step(action)
+    sound.update(0, state, action, reward, after)
+    sound.act(1, after)
+    assert knowledge(agent) == knowledge(sound)
+
+
+def rarely_bad(state, action, step, params, rng, next_state):
+    """params: the step, the kind of flaw (0: reward, 1: state) and its value; about one episode in 30 has it."""
+    next_state[0] = 0.5 * (state[0] + action[0])
+    next_state[1] = rng.random()
+    is_bad = rng.random() < 0.03 and step == params[0]
+    if is_bad and params[1] == 1.0:
+        next_state[1] = params[2]
+    return params[2] if is_bad and params[1] == 0.0 else 1.0 - abs(action[0] - 0.3)
+
+
+def rarely_starts_badly(params, rng, state):
+    state[0] = 0.5
+    state[1] = params[2] if rng.random() < 0.03 else rng.random()
+
+
+def flawed(step, flaw, bad, start="uniform"):
+    spaces = box((0, 1), (0, 1)), box((0, 1))
+    return zooming.compiled_env(rarely_bad, *spaces, horizon=3, start=start, params=[step, flaw, bad], name="flawed")
+
+
+def assert_drivers_refuse_alike(kind, make_env, text):
+    agents, messages = [], []
+    for driver in ("fused", "python"):
+        agent = AGENTS[kind](make_env(), seed=4)
+        with pytest.raises(zooming.TransitionError) as caught:
+            agent.learn(1000, driver=driver)
+        agents.append(agent)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+    assert text in messages[0]
+    assert agents[0].n_episodes > 3
+    assert knowledge(agents[0]) == knowledge(agents[1])
+
+
+@pytest.mark.parametrize("kind", TABLED)
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1.5, -0.25])
+@pytest.mark.parametrize("step", [0, 1, 2])
+def test_both_drivers_refuse_a_bad_reward_and_leave_the_same_agent(kind, bad, step):
+    assert_drivers_refuse_alike(kind, lambda: flawed(step, 0, bad), f"flawed, step {step}: reward {bad} is outside")
+
+
+@pytest.mark.parametrize("kind", TABLED)
+@EVERY_BAD_VALUE
+@pytest.mark.parametrize("step", [0, 1, 2])
+def test_both_drivers_refuse_a_bad_state_and_leave_the_same_agent(kind, bad, step):
+    assert_drivers_refuse_alike(kind, lambda: flawed(step, 1, bad), f"flawed, step {step}: next state[1] = {bad} is outside")
+
+
+@pytest.mark.parametrize("kind", TABLED)
+@EVERY_BAD_VALUE
+def test_both_drivers_refuse_a_bad_start_and_leave_the_same_agent(kind, bad):
+    assert_drivers_refuse_alike(
+        kind, lambda: flawed(-1, 0, bad, rarely_starts_badly), f"flawed, step 0: state[1] = {bad} is outside"
+    )
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("kind", TABLED)
+def test_both_drivers_go_on_alike_after_a_refusal(kind):
+    fused, python = (AGENTS[kind](flawed(1, 0, np.nan), seed=4) for _ in range(2))
+    for _ in range(3):
+        for agent, driver in ((fused, "fused"), (python, "python")):
+            with pytest.raises(zooming.TransitionError, match="reward nan"):
+                agent.learn(1000, driver=driver)
+        assert knowledge(fused) == knowledge(python)
+        assert fused.n_episodes == python.n_episodes
+
+
+@pytest.mark.parametrize("kind", TABLED)
+def test_a_state_just_outside_is_clipped_alike_by_both_drivers(kind):
+    histories = [AGENTS[kind](flawed(1, 1, 1 + 1e-9), seed=4).learn(200, driver=driver) for driver in ("fused", "python")]
+    assert histories[0].returns.tobytes() == histories[1].returns.tobytes()
+    assert knowledge(histories[0].agent) == knowledge(histories[1].agent)
+
+
+# --- at construction -----------------------------------------------------------------------------------------------------
+
+
+UNIT = box((0, 1))
+SPACES = {
+    "unbounded": (box((-np.inf, np.inf)), r"unbounded: axis \w+\[0\] runs from -inf to inf. Wrap"),
+    "half bounded": (box((0, 1), (0, np.inf)), r"unbounded: axis \w+\[1\] runs from 0.0 to inf. Wrap"),
+    "discrete": (gym.spaces.Discrete(4), "is Discrete; only Box is supported. Wrap"),
+    "dict": (gym.spaces.Dict(x=UNIT), "is Dict; only Box is supported. Wrap"),
+    "multi": (gym.spaces.MultiDiscrete([2, 2]), "is MultiDiscrete; only Box is supported. Wrap"),
+    "integers": (gym.spaces.Box(0, 3, (1,), np.int64), "Box of int64; only boxes of floats are supported. Wrap"),
+    "pixels": (gym.spaces.Box(0, 255, (2, 2), np.uint8), "Box of uint8; only boxes of floats are supported. Wrap"),
+    "too many axes": (gym.spaces.Box(0.0, 1.0, (12,)), "at most 12 axes are supported. Give the agent fewer features"),
+    "no width": (box((0, 1), (2, 2)), r"\w+\[1\] runs from 2.0 to 2.0: it has no width. Drop it"),
+    "too wide": (box((-1.7e308, 1.7e308)), r"\w+\[0\] runs from -1.7e\+308"),
+    "too narrow": (box((0, 5e-324)), r"\w+\[0\] runs from 0.0 to 5e-324"),
+}
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("kind", ["AdaptiveQ", "NetQ", "Random"])
+@pytest.mark.parametrize("where", ["observation_space", "action_space"])
+@pytest.mark.parametrize(("space", "text"), SPACES.values(), ids=SPACES)
+def test_an_unsupported_space_is_refused(kind, where, space, text):
+    env = Boxes(UNIT, UNIT)
+    setattr(env, where, space)
+    with pytest.raises(zooming.SpaceError, match=text):
+        AGENTS[kind](env, horizon=2)
+
+
+@EVERY_AGENT
+def test_a_missing_horizon_names_both_fixes(kind):
+    with pytest.raises(zooming.SpaceError, match=r"Drift .*horizon=\.\.\..*max_episode_steps"):
+        AGENTS[kind](Drift())
+
+
+@EVERY_AGENT
+@pytest.mark.parametrize("horizon", [0, -3, True, False, 2.0, 2.5, np.nan, "5", [5]])
+def test_a_bad_horizon_is_refused(kind, horizon):
+    with pytest.raises(zooming.SpaceError, match=r"horizon=.*whole number of at least 1"):
+        AGENTS[kind](Drift(), horizon=horizon)
+
+
+def test_the_horizon_comes_from_the_argument_then_from_the_spec():
+    env = gym.make("Pendulum-v1", max_episode_steps=7)
+    assert zooming.AdaptiveQ(env, reward_range=(-20, 0)).horizon == 7
+    assert zooming.AdaptiveQ(env, reward_range=(-20, 0), horizon=np.int64(3)).horizon == 3
+
+
+@EVERY_AGENT
+@pytest.mark.parametrize("reward_range", [(1, 0), (0, 0), (0, np.inf), (np.nan, 1), (0,), (0, 1, 2), None, 5, ("a", "b")])
+def test_a_bad_reward_range_is_refused(kind, reward_range):
+    with pytest.raises(zooming.SpaceError, match=r"reward_range=.*give two"):
+        AGENTS[kind](Drift(), horizon=3, reward_range=reward_range)
+
+
+@EVERY_AGENT
+@pytest.mark.parametrize("seed", [-1, 1.5, 1.0, True, "0", [1], np.float64(3)])
+def test_a_bad_seed_is_refused(kind, seed):
+    with pytest.raises(zooming.SpaceError, match=r"seed=.*whole number >= 0, or None"):
+        AGENTS[kind](Drift(), horizon=3, seed=seed)
+
+
+@pytest.mark.parametrize("agent", [zooming.AdaptiveQ, zooming.NetQ])
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"bonus": -0.1}, "bonus c = -0.1 must be a finite number >= 0"),
+        ({"bonus": np.nan}, "bonus c = nan must be a finite number >= 0"),
+        ({"bonus": np.inf}, "bonus c = inf must be a finite number >= 0"),
+        ({"bonus": "big"}, r"bonus='big': give a number c >= 0 .*Scaled, Theory"),
+        ({"bonus": None}, r"bonus=None: give a number c >= 0"),
+        ({"bonus": True}, r"bonus=True: give a number c >= 0"),
+        ({"cap": "none"}, "cap='none': choose one of 'remaining', 'horizon'"),
+        ({"cap": None}, "cap=None: choose one of"),
+        ({"ties": "last"}, "ties='last': choose one of 'random', 'first'"),
+        ({"ties": ["first"]}, r"ties=\['first'\]: choose one of"),
+        ({"action": "middle"}, "action='middle': choose one of 'center', 'uniform'"),
+        ({"action": {}}, r"action=\{\}: choose one of"),
+    ],
+    ids=str,
+)
+def test_a_bad_option_of_a_tabled_agent_is_refused(agent, options, text):
+    with pytest.raises(zooming.SpaceError, match=text):
+        agent(Drift(), horizon=3, **options)
+
+
+@pytest.mark.parametrize("max_balls", [0, 2, -1, 2**31, 10.5, np.nan, "many", True])
+def test_a_bad_number_of_balls_is_refused(max_balls):
+    with pytest.raises(zooming.SpaceError, match=r"max_balls=.*at least one ball per step"):
+        zooming.AdaptiveQ(Drift(), horizon=3, max_balls=max_balls)
+
+
+@pytest.mark.parametrize("spacing", [0, -0.1, 1.5, np.nan, np.inf, "fine"])
+def test_a_bad_spacing_is_refused(spacing):
+    with pytest.raises(zooming.SpaceError, match=r"spacing=.*above 0 and at most 1"):
+        zooming.NetQ(Drift(), horizon=3, spacing=spacing)
+
+
+@pytest.mark.parametrize("spacing", [1e-3, 1e-9, 1e-300])
+def test_a_net_that_does_not_fit_is_refused_before_it_is_made(spacing):
+    with pytest.raises(zooming.SpaceError, match=r"balls; use a coarser net"):
+        zooming.NetQ(Drift(), horizon=3, spacing=spacing)
+
+
+@pytest.mark.parametrize("episodes", [0, -5, np.nan, "many", None])
+def test_a_net_for_a_bad_number_of_episodes_is_refused(episodes):
+    with pytest.raises(zooming.SpaceError, match=r"episodes=.*or spacing="):
+        zooming.NetQ(Drift(), horizon=3, episodes=episodes)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"episodes": 0}, "at least 1"),
+        ({"episodes": np.nan}, "at least 1"),
+        ({"episodes": 9, "delta": 0}, "between 0 and 1"),
+        ({"episodes": 9, "delta": 1}, "between 0 and 1"),
+        ({"episodes": 9, "lipschitz": -1}, "finite number >= 0"),
+        ({"episodes": 9, "lipschitz": np.inf}, "finite number >= 0"),
+    ],
+    ids=str,
+)
+def test_a_bad_theory_is_refused(options, text):
+    with pytest.raises(zooming.SpaceError, match=rf"Theory\(.*{text}"):
+        zooming.bonuses.Theory(**options)
+
+
+@EVERY_AGENT
+@pytest.mark.parametrize("episodes", [-1, 1.0, 2.5, True, None, "10", np.nan, [5]])
+def test_a_bad_number_of_episodes_is_refused(kind, episodes):
+    agent = taught(kind)
+    assert_refused(agent, lambda: agent.learn(episodes), "episodes=", "whole number >= 0", error=zooming.SpaceError)
+
+
+@EVERY_AGENT
+@pytest.mark.parametrize("driver", ["slow", None, 1, ["fused"]])
+def test_an_unknown_driver_is_refused(kind, driver):
+    agent = taught(kind)
+    assert_refused(agent, lambda: agent.learn(1, driver=driver), "driver=", "auto", "fused", "python", error=zooming.SpaceError)
+
+
+@EVERY_AGENT
+def test_the_fused_driver_says_what_it_needs(kind):
+    agent = AGENTS[kind](Drift(), horizon=3, seed=0)
+    assert_refused(
+        agent, lambda: agent.learn(1, driver="fused"), "compiled environment", 'driver="python"', error=zooming.SpaceError
+    )
+
+
+@pytest.mark.parametrize("kind", ["NoMovement", "Median"])
+def test_a_rule_that_plays_states_needs_equal_spaces(kind):
+    with pytest.raises(zooming.SpaceError, match="both spaces must be the same box"):
+        AGENTS[kind](Boxes(UNIT, box((0, 2))), horizon=2)
+
+
+@pytest.mark.parametrize("kind", ["Random", "NoMovement", "Median"])
+def test_a_heuristic_says_that_it_keeps_no_estimates(kind):
+    agent = taught(kind)
+    for call in (lambda: agent.q_value(0, GOOD, GOOD), lambda: agent.value(0, GOOD), lambda: agent.partition(0)):
+        assert_refused(agent, call, "heuristic", "AdaptiveQ", error=zooming.SpaceError)

@@ -1,0 +1,251 @@
+"""Every action is in the action space, and an action played from a ball is credited to that ball, whatever the boxes."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+import zooming
+from helpers import AGENTS, Boxes
+from zooming.spaces import Axes
+
+PLAYERS = {
+    "center": lambda env, **options: zooming.AdaptiveQ(env, action="center", **options),
+    "uniform": lambda env, **options: zooming.AdaptiveQ(env, action="uniform", **options),
+    "corner": lambda env, **options: zooming.NetQ(env, spacing=0.3, **options),
+}
+EVERY_PLAYER = pytest.mark.parametrize("player", PLAYERS)
+SHAPES = [(1,), (2,), (3,), (2, 1), (2, 2)]
+DTYPES = [np.float32, np.float64]
+
+
+@st.composite
+def boxes(draw, shapes=SHAPES, widest=1e300, narrowest=1e-300, steepest=1.0):
+    """A Box; widths run from `narrowest` to `widest`, and are at least `steepest` times the spacing of floats there."""
+    dtype, shape = draw(st.sampled_from(DTYPES)), draw(st.sampled_from(shapes))
+    if dtype == np.float32:
+        widest, narrowest = min(widest, 1e38), max(narrowest, 1e-38)
+    n = int(np.prod(shape))
+    numbers = st.floats(-widest, widest) | st.floats(-10, 10) | st.sampled_from([0.0, -1.0, 0.1, 1e6])
+    widths = st.floats(narrowest, widest) | st.floats(0.01, 100)
+    low = np.array([draw(numbers) for _ in range(n)]).astype(dtype)
+    high = (low.astype(np.float64) + [draw(widths) for _ in range(n)]).astype(dtype)
+    with np.errstate(over="ignore"):
+        assume(np.isfinite(high).all())
+        assume((high > low).all())
+    width = high.astype(np.float64) - low
+    assume((width <= 2 * widest).all())
+    assume((width >= steepest * np.spacing(np.maximum(abs(low), abs(high)))).all())
+    return gym.spaces.Box(low.reshape(shape), high.reshape(shape), dtype=dtype)
+
+
+def point(space, share):
+    """The point of a Box at `share` of every axis, in its dtype and shape."""
+    low, high = space.low.astype(np.float64), space.high.astype(np.float64)
+    return np.clip((low + np.reshape(share, space.shape) * (high - low)).astype(space.dtype), space.low, space.high)
+
+
+def points(draw, space):
+    """A point of a Box, often on its border."""
+    shares = st.sampled_from([0.0, 1.0, 0.5]) | st.floats(0, 1)
+    return point(space, [draw(shares) for _ in range(int(np.prod(space.shape)))])
+
+
+def inner_points(draw, space):
+    """A point well inside the balls of the first few splits and of a net of spacing 0.3."""
+    return point(space, [(draw(st.integers(0, 7)) + 0.43) / 8 for _ in range(int(np.prod(space.shape)))])
+
+
+# --- actions -------------------------------------------------------------------------------------------------------------
+
+
+@EVERY_PLAYER
+@settings(max_examples=40)
+@given(state_space=boxes(), action_space=boxes(), data=st.data())
+def test_every_action_is_in_the_action_space(player, state_space, action_space, data):
+    assume(int(np.prod(state_space.shape)) + int(np.prod(action_space.shape)) <= 6)
+    agent = PLAYERS[player](Boxes(state_space, action_space), horizon=2, seed=data.draw(st.integers(0, 99)))
+    for i in range(24):
+        state = points(data.draw, state_space) if i % 4 == 0 else state_space.sample()
+        action = agent.act(i % 2, state)
+        assert action_space.contains(action)
+        assert (type(action), action.dtype, action.shape) == (np.ndarray, action_space.dtype, action_space.shape)
+        agent.update(i % 2, state, action, 0.5, points(data.draw, state_space))
+        for deterministic in (True, False):
+            assert action_space.contains(agent.predict(state, [i % 2], deterministic=deterministic)[0])
+
+
+@pytest.mark.parametrize("kind", ["Random", "NoMovement", "Median"])
+@settings(max_examples=40)
+@given(space=boxes(), data=st.data())
+def test_every_action_of_a_heuristic_is_in_the_action_space(kind, space, data):
+    agent = AGENTS[kind](Boxes(space, space), horizon=2, seed=0)
+    for _ in range(8):
+        state = points(data.draw, space)
+        action = agent.act(0, state)
+        assert space.contains(action)
+        agent.update(0, state, action, 0.5, points(data.draw, space))
+        for deterministic in (True, False):
+            assert space.contains(agent.predict(state, deterministic=deterministic)[0])
+
+
+@EVERY_PLAYER
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("n_state", "n_action"), [(1, 3), (3, 1), (2, 2)])
+def test_axes_with_bounds_of_their_own_are_not_confused(player, dtype, n_state, n_action):
+    bounds = [(10.0**i, 2 * 10.0**i) for i in range(n_state + n_action)]  # no two axes overlap
+    low, high = np.array(bounds, dtype).T
+    spaces = [gym.spaces.Box(low[part], high[part], dtype=dtype) for part in (slice(n_state), slice(n_state, None))]
+    agent = PLAYERS[player](Boxes(*spaces), horizon=1, seed=0)
+    for _ in range(50):
+        state = spaces[0].sample()
+        action = agent.act(0, state)
+        assert spaces[1].contains(action)
+        agent.update(0, state, action, 0.5, state)
+    partition = agent.partition(0)
+    assert (partition.low.min(axis=0) == low).all()
+    assert np.allclose(partition.high.max(axis=0), high, rtol=1e-12)
+    assert partition.names == tuple([f"state[{i}]" for i in range(n_state)] + [f"action[{i}]" for i in range(n_action)])
+
+
+@pytest.mark.plain
+@EVERY_PLAYER
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_actions_have_the_dtype_and_shape_of_the_space(player, dtype):
+    env = Boxes(gym.spaces.Box(-3.0, 5.0, (1,), np.float64), gym.spaces.Box(-1.0, 0.1, (2, 1), dtype))
+    agent = PLAYERS[player](env, horizon=2, seed=0)
+    for action in (agent.act(0, [0.0]), agent.predict([0.0])[0], *agent.predict([[0.0], [1.0]])[0]):
+        assert env.action_space.contains(action)
+
+
+@pytest.mark.parametrize("kind", AGENTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_box_without_a_shape_is_one_axis(kind, dtype):
+    space = gym.spaces.Box(-1.0, 2.0, (), dtype)
+    agent, state = AGENTS[kind](Boxes(space, space), horizon=2, seed=0), np.array(0.25, dtype)
+    action = agent.act(0, state)
+    assert space.contains(action)
+    agent.update(0, state, action, 0.5, state)
+    assert space.contains(agent.predict(state)[0])
+    assert agent.predict(np.array([0.0, 0.5, 1.0], dtype))[0].shape == (3,)
+
+
+# --- credit --------------------------------------------------------------------------------------------------------------
+
+
+def ball_of(partition, state, action):
+    """The index of the one active ball whose box holds (state, action)."""
+    here = np.concatenate([np.ravel(state), np.ravel(action)]).astype(np.float64)
+    ends = partition.high == partition.high.max(axis=0)
+    slack = 1e-9 * (partition.high - partition.low)  # the box is in the environment's units, rounded
+    inside = (here >= partition.low - slack) & ((here < partition.high - slack) | ends & (here <= partition.high + slack))
+    found = np.flatnonzero(inside.all(axis=1))
+    assert len(found) == 1
+    return found[0]
+
+
+@EVERY_PLAYER
+@settings(max_examples=30)
+@given(state_space=boxes(steepest=2.0**14), action_space=boxes(steepest=2.0**14), data=st.data())
+def test_an_action_is_credited_to_the_ball_it_was_played_from(player, state_space, action_space, data):
+    n_state = int(np.prod(state_space.shape))
+    assume(n_state + int(np.prod(action_space.shape)) <= 5)
+    agent = PLAYERS[player](Boxes(state_space, action_space), horizon=1, seed=data.draw(st.integers(0, 99)))
+    for _ in range(20):
+        state = inner_points(data.draw, state_space)
+        before = agent.partition(0)
+        action = agent.act(0, state)
+        n_visits, ball = agent.visits(0, state, action), ball_of(before, state, action)
+        flat = np.ravel(state)
+        relevant = ((before.low[:, :n_state] <= flat) & (flat < before.high[:, :n_state])).all(axis=1)
+        assert before.q_value[ball] == before.q_value[relevant].max()  # it was played from a best ball
+        assert before.n_visits[ball] == n_visits
+        agent.update(0, state, action, data.draw(st.sampled_from([0.0, 0.5, 1.0])), state)
+        after = agent.partition(0)
+        assert agent.visits(0, state, action) == n_visits + 1
+        if len(after) == len(before):  # no split
+            changed = np.flatnonzero(after.n_visits != before.n_visits)
+            assert changed.tolist() == [ball]
+
+
+@settings(max_examples=60)
+@example(low=-1.0, width=2.0, spacing=0.1, dtype=np.float32)
+@example(low=0.1, width=0.6, spacing=1 / 3, dtype=np.float32)
+@given(
+    low=st.floats(-1e6, 1e6),
+    width=st.floats(1e-2, 1e6),
+    spacing=st.floats(0.05, 1.0),
+    dtype=st.sampled_from(DTYPES),
+)
+def test_every_ball_of_a_net_is_credited_for_its_corner(low, width, spacing, dtype):
+    """A corner lies on a border: rounded the wrong way it would be played for ever and never learned from."""
+    assume(width > 2.0**14 * np.spacing(dtype(max(abs(low), abs(low + width)))))
+    space = gym.spaces.Box(dtype(low), dtype(low + width), (1,), dtype)
+    agent = zooming.NetQ(Boxes(gym.spaces.Box(0.0, 1.0, (1,)), space), horizon=1, spacing=spacing, bonus=0.0, seed=0)
+    n_cells = int(np.ceil(1 / spacing - 1e-9))
+    for i in range(n_cells):  # every update lowers Q, so every cell of this state has its turn
+        action = agent.act(0, [0.01])
+        assert space.contains(action)
+        assert agent.visits(0, [0.01], action) == 0, f"cell {i}"
+        agent.update(0, [0.01], action, 0.0, [0.01])
+    assert sorted(agent.partition(0).n_visits)[-n_cells:] == [1] * n_cells
+
+
+# --- predictions in batches ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("player", [*PLAYERS, "Random"])
+@settings(max_examples=25)
+@given(state_space=boxes(), action_space=boxes(), n=st.integers(1, 5), data=st.data())
+def test_a_batch_is_predicted_as_one_by_one(player, state_space, action_space, n, data):
+    assume(int(np.prod(state_space.shape)) + int(np.prod(action_space.shape)) <= 5)
+    agent = {**PLAYERS, **AGENTS}[player](Boxes(state_space, action_space), horizon=3, seed=0)
+    for i in range(12):
+        state = state_space.sample()
+        agent.update(i % 3, state, agent.act(i % 3, state), 0.5, state_space.sample())
+    batch = np.stack([points(data.draw, state_space) for _ in range(n)])
+    steps = data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))
+    starts = data.draw(st.lists(st.booleans(), min_size=n, max_size=n))
+    actions, after = agent.predict(batch, np.array(steps), np.array(starts))
+    assert actions.shape == (n, *action_space.shape)
+    assert actions.dtype == action_space.dtype
+    for k in range(n):
+        action, step = agent.predict(batch[k], steps[k], starts[k])
+        assert action.tobytes() == actions[k].tobytes()
+        assert step.tolist() == [after[k]] == [(0 if starts[k] else steps[k]) + 1]
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("kind", AGENTS)
+def test_an_empty_batch_has_no_actions(kind):
+    space = gym.spaces.Box(0.0, 1.0, (2,), np.float64)
+    actions, steps = AGENTS[kind](Boxes(space, space), horizon=3, seed=0).predict(np.empty((0, 2)))
+    assert actions.shape == (0, 2)
+    assert steps.shape == (0,)
+
+
+# --- axes ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.plain
+@settings(max_examples=60)
+@given(state_space=boxes(), action_space=boxes())
+def test_axes_list_the_bounds_of_the_state_and_then_of_the_action(state_space, action_space):
+    axes = Axes(state_space, action_space)
+    assert (axes.n_state, axes.n_action) == (state_space.low.size, action_space.low.size)
+    assert len(axes) == len(axes.names) == axes.n_state + axes.n_action
+    assert axes.low.tolist() == [*state_space.low.ravel().tolist(), *action_space.low.ravel().tolist()]
+    assert axes.high.tolist() == [*state_space.high.ravel().tolist(), *action_space.high.ravel().tolist()]
+    assert np.isfinite(axes.table).all()
+
+
+@pytest.mark.plain
+@settings(max_examples=60)
+@given(space=boxes(), data=st.data())
+def test_a_flat_action_gets_its_shape_back(space, data):
+    axes = Axes(space, space)
+    action = points(data.draw, space)
+    again = axes.shaped_action(axes.flat_action(action))
+    assert (again.tobytes(), again.dtype, again.shape) == (action.tobytes(), space.dtype, space.shape)
+    assert axes.flat_states(np.stack([action, action]))[0].shape == (2, action.size)

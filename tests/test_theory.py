@@ -1,0 +1,517 @@
+"""The guarantees as numbers: each against brute force, or against arithmetic written out here."""
+
+from __future__ import annotations
+
+import math
+import random
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zooming import theory
+from zooming.errors import SpaceError
+from zooming.reference import ReferenceQ
+
+pytestmark = pytest.mark.plain
+
+horizons = st.integers(1, 30)
+episode_counts = st.integers(1, 10**9)
+deltas = st.floats(1e-6, 0.99)
+dimensions = st.floats(0, 8)
+lipschitz_constants = st.floats(0, 100)
+boxes = st.lists(st.floats(0.05, 5), min_size=1, max_size=3)
+radii = st.floats(0.05, 6)
+
+
+def distance(p, q, metric: str) -> float:
+    gaps = [abs(a - b) for a, b in zip(p, q, strict=True)]
+    return {"linf": max(gaps), "l1": sum(gaps), "l2": math.hypot(*gaps), "discrete": float(any(gaps))}[metric]
+
+
+def power_law(c: float, dimension: float):
+    return lambda radius: max(1.0, c * radius**-dimension)
+
+
+# Covering and packing
+
+
+@given(boxes, radii)
+def test_cubes_of_side_r_cover_a_box_and_no_fewer_cells_do(sides, radius):
+    per_axis = [max(1, math.ceil(round(side / radius, 9))) for side in sides]
+    assert theory.covering_number(radius, sides) == math.prod(per_axis)
+    assert all(side / n <= radius * (1 + 1e-8) for side, n in zip(sides, per_axis, strict=True))
+    # n points spread over a side lie more than r apart, so each needs a cell of its own
+    assert all(side / (n - 1) > radius * (1 - 1e-8) for side, n in zip(sides, per_axis, strict=True) if n > 1)
+
+
+@given(boxes, radii, st.sampled_from(["l1", "l2"]))
+def test_the_cells_counted_under_l1_and_l2_have_diameter_at_most_r(sides, radius, metric):
+    n_cells = theory.covering_number(radius, sides, metric)
+    if n_cells == 1:
+        assert distance(sides, [0.0] * len(sides), metric) <= radius * (1 + 1e-9)
+        return
+    side = radius / (len(sides) if metric == "l1" else math.sqrt(len(sides)))
+    assert distance([side] * len(sides), [0.0] * len(sides), metric) == pytest.approx(radius)
+    assert n_cells == math.prod(math.ceil(round(length / side, 9)) for length in sides)
+
+
+@given(boxes, radii, st.sampled_from(["linf", "l1", "l2"]), st.integers(0, 1000))
+def test_lemma_no_packing_is_larger_than_the_packing_number(sides, radius, metric, seed):
+    rng = random.Random(seed)
+    packing: list[list[float]] = []
+    for _ in range(60):
+        point = [rng.choice([0.0, side, rng.uniform(0, side)]) for side in sides]
+        if all(distance(point, other, metric) >= radius for other in packing):
+            packing.append(point)
+    assert len(packing) <= theory.packing_number(radius, sides, metric)
+
+
+def test_a_grid_of_spacing_r_attains_the_packing_number_under_linf():
+    grid = list(product([0, 0.5, 1.0], [0, 0.5]))  # in the box 1 x 0.9
+    assert min(distance(p, q, "linf") for p in grid for q in grid if p != q) == 0.5
+    assert theory.packing_number(0.5, (1, 0.9)) == len(grid)
+
+
+def test_quotients_that_miss_a_whole_number_by_rounding_are_whole():
+    assert 0.7 / 0.1 < 7 < 2.1 / 0.3 + 1e-12
+    assert theory.packing_number(0.1, (0.7,)) == 8
+    assert [theory.covering_number(k / 10, (3 * k / 10,)) for k in range(1, 30)] == [3] * 29
+    assert theory.covering_number(math.sqrt(3) / 4, (1, 1, 1), "l2") == 64
+
+
+def test_the_discrete_metric_has_one_cell_per_point_below_distance_one():
+    assert [theory.covering_number(r, (3, 4), "discrete") for r in (0.01, 0.99, 1.0)] == [12, 12, 1]
+    assert [theory.packing_number(r, (3, 4), "discrete") for r in (0.01, 1.0, 1.01)] == [12, 12, 1]
+
+
+@pytest.mark.parametrize("n_sides", [1, 2, 3, 6])
+def test_the_unit_cube_has_dimension_d_with_c_one(n_sides):
+    assert theory.covering_dimension(lambda r: theory.covering_number(r, (1,) * n_sides), c=1.0) == pytest.approx(n_sides)
+
+
+def test_the_square_under_l2_has_dimension_two_with_c_two():
+    # d_max = sqrt 2 and N = 4^i at r = sqrt(2) 2^-i, so N = 2 / r^2
+    def covering(radius):
+        return theory.covering_number(radius, (1, 1), "l2")
+
+    assert theory.covering_dimension(covering, c=2.0, d_max=math.sqrt(2)) == pytest.approx(2)
+
+
+def test_a_radius_above_one_bounds_the_dimension_from_above():
+    # side 2: N = (2/r)^2. c = 4: r = 2 asks d <= 2 and r = 1/2 asks d >= 2. c = 3 fails at r = 1, where N = 4.
+    def covering(radius):
+        return theory.covering_number(radius, (2, 2))
+
+    assert theory.covering_dimension(covering, c=4.0, d_max=2.0) == pytest.approx(2)
+    assert theory.covering_dimension(covering, c=3.0, d_max=2.0) == math.inf
+    # c = 5: r = 2 asks 1 <= 5 / 2^d
+    assert theory.covering_dimension(covering, c=5.0, d_max=2.0, limit=2) == pytest.approx(2)
+    assert theory.covering_dimension(covering, c=5.0, d_max=2.0, limit=math.log2(5) + 0.01) == math.inf
+
+
+def test_finitely_many_radii_show_too_small_a_dimension_unless_the_limit_is_given():
+    # the side 3/4 has N = 2^i at r = 3/4 2^-i, so c = 1 asks 2^i <= (4/3 2^i)^d: below 1 for every i, 1 in the limit
+    def covering(radius):
+        return theory.covering_number(radius, (0.75,))
+
+    finite = theory.covering_dimension(covering, c=1.0, d_max=0.75)
+    assert finite == pytest.approx(31 * math.log(2) / math.log(2**31 / 0.75))
+    assert finite < theory.covering_dimension(covering, c=1.0, d_max=0.75, limit=1) == 1
+
+
+def test_a_small_c_costs_dimension():
+    # 2 / r cells from r = 1/2 on: c = 1 asks 4 <= 2^d at r = 1/2, 8 <= 4^d at r = 1/4
+    assert theory.covering_dimension(lambda r: 1 if r == 1 else 2 / r, c=1.0) == pytest.approx(2)
+
+
+# The learning rate
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 5, 20])
+@pytest.mark.parametrize("t", [1, 2, 3, 10, 60])
+def test_lemma_learning_rate_weights(t, horizon):
+    weights = [Fraction(0)] * (t + 1)
+    weights[0] = Fraction(1)
+    for j in range(1, t + 1):  # the update rule itself
+        rate = Fraction(horizon + 1, horizon + j)
+        weights = [(1 - rate) * weight for weight in weights]
+        weights[j] = rate
+    assert weights[0] == 0
+    assert sum(weights) == 1
+    assert max(weights) <= Fraction(2 * horizon, t)
+    assert sum(weight**2 for weight in weights) <= Fraction(2 * horizon, t)
+    mean = sum(float(weights[i]) / math.sqrt(i) for i in range(1, t + 1))
+    assert 1 / math.sqrt(t) <= mean * (1 + 1e-12)
+    assert mean <= 2 / math.sqrt(t)
+    np.testing.assert_allclose(theory.learning_rate_weights(t, horizon), [float(w) for w in weights], rtol=1e-12, atol=0)
+    assert theory.learning_rate(t, horizon) == pytest.approx(float(weights[t]))
+
+
+def test_before_the_first_visit_all_weight_is_on_the_initial_value():
+    assert theory.learning_rate_weights(0, horizon=3).tolist() == [1.0]
+
+
+@pytest.mark.parametrize("horizon", [2, 5])
+@pytest.mark.parametrize("i", [1, 4, 9])
+def test_lemma_the_weights_of_one_visit_sum_to_one_plus_one_over_h(i, horizon):
+    sums = np.cumsum([theory.learning_rate_weights(t, horizon)[i] for t in range(i, 1500)])
+    assert np.all(sums < 1 + 1 / horizon)
+    assert sums[-1] == pytest.approx(1 + 1 / horizon, rel=1e-3)
+
+
+def test_a_sample_weighs_more_than_lemma_e11_allows_once_two_children_inherit_it():
+    # D = 1, H = 5: the root's only sample, in the plays of its two children (n = 1, 2, 3 before each play)
+    weight = 2 * sum(theory.learning_rate_weights(t, 5)[1] for t in (1, 2, 3))
+    assert weight == pytest.approx(2 * (1 + 1 / 7 + 1 / 28))
+    assert weight > 1 + 1 / 5
+
+
+# The bonus
+
+
+def test_the_bonus_adds_two_hoeffding_terms_and_four_lipschitz_terms():
+    # 4 x 1 x 25 / 0.1 = 1000, log 1000 = 6.907755, its root 2.628261
+    assert theory.iota(1, 25, 0.1) == pytest.approx(6.907755)
+    assert theory.bonus(4, 1, 25, 0.1, lipschitz=3.0, d_max=2.0) == pytest.approx((2 * 2.628261 + 4 * 3 * 2) / 2)
+    # H = K = 5 keeps iota, and H^3 = 125
+    assert theory.bonus(1, 5, 5, 0.1, lipschitz=0.0) == pytest.approx(2 * math.sqrt(125) * 2.628261)
+
+
+@given(st.integers(1, 300), st.integers(1, 20))
+def test_lemma_the_averaged_bonus_lies_between_one_and_two_bonuses(t, horizon):
+    weights = theory.learning_rate_weights(t, horizon)
+    average = sum(weights[i] * theory.bonus(i, horizon, 1000) for i in range(1, t + 1))
+    assert theory.bonus(t, horizon, 1000) <= average * (1 + 1e-12)
+    assert average <= 2 * theory.bonus(t, horizon, 1000)
+
+
+# Balls
+
+
+def test_lemma_a_ball_splits_at_four_to_its_depth_after_three_quarters_as_many_plays():
+    depth, created = 0, 0
+    for n_visits in range(1, 4**6 + 1):
+        if n_visits >= (1 / 2**-depth) ** 2:
+            assert theory.visits_per_depth(depth) == (created, n_visits)
+            assert n_visits - created == (0.75 * 4**depth if depth else 1)
+            depth, created = depth + 1, n_visits
+    assert depth == 7
+
+
+@pytest.mark.parametrize("depth", range(1, 10))
+def test_lemma_the_plays_of_one_ball_sum_to_less_than_twice_its_inverse_radius(depth):
+    first, last = theory.visits_per_depth(depth)
+    total = sum(1 / math.sqrt(n) for n in range(first, last))  # n before the play
+    assert total <= 8 / 7 * 2**depth
+    assert max(1 / math.sqrt(n) for n in range(first, last)) <= 2 * 2**-depth
+
+
+def most_balls(episodes: int) -> list[int]:
+    """The largest partition of the interval after 1..K plays, over all ways to choose the ball that is played."""
+    reachable, largest = {((0, 0),)}, []
+    for _ in range(episodes):
+        after = set()
+        for balls in reachable:
+            for ball in set(balls):
+                depth, n_visits = ball[0], ball[1] + 1
+                rest = list(balls)
+                rest.remove(ball)
+                rest += [(depth + 1, n_visits)] * 2 if n_visits >= 4**depth else [(depth, n_visits)]
+                after.add(tuple(sorted(rest)))
+        reachable = after
+        largest.append(max(len(balls) for balls in reachable))
+    return largest
+
+
+def test_theorem_no_choice_of_balls_makes_a_larger_interval_partition():
+    assert [theory.partition_size_bound(k, 1) for k in range(1, 27)] == most_balls(26)
+
+
+def test_the_partition_bound_splits_the_coarsest_balls_first():
+    # D = 2: 1 play splits the root, 4 x 3 the next, 16 x 12 the next: 205 plays make 64 balls; 48 plays more make 3 more
+    assert [theory.partition_size_bound(k, 2) for k in (1, 3, 4, 12, 13, 204, 205, 252, 253)] == [
+        4,
+        4,
+        7,
+        13,
+        16,
+        61,
+        64,
+        64,
+        67,
+    ]
+
+
+def test_a_finite_set_has_no_more_balls_than_points():
+    assert theory.partition_size_bound(1, 0, c=12) == 12
+    assert theory.partition_size_bound(10**6, 0, c=12) == 12
+
+
+def test_the_number_of_children_may_differ_from_the_covering_dimension():
+    # at most 2 x 2^depth balls matter, each with 16 children: root 1, then 4 of depth 1 for 12 plays, 8 of depth 2 for 96
+    assert theory.partition_size_bound(109, 1, c=2.0, n_children=16) == 1 + 15 * (1 + 4 + 8)
+
+
+@given(st.integers(1, 10**12), st.integers(1, 8))
+def test_theorem_the_partition_grows_as_a_power_of_the_episodes(episodes, dimension):
+    closed_form = (4 / 3 * (2 ** (dimension + 2) - 1) * episodes) ** (dimension / (dimension + 2))
+    size = theory.partition_size_bound(episodes, dimension)
+    assert size <= closed_form * (1 + 1e-9)
+    assert size <= theory.partition_size_bound(episodes + 1, dimension)
+
+
+def test_theorem_a_learning_agent_stays_below_the_partition_bound():
+    agent = ReferenceQ(n_state=1, n_action=1, horizon=1, bonus=lambda t: 1 / math.sqrt(t), seed=3)
+    rng = random.Random(0)
+    for episode in range(1, 400):
+        state = [rng.random()]
+        action = agent.act(0, state)
+        agent.update(0, state, action, 1 - abs(state[0] - action[0]), state)
+        assert sum(1 for _ in agent.roots[0].active()) <= theory.partition_size_bound(episode, 2)
+
+
+# Regret
+
+
+def test_theorem_regret_bound_at_a_point_worked_out_by_hand():
+    # H = 1, K = 16, iota = 9: 3 + 6 sqrt(288) + 96 kappa (3 + 2 x 0.5) 16^(3/4), kappa = 1.189207 x 15/14
+    delta = 64 * math.exp(-9)
+    worked_out = 3 + 6 * 16.970563 + 96 * 1.189207 * 15 / 14 * 4 * 8
+    assert theory.regret_bound(1, 16, 2, delta=delta, lipschitz=2, d_max=0.5, c=0.25) == pytest.approx(worked_out, rel=1e-6)
+    # H = 4, K = 4 keeps iota: sqrt(64 x 9) = 24; d = 0, c = 9: kappa = 1.5 sqrt 2, c^(1/2) = 3
+    worked_out = 48 + 6 * math.sqrt(2 * 64 * 4 * 9) + 96 * 4 * (24 + 1) * 1.5 * 1.41421356 * 3 * 2
+    assert theory.regret_bound(4, 4, 0, c=9, delta=delta) == pytest.approx(worked_out, rel=1e-6)
+
+
+def test_theorem_the_printed_constant_192_is_enough_except_near_dimension_zero():
+    def constant(dimension):  # of K^((d+1)/(d+2)), far out
+        size = theory.regret_bound(1, 10**12, dimension, lipschitz=0.0)
+        log_term = math.log(4e12 / 0.05)
+        rest = 3 + 6 * math.sqrt(2e12 * log_term)
+        return (size - rest) / (math.sqrt(log_term) * 10 ** (12 * (dimension + 1) / (dimension + 2)))
+
+    assert constant(0) == pytest.approx(96 * 1.5 * math.sqrt(2))  # 203.6
+    assert constant(0.11) < 192
+    assert [round(constant(d)) for d in (1, 2, 4)] == [
+        141,
+        122,
+        109,
+    ]  # 96 x 1.2599 x 7/6, 96 x 1.1892 x 15/14, 96 x 1.1225 x 63/62
+
+
+def sum_over_all_thresholds(episodes, covering, d_max, n_thresholds=4000):
+    """The infimum of the paper by its definition, on a fine list of r0 that has the points just above every radius."""
+    radii_ = [d_max * 2.0**-i for i in range(25)]
+    thresholds = [d_max * 2.0 ** (-20 * k / n_thresholds) for k in range(n_thresholds)] + [r * (1 + 1e-12) for r in radii_[1:]]
+    return min(episodes * r0 / d_max + sum(covering(r) * d_max / r for r in radii_ if r >= r0) for r0 in thresholds)
+
+
+@pytest.mark.parametrize("episodes", [10, 333, 2000, 10**5])
+@pytest.mark.parametrize(
+    ("covering", "d_max"),
+    [
+        (lambda r: theory.covering_number(r, (1, 1)), 1.0),
+        (lambda r: theory.covering_number(r, (1, 0.01)), 1.0),
+        (lambda r: theory.covering_number(r, (2, 1), "l1"), 3.0),
+        (lambda r: 3.0, 0.5),
+    ],
+)
+def test_theorem_the_refined_bound_takes_the_infimum_over_all_thresholds(episodes, covering, d_max):
+    infimum = sum_over_all_thresholds(episodes, covering, d_max)
+    log_term = math.log(4 * 3 * episodes / 0.1)
+    root = math.sqrt(27 * log_term)
+    worked_out = 27 + 6 * math.sqrt(54 * episodes * log_term) + 96 * 3 * (root + 2 * d_max) * min(infimum, episodes / 2)
+    assert theory.metric_regret_bound(3, episodes, covering, 0.1, 2.0, d_max) == pytest.approx(worked_out, rel=1e-9)
+
+
+@given(horizons, episode_counts, dimensions, st.floats(1, 50), deltas, lipschitz_constants, st.floats(0.1, 4))
+def test_theorem_the_refined_bound_is_at_most_the_simple_one(horizon, episodes, dimension, slack, delta, lipschitz, d_max):
+    c = slack * d_max**dimension
+    refined = theory.metric_regret_bound(horizon, episodes, power_law(c, dimension), delta, lipschitz, d_max)
+    simple = theory.regret_bound(horizon, episodes, dimension, c, delta, lipschitz, d_max)
+    assert refined <= simple * (1 + 1e-9)
+
+
+@given(st.integers(100, 10**12), st.integers(1, 4))
+def test_the_two_bounds_agree_on_the_unit_cube_within_a_third(episodes, n_sides):
+    refined = theory.metric_regret_bound(5, episodes, lambda r: theory.covering_number(r, (1,) * n_sides))
+    simple = theory.regret_bound(5, episodes, n_sides)
+    assert refined <= simple * (1 + 1e-9)
+    assert refined >= 0.66 * simple or episodes < 4 ** (n_sides + 2)
+
+
+def test_the_constant_of_the_simple_bound_is_attained():
+    # K = 2 x 16^m is the worst case at d = 2: two thresholds tie
+    covering = power_law(1.0, 2.0)
+    ratio = theory.metric_regret_bound(1, 2 * 16**12, covering) / theory.regret_bound(1, 2 * 16**12, 2)
+    assert 1 - 1e-6 < ratio <= 1
+
+
+def test_theorem_a_thin_box_pays_for_one_dimension_while_the_balls_are_coarse():
+    thin = theory.metric_regret_bound(1, 2000, lambda r: theory.covering_number(r, (1, 0.01)))
+    assert thin == theory.metric_regret_bound(1, 2000, lambda r: theory.covering_number(r, (1,)))
+    assert thin < theory.metric_regret_bound(1, 2000, lambda r: theory.covering_number(r, (1, 1)))
+
+
+@given(horizons, episode_counts, dimensions, st.floats(1, 50), deltas, lipschitz_constants)
+def test_the_regret_bounds_grow_with_the_problem_and_shrink_with_delta(horizon, episodes, dimension, c, delta, lipschitz):
+    bound = theory.regret_bound(horizon, episodes, dimension, c, delta, lipschitz)
+    assert bound < theory.regret_bound(horizon + 1, episodes, dimension, c, delta, lipschitz)
+    assert bound < theory.regret_bound(horizon, 2 * episodes, dimension, c, delta, lipschitz)
+    assert bound < theory.regret_bound(horizon, episodes, dimension, 2 * c, delta, lipschitz)
+    assert bound < theory.regret_bound(horizon, episodes, dimension, c, delta / 2, lipschitz)
+    assert bound < theory.regret_bound(horizon, episodes, dimension, c, delta, lipschitz + 1)
+
+    def refined(horizon=horizon, episodes=episodes, delta=delta, lipschitz=lipschitz):
+        return theory.metric_regret_bound(horizon, episodes, power_law(c, dimension), delta, lipschitz)
+
+    assert refined() < min(refined(horizon=horizon + 1), refined(episodes=2 * episodes), refined(delta=delta / 2))
+    assert refined() < refined(lipschitz=lipschitz + 1)
+
+
+def test_theorem_discrete_regret_at_a_point_worked_out_by_hand():
+    # H = 4, K = 4, iota = 9, SA = 6: 3 x 16 x 4 + 6 sqrt(2 x 64 x 36) + 48 sqrt(1024 x 6 x 36)
+    bound = theory.discrete_regret_bound(4, 4, n_states=2, n_actions=3, delta=64 * math.exp(-9))
+    assert bound == pytest.approx(192 + 6 * 67.882251 + 48 * 470.302031)
+
+
+def test_theorem_plays_of_atoms_sum_to_at_most_twice_the_root_of_atoms_times_episodes():
+    rng = random.Random(0)
+    for n_atoms, episodes in [(1, 100), (7, 50), (30, 1000), (50, 20)]:
+        n_visits, total = [0] * n_atoms, 0.0
+        for _ in range(episodes):
+            atom = rng.randrange(n_atoms)
+            total += 1 / math.sqrt(n_visits[atom]) if n_visits[atom] else 0.0
+            n_visits[atom] += 1
+        assert total <= 2 * math.sqrt(n_atoms * episodes)
+
+
+@given(horizons, st.integers(1, 10**9), st.integers(1, 50), st.integers(1, 50), deltas)
+def test_atoms_from_the_start_beat_the_general_theorem_in_dimension_zero(horizon, episodes, n_states, n_actions, delta):
+    atoms = theory.discrete_regret_bound(horizon, episodes, n_states, n_actions, delta)
+    assert atoms < theory.regret_bound(horizon, episodes, 0, n_states * n_actions, delta, lipschitz=0.0)
+
+
+@given(horizons, st.integers(1, 10**12), dimensions, st.floats(1, 100), deltas)
+def test_the_lower_bound_lies_below_the_upper_bound(horizon, episodes, dimension, c, delta):
+    low = theory.lower_bound(horizon, episodes, dimension, c)
+    assert low < theory.regret_bound(horizon, episodes, dimension, c, delta, lipschitz=0.0)
+    assert theory.lower_bound(horizon, episodes, dimension, c, constant=0.5) == pytest.approx(low / 2)
+
+
+def test_theorem_the_lower_bound_in_dimension_zero_is_the_tabular_one():
+    assert theory.lower_bound(4, 100, 0, c=2 * 8) == 8 * math.sqrt(16 * 100)
+
+
+def test_the_regret_exponent_rises_from_one_half_to_one():
+    assert [theory.regret_exponent_bound(d) for d in (0, 1, 2, 8)] == [1 / 2, 2 / 3, 3 / 4, 9 / 10]
+
+
+# Sample size
+
+
+@pytest.mark.parametrize(("horizon", "epsilon", "delta"), [(1, 0.5, 0.5), (2, 1.0, 0.9)])
+def test_theorem_pac_episodes_is_the_first_that_markov_allows(horizon, epsilon, delta):
+    episodes = theory.pac_episodes(horizon, epsilon, delta, dimension=0, c=2.0)
+
+    def failure_probability(k):  # (bound + failure x H K) / (K epsilon), written out
+        failure = delta * epsilon / (2 * horizon)
+        root = math.sqrt(horizon**3 * math.log(4 * horizon * k / failure))
+        bound = 3 * horizon**2 + 6 * math.sqrt(2 * k) * root + 96 * horizon * 3 * math.sqrt(k) * (root + 1)
+        return (bound + failure * horizon * k) / (k * epsilon)
+
+    # kappa sqrt(c) = 1.5 sqrt(2) sqrt(2) = 3
+    assert failure_probability(episodes) <= delta * (1 + 1e-12)
+    assert failure_probability(episodes - 1) >= delta * (1 - 1e-12)
+    assert failure_probability(0.999 * episodes) > delta
+
+
+@given(st.integers(1, 5), st.floats(0.01, 1), st.floats(0.01, 0.9), st.floats(0, 4))
+def test_pac_episodes_grow_with_the_demand(horizon, epsilon, delta, dimension):
+    episodes = theory.pac_episodes(horizon, epsilon, delta, dimension)
+    assert episodes < theory.pac_episodes(horizon, epsilon / 2, delta, dimension)
+    assert episodes < theory.pac_episodes(horizon, epsilon, delta / 2, dimension)
+    assert episodes < theory.pac_episodes(horizon + 1, epsilon, delta, dimension)
+    assert episodes < theory.pac_episodes(horizon, epsilon, delta, dimension, lipschitz=50.0)
+
+
+def test_pac_episodes_scale_as_epsilon_to_the_minus_dimension_minus_two():
+    few, many = (theory.pac_episodes(2, epsilon, 0.1, dimension=1) for epsilon in (1e-2, 1e-4))
+    assert math.log(many / few) / math.log(100) == pytest.approx(3, rel=0.1)
+
+
+# Lipschitz constants
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_theorem_q_is_lipschitz_when_the_kernel_is_in_total_variation(seed):
+    rng, n_points, horizon = np.random.default_rng(seed), 4, 6
+    kernel, reward = rng.dirichlet(np.ones(n_points), size=(n_points, 2)), rng.random((n_points, 2))
+    kernel, reward = (0.2 * kernel + 0.8 * kernel[:1, :1]), reward / 10
+    rows, rewards = kernel.reshape(-1, n_points), reward.ravel()  # the discrete metric: all pairs at distance 1
+    l_kernel = 0.5 * np.abs(rows[:, None] - rows[None]).sum(axis=2).max()
+    bound = theory.lipschitz_of_q(horizon, l_kernel, np.ptp(rewards))
+    value = np.zeros(n_points)
+    for _ in range(horizon):
+        q_value = reward + kernel @ value
+        assert np.ptp(q_value) <= bound
+        value = q_value.max(axis=1)
+
+
+@pytest.mark.parametrize(("stretch", "slope"), [(0.5, 1.0), (1.0, 2.0), (3.0, 0.25), (0.0, 1.0)])
+def test_theorem_a_linear_system_attains_the_wasserstein_constant(stretch, slope):
+    def q_star(step, x):  # x' = stretch x and r = slope x, whatever the action
+        return 0.0 if step == 4 else slope * x + q_star(step + 1, stretch * x)
+
+    assert theory.lipschitz_of_q(4, stretch, slope, "wasserstein") == pytest.approx(q_star(0, 1.0) - q_star(0, 0.0))
+
+
+def test_total_variation_at_a_point_worked_out_by_hand():
+    assert theory.lipschitz_of_q(5, 0.25, 3.0) == 2 * 0.25 * 5 + 3
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("call", "rule"),
+    [
+        (lambda: theory.covering_number(0, (1,)), "radius = 0"),
+        (lambda: theory.covering_number(math.nan, (1,)), "radius = nan"),
+        (lambda: theory.covering_number(1, (1, -1)), "side = -1"),
+        (lambda: theory.covering_number(1, ()), "at least one side"),
+        (lambda: theory.covering_number(1, (1,), "l3"), "choose one of linf, l1, l2, discrete"),
+        (lambda: theory.packing_number(0.5, (1.5, 2), "discrete"), "whole number"),
+        (lambda: theory.covering_dimension(lambda r: 0, c=1.0), "at least 1"),
+        (lambda: theory.covering_dimension(lambda r: 1, c=0.0), "c = 0.0"),
+        (lambda: theory.learning_rate(0, 5), "t = 0"),
+        (lambda: theory.learning_rate(1, 2.5), "horizon = 2.5"),
+        (lambda: theory.learning_rate_weights(-1, 5), "t = -1"),
+        (lambda: theory.iota(5, 0), "episodes = 0"),
+        (lambda: theory.iota(5, math.inf), "episodes = inf"),
+        (lambda: theory.iota(5, 10, 1.0), "delta = 1.0"),
+        (lambda: theory.bonus(1, 5, 10, lipschitz=-1), "lipschitz = -1"),
+        (lambda: theory.visits_per_depth(-1), "depth = -1"),
+        (lambda: theory.partition_size_bound(0, 2), "episodes = 0"),
+        (lambda: theory.partition_size_bound(10, 2, n_children=0), "n_children = 0"),
+        (lambda: theory.regret_exponent_bound(-0.5), "dimension = -0.5"),
+        (lambda: theory.regret_bound(5, 10, 2, c=3.0, d_max=2.0), "must allow one ball"),
+        (lambda: theory.regret_bound(5, 10, 2, d_max=0), "d_max = 0"),
+        (lambda: theory.metric_regret_bound(5, 10, lambda r: math.inf), "finite and at least 1"),
+        (lambda: theory.metric_regret_bound(5, 10, lambda r: 1, d_max=-1), "d_max = -1"),
+        (lambda: theory.discrete_regret_bound(5, 10, 0, 2), "n_states = 0"),
+        (lambda: theory.lower_bound(5, 10, 2, constant=0), "constant = 0"),
+        (lambda: theory.pac_episodes(5, 6.0, 0.1, 2), "at most H = 5"),
+        (lambda: theory.pac_episodes(5, 1.0, 0.0, 2), "delta = 0.0"),
+        (lambda: theory.pac_episodes(5, 0.01, 0.01, 200), "more than 2\\^900"),
+        (lambda: theory.lipschitz_of_q(5, 1, 1, "hellinger"), "kind = 'hellinger'"),
+        (lambda: theory.lipschitz_of_q(5, -1, 1), "lipschitz_kernel = -1"),
+    ],
+)
+def test_bad_input_is_refused_with_the_rule(call, rule):
+    with pytest.raises(SpaceError, match=rule):
+        call()
