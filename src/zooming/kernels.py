@@ -535,7 +535,13 @@ def _fixed(function: Callable[..., int], *arguments: Any) -> Callable[..., int]:
 
     def refusing(*values: Any) -> int:
         for value, expected in zip(values, arguments, strict=True):
-            if isinstance(expected, types.Array) and not (isinstance(value, np.ndarray) and numba.typeof(value) == expected):
+            if isinstance(expected, types.Array) and not (
+                type(value) is np.ndarray
+                and value.ndim == expected.ndim
+                and value.dtype in (np.dtype(np.float64), np.dtype(np.int64), BALL, CORE)
+                and value.flags.c_contiguous
+                and value.flags.writeable
+            ):
                 raise TypeError(f"expected {expected}")
         return function(*values)
 

@@ -120,8 +120,7 @@ class Grid:
         self.env, self.resolution = env, resolution
         states, actions = env.observation_space, env.action_space
         self.n_state, self.n_action = states.shape[0], actions.shape[0]
-        self.states = _points(states.low, states.high, resolution)
-        self.actions = _points(actions.low, actions.high, resolution)
+        self.states, self.actions = _points(states, resolution), _points(actions, resolution)
         self.table = np.zeros((6, max(self.n_state, self.n_action)))
         self.table[0, : self.n_state], self.table[1, : self.n_state] = states.low, resolution / (states.high - states.low)
         self.table[2, : self.n_action], self.table[3, : self.n_action] = actions.low, actions.high
@@ -193,7 +192,7 @@ class Optimal:
 
     def q_value(self, step: int, state: ArrayLike, action: ArrayLike) -> float:
         """Q*_h(x, a)."""
-        return float(self.q_values(step, [state], [action])[0])
+        return float(self.q_values(step, np.array([state]), np.array([action]))[0])
 
     def q_values(self, step: int, states: ArrayLike, actions: ArrayLike) -> Floats:
         """Q*_h of many pairs: states [n, n_state] and actions [n, n_action]."""
@@ -271,6 +270,6 @@ def _solved(grid: Grid) -> Grid:
     return grid
 
 
-def _points(low: Floats, high: Floats, resolution: int) -> Floats:
-    axes = [np.linspace(a, b, resolution + 1) for a, b in zip(low, high, strict=True)]
+def _points(space: Any, resolution: int) -> Floats:
+    axes = [np.linspace(low, high, resolution + 1) for low, high in zip(space.low, space.high, strict=True)]
     return np.array(list(itertools.product(*axes)))

@@ -125,8 +125,8 @@ class BallTable:
             if len(self.stats):
                 self.stats = np.concatenate([self.stats, np.zeros((len(grown) - len(self.stats), 2))])
 
-    def partition(self, step: int, names: list[str], low: Floats, width: Floats) -> Partition:
-        """The active balls of a step, in the order of their rows."""
+    def partition(self, step: int, names: list[str], low: Floats, high: Floats) -> Partition:
+        """The active balls of a step, in the order of their rows, in the units of a space from `low` to `high`."""
         found = [
             (row[active], box_low[active], box_high[active])
             for row, box_low, box_high in _levels(self.rows, np.array([step]), len(names))
@@ -134,12 +134,13 @@ class BallTable:
         ]
         row = np.concatenate([rows for rows, _, _ in found])
         order = np.argsort(row)
-        row = row[order]
-        balls = self.rows[row]
+        unit_low = np.concatenate([box_low for _, box_low, _ in found])[order]
+        unit_high = np.concatenate([box_high for _, _, box_high in found])[order]
+        balls = self.rows[row[order]]
         depth = balls["depth"].astype(np.int64)
         return Partition(
-            low=low + width * np.concatenate([box_low for _, box_low, _ in found])[order],
-            high=low + width * np.concatenate([box_high for _, _, box_high in found])[order],
+            low=low + (high - low) * unit_low,
+            high=np.where(unit_high == 1.0, high, low + (high - low) * unit_high),
             q_value=balls["value"].copy(),
             n_visits=balls["n_visits"].astype(np.int64),
             depth=depth,

@@ -6,6 +6,7 @@ kernels (`kernels.to_unit`, `kernels.play_action`), so that every driver rounds 
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import gymnasium as gym
@@ -44,8 +45,14 @@ class Axes:
         for name, low, high in zip(self.names, self.low, self.high, strict=True):
             if not low < high:
                 raise SpaceError(f"axis {name} runs from {low} to {high}: it has no width. Drop it from the space (a wrapper).")
-        width = self.high - self.low
-        self.table = np.ascontiguousarray(np.stack([self.low, width, 1.0 / width], axis=1))
+        with np.errstate(all="ignore"):
+            width = self.high - self.low
+            self.table = np.ascontiguousarray(np.stack([self.low, width, 1.0 / width], axis=1))
+        for name, low, high, row in zip(self.names, self.low, self.high, self.table, strict=True):
+            if not np.isfinite(row).all():
+                raise SpaceError(
+                    f"axis {name} runs from {low} to {high}: its width is beyond floating point. Rescale the axis."
+                )
         self.has_plain_actions = self.action_space.dtype == np.float64 and len(self.action_space.shape) == 1
 
     def __len__(self) -> int:
@@ -102,9 +109,13 @@ def _finite_box(space: gym.Space[Any], where: str, kind: str) -> gym.spaces.Box:
 
 def _numbers(values: Any, what: str) -> NDArray[np.float64]:
     try:
-        return np.array(values, np.float64, order="C")
+        array = np.asarray(values)
+        is_real = array.dtype.kind in "fiub" or all(isinstance(value, numbers.Real) for value in array.ravel().tolist())
+        if is_real:
+            return np.array(array, np.float64, order="C")
     except (TypeError, ValueError) as error:
         raise SpaceError(f"{what} is not an array of numbers: {values!r}") from error
+    raise SpaceError(f"{what} is not an array of real numbers: {values!r}")
 
 
 def _flat(values: Any, what: str, space: gym.spaces.Box) -> NDArray[np.float64]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from zooming.agents.tabled import MOST_BALLS, TabledAgent
 from zooming.bonuses import Bonus
 from zooming.errors import SpaceError
@@ -41,11 +43,13 @@ class AdaptiveQ(TabledAgent):
         super().__init__(
             env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon, reward_range=reward_range, seed=seed
         )
-        if max_balls is not None and not self.horizon <= max_balls <= MOST_BALLS:
+        is_whole = isinstance(max_balls, (int, np.integer)) and not isinstance(max_balls, bool)
+        if max_balls is not None and not (is_whole and self.horizon <= max_balls <= MOST_BALLS):
             raise SpaceError(
-                f"max_balls={max_balls}: at least one ball per step is needed ({self.horizon}), and at most {MOST_BALLS:,} fit"
+                f"max_balls={max_balls!r}: give a whole number, at least one ball per step ({self.horizon}) and at most "
+                f"{MOST_BALLS:,}"
             )
-        self.max_balls = max_balls
+        self.max_balls = None if max_balls is None else int(max_balls)
         core = self._core(MOST_BALLS if max_balls is None else max_balls)
         self.table = BallTable.of_roots(core, self._root_values(core))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numbers
+import operator
 import os
 from abc import ABC, abstractmethod
 from typing import Any, Self
@@ -73,7 +75,10 @@ class Agent(ABC):
         from the best ball.
         """
         states, is_batch = self.axes.flat_states(observation)
-        steps = np.zeros(len(states), np.int64) if state is None else np.array(state, np.int64).reshape(-1)
+        steps = np.zeros(len(states), np.int64) if state is None else np.array(state).reshape(-1)
+        if not np.issubdtype(steps.dtype, np.integer):
+            raise SpaceError(f"state={state!r}: give the step of each environment, whole numbers")
+        steps = steps.astype(np.int64)
         if len(steps) != len(states):
             raise SpaceError(f"state has {len(steps)} entries for {len(states)} observations; it is one step per environment")
         if episode_start is not None:
@@ -81,7 +86,7 @@ class Agent(ABC):
         for step in steps.tolist():
             self._check_step(step)
         actions = self.axes.shaped_action(self._greedy(steps, states, deterministic))
-        return (actions if is_batch else actions[0]), steps + 1
+        return (actions if is_batch else np.asarray(actions[0])), steps + 1
 
     @abstractmethod
     def _greedy(self, steps: NDArray[np.int64], states: NDArray[np.float64], deterministic: bool) -> NDArray[np.float64]:
@@ -136,7 +141,8 @@ class Agent(ABC):
         """Keyword arguments, as JSON, that make an agent like this one."""
 
     @classmethod
-    def _from_options(cls, env: Any, options: dict[str, Any]) -> Self:
+    def _from_options(cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
+        """An agent with these options, before it takes back what it had learned, which `arrays` holds."""
         return cls(env, **options)
 
     @abstractmethod
@@ -149,24 +155,30 @@ class Agent(ABC):
 
     # --- checks --------------------------------------------------------------------------------------------------------
 
-    def _check_step(self, step: int) -> None:
-        if not 0 <= step < self.horizon:
+    def _check_step(self, step: Any) -> int:
+        try:
+            whole = operator.index(step)
+        except TypeError as error:
+            raise TransitionError(f"step {step!r} is not a whole number; steps run from 0 to {self.horizon - 1}") from error
+        if not 0 <= whole < self.horizon:
             raise TransitionError(
                 f"step {step} is outside the episode: steps run from 0 to {self.horizon - 1} (horizon {self.horizon})"
             )
+        return whole
 
-    def _check_reward(self, step: int, reward: float) -> None:
+    def _check_reward(self, step: int, reward: Any) -> float:
         low, high = self.reward_range
+        is_number = isinstance(reward, numbers.Real) or (isinstance(reward, np.ndarray) and reward.shape == ())
+        if not is_number:
+            raise TransitionError(f"{self.env_name}, step {step}: reward {reward!r} is not a number")
         if not low <= reward <= high:
-            raise self._bad_reward(step, reward)
+            raise self._bad_reward(step, float(reward))
+        return float(reward)
 
     def _bad_reward(self, step: int, reward: float) -> TransitionError:
         low, high = self.reward_range
-        fix = (
-            f"give {type(self).__name__}(..., reward_range=(low, high)) or rescale the reward"
-            if np.isfinite(reward)
-            else "check the environment"
-        )
+        rescale = f"give {type(self).__name__}(..., reward_range=(low, high)) or rescale the reward"
+        fix = rescale if np.isfinite(reward) else "check the environment"
         return TransitionError(
             f"{self.env_name}, step {step}: reward {reward} is outside the reward range [{low}, {high}]; {fix}"
         )
@@ -183,10 +195,11 @@ class Agent(ABC):
 
 
 def _horizon(env: Any, horizon: int | None) -> int:
-    # A compiled environment knows its horizon; any other says it through its spec.
-    found = horizon if horizon is not None else getattr(getattr(env, "unwrapped", env), "horizon", None)
-    if found is None:
-        found = getattr(getattr(env, "spec", None), "max_episode_steps", None)
+    # A compiled environment knows its horizon; any other says it through its spec. A time limit may shorten it.
+    own = getattr(getattr(env, "unwrapped", env), "horizon", None)
+    limit = getattr(getattr(env, "spec", None), "max_episode_steps", None)
+    said = [n for n in (own, limit) if n is not None]
+    found = horizon if horizon is not None else min(said) if said else None
     if found is None:
         raise SpaceError(
             f"the environment {_name(env)} does not say how long an episode is. Give the agent horizon=..., "

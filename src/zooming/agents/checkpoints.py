@@ -62,8 +62,8 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
         stored = _StoredEnv(_box(header["spaces"]["state"]), _box(header["spaces"]["action"]), str(header["env"]["name"]))
         own = env if env is not None else _make_again(header["env"]["make"])
         if own is not None:
-            _compare(path, kind._from_options(stored, header["options"]), own)
-        agent = kind._from_options(own if own is not None else stored, header["options"])
+            _compare(path, kind._from_options(stored, header["options"], arrays), own)
+        agent = kind._from_options(own if own is not None else stored, header["options"], arrays)
         agent._restore(header["values"], arrays)
         agent.n_episodes = int(header["n_episodes"])
         if agent.n_episodes < 0:

@@ -17,21 +17,24 @@ class Heuristic(Agent):
     """A fixed rule: `_choose` gives the action for a state, in the environment's units."""
 
     def act(self, step: int, observation: Any) -> NDArray[Any]:
-        self._check_step(step)
+        step = self._check_step(step)
         state = self._checked(step, self.axes.flat_state(observation), 0)
         return self.axes.shaped_action(self._choose(state))
 
     def update(
         self, step: int, observation: Any, action: Any, reward: float, next_observation: Any, terminated: bool = False
     ) -> None:
-        self._check_step(step)
+        step = self._check_step(step)
         self._check_reward(step, reward)
         self._checked(step, self.axes.flat_state(observation), 0)
         played = self._checked(step, self.axes.flat_action(action), self.axes.n_state)
         self._see(played, self._checked(step, self.axes.flat_state(next_observation), 0, "next "))
 
     def _greedy(self, steps: NDArray[np.int64], states: NDArray[np.float64], deterministic: bool) -> NDArray[np.float64]:
-        return np.array([self._choose(self._checked(int(step), state, 0)) for step, state in zip(steps, states, strict=True)])
+        actions = np.empty((len(steps), self.axes.n_action))
+        for k, step in enumerate(steps.tolist()):
+            actions[k] = self._choose(self._checked(step, states[k], 0))
+        return actions
 
     def _choose(self, state: NDArray[np.float64]) -> NDArray[np.float64]:
         raise NotImplementedError
@@ -80,10 +83,12 @@ class Random(Heuristic):
 
     def _greedy(self, steps: NDArray[np.int64], states: NDArray[np.float64], deterministic: bool) -> NDArray[np.float64]:
         # A function of seed, step and state: predicting must repeat, and must not move the generator that learning uses.
-        if not deterministic:
-            return np.array([self._draw(np.random.default_rng()) for _ in steps])
-        keys = ([self.seed, int(step), *state.view(np.uint64).tolist()] for step, state in zip(steps, states, strict=True))
-        return np.array([self._draw(np.random.default_rng(np.random.SeedSequence(key))) for key in keys])
+        actions = np.empty((len(steps), self.axes.n_action))
+        for k, step in enumerate(steps.tolist()):
+            state = self._checked(step, states[k], 0)
+            key = [self.seed, step, *state.view(np.uint64).tolist()] if deterministic else None
+            actions[k] = self._draw(np.random.default_rng(np.random.SeedSequence(key)))
+        return actions
 
     def _draw(self, generator: np.random.Generator) -> NDArray[np.float64]:
         low, high = self.axes.low[self.axes.n_state :], self.axes.high[self.axes.n_state :]
@@ -129,6 +134,8 @@ class Median(_Mover):
 
     def __init__(self, env: Any, **options: Any) -> None:
         super().__init__(env, **options)
+        if len({*self.axes.low.tolist()}) > 1 or len({*self.axes.high.tolist()}) > 1:
+            raise SpaceError("Median pools the requests of all axes, so they must have the same bounds; here they differ")
         self._requests: list[float] = []  # sorted
 
     @property

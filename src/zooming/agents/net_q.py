@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from typing import Any
 
 from numpy.typing import NDArray
@@ -46,12 +47,12 @@ class NetQ(TabledAgent):
             env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon, reward_range=reward_range, seed=seed
         )
         if spacing is None:
-            if not episodes >= 1:
+            if isinstance(episodes, bool) or not isinstance(episodes, numbers.Real) or not episodes >= 1:
                 raise SpaceError(f"episodes={episodes}: give the number of episodes K that the net is for, or spacing=...")
-            spacing = (episodes * self.horizon) ** (-1 / (len(self.axes) + 2))
-        if not 0 < spacing <= 1:
+            spacing = float(episodes * self.horizon) ** (-1 / (len(self.axes) + 2))
+        if not isinstance(spacing, numbers.Real) or not 0 < spacing <= 1:
             raise SpaceError(f"spacing={spacing}: the net's spacing is a share of the space, above 0 and at most 1")
-        self.spacing = float(spacing)
+        self.spacing: float = float(spacing)
         n_cells = math.ceil(1 / self.spacing - 1e-9)  # 1 / 0.1 is a little more than 10
         n_balls = self.horizon * n_cells ** len(self.axes)
         if n_balls > MOST_BALLS:
@@ -59,6 +60,13 @@ class NetQ(TabledAgent):
         self._ball_diameter = self.spacing
         core = self._core(n_balls)
         self.table = BallTable.of_net(core, self._root_values(core), [n_cells] * len(self.axes), self.spacing)
+
+    @classmethod
+    def _from_options(cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
+        n_axes = int(arrays["core"]["n_state"][0] + arrays["core"]["n_action"][0])
+        if not options["horizon"] * (1 / options["spacing"]) ** n_axes <= 2 * len(arrays["balls"]):
+            raise ValueError(f"{len(arrays['balls'])} rows are too few for the spacing {options['spacing']}")
+        return super()._from_options(env, options, arrays)
 
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         net = self.table.rows

@@ -71,16 +71,16 @@ class TabledAgent(Agent):
 
     def act(self, step: int, observation: Any) -> NDArray[Any]:
         axes, table = self.axes, self.table
-        if not 0 <= step < self.horizon:
-            self._check_step(step)
+        if type(step) is not int or not 0 <= step < self.horizon:
+            step = self._check_step(step)
         action = np.empty(axes.n_action)
         try:
             answer = self._act(table.raw_rows, table.raw_core, axes.table, step, observation, action)
-        except TypeError:  # not a plain float64 vector: make it one
+        except (TypeError, ValueError):  # not a plain float64 vector: make it one
             answer = kernels.WRONG_SIZE
         if answer != -1:
             state = axes.flat_state(observation)
-            answer = self._act(table.raw_rows, table.raw_core, axes.table, int(step), state, action)
+            answer = self._act(table.raw_rows, table.raw_core, axes.table, step, state, action)
             if answer >= 0:
                 raise self._bad_coordinate(step, answer, state[answer])
         return action if axes.has_plain_actions else axes.shaped_action(action)
@@ -89,40 +89,24 @@ class TabledAgent(Agent):
         self, step: int, observation: Any, action: Any, reward: float, next_observation: Any, terminated: bool = False
     ) -> None:
         axes, table = self.axes, self.table
-        if not 0 <= step < self.horizon:
-            self._check_step(step)
-        if not self._lowest_reward <= reward <= self._highest_reward:
-            raise self._bad_reward(step, reward)
+        if type(step) is not int or not 0 <= step < self.horizon:
+            step = self._check_step(step)
+        if not (isinstance(reward, float) and self._lowest_reward <= reward <= self._highest_reward):
+            reward = self._check_reward(step, reward)
         try:
             answer = self._update(
-                table.raw_rows,
-                table.raw_core,
-                table.stats,
-                axes.table,
-                step,
-                observation,
-                action,
-                reward,
-                next_observation,
-                terminated,
-            )
-        except TypeError:
+                table.raw_rows, table.raw_core, table.stats, axes.table,
+                step, observation, action, reward, next_observation, terminated,
+            )  # fmt: skip
+        except (TypeError, ValueError):
             answer = kernels.WRONG_SIZE
         if answer != kernels.FINE:
             state, played, after = axes.flat_state(observation), axes.flat_action(action), axes.flat_state(next_observation)
             table.reserve(int(kernels.rows_per_split(table.core)))
             answer = self._update(
-                table.raw_rows,
-                table.raw_core,
-                table.stats,
-                axes.table,
-                int(step),
-                state,
-                played,
-                float(reward),
-                after,
-                bool(terminated),
-            )
+                table.raw_rows, table.raw_core, table.stats, axes.table,
+                step, state, played, reward, after, bool(terminated),
+            )  # fmt: skip
             if answer != kernels.FINE:
                 axis = answer - kernels.BAD_STATE
                 value = np.concatenate([state, played, after])[axis]
@@ -151,7 +135,7 @@ class TabledAgent(Agent):
         return int(self.table.rows[self._row(step, observation, action)]["n_visits"])
 
     def value(self, step: int, observation: Any) -> float:
-        self._check_step(step)
+        step = self._check_step(step)
         state = self.axes.flat_state(observation)
         table, stack = self.table, kernels.new_stack(self.table.core)
         row, _ = kernels.best_ball(table.rows, table.core, self.axes.table, step, state, stack)
@@ -160,7 +144,7 @@ class TabledAgent(Agent):
         return min(float(kernels.ceiling(table.core, step)), float(table.rows[row]["value"]))
 
     def _row(self, step: int, observation: Any, action: Any) -> int:
-        self._check_step(step)
+        step = self._check_step(step)
         state, played = self.axes.flat_state(observation), self.axes.flat_action(action)
         unit = np.empty(len(self.axes))
         row = int(kernels.locate(self.table.rows, self.table.core, self.axes.table, step, state, played, unit))
@@ -169,8 +153,7 @@ class TabledAgent(Agent):
         return row
 
     def partition(self, step: int) -> Partition:
-        self._check_step(step)
-        return self.table.partition(step, self.axes.names, self.axes.low, self.axes.high - self.axes.low)
+        return self.table.partition(self._check_step(step), self.axes.names, self.axes.low, self.axes.high)
 
     @property
     def n_balls(self) -> int:
@@ -194,7 +177,9 @@ class TabledAgent(Agent):
         }
 
     @classmethod
-    def _from_options(cls, env: Any, options: dict[str, Any]) -> Any:
+    def _from_options(cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
+        if options["horizon"] > len(arrays["balls"]):
+            raise ValueError(f"{len(arrays['balls'])} rows are too few for the horizon {options['horizon']}")
         return cls(env, **{**options, "bonus": bonuses.from_json(options["bonus"])})
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -232,6 +217,6 @@ class TabledAgent(Agent):
 
 
 def _choice(name: str, given: str, allowed: Any) -> str:
-    if given not in allowed:
+    if given not in tuple(allowed):
         raise SpaceError(f"{name}={given!r}: choose one of {', '.join(repr(choice) for choice in allowed)}")
     return given
