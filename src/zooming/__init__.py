@@ -12,18 +12,21 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as _gym
 
 if TYPE_CHECKING:
-    from zooming import bonuses, plots
+    from zooming import bonuses, plots, theory
     from zooming.agents.adaptive_q import AdaptiveQ
     from zooming.agents.base import Agent
     from zooming.agents.checkpoints import load
     from zooming.agents.heuristics import Median, NoMovement, Random
     from zooming.agents.many import learn_many
     from zooming.agents.net_q import NetQ
+    from zooming.auditing import Audit, audit
     from zooming.envs.compiled import CompiledEnv, compiled_env
     from zooming.errors import CheckpointError, SpaceError, TransitionError, ZoomingError
+    from zooming.evaluation import Evaluation, evaluate
     from zooming.history import History
     from zooming.optimal import Optimal, solve
     from zooming.partition import Partition
+    from zooming.regret import Regret, regret_exponent
 
 __version__ = "0.1.0"
 
@@ -41,13 +44,19 @@ _HOME = {
     "compiled_env": "envs.compiled",
     "solve": "optimal",
     "Optimal": "optimal",
+    "evaluate": "evaluation",
+    "Evaluation": "evaluation",
+    "regret_exponent": "regret",
+    "Regret": "regret",
+    "audit": "auditing",
+    "Audit": "auditing",
     "CompiledEnv": "envs.compiled",
     "ZoomingError": "errors",
     "SpaceError": "errors",
     "TransitionError": "errors",
     "CheckpointError": "errors",
 }
-_MODULES = ("bonuses", "plots")
+_MODULES = ("bonuses", "plots", "theory")
 
 __all__ = [
     "AdaptiveQ",
@@ -63,6 +72,12 @@ __all__ = [
     "compiled_env",
     "solve",
     "Optimal",
+    "evaluate",
+    "Evaluation",
+    "regret_exponent",
+    "Regret",
+    "audit",
+    "Audit",
     "CompiledEnv",
     "ZoomingError",
     "SpaceError",
@@ -70,6 +85,7 @@ __all__ = [
     "CheckpointError",
     "bonuses",
     "plots",
+    "theory",
 ]
 
 

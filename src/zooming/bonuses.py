@@ -69,6 +69,8 @@ class Theory:
 class Exact:
     """The width that the optimism lemma needs, with no slack: two to three times smaller than Theory at H = 5.
 
+    For rewards that are a function of state and action; with `random_rewards` the reward's own range is added to the width.
+
     Q = mean + (H - h) sqrt(S_t iota / 2) + L D_t, h counted from 1: `mean` is the weighted average of r + V', S_t the sum
     of the squared weights, D_t the weighted average of the diameters of the balls played. S and D are kept per ball and
     inherited.
@@ -80,6 +82,7 @@ class Exact:
     episodes: int
     delta: float = 0.05
     lipschitz: float = 1.0
+    random_rewards: bool = False
 
     def __post_init__(self) -> None:
         _check_constants(self)

@@ -4,8 +4,39 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-from zooming.errors import ZoomingError
+from zooming.errors import SpaceError, ZoomingError
+
+try:
+    import rich  # noqa: F401  # the commands below print with it
+    import tyro
+except ImportError as error:
+    sys.exit(f"the command line needs {error.name}: pip install 'zooming[study]'")
+
+
+def audit_file(file: tyro.conf.Positional[str], solve: bool = False, resolution: int | None = None) -> None:
+    """Check the paper's laws on a saved agent; the exit code is 1 if one is broken.
+
+    Args:
+        file: an agent that was saved with agent.save().
+        solve: also compute the optimum of its environment, and how often optimism fails.
+        resolution: cells per axis for --solve.
+    """
+    import zooming
+
+    agent = zooming.load(file)
+    optimal: Any = None
+    if solve:
+        if agent.env is None:
+            raise SpaceError(f"{file} does not say how to make its environment {agent.env_name}; audit it from Python")
+        optimal = zooming.solve(agent.env, resolution)
+        policy = zooming.evaluate(agent, agent.env, exact=True)
+        print(f"optimum {optimal.return_:.4f} (within {optimal.error:.1e}); policy {policy}")
+    report = zooming.audit(agent, optimal)
+    print(report)
+    if not report.holds:
+        raise SystemExit(1)
 
 
 def list_names() -> None:
@@ -29,21 +60,16 @@ def _first_line(documented: object) -> str:
 
 def main(args: Sequence[str] | None = None) -> None:
     """Entry point of the command line."""
-    try:
-        import rich  # noqa: F401
-        import tyro
-    except ImportError as error:
-        sys.exit(f"the command line needs {error.name}: pip install 'zooming[study]'")
     from zooming import bench
 
     try:
         tyro.extras.subcommand_cli_from_dict(
-            {"bench": bench.main, "list": list_names},
+            {"audit": audit_file, "bench": bench.main, "list": list_names},
             prog="zooming",
             description="Reinforcement learning in continuous spaces that learns its own discretization.",
             args=args,
         )
-    except ZoomingError as error:
+    except (ZoomingError, FileNotFoundError, IsADirectoryError, PermissionError) as error:
         sys.exit(f"zooming: {error}")
     except KeyboardInterrupt:
         sys.exit(130)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zooming.regret import Regret
+
 
 @dataclass(frozen=True)
 class History:
@@ -24,13 +26,19 @@ class History:
     returns: NDArray[np.float64]
     n_balls: NDArray[np.int64]
     agent: Any = field(default=None, repr=False, compare=False)
+    checkpoints: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # episodes, counted from 1
+    policy_values: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # exact, after these episodes
 
     def __len__(self) -> int:
         return len(self.returns)
 
     def __add__(self, later: History) -> History:
         return History(
-            np.concatenate([self.returns, later.returns]), np.concatenate([self.n_balls, later.n_balls]), later.agent
+            np.concatenate([self.returns, later.returns]),
+            np.concatenate([self.n_balls, later.n_balls]),
+            later.agent,
+            np.concatenate([self.checkpoints, len(self) + later.checkpoints]),
+            np.concatenate([self.policy_values, later.policy_values]),
         )
 
     def __repr__(self) -> str:
@@ -40,6 +48,13 @@ class History:
         return (
             f"History({len(self)} episodes, mean return of the last {len(tail)}: {tail.mean():.4f}, {self.n_balls[-1]} balls)"
         )
+
+    def regret(self, optimal: Any) -> Regret:
+        """Regret against the optimum that `zooming.solve` gives: realized, and exact where learn() had checkpoints.
+
+        With random starts the optimum's mean over the starts is compared with, which is right in expectation.
+        """
+        return Regret(optimal.return_ - self.returns, self.checkpoints, optimal.return_ - self.policy_values)
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draws the learning curve on a matplotlib Axes and returns it; see `zooming.plots.returns`."""

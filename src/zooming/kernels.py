@@ -53,6 +53,7 @@ CORE = np.dtype(
         ("single", "i8"),  # 1: the environment's actions are float32
         ("exact", "i8"),  # 1: the bonus follows the visits of each ball, kept in `stats`; 0: it is bonus / sqrt(t)
         ("bonus", "f8"),
+        ("random_rewards", "i8"),  # exact bonus: 1 if the reward is random as well as the next state
         ("lipschitz", "f8"),  # exact bonus: L
         ("spacing", "f8"),  # exact bonus: the diameter of balls that are not cubes
         ("reward_low", "f8"),
@@ -277,7 +278,7 @@ def exact_bonus(table, core, stats, step, row, learning_rate):
     sum of squared weights and D_t = (1-a) D_{t-1} + a diam(B) the weighted diameter of the balls played: b = (B_t - (1-a)
     B_{t-1}) / a.
     """
-    reach = core[0]["bonus"] * (core[0]["horizon"] - 1 - step)
+    reach = core[0]["bonus"] * (core[0]["horizon"] - 1 - step + core[0]["random_rewards"])
     keep = 1.0 - learning_rate
     before = reach * np.sqrt(stats[row, 0]) + core[0]["lipschitz"] * stats[row, 1]
     diameter = core[0]["spacing"]

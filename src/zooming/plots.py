@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from zooming.errors import SpaceError
 from zooming.history import History
+from zooming.intervals import Interval
+from zooming.optimal import Optimal
 from zooming.partition import Partition
+from zooming.regret import Regret
 
+Floats = NDArray[np.float64]
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")  # Okabe and Ito: safe for color-blind readers
 
 
@@ -29,9 +33,6 @@ def partition(
     With more than two dimensions it is a slice along `axes` (by default the first state and the first action axis), through the
     point `at` (by default the middle of the space).
     """
-    from matplotlib.collections import PatchCollection
-    from matplotlib.patches import Rectangle
-
     names = list(balls.names)
     horizontal, vertical = axes or (0, next(i for i, name in enumerate(names) if name.startswith("action")))
     if horizontal == vertical or not {horizontal, vertical} <= set(range(len(names))):
@@ -46,12 +47,7 @@ def partition(
     inside = (balls.low <= point) & ((point < balls.high) | (balls.high == high))
     shown = inside[:, others].all(axis=1)
     ax = _axes(ax)
-    width = balls.high - balls.low
-    boxes = [
-        Rectangle((corner[horizontal], corner[vertical]), side[horizontal], side[vertical])
-        for corner, side in zip(balls.low[shown], width[shown], strict=True)
-    ]
-    drawn = PatchCollection(boxes, cmap=cmap, edgecolor="white", linewidth=0.4)
+    drawn = _boxes(balls.low[shown][:, [horizontal, vertical]], balls.high[shown][:, [horizontal, vertical]], cmap=cmap)
     drawn.set_array(balls.q_value[shown])
     ax.add_collection(drawn)
     ax.set_xlim(low[horizontal], high[horizontal])
@@ -61,6 +57,61 @@ def partition(
     ax.set_title(f"step {balls.step}: {len(balls)} balls")
     if colorbar:
         ax.figure.colorbar(drawn, ax=ax, label="Q")
+    return ax
+
+
+def partition_over_optimum(balls: Partition, optimal: Optimal, ax: Any = None, *, colorbar: bool = True, n: int = 101) -> Any:
+    """The borders of the balls over Q* in color, for one state and one action axis: fine where Q* is high, if all is well."""
+    if balls.low.shape[1] != 2:
+        raise SpaceError(f"this picture is for one state and one action axis; the partition has {balls.low.shape[1]} axes")
+    low, high = balls.low.min(axis=0), balls.high.max(axis=0)
+    x, a = (np.linspace(low[i], high[i], n) for i in (0, 1))
+    grid = np.stack(np.meshgrid(x, a), axis=-1).reshape(-1, 2)
+    q = optimal.q_values(balls.step, grid[:, :1], grid[:, 1:]).reshape(n, n)
+    ax = _axes(ax)
+    drawn = ax.pcolormesh(x, a, q, shading="gouraud", cmap="viridis", rasterized=True)
+    ax.add_collection(_boxes(balls.low, balls.high, facecolor="none"))
+    ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel="state", ylabel="action")
+    ax.set_title(f"step {balls.step}: {len(balls)} balls over Q*")
+    if colorbar:
+        ax.figure.colorbar(drawn, ax=ax, label="Q*")
+    return ax
+
+
+def regret(
+    regrets: Sequence[Regret],
+    ax: Any = None,
+    *,
+    label: str | None = None,
+    color: str | None = None,
+    exponent: Interval | None = None,
+    bound: Callable[[int], float] | None = None,
+) -> Any:
+    """Cumulative regret on logarithmic axes: mean of the runs and the band of their middle 90 %.
+
+    `exponent` (from `zooming.regret_exponent`) draws the fitted growth, `bound` a function of K such as a partial
+    `zooming.theory.regret_bound`.
+    """
+    if not regrets or not all(len(r.per_episode) == len(regrets[0].per_episode) > 1 for r in regrets):
+        raise SpaceError("give regrets of one length, at least one, with at least two episodes")
+    ax = _axes(ax)
+    n = len(regrets[0].per_episode)
+    k = np.unique(np.geomspace(1, n, 200).astype(np.int64))
+    curves = np.array([r.cumulative[k - 1] for r in regrets])
+    mean = np.where(curves.mean(axis=0) > 0, curves.mean(axis=0), np.nan)  # noise may push early regret below zero
+    (line,) = ax.plot(k, mean, label=label, color=color, linewidth=1.6)
+    if len(curves) > 1:
+        bottom, top = np.quantile(curves, (0.05, 0.95), axis=0)
+        ax.fill_between(k, np.maximum(bottom, np.nanmin(mean) / 10), top, color=line.get_color(), alpha=0.2, linewidth=0)
+    if exponent is not None:
+        fitted = mean[-1] * (k / n) ** exponent.mean
+        text = f"K^{exponent.mean:.2f} ({exponent.low:.2f} to {exponent.high:.2f})"
+        ax.plot(k[k >= n / 10], fitted[k >= n / 10], color=line.get_color(), linestyle=":", linewidth=2.5, label=text)
+    if bound is not None:
+        ax.plot(k, [bound(int(episodes)) for episodes in k], color="0.35", linestyle="--", linewidth=1, label="bound")
+    ax.set(xscale="log", yscale="log", xlabel="episodes K", ylabel="regret R(K)")
+    if label or exponent or bound:
+        ax.legend(loc="upper left", frameon=False)
     return ax
 
 
@@ -95,6 +146,14 @@ def returns(
     if label or optimum is not None:
         ax.legend(loc="lower right", frameon=False)
     return ax
+
+
+def _boxes(low: Floats, high: Floats, **options: Any) -> Any:
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Rectangle
+
+    boxes = [Rectangle((corner[0], corner[1]), side[0], side[1]) for corner, side in zip(low, high - low, strict=True)]
+    return PatchCollection(boxes, edgecolor="white", linewidth=0.4, **options)
 
 
 def _axes(ax: Any) -> Any:

@@ -6,6 +6,7 @@ import numbers
 import operator
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any, Self
 
 import gymnasium as gym
@@ -44,14 +45,17 @@ class Agent(ABC):
 
     # --- learning ------------------------------------------------------------------------------------------------------
 
-    def learn(self, episodes: int, *, progress_bar: bool = False, driver: str = "auto") -> History:
+    def learn(
+        self, episodes: int, *, progress_bar: bool = False, driver: str = "auto", checkpoints: Iterable[int] = ()
+    ) -> History:
         """Plays and learns from whole episodes; `learn(a)` then `learn(b)` equals `learn(a + b)`.
 
-        `driver` is "auto", "fused" (compiled environments only) or "python": the history is the same to the last bit.
+        `driver` is "auto", "fused" (compiled environments only) or "python": the history is the same to the last bit. After
+        each of the `checkpoints` (episodes, counted from 1) the exact value of the policy so far goes into the history.
         """
         from zooming.agents import drivers  # drivers know agents
 
-        return drivers.learn(self, episodes, progress_bar=progress_bar, driver=driver)
+        return drivers.learn(self, episodes, progress_bar=progress_bar, driver=driver, checkpoints=checkpoints)
 
     @abstractmethod
     def act(self, step: int, observation: Any) -> NDArray[Any]:

@@ -5,8 +5,9 @@ Agent and environment have generators of their own, so both give the same histor
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,7 +32,7 @@ _ROOM = 1024  # rows that a call finds free, so that a growing table does not se
 Advance = Callable[[int], None]
 
 
-def learn(agent: Agent, episodes: int, *, progress_bar: bool, driver: str) -> History:
+def learn(agent: Agent, episodes: int, *, progress_bar: bool, driver: str, checkpoints: Iterable[int]) -> History:
     """The history of `episodes` whole episodes; see `Agent.learn`."""
     if driver not in DRIVERS:
         raise SpaceError(f"driver={driver!r}: choose one of {DRIVERS}")
@@ -49,12 +50,30 @@ def learn(agent: Agent, episodes: int, *, progress_bar: bool, driver: str) -> Hi
             f'{type(agent).__name__} on {agent.env_name} runs with driver="python"'
         )
     returns, n_balls = np.zeros(episodes), np.zeros(episodes, np.int64)
+    stops = _checked_stops(checkpoints, int(episodes))
+    policy_values: list[float] = []
     with _progress(agent, episodes, progress_bar) as advance:
-        if driver != "python" and can_fuse:
-            _learn_fused(agent, env, returns, n_balls, advance)
-        else:
-            _learn_python(agent, returns, n_balls, advance)
-    return History(returns, n_balls, agent)
+        for begin, end in itertools.pairwise([0, *stops, int(episodes)]):
+            if driver != "python" and can_fuse:
+                _learn_fused(agent, env, returns[begin:end], n_balls[begin:end], advance)
+            else:
+                _learn_python(agent, returns[begin:end], n_balls[begin:end], advance)
+            if end in stops and len(policy_values) < len(stops):
+                policy_values.append(_policy_value(agent))
+    return History(returns, n_balls, agent, np.array(stops, np.int64), np.array(policy_values))
+
+
+def _checked_stops(checkpoints: Iterable[int], episodes: int) -> list[int]:
+    stops = sorted({int(k) for k in checkpoints})
+    if stops and not (stops[0] >= 1 and stops[-1] <= episodes):
+        raise SpaceError(f"checkpoints={stops}: give numbers of episodes from 1 to {episodes}")
+    return stops
+
+
+def _policy_value(agent: Agent) -> float:
+    from zooming.evaluation import evaluate  # evaluation reads agents
+
+    return evaluate(agent, agent.env, exact=True).mean
 
 
 def compiled_inside(env: Any) -> CompiledEnv | None:

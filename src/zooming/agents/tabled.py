@@ -60,7 +60,7 @@ class TabledAgent(Agent):
         core["bonus"] = self.bonus.scale(self.horizon, high - low)
         if isinstance(self.bonus, bonuses.Exact):
             core["exact"], core["lipschitz"] = 1, self.bonus.lipschitz
-            core["spacing"] = self._ball_diameter
+            core["random_rewards"], core["spacing"] = self.bonus.random_rewards, self._ball_diameter
         core["reward_low"], core["reward_high"] = low, high
         return core
 

@@ -1,0 +1,199 @@
+"""Whether the paper's guarantees hold on the agent in front of you. [SBY19 sec. 4 and 5]
+
+The laws that any partition of this family must keep: the domains cover the space, centers of balls of one radius lie a
+radius apart, and a ball of depth l has between 4^(l-1) and 4^l visits. With the optimum at hand: how often optimism Q >= Q*
+fails, and the zooming dimension, the growth of the number of near-optimal balls as they get smaller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.agents.adaptive_q import AdaptiveQ
+from zooming.agents.base import Agent
+from zooming.agents.tabled import TabledAgent
+from zooming.errors import SpaceError
+from zooming.optimal import Optimal
+from zooming.partition import BallTable, Partition
+
+
+@dataclass(frozen=True)
+class Law:
+    """One law: whether it holds (None: it does not apply), and what was found, naming the first ball that breaks it."""
+
+    name: str
+    holds: bool | None
+    found: str
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The report of `zooming.audit`; print it."""
+
+    title: str
+    laws: tuple[Law, ...]
+    c1: float  # the least and the largest sqrt(n) diam over played balls: the constants of the theorem on any nested scheme
+    c2: float
+    size_ratio: float  # the largest |P_h| / K^(d/(d+2))
+    optimism_failures: float | None  # share of (x, a) with Q < Q*, if the optimum was given
+    zooming_dimension: float | None
+    nbytes: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether no law is broken."""
+        return all(law.holds is not False for law in self.laws)
+
+    def __str__(self) -> str:
+        marks = {True: "holds ", False: "BROKEN", None: "  -   "}
+        lines = [self.title, *(f"  {marks[law.holds]}  {law.name}: {law.found}" for law in self.laws)]
+        indent = " " * 10
+        lines.append(f"{indent}c1 = {self.c1:.3g} <= sqrt(n) diam <= c2 = {self.c2:.3g}")
+        lines.append(f"{indent}the largest partition has {self.size_ratio:.3g} K^(d/(d+2)) balls")
+        if self.zooming_dimension is not None:
+            lines.append(f"{indent}near-optimal balls grow like r^-{self.zooming_dimension:.2f} (empirical zooming dimension)")
+        lines.append(f"{indent}{self.nbytes:,} bytes")
+        return "\n".join(lines)
+
+
+def audit(agent: Agent, optimal: Optimal | None = None, *, n_points: int = 2000, seed: int = 0) -> Audit:
+    """Checks the paper's laws on a live agent; with `optimal` (from `zooming.solve`) also optimism, at `n_points` per step.
+
+    >>> import gymnasium as gym, zooming
+    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    >>> history = agent.learn(1000)
+    >>> zooming.audit(agent).holds
+    True
+    """
+    if not isinstance(agent, TabledAgent):
+        raise SpaceError(f"{type(agent).__name__} keeps no balls, so there is nothing to audit; AdaptiveQ and NetQ do")
+    if optimal is not None and optimal.horizon != agent.horizon:
+        raise SpaceError(f"the optimum is for {optimal.horizon} steps, the agent plays {agent.horizon}: solve its environment")
+    partitions = [_unit(agent, agent.partition(step)) for step in range(agent.horizon)]
+    grows = isinstance(agent, AdaptiveQ)
+    generator = np.random.default_rng(seed)
+    laws = [_covering(partitions, generator, n_points)]
+    if grows:
+        laws += [_separation(partitions), _visits(partitions, limited=agent.n_balls + 2 ** len(agent.axes) > _most(agent))]
+    else:
+        laws += [Law(name, None, "a net does not split") for name in ("separation", "visits per depth")]
+    laws.append(_maxima(agent))
+    failures = dimension = None
+    if optimal is not None:
+        law, failures = _optimism(agent, optimal, generator, n_points)
+        laws.append(law)
+        dimension = _zooming_dimension(agent, optimal, partitions) if grows else None
+    played = [(p.n_visits > 0, np.sqrt(p.n_visits) * (p.high - p.low).max(axis=1)) for p in partitions]
+    products = np.concatenate([product[mask] for mask, product in played])
+    d, k = len(agent.axes), max(agent.n_episodes, 1)
+    return Audit(
+        title=f"Audit of {agent!r}",
+        laws=tuple(laws),
+        c1=float(products.min()) if len(products) else float("nan"),
+        c2=float(products.max()) if len(products) else float("nan"),
+        size_ratio=max(len(p) for p in partitions) / k ** (d / (d + 2)),
+        optimism_failures=failures,
+        zooming_dimension=dimension,
+        nbytes=agent.nbytes,
+    )
+
+
+def _most(agent: TabledAgent) -> int:
+    return int(agent.table.core["max_balls"][0])
+
+
+def _unit(agent: Agent, balls: Partition) -> Partition:
+    """The partition in the unit cube, where the metric lives."""
+    low, width = agent.axes.low, agent.axes.high - agent.axes.low
+    unit = [(corner - low) / width for corner in (balls.low, balls.high)]
+    return Partition(unit[0], unit[1], balls.q_value, balls.n_visits, balls.depth, balls.radius, balls.names, balls.step)
+
+
+def _ball(p: Partition, i: int) -> str:
+    corners = ", ".join(f"[{low:.4g}, {high:.4g}]" for low, high in zip(p.low[i], p.high[i], strict=True))
+    return f"step {p.step}, the ball {corners} (depth {p.depth[i]}, {p.n_visits[i]} visits)"
+
+
+def _covering(partitions: list[Partition], generator: np.random.Generator, n_points: int) -> Law:
+    for p in partitions:
+        volume = float(np.prod(p.high - p.low, axis=1).sum())
+        points = generator.random((min(n_points, 10_000_000 // len(p) + 1), p.low.shape[1]))
+        holding = np.array([((p.low <= x) & ((x < p.high) | (p.high >= 1.0))).all(axis=1).sum() for x in points])
+        if abs(volume - 1) > 1e-9 or (holding != 1).any():
+            bad = points[np.argmax(holding != 1)] if (holding != 1).any() else None
+            where = "" if bad is None else f"; the point {bad.round(4).tolist()} is in {int(holding[holding != 1][0])} domains"
+            return Law("covering", False, f"step {p.step}: the domains have volume {volume:.6g}{where}")
+    return Law("covering", True, "every point is in exactly one domain")
+
+
+def _separation(partitions: list[Partition]) -> Law:
+    """Balls of one radius are cells of one lattice: distinct cells have centers at least a radius apart."""
+    for p in partitions:
+        cell = np.round(p.low / p.radius[:, None])
+        off = np.abs(cell * p.radius[:, None] - p.low).max(axis=1) > 1e-9
+        key = np.column_stack([p.depth, cell])
+        _, first, counts = np.unique(key, axis=0, return_index=True, return_counts=True)
+        if off.any() or (counts > 1).any():
+            i = int(np.flatnonzero(off)[0]) if off.any() else int(first[counts > 1][0])
+            return Law("separation", False, f"{_ball(p, i)} has another of its radius nearer than its radius")
+    return Law("separation", True, "centers of equal radius are at least a radius apart")
+
+
+def _visits(partitions: list[Partition], *, limited: bool) -> Law:
+    deepest = 0
+    for p in partitions:
+        least = np.where(p.depth > 0, 4.0 ** (p.depth - 1.0), 0.0)
+        bad = p.n_visits < least
+        if not limited:  # a ball that may not split any more keeps counting
+            bad |= p.n_visits >= 4.0**p.depth
+        if bad.any():
+            i = int(np.flatnonzero(bad)[0])
+            most = 4.0 ** p.depth[i] - 1
+            return Law("visits per depth", False, f"{_ball(p, i)} should have from {least[i]:.0f} to {most:.0f}")
+        deepest = max(deepest, int(p.depth.max()))
+    return Law("visits per depth", True, f"4^(l-1) <= n < 4^l for every ball of depth l, up to l = {deepest}")
+
+
+def _maxima(agent: TabledAgent) -> Law:
+    n, table = agent.table.rows_in_use, agent.table
+    fault = BallTable(table.core, table.rows[:n], table.stats[:n]).fault()
+    return Law("ball table", fault is None, fault or f"{n} rows, every inner row holds the largest Q below it")
+
+
+def _optimism(agent: TabledAgent, optimal: Optimal, generator: np.random.Generator, n_points: int) -> tuple[Law, float]:
+    """Q(B) >= Q*(x, a) at random points; a shortfall within the optimum's own error does not count."""
+    n_state, failed, first, worst = agent.axes.n_state, 0, "", 0.0
+    for step in range(agent.horizon):
+        points = agent.axes.low + generator.random((n_points, len(agent.axes))) * (agent.axes.high - agent.axes.low)
+        truth = optimal.q_values(step, points[:, :n_state], points[:, n_state:])
+        estimate = np.array([agent.q_value(step, x[:n_state], x[n_state:]) for x in points])
+        short = truth - estimate - optimal.error
+        failed += int((short > 1e-9).sum())
+        worst = max(worst, float(short.max()))
+        if not first and (short > 1e-9).any():
+            i = int(np.argmax(short > 1e-9))
+            first = f"; first at step {step}, {points[i].round(4).tolist()}: Q = {estimate[i]:.4f} < Q* = {truth[i]:.4f}"
+    share = failed / (n_points * agent.horizon)
+    proved = type(agent.bonus).__name__ in ("Theory", "Exact")
+    found = f"Q >= Q* fails at {share:.2%} of the points" + (f", by up to {worst:.3g}{first}" if failed else "")
+    # Only a bonus that promises optimism can break the promise.
+    return Law("optimism", not failed if proved else None, found), share
+
+
+def _zooming_dimension(agent: TabledAgent, optimal: Optimal, partitions: list[Partition]) -> float | None:
+    """The slope of log2 (balls of depth l whose center is within H 2^-l of optimal) over l."""
+    n_state, counts = agent.axes.n_state, np.zeros(17)
+    for step, p in enumerate(partitions):
+        center = agent.axes.low + (p.low + p.high) / 2 * (agent.axes.high - agent.axes.low)
+        gap = optimal.values(step, center[:, :n_state]) - optimal.q_values(step, center[:, :n_state], center[:, n_state:])
+        near = gap <= agent.horizon * p.radius
+        counts += np.bincount(p.depth[near], minlength=17)[:17]
+    depths: NDArray[np.int64] = np.flatnonzero(counts > 0)
+    if len(depths) < 3:
+        return None
+    # The deepest level is still being filled.
+    depths = depths[:-1]
+    return max(0.0, float(np.polyfit(depths, np.log2(counts[depths]), 1)[0]))

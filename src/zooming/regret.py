@@ -1,0 +1,87 @@
+"""Regret against the true optimum, and how fast it grows.
+
+R(K) = sum over episodes k of V*_1(x_1) - V^{pi_k}_1(x_1). [SBY19 eq. 1] The realized regret takes the return that was
+observed for the value of the policy pi_k: the same in expectation, but noisy. The exact regret knows V^{pi_k} at
+checkpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.errors import SpaceError
+from zooming.intervals import Interval, mean_interval
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Regret:
+    """`per_episode` and `cumulative`, realized; `exact` per episode at the `checkpoints`, if the history has any.
+
+    >>> regret = Regret(np.array([2.0, 1.0, 0.5]), np.array([1, 3]), np.array([1.5, 0.5]))
+    >>> regret.cumulative.tolist(), regret.exact_cumulative.tolist()
+    ([2.0, 3.0, 3.5], [1.5, 3.5])
+    """
+
+    per_episode: Floats
+    checkpoints: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # episodes, counted from 1
+    exact: Floats = field(default_factory=lambda: np.empty(0))
+
+    @property
+    def cumulative(self) -> Floats:
+        """R(k) for every episode k."""
+        return np.cumsum(self.per_episode)
+
+    @property
+    def exact_cumulative(self) -> Floats:
+        """R at the checkpoints, with the exact regret per episode taken as linear between them."""
+        if not len(self.checkpoints):
+            return np.empty(0)
+        first = self.checkpoints[0] * self.exact[0]
+        between = np.diff(self.checkpoints) * (self.exact[1:] + self.exact[:-1]) / 2
+        total: Floats = np.concatenate([[first], first + np.cumsum(between)])
+        return total
+
+    def __repr__(self) -> str:
+        exact = f", exact at {len(self.checkpoints)} checkpoints" if len(self.checkpoints) else ""
+        return f"Regret({len(self.per_episode)} episodes, R = {self.per_episode.sum():.2f}{exact})"
+
+
+def regret_exponent(regrets: Sequence[Regret], *, burn_in: float = 0.1, n_points: int = 40) -> Interval:
+    """The e of R(k) ~ k^e, with a 95 % interval over the runs, to compare with (d+1)/(d+2).
+
+    For each run, the slope of log R(k) over log k by least squares, for `n_points` values of k that are evenly spaced in
+    log k from `burn_in` K to K; then mean and interval over the runs. Uses the exact regret where all runs have it.
+
+    >>> runs = [Regret(np.diff(c * np.arange(1001.0) ** 0.75)) for c in (1.0, 2.0, 3.0)]
+    >>> round(regret_exponent(runs).mean, 3)
+    0.75
+    """
+    if len(regrets) < 2:
+        raise SpaceError("a growth rate with an interval needs at least two runs: give the regrets of several seeds")
+    if not 0 < burn_in < 1:
+        raise SpaceError(f"burn_in={burn_in}: the share of episodes to leave out lies between 0 and 1")
+    return mean_interval([_slope(regret, burn_in, n_points, all(len(r.exact) > 2 for r in regrets)) for regret in regrets])
+
+
+def _slope(regret: Regret, burn_in: float, n_points: int, use_exact: bool) -> float:
+    if use_exact:
+        k, total = regret.checkpoints, regret.exact_cumulative
+        chosen = k >= burn_in * k[-1]
+        k, total = k[chosen], total[chosen]
+    else:
+        n = len(regret.per_episode)
+        k = np.unique(np.geomspace(max(1.0, burn_in * n), n, n_points).astype(np.int64))
+        total = regret.cumulative[k - 1]
+    if len(k) < 3:
+        raise SpaceError(f"{len(k)} points behind the burn-in are too few for a slope; give more episodes or checkpoints")
+    if not (total > 0).all():
+        raise SpaceError(
+            "the regret behind the burn-in is not positive and has no logarithm; use exact checkpoints or more episodes"
+        )
+    return float(np.polyfit(np.log(k), np.log(total), 1)[0])

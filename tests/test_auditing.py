@@ -1,0 +1,194 @@
+"""Audits: they pass on what is right, and name the ball that is wrong."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import zooming
+from zooming import bonuses, cli
+
+
+def lottery(state, action, step, params, outcome, next_state):
+    """Near the action you asked for, give or take; the reward knows no chance."""
+    next_state[0] = min(1.0, max(0.0, 0.5 * (state[0] + action[0]) + outcome[0]))
+    return 1.0 - 0.5 * abs(action[0] - 0.6) - 0.5 * abs(state[0] - 0.3)
+
+
+def lottery_env(horizon=2):
+    box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+    return zooming.compiled_env(lottery, box, box, horizon, start=0.5, outcomes=([-0.3, 0.0, 0.3], [0.4, 0.2, 0.4]))
+
+
+@pytest.fixture
+def agent():
+    agent = zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0"), seed=0)
+    agent.learn(500)
+    return agent
+
+
+def law(report, name):
+    return next(law for law in report.laws if law.name == name)
+
+
+@pytest.mark.parametrize("options", [{}, {"n_ambulances": 2}, {"arrivals": "shifting"}])
+def test_a_sound_agent_passes(options):
+    agent = zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0", **options), seed=0)
+    agent.learn(500)
+    report = zooming.audit(agent)
+    assert report.holds
+    assert 0.5 <= report.c1 <= report.c2 < 1.0  # 4^(l-1) <= n < 4^l and diam = 2^-l
+    assert report.size_ratio < 8
+    assert report.nbytes == agent.nbytes
+
+
+def test_a_fresh_agent_and_a_limited_one_pass():
+    assert zooming.audit(zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)).holds
+    limited = zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0"), max_balls=20, seed=0)
+    limited.learn(500)
+    report = zooming.audit(limited)
+    assert report.holds
+    assert report.c2 > 1  # balls that may not split count on
+
+
+def test_a_net_is_audited_for_what_applies_to_it():
+    agent = zooming.NetQ(gym.make("zooming/Oil-v0"), seed=0)
+    agent.learn(100)
+    report = zooming.audit(agent)
+    assert report.holds
+    assert law(report, "visits per depth").holds is None
+
+
+def _deepest(agent):
+    rows = agent.table.rows[: agent.table.rows_in_use]
+    return int(np.argmax(np.where(rows["child"] == 0, rows["depth"], 0)))
+
+
+def test_a_wrong_count_is_named_with_its_ball(agent):
+    agent.table.rows["n_visits"][_deepest(agent)] = 1
+    broken = law(zooming.audit(agent), "visits per depth")
+    assert broken.holds is False
+    assert "1 visits" in broken.found
+    assert "step" in broken.found
+
+
+def test_a_wrong_depth_breaks_separation_or_counts(agent):
+    agent.table.rows["depth"][_deepest(agent)] -= 1
+    report = zooming.audit(agent)
+    assert not report.holds
+    assert "BROKEN" in str(report)
+
+
+def test_a_wrong_threshold_breaks_the_table(agent):
+    inner = int(np.flatnonzero(agent.table.rows["child"])[3])
+    agent.table.rows["threshold"][inner] += 0.01
+    assert not zooming.audit(agent).holds
+
+
+def test_a_wrong_maximum_is_found(agent):
+    agent.table.rows["value"][0] += 1.0
+    assert "largest" in law(zooming.audit(agent), "ball table").found
+
+
+def test_optimism_is_measured_against_the_optimum():
+    env = lottery_env()
+    optimal = zooming.solve(env, 40)
+    greedy = zooming.AdaptiveQ(env, bonus=0.0, seed=0)
+    greedy.learn(300)
+    report = zooming.audit(greedy, optimal, n_points=300)
+    assert report.optimism_failures > 0.05
+    assert law(report, "optimism").holds is None  # this bonus promised nothing
+    assert "first at step" in law(report, "optimism").found
+    assert report.holds
+    fresh = zooming.audit(zooming.AdaptiveQ(env, seed=0), optimal, n_points=100)
+    assert fresh.optimism_failures == 0
+
+
+def failures_and_regret(bonus, n_runs, episodes):
+    """Share of runs in which optimism fails anywhere that was looked at, and the mean regret."""
+    env = lottery_env()
+    optimal = zooming.solve(env, 40)
+    histories = zooming.learn_many(
+        lambda env, seed: zooming.AdaptiveQ(env, bonus=bonus, seed=seed), env, range(n_runs), episodes
+    )
+    reports = [zooming.audit(history.agent, optimal, n_points=60) for history in histories]
+    regret = np.mean([history.regret(optimal).cumulative[-1] for history in histories])
+    return np.mean([report.optimism_failures > 0 for report in reports]), regret
+
+
+@pytest.mark.slow
+def test_theorem_optimism_fails_in_at_most_a_delta_fraction_of_runs():
+    # Q* of the lottery is Lipschitz with L = 1/2 + 1/2 for the reward, plus 1/2 for the next step's state.
+    constants = {"episodes": 300, "delta": 0.05, "lipschitz": 1.5}
+    theory, slow = failures_and_regret(bonuses.Theory(**constants), 200, 300)
+    exact, fast = failures_and_regret(bonuses.Exact(**constants), 200, 300)
+    assert theory <= 0.05
+    assert exact <= 0.05
+    assert fast < slow  # the tighter bonus explores less
+
+
+def test_audits_refuse_what_they_cannot_check():
+    env = gym.make("zooming/Oil-v0")
+    with pytest.raises(zooming.SpaceError, match="keeps no balls"):
+        zooming.audit(zooming.Random(env))
+    with pytest.raises(zooming.SpaceError, match="steps"):
+        zooming.audit(zooming.AdaptiveQ(env), zooming.solve(lottery_env(), 4))
+
+
+def test_the_command_audits_a_file(tmp_path, capsys, agent):
+    path = tmp_path / "agent.zoom"
+    agent.save(path)
+    cli.main(["audit", str(path)])
+    assert "holds" in capsys.readouterr().out
+    cli.main(["audit", str(path), "--solve", "--resolution", "20"])
+    shown = capsys.readouterr().out
+    assert "optimism" in shown
+    assert "optimum 4.3" in shown
+    (tmp_path / "bad.zoom").write_text("no")
+    with pytest.raises(SystemExit, match="not a zooming file"):
+        cli.main(["audit", str(tmp_path / "bad.zoom")])
+    with pytest.raises(SystemExit, match="missing"):
+        cli.main(["audit", str(tmp_path / "missing.zoom")])
+
+
+# --- the exact bonus -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("random_rewards", [False, True])
+def test_the_exact_bonus_is_mean_plus_width_for_any_history_of_visits(random_rewards):
+    env = lottery_env(horizon=3)
+    bonus = bonuses.Exact(episodes=100, delta=0.1, lipschitz=0.7, random_rewards=random_rewards)
+    agent = zooming.AdaptiveQ(env, bonus=bonus, seed=0)
+    rng = np.random.default_rng(0)
+    iota = np.log(4 * 3 * 100 / 0.1)
+    mean = weights = diameter = 0.0
+    for t in range(1, 200):
+        depth = int(np.ceil(np.log(t) / np.log(4) - 1e-12)) if t > 1 else 0
+        reward, next_value = rng.random(), agent.value(1, [0.9])
+        agent.update(0, [0.3], [0.3], reward, [0.9])
+        rate = 4 / (3 + t)
+        mean = (1 - rate) * mean + rate * (reward + next_value)
+        weights = (1 - rate) ** 2 * weights + rate**2
+        diameter = (1 - rate) * diameter + rate * 0.5**depth
+        width = (2 + random_rewards) * np.sqrt(weights * iota / 2) + 0.7 * diameter
+        assert agent.q_value(0, [0.3], [0.3]) == pytest.approx(mean + width, rel=1e-9)
+
+
+@pytest.mark.plain
+def test_the_exact_bonus_saves_loads_and_drives_like_any_other(tmp_path):
+    def agent():
+        return zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0"), bonus=bonuses.Exact(episodes=50), seed=0)
+
+    fused, python, saved = agent(), agent(), agent()
+    assert fused.learn(40).returns.tolist() == python.learn(40, driver="python").returns.tolist()
+    saved.learn(20)
+    saved.save(tmp_path / "agent.zoom")
+    loaded = zooming.load(tmp_path / "agent.zoom")
+    loaded.learn(20)
+    n = fused.table.rows_in_use
+    assert loaded.table.stats[:n].tobytes() == fused.table.stats[:n].tobytes() == python.table.stats[:n].tobytes()
+    assert loaded.table.rows[:n].tobytes() == fused.table.rows[:n].tobytes()
+    assert fused.nbytes == 48 * n
+    net = zooming.NetQ(gym.make("zooming/Oil-v0"), bonus=bonuses.Exact(episodes=50), seed=0)
+    net.update(4, [0.5], [0.5], 0.0, [0.5])
+    assert net.q_value(4, [0.5], [0.5]) == pytest.approx(0.1)  # no future, so only L times the spacing

@@ -1,0 +1,127 @@
+"""Policy values, regret and growth rates, intervals."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import zooming
+from zooming.intervals import mean_interval, t_quantile
+
+
+@pytest.fixture(scope="module")
+def ambulance():
+    env = gym.make("zooming/Ambulance-v0", arrivals="uniform", travel_weight=0.25)
+    agent = zooming.AdaptiveQ(env, seed=0)
+    agent.learn(1000)
+    return env, agent
+
+
+@pytest.mark.slow
+def test_sampled_and_exact_values_agree(ambulance):
+    env, agent = ambulance
+    exact = zooming.evaluate(agent, env, exact=True)
+    sampled = zooming.evaluate(agent, env, episodes=4000, seed=1)
+    assert exact.high - exact.low < 2e-3
+    assert sampled.low - 0.005 < exact.mean < sampled.high + 0.005  # one interval in twenty misses by a little
+    assert exact.mean < 3.8866
+    assert "4000 episodes" in str(sampled)
+    assert "grid" in str(exact)
+
+
+def test_evaluation_changes_nothing_and_repeats(ambulance):
+    env, agent = ambulance
+    before = agent.table.rows.tobytes(), agent.table.core.tobytes()
+    first, again = (zooming.evaluate(agent, env, episodes=20, seed=4) for _ in range(2))
+    assert first.returns.tolist() == again.returns.tolist()
+    assert (agent.table.rows.tobytes(), agent.table.core.tobytes()) == before
+
+
+def test_heuristics_have_exact_values_that_can_be_worked_out():
+    env = gym.make("zooming/Ambulance-v0", arrivals="uniform", travel_weight=1.0)
+    assert zooming.evaluate(zooming.NoMovement(env), env, exact=True).mean == pytest.approx(5.0)
+    still = gym.make("zooming/Ambulance-v0", arrivals="uniform", travel_weight=0.0)
+    # From .5 the first call is 1/4 away, later ones 1/3: E|u - v| of two uniforms.
+    assert zooming.evaluate(zooming.NoMovement(still), still, exact=True).mean == pytest.approx(5 - 1 / 4 - 4 / 3, abs=1e-4)
+
+
+def test_without_chance_the_exact_value_is_the_episode_itself():
+    env = gym.make("zooming/Oil-v0", sharpness=10.0)
+    agent = zooming.AdaptiveQ(env, seed=0)
+    agent.learn(2000)
+    exact = zooming.evaluate(agent, env, exact=True)
+    sampled = zooming.evaluate(agent, env, episodes=2)
+    assert exact.mean == pytest.approx(sampled.mean, abs=1e-12)
+    assert exact.low == exact.high
+
+
+def test_regret_is_realized_per_episode_and_exact_at_checkpoints():
+    env = gym.make("zooming/Oil-v0")
+    optimal = zooming.solve(env, 100)
+    agent = zooming.AdaptiveQ(env, seed=0)
+    history = agent.learn(400, checkpoints=[1, 50, 400])
+    regret = history.regret(optimal)
+    assert regret.per_episode.tolist() == pytest.approx((4.75 - history.returns).tolist())
+    assert regret.cumulative[-1] == pytest.approx(400 * 4.75 - history.returns.sum())
+    assert regret.checkpoints.tolist() == [1, 50, 400]
+    assert (regret.exact >= 0).all()
+    assert regret.exact[-1] == pytest.approx(4.75 - zooming.evaluate(agent, env, exact=True).mean)
+    # Nothing of this changes what is learned.
+    plain = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).learn(400)
+    assert plain.returns.tobytes() == history.returns.tobytes()
+
+
+def test_checkpoints_survive_adding_histories():
+    agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    both = agent.learn(10, checkpoints=[10]) + agent.learn(10, checkpoints=[5, 10])
+    assert both.checkpoints.tolist() == [10, 15, 20]
+    assert len(both.policy_values) == 3
+    with pytest.raises(zooming.SpaceError, match="from 1 to 10"):
+        agent.learn(10, checkpoints=[0, 5])
+    with pytest.raises(zooming.SpaceError, match="from 1 to 10"):
+        agent.learn(10, checkpoints=[11])
+
+
+def test_exact_cumulative_regret_is_the_area_under_the_checkpoints():
+    regret = zooming.Regret(np.zeros(10), np.array([2, 6, 10]), np.array([3.0, 1.0, 1.0]))
+    assert regret.exact_cumulative.tolist() == [6.0, 14.0, 18.0]
+
+
+@pytest.mark.parametrize("exponent", [0.5, 0.75, 1.0])
+def test_the_growth_rate_of_a_power_law_is_found_with_an_honest_interval(exponent):
+    rng = np.random.default_rng(0)
+    hits = 0
+    for _ in range(40):
+        slopes = exponent + 0.05 * rng.standard_normal(6)
+        runs = [zooming.Regret(np.diff(np.arange(2001.0) ** max(slope, 0.1))) for slope in slopes]
+        found = zooming.regret_exponent(runs)
+        hits += found.low <= exponent <= found.high
+    assert hits >= 33  # 38 expected of 95 % intervals; 33 or fewer have probability below 1 %
+
+
+@pytest.mark.parametrize(
+    ("regrets", "message"),
+    [
+        ([zooming.Regret(np.ones(100))], "at least two runs"),
+        ([zooming.Regret(-np.ones(100))] * 2, "not positive"),
+        ([zooming.Regret(np.ones(2))] * 2, "too few"),
+    ],
+)
+def test_growth_rates_that_do_not_exist_are_explained(regrets, message):
+    with pytest.raises(zooming.SpaceError, match=message):
+        zooming.regret_exponent(regrets)
+
+
+def test_quantiles_of_students_t_are_the_tables():
+    table = {1: 12.7062, 2: 4.3027, 5: 2.5706, 10: 2.2281, 30: 2.0423, 100: 1.9840}
+    for freedom, expected in table.items():
+        assert t_quantile(0.975, freedom) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("n", [3, 10, 50])
+def test_confidence_intervals_cover_as_often_as_they_say(n):
+    rng = np.random.default_rng(1)
+    intervals = [mean_interval(rng.normal(2.0, 3.0, n)) for _ in range(2000)]
+    coverage = np.mean([interval.low <= 2.0 <= interval.high for interval in intervals])
+    assert coverage == pytest.approx(0.95, abs=0.015)  # three standard deviations
+    with pytest.raises(zooming.SpaceError, match="at least two"):
+        mean_interval([1.0])

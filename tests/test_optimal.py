@@ -1,0 +1,151 @@
+"""Optimal values against closed forms, against problems solved by hand, and against the table of the paper's problems."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import zooming
+from test_learning import AMBULANCE, OIL, SHIFTING, ambulance_optimum
+
+
+@pytest.mark.parametrize(("survey", "sharpness"), OIL)
+def test_oil_matches_its_closed_form_at_every_state(survey, sharpness):
+    optimal = zooming.solve(gym.make("zooming/Oil-v0", survey=survey, sharpness=float(sharpness)))
+    assert optimal.return_ == pytest.approx(OIL[survey, sharpness], abs=1e-4)
+    for step in range(5):
+        left = 5 - step
+        for x in (0.1, 0.5, 0.75, 0.9):
+            distance, stop = abs(x - 0.75), 1 / (2 * left * sharpness)
+            # laplace: what is found is convex in the distance, so go to the center at once, or stay for good
+            exact = max(left - distance, left * np.exp(-sharpness * distance))
+            if survey == "quadratic":
+                exact = (
+                    left - distance + 1 / (4 * left * sharpness) if distance > stop else left * (1 - sharpness * distance**2)
+                )
+            assert optimal.value(step, [x]) == pytest.approx(exact, abs=max(2e-4, 2 * optimal.error))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("arrivals", "weight"), [*AMBULANCE, ("shifting", 0.25)])
+def test_ambulance_matches_the_table(arrivals, weight):
+    optimal = zooming.solve(gym.make("zooming/Ambulance-v0", arrivals=arrivals, travel_weight=float(weight)))
+    expected = AMBULANCE.get((arrivals, weight)) or ambulance_optimum(SHIFTING, weight)
+    assert optimal.return_ == pytest.approx(expected, abs=1e-4)
+    assert optimal.error < 1e-3
+
+
+@pytest.mark.slow
+def test_without_moving_costs_the_best_station_is_the_median():
+    optimal = zooming.solve(gym.make("zooming/Ambulance-v0", arrivals="beta", travel_weight=0.0), 100)
+    median = 0.73555  # 6 m^5 - 5 m^6 = 1/2
+    assert 6 * median**5 - 5 * median**6 == pytest.approx(0.5, abs=1e-4)
+    assert optimal.action(0, [0.2])[0] == pytest.approx(median, abs=0.005)
+    staying = zooming.solve(gym.make("zooming/Ambulance-v0", arrivals="beta", travel_weight=1.0), 20)
+    assert staying.action(2, [0.35])[0] == pytest.approx(0.35, abs=1e-6)
+
+
+def test_observed_arrivals_are_exact():
+    optimal = zooming.solve(gym.make("zooming/Ambulance-v0", arrivals=[0.2, 0.2, 0.2, 0.8], travel_weight=0.0, horizon=2), 20)
+    assert optimal.return_ == pytest.approx(2 * (1 - 0.25 * 0.6), abs=1e-12)
+    assert optimal.action(1, [0.5])[0] == pytest.approx(0.2)
+
+
+def two_places(state, action, step, params, outcome, next_state):
+    """Bet on the left or the right half; the coin says where the next state lands."""
+    next_state[0] = outcome[0]
+    return state[0] if action[0] < 0.5 else params[0]
+
+
+def coin_env(outcomes=([0.0, 1.0], [0.25, 0.75]), horizon=2, start=0.4):
+    box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+    return zooming.compiled_env(two_places, box, box, horizon, start=start, params=[0.5], outcomes=outcomes)
+
+
+def test_a_problem_of_two_states_and_two_actions_solved_by_hand():
+    # Last step: state 0 pays max(0, .5) = .5, state 1 pays max(1, .5) = 1. First step: max(.4, .5) + .25 * .5 + .75 * 1.
+    optimal = zooming.solve(coin_env(), 4)
+    assert optimal.return_ == pytest.approx(0.5 + 0.25 * 0.5 + 0.75, abs=1e-12)
+    assert optimal.error == pytest.approx(0.0, abs=1e-12)
+    assert optimal.q_value(0, [0.4], [0.1]) == pytest.approx(0.4 + 0.875)
+    assert optimal.q_value(1, [0.4], [0.9]) == 0.5
+    assert optimal.q_values(1, [[0.1], [0.9]], [[0.1], [0.1]]).tolist() == pytest.approx([0.1, 0.9])
+
+
+def test_declared_outcomes_are_drawn_with_their_weights():
+    env = coin_env(horizon=4000)
+    env.reset(seed=0)
+    found = [env.step(np.array([0.9]))[0][0] for _ in range(4000)]
+    assert np.mean(found) == pytest.approx(0.75, abs=0.03)
+    agents = [zooming.AdaptiveQ(coin_env(), seed=1) for _ in range(2)]
+    fused, python = (agent.learn(50, driver=driver) for agent, driver in zip(agents, ("fused", "python"), strict=True))
+    assert fused.returns.tolist() == python.returns.tolist()
+
+
+def test_a_kink_between_grid_points_is_part_of_the_error():
+    on, off = (zooming.solve(gym.make("zooming/Oil-v0", sharpness=50.0, center=c), 40) for c in (0.75, 0.7625))
+    assert on.return_ == pytest.approx(4.75, abs=1e-9)
+    assert off.error >= abs(off.return_ - (5 - 0.2625)) > 0.005
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_oil_in_several_dimensions(dims):
+    optimal = zooming.solve(gym.make("zooming/Oil-v0", dims=dims, center=0.75), 4 if dims == 3 else 8)
+    assert optimal.return_ == pytest.approx(4.75, abs=1e-9)  # the center is a grid point
+    assert optimal.action(0, [0.5] * dims) == pytest.approx([0.75] * dims, abs=1e-3)
+
+
+@pytest.mark.slow
+def test_two_ambulances_with_free_moves_wait_at_the_quarters():
+    optimal = zooming.solve(
+        gym.make("zooming/Ambulance-v0", arrivals="uniform", travel_weight=0.0, n_ambulances=2, horizon=2), 16
+    )
+    assert optimal.return_ == pytest.approx(2 * (1 - 1 / 8), abs=2e-3)
+    assert sorted(optimal.action(0, [0.5, 0.5])) == pytest.approx([0.25, 0.75], abs=0.02)
+
+
+def test_the_error_shrinks_with_the_resolution_and_bounds_the_truth():
+    env = gym.make("zooming/Oil-v0", survey="quadratic", sharpness=10.0, center=0.7321)
+    truth = 5 - abs(0.5 - 0.7321) + 1 / 200
+    solutions = [zooming.solve(env, n) for n in (16, 64, 256)]
+    assert solutions[0].error > solutions[1].error > solutions[2].error > 0
+    for optimal in solutions:
+        assert abs(optimal.return_ - truth) <= optimal.error
+
+
+def test_random_starts_are_averaged():
+    optimal = zooming.solve(gym.make("zooming/Oil-v0", start="uniform"), 40)
+    assert optimal.return_ == pytest.approx(5 - (0.75**2 + 0.25**2) / 2, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("solve", "message"),
+    [
+        (lambda: zooming.solve(gym.make("zooming/Oil-v0"), 2), "too small to certify"),
+        (lambda: zooming.solve(gym.make("zooming/Oil-v0"), 7), "even number"),
+        (
+            lambda: zooming.solve(gym.make("zooming/Oil-v0", sharpness=50.0, center=0.77), 8, tolerance=1e-6),
+            "Try resolution=16",
+        ),
+        (lambda: zooming.solve(gym.make("zooming/Oil-v0", dims=4)), "1 to 3"),
+        (lambda: zooming.solve(gym.make("Pendulum-v1")), "compiled_env"),
+        (lambda: zooming.solve(coin_env()).value(2, [0.5]), "steps run from 0 to 1"),
+        (lambda: zooming.solve(coin_env(), 4).value(0, [1.5]), "not a point"),
+        (lambda: zooming.solve(coin_env(), 4).q_value(0, [0.5], [0.5, 0.5]), "not a point"),
+        (lambda: coin_env(outcomes=([0.0, 1.0], [0.5, 0.6])), "sum 1"),
+        (lambda: coin_env(outcomes=([0.0, 1.0], [1.0])), "one weight per value"),
+        (lambda: coin_env(outcomes=3), "values, weights"),
+    ],
+)
+def test_what_cannot_be_solved_says_what_to_give(solve, message):
+    with pytest.raises(zooming.SpaceError, match=message):
+        solve()
+
+
+def test_an_environment_without_declared_outcomes_is_refused():
+    def noisy(state, action, step, params, rng, next_state):
+        next_state[0] = rng.random()
+        return 0.5
+
+    box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+    with pytest.raises(zooming.SpaceError, match="outcomes="):
+        zooming.solve(zooming.compiled_env(noisy, box, box, 3, start=0.5))
