@@ -34,6 +34,7 @@ Floats = NDArray[np.float64]
 DEFAULT_RESOLUTION = {1: 200, 2: 20, 3: 8}  # cells per axis that take seconds
 DETERMINISTIC_RESOLUTION = {1: 1000, 2: 40, 3: 12}  # the same where each action has one outcome
 HALVINGS = 10  # of the step of the action search
+_ROUNDING = 1e-9  # no error is reported smaller than what adding up floating-point numbers may lose
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True, _nrt=False)  # type: ignore[call-overload]  # see kernels.lean
@@ -242,7 +243,8 @@ def solve(env: Any, resolution: int | None = None, *, tolerance: float | None = 
     coarse, fine = (_solved(Grid(inner, n)) for n in (int(resolution) // 2, int(resolution)))
     shape = (inner.horizon + 1, *[int(resolution) + 1] * n_state)
     shared = fine.values.reshape(shape)[(slice(None), *[slice(None, None, 2)] * n_state)].reshape(inner.horizon + 1, -1)
-    error = max(float(np.abs(shared - coarse.values).max()), _interpolation_error(fine.values.reshape(shape)))
+    difference = float(np.abs(shared - coarse.values).max())
+    error = max(difference, _interpolation_error(fine.values.reshape(shape)), _ROUNDING)
     if tolerance is not None and error > tolerance:
         raise SpaceError(
             f"resolution={resolution} certifies the optimum of {inner.name} only to {error:.2g}, not to {tolerance:g}. "

@@ -70,7 +70,7 @@ def partition_over_optimum(balls: Partition, optimal: Optimal, ax: Any = None, *
     q = optimal.q_values(balls.step, grid[:, :1], grid[:, 1:]).reshape(n, n)
     ax = _axes(ax)
     drawn = ax.pcolormesh(x, a, q, shading="gouraud", cmap="viridis", rasterized=True)
-    ax.add_collection(_boxes(balls.low, balls.high, facecolor="none"))
+    ax.add_collection(_boxes(balls.low, balls.high, facecolor="none", edgecolor="black"))
     ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel="state", ylabel="action")
     ax.set_title(f"step {balls.step}: {len(balls)} balls over Q*")
     if colorbar:
@@ -153,7 +153,7 @@ def _boxes(low: Floats, high: Floats, **options: Any) -> Any:
     from matplotlib.patches import Rectangle
 
     boxes = [Rectangle((corner[0], corner[1]), side[0], side[1]) for corner, side in zip(low, high - low, strict=True)]
-    return PatchCollection(boxes, edgecolor="white", linewidth=0.4, **options)
+    return PatchCollection(boxes, **{"edgecolor": "white", "linewidth": 0.4, **options})
 
 
 def _axes(ax: Any) -> Any:

@@ -1,0 +1,40 @@
+"""How good is what was learned: the optimum, the policy's exact value, the regret and its growth, and an audit."""
+
+from functools import partial
+from pathlib import Path
+
+import gymnasium as gym
+import matplotlib.pyplot as plt
+
+import zooming
+from zooming import plots, theory
+
+OUT = Path("out/how_good.png")
+
+
+def main(episodes: int = 20_000) -> None:
+    env = gym.make("zooming/Ambulance-v0", arrivals="beta", travel_weight=0.25)
+    optimal = zooming.solve(env)
+    print(f"optimum: {optimal.return_:.4f}, within {optimal.error:.1e}, found in {optimal.seconds:.1f} s")
+
+    histories = zooming.learn_many(zooming.AdaptiveQ, env, seeds=range(10), episodes=episodes)
+    agent = histories[0].agent
+    print("policy: ", zooming.evaluate(agent, env, exact=True))
+
+    regrets = [history.regret(optimal) for history in histories]
+    exponent = zooming.regret_exponent(regrets)
+    print(f"regret grows like K^e, e = {exponent}; the bound says {theory.regret_exponent_bound(2):.2f}")
+    print(zooming.audit(agent, optimal))
+
+    figure, axes = plt.subplots(1, 3, figsize=(15, 4.2), layout="constrained")
+    agent.partition(2).plot(axes[0])
+    plots.partition_over_optimum(agent.partition(2), optimal, axes[1])
+    bound = partial(theory.regret_bound, 5, dimension=2)
+    plots.regret(regrets, axes[2], label="AdaptiveQ, 10 seeds", exponent=exponent, bound=bound)
+    OUT.parent.mkdir(exist_ok=True)
+    figure.savefig(OUT, dpi=100)
+    print(f"Figure: {OUT}")
+
+
+if __name__ == "__main__":
+    main()
