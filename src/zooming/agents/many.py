@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from zooming import kernels
 from zooming.agents.base import Agent
 from zooming.agents.drivers import compiled_inside
 from zooming.errors import SpaceError
@@ -43,7 +44,7 @@ def learn_many(
 
     if n_workers is not None and n_workers < 1:
         raise SpaceError(f"n_workers={n_workers}: at least 1")
-    if compiled_inside(env) is None:
+    if compiled_inside(env) is None or kernels.PLAIN:
         return [run(seed, env) for seed in seeds]
     # Threads, not processes: the kernel runs outside Python's global lock.
     with ThreadPoolExecutor(n_workers or len(os.sched_getaffinity(0))) as pool:
