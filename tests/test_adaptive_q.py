@@ -120,6 +120,44 @@ def _z_order(point):
 
 
 @pytest.mark.plain
+@pytest.mark.parametrize("width", [49.0, 0.3, 1e3, 7.1])
+@pytest.mark.parametrize("low", [0.0, -0.1, 1234.5])
+def test_lemma_covering_in_any_units_a_corner_belongs_to_the_ball_that_it_opens(low, width):
+    box = gym.spaces.Box(low, low + width, (1,), np.float64)
+
+    def stay(state, action, step, params, rng, next_state):
+        next_state[0] = state[0]
+        return 0.5
+
+    agent = zooming.AdaptiveQ(zooming.compiled_env(stay, box, box, 1, start=low), seed=0)
+    rng = np.random.default_rng(0)
+    for x, a in low + width * rng.random((60, 2)):
+        agent.update(0, [x], [a], float(rng.random()), [x])
+    balls = agent.partition(0)
+    for corner, q, n in zip(balls.low, balls.q_value, balls.n_visits, strict=True):
+        assert (agent.q_value(0, corner[:1], corner[1:]), agent.visits(0, corner[:1], corner[1:])) == (q, n)
+
+
+def test_random_ties_between_distant_balls_are_equally_likely_too():
+    env = gym.make("zooming/Oil-v0", sharpness=50.0, dims=2, start="uniform")
+    agent = zooming.AdaptiveQ(env, seed=0)
+    agent.learn(3000)
+    rng, seen = np.random.default_rng(0), 0
+    for state in rng.random((60, 2)):
+        balls = agent.partition(4)
+        relevant = ((balls.low[:, :2] <= state) & (state < balls.high[:, :2])).all(axis=1)
+        tied = np.flatnonzero(relevant & (balls.q_value == balls.q_value[relevant].max()))
+        if len(tied) < 3:
+            continue
+        seen += 1
+        centers = [tuple(center) for center in ((balls.low + balls.high) / 2)[tied, 2:].tolist()]
+        n = 60 * len(tied)
+        played = [tuple(agent.act(4, state).tolist()) for _ in range(n)]
+        assert min(played.count(center) for center in centers) > 25  # 60 expected, standard deviation below 8
+    assert seen > 3
+
+
+@pytest.mark.plain
 def test_random_ties_choose_every_tied_ball_about_equally():
     agent = zooming.AdaptiveQ(unit_env(1, 2), seed=1)
     agent.update(0, [0.3], [0.3, 0.3], 0.5, [0.3])  # the root splits; its 8 halves tie, 4 are relevant for any state

@@ -422,8 +422,8 @@ SPACES = {
     "discrete": (gym.spaces.Discrete(4), "is Discrete; only Box is supported. Wrap"),
     "dict": (gym.spaces.Dict(x=UNIT), "is Dict; only Box is supported. Wrap"),
     "multi": (gym.spaces.MultiDiscrete([2, 2]), "is MultiDiscrete; only Box is supported. Wrap"),
-    "integers": (gym.spaces.Box(0, 3, (1,), np.int64), "Box of int64; only boxes of floats are supported. Wrap"),
-    "pixels": (gym.spaces.Box(0, 255, (2, 2), np.uint8), "Box of uint8; only boxes of floats are supported. Wrap"),
+    "integers": (gym.spaces.Box(0, 3, (1,), np.int64), "Box of int64; only boxes of float32 or float64 are supported. Wrap"),
+    "pixels": (gym.spaces.Box(0, 255, (2, 2), np.uint8), "Box of uint8; only boxes of float32 or float64 are supported. Wrap"),
     "too many axes": (gym.spaces.Box(0.0, 1.0, (12,)), "at most 12 axes are supported. Give the agent fewer features"),
     "no width": (box((0, 1), (2, 2)), r"\w+\[1\] runs from 2.0 to 2.0: it has no width. Drop it"),
     "too wide": (box((-1.7e308, 1.7e308)), r"\w+\[0\] runs from -1.7e\+308"),
@@ -451,7 +451,7 @@ def test_a_missing_horizon_names_both_fixes(kind):
 @EVERY_AGENT
 @pytest.mark.parametrize("horizon", [0, -3, True, False, 2.0, 2.5, np.nan, "5", [5]])
 def test_a_bad_horizon_is_refused(kind, horizon):
-    with pytest.raises(zooming.SpaceError, match=r"horizon=.*whole number of at least 1"):
+    with pytest.raises(zooming.SpaceError, match=r"horizon=.*whole number >= 1"):
         AGENTS[kind](Drift(), horizon=horizon)
 
 
@@ -471,7 +471,7 @@ def test_a_bad_reward_range_is_refused(kind, reward_range):
 @EVERY_AGENT
 @pytest.mark.parametrize("seed", [-1, 1.5, 1.0, True, "0", [1], np.float64(3)])
 def test_a_bad_seed_is_refused(kind, seed):
-    with pytest.raises(zooming.SpaceError, match=r"seed=.*whole number >= 0, or None"):
+    with pytest.raises(zooming.SpaceError, match=r"seed=.*whole number >= 0"):
         AGENTS[kind](Drift(), horizon=3, seed=seed)
 
 
@@ -479,11 +479,10 @@ def test_a_bad_seed_is_refused(kind, seed):
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"bonus": -0.1}, "bonus c = -0.1 must be a finite number >= 0"),
-        ({"bonus": np.nan}, "bonus c = nan must be a finite number >= 0"),
-        ({"bonus": np.inf}, "bonus c = inf must be a finite number >= 0"),
+        ({"bonus": -0.1}, "bonus c=-0.1: give a finite number, at least 0"),
+        ({"bonus": np.nan}, "bonus c=nan: give a finite number, at least 0"),
+        ({"bonus": np.inf}, "bonus c=inf: give a finite number, at least 0"),
         ({"bonus": "big"}, r"bonus='big': give a number c >= 0 .*Scaled, Theory"),
-        ({"bonus": None}, r"bonus=None: give a number c >= 0"),
         ({"bonus": True}, r"bonus=True: give a number c >= 0"),
         ({"cap": "none"}, "cap='none': choose one of 'remaining', 'horizon'"),
         ({"cap": None}, "cap=None: choose one of"),
@@ -507,7 +506,7 @@ def test_a_bad_number_of_balls_is_refused(max_balls):
 
 @pytest.mark.parametrize("spacing", [0, -0.1, 1.5, np.nan, np.inf, "fine"])
 def test_a_bad_spacing_is_refused(spacing):
-    with pytest.raises(zooming.SpaceError, match=r"spacing=.*above 0 and at most 1"):
+    with pytest.raises(zooming.SpaceError, match=r"spacing=.*(above 0 and at most 1|from 0 to 1)"):
         zooming.NetQ(Drift(), horizon=3, spacing=spacing)
 
 
@@ -517,26 +516,26 @@ def test_a_net_that_does_not_fit_is_refused_before_it_is_made(spacing):
         zooming.NetQ(Drift(), horizon=3, spacing=spacing)
 
 
-@pytest.mark.parametrize("episodes", [0, -5, np.nan, "many", None])
+@pytest.mark.parametrize("episodes", [0, -5, np.nan, "many", 2.5])
 def test_a_net_for_a_bad_number_of_episodes_is_refused(episodes):
-    with pytest.raises(zooming.SpaceError, match=r"episodes=.*or spacing="):
+    with pytest.raises(zooming.SpaceError, match=r"episodes=.*whole number >= 1"):
         zooming.NetQ(Drift(), horizon=3, episodes=episodes)
 
 
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"episodes": 0}, "at least 1"),
-        ({"episodes": np.nan}, "at least 1"),
+        ({"episodes": 0}, "whole number >= 1"),
+        ({"episodes": np.nan}, "whole number >= 1"),
         ({"episodes": 9, "delta": 0}, "between 0 and 1"),
         ({"episodes": 9, "delta": 1}, "between 0 and 1"),
-        ({"episodes": 9, "lipschitz": -1}, "finite number >= 0"),
-        ({"episodes": 9, "lipschitz": np.inf}, "finite number >= 0"),
+        ({"episodes": 9, "lipschitz": -1}, "finite number, at least 0"),
+        ({"episodes": 9, "lipschitz": np.inf}, "finite number, at least 0"),
     ],
     ids=str,
 )
 def test_a_bad_theory_is_refused(options, text):
-    with pytest.raises(zooming.SpaceError, match=rf"Theory\(.*{text}"):
+    with pytest.raises(zooming.SpaceError, match=rf"Theory: .*{text}"):
         zooming.bonuses.Theory(**options)
 
 

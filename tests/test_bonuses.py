@@ -26,17 +26,14 @@ def test_theory_has_the_constants_of_the_main_text():
     assert bonuses.Theory(episodes=2000, lipschitz=0.0).scale(5, 2.0) == pytest.approx(2 * 82.44, abs=0.05)
 
 
-def test_bonuses_scale_with_the_span_of_the_rewards():
-    env = gym.make("zooming/Oil-v0")
-    plain = zooming.AdaptiveQ(env, bonus=0.5, seed=0)
-    wide = zooming.AdaptiveQ(env, bonus=0.5, reward_range=(-10.0, 10.0), seed=0)
-    plain.update(4, [0.5], [0.5], 0.0, [0.5])
-    wide.update(4, [0.5], [0.5], 0.0, [0.5])
-    assert plain.q_value(4, [0.5], [0.5]) == 0.5
-    assert wide.q_value(4, [0.5], [0.5]) == 10.0
+@pytest.mark.parametrize(("options", "first"), [({"bonus": 0.5}, 0.5), ({}, 2.0), ({"bonus": bonuses.Scaled(3.0)}, 3.0)])
+def test_a_number_is_meant_literally_and_the_default_scales_with_the_rewards(options, first):
+    agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), reward_range=(-10.0, 10.0), seed=0, **options)
+    agent.update(4, [0.5], [0.5], 0.0, [0.5])
+    assert agent.q_value(4, [0.5], [0.5]) == first
 
 
-@pytest.mark.parametrize("bonus", [-0.1, float("nan"), float("inf"), True, "theory", None])
+@pytest.mark.parametrize("bonus", [-0.1, float("nan"), float("inf"), True, "theory", [0.1]])
 def test_what_is_not_a_bonus_is_refused(bonus):
     with pytest.raises(zooming.SpaceError, match="bonus"):
         zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), bonus=bonus)

@@ -158,6 +158,50 @@ def test_a_terminal_state_has_no_future_value():
 
 
 @pytest.mark.plain
+def test_an_episode_that_is_cut_off_still_has_a_future_value():
+    env = gym.wrappers.TimeLimit(Corridor(), 1)  # cuts off after one step of eight
+    agent = zooming.AdaptiveQ(env, horizon=8, bonus=0.0, seed=0)
+    agent.learn(1)
+    assert agent.partition(0).q_value.max() == 7.0  # reward 0, and seven steps left that may pay 1 each
+
+
+@pytest.mark.plain
+def test_learning_goes_on_the_same_whatever_the_environment_was_used_for_in_between():
+    env, other = gym.make("zooming/Ambulance-v0"), gym.make("zooming/Ambulance-v0")
+    touched, alone = zooming.AdaptiveQ(env, seed=3), zooming.AdaptiveQ(other, seed=3)
+    touched.learn(10)
+    zooming.Random(env, seed=9).learn(3)
+    env.reset(seed=77)
+    env.step(np.array([0.5]))
+    assert touched.learn(10).returns.tolist() == alone.learn(20).returns[10:].tolist()
+
+
+@pytest.mark.plain
+def test_after_learning_the_environment_wants_a_reset():
+    env = gym.make("zooming/Oil-v0")
+    agent = zooming.AdaptiveQ(env, seed=0)
+    for driver in ("fused", "python", "fused"):
+        agent.learn(1, driver=driver)
+        with pytest.raises(gym.error.ResetNeeded):
+            env.unwrapped.step(np.array([0.5]))
+
+
+@pytest.mark.plain
+def test_a_foreign_attribute_named_horizon_is_not_taken_for_one():
+    class Sky(Corridor):
+        horizon = 3
+
+    assert zooming.AdaptiveQ(gym.wrappers.TimeLimit(Sky(), 8), horizon=8).horizon == 8
+    with pytest.raises(zooming.SpaceError, match="how long an episode is"):
+        zooming.AdaptiveQ(Sky())
+
+
+@pytest.mark.plain
+def test_a_time_limit_shortens_the_horizon_of_a_compiled_environment():
+    assert zooming.AdaptiveQ(gym.make("zooming/Oil-v0", max_episode_steps=2)).horizon == 2
+
+
+@pytest.mark.plain
 def test_a_wrapper_that_changes_the_problem_is_not_skipped():
     env = gym.make("zooming/Oil-v0")
     shifted = gym.wrappers.TransformReward(env, lambda reward: 0.5 * reward)
@@ -190,10 +234,11 @@ def test_histories_say_what_they_are():
 @pytest.mark.parametrize("n_workers", [None, 1, 3])
 def test_many_seeds_at_once_equal_one_by_one(n_workers):
     env = gym.make("zooming/Ambulance-v0")
-    many = zooming.learn_many(AGENTS["published"], env, range(4), 30, n_workers=n_workers)
+    episodes = 30 if kernels.PLAIN else 20_000  # long enough for runs that shared anything to get into each other's way
+    many = zooming.learn_many(AGENTS["published"], env, range(4), episodes, n_workers=n_workers)
     for seed, history in enumerate(many):
         alone = AGENTS["published"](gym.make("zooming/Ambulance-v0"), seed=seed)
-        assert alone.learn(30).returns.tobytes() == history.returns.tobytes()
+        assert alone.learn(episodes).returns.tobytes() == history.returns.tobytes()
         assert bytes_of(alone) == bytes_of(history.agent)
 
 

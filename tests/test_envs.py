@@ -1,6 +1,9 @@
 """The two problems: their formulas, their options, and Gymnasium's own checks."""
 
 import copy
+import subprocess
+import sys
+import textwrap
 import warnings
 
 import gymnasium as gym
@@ -88,6 +91,12 @@ def test_the_nearest_ambulance_goes_and_the_others_stay_where_stationed():
     assert rewards == [pytest.approx(1 - 0.5 * (0.1 + 0.0 + 0.1) / 3 - 0.5 * 0.05)]
 
 
+@pytest.mark.plain
+def test_of_two_ambulances_at_the_same_distance_the_first_goes():
+    env = gym.make("zooming/Ambulance-v0", arrivals=[0.5], n_ambulances=2)
+    assert play(env, [[0.25, 0.75]])[0][1].tolist() == [0.5, 0.75]
+
+
 def calls(options, n=20_000):
     env = gym.make("zooming/Ambulance-v0", **{"horizon": n, **options})
     return play(env, [[0.5]] * n)[0][1:, 0]
@@ -160,7 +169,7 @@ def test_a_copy_has_a_generator_and_a_state_of_its_own():
         ("zooming/Oil-v0", {"start": 1.5}, "outside the observation space"),
         ("zooming/Oil-v0", {"start": [0.1, 0.2]}, "start"),
         ("zooming/Oil-v0", {"start": "anywhere"}, "uniform"),
-        ("zooming/Oil-v0", {"horizon": 0}, "at least 1"),
+        ("zooming/Oil-v0", {"horizon": 0}, "whole number >= 1"),
         ("zooming/Ambulance-v0", {"arrivals": "poisson"}, "choose one of"),
         ("zooming/Ambulance-v0", {"arrivals": []}, "at least one observed location"),
         ("zooming/Ambulance-v0", {"arrivals": [0.5, 12.0]}, "rescale"),
@@ -217,6 +226,24 @@ def test_your_own_start_function_is_used():
     starts = {float(env.reset(seed=seed)[0][0]) for seed in range(5)}
     assert len(starts) == 5
     assert all(3 <= x <= 4 for x in starts)
+
+
+@pytest.mark.process
+def test_dynamics_that_use_what_changed_elsewhere_are_not_taken_from_a_cache(tmp_path):
+    program = """if True:
+        import sys, gymnasium as gym, numpy as np, zooming
+        PAY = float(sys.argv[1])
+        def pay(state, action, step, params, rng, next_state):
+            next_state[0] = state[0]
+            return PAY
+        box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+        env = zooming.compiled_env(pay, box, box, horizon=1, start=0.5)
+        print(zooming.AdaptiveQ(env, seed=0).learn(1).returns[0])
+    """
+    path = tmp_path / "problem.py"
+    path.write_text(textwrap.dedent(program.removeprefix("if True:\n")))
+    runs = [subprocess.run([sys.executable, path, pay], capture_output=True, text=True, check=True) for pay in ("0.25", "0.75")]
+    assert [float(run.stdout) for run in runs] == [0.25, 0.75]
 
 
 @pytest.mark.skipif("__import__('zooming.kernels').kernels.PLAIN", reason="without compilation nothing fails to compile")

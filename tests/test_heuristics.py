@@ -45,6 +45,13 @@ def test_median_of_several_ambulances_stations_them_at_quantiles():
     assert agent.act(0, [0.1, 0.1]).tolist() == pytest.approx([0.25, 0.75])
 
 
+def test_median_counts_calls_that_come_where_an_ambulance_waits():
+    agent = zooming.Median(ambulance(n_ambulances=2, arrivals=[0.1] * 8 + [0.5, 0.9]), seed=0)
+    agent.learn(400)
+    assert agent.nbytes == 8 * 400 * 5  # every call is there
+    assert agent.act(0, [0.5, 0.5]).tolist() == [0.1, 0.1]
+
+
 @pytest.mark.parametrize("n", [1, 2])
 def test_median_is_near_optimal_when_moving_is_free(n):
     env = ambulance(travel_weight=0.0, arrivals="uniform", n_ambulances=n)

@@ -32,6 +32,7 @@ def test_cells_are_uniform_and_cover(spacing, n_cells, dims):
     index = np.round(balls.low / spacing).astype(int)
     assert len(np.unique(index, axis=0)) == len(balls)
     assert (balls.low == index * spacing).all()
+    assert (balls.radius == spacing).all()
     assert (balls.high == np.minimum(np.where(index + 1 == n_cells, 1.0, (index + 1) * spacing), 1.0)).all()
 
 
@@ -46,6 +47,21 @@ def test_actions_are_the_nets_points_and_belong_to_their_own_ball():
         assert agent.visits(0, [0.5], action) == before + 1
         points.add(round(float(action[0]), 12))
     assert points == {round(0.1 * i, 12) for i in range(10)}
+
+
+@pytest.mark.plain
+def test_the_net_is_given_by_its_spacing_or_by_the_episodes_not_both():
+    with pytest.raises(zooming.SpaceError, match="give one of them"):
+        zooming.NetQ(oil(), spacing=0.1, episodes=100)
+    with pytest.raises(zooming.SpaceError, match="'center', 'uniform'"):
+        zooming.AdaptiveQ(oil(), action="corner")
+
+
+@pytest.mark.plain
+def test_a_net_reserves_no_room_for_splits():
+    agent = zooming.NetQ(oil(dims=6), spacing=1.0, seed=0)
+    agent.learn(10)
+    assert len(agent.table.rows) == agent.table.rows_in_use == 6
 
 
 @pytest.mark.plain

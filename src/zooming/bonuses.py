@@ -15,6 +15,7 @@ import numbers
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
+from zooming.checks import real, whole
 from zooming.errors import SpaceError
 
 
@@ -26,7 +27,7 @@ class Bonus(Protocol):
 
 @dataclass(frozen=True)
 class Scaled:
-    """b(t) = c / sqrt(t), in units of the reward span (1 for the default reward range). [SBY19 sec. 7]
+    """b(t) = c / sqrt(t), in the units of the reward. [SBY19 sec. 7]
 
     >>> Scaled(0.5).scale(horizon=5, reward_span=1.0)
     0.5
@@ -35,11 +36,10 @@ class Scaled:
     c: float
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.c) and self.c >= 0):
-            raise SpaceError(f"bonus c = {self.c} must be a finite number >= 0")
+        real(self.c, "bonus c", 0.0, math.inf)
 
     def scale(self, horizon: int, reward_span: float) -> float:
-        return self.c * reward_span
+        return self.c
 
 
 @dataclass(frozen=True)
@@ -93,12 +93,10 @@ class Exact:
 
 def _check_constants(bonus: Any) -> None:
     kind = type(bonus).__name__
-    if not bonus.episodes >= 1:
-        raise SpaceError(f"{kind}(episodes={bonus.episodes}): the number of episodes K must be at least 1")
-    if not 0 < bonus.delta < 1:
-        raise SpaceError(f"{kind}(delta={bonus.delta}): the failure probability must lie between 0 and 1")
-    if not (math.isfinite(bonus.lipschitz) and bonus.lipschitz >= 0):
-        raise SpaceError(f"{kind}(lipschitz={bonus.lipschitz}): the Lipschitz constant must be a finite number >= 0")
+    whole(bonus.episodes, f"{kind}: episodes", 1)
+    real(bonus.lipschitz, f"{kind}: lipschitz", 0.0, math.inf)
+    if not 0 < real(bonus.delta, f"{kind}: delta", 0.0, 1.0) < 1:
+        raise SpaceError(f"{kind}: delta={bonus.delta}: the failure probability must lie between 0 and 1")
 
 
 KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Scaled, Theory, Exact)}

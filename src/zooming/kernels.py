@@ -25,6 +25,8 @@ import numba
 import numpy as np
 from numba import float64, int64, types, void
 
+from zooming.checks import ROUNDING
+
 BALL = np.dtype(
     [
         ("value", "f8"),  # Q of an active ball; of an inner row, the largest Q below it
@@ -62,12 +64,11 @@ CORE = np.dtype(
     align=True,
 )
 ACTIVE, NO_PARENT = 0, -1
-RANDOM, FIRST, EITHER = 0, 1, 2  # ties: a coin per fork; the first in table order; whichever is found soonest
+RANDOM, FIRST, EITHER = 0, 1, 2  # ties: equally likely; the first from low to high, split by split; the one found soonest
 CENTER, UNIFORM, CORNER = 0, 1, 2  # the action played in a ball
 FINE, FULL, BAD_REWARD, BAD_STATE = 0, 1, 2, 3  # why `play` and `update` came back
 WRONG_SIZE = -2
-LOW, WIDTH, SCALE = 0, 1, 2  # columns of `axes`: unit = (x - low) * scale, x = low + unit * width
-ROUNDING = 1e-6  # a point this far outside the unit cube is rounding, and clipped
+LOW, WIDTH = 0, 1  # columns of `axes`: unit = (x - low) / width
 MAX_VISITS = 2**32 - 1
 
 GENERATOR = types.npy_rng
@@ -80,9 +81,6 @@ compiled = numba.njit(cache=True, error_model="numpy", nogil=True)
 # For kernels that allocate nothing: without this, counting references to their array arguments takes a third of the time.
 lean = numba.njit(cache=True, error_model="numpy", nogil=True, _nrt=False)
 
-if PLAIN:
-    np.seterr(over="ignore")  # the generator below wraps around, which compiled code does without a word
-
 
 @lean
 def draw(core):
@@ -94,6 +92,10 @@ def draw(core):
     return z ^ (z >> np.uint64(31))
 
 
+if PLAIN:
+    draw = np.errstate(over="ignore")(draw)  # it wraps around, which compiled code does without a word
+
+
 @lean
 def to_unit(axes, first_axis, point, unit):
     """Writes `point` (environment's units) into the unit cube; the index of the first bad coordinate, or -1.
@@ -101,7 +103,7 @@ def to_unit(axes, first_axis, point, unit):
     Rounding just outside a bound is clipped; NaN, infinities and anything further out are bad.
     """
     for i in range(unit.shape[0]):
-        u = (point[i] - axes[first_axis + i, LOW]) * axes[first_axis + i, SCALE]
+        u = (point[i] - axes[first_axis + i, LOW]) / axes[first_axis + i, WIDTH]
         if not (u >= -ROUNDING and u <= 1.0 + ROUNDING):
             return i
         unit[i] = min(1.0, max(0.0, u))
@@ -134,8 +136,11 @@ def select(table, core, root, state, ties, stack):
 
     An inner row on a state axis has one relevant side. On an action axis both are: dive into the better one and keep the
     other on the stack; `rival` is the largest value put aside, so most selections end without looking at the stack again.
+    With random ties the m-th ball that ties replaces the one kept with probability 1/m, so each is equally likely.
     """
     n_state = core[0]["n_state"]
+    all_ties = ties == RANDOM
+    n_tied = 0
     best = -np.inf
     rival = -np.inf
     found = root
@@ -145,7 +150,7 @@ def select(table, core, root, state, ties, stack):
     while True:
         while True:
             child = np.int64(table[row]["child"])
-            if child == ACTIVE or table[row]["value"] <= best:
+            if child == ACTIVE or table[row]["value"] < best or (table[row]["value"] == best and not all_ties):
                 break
             axis = np.int64(table[row]["axis"])
             if axis < n_state:
@@ -156,11 +161,7 @@ def select(table, core, root, state, ties, stack):
             else:
                 first = table[child]["value"]
                 second = table[child + 1]["value"]
-                if first == second:
-                    right = ties == RANDOM and (draw(core) >> np.uint64(63)) == np.uint64(1)
-                else:
-                    right = second > first and ties != FIRST
-                if right:
+                if second > first and ties != FIRST:
                     stack[top] = child
                     rival = max(rival, first)
                     row = child + 1
@@ -171,17 +172,23 @@ def select(table, core, root, state, ties, stack):
                 top += 1
                 n_read += 1
             n_read += 1
-        if table[row]["child"] == ACTIVE and table[row]["value"] > best:
-            best = table[row]["value"]
-            found = row
-        if rival <= best:
+        if table[row]["child"] == ACTIVE:
+            if table[row]["value"] > best:
+                best = table[row]["value"]
+                found = row
+                n_tied = 1
+            elif all_ties and table[row]["value"] == best:
+                n_tied += 1
+                if draw(core) % np.uint64(n_tied) == np.uint64(0):
+                    found = row
+        if rival < best or (rival == best and not all_ties):
             return found, n_read
         while True:
             if top == 0:
                 return found, n_read
             top -= 1
             row = stack[top]
-            if table[row]["value"] > best:
+            if table[row]["value"] > best or (table[row]["value"] == best and all_ties):
                 break
 
 
@@ -242,14 +249,14 @@ def play_action(table, core, axes, row, rule, low, high, action):
         value = axes[axis, LOW] + unit * axes[axis, WIDTH]
         if core[0]["single"] == 1:
             value = np.float64(np.float32(value))
-        back = (value - axes[axis, LOW]) * axes[axis, SCALE]
+        back = (value - axes[axis, LOW]) / axes[axis, WIDTH]
         while back < low[i]:
             # A corner is on the border: rounded down it would belong to the neighbor, and its own ball never be updated.
             if core[0]["single"] == 1:
                 value = np.float64(np.nextafter(np.float32(value), np.float32(np.inf)))
             else:
                 value = np.nextafter(value, np.inf)
-            back = (value - axes[axis, LOW]) * axes[axis, SCALE]
+            back = (value - axes[axis, LOW]) / axes[axis, WIDTH]
         action[i] = value
         inside = inside and (back < high[i] or high[i] == 1.0)
     return inside
@@ -348,6 +355,12 @@ def rows_per_split(core):
     return 2 * ((np.int64(1) << (core[0]["n_state"] + core[0]["n_action"])) - 1)
 
 
+@lean
+def rows_needed(core, n_splits):
+    """The rows that so many splits may take, given that there are never more than `max_balls` balls."""
+    return min(n_splits * rows_per_split(core), 2 * (core[0]["max_balls"] - core[0]["n_balls"]))
+
+
 @compiled
 def new_stack(core):
     """Room for every fork of a path: 16 levels of depth for each action axis, or the 31 bits of a net's row numbers."""
@@ -409,7 +422,7 @@ def _update(raw_table, raw_core, stats, axes, step, observation, action, reward,
     n_axes = n_state + core[0]["n_action"]
     if observation.shape[0] != n_state or action.shape[0] != n_axes - n_state or next_observation.shape[0] != n_state:
         return WRONG_SIZE
-    if core[0]["n_rows"] + rows_per_split(core) > table.shape[0]:
+    if core[0]["n_rows"] + rows_needed(core, 1) > table.shape[0]:
         return FULL
     unit = np.empty(n_axes)
     row = locate(table, core, axes, step, observation, action, unit)
@@ -462,7 +475,7 @@ def _play(table, core, stats, axes, dynamics, start, params, rng, n_env_steps, r
     low = np.empty(n_action)
     high = np.empty(n_action)
     for episode in range(returns.shape[0]):
-        if core[0]["n_rows"] + n_steps * rows_per_split(core) > table.shape[0]:
+        if core[0]["n_rows"] + rows_needed(core, n_steps) > table.shape[0]:
             trouble[0] = FULL
             return episode
         start(params, rng, state)

@@ -14,7 +14,6 @@ given the slopes of the cells beside it (which sees a kink of V that both grids 
 from __future__ import annotations
 
 import itertools
-import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +25,7 @@ import numpy as np
 from numba import float64, int64, types, void
 from numpy.typing import ArrayLike, NDArray
 
+from zooming.checks import n_cores
 from zooming.envs.compiled import CompiledEnv
 from zooming.errors import SpaceError
 from zooming.kernels import GIVEN, PLAIN
@@ -137,7 +137,7 @@ class Grid:
         """Best Q and action of each state, all cores at work."""
         outcomes, weights = self.outcomes[step]
         values, best = np.empty(len(states)), np.empty((len(states), self.n_action))
-        n_parts = min(len(os.sched_getaffinity(0)) * 4, len(states)) if len(states) > 16 else 1
+        n_parts = min(n_cores() * 4, len(states)) if len(states) > 16 else 1
         kernel, flat = _backup(), self.values.reshape(-1)
 
         def part(k: int) -> None:
@@ -150,7 +150,7 @@ class Grid:
         if n_parts == 1:
             part(0)
         else:
-            with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            with ThreadPoolExecutor(n_cores()) as pool:
                 list(pool.map(part, range(n_parts)))
         return values, best
 

@@ -20,8 +20,8 @@ class Partition:
     """The active balls of one step, one entry per ball.
 
     `low` and `high` are [n_balls, n_axes] in the environment's units, state axes first; a ball holds its low face and not
-    its high one, except at the end of the space. `radius` = 2^-`depth` is measured in the unit cube. `n_visits` counts the
-    ancestors' visits too.
+    its high one, except at the end of the space. `radius` is measured in the unit cube: 2^-`depth`, or a net's spacing.
+    `n_visits` counts the ancestors' visits too.
     """
 
     low: Floats
@@ -74,13 +74,13 @@ class BallTable:
         return table
 
     @classmethod
-    def of_net(cls, core: NDArray[Any], root_values: Floats, n_cells: list[int], spacing: float) -> BallTable:
-        """A uniform net: along axis i, n_cells[i] cells with borders at multiples of `spacing`, as a tree that never splits."""
+    def of_net(cls, core: NDArray[Any], root_values: Floats, n_per_axis: list[int], spacing: float) -> BallTable:
+        """A uniform net: n_per_axis[i] balls along axis i, with borders at multiples of `spacing`; it never splits."""
         table = cls.of_roots(core, root_values)
-        n_axes = len(n_cells)
+        n_axes = len(n_per_axis)
         row = np.arange(len(root_values))
-        first = np.zeros((len(row), n_axes), np.int64)  # each row covers the cells first .. last - 1 of every axis
-        last = np.tile(np.array(n_cells, np.int64), (len(row), 1))
+        first = np.zeros((len(row), n_axes), np.int64)  # each row covers the balls first .. last - 1 along every axis
+        last = np.tile(np.array(n_per_axis, np.int64), (len(row), 1))
         while True:
             wide = (last - first > 1).any(axis=1)
             row, first, last = row[wide], first[wide], last[wide]
@@ -139,12 +139,12 @@ class BallTable:
         balls = self.rows[row[order]]
         depth = balls["depth"].astype(np.int64)
         return Partition(
-            low=low + (high - low) * unit_low,
-            high=np.where(unit_high == 1.0, high, low + (high - low) * unit_high),
+            low=_in_units(unit_low, low, high),
+            high=_in_units(unit_high, low, high),
             q_value=balls["value"].copy(),
             n_visits=balls["n_visits"].astype(np.int64),
             depth=depth,
-            radius=0.5**depth,
+            radius=0.5**depth if self.core["cubes"][0] else np.full(len(depth), self.core["spacing"][0]),
             names=tuple(names),
             step=step,
         )
@@ -200,6 +200,13 @@ def _allocate(n_rows: int) -> NDArray[Any]:
     memory = np.zeros(n_rows * BALL.itemsize + _CACHE_LINE, np.uint8)
     offset = -memory.ctypes.data % _CACHE_LINE
     return memory[offset : offset + n_rows * BALL.itemsize].view(BALL)
+
+
+def _in_units(unit: Floats, low: Floats, high: Floats) -> Floats:
+    """Borders in the units of a space: the smallest numbers that kernels.to_unit takes to the border or beyond."""
+    width = high - low
+    border = np.where(unit == 1.0, high, low + width * unit)
+    return np.where((border - low) / width < unit, np.nextafter(border, np.inf), border)
 
 
 def _levels(rows: NDArray[Any], roots: NDArray[np.int64], n_axes: int) -> Iterator[tuple[NDArray[np.int64], Floats, Floats]]:

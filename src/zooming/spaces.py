@@ -47,9 +47,10 @@ class Axes:
                 raise SpaceError(f"axis {name} runs from {low} to {high}: it has no width. Drop it from the space (a wrapper).")
         with np.errstate(all="ignore"):
             width = self.high - self.low
-            self.table = np.ascontiguousarray(np.stack([self.low, width, 1.0 / width], axis=1))
-        for name, low, high, row in zip(self.names, self.low, self.high, self.table, strict=True):
-            if not np.isfinite(row).all():
+            self.table = np.ascontiguousarray(np.stack([self.low, width], axis=1))
+            scale = 1.0 / width
+        for name, low, high, factor in zip(self.names, self.low, self.high, scale, strict=True):
+            if not (np.isfinite(factor) and factor > 0):
                 raise SpaceError(
                     f"axis {name} runs from {low} to {high}: its width is beyond floating point. Rescale the axis."
                 )
@@ -94,9 +95,9 @@ def _finite_box(space: gym.Space[Any], where: str, kind: str) -> gym.spaces.Box:
         raise SpaceError(
             f"{where} is {type(space).__name__}; only Box is supported. Wrap the environment so that its {where} is a Box."
         )
-    if not np.issubdtype(space.dtype, np.floating):
+    if space.dtype not in (np.float32, np.float64):
         raise SpaceError(
-            f"{where} is a Box of {space.dtype}; only boxes of floats are supported. Wrap the environment with a float Box."
+            f"{where} is a Box of {space.dtype}; only boxes of float32 or float64 are supported. Wrap the environment."
         )
     for i, (low, high) in enumerate(zip(space.low.ravel(), space.high.ravel(), strict=True)):
         if not (np.isfinite(low) and np.isfinite(high)):

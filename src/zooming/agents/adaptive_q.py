@@ -15,10 +15,10 @@ from zooming.partition import BallTable
 class AdaptiveQ(TabledAgent):
     """Q-learning on a partition of the state-action space that grows where the agent plays and where it pays.
 
-    `bonus`: a number c means c / sqrt(t); or an object from `zooming.bonuses`. `cap`: values are capped by the steps
-    "remaining" or, as in the paper, by the "horizon". `ties`: between balls of equal Q, "random" (a coin at each fork) or
-    "first". `action`: what is played in a ball, its "center" or a "uniform" draw. `max_balls`: a ball is split only while
-    its halves fit in.
+    `bonus`: a number c means c / sqrt(t), by default 0.1 times the span of the rewards; or an object from
+    `zooming.bonuses`. `cap`: values are capped by the steps "remaining" or, as in the paper, by the "horizon". `ties`:
+    between balls of equal Q, "random" (each equally likely) or "first". `action`: what is played in a ball, its "center" or
+    a "uniform" draw. `max_balls`: a ball is split only while its halves fit in.
 
     >>> import gymnasium as gym, zooming
     >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
@@ -31,7 +31,7 @@ class AdaptiveQ(TabledAgent):
         self,
         env: Any,
         *,
-        bonus: float | Bonus = 0.1,
+        bonus: float | Bonus | None = None,
         cap: str = "remaining",
         ties: str = "random",
         action: str = "center",

@@ -13,6 +13,8 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from zooming.checks import whole
+from zooming.envs.compiled import CompiledEnv
 from zooming.errors import SpaceError, TransitionError
 from zooming.history import History
 from zooming.partition import Partition
@@ -41,7 +43,7 @@ class Agent(ABC):
         self.stored_env: dict[str, Any] | None = None  # what a file said of the environment that this agent came without
         self.env_name = _name(env)
         self.n_episodes = 0  # finished ones
-        self.env_is_seeded = False  # the first learn() seeds the environment, later ones go on
+        self.env_generator: dict[str, Any] | None = None  # where the environment's generator stands, once learn() has seeded it
 
     # --- learning ------------------------------------------------------------------------------------------------------
 
@@ -77,6 +79,7 @@ class Agent(ABC):
         The policy depends on the step, so `state` is the step of each environment (None: step 0), and comes back one
         higher; where `episode_start` is true it starts at 0 again. With `deterministic=False` the action is drawn uniformly
         from the best ball.
+        Gymnasium's own vector environments must reset in the same step (`AutoresetMode.SAME_STEP`), as Stable-Baselines3's do.
         """
         states, is_batch = self.axes.flat_states(observation)
         steps = np.zeros(len(states), np.int64) if state is None else np.array(state).reshape(-1)
@@ -86,7 +89,10 @@ class Agent(ABC):
         if len(steps) != len(states):
             raise SpaceError(f"state has {len(steps)} entries for {len(states)} observations; it is one step per environment")
         if episode_start is not None:
-            steps[np.broadcast_to(np.asarray(episode_start, bool).reshape(-1), steps.shape)] = 0
+            starts = np.asarray(episode_start, bool).reshape(-1)
+            if len(starts) not in (1, len(steps)):
+                raise SpaceError(f"episode_start has {len(starts)} entries for {len(steps)} environments")
+            steps[np.broadcast_to(starts, steps.shape)] = 0
         for step in steps.tolist():
             self._check_step(step)
         actions = self.axes.shaped_action(self._greedy(steps, states, deterministic))
@@ -200,7 +206,8 @@ class Agent(ABC):
 
 def _horizon(env: Any, horizon: int | None) -> int:
     # A compiled environment knows its horizon; any other says it through its spec. A time limit may shorten it.
-    own = getattr(getattr(env, "unwrapped", env), "horizon", None)
+    inner = getattr(env, "unwrapped", env)
+    own = inner.horizon if isinstance(inner, CompiledEnv) else None
     limit = getattr(getattr(env, "spec", None), "max_episode_steps", None)
     said = [n for n in (own, limit) if n is not None]
     found = horizon if horizon is not None else min(said) if said else None
@@ -209,9 +216,7 @@ def _horizon(env: Any, horizon: int | None) -> int:
             f"the environment {_name(env)} does not say how long an episode is. Give the agent horizon=..., "
             f"or make the environment with gymnasium.make(..., max_episode_steps=...)"
         )
-    if isinstance(found, bool) or not isinstance(found, (int, np.integer)) or found < 1:
-        raise SpaceError(f"horizon={found!r}: give the number of steps of an episode, a whole number of at least 1")
-    return int(found)
+    return whole(found, "horizon", 1)
 
 
 def _reward_range(reward_range: Any) -> tuple[float, float]:
@@ -227,9 +232,7 @@ def _reward_range(reward_range: Any) -> tuple[float, float]:
 def _seed(seed: Any) -> int:
     if seed is None:
         return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]  # one integer when none was given
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise SpaceError(f"seed={seed!r}: give a whole number >= 0, or None for a fresh one")
-    return int(seed)
+    return whole(seed, "seed", 0)
 
 
 def _name(env: Any) -> str:

@@ -13,6 +13,7 @@ import zooming
 from zooming import files
 from zooming.agents.adaptive_q import AdaptiveQ
 from zooming.agents.base import Agent
+from zooming.agents.drivers import generator_at
 from zooming.agents.heuristics import Median, NoMovement, Random
 from zooming.agents.net_q import NetQ
 from zooming.errors import CheckpointError, SpaceError
@@ -35,6 +36,8 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
         raise SpaceError(
             f"{type(agent).__name__} is not one of zooming's agents ({', '.join(AGENTS)}), so load() could not rebuild it"
         )
+    if agent.env_generator is not None:
+        generator_at(agent.env_generator)
     values, arrays = agent._state()
     header = {
         "zooming": zooming.__version__,
@@ -44,7 +47,7 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
         "n_episodes": agent.n_episodes,
         "axes": agent.axes.describe(),
         "spaces": {"state": _describe(agent.axes.state_space), "action": _describe(agent.axes.action_space)},
-        "env": {"name": agent.env_name, "make": _how_to_make(agent.env), "generator": _generator_state(agent)}
+        "env": {"name": agent.env_name, "make": _how_to_make(agent.env), "generator": agent.env_generator}
         if agent.env is not None
         else agent.stored_env,
     }
@@ -73,8 +76,8 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
         if own is None:
             agent.env, agent.stored_env = None, header["env"]
         elif generator is not None:
-            _set_generator(own, generator)
-            agent.env_is_seeded = True
+            generator_at(generator)  # a broken state is found now, not when learning goes on
+            agent.env_generator = generator
     except CheckpointError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError) as error:
@@ -119,7 +122,10 @@ def _how_to_make(env: Any) -> dict[str, Any] | None:
     spec = getattr(env, "spec", None)
     if spec is None or not spec.id.startswith("zooming/") or spec.additional_wrappers:
         return None
-    return {"id": spec.id, "max_episode_steps": spec.max_episode_steps, "kwargs": _plain(spec.kwargs)}
+    kwargs = _plain(spec.kwargs)
+    if any(callable(value) for value in kwargs.values()):
+        return None
+    return {"id": spec.id, "max_episode_steps": spec.max_episode_steps, "kwargs": kwargs}
 
 
 def _make_again(make: dict[str, Any] | None) -> Any:
@@ -137,16 +143,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(entry) for entry in value]
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
-
-
-def _generator_state(agent: Agent) -> dict[str, Any] | None:
-    if agent.env is None or not agent.env_is_seeded:
-        return None
-    state: dict[str, Any] = _plain(agent.env.unwrapped.np_random.bit_generator.state)
-    return state if state["bit_generator"] == "PCG64" else None
-
-
-def _set_generator(env: Any, state: dict[str, Any]) -> None:
-    generator = np.random.Generator(np.random.PCG64())
-    generator.bit_generator.state = state
-    env.unwrapped.np_random = generator

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from zooming import kernels, seeds
 from zooming.agents.base import Agent
 from zooming.agents.tabled import TabledAgent
+from zooming.checks import whole
 from zooming.envs.compiled import CompiledEnv
 from zooming.errors import SpaceError
 from zooming.history import History
@@ -36,8 +37,7 @@ def learn(agent: Agent, episodes: int, *, progress_bar: bool, driver: str, check
     """The history of `episodes` whole episodes; see `Agent.learn`."""
     if driver not in DRIVERS:
         raise SpaceError(f"driver={driver!r}: choose one of {DRIVERS}")
-    if isinstance(episodes, bool) or not isinstance(episodes, (int, np.integer)) or episodes < 0:
-        raise SpaceError(f"episodes={episodes!r}: give a whole number >= 0")
+    episodes = whole(episodes, "episodes", 0)
     if agent.env is None:
         raise SpaceError(
             f"this agent was loaded without its environment ({agent.env_name}); give it: zooming.load(path, env=env)"
@@ -50,14 +50,17 @@ def learn(agent: Agent, episodes: int, *, progress_bar: bool, driver: str, check
             f'{type(agent).__name__} on {agent.env_name} runs with driver="python"'
         )
     returns, n_balls = np.zeros(episodes), np.zeros(episodes, np.int64)
-    stops = _checked_stops(checkpoints, int(episodes))
+    stops = _checked_stops(checkpoints, episodes)
+    if not episodes:  # the environment is not even seeded
+        return History(returns, n_balls, agent)
     policy_values: list[float] = []
-    with _progress(agent, episodes, progress_bar) as advance:
-        for begin, end in itertools.pairwise([0, *stops, int(episodes)]):
+    with _progress(agent, episodes, progress_bar) as advance, _own_generator(agent):
+        for begin, end in itertools.pairwise([0, *stops, episodes]):
             if driver != "python" and can_fuse:
                 _learn_fused(agent, env, returns[begin:end], n_balls[begin:end], advance)
             else:
                 _learn_python(agent, returns[begin:end], n_balls[begin:end], advance)
+            agent.env_generator = agent.env.unwrapped.np_random.bit_generator.state
             if end in stops and len(policy_values) < len(stops):
                 policy_values.append(_policy_value(agent))
     return History(returns, n_balls, agent, np.array(stops, np.int64), np.array(policy_values))
@@ -86,15 +89,13 @@ def compiled_inside(env: Any) -> CompiledEnv | None:
 
 def _learn_fused(agent: Any, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], advance: Advance) -> None:
     play, table = kernels.play(), agent.table
-    if not agent.env_is_seeded:
+    if agent.env_generator is None:
         env.reseed(_env_seed(agent))
-        agent.env_is_seeded = True
     trouble = np.zeros(4)
     done, chunk = 0, max(1, _FIRST_CHUNK // agent.horizon)
     while done < len(returns):
-        table.reserve(
-            max(agent.horizon * int(kernels.rows_per_split(table.core)), min(_ROOM, 2 * int(table.core["max_balls"][0])))
-        )
+        n_splits = max(agent.horizon, _ROOM // int(kernels.rows_per_split(table.core)))
+        table.reserve(int(kernels.rows_needed(table.core, n_splits)))
         end = min(done + chunk, len(returns))
         began = time.perf_counter()
         finished = play(
@@ -117,8 +118,7 @@ def _learn_fused(agent: Any, env: Any, returns: NDArray[Any], n_balls: NDArray[A
 def _learn_python(agent: Any, returns: NDArray[Any], n_balls: NDArray[Any], advance: Advance) -> None:
     env, act, update = agent.env, agent.act, agent.update
     for episode in range(len(returns)):
-        observation, _ = env.reset(seed=None if agent.env_is_seeded else _env_seed(agent))
-        agent.env_is_seeded = True
+        observation, _ = env.reset(seed=_env_seed(agent) if agent.env_generator is None and episode == 0 else None)
         total = 0.0
         for step in range(agent.horizon):
             action = act(step, observation)
@@ -132,6 +132,31 @@ def _learn_python(agent: Any, returns: NDArray[Any], n_balls: NDArray[Any], adva
         n_balls[episode] = agent.n_balls
         agent.n_episodes += 1
         advance(1)
+
+
+@contextmanager
+def _own_generator(agent: Agent) -> Iterator[None]:
+    """Lets the environment go on with the random numbers of this agent, whatever else it was used for in between."""
+    inner = agent.env.unwrapped
+    if agent.env_generator is not None:
+        inner.np_random = generator_at(agent.env_generator)
+    try:
+        yield
+    finally:
+        if isinstance(inner, CompiledEnv):
+            inner.abandon()
+        agent.env_generator = inner.np_random.bit_generator.state
+
+
+def generator_at(state: dict[str, Any]) -> np.random.Generator:
+    """A generator that stands where `state` says; Gymnasium's are all PCG64."""
+    if state["bit_generator"] != "PCG64":
+        raise SpaceError(
+            f"the environment uses a {state['bit_generator']} generator; only Gymnasium's own, PCG64, can be continued"
+        )
+    generator = np.random.Generator(np.random.PCG64())
+    generator.bit_generator.state = state
+    return generator
 
 
 def _env_seed(agent: Agent) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, bisect_right, insort
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from zooming import seeds
 from zooming.agents.base import Agent
+from zooming.checks import first_outside
 from zooming.errors import SpaceError
 
 
@@ -45,10 +46,8 @@ class Heuristic(Agent):
     def _checked(self, step: int, point: NDArray[np.float64], first_axis: int, what: str = "") -> NDArray[np.float64]:
         axes = slice(first_axis, first_axis + len(point))
         low, high = self.axes.low[axes], self.axes.high[axes]
-        slack = 1e-6 * (high - low)
-        inside = (point >= low - slack) & (point <= high + slack)
-        if not inside.all():
-            i = int(np.flatnonzero(~inside)[0])
+        i = first_outside(point, low, high)
+        if i is not None:
             raise self._bad_coordinate(step, first_axis + i, float(point[i]), what)
         return np.clip(point, low, high)
 
@@ -128,7 +127,7 @@ class NoMovement(_Mover):
 class Median(_Mover):
     """Goes to the median of all requests so far; with k ambulances, to their quantiles 1/2k, 3/2k, ...
 
-    A request is read off the next state: the coordinates that are not where the action put them (one ambulance: its only one).
+    A request is read off the next state: the coordinate that is not where the action put it.
     Before the first request it stays where it is.
     """
 
@@ -156,9 +155,15 @@ class Median(_Mover):
         return stations
 
     def _see(self, action: NDArray[np.float64], next_state: NDArray[np.float64]) -> None:
-        moved = next_state != action if self.axes.n_action > 1 else np.array([True])
-        for request in next_state[moved].tolist():
+        requests = next_state[next_state != action].tolist()
+        if not requests:
+            # The call was where an ambulance waited already: most likely where most calls came from before.
+            requests = [max(next_state.tolist(), key=self._n_requests_at)]
+        for request in requests:
             insort(self._requests, request)
+
+    def _n_requests_at(self, place: float) -> int:
+        return bisect_right(self._requests, place) - bisect_left(self._requests, place)
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {}, {"requests": np.array(self._requests)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from zooming import kernels
 from zooming.agents.base import Agent
 from zooming.agents.drivers import compiled_inside
-from zooming.errors import SpaceError
+from zooming.checks import n_cores, whole
 from zooming.history import History
 
 
@@ -42,12 +41,11 @@ def learn_many(
         agent = make_agent(own_env, seed=seed) if by_keyword else make_agent(own_env, seed)
         return agent.learn(episodes)
 
-    if n_workers is not None and n_workers < 1:
-        raise SpaceError(f"n_workers={n_workers}: at least 1")
+    workers = n_cores() if n_workers is None else whole(n_workers, "n_workers", 1)
     if compiled_inside(env) is None or kernels.PLAIN:
         return [run(seed, env) for seed in seeds]
     # Threads, not processes: the kernel runs outside Python's global lock.
-    with ThreadPoolExecutor(n_workers or len(os.sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(lambda seed: run(seed, copy.deepcopy(env)), seeds))
 
 

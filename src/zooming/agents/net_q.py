@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
-import numbers
 from typing import Any
 
 from numpy.typing import NDArray
 
-from zooming.agents.tabled import MOST_BALLS, TabledAgent
+from zooming import kernels
+from zooming.agents.tabled import ACTIONS, MOST_BALLS, TabledAgent
 from zooming.bonuses import Bonus
+from zooming.checks import real, whole
 from zooming.errors import SpaceError
 from zooming.partition import BallTable
+
+PAPERS_EPISODES = 2000
 
 
 class NetQ(TabledAgent):
     """Q-learning on a net of the given spacing (in the unit cube); the update rule is AdaptiveQ's.
 
-    Without `spacing` the net is the paper's for K = `episodes`: (K H)^(-1 / (d + 2)) in d dimensions of states and actions
-    together. The action played in a ball is its net point, the low "corner" (multiples of the spacing), unless `action`
-    says otherwise.
+    Without `spacing` the net is the paper's for K = `episodes` (2000 if not given): (K H)^(-1 / (d + 2)) in d dimensions of
+    states and actions together. The action played in a ball is its net point, the low "corner" (multiples of the spacing),
+    unless `action` says otherwise.
 
     >>> import gymnasium as gym, zooming
     >>> agent = zooming.NetQ(gym.make("zooming/Oil-v0"), episodes=2000, seed=0)
@@ -27,15 +30,16 @@ class NetQ(TabledAgent):
     (0.1, 500)
     """
 
-    _cubes = False  # the last cell of an axis may be narrower
+    _actions = {**ACTIONS, "corner": kernels.CORNER}  # noqa: RUF012  # a constant
+    _cubes = False  # the last ball along an axis may be narrower
 
     def __init__(
         self,
         env: Any,
         *,
         spacing: float | None = None,
-        episodes: int = 2000,
-        bonus: float | Bonus = 0.1,
+        episodes: int | None = None,
+        bonus: float | Bonus | None = None,
         cap: str = "remaining",
         ties: str = "random",
         action: str = "corner",
@@ -47,19 +51,20 @@ class NetQ(TabledAgent):
             env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon, reward_range=reward_range, seed=seed
         )
         if spacing is None:
-            if isinstance(episodes, bool) or not isinstance(episodes, numbers.Real) or not episodes >= 1:
-                raise SpaceError(f"episodes={episodes}: give the number of episodes K that the net is for, or spacing=...")
-            spacing = float(episodes * self.horizon) ** (-1 / (len(self.axes) + 2))
-        if not isinstance(spacing, numbers.Real) or not 0 < spacing <= 1:
-            raise SpaceError(f"spacing={spacing}: the net's spacing is a share of the space, above 0 and at most 1")
-        self.spacing: float = float(spacing)
-        n_cells = math.ceil(1 / self.spacing - 1e-9)  # 1 / 0.1 is a little more than 10
-        n_balls = self.horizon * n_cells ** len(self.axes)
+            n_episodes = whole(PAPERS_EPISODES if episodes is None else episodes, "episodes", 1)
+            spacing = float(n_episodes * self.horizon) ** (-1 / (len(self.axes) + 2))
+        elif episodes is not None:
+            raise SpaceError(f"spacing={spacing!r} and episodes={episodes!r}: either gives the net, so give one of them")
+        self.spacing: float = real(spacing, "spacing", 0.0, 1.0)
+        if self.spacing == 0:
+            raise SpaceError("spacing=0: the net's spacing is a share of the space, above 0 and at most 1")
+        n_per_axis = math.ceil(1 / self.spacing - 1e-9)  # 1 / 0.1 is a little more than 10
+        n_balls = self.horizon * n_per_axis ** len(self.axes)
         if n_balls > MOST_BALLS:
             raise SpaceError(f"spacing={spacing:g} in {len(self.axes)} dimensions makes {n_balls:,} balls; use a coarser net")
-        self._ball_diameter = self.spacing
         core = self._core(n_balls)
-        self.table = BallTable.of_net(core, self._root_values(core), [n_cells] * len(self.axes), self.spacing)
+        core["spacing"] = self.spacing
+        self.table = BallTable.of_net(core, self._root_values(core), [n_per_axis] * len(self.axes), self.spacing)
 
     @classmethod
     def _from_options(cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:

@@ -15,7 +15,8 @@ from zooming.partition import BallTable, Partition
 
 CAPS = ("remaining", "horizon")
 TIES = {"random": kernels.RANDOM, "first": kernels.FIRST}
-ACTIONS = {"center": kernels.CENTER, "uniform": kernels.UNIFORM, "corner": kernels.CORNER}
+ACTIONS = {"center": kernels.CENTER, "uniform": kernels.UNIFORM}
+DEFAULT_BONUS = 0.1  # c, for rewards that span 1
 MOST_BALLS = 2**30 - 1  # a table of twice as many rows still has 31-bit row numbers
 
 
@@ -23,13 +24,13 @@ class TabledAgent(Agent):
     """An agent whose knowledge is a ball table; the kernels select, act and update."""
 
     _cubes = True
-    _ball_diameter = 1.0  # of balls that are not cubes
+    _actions = ACTIONS
 
     def __init__(
         self,
         env: Any,
         *,
-        bonus: float | bonuses.Bonus = 0.1,
+        bonus: float | bonuses.Bonus | None = None,
         cap: str = "remaining",
         ties: str = "random",
         action: str = "center",
@@ -38,10 +39,11 @@ class TabledAgent(Agent):
         seed: int | None = None,
     ) -> None:
         super().__init__(env, horizon=horizon, reward_range=reward_range, seed=seed)
-        self.bonus = bonuses.as_bonus(bonus)
+        low, high = self.reward_range
+        self.bonus = bonuses.as_bonus(DEFAULT_BONUS * (high - low) if bonus is None else bonus)
         self.cap = _choice("cap", cap, CAPS)
         self.ties = _choice("ties", ties, TIES)
-        self.action = _choice("action", action, ACTIONS)
+        self.action = _choice("action", action, self._actions)
         self._act, self._update = kernels.act(), kernels.update()
         self._lowest_reward, self._highest_reward = self.reward_range
         self.table: BallTable  # a subclass makes it
@@ -53,14 +55,16 @@ class TabledAgent(Agent):
         core["random"] = seeds.word(self.seed, "agent")
         core["horizon"] = self.horizon
         core["n_state"], core["n_action"] = self.axes.n_state, self.axes.n_action
-        core["ties"], core["action_rule"] = TIES[self.ties], ACTIONS[self.action]
+        core["ties"], core["action_rule"] = TIES[self.ties], self._actions[self.action]
         core["cubes"] = self._cubes
         core["full_cap"] = self.cap == "horizon"
         core["single"] = self.axes.action_space.dtype == np.float32
         core["bonus"] = self.bonus.scale(self.horizon, high - low)
+        if not np.isfinite(core["bonus"][0]):
+            raise SpaceError(f"the bonus {self.bonus} has the scale {core['bonus'][0]}; it must be finite")
         if isinstance(self.bonus, bonuses.Exact):
             core["exact"], core["lipschitz"] = 1, self.bonus.lipschitz
-            core["random_rewards"], core["spacing"] = self.bonus.random_rewards, self._ball_diameter
+            core["random_rewards"] = self.bonus.random_rewards
         core["reward_low"], core["reward_high"] = low, high
         return core
 
@@ -102,7 +106,7 @@ class TabledAgent(Agent):
             answer = kernels.WRONG_SIZE
         if answer != kernels.FINE:
             state, played, after = axes.flat_state(observation), axes.flat_action(action), axes.flat_state(next_observation)
-            table.reserve(int(kernels.rows_per_split(table.core)))
+            table.reserve(int(kernels.rows_needed(table.core, 1)))
             answer = self._update(
                 table.raw_rows, table.raw_core, table.stats, axes.table,
                 step, state, played, reward, after, bool(terminated),

@@ -1,6 +1,7 @@
 """Ambulance stationing: station k ambulances on [0, 1] before each call comes in. [SBY19 sec. 7]
 
-The action says where every ambulance is to wait. A call p ~ F_h comes in, the nearest ambulance goes there, the others stay:
+The action says where every ambulance is to wait. A call p ~ F_h comes in, the nearest ambulance goes there (of two, the
+first), the others stay:
 
     r = 1 - (c |x - a|_1 / k + (1 - c) min_i |p - a_i|),    x' = a with the nearest ambulance at p.
 
@@ -17,6 +18,7 @@ import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import ArrayLike, NDArray
 
+from zooming.checks import real, whole
 from zooming.envs.compiled import CompiledEnv, Outcomes
 from zooming.errors import SpaceError
 
@@ -90,11 +92,11 @@ class Ambulance(CompiledEnv):
         start: ArrayLike | str = 0.5,
         horizon: int = 5,
     ) -> None:
-        if not 0 <= travel_weight <= 1:
-            raise SpaceError(f"travel_weight={travel_weight!r}: the weight c of moving must lie in [0, 1]")
-        if isinstance(n_ambulances, bool) or int(n_ambulances) != n_ambulances or n_ambulances < 1:
-            raise SpaceError(f"n_ambulances={n_ambulances!r}: give a whole number, at least 1")
-        self.arrivals, self.travel_weight = arrivals, float(travel_weight)
+        travel_weight, horizon = real(travel_weight, "travel_weight", 0.0, 1.0), whole(horizon, "horizon", 1)
+        n_ambulances = whole(n_ambulances, "n_ambulances", 1)
+        if isinstance(arrivals, np.ndarray) and arrivals.dtype.kind in "UO":
+            arrivals = arrivals.tolist()
+        self.arrivals, self.travel_weight = arrivals, travel_weight
         self.laws = _laws(arrivals, horizon)
         rows: list[float] = []
         observed: list[float] = []
@@ -106,10 +108,10 @@ class Ambulance(CompiledEnv):
             else:
                 rows += [_OBSERVED, float(_TABLE + 3 * len(self.laws) + len(observed)), float(len(law))]
                 observed += law.tolist()
-        box = gym.spaces.Box(0.0, 1.0, (int(n_ambulances),), np.float64)
+        box = gym.spaces.Box(0.0, 1.0, (n_ambulances,), np.float64)
         kind = arrivals if isinstance(arrivals, str) else "observed"
         name = f"ambulance {kind} {travel_weight:g}" + (f" x{n_ambulances}" if n_ambulances > 1 else "")
-        params = [float(travel_weight), *rows, *observed]
+        params = [travel_weight, *rows, *observed]
         super().__init__(ambulance, box, box, horizon, start=start, params=params, given=ambulance_given, name=name)
 
     def outcomes(self, step: int, n: int) -> Outcomes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -18,8 +19,9 @@ import numpy as np
 from gymnasium.utils import seeding
 from numpy.typing import ArrayLike, NDArray
 
+from zooming.checks import first_outside, whole
 from zooming.errors import SpaceError, TransitionError
-from zooming.kernels import DYNAMICS, GIVEN, PLAIN, ROUNDING, START
+from zooming.kernels import DYNAMICS, GIVEN, PLAIN, START
 
 Floats = NDArray[np.float64]
 Dynamics = Callable[..., float]
@@ -46,9 +48,7 @@ class CompiledEnv(gym.Env[Any, Any]):
     ) -> None:
         self.observation_space: gym.spaces.Box = _float64_box(observation_space, "observation_space")
         self.action_space: gym.spaces.Box = _float64_box(action_space, "action_space")
-        if isinstance(horizon, bool) or int(horizon) != horizon or horizon < 1:
-            raise SpaceError(f"horizon={horizon!r}: give the number of steps of an episode, at least 1")
-        self.horizon = int(horizon)
+        self.horizon = whole(horizon, "horizon", 1)
         self.name = name or getattr(dynamics, "__name__", "compiled")
         self.dynamics = _compile(dynamics, DYNAMICS, "dynamics(state, action, step, params, rng, next_state) -> reward")
         form = "dynamics(state, action, step, params, outcome, next_state) -> reward"
@@ -92,6 +92,10 @@ class CompiledEnv(gym.Env[Any, Any]):
     def reseed(self, seed: int) -> None:
         """Starts the generator anew, as `reset(seed=seed)` does, without drawing a state; the next call must be reset()."""
         self._np_random, self._np_random_seed = seeding.np_random(seed)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Ends the episode at hand: the next call must be reset()."""
         self._state = None
 
     def _checked(self, action: Any) -> Floats:
@@ -99,10 +103,8 @@ class CompiledEnv(gym.Env[Any, Any]):
         point = np.ascontiguousarray(action, np.float64)
         if point.shape != low.shape:
             raise TransitionError(f"{self.name}, step {self._step}: action has shape {point.shape}; expected {low.shape}")
-        slack = ROUNDING * (high - low)
-        inside = (point >= low - slack) & (point <= high + slack)
-        if not inside.all():
-            i = int(np.flatnonzero(~inside)[0])
+        i = first_outside(point, low, high)
+        if i is not None:
             raise TransitionError(
                 f"{self.name}, step {self._step}: action[{i}] = {point[i]} is outside [{low[i]}, {high[i]}]; "
                 f"clip it to the action space"
@@ -113,6 +115,7 @@ class CompiledEnv(gym.Env[Any, Any]):
         # Compiled functions cannot be copied and need not be; a copy has a generator and a state of its own.
         twin = copy.copy(self)
         twin._np_random = copy.deepcopy(self._np_random, memo)
+        twin.params = self.params.copy()
         twin._state = None if self._state is None else self._state.copy()
         return twin
 
@@ -249,14 +252,13 @@ def _float64_box(space: Any, where: str) -> gym.spaces.Box:
 
 @functools.cache
 def _compile(function: Any, signature: Any, form: str) -> Any:
-    if PLAIN:
-        return getattr(function, "py_func", function)
     python = getattr(function, "py_func", function)
+    if PLAIN:
+        return python
+    # Numba's disk cache sees neither globals nor other files, so that only our own functions, which use none, are kept there.
+    is_ours = Path(python.__code__.co_filename).parent == Path(__file__).parent and python.__closure__ is None
     try:
-        try:
-            return numba.njit(signature, cache=True, error_model="numpy", nogil=True)(python)
-        except RuntimeError:  # typed in at a prompt: there is no file to keep the compiled form beside
-            return numba.njit(signature, error_model="numpy", nogil=True)(python)
+        return numba.njit(signature, cache=is_ours, error_model="numpy", nogil=True)(python)
     except numba.core.errors.NumbaError as error:
         name = getattr(python, "__name__", repr(python))
         raise SpaceError(f"{name} does not compile as {form}. Numba says: {error}") from error

@@ -17,6 +17,7 @@ import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import ArrayLike
 
+from zooming.checks import real, whole
 from zooming.envs.compiled import CompiledEnv, Outcomes
 from zooming.errors import SpaceError
 
@@ -75,21 +76,17 @@ class Oil(CompiledEnv):
     ) -> None:
         if survey not in SURVEYS:
             raise SpaceError(f"survey={survey!r}: choose one of {SURVEYS}")
-        if not (math.isfinite(sharpness) and sharpness >= 0):
-            raise SpaceError(f"sharpness={sharpness!r} must be a finite number >= 0")
-        if not (math.isfinite(noise) and noise >= 0):
-            raise SpaceError(f"noise={noise!r} must be a finite standard deviation >= 0")
-        if isinstance(dims, bool) or int(dims) != dims or dims < 1:
-            raise SpaceError(f"dims={dims!r}: give the dimension of the state, at least 1")
+        sharpness, noise = real(sharpness, "sharpness", 0.0, math.inf), real(noise, "noise", 0.0, math.inf)
+        dims = whole(dims, "dims", 1)
         try:
             where = np.broadcast_to(np.asarray(center, np.float64), (dims,))
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise SpaceError(f"center={center!r}: give one number, or one per dimension ({dims})") from error
         if not ((where >= 0) & (where <= 1)).all():
             raise SpaceError(f"center={center!r} must lie in [0, 1]")
-        self.survey, self.sharpness, self.center, self.noise = survey, float(sharpness), where, float(noise)
-        box = gym.spaces.Box(0.0, 1.0, (int(dims),), np.float64)
-        params = [float(SURVEYS.index(survey)), float(sharpness), float(noise), *where]
+        self.survey, self.sharpness, self.center, self.noise = survey, sharpness, where, noise
+        box = gym.spaces.Box(0.0, 1.0, (dims,), np.float64)
+        params = [float(SURVEYS.index(survey)), sharpness, noise, *where]
         name = f"oil {survey} {sharpness:g}"
         super().__init__(oil, box, box, horizon, start=start, params=params, given=oil_given, name=name)
 

@@ -1,0 +1,43 @@
+"""Checks at the edge that several modules share."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.errors import SpaceError
+
+ROUNDING = 1e-6  # a coordinate this share of its axis outside the bounds is rounding, and clipped
+
+
+def whole(value: Any, what: str, least: int) -> int:
+    """The value as an int, if it is a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise SpaceError(f"{what}={value!r}: give a whole number >= {least}")
+    return int(value)
+
+
+def real(value: Any, what: str, low: float, high: float) -> float:
+    """The value as a float, if it is a number from `low` to `high`."""
+    number = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
+    if not (math.isfinite(number) and low <= number <= high):
+        bound = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
+        raise SpaceError(f"{what}={value!r}: give a finite number, {bound}")
+    return number
+
+
+def first_outside(point: NDArray[np.float64], low: NDArray[Any], high: NDArray[Any]) -> int | None:
+    """The first coordinate that is not between its bounds, rounding aside; None if all are."""
+    slack = ROUNDING * (high - low)
+    inside = (point >= low - slack) & (point <= high + slack)
+    return None if inside.all() else int(np.flatnonzero(~inside)[0])
+
+
+def n_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
