@@ -15,12 +15,12 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from numba.extending import register_jitable
 from numpy.typing import ArrayLike, NDArray
 
 from zooming.checks import real, whole
 from zooming.envs.compiled import CompiledEnv, Outcomes
 from zooming.errors import SpaceError
+from zooming.kernels import inlined
 
 ARRIVALS = ("beta", "uniform", "shifting")
 SHIFTING = ((0.0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1.0), (0.45, 0.55))  # over the steps; longer episodes repeat it
@@ -55,7 +55,7 @@ def ambulance_given(state: Any, action: Any, step: Any, params: Any, outcome: An
     return respond(state, action, params, outcome[0], next_state)
 
 
-@register_jitable
+@inlined
 def respond(state: Any, action: Any, params: Any, request: Any, next_state: Any) -> Any:
     """The reward, for a given call."""
     n = state.shape[0]

@@ -14,12 +14,12 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from numba.extending import register_jitable
 from numpy.typing import ArrayLike
 
 from zooming.checks import real, whole
 from zooming.envs.compiled import CompiledEnv, Outcomes
 from zooming.errors import SpaceError
+from zooming.kernels import inlined
 
 SURVEYS = ("laplace", "quadratic")
 _SURVEY, _SHARPNESS, _NOISE, _CENTER = 0, 1, 2, 3  # places in params
@@ -34,7 +34,7 @@ def oil_given(state: Any, action: Any, step: Any, params: Any, outcome: Any, nex
     return drill(state, action, params, outcome[0], next_state)
 
 
-@register_jitable
+@inlined
 def drill(state: Any, action: Any, params: Any, noise: Any, next_state: Any) -> Any:
     """The reward, for a given draw of standard normal noise."""
     n = state.shape[0]
