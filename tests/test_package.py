@@ -42,11 +42,11 @@ def test_the_core_pulls_in_none_of_the_extras():
     assert "numba" in loaded
 
 
-LAYERS = ("kernels", "partition", "agents", "bench", "cli")
+LAYERS = ("kernels", "partition", "agents", "study", "cli")
 
 
 def test_imports_go_one_way():
-    """kernels <- partition <- agents <- bench <- cli; environments know nothing of agents."""
+    """kernels <- partition <- agents <- study <- cli; environments know nothing of agents."""
     for path in SOURCES:
         module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
         imported = {

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from zooming.optimal import Optimal, solve
     from zooming.partition import Partition
     from zooming.regret import Regret, regret_exponent
+    from zooming.study.study import Study
 
 __version__ = "0.1.0"
 
@@ -49,6 +50,7 @@ _HOME = {
     "regret_exponent": "regret",
     "Regret": "regret",
     "audit": "auditing",
+    "Study": "study.study",
     "Audit": "auditing",
     "CompiledEnv": "envs.compiled",
     "ZoomingError": "errors",
@@ -77,6 +79,7 @@ __all__ = [
     "regret_exponent",
     "Regret",
     "audit",
+    "Study",
     "Audit",
     "CompiledEnv",
     "ZoomingError",

@@ -39,32 +39,14 @@ def audit_file(file: tyro.conf.Positional[str], solve: bool = False, resolution:
         raise SystemExit(1)
 
 
-def list_names() -> None:
-    """Show the agents and environments that zooming has, one line each."""
-    import gymnasium as gym
-
-    import zooming
-
-    print("Agents")
-    for name in ("AdaptiveQ", "NetQ", "Random", "NoMovement", "Median"):
-        print(f"  {name:24}{_first_line(getattr(zooming, name))}")
-    print("Environments")
-    for name in sorted(gym.registry):
-        if name.startswith("zooming/"):
-            print(f"  {name:24}{_first_line(sys.modules[type(gym.make(name).unwrapped).__module__])}")
-
-
-def _first_line(documented: object) -> str:
-    return (documented.__doc__ or "").strip().splitlines()[0]
-
-
 def main(args: Sequence[str] | None = None) -> None:
     """Entry point of the command line."""
     from zooming import bench
+    from zooming.study import command
 
     try:
         tyro.extras.subcommand_cli_from_dict(
-            {"audit": audit_file, "bench": bench.main, "list": list_names},
+            {"run": command.run, "tune": command.tune, "audit": audit_file, "bench": bench.main, "list": command.list_names},
             prog="zooming",
             description="Reinforcement learning in continuous spaces that learns its own discretization.",
             args=args,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from zooming import seeds
 from zooming.agents.base import Agent
-from zooming.checks import first_outside
+from zooming.checks import clipped
 from zooming.errors import SpaceError
 
 
@@ -46,10 +46,10 @@ class Heuristic(Agent):
     def _checked(self, step: int, point: NDArray[np.float64], first_axis: int, what: str = "") -> NDArray[np.float64]:
         axes = slice(first_axis, first_axis + len(point))
         low, high = self.axes.low[axes], self.axes.high[axes]
-        i = first_outside(point, low, high)
+        point, i = clipped(point, low, high)
         if i is not None:
             raise self._bad_coordinate(step, first_axis + i, float(point[i]), what)
-        return np.clip(point, low, high)
+        return point
 
     def _options(self) -> dict[str, Any]:
         return {"horizon": self.horizon, "reward_range": list(self.reward_range), "seed": self.seed}
@@ -145,17 +145,16 @@ class Median(_Mover):
         n = len(self._requests)
         if not n:
             return state
-        k = self.axes.n_action
-        places = (2 * np.arange(k) + 1) / (2 * k) * (n - 1)
-        below = np.floor(places).astype(np.int64)
-        requests = self._requests
-        low = np.array([requests[i] for i in below])
-        high = np.array([requests[min(i + 1, n - 1)] for i in below])
-        stations: NDArray[np.float64] = low + (places - below) * (high - low)
+        requests, stations = self._requests, np.empty(self.axes.n_action)
+        for i in range(len(stations)):
+            place = (2 * i + 1) / (2 * len(stations)) * (n - 1)
+            below = int(place)
+            low, high = requests[below], requests[min(below + 1, n - 1)]
+            stations[i] = low + (place - below) * (high - low)
         return stations
 
     def _see(self, action: NDArray[np.float64], next_state: NDArray[np.float64]) -> None:
-        requests = next_state[next_state != action].tolist()
+        requests = [after for after, placed in zip(next_state.tolist(), action.tolist(), strict=True) if after != placed]
         if not requests:
             # The call was where an ambulance waited already: most likely where most calls came from before.
             requests = [max(next_state.tolist(), key=self._n_requests_at)]

@@ -19,7 +19,7 @@ import numpy as np
 from gymnasium.utils import seeding
 from numpy.typing import ArrayLike, NDArray
 
-from zooming.checks import first_outside, whole
+from zooming.checks import clipped, whole
 from zooming.errors import SpaceError, TransitionError
 from zooming.kernels import DYNAMICS, GIVEN, PLAIN, START
 
@@ -103,13 +103,13 @@ class CompiledEnv(gym.Env[Any, Any]):
         point = np.ascontiguousarray(action, np.float64)
         if point.shape != low.shape:
             raise TransitionError(f"{self.name}, step {self._step}: action has shape {point.shape}; expected {low.shape}")
-        i = first_outside(point, low, high)
+        point, i = clipped(point, low, high)
         if i is not None:
             raise TransitionError(
                 f"{self.name}, step {self._step}: action[{i}] = {point[i]} is outside [{low[i]}, {high[i]}]; "
                 f"clip it to the action space"
             )
-        return np.clip(point, low, high)
+        return point
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledEnv:
         # Compiled functions cannot be copied and need not be; a copy has a generator and a state of its own.

@@ -1,0 +1,195 @@
+"""The commands `zooming run` and `zooming tune`."""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any, NoReturn
+
+import tyro
+
+from zooming.intervals import Interval
+from zooming.study.problems import agent_named, problem_named, settings_from
+from zooming.study.study import FEW_SEEDS, Row, Stopped, Study
+from zooming.study.tune import PAPERS_SCALES, Tuned
+from zooming.study.tune import tune as tune_options
+
+Names = tyro.conf.Positional[tuple[str, ...]]
+
+
+def run(
+    problems: Names,
+    out: str,
+    agents: str = "adaptive-q,net-q",
+    episodes: int = 2000,
+    seeds: int = 20,
+    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE")] = (),
+    entropy: int = 0,
+    engine: str = "local",
+    workers: int | None = None,
+    address: str | None = None,
+) -> None:
+    """Compare agents on problems over seeds; the same command again continues where it stopped.
+
+    Args:
+        problems: presets (zooming list shows them) or registered Gymnasium ids.
+        out: the folder of the study: a manifest, finished runs, results.parquet, curves.parquet.
+        agents: separated by commas, with settings after colons: adaptive-q,adaptive-q:bonus=0.5,net-q.
+        episodes: K, for every run.
+        seeds: runs of every agent on every problem.
+        set: options of the problems.
+        entropy: another number gives another set of seeds.
+        engine: local (processes) or ray.
+        workers: processes; by default one per core.
+        address: of a running Ray cluster.
+    """
+    began = time.perf_counter()
+    options = settings_from(set)
+    study = Study(
+        [problem_named(name, options) for name in problems],
+        [agent_named(text) for text in agents.split(",")],
+        episodes,
+        seeds,
+        entropy=entropy,
+    )
+    print(study)
+    try:
+        rows = study.run(out, engine=engine, workers=workers, address=address, progress_bar=True)
+    except Stopped as stopped:
+        _say_how_to_continue(stopped)
+    show(rows, seeds)
+    print(f"{time.perf_counter() - began:.1f} s; tables in {out}")
+
+
+def tune(
+    problems: Names,
+    out: str,
+    agents: str = "adaptive-q,net-q",
+    option: str = "bonus",
+    method: str = "grid",
+    values: tuple[float, ...] = PAPERS_SCALES,
+    trials: int = 30,
+    episodes: int = 2000,
+    seeds: int = 10,
+    evaluation_seeds: int = 20,
+    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE")] = (),
+    entropy: int = 0,
+    workers: int | None = None,
+) -> None:
+    """Find the best bonus (or another numeric option) per problem and agent, and evaluate it on fresh seeds.
+
+    Args:
+        problems: presets (zooming list shows them) or registered Gymnasium ids.
+        out: the folder of the tuning and of its evaluation; the same command again continues.
+        agents: separated by commas, with settings after colons.
+        option: the option to tune.
+        method: grid (every value), or optuna (looks where it pays, between the least and the largest value).
+        values: the values to try; by default the paper's scales of the bonus.
+        trials: values that optuna tries.
+        episodes: K, for every run.
+        seeds: runs per value while tuning.
+        evaluation_seeds: runs of the best value; these seeds are not the tuning's.
+        set: options of the problems.
+        entropy: another number gives another set of seeds.
+        workers: processes; by default one per core.
+    """
+    options = settings_from(set)
+    try:
+        found = tune_options(
+            [problem_named(name, options) for name in problems],
+            [agent_named(text) for text in agents.split(",")],
+            out,
+            option=option,
+            method=method,
+            values=values,
+            trials=trials,
+            episodes=episodes,
+            seeds=seeds,
+            evaluation_seeds=evaluation_seeds,
+            entropy=entropy,
+            workers=workers,
+            progress_bar=True,
+        )
+    except Stopped as stopped:
+        _say_how_to_continue(stopped)
+    show_tuned(found)
+
+
+def show_tuned(found: Sequence[Tuned]) -> None:
+    """The best value per problem and agent, its return on fresh seeds, and what finding it cost."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="the best value of each, evaluated on seeds it was not tuned on", title_justify="left")
+    for column in ("problem", "agent", "value", "final return", "regret", "samples for tuning"):
+        table.add_column(column, justify="left" if column in ("problem", "agent") else "right")
+    for tuned in found:
+        row = tuned.evaluation
+        final = _around(row.final_return, "{:.4f}") if row.final_return else f"{row.mean_return:.4f}"
+        value = f"{tuned.option}={tuned.value:.4g}"
+        table.add_row(tuned.problem, tuned.agent, value, final, _around(row.regret, "{:,.1f}"), f"{tuned.samples:,}")
+    Console().print(table)
+
+
+def _say_how_to_continue(stopped: Stopped) -> NoReturn:
+    print(f"{stopped}. To continue: {shlex.join(['zooming', *sys.argv[1:]])}")
+    sys.exit(stopped.code)
+
+
+def show(rows: Sequence[Row], n_seeds: int) -> None:
+    """The summary as a table; intervals are 95 % over the seeds, advantages are paired by seed."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    for problem, ours in itertools.groupby(rows, key=lambda row: (row.problem, row.optimum)):
+        optimum = "" if problem[1] is None else f", optimum {problem[1]:.4f}"
+        table = Table(title=f"{problem[0]}{optimum}", title_justify="left")
+        for column in ("agent", "final return", "regret", "advantage", "balls", "bytes"):
+            table.add_column(column, justify="left" if column == "agent" else "right")
+        for row in ours:
+            final = _around(row.final_return, "{:.4f}") if row.final_return else f"{row.mean_return:.4f}"
+            regret, advantage = _around(row.regret, "{:,.1f}"), _around(row.advantage, "{:+.4f}")
+            table.add_row(row.agent, final, regret, advantage, f"{row.n_balls:,.0f}", f"{row.nbytes:,.0f}")
+        console.print(table)
+    console.print(
+        "± is half a 95 % interval over the seeds; the advantage per episode is over the first agent, paired by seed."
+    )
+    if n_seeds < FEW_SEEDS:
+        warning = f"Only {n_seeds} seeds: intervals this wide or missing say little. Give --seeds {FEW_SEEDS} or more."
+        console.print(f"[yellow]{warning}[/]")
+
+
+def _around(interval: Interval | None, form: str) -> str:
+    if interval is None:
+        return "-"
+    return f"{form.format(interval.mean)} ± {form.replace('+', '').format((interval.high - interval.low) / 2)}"
+
+
+def list_names() -> None:
+    """Show the problems, agents and environments that zooming has, one line each."""
+    from zooming.study.problems import AGENTS, PRESETS
+
+    print("Problems (presets for zooming run)")
+    for problem in PRESETS.values():
+        print(f"  {problem.name:24}{problem.env_id}, " + ", ".join(f"{key}={value}" for key, value in problem.options.items()))
+    print("Agents")
+    for name, make in AGENTS.items():
+        print(f"  {name:24}{_first_line(make)}")
+    print("Environments")
+    for env_id, text in _environments():
+        print(f"  {env_id:24}{text}")
+
+
+def _environments() -> list[tuple[str, str]]:
+    import gymnasium as gym
+
+    ours = [name for name in sorted(gym.registry) if name.startswith("zooming/")]
+    return [(name, _first_line(sys.modules[type(gym.make(name).unwrapped).__module__])) for name in ours]
+
+
+def _first_line(documented: Any) -> str:
+    return (documented.__doc__ or "").strip().splitlines()[0]

@@ -1,0 +1,119 @@
+"""Engines: where chunks are computed. Each yields (chunk, arrays, seconds) as they are finished, in any order."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from typing import Any
+
+from numpy.typing import NDArray
+
+from zooming.checks import n_cores, whole
+from zooming.errors import SpaceError
+from zooming.study.runs import Chunk
+
+Finished = tuple[Chunk, dict[str, NDArray[Any]], float]
+ENGINES = ("local", "ray")
+MOST_ATTEMPTS = 5  # of a chunk whose worker dies each time
+
+
+def compute(chunks: Sequence[Chunk], engine: str, workers: int | None, address: str | None = None) -> Iterator[Finished]:
+    """Computes all chunks; a worker or node that dies is replaced, and what it was at is repeated."""
+    if engine not in ENGINES:
+        raise SpaceError(f"engine={engine!r}: choose one of {ENGINES}")
+    n_workers = n_cores() if workers is None else whole(workers, "workers", 1)
+    if address is not None and engine != "ray":
+        raise SpaceError("--address is for --engine ray")
+    return _local(chunks, n_workers) if engine == "local" else _ray(chunks, workers, address)
+
+
+def _run(chunk: Chunk) -> tuple[dict[str, NDArray[Any]], float]:
+    began = time.perf_counter()
+    return chunk.run(), time.perf_counter() - began
+
+
+def _ignore_interrupt() -> None:
+    # Ctrl-C reaches the whole process group; the parent decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _local(chunks: Sequence[Chunk], n_workers: int) -> Iterator[Finished]:
+    """Processes with one thread each. A pool that lost a worker is broken as a whole, so a new one takes what is left."""
+    left, attempts = list(chunks), dict.fromkeys((chunk.name for chunk in chunks), 0)
+    while left:
+        pool = ProcessPoolExecutor(min(n_workers, len(left)), get_context("spawn"), _ignore_interrupt)
+        try:
+            yield from _drain(pool, left, n_workers, attempts)
+        finally:
+            processes = list((pool._processes or {}).values())
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in processes:
+                process.terminate()
+
+
+def _drain(pool: ProcessPoolExecutor, left: list[Chunk], n_workers: int, attempts: dict[str, int]) -> Iterator[Finished]:
+    """Results until all are there or the pool breaks; what is finished is taken out of `left`."""
+    waiting = list(left)
+    running: dict[Future[Any], Chunk] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < 2 * n_workers:
+                chunk = waiting.pop(0)
+                running[pool.submit(_run, chunk)] = chunk
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                arrays, seconds = future.result()
+                chunk = running.pop(future)
+                left.remove(chunk)
+                yield chunk, arrays, seconds
+    except BrokenProcessPool:
+        for chunk in running.values():
+            attempts[chunk.name] += 1
+            if attempts[chunk.name] >= MOST_ATTEMPTS:
+                raise SpaceError(
+                    f"the worker died {MOST_ATTEMPTS} times at {chunk.problem.name}, {chunk.agent.label}; out of memory?"
+                ) from None
+
+
+def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> Iterator[Finished]:
+    try:
+        import ray
+    except ImportError as error:
+        raise SpaceError("--engine ray needs ray: pip install 'zooming[ray]'") from error
+    if not ray.is_initialized():
+        try:
+            n_cpus = None if address else workers
+            ray.init(
+                address=address, num_cpus=n_cpus, log_to_driver=False, include_dashboard=False, logging_level=logging.ERROR
+            )
+        except ConnectionError as error:
+            raise SpaceError(f"no Ray cluster answers at {address}: {error}") from error
+    run = ray.remote(num_cpus=1, max_retries=-1)(_run)  # a lost node is no fault of the task
+    waiting = list(chunks)
+    running: dict[Any, Chunk] = {}
+    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    most = max(2, 2 * int(resources.get("CPU", 1)))
+    while waiting or running:
+        while waiting and len(running) < most:
+            chunk = waiting.pop(0)
+            running[run.remote(chunk)] = chunk
+        done, _ = ray.wait(list(running), num_returns=1)
+        for reference in done:
+            chunk = running.pop(reference)
+            try:
+                arrays, seconds = ray.get(reference)
+            except (ray.exceptions.ObjectLostError, ray.exceptions.NodeDiedError):
+                waiting.append(chunk)  # finished, but its node died before the result came over
+                continue
+            yield chunk, arrays, seconds
+
+
+def own_one_thread() -> None:
+    """For the environment of workers: numeric libraries must not start threads of their own."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        os.environ.setdefault(name, "1")

@@ -1,0 +1,106 @@
+"""Problems and agents by name, as the command line writes them."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium as gym
+
+from zooming.agents.adaptive_q import AdaptiveQ
+from zooming.agents.base import Agent
+from zooming.agents.heuristics import Median, NoMovement, Random
+from zooming.agents.net_q import NetQ
+from zooming.errors import SpaceError
+
+AGENTS: dict[str, Callable[..., Agent]] = {
+    "adaptive-q": AdaptiveQ,
+    "adaptive-q-published": AdaptiveQ.as_published,
+    "net-q": NetQ,
+    "random": Random,
+    "no-movement": NoMovement,
+    "median": Median,
+}
+_OIL = {f"oil-{survey}-{sharpness:g}": {"survey": survey, "sharpness": sharpness}
+        for survey in ("laplace", "quadratic") for sharpness in (1.0, 10.0, 50.0)}  # fmt: skip
+_AMBULANCE = {f"ambulance-{arrivals}-{weight:g}": {"arrivals": arrivals, "travel_weight": weight}
+              for arrivals in ("beta", "uniform", "shifting") for weight in (0.0, 0.25, 1.0)}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An environment: its name, its Gymnasium id, and the arguments that make it."""
+
+    name: str
+    env_id: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def make(self) -> Any:
+        return gym.make(self.env_id, **self.options)
+
+
+PRESETS = {name: Problem(name, "zooming/Oil-v0", options) for name, options in _OIL.items()}
+PRESETS |= {name: Problem(name, "zooming/Ambulance-v0", options) for name, options in _AMBULANCE.items()}
+
+
+@dataclass(frozen=True)
+class AgentChoice:
+    """An agent with its settings; `label` is how tables name it: adaptive-q, or adaptive-q:bonus=0.5."""
+
+    kind: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        return ":".join([self.kind, *(f"{key}={value}" for key, value in sorted(self.settings.items()))])
+
+    def make(self, env: Any, seed: int) -> Agent:
+        return AGENTS[self.kind](env, seed=seed, **self.settings)
+
+
+def problem_named(name: str, options: dict[str, Any] | None = None) -> Problem:
+    """A preset, or any registered Gymnasium id with options; the nearest name if there is none."""
+    options = options or {}
+    if name in PRESETS:
+        preset = PRESETS[name]
+        if not options:
+            return preset
+        merged = {**preset.options, **options}
+        return Problem(_labelled(name, options), preset.env_id, merged)
+    if name in gym.registry:
+        return Problem(_labelled(name, options), name, options)
+    raise SpaceError(f"no problem is named {name!r}{_nearest(name, [*PRESETS, *gym.registry])}. zooming list shows the presets")
+
+
+def agent_named(text: str) -> AgentChoice:
+    """`adaptive-q` or `adaptive-q:bonus=0.5:cap=horizon`."""
+    kind, *settings = text.split(":")
+    if kind not in AGENTS:
+        raise SpaceError(f"no agent is named {kind!r}{_nearest(kind, AGENTS)}. There are {', '.join(AGENTS)}")
+    return AgentChoice(kind, settings_from(settings))
+
+
+def settings_from(pairs: Iterable[str]) -> dict[str, Any]:
+    """{"key": value} of texts key=value; a value is read as a Python literal, else as a string."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key.isidentifier():
+            raise SpaceError(f"{pair!r} is not a setting; write key=value")
+        try:
+            found[key] = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            found[key] = text
+    return found
+
+
+def _labelled(name: str, options: dict[str, Any]) -> str:
+    return ":".join([name, *(f"{key}={value}" for key, value in sorted(options.items()))])
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, names, 1, 0.5)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,130 @@
+"""What a study consists of: chunks of runs, each a function of the configuration alone.
+
+A chunk is one problem, one agent and a block of seeds. Its content does not depend on when, where or beside what it is
+computed, so that a study gives the same files for any number of workers, any order and any engine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming import seeds
+from zooming.agents.many import learn_many
+from zooming.checks import whole
+from zooming.errors import SpaceError
+from zooming.study.problems import AgentChoice, Problem
+
+BLOCK = 20  # seeds of a chunk
+N_CHECKPOINTS = 60
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Problems x agents x seeds, all of one length. `stream` keeps the seeds of tuning and of evaluation apart."""
+
+    problems: tuple[Problem, ...]
+    agents: tuple[AgentChoice, ...]
+    episodes: int
+    n_seeds: int
+    entropy: int = 0
+    stream: str = "run"
+
+    def __post_init__(self) -> None:
+        whole(self.episodes, "episodes", 1)
+        whole(self.n_seeds, "seeds", 1)
+        whole(self.entropy, "entropy", 0)
+        if not self.problems or not self.agents:
+            raise SpaceError("a study needs at least one problem and one agent")
+        for what, names in (("problem", [p.name for p in self.problems]), ("agent", [a.label for a in self.agents])):
+            if len(set(names)) < len(names):
+                raise SpaceError(f"the same {what} twice: {', '.join(names)}")
+        for problem in self.problems:
+            for agent in self.agents:
+                try:
+                    agent.make(problem.make(), 0)
+                except TypeError as error:
+                    raise SpaceError(f"{agent.label} on {problem.name}: {error}; check the names of the options") from error
+
+    def as_json(self) -> dict[str, Any]:
+        described: dict[str, Any] = json.loads(json.dumps(asdict(self), default=_listed))
+        return described
+
+    @property
+    def name(self) -> str:
+        """A file name: readable, and different for different studies."""
+        return _named("-".join(problem.name for problem in self.problems), self.as_json())
+
+    def chunks(self) -> list[Chunk]:
+        """All chunks, in the order of the tables."""
+        return [
+            Chunk(problem, agent, self.episodes, first, min(first + BLOCK, self.n_seeds), self.entropy, self.stream)
+            for problem in self.problems
+            for agent in self.agents
+            for first in range(0, self.n_seeds, BLOCK)
+        ]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """The seeds from `first` to `last` - 1 of one agent on one problem."""
+
+    problem: Problem
+    agent: AgentChoice
+    episodes: int
+    first: int
+    last: int
+    entropy: int
+    stream: str
+
+    @property
+    def name(self) -> str:
+        """A file name: readable, and different for different chunks."""
+        what = [asdict(self.problem), asdict(self.agent), self.episodes, self.entropy, self.stream]
+        return f"{_named(f'{self.problem.name}--{self.agent.label}', what)}--{self.first:05d}"
+
+    @property
+    def n_runs(self) -> int:
+        return self.last - self.first
+
+    def run(self) -> dict[str, NDArray[Any]]:
+        """Per run: totals and final values; per run and checkpoint: the sum of returns so far, and the number of balls."""
+        run_seeds = [seeds.word(self.entropy, f"{self.stream} {i}") for i in range(self.first, self.last)]
+        # One thread: the engine gives every core a process of its own.
+        histories = learn_many(self.agent.make, self.problem.make(), run_seeds, self.episodes, n_workers=1)
+        episodes = checkpoints(self.episodes)
+        totals = [np.cumsum(history.returns) for history in histories]
+        tail = max(1, self.episodes // 10)
+        return {
+            "seed": np.arange(self.first, self.last),
+            "final_return": np.array([history.returns[-tail:].mean() for history in histories]),
+            "total_return": np.array([total[-1] for total in totals]),
+            "n_balls": np.array([history.agent.n_balls for history in histories]),
+            "nbytes": np.array([history.agent.nbytes for history in histories]),
+            "horizon": np.array([history.agent.horizon for history in histories]),
+            "curve_episode": episodes,
+            "curve_total": np.array([total[episodes - 1] for total in totals]),
+            "curve_n_balls": np.array([history.n_balls[episodes - 1] for history in histories]),
+        }
+
+
+def checkpoints(episodes: int) -> NDArray[np.int64]:
+    """About N_CHECKPOINTS episodes, dense at the beginning, with the last one."""
+    even = np.linspace(1, episodes, N_CHECKPOINTS // 2)
+    early = np.geomspace(1, episodes, N_CHECKPOINTS // 2)
+    return np.unique(np.round(np.concatenate([even, early])).astype(np.int64))
+
+
+def _named(readable: str, content: Any) -> str:
+    digest = hashlib.sha256(json.dumps(content, default=_listed).encode()).hexdigest()[:8]
+    return f"{re.sub(r'[^A-Za-z0-9._=-]+', '_', readable)[:80]}--{digest}"
+
+
+def _listed(value: Any) -> Any:
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else str(value)

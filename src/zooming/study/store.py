@@ -1,0 +1,151 @@
+"""The folder of a study: a manifest, one file per finished chunk, and tables made from them.
+
+manifest.json            configuration, versions, platform
+optima.json              the optimum of each problem that can be solved
+chunks/NAME.zoom         written atomically when a chunk is finished; a file that is there is complete
+results.parquet          one row per run
+curves.parquet           one row per run and checkpoint
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import zooming
+from zooming import files
+from zooming.errors import CheckpointError, SpaceError
+from zooming.study.runs import Chunk, Configuration
+
+MANIFEST, OPTIMA, CHUNKS = "manifest.json", "optima.json", "chunks"
+
+
+class Store:
+    """A study's folder. Opening it writes the manifest, or checks that it is the same study."""
+
+    def __init__(self, folder: str | os.PathLike[str], configuration: Configuration) -> None:
+        self.folder, self.configuration = Path(folder), configuration
+        try:
+            self._open()
+        except (PermissionError, NotADirectoryError, FileExistsError) as error:
+            raise SpaceError(f"cannot write to {self.folder}: {error.strerror}. Choose another --out") from error
+
+    def _open(self) -> None:
+        manifest = self.folder / MANIFEST
+        if manifest.exists():
+            self._compare(manifest)
+        elif self.folder.exists() and any(self.folder.iterdir()):
+            raise SpaceError(f"{self.folder} is not empty and holds no study; choose another --out")
+        (self.folder / CHUNKS).mkdir(parents=True, exist_ok=True)
+        for part in (self.folder / CHUNKS).glob(".*.part"):  # what a killed process was writing; never complete
+            part.unlink()
+        if not manifest.exists():
+            versions = {name: __import__(name).__version__ for name in ("zooming", "numpy", "numba", "gymnasium")}
+            versions["python"] = platform.python_version()
+            content = {
+                "format": 1,
+                "configuration": self.configuration.as_json(),
+                "versions": versions,
+                "platform": platform.platform(),
+            }
+            files.write_atomically(manifest, json.dumps(content, indent=1).encode())
+
+    def _compare(self, manifest: Path) -> None:
+        try:
+            stored = json.loads(manifest.read_text())["configuration"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise SpaceError(f"{manifest} is damaged ({error}); restore it, or choose another --out") from error
+        ours = self.configuration.as_json()
+        if stored != ours:
+            raise SpaceError(
+                f"{self.folder} holds another study; choose another --out.\n" + "\n".join(_differences(stored, ours))
+            )
+
+    def missing(self) -> list[Chunk]:
+        """Chunks without a file; a damaged file is set aside and counts as missing."""
+        absent = []
+        for chunk in self.configuration.chunks():
+            path = self._path(chunk)
+            if not path.exists():
+                absent.append(chunk)
+                continue
+            try:
+                files.read_container(path)
+            except CheckpointError:
+                path.rename(path.with_suffix(".damaged"))
+                absent.append(chunk)
+        return absent
+
+    def write(self, chunk: Chunk, arrays: dict[str, NDArray[Any]]) -> None:
+        files.write_container(self._path(chunk), {"chunk": chunk.name}, arrays)
+
+    def read(self, chunk: Chunk) -> dict[str, NDArray[Any]]:
+        return files.read_container(self._path(chunk))[1]
+
+    def optima(self) -> dict[str, float | None]:
+        """The optimum of each problem, computed once; None where it cannot be."""
+        path = self.folder / OPTIMA
+        if path.exists():
+            known: dict[str, float | None] = json.loads(path.read_text())
+            return known
+        found: dict[str, float | None] = {}
+        for problem in self.configuration.problems:
+            try:
+                found[problem.name] = zooming.solve(problem.make()).return_
+            except SpaceError:
+                found[problem.name] = None
+        files.write_atomically(path, json.dumps(found, indent=1).encode())
+        return found
+
+    def write_tables(self) -> None:
+        """results.parquet and curves.parquet, from all chunks."""
+        pl = _polars()
+        optima = self.optima()
+        results, curves = [], []
+        for chunk in self.configuration.chunks():
+            arrays = self.read(chunk)
+            best = optima[chunk.problem.name]
+            named = {"problem": chunk.problem.name, "agent": chunk.agent.label, "settings": json.dumps(chunk.agent.settings)}
+            n, points = chunk.n_runs, arrays["curve_episode"]
+            regret = np.full(n, np.nan) if best is None else chunk.episodes * best - arrays["total_return"]
+            per_run = {name: arrays[name] for name in ("seed", "final_return", "total_return", "n_balls", "nbytes")}
+            results.append(pl.DataFrame({**{k: [v] * n for k, v in named.items()}, **per_run, "regret": regret}))
+            total = arrays["curve_total"]
+            curves.append(pl.DataFrame({
+                **{k: [v] * (n * len(points)) for k, v in named.items() if k != "settings"},
+                "seed": np.repeat(arrays["seed"], len(points)), "episode": np.tile(points, n), "total_return": total.ravel(),
+                "n_balls": arrays["curve_n_balls"].ravel(),
+                "regret": np.full(total.size, np.nan) if best is None else (points * best - total).ravel(),
+            }))  # fmt: skip
+        for name, frames in (("results", results), ("curves", curves)):
+            path = self.folder / f"{name}.parquet"
+            part = path.with_suffix(".part")
+            pl.concat(frames).write_parquet(part)
+            os.replace(part, path)
+
+    def _path(self, chunk: Chunk) -> Path:
+        return self.folder / CHUNKS / f"{chunk.name}.zoom"
+
+
+def _differences(stored: Any, ours: Any, where: str = "") -> Iterable[str]:
+    """Lines that show where two configurations differ."""
+    if isinstance(stored, dict) and isinstance(ours, dict):
+        for key in sorted({*stored, *ours}):
+            yield from _differences(stored.get(key), ours.get(key), f"{where}.{key}" if where else key)
+    elif stored != ours:
+        yield f"  {where}: there {json.dumps(stored)}, here {json.dumps(ours)}"
+
+
+def _polars() -> Any:
+    try:
+        import polars
+    except ImportError as error:
+        raise SpaceError("tables need polars: pip install 'zooming[study]'") from error
+    return polars

@@ -1,0 +1,330 @@
+"""Studies: the same result however they are computed, and nothing lost whatever happens."""
+
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import polars as pl
+import pytest
+
+import zooming
+from zooming import cli, seeds
+from zooming.study import engines
+from zooming.study.problems import PRESETS, agent_named, problem_named, settings_from
+from zooming.study.runs import Chunk, checkpoints
+from zooming.study.tune import tune
+
+ARGUMENTS = ["run", "oil-laplace-1", "--agents", "adaptive-q,net-q:spacing=0.25", "--episodes", "300", "--seeds", "45"]
+
+
+def small(**options):
+    return zooming.Study(["oil-quadratic-1"], ["adaptive-q", "net-q"], **{"episodes": 200, "seeds": 25, **options})
+
+
+def fingerprint(folder):
+    """A hash of every chunk and table."""
+    found = sorted([*Path(folder, "chunks").glob("*"), *Path(folder).glob("*.parquet")])
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
+
+
+def command(folder, *more, **options):
+    program = [sys.executable, "-c", "from zooming.cli import main; main()"]
+    return subprocess.Popen([*program, *ARGUMENTS, "--out", str(folder), *more], stdout=subprocess.PIPE, text=True, **options)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed") / "study"
+    process = command(folder, "--workers", "1")
+    process.communicate()
+    assert process.returncode == 0
+    return fingerprint(folder)
+
+
+@pytest.mark.process
+def test_results_do_not_depend_on_the_number_of_workers(undisturbed, tmp_path):
+    process = command(tmp_path / "study", "--workers", "3")
+    process.communicate()
+    assert fingerprint(tmp_path / "study") == undisturbed
+    assert len(undisturbed) == 2 * 3 + 2  # two agents, three blocks of seeds, two tables
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_killed_at_random_moments_and_run_again_gives_the_same_files(undisturbed, tmp_path):
+    folder, kills = tmp_path / "study", 0
+    source = random.Random(0)
+    for _ in range(6):
+        process = command(folder, "--workers", "2", start_new_session=True)
+        try:
+            process.communicate(timeout=source.uniform(0.3, 4.0))
+            break
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            kills += 1
+    process = command(folder, "--workers", "2")
+    process.communicate()
+    assert kills > 0
+    assert process.returncode == 0
+    assert fingerprint(folder) == undisturbed
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_told_to_stop_it_keeps_what_is_done_and_says_how_to_continue(tmp_path, number, code):
+    folder = tmp_path / "study"
+    process = command(folder, "--episodes", "20000", "--workers", "1")
+    while not any(Path(folder, "chunks").glob("*.zoom")):
+        time.sleep(0.05)
+        assert process.poll() is None
+    process.send_signal(number)
+    shown, _ = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert "To continue: zooming run oil-laplace-1" in shown
+    assert any(Path(folder, "chunks").glob("*.zoom"))
+
+
+@pytest.mark.process
+def test_a_killed_worker_is_replaced_and_its_runs_are_repeated(tmp_path):
+    chunks = small(seeds=60, episodes=20_000).configuration.chunks()
+    expected = {chunk.name: chunk.run()["total_return"].tolist() for chunk in chunks}
+    found, killed = {}, False
+    for chunk, arrays, _ in engines.compute(chunks, "local", 2):
+        found[chunk.name] = arrays["total_return"].tolist()
+        if not killed:
+            children = subprocess.run(["pgrep", "-P", str(os.getpid())], capture_output=True, text=True).stdout.split()
+            workers = [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+            os.kill(workers[0], signal.SIGKILL)
+            killed = True
+    assert found == expected
+
+
+def test_a_finished_study_is_not_computed_again(tmp_path, monkeypatch):
+    first = small().run(tmp_path / "study", workers=1)
+    before = fingerprint(tmp_path / "study")
+    monkeypatch.setattr(engines, "compute", lambda *arguments: pytest.fail("nothing was missing"))
+    assert small().run(tmp_path / "study") == first
+    assert fingerprint(tmp_path / "study") == before
+
+
+def test_a_chunk_is_what_one_by_one_gives():
+    chunk = small().configuration.chunks()[1]
+    assert (chunk.first, chunk.last) == (20, 25)
+    arrays = chunk.run()
+    env = gym.make("zooming/Oil-v0", survey="quadratic", sharpness=1.0)
+    history = zooming.AdaptiveQ(env, seed=seeds.word(0, "run 22")).learn(200)
+    assert arrays["total_return"][2] == pytest.approx(history.returns.sum())
+    assert arrays["final_return"][2] == history.returns[-20:].mean()
+    assert arrays["curve_n_balls"][2].tolist() == history.n_balls[checkpoints(200) - 1].tolist()
+
+
+def test_adding_seeds_and_agents_changes_no_other_run(tmp_path):
+    few = small(seeds=20).configuration.chunks()[0].run()
+    more = zooming.Study(["ambulance-beta-0", "oil-quadratic-1"], ["random", "adaptive-q"], episodes=200, seeds=40)
+    same = next(c for c in more.configuration.chunks() if c.problem.name == "oil-quadratic-1" and c.agent.kind == "adaptive-q")
+    assert same.run()["total_return"].tolist() == few["total_return"].tolist()
+
+
+def test_tables_hold_every_run_and_the_regret(tmp_path):
+    rows = small().run(tmp_path / "study", workers=1)
+    results, curves = (pl.read_parquet(tmp_path / "study" / f"{name}.parquet") for name in ("results", "curves"))
+    assert len(results) == 50
+    assert len(curves) == 50 * len(checkpoints(200))
+    ours = results.filter(pl.col("agent") == "adaptive-q")
+    assert ours["regret"].to_list() == pytest.approx((200 * 4.8 - ours["total_return"]).to_list(), abs=0.01)
+    assert rows[0].regret.mean == pytest.approx(ours["regret"].mean())
+    last = curves.filter((pl.col("agent") == "adaptive-q") & (pl.col("episode") == 200))
+    assert last["total_return"].to_list() == pytest.approx(ours["total_return"].to_list())
+    paired = results.filter(pl.col("agent") == "net-q")["total_return"].to_numpy() - ours["total_return"].to_numpy()
+    assert rows[1].advantage.mean == pytest.approx(paired.mean() / 200)
+    assert rows[0].advantage is None
+
+
+def test_another_configuration_is_refused_with_the_difference(tmp_path):
+    small().run(tmp_path / "study", workers=1)
+    with pytest.raises(zooming.SpaceError, match=r"episodes: there 200, here 300"):
+        small(episodes=300).run(tmp_path / "study")
+
+
+def test_a_foreign_or_unwritable_folder_is_refused(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(zooming.SpaceError, match="holds no study"):
+        small().run(tmp_path)
+    with pytest.raises(zooming.SpaceError, match=r"[cC]hoose another --out"):
+        small().run(tmp_path / "notes.txt" / "study")
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_a_damaged_chunk_is_set_aside_and_computed_again(tmp_path):
+    small().run(tmp_path / "study", workers=1)
+    before = fingerprint(tmp_path / "study")
+    chunk = sorted((tmp_path / "study" / "chunks").glob("*.zoom"))[0]
+    chunk.write_bytes(chunk.read_bytes()[:100])
+    (chunk.parent / ".half.part").write_bytes(b"written by a process that was killed")
+    small().run(tmp_path / "study", workers=1)
+    chunk.with_suffix(".damaged").unlink()
+    assert fingerprint(tmp_path / "study") == before
+
+
+def test_a_full_disk_keeps_what_is_done(tmp_path, monkeypatch):
+    from zooming.study.store import Store
+
+    write, written = Store.write, []
+
+    def fill_up(self, chunk, arrays):
+        if written:
+            raise OSError(28, "No space left on device")
+        written.append(chunk)
+        write(self, chunk, arrays)
+
+    monkeypatch.setattr(Store, "write", fill_up)
+    with pytest.raises(zooming.SpaceError, match=r"No space left.*20 of 50 runs are kept"):
+        small().run(tmp_path / "study", workers=1)
+    monkeypatch.undo()
+    assert len(small().run(tmp_path / "study", workers=1)) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["oil-laplace-2", "--agents", "adaptive-q"], "did you mean 'oil-laplace-1'"),
+        (["oil-laplace-1", "--agents", "adaptve-q"], "did you mean 'adaptive-q'"),
+        (["oil-laplace-1", "--agents", "adaptive-q:bouns=1"], "bouns"),
+        (["oil-laplace-1", "--agents", "adaptive-q", "--set", "sharpnes=2"], "sharpnes"),
+        (["oil-laplace-1", "--agents", "adaptive-q", "--set", "nonsense"], "key=value"),
+        (["oil-laplace-1", "--agents", "adaptive-q,adaptive-q"], "twice"),
+        (["oil-laplace-1", "--agents", "adaptive-q", "--episodes", "0"], "episodes=0"),
+        (["oil-laplace-1", "--agents", "adaptive-q", "--seeds", "0"], "seeds=0"),
+        (["oil-laplace-1", "--agents", "adaptive-q", "--engine", "slurm"], "choose one of"),
+        (["oil-laplace-1", "--agents", "adaptive-q", "--address", "x"], "--engine ray"),
+    ],
+)
+def test_what_is_misspelled_is_refused_with_a_sentence(arguments, message, tmp_path):
+    with pytest.raises(SystemExit, match=message):
+        cli.main(["run", *arguments, "--out", str(tmp_path / "study")])
+
+
+def test_names_settings_and_any_gymnasium_id():
+    assert agent_named("adaptive-q:bonus=0.5:cap=horizon").settings == {"bonus": 0.5, "cap": "horizon"}
+    assert settings_from(["start=[0.1, 0.2]"]) == {"start": [0.1, 0.2]}
+    assert problem_named("oil-laplace-10", {"dims": 2}).options == {"survey": "laplace", "sharpness": 10.0, "dims": 2}
+    assert problem_named("zooming/Oil-v0", {"horizon": 3}).make().unwrapped.horizon == 3
+    assert len(PRESETS) == 15
+    for problem in PRESETS.values():
+        problem.make()
+
+
+def test_the_command_prints_the_table_and_warns_about_few_seeds(tmp_path, capsys):
+    cli.main(["run", "ambulance-shifting-0", "--agents", "adaptive-q,median", "--episodes", "50", "--seeds", "2",
+              "--workers", "1", "--out", str(tmp_path / "study")])  # fmt: skip
+    shown = capsys.readouterr().out
+    for expected in ("Study(1 problems x 2 agents x 2 seeds", "optimum 4.725", "median", "Only 2 seeds"):
+        assert expected in shown
+    manifest = json.loads((tmp_path / "study" / "manifest.json").read_text())
+    assert manifest["configuration"]["n_seeds"] == 2
+    assert {"zooming", "numpy", "numba", "gymnasium", "python"} <= manifest["versions"].keys()
+
+
+def test_a_study_on_an_environment_that_cannot_be_solved_has_no_regret(tmp_path):
+    study = zooming.Study([problem_named("zooming/Oil-v0", {"dims": 4})], ["random"], episodes=20, seeds=2)
+    (row,) = study.run(tmp_path / "study", workers=1)
+    assert row.optimum is None
+    assert row.regret is None
+
+
+def test_chunk_names_are_files_and_differ():
+    problem = problem_named("zooming/Oil-v0", {"start": "uniform"})
+    names = [Chunk(problem, agent_named(a), 10, 0, 5, e, "run").name for a in ("random", "net-q") for e in (0, 1)]
+    assert len(set(names)) == 4
+    assert not any("/" in name for name in names)
+    assert np.all(np.diff(checkpoints(1000)) > 0)
+    assert checkpoints(1)[-1] == 1
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_ray_gives_the_same_files_even_when_a_node_dies(tmp_path):
+    import ray
+    from ray.cluster_utils import Cluster
+
+    chunks = small(seeds=100, episodes=5000).configuration.chunks()
+    expected = {chunk.name: chunk.run()["total_return"].tolist() for chunk in chunks}
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        doomed = cluster.add_node(num_cpus=1)
+        found = {}
+        for chunk, arrays, _ in engines.compute(chunks, "ray", None, cluster.address):
+            found[chunk.name] = arrays["total_return"].tolist()
+            if len(found) == 2:
+                cluster.remove_node(doomed, allow_graceful=False)
+        assert found == expected
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+# --- tuning --------------------------------------------------------------------------------------------------------------
+
+
+def tuned(folder, **options):
+    problems, agents = [problem_named("oil-laplace-1")], [agent_named("adaptive-q"), agent_named("net-q")]
+    options = {"episodes": 300, "seeds": 6, "evaluation_seeds": 5, "workers": 1, **options}
+    return tune(problems, agents, folder, **options)
+
+
+def test_the_grid_finds_the_value_with_the_largest_return_on_seeds_of_its_own(tmp_path):
+    values = (0.01, 0.5, 5.0)
+    ours, net = tuned(tmp_path / "tuning", values=values)
+    own = [seeds.word(0, f"tune {i}") for i in range(6)]
+    env = gym.make("zooming/Oil-v0")
+    scores = {
+        c: np.mean([zooming.AdaptiveQ(env, bonus=c, seed=seed).learn(300).returns.mean() for seed in own]) for c in values
+    }
+    assert ours.value == max(scores, key=scores.get)
+    assert ours.tuning_return == pytest.approx(max(scores.values()))
+    assert ours.samples == net.samples == 3 * 6 * 300 * 5
+    fresh = [zooming.AdaptiveQ(env, bonus=ours.value, seed=seeds.word(0, f"run {i}")).learn(300) for i in range(5)]
+    assert ours.evaluation.mean_return == pytest.approx(np.mean([history.returns[-30:].mean() for history in fresh]))
+    assert tuned(tmp_path / "tuning", values=values) == [ours, net]  # nothing is computed again
+
+
+def test_optuna_tunes_prunes_and_continues(tmp_path):
+    first = tuned(tmp_path / "tuning", method="optuna", values=(0.01, 5.0), trials=4, seeds=10)
+    more = tuned(tmp_path / "tuning", method="optuna", values=(0.01, 5.0), trials=12, seeds=10)
+    for few, many in zip(first, more, strict=True):
+        assert 0.01 <= many.value <= 5.0
+        assert many.tuning_return >= few.tuning_return
+        assert few.samples < many.samples <= 12 * 10 * 300 * 5
+    assert min(many.samples for many in more) < 12 * 10 * 300 * 5  # some trials were given up early
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "guess"}, "choose one of"),
+        ({"values": ()}, "at least one finite number"),
+        ({"values": (float("nan"),)}, "finite"),
+        ({"method": "optuna", "values": (0.5,)}, "two different"),
+        ({"option": "bouns"}, "bouns"),
+    ],
+)
+def test_bad_tuning_is_refused(options, message, tmp_path):
+    with pytest.raises(zooming.SpaceError, match=message):
+        tuned(tmp_path / "tuning", **options)
+
+
+def test_the_command_tunes_and_prints_what_it_cost(tmp_path, capsys):
+    cli.main(["tune", "oil-laplace-1", "--agents", "adaptive-q", "--values", "0.1", "1.0", "--episodes", "50", "--seeds", "2",
+              "--evaluation-seeds", "2", "--workers", "1", "--out", str(tmp_path / "tuning")])  # fmt: skip
+    shown = capsys.readouterr().out
+    assert "bonus=" in shown
+    assert "1,000" in shown  # 2 values x 2 seeds x 50 episodes x 5 steps
