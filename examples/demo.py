@@ -40,6 +40,8 @@ def main() -> None:
         plots.returns(histories, left, label=f"{name}, {len(SEEDS)} seeds", color=plots.COLORS[i], optimum=last)
         if name == "AdaptiveQ":
             agent.partition(1).plot(right)
+            right.plot(oil.center, oil.center, "+", color="red", markersize=14, label="the oil")
+            right.legend(loc="lower left")
     left.set_title("learning curves")
     right.set_title(f"AdaptiveQ's partition at {right.get_title()}")
     Console().print(table)

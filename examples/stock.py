@@ -27,14 +27,14 @@ def main(episodes: int = 200_000) -> None:
     env = zooming.compiled_env(store, tons, tons, horizon=7, start=[0.0], params=[PRICE, COST, STORAGE, CAPACITY])
     agent = zooming.AdaptiveQ(env, reward_range=(-CAPACITY * (COST + STORAGE), CAPACITY * PRICE), seed=0)
     history = agent.learn(episodes)
-    print(history)
     first, last = history.returns[:1000].mean(), history.returns[-1000:].mean()
     print(f"profit of a week: {first:.0f} in the first 1,000 episodes, {last:.0f} in the last")
     print("for comparison: about 759 with the best order-up-to levels (55, and 27 on the last day), demand's law known")
-    print("in store   order up to, day by day")
-    for tons_left in (0.0, 10.0, 30.0, 60.0):
+    print("in store   order up to, day by day (the first day begins with an empty store)")
+    for tons_left in (0.0, 10.0, 20.0, 30.0):
         levels = [agent.predict([tons_left], state=[day])[0][0] for day in range(env.horizon)]
-        print(f"{tons_left:8.0f}   " + " ".join(f"{max(level, tons_left):5.0f}" for level in levels))
+        shown = [f"{max(level, tons_left):5.0f}" if day or not tons_left else "    -" for day, level in enumerate(levels)]
+        print(f"{tons_left:8.0f}   " + " ".join(shown))
 
 
 if __name__ == "__main__":

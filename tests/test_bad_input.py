@@ -180,7 +180,7 @@ def test_a_reward_that_is_no_number_is_refused(kind, reward):
 def test_the_wrong_shape_is_told_with_the_right_one(kind):
     agent = taught(kind)
     assert_refused(agent, lambda: agent.act(0, [0.1] * 3), "observation", "(3,)", "(2,)", error=zooming.SpaceError)
-    assert_refused(agent, lambda: agent.predict(np.zeros((4, 3))), "(4, 3)", "('n', 2)", error=zooming.SpaceError)
+    assert_refused(agent, lambda: agent.predict(np.zeros((4, 3))), "(4, 3)", "(2,), or a batch", error=zooming.SpaceError)
     assert_refused(agent, lambda: agent.update(0, GOOD, [0.1], 0.5, GOOD), "action", "(1,)", error=zooming.SpaceError)
 
 
@@ -380,7 +380,7 @@ def test_both_drivers_refuse_a_bad_reward_and_leave_the_same_agent(kind, bad, st
 
 @pytest.mark.parametrize("kind", TABLED)
 @EVERY_BAD_VALUE
-@pytest.mark.parametrize("step", [0, 1, 2])
+@pytest.mark.parametrize("step", [1, 2])
 def test_both_drivers_refuse_a_bad_state_and_leave_the_same_agent(kind, bad, step):
     assert_drivers_refuse_alike(kind, lambda: flawed(step, 1, bad), f"flawed, step {step}: next state[1] = {bad} is outside")
 

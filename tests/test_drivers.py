@@ -52,6 +52,7 @@ def test_the_same_holds_for_your_own_dynamics_in_their_own_units(make_agent):
 
 @pytest.mark.plain
 @pytest.mark.parametrize("horizon", [2, 7])
+@pytest.mark.filterwarnings("ignore:horizon=7")
 def test_the_same_holds_when_agent_and_environment_differ_in_horizon(horizon):
     agents = [zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0"), horizon=horizon, seed=1) for _ in range(2)]
     fused, python = (agent.learn(30, driver=driver) for agent, driver in zip(agents, ("fused", "python"), strict=True))
@@ -160,7 +161,8 @@ def test_a_terminal_state_has_no_future_value():
 @pytest.mark.plain
 def test_an_episode_that_is_cut_off_still_has_a_future_value():
     env = gym.wrappers.TimeLimit(Corridor(), 1)  # cuts off after one step of eight
-    agent = zooming.AdaptiveQ(env, horizon=8, bonus=0.0, seed=0)
+    with pytest.warns(UserWarning, match="ends after 1 steps"):
+        agent = zooming.AdaptiveQ(env, horizon=8, bonus=0.0, seed=0)
     agent.learn(1)
     assert agent.partition(0).q_value.max() == 7.0  # reward 0, and seven steps left that may pay 1 each
 
@@ -191,7 +193,7 @@ def test_a_foreign_attribute_named_horizon_is_not_taken_for_one():
     class Sky(Corridor):
         horizon = 3
 
-    assert zooming.AdaptiveQ(gym.wrappers.TimeLimit(Sky(), 8), horizon=8).horizon == 8
+    assert zooming.AdaptiveQ(gym.wrappers.TimeLimit(Sky(), 8)).horizon == 8
     with pytest.raises(zooming.SpaceError, match="how long an episode is"):
         zooming.AdaptiveQ(Sky())
 

@@ -257,6 +257,22 @@ def test_dynamics_that_do_not_compile_are_explained():
 
 
 @pytest.mark.plain
+@pytest.mark.parametrize(("wrong", "message"), [("forgets", "did not write next_state"), ("strays", "out of bounds")])
+def test_dynamics_that_do_not_write_their_next_state_are_found_at_once(wrong, message):
+    def forgets(state, action, step, params, rng, next_state):
+        next_state = state * 0.5  # noqa: F841  # the mistake
+        return 0.5
+
+    def strays(state, action, step, params, rng, next_state):
+        next_state[7] = 0.5
+        return 0.5
+
+    box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+    with pytest.raises(zooming.SpaceError, match=message):
+        zooming.compiled_env({"forgets": forgets, "strays": strays}[wrong], box, box, horizon=2, start=0.5)
+
+
+@pytest.mark.plain
 @pytest.mark.parametrize(
     ("space", "message"),
     [(gym.spaces.Discrete(3), "Box"), (gym.spaces.Box(0, np.inf, (1,)), "finite"), (gym.spaces.Box(0, 1, (2, 2)), "one-dim")],

@@ -77,7 +77,16 @@ def test_doctests(name):
 def test_list_names_agents_and_environments(capsys):
     cli.main(["list"])
     shown = capsys.readouterr().out
-    for name in ("AdaptiveQ", "NetQ", "Random", "NoMovement", "Median", "zooming/Oil-v0", "zooming/Ambulance-v0"):
+    for name in (
+        "oil-laplace-1",
+        "adaptive-q",
+        "net-q",
+        "random",
+        "no-movement",
+        "median",
+        "zooming/Oil-v0",
+        "zooming/Ambulance-v0",
+    ):
         assert re.search(rf"^  {name}\s+\w+", shown, re.M), name
 
 

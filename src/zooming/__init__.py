@@ -103,7 +103,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted({*__all__, "__version__"})
 
 
 for _id, _entry_point in (("zooming/Oil-v0", "oil:Oil"), ("zooming/Ambulance-v0", "ambulance:Ambulance")):

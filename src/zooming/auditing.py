@@ -180,6 +180,7 @@ def _optimism(agent: TabledAgent, optimal: Optimal, generator: np.random.Generat
     proved = type(agent.bonus).__name__ in ("Theory", "Exact")
     found = f"Q >= Q* fails at {share:.2%} of the points" + (f", by up to {worst:.3g}{first}" if failed else "")
     # Only a bonus that promises optimism can break the promise.
+    found += "" if proved or not failed else " (this bonus promises none)"
     return Law("optimism", not failed if proved else None, found), share
 
 

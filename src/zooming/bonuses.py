@@ -106,7 +106,7 @@ def as_bonus(bonus: float | Bonus) -> Bonus:
     """The bonus itself; a number c means Scaled(c)."""
     if isinstance(bonus, numbers.Real) and not isinstance(bonus, bool):
         return Scaled(float(bonus))
-    if not hasattr(bonus, "scale"):
+    if isinstance(bonus, type) or not hasattr(bonus, "scale"):
         raise SpaceError(f"bonus={bonus!r}: give a number c >= 0 (meaning c / sqrt(t)), or one of {', '.join(KINDS)}")
     return bonus  # type: ignore[return-value]  # it has the one method of a Bonus
 

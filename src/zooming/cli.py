@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from zooming.errors import SpaceError, ZoomingError
 
@@ -15,7 +15,11 @@ except ImportError as error:
     sys.exit(f"the command line needs {error.name}: pip install 'zooming[study]'")
 
 
-def audit_file(file: tyro.conf.Positional[str], solve: bool = False, resolution: int | None = None) -> None:
+def audit_file(
+    file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")],
+    solve: bool = False,
+    resolution: int | None = None,
+) -> None:
     """Check the paper's laws on a saved agent; the exit code is 1 if one is broken.
 
     Args:
@@ -41,9 +45,13 @@ def audit_file(file: tyro.conf.Positional[str], solve: bool = False, resolution:
 
 def main(args: Sequence[str] | None = None) -> None:
     """Entry point of the command line."""
+    import zooming
     from zooming import bench
     from zooming.study import command
 
+    if list(sys.argv[1:] if args is None else args) == ["--version"]:
+        print(f"zooming {zooming.__version__}")
+        return
     try:
         tyro.extras.subcommand_cli_from_dict(
             {"run": command.run, "tune": command.tune, "audit": audit_file, "bench": bench.main, "list": command.list_names},

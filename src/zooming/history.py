@@ -50,11 +50,13 @@ class History:
         )
 
     def regret(self, optimal: Any) -> Regret:
-        """Regret against the optimum that `zooming.solve` gives: realized, and exact where learn() had checkpoints.
+        """Regret against the optimum that `zooming.solve` gives, or a number that you know.
 
-        With random starts the optimum's mean over the starts is compared with, which is right in expectation.
+        Realized, and exact where learn() had checkpoints. With random starts the optimum's mean over the starts is compared
+        with, which is right in expectation.
         """
-        return Regret(optimal.return_ - self.returns, self.checkpoints, optimal.return_ - self.policy_values)
+        best = float(getattr(optimal, "return_", optimal))
+        return Regret(best - self.returns, self.checkpoints, best - self.policy_values)
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draws the learning curve on a matplotlib Axes and returns it; see `zooming.plots.returns`."""

@@ -492,6 +492,8 @@ def _play(table, core, stats, axes, dynamics, start, params, rng, n_env_steps, r
             if not play_action(table, core, axes, row, rule, low, high, action):
                 to_unit(axes, n_state, action, unit_action)
                 row = find(table, n_state, step, unit_state, unit_action)
+            for i in range(n_state):
+                next_state[i] = np.nan  # so that a coordinate that the dynamics forget to write is found
             reward = dynamics(state, action, step, params, rng, next_state)
             if not (reward >= core[0]["reward_low"] and reward <= core[0]["reward_high"]):
                 trouble[0], trouble[1], trouble[3] = BAD_REWARD, step, reward

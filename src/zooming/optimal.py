@@ -181,6 +181,9 @@ class Optimal:
     error: float  # bounds the error of every value, see above
     seconds: float = field(compare=False)
 
+    def __repr__(self) -> str:
+        return f"Optimal(return {self.return_:.4f} within {self.error:.1e}, resolution {self.resolution}, {self.seconds:.1f} s)"
+
     @property
     def horizon(self) -> int:
         """Number of steps."""

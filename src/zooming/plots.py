@@ -54,7 +54,7 @@ def partition(
     ax.set_ylim(low[vertical], high[vertical])
     ax.set_xlabel(_label(names, horizontal))
     ax.set_ylabel(_label(names, vertical))
-    ax.set_title(f"step {balls.step}: {len(balls)} balls")
+    ax.set_title(f"step {balls.step}: {len(balls)} balls" + (f", a slice through {int(shown.sum())}" if others else ""))
     if colorbar:
         ax.figure.colorbar(drawn, ax=ax, label="Q")
     return ax
@@ -142,7 +142,7 @@ def returns(
     ax.xaxis.get_major_locator().set_params(nbins=5)
     ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.set_xlabel("episode")
-    ax.set_ylabel("return")
+    ax.set_ylabel("return" if n == 1 else f"return, mean of {n:,} episodes")
     if label or optimum is not None:
         ax.legend(loc="lower right", frameon=False)
     return ax

@@ -54,6 +54,8 @@ class Axes:
                 raise SpaceError(
                     f"axis {name} runs from {low} to {high}: its width is beyond floating point. Rescale the axis."
                 )
+        # Float64 vectors go to the kernels as they are; anything else is made one first: being refused costs 0.3 ms.
+        self.has_plain_states = self.state_space.dtype == np.float64 and len(self.state_space.shape) == 1
         self.has_plain_actions = self.action_space.dtype == np.float64 and len(self.action_space.shape) == 1
 
     def __len__(self) -> int:
@@ -77,7 +79,7 @@ class Axes:
             return array.reshape(len(array), self.n_state), True
         if array.size == self.n_state and array.ndim <= 1:
             return array.reshape(1, self.n_state), False
-        raise SpaceError(f"observation has shape {array.shape}; expected {shape}, or {('n', *shape)} for n environments")
+        raise SpaceError(f"observation has shape {array.shape}; expected {shape}, or a batch of these")
 
     def shaped_action(self, flat: NDArray[np.float64]) -> NDArray[Any]:
         """An action (or a batch of them) with the dtype and shape of the action space."""
@@ -109,6 +111,8 @@ def _finite_box(space: gym.Space[Any], where: str, kind: str) -> gym.spaces.Box:
 
 
 def _numbers(values: Any, what: str) -> NDArray[np.float64]:
+    if type(values) is np.ndarray and values.dtype.kind == "f":
+        return np.array(values, np.float64, order="C")
     try:
         array = np.asarray(values)
         is_real = array.dtype.kind in "fiub" or all(isinstance(value, numbers.Real) for value in array.ravel().tolist())

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numbers
 import operator
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, Self
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.wrappers import TimeLimit
 from numpy.typing import NDArray
 
 from zooming.checks import whole
@@ -35,6 +37,8 @@ class Agent(ABC):
         reward_range: tuple[float, float] = (0.0, 1.0),
         seed: int | None = None,
     ) -> None:
+        if isinstance(env, (str, type)) or not hasattr(env, "observation_space"):
+            raise SpaceError(f'{env!r} is not an environment; give an instance, for example gymnasium.make("zooming/Oil-v0")')
         self.axes = Axes(env.observation_space, env.action_space)
         self.horizon = _horizon(env, horizon)
         self.reward_range = _reward_range(reward_range)
@@ -143,7 +147,7 @@ class Agent(ABC):
 
         agent = checkpoints.load(path, env)
         if not isinstance(agent, cls):
-            raise SpaceError(f"{path} holds a {type(agent).__name__}, not a {cls.__name__}; zooming.load reads any agent")
+            raise SpaceError(f"{path} holds {type(agent).__name__}, not {cls.__name__}; zooming.load reads any agent")
         return agent
 
     @abstractmethod
@@ -208,8 +212,17 @@ def _horizon(env: Any, horizon: int | None) -> int:
     # A compiled environment knows its horizon; any other says it through its spec. A time limit may shorten it.
     inner = getattr(env, "unwrapped", env)
     own = inner.horizon if isinstance(inner, CompiledEnv) else None
-    limit = getattr(getattr(env, "spec", None), "max_episode_steps", None)
-    said = [n for n in (own, limit) if n is not None]
+    limits = [getattr(getattr(env, "spec", None), "max_episode_steps", None)]
+    wrapper = env
+    while isinstance(wrapper, gym.Wrapper):
+        limits.append(getattr(wrapper, "_max_episode_steps", None) if isinstance(wrapper, TimeLimit) else None)
+        wrapper = wrapper.env
+    said = [n for n in (own, *limits) if n is not None]
+    if horizon is not None and said and isinstance(horizon, int) and horizon > min(said):
+        message = (
+            f"horizon={horizon}, but an episode of {_name(env)} ends after {min(said)} steps: values will be too optimistic"
+        )
+        warnings.warn(message, stacklevel=4)
     found = horizon if horizon is not None else min(said) if said else None
     if found is None:
         raise SpaceError(

@@ -12,6 +12,7 @@ from zooming import kernels
 from zooming.agents.base import Agent
 from zooming.agents.drivers import compiled_inside
 from zooming.checks import n_cores, whole
+from zooming.errors import SpaceError
 from zooming.history import History
 
 
@@ -35,6 +36,8 @@ def learn_many(
     >>> [len(history) for history in histories]
     [100, 100, 100, 100]
     """
+    if not isinstance(seeds, Iterable):
+        raise SpaceError(f"seeds={seeds!r}: give several, for example range(20)")
     by_keyword = _takes_seed_by_keyword(make_agent)
 
     def run(seed: int, own_env: Any) -> History:

@@ -78,6 +78,8 @@ class TabledAgent(Agent):
         if type(step) is not int or not 0 <= step < self.horizon:
             step = self._check_step(step)
         action = np.empty(axes.n_action)
+        if not axes.has_plain_states:
+            observation = axes.flat_state(observation)
         try:
             answer = self._act(table.raw_rows, table.raw_core, axes.table, step, observation, action)
         except (TypeError, ValueError):  # not a plain float64 vector: make it one
@@ -97,6 +99,10 @@ class TabledAgent(Agent):
             step = self._check_step(step)
         if not (isinstance(reward, float) and self._lowest_reward <= reward <= self._highest_reward):
             reward = self._check_reward(step, reward)
+        if not axes.has_plain_states:
+            observation, next_observation = axes.flat_state(observation), axes.flat_state(next_observation)
+        if not axes.has_plain_actions:
+            action = axes.flat_action(action)
         try:
             answer = self._update(
                 table.raw_rows, table.raw_core, table.stats, axes.table,

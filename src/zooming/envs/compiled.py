@@ -53,9 +53,27 @@ class CompiledEnv(gym.Env[Any, Any]):
         self.dynamics = _compile(dynamics, DYNAMICS, "dynamics(state, action, step, params, rng, next_state) -> reward")
         form = "dynamics(state, action, step, params, outcome, next_state) -> reward"
         self.given = None if given is None else _compile(given, GIVEN, form)  # the dynamics for a given outcome
-        self.start, self.params = _starting(start, np.asarray(params, np.float64).ravel(), self.observation_space)
+        self.start, self.params = _starting(start, _vector(params, "params"), self.observation_space)
         self._state: Floats | None = None
         self._step = 0
+        if type(self) in (CompiledEnv, _DeclaredEnv):
+            self._try(dynamics)
+
+    def _try(self, dynamics: Dynamics) -> None:
+        """Plays one step in plain Python, where a wrong index is an error and not somebody else's memory."""
+        rng, state = np.random.default_rng(0), np.full(self.observation_space.shape, np.nan)
+        self.start(self.params, rng, state)
+        low, high = self.action_space.low, self.action_space.high
+        after, written = np.full_like(state, np.nan), "write every coordinate: next_state[i] = ..."
+        try:
+            getattr(dynamics, "py_func", dynamics)(state, (low + high) / 2, 0, self.params.copy(), rng, after)
+        except IndexError as error:
+            raise SpaceError(f"{self.name}: {error}; the state has {len(state)} coordinates, the action {len(low)}") from error
+        except Exception:  # it may need to be compiled to run at all: then only the compiled form tells
+            return
+        missing = np.flatnonzero(np.isnan(after))
+        if len(missing):
+            raise SpaceError(f"{self.name} did not write next_state[{missing[0]}], or wrote NaN; {written}")
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Floats, dict[str, Any]]:
         super().reset(seed=seed)
@@ -66,8 +84,8 @@ class CompiledEnv(gym.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
         if self._state is None or self._step >= self.horizon:
-            raise gym.error.ResetNeeded(f"{self.name}: the episode of {self.horizon} steps is over; call reset() first")
-        next_state = np.empty_like(self._state)
+            raise gym.error.ResetNeeded(f"{self.name}: no episode is under way; call reset() first")
+        next_state = np.full_like(self._state, np.nan)  # a coordinate that the dynamics forget to write is found
         checked = self._checked(action)
         reward = self.dynamics(self._state, checked, self._step, self.params, self.np_random, next_state)
         self._state = next_state
@@ -130,7 +148,7 @@ class _DeclaredEnv(CompiledEnv):
         self, dynamics: Dynamics, *spaces: Any, outcomes: Any, params: ArrayLike, name: str | None, **options: Any
     ) -> None:
         values, weights = _declared(outcomes)
-        own = np.asarray(params, np.float64).ravel()
+        own = _vector(params, "params")
         # Behind the problem's own parameters: the outcomes, then their cumulative weights, where `draw_one` finds them.
         packed = np.concatenate([own, values.ravel(), np.cumsum(weights)])
         given = _compile(dynamics, GIVEN, "dynamics(state, action, step, params, outcome, next_state) -> reward")
@@ -233,12 +251,22 @@ def _starting(start: Any, params: Floats, space: gym.spaces.Box) -> tuple[Start,
         params = np.concatenate([params, space.low, space.high])
         return _compile(uniform_start, START, "start"), params
     try:
-        state = np.broadcast_to(np.asarray(start, np.float64), space.shape)
+        state = np.asarray(start, np.float64)
+        state = np.full(space.shape, state) if state.ndim == 0 else state
+        if state.shape != space.shape:
+            raise ValueError(f"it has shape {state.shape}")
     except (TypeError, ValueError) as error:
-        raise SpaceError(f"start={start!r} is not a state: give one number, or {space.shape[0]}") from error
+        raise SpaceError(f"start={start!r} is not a state of {space.shape[0]} coordinates ({error})") from error
     if not space.contains(state.astype(np.float64)):
         raise SpaceError(f"start={start!r} lies outside the observation space {space}")
     return _compile(fixed_start, START, "start"), np.concatenate([params, state])
+
+
+def _vector(values: Any, what: str) -> Floats:
+    try:
+        return np.array(values, np.float64).ravel()
+    except (TypeError, ValueError) as error:
+        raise SpaceError(f"{what}={values!r}: give a sequence of numbers") from error
 
 
 def _float64_box(space: Any, where: str) -> gym.spaces.Box:
@@ -259,6 +287,6 @@ def _compile(function: Any, signature: Any, form: str) -> Any:
     is_ours = Path(python.__code__.co_filename).parent == Path(__file__).parent and python.__closure__ is None
     try:
         return numba.njit(signature, cache=is_ours, error_model="numpy", nogil=True)(python)
-    except numba.core.errors.NumbaError as error:
+    except (numba.core.errors.NumbaError, TypeError) as error:
         name = getattr(python, "__name__", repr(python))
-        raise SpaceError(f"{name} does not compile as {form}. Numba says: {error}") from error
+        raise SpaceError(f"{name} does not compile as {form} (does it return the reward?). Numba says: {error}") from error
