@@ -97,7 +97,7 @@ def test_optimism_is_measured_against_the_optimum():
     report = zooming.audit(greedy, optimal, n_points=300)
     assert report.optimism_failures > 0.05
     assert law(report, "optimism").holds is None  # this bonus promised nothing
-    assert "first at step" in law(report, "optimism").found
+    assert "first in step 0, the ball" in law(report, "optimism").found
     assert report.holds
     fresh = zooming.audit(zooming.AdaptiveQ(env, seed=0), optimal, n_points=100)
     assert fresh.optimism_failures == 0

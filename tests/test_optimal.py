@@ -114,7 +114,27 @@ def test_the_error_shrinks_with_the_resolution_and_bounds_the_truth():
 
 def test_random_starts_are_averaged():
     optimal = zooming.solve(gym.make("zooming/Oil-v0", start="uniform"), 40)
-    assert optimal.return_ == pytest.approx(5 - (0.75**2 + 0.25**2) / 2, abs=0.02)
+    assert optimal.return_ == pytest.approx(5 - (0.75**2 + 0.25**2) / 2, abs=2e-4)
+
+
+def ridge(state, action, step, params, outcome, next_state):
+    for i in range(2):
+        next_state[i] = action[i]
+    return 1.0 - 0.8 * abs(action[0] - action[1]) - 0.1 * abs(action[0] + action[1] - 2 * params[0])
+
+
+def test_the_search_climbs_a_ridge_that_runs_between_the_axes():
+    box = gym.spaces.Box(0.0, 1.0, (2,), np.float64)
+    env = zooming.compiled_env(ridge, box, box, 2, start=0.5, params=[0.777], outcomes=([0.0], [1.0]))
+    assert zooming.solve(env, 10).return_ == pytest.approx(2.0, abs=1e-3)
+
+
+def test_with_a_lipschitz_constant_the_error_is_a_bound_even_for_what_the_grid_cannot_see():
+    env = gym.make("zooming/Oil-v0", survey="quadratic", sharpness=500.0, center=0.4232)
+    truth = 5 - abs(0.5 - 0.4232) + 1 / (20 * 500)
+    blind = zooming.solve(env, 8)
+    assert blind.error < abs(blind.return_ - truth)  # the estimate is fooled: the peak is narrower than a cell
+    assert zooming.solve(env, 8, lipschitz=30.0).error >= abs(blind.return_ - truth)
 
 
 @pytest.mark.parametrize(
@@ -131,6 +151,8 @@ def test_random_starts_are_averaged():
         (lambda: zooming.solve(coin_env()).value(2, [0.5]), "steps run from 0 to 1"),
         (lambda: zooming.solve(coin_env(), 4).value(0, [1.5]), "not a point"),
         (lambda: zooming.solve(coin_env(), 4).q_value(0, [0.5], [0.5, 0.5]), "not a point"),
+        (lambda: zooming.solve(coin_env(), 4).q_values(0, [[0.5], [0.5]], [[0.5]]), "as many of each"),
+        (lambda: zooming.solve(gym.make("zooming/Oil-v0", max_episode_steps=3)), "wrappers"),
         (lambda: coin_env(outcomes=([0.0, 1.0], [0.5, 0.6])), "sum 1"),
         (lambda: coin_env(outcomes=([0.0, 1.0], [1.0])), "one weight per value"),
         (lambda: coin_env(outcomes=3), "values, weights"),

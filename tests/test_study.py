@@ -22,7 +22,7 @@ from zooming.study.problems import PRESETS, agent_named, problem_named, settings
 from zooming.study.runs import Chunk, checkpoints
 from zooming.study.tune import tune
 
-ARGUMENTS = ["run", "oil-laplace-1", "--agents", "adaptive-q,net-q:spacing=0.25", "--episodes", "300", "--seeds", "45"]
+ARGUMENTS = ["run", "oil-laplace-1", "--agents", "adaptive-q,net-q:spacing=0.25", "--episodes", "10000", "--seeds", "45"]
 
 
 def small(**options):
@@ -62,10 +62,10 @@ def test_results_do_not_depend_on_the_number_of_workers(undisturbed, tmp_path):
 def test_killed_at_random_moments_and_run_again_gives_the_same_files(undisturbed, tmp_path):
     folder, kills = tmp_path / "study", 0
     source = random.Random(0)
-    for _ in range(6):
+    for latest in (0.5, 1.5, 2.5, 3.0, 3.5, 4.0):  # the first kill comes before anything can be finished
         process = command(folder, "--workers", "2", start_new_session=True)
         try:
-            process.communicate(timeout=source.uniform(0.3, 4.0))
+            process.communicate(timeout=latest * source.uniform(0.6, 1.0))
             break
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
@@ -82,7 +82,7 @@ def test_killed_at_random_moments_and_run_again_gives_the_same_files(undisturbed
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_told_to_stop_it_keeps_what_is_done_and_says_how_to_continue(tmp_path, number, code):
     folder = tmp_path / "study"
-    process = command(folder, "--episodes", "20000", "--workers", "1")
+    process = command(folder, "--episodes", "50000", "--workers", "1")
     while not any(Path(folder, "chunks").glob("*.zoom")):
         time.sleep(0.05)
         assert process.poll() is None

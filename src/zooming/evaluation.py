@@ -1,26 +1,34 @@
-"""What the learned policy is worth: sampled with a confidence interval, or exact on a grid."""
+"""What the learned policy is worth: sampled with a confidence interval, or computed."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numba
 import numpy as np
+from numba import float64, int64, types
 from numpy.typing import NDArray
 
 from zooming.agents.base import Agent
+from zooming.checks import whole
 from zooming.errors import SpaceError
 from zooming.intervals import mean_interval
-from zooming.optimal import Grid, solvable
+from zooming.kernels import GIVEN, PLAIN
+from zooming.optimal import solvable
 
-EXACT_RESOLUTION = {1: 400, 2: 40, 3: 12}  # cells per state axis
+N_OUTCOMES = {1: 400, 2: 100, 3: 40}  # of a density, by number of state axes
+MOST_STATES = 20_000_000
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """The expected return of the greedy policy, between `low` and `high`.
 
-    Sampled: a 95 % confidence interval over the episodes. Exact: the difference to half the resolution on both sides.
+    Sampled: a 95 % confidence interval over the episodes. Exact: the difference to half as many outcomes on both sides; none
+    if chance has a finite set of outcomes.
     """
 
     mean: float
@@ -30,7 +38,7 @@ class Evaluation:
     returns: NDArray[np.float64] = field(repr=False)  # of the sampled episodes; empty if exact
 
     def __str__(self) -> str:
-        how = "on a grid" if self.exact else f"95% interval over {len(self.returns)} episodes"
+        how = "computed" if self.exact else f"95% interval over {len(self.returns)} episodes"
         return f"{self.mean:.4f} ({self.low:.4f} to {self.high:.4f}, {how})"
 
 
@@ -39,31 +47,26 @@ def evaluate(
 ) -> Evaluation:
     """The value of the agent's greedy policy (`predict`) from the environment's start; learning is not touched.
 
-    Sampled over `episodes` in `env`, or, for compiled environments with known outcomes, `exact`: without chance by playing
-    the one episode there is, else by backward induction over the policy on a grid of `resolution` cells per state axis.
+    Sampled over `episodes` in `env`, or, for compiled environments with known outcomes, `exact`: the states that the policy
+    can be in are followed from step to step, with `resolution` outcomes for a density.
 
     >>> import gymnasium as gym, zooming
     >>> env = gym.make("zooming/Oil-v0")
     >>> agent = zooming.AdaptiveQ(env, seed=0)
     >>> history = agent.learn(2000)
     >>> print(zooming.evaluate(agent, env, exact=True))
-    4.7189 (4.7189 to 4.7189, on a grid)
+    4.7189 (4.7189 to 4.7189, computed)
     """
     if not exact:
-        if episodes < 2:
-            raise SpaceError(f"episodes={episodes}: an interval needs at least two")
+        whole(episodes, "episodes", 2)
         returns = _play(agent, env, episodes, seed)
         interval = mean_interval(returns)
         return Evaluation(interval.mean, interval.low, interval.high, False, returns)
     inner = solvable(env)
-    if all(len(inner.outcomes(step, 2)[1]) == 1 for step in range(inner.horizon)):
-        starts, weights = inner.start_states(4096)
-        mean = float(sum(w * _play_out(agent, inner, start) for start, w in zip(starts, weights, strict=True)))
-        return Evaluation(mean, mean, mean, True, np.empty(0))
-    cells = resolution or EXACT_RESOLUTION[inner.observation_space.shape[0]]
-    if cells < 4:
-        raise SpaceError(f"resolution={cells} is too small: give at least 4 cells per axis")
-    rough, mean = (_policy_value(agent, inner, n) for n in (cells // 2, cells))
+    n = resolution or N_OUTCOMES[inner.observation_space.shape[0]]
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 4:
+        raise SpaceError(f"resolution={n!r} is too small: give a whole number of outcomes per step, at least 4")
+    rough, mean = (_policy_value(agent, inner, int(k)) for k in (n // 2, n))
     return Evaluation(mean, mean - abs(mean - rough), mean + abs(mean - rough), True, np.empty(0))
 
 
@@ -81,18 +84,48 @@ def _play(agent: Agent, env: Any, episodes: int, seed: int) -> NDArray[np.float6
     return returns
 
 
-def _play_out(agent: Agent, env: Any, state: NDArray[np.float64]) -> float:
-    total, after = 0.0, np.empty_like(state)
+def _policy_value(agent: Agent, env: Any, n_outcomes: int) -> float:
+    """The expected return, with the weighted set of states that the policy can be in carried from step to step.
+
+    No interpolation: a policy jumps at the borders of its balls, and a value that is interpolated across a jump is wrong.
+    The set stays small, because states that coincide are merged and the policy has as many actions as balls.
+    """
+    states, weights = env.start_states(4096)
+    total = 0.0
     for step in range(min(agent.horizon, env.horizon)):
-        action = np.array(agent.predict(state, state=[step])[0], np.float64)
-        total += float(env.given(state, action, step, env.params, env.outcomes(step, 1)[0][0], after))
-        state, after = after.copy(), np.empty_like(state)
+        actions, _ = agent.predict(states, state=np.full(len(states), step))
+        outcomes, chances = env.outcomes(step, n_outcomes)
+        if len(states) * len(chances) > MOST_STATES:
+            raise SpaceError(
+                f"the policy reaches more than {MOST_STATES:,} states of {env.name}; give a smaller resolution, or exact=False"
+            )
+        after = np.empty((len(states) * len(chances), states.shape[1]))
+        spread = np.empty(len(after))
+        played = np.ascontiguousarray(actions, np.float64)
+        total += _spread()(env.given, env.params, step, outcomes, chances, states, weights, played, after, spread)
+        states, place = np.unique(after, axis=0, return_inverse=True)
+        weights = np.bincount(place.ravel(), spread, len(states))
     return total
 
 
-def _policy_value(agent: Agent, env: Any, resolution: int) -> float:
-    grid = Grid(env, resolution)
-    for step in reversed(range(min(agent.horizon, env.horizon))):
-        actions, _ = agent.predict(grid.states, state=np.full(len(grid.states), step))
-        grid.values[step], _ = grid.backup(step, grid.states, np.ascontiguousarray(actions, np.float64), search=0)
-    return grid.mean_start_value()
+def _spread_states(given, params, step, outcomes, chances, states, weights, actions, after, spread):  # type: ignore[no-untyped-def]
+    """Writes every next state with its weight; the expected reward."""
+    total = 0.0
+    k = 0
+    for i in range(states.shape[0]):
+        for w in range(chances.shape[0]):
+            spread[k] = weights[i] * chances[w]
+            total += spread[k] * given(states[i], actions[i], step, params, outcomes[w], after[k])
+            k += 1
+    return total
+
+
+@functools.cache
+def _spread() -> Callable[..., float]:
+    """The kernel above, compiled on first use for any environment's dynamics."""
+    if PLAIN:
+        return _spread_states
+    row, matrix = float64[::1], float64[:, ::1]
+    signature = float64(types.FunctionType(GIVEN), row, int64, matrix, row, matrix, row, matrix, matrix, row)
+    kernel: Callable[..., float] = numba.njit(signature, cache=True, error_model="numpy", nogil=True)(_spread_states)
+    return kernel

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zooming.errors import SpaceError
 from zooming.regret import Regret
 
 
@@ -56,6 +57,11 @@ class History:
         with, which is right in expectation.
         """
         best = float(getattr(optimal, "return_", optimal))
+        ours, theirs = getattr(self.agent, "horizon", None), getattr(optimal, "horizon", None)
+        if ours is not None and theirs is not None and ours != theirs:
+            raise SpaceError(
+                f"the agent played {ours} steps an episode, the optimum is for {theirs}: solve the same environment"
+            )
         return Regret(best - self.returns, self.checkpoints, best - self.policy_values)
 
     def plot(self, ax: Any = None, **options: Any) -> Any:

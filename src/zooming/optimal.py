@@ -6,9 +6,11 @@ The sum runs over the environment's weighted outcomes (exact for finite sets, sl
 points V is interpolated linearly. The maximum is looked for on a grid of actions and then, around the best one, with steps
 halved until they are a thousandth of the grid's.
 
-The reported error is the larger of two estimates: the largest difference, over all steps and states, to the solution at half
-the resolution (which sees the outcomes and the search), and the sum over the steps of what interpolation can lose in a cell,
-given the slopes of the cells beside it (which sees a kink of V that both grids miss).
+The reported error is an estimate, the larger of two: the largest difference, over all steps and states, to the solution at
+half the resolution (which sees the outcomes and the search), and the sum over the steps of what interpolation can lose in a
+cell, given the slopes of the cells beside it (which sees a kink of V that both grids miss). Something narrower than a cell
+can fool both. Given a Lipschitz constant L of Q* on the unit cube it is a bound: a step loses at most L h by interpolation,
+L h / 2 by the search and L h / 2 by the outcomes, h the spacing.
 """
 
 from __future__ import annotations
@@ -25,14 +27,15 @@ import numpy as np
 from numba import float64, int64, types, void
 from numpy.typing import ArrayLike, NDArray
 
-from zooming.checks import n_cores
-from zooming.envs.compiled import CompiledEnv
+from zooming.checks import n_cores, real
+from zooming.envs.compiled import CompiledEnv, compiled_inside
 from zooming.errors import SpaceError
 from zooming.kernels import GIVEN, PLAIN
 
 Floats = NDArray[np.float64]
 DEFAULT_RESOLUTION = {1: 200, 2: 20, 3: 8}  # cells per axis that take seconds
 DETERMINISTIC_RESOLUTION = {1: 1000, 2: 40, 3: 12}  # the same where each action has one outcome
+MOST_BACKUPS = 2e8  # that a default resolution may take
 HALVINGS = 10  # of the step of the action search
 _ROUNDING = 1e-9  # no error is reported smaller than what adding up floating-point numbers may lose
 
@@ -78,19 +81,23 @@ def _backups(  # type: ignore[no-untyped-def]
         state = states[i]
         best_value = -np.inf
         n_trials = actions.shape[0] if search > 0 else 1
-        for j in range(n_trials + search * 2 * n_action):
+        n_directions = 2 * n_action + (1 << n_action)  # along the axes, and diagonally: a ridge may run between the axes
+        for j in range(n_trials + search * n_directions):
             if j < n_trials:
                 row = j if search > 0 else i
                 for axis in range(n_action):
                     trial[axis] = actions[row, axis]
             else:
                 around = j - n_trials
-                axis = around % (2 * n_action) // 2
-                for k in range(n_action):
-                    trial[k] = best[i, k]
-                step_size = grid[4, axis] * 0.5 ** (1 + around // (2 * n_action))
-                trial[axis] += step_size if around % 2 else -step_size
-                trial[axis] = min(grid[3, axis], max(grid[2, axis], trial[axis]))
+                direction = around % n_directions
+                for axis in range(n_action):
+                    sign = 0.0
+                    if direction >= 2 * n_action:
+                        sign = 1.0 if (direction - 2 * n_action) >> axis & 1 else -1.0
+                    elif direction // 2 == axis:
+                        sign = 1.0 if direction % 2 else -1.0
+                    trial[axis] = best[i, axis] + sign * grid[4, axis] * 0.5 ** (1 + around // n_directions)
+                    trial[axis] = min(grid[3, axis], max(grid[2, axis], trial[axis]))
             total = 0.0
             for w in range(weights.shape[0]):
                 reward = given(state, trial, step, params, outcomes[w], next_state)
@@ -178,7 +185,7 @@ class Optimal:
     grid: Grid = field(repr=False)
     resolution: int
     return_: float  # the expected return of the optimal policy from the start
-    error: float  # bounds the error of every value, see above
+    error: float  # of every value: an estimate, or with `lipschitz` a bound; see above
     seconds: float = field(compare=False)
 
     def __repr__(self) -> str:
@@ -206,6 +213,8 @@ class Optimal:
         env = self.grid.env
         x = np.array([self._point(state, env.observation_space, "state") for state in np.asarray(states, np.float64)])
         a = np.array([self._point(action, env.action_space, "action") for action in np.asarray(actions, np.float64)])
+        if len(x) != len(a) or not len(x):
+            raise SpaceError(f"{len(x)} states and {len(a)} actions: give as many of each, at least one")
         return self.grid.backup(self._step(step), x, a, search=0)[0]
 
     def action(self, step: int, state: ArrayLike) -> Floats:
@@ -227,15 +236,21 @@ class Optimal:
         return point
 
 
-def solve(env: Any, resolution: int | None = None, *, tolerance: float | None = None) -> Optimal:
+def solve(
+    env: Any, resolution: int | None = None, *, tolerance: float | None = None, lipschitz: float | None = None
+) -> Optimal:
     """The optimum of a compiled environment with 1 to 3 state axes, on a grid of `resolution` cells per axis.
 
-    With `tolerance` the solution must be certified to it: an error says which resolution to try otherwise.
+    With `lipschitz`, a Lipschitz constant of Q* on the unit cube, the reported error is a bound. With `tolerance` the error
+    must not be larger: an exception says which resolution to try otherwise.
     """
     inner = solvable(env)
     n_state = inner.observation_space.shape[0]
     is_deterministic = all(len(inner.outcomes(step, 2)[1]) == 1 for step in range(inner.horizon))
     default = (DETERMINISTIC_RESOLUTION if is_deterministic else DEFAULT_RESOLUTION)[n_state]
+    n_axes = n_state + inner.action_space.shape[0] + (0 if is_deterministic else 1)
+    while default > 4 and inner.horizon * (default + 1) ** n_axes > MOST_BACKUPS:
+        default -= 2
     resolution = default if resolution is None else resolution
     if isinstance(resolution, bool) or not isinstance(resolution, (int, np.integer)) or resolution < 4 or resolution % 2:
         raise SpaceError(
@@ -248,7 +263,9 @@ def solve(env: Any, resolution: int | None = None, *, tolerance: float | None = 
     shared = fine.values.reshape(shape)[(slice(None), *[slice(None, None, 2)] * n_state)].reshape(inner.horizon + 1, -1)
     difference = float(np.abs(shared - coarse.values).max())
     error = max(difference, _interpolation_error(fine.values.reshape(shape)), _ROUNDING)
-    if tolerance is not None and error > tolerance:
+    if lipschitz is not None:
+        error = max(error, 2 * inner.horizon * real(lipschitz, "lipschitz", 0.0, np.inf) / int(resolution))
+    if tolerance is not None and not error <= tolerance:
         raise SpaceError(
             f"resolution={resolution} certifies the optimum of {inner.name} only to {error:.2g}, not to {tolerance:g}. "
             f"Try resolution={2 * int(resolution)}, or accept tolerance={error:.2g}"
@@ -258,10 +275,12 @@ def solve(env: Any, resolution: int | None = None, *, tolerance: float | None = 
 
 def solvable(env: Any) -> CompiledEnv:
     """The compiled environment inside, if it can be solved; an error that says what is missing otherwise."""
-    inner = getattr(env, "unwrapped", env)
-    if not isinstance(inner, CompiledEnv):
+    inner = compiled_inside(env)
+    if inner is None and isinstance(getattr(env, "unwrapped", env), CompiledEnv):
+        raise SpaceError(f"{env} has wrappers that change the problem; give the environment inside, or its horizon as horizon=")
+    if inner is None:
         raise SpaceError(
-            f"{inner} is not a compiled environment, so its law is unknown. Write its dynamics as one function: "
+            f"{env} is not a compiled environment, so its law is unknown. Write its dynamics as one function: "
             f"zooming.compiled_env"
         )
     inner.outcomes(0, 1)
@@ -275,6 +294,11 @@ def solvable(env: Any) -> CompiledEnv:
 def _solved(grid: Grid) -> Grid:
     for step in reversed(range(grid.env.horizon)):
         grid.values[step], _ = grid.backup(step, grid.states, grid.actions, search=HALVINGS)
+        if not np.isfinite(grid.values[step]).all():
+            bad = grid.states[np.flatnonzero(~np.isfinite(grid.values[step]))[0]].tolist()
+            raise SpaceError(
+                f"{grid.env.name}, step {step}: the value of state {bad} is not finite; check the dynamics' reward"
+            )
     return grid
 
 

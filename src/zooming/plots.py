@@ -27,8 +27,9 @@ def partition(
     at: ArrayLike | None = None,
     colorbar: bool = True,
     cmap: str = "viridis",
+    limits: tuple[float, float] | None = None,
 ) -> Any:
-    """The active balls of a step, colored by their Q.
+    """The active balls of a step, colored by their Q, from the first of the `limits` to the second.
 
     With more than two dimensions it is a slice along `axes` (by default the first state and the first action axis), through the
     point `at` (by default the middle of the space).
@@ -49,6 +50,8 @@ def partition(
     ax = _axes(ax)
     drawn = _boxes(balls.low[shown][:, [horizontal, vertical]], balls.high[shown][:, [horizontal, vertical]], cmap=cmap)
     drawn.set_array(balls.q_value[shown])
+    if limits:
+        drawn.set_clim(*limits)
     ax.add_collection(drawn)
     ax.set_xlim(low[horizontal], high[horizontal])
     ax.set_ylim(low[vertical], high[vertical])
@@ -60,7 +63,15 @@ def partition(
     return ax
 
 
-def partition_over_optimum(balls: Partition, optimal: Optimal, ax: Any = None, *, colorbar: bool = True, n: int = 101) -> Any:
+def partition_over_optimum(
+    balls: Partition,
+    optimal: Optimal,
+    ax: Any = None,
+    *,
+    colorbar: bool = True,
+    limits: tuple[float, float] | None = None,
+    n: int = 101,
+) -> Any:
     """The borders of the balls over Q* in color, for one state and one action axis: fine where Q* is high, if all is well."""
     if balls.low.shape[1] != 2:
         raise SpaceError(f"this picture is for one state and one action axis; the partition has {balls.low.shape[1]} axes")
@@ -70,6 +81,8 @@ def partition_over_optimum(balls: Partition, optimal: Optimal, ax: Any = None, *
     q = optimal.q_values(balls.step, grid[:, :1], grid[:, 1:]).reshape(n, n)
     ax = _axes(ax)
     drawn = ax.pcolormesh(x, a, q, shading="gouraud", cmap="viridis", rasterized=True)
+    if limits:
+        drawn.set_clim(*limits)
     ax.add_collection(_boxes(balls.low, balls.high, facecolor="none", edgecolor="black"))
     ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel="state", ylabel="action")
     ax.set_title(f"step {balls.step}: {len(balls)} balls over Q*")

@@ -1,8 +1,8 @@
 """Regret against the true optimum, and how fast it grows.
 
 R(K) = sum over episodes k of V*_1(x_1) - V^{pi_k}_1(x_1). [SBY19 eq. 1] The realized regret takes the return that was
-observed for the value of the policy pi_k: the same in expectation, but noisy. The exact regret knows V^{pi_k} at
-checkpoints.
+observed for the value of the policy pi_k: the same in expectation, but noisy. The exact regret is that of the greedy policy
+(`predict`) after k episodes, at checkpoints; exploration, by uniform actions or among ties, is not in it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Regret:
 
     >>> regret = Regret(np.array([2.0, 1.0, 0.5]), np.array([1, 3]), np.array([1.5, 0.5]))
     >>> regret.cumulative.tolist(), regret.exact_cumulative.tolist()
-    ([2.0, 3.0, 3.5], [1.5, 3.5])
+    ([2.0, 3.0, 3.5], [2.0, 4.0])
     """
 
     per_episode: Floats
@@ -39,10 +39,10 @@ class Regret:
 
     @property
     def exact_cumulative(self) -> Floats:
-        """R at the checkpoints, with the exact regret per episode taken as linear between them."""
+        """R at the checkpoints: realized up to the first, then the exact regret per episode, linear between them."""
         if not len(self.checkpoints):
             return np.empty(0)
-        first = self.checkpoints[0] * self.exact[0]
+        first = self.cumulative[self.checkpoints[0] - 1]
         between = np.diff(self.checkpoints) * (self.exact[1:] + self.exact[:-1]) / 2
         total: Floats = np.concatenate([[first], first + np.cumsum(between)])
         return total

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from numpy.typing import NDArray
 
 import zooming
 from zooming import files
@@ -61,27 +63,33 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
     """
     header, arrays = files.read_container(path)
     try:
-        kind = AGENTS[header["agent"]]
-        stored = _StoredEnv(_box(header["spaces"]["state"]), _box(header["spaces"]["action"]), str(header["env"]["name"]))
-        own = env if env is not None else _make_again(header["env"]["make"])
-        if own is not None:
-            _compare(path, kind._from_options(stored, header["options"], arrays), own)
-        agent = kind._from_options(own if own is not None else stored, header["options"], arrays)
-        agent._restore(header["values"], arrays)
-        agent.n_episodes = int(header["n_episodes"])
-        if agent.n_episodes < 0:
-            raise ValueError(f"{agent.n_episodes} episodes")
-        agent.env_name = stored.name
-        generator = header["env"]["generator"]
-        if own is None:
-            agent.env, agent.stored_env = None, header["env"]
-        elif generator is not None:
-            generator_at(generator)  # a broken state is found now, not when learning goes on
-            agent.env_generator = generator
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # whoever made the agent was told already
+            return _loaded(path, env, header, arrays)
     except CheckpointError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError) as error:
         raise CheckpointError(f"{path}: the content is not what a saved agent holds ({error})") from error
+
+
+def _loaded(path: Any, env: Any, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Agent:
+    kind = AGENTS[header["agent"]]
+    stored = _StoredEnv(_box(header["spaces"]["state"]), _box(header["spaces"]["action"]), str(header["env"]["name"]))
+    own = env if env is not None else _make_again(header["env"]["make"])
+    if own is not None:
+        _compare(path, kind._from_options(stored, header["options"], arrays), own)
+    agent = kind._from_options(own if own is not None else stored, header["options"], arrays)
+    agent._restore(header["values"], arrays)
+    agent.n_episodes = int(header["n_episodes"])
+    if agent.n_episodes < 0:
+        raise ValueError(f"{agent.n_episodes} episodes")
+    agent.env_name = stored.name
+    generator = header["env"]["generator"]
+    if own is None:
+        agent.env, agent.stored_env = None, header["env"]
+    elif generator is not None:
+        generator_at(generator)  # a broken state is found now, not when learning goes on
+        agent.env_generator = generator
     return agent
 
 

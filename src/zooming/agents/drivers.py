@@ -11,16 +11,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
-from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from numpy.typing import NDArray
 
 from zooming import kernels, seeds
 from zooming.agents.base import Agent
 from zooming.agents.tabled import TabledAgent
 from zooming.checks import whole
-from zooming.envs.compiled import CompiledEnv
+from zooming.envs.compiled import CompiledEnv, compiled_inside
 from zooming.errors import SpaceError
 from zooming.history import History
 
@@ -77,14 +75,6 @@ def _policy_value(agent: Agent) -> float:
     from zooming.evaluation import evaluate  # evaluation reads agents
 
     return evaluate(agent, agent.env, exact=True).mean
-
-
-def compiled_inside(env: Any) -> CompiledEnv | None:
-    """The compiled environment behind wrappers that change nothing, or None if it must be driven step by step."""
-    while isinstance(env, gym.Wrapper) and type(env) in (OrderEnforcing, PassiveEnvChecker):
-        env = env.env
-    is_plain = isinstance(env, CompiledEnv) and type(env).step is CompiledEnv.step and type(env).reset is CompiledEnv.reset
-    return env if is_plain else None
 
 
 def _learn_fused(agent: Any, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], advance: Advance) -> None:

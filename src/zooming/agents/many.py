@@ -10,8 +10,8 @@ from typing import Any
 
 from zooming import kernels
 from zooming.agents.base import Agent
-from zooming.agents.drivers import compiled_inside
 from zooming.checks import n_cores, whole
+from zooming.envs.compiled import compiled_inside
 from zooming.errors import SpaceError
 from zooming.history import History
 

@@ -17,6 +17,7 @@ import gymnasium as gym
 import numba
 import numpy as np
 from gymnasium.utils import seeding
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from numpy.typing import ArrayLike, NDArray
 
 from zooming.checks import clipped, whole
@@ -53,6 +54,7 @@ class CompiledEnv(gym.Env[Any, Any]):
         self.dynamics = _compile(dynamics, DYNAMICS, "dynamics(state, action, step, params, rng, next_state) -> reward")
         form = "dynamics(state, action, step, params, outcome, next_state) -> reward"
         self.given = None if given is None else _compile(given, GIVEN, form)  # the dynamics for a given outcome
+        self.start_kind = "function" if callable(start) else "uniform" if isinstance(start, str) else "fixed"
         self.start, self.params = _starting(start, _vector(params, "params"), self.observation_space)
         self._state: Floats | None = None
         self._step = 0
@@ -100,7 +102,16 @@ class CompiledEnv(gym.Env[Any, Any]):
         )
 
     def start_states(self, n: int) -> Outcomes:
-        """Start states [m, n_state] and their weights: the one there is, or n draws of the start function (seed 0)."""
+        """Start states [m, n_state] and their weights: the one there is, or about n.
+
+        For "uniform" the midpoints of a grid; for a start function of your own, draws (seed 0).
+        """
+        if self.start_kind == "uniform":
+            low, high = self.observation_space.low, self.observation_space.high
+            per_axis = max(1, round(n ** (1 / len(low))))
+            axes = [a + (b - a) * (np.arange(per_axis) + 0.5) / per_axis for a, b in zip(low, high, strict=True)]
+            grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(low))
+            return grid, np.full(len(grid), 1 / len(grid))
         rng, states = np.random.default_rng(0), np.empty((n, *self.observation_space.shape))
         for state in states:
             self.start(self.params, rng, state)
@@ -159,6 +170,14 @@ class _DeclaredEnv(CompiledEnv):
 
     def outcomes(self, step: int, n: int) -> Outcomes:
         return self._declared
+
+
+def compiled_inside(env: Any) -> CompiledEnv | None:
+    """The compiled environment behind wrappers that change nothing, or None if it must be driven step by step."""
+    while isinstance(env, gym.Wrapper) and type(env) in (OrderEnforcing, PassiveEnvChecker):
+        env = env.env
+    is_plain = isinstance(env, CompiledEnv) and type(env).step is CompiledEnv.step and type(env).reset is CompiledEnv.reset
+    return env if is_plain else None
 
 
 def compiled_env(

@@ -13,6 +13,7 @@ import json
 import os
 import platform
 from collections.abc import Iterable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,8 @@ class Store:
         for part in (self.folder / CHUNKS).glob(".*.part"):  # what a killed process was writing; never complete
             part.unlink()
         if not manifest.exists():
-            versions = {name: __import__(name).__version__ for name in ("zooming", "numpy", "numba", "gymnasium")}
-            versions["python"] = platform.python_version()
+            versions = {name: version(name) for name in ("numpy", "numba", "gymnasium")}
+            versions |= {"zooming": zooming.__version__, "python": platform.python_version()}
             content = {
                 "format": 1,
                 "configuration": self.configuration.as_json(),
