@@ -180,11 +180,11 @@ def test_a_full_disk_keeps_what_is_done(tmp_path, monkeypatch):
 
     write, written = Store.write, []
 
-    def fill_up(self, chunk, arrays):
+    def fill_up(self, chunk, arrays, seconds):
         if written:
             raise OSError(28, "No space left on device")
         written.append(chunk)
-        write(self, chunk, arrays)
+        write(self, chunk, arrays, seconds)
 
     monkeypatch.setattr(Store, "write", fill_up)
     with pytest.raises(zooming.SpaceError, match=r"No space left.*20 of 50 runs are kept"):
@@ -227,6 +227,7 @@ def test_the_command_prints_the_table_and_warns_about_few_seeds(tmp_path, capsys
     cli.main(["run", "ambulance-shifting-0", "--agents", "adaptive-q,median", "--episodes", "50", "--seeds", "2",
               "--workers", "1", "--out", str(tmp_path / "study")])  # fmt: skip
     shown = capsys.readouterr().out
+    assert zooming.Study(["ambulance-shifting-0"], ["adaptive-q", "median"], 50, 2).run(tmp_path / "study")[0].seconds > 0
     for expected in ("Study(1 problems x 2 agents x 2 seeds", "optimum 4.725", "median", "Only 2 seeds"):
         assert expected in shown
     manifest = json.loads((tmp_path / "study" / "manifest.json").read_text())

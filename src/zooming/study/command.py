@@ -148,12 +148,14 @@ def show(rows: Sequence[Row], n_seeds: int) -> None:
     for problem, ours in itertools.groupby(rows, key=lambda row: (row.problem, row.optimum)):
         optimum = "" if problem[1] is None else f", optimum {problem[1]:.4f}"
         table = Table(title=f"{problem[0]}{optimum}", title_justify="left")
-        for column in ("agent", "final return", "regret", "advantage", "balls", "bytes"):
+        for column in ("agent", "final return", "regret", "advantage", "balls", "bytes", "ms/run"):
             table.add_column(column, justify="left" if column == "agent" else "right")
         for row in ours:
             final = _around(row.final_return, "{:.4f}") if row.final_return else f"{row.mean_return:.4f}"
             regret, advantage = _around(row.regret, "{:,.1f}"), _around(row.advantage, "{:+.4f}")
-            table.add_row(row.agent, final, regret, advantage, f"{row.n_balls:,.0f}", f"{row.nbytes:,.0f}")
+            table.add_row(
+                row.agent, final, regret, advantage, f"{row.n_balls:,.0f}", f"{row.nbytes:,.0f}", f"{1e3 * row.seconds:.1f}"
+            )
         console.print(table)
     console.print(
         "± is half a 95 % interval over the seeds; the advantage per episode is over the first agent, paired by seed."

@@ -2,6 +2,7 @@
 
 manifest.json            configuration, versions, platform
 optima.json              the optimum of each problem that can be solved
+timings.jsonl            seconds of each chunk; the one file that differs from run to run
 chunks/NAME.zoom         written atomically when a chunk is finished; a file that is there is complete
 results.parquet          one row per run
 curves.parquet           one row per run and checkpoint
@@ -25,7 +26,7 @@ from zooming import files
 from zooming.errors import CheckpointError, SpaceError
 from zooming.study.runs import Chunk, Configuration
 
-MANIFEST, OPTIMA, CHUNKS = "manifest.json", "optima.json", "chunks"
+MANIFEST, OPTIMA, TIMINGS, CHUNKS = "manifest.json", "optima.json", "timings.jsonl", "chunks"
 
 
 class Store:
@@ -84,8 +85,21 @@ class Store:
                 absent.append(chunk)
         return absent
 
-    def write(self, chunk: Chunk, arrays: dict[str, NDArray[Any]]) -> None:
+    def write(self, chunk: Chunk, arrays: dict[str, NDArray[Any]], seconds: float) -> None:
         files.write_container(self._path(chunk), {"chunk": chunk.name}, arrays)
+        with (self.folder / TIMINGS).open("a") as log:
+            log.write(json.dumps([chunk.name, seconds]) + "\n")
+
+    def seconds(self) -> dict[str, float]:
+        """Seconds of each chunk by name; a line that a crash cut short is left out."""
+        path, found = self.folder / TIMINGS, {}
+        for line in path.read_text().splitlines() if path.exists() else []:
+            try:
+                name, seconds = json.loads(line)
+                found[str(name)] = float(seconds)
+            except (ValueError, TypeError):
+                continue
+        return found
 
     def read(self, chunk: Chunk) -> dict[str, NDArray[Any]]:
         return files.read_container(self._path(chunk))[1]

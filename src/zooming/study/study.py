@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ class Row:
     mean_return: float
     n_balls: float
     nbytes: float
+    seconds: float = field(compare=False)  # of one run
 
 
 class Study:
@@ -100,8 +101,8 @@ class Study:
         if missing:
             with _stoppable() as stop, _progress(total, done, progress_bar) as show:
                 try:
-                    for chunk, arrays, _ in engines.compute(missing, engine, workers, address):
-                        store.write(chunk, arrays)
+                    for chunk, arrays, seconds in engines.compute(missing, engine, workers, address):
+                        store.write(chunk, arrays, seconds)
                         done += chunk.n_runs
                         steps = int(arrays["horizon"].sum()) * chunk.episodes
                         final, best = float(arrays["final_return"].mean()), optima[chunk.problem.name]
@@ -119,9 +120,11 @@ class Study:
 
     def _summary(self, store: Store, optima: dict[str, float | None]) -> list[Row]:
         arrays: dict[tuple[str, str], dict[str, Any]] = {}
+        timings = store.seconds()
         for chunk in self.configuration.chunks():
             found = store.read(chunk)
-            into = arrays.setdefault((chunk.problem.name, chunk.agent.label), {})
+            into = arrays.setdefault((chunk.problem.name, chunk.agent.label), {"seconds": 0.0})
+            into["seconds"] += timings.get(chunk.name, float("nan"))
             for name in ("final_return", "total_return", "n_balls", "nbytes"):
                 into[name] = np.concatenate([into.get(name, np.empty(0)), found[name]])
         rows = []
@@ -143,6 +146,7 @@ class Study:
                         float(a["final_return"].mean()),
                         float(a["n_balls"].mean()),
                         float(a["nbytes"].mean()),
+                        a["seconds"] / len(a["total_return"]),
                     )
                 )
         return rows
