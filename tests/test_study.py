@@ -75,6 +75,9 @@ def test_killed_at_random_moments_and_run_again_gives_the_same_files(undisturbed
     process.communicate()
     assert kills > 0
     assert process.returncode == 0
+    time.sleep(1.0)
+    orphans = subprocess.run(["pgrep", "-f", f"{folder}"], capture_output=True, text=True).stdout.split()
+    assert not orphans
     assert fingerprint(folder) == undisturbed
 
 
@@ -173,6 +176,24 @@ def test_a_damaged_chunk_is_set_aside_and_computed_again(tmp_path):
     small().run(tmp_path / "study", workers=1)
     chunk.with_suffix(".damaged").unlink()
     assert fingerprint(tmp_path / "study") == before
+
+
+@pytest.mark.parametrize("lost", ["results.parquet", "curves.parquet", "optima.json"])
+def test_a_table_that_is_gone_is_made_again(tmp_path, lost):
+    small().run(tmp_path / "study", workers=1)
+    before = (tmp_path / "study" / lost).read_bytes()
+    (tmp_path / "study" / lost).unlink()
+    small().run(tmp_path / "study", workers=1)
+    assert (tmp_path / "study" / lost).read_bytes() == before
+    (tmp_path / "study" / "optima.json").write_text("")
+    assert small().run(tmp_path / "study", workers=1)[0].optimum == pytest.approx(4.8)
+
+
+def test_a_folder_that_was_killed_before_its_manifest_is_taken_up_again(tmp_path):
+    (tmp_path / "study" / "chunks").mkdir(parents=True)
+    (tmp_path / "study" / ".manifest.json.x.part").write_text("{")
+    assert len(small().run(tmp_path / "study", workers=1)) == 2
+    assert not list((tmp_path / "study").glob(".*.part"))
 
 
 def test_a_full_disk_keeps_what_is_done(tmp_path, monkeypatch):
@@ -306,6 +327,8 @@ def test_optuna_tunes_prunes_and_continues(tmp_path):
         assert many.tuning_return >= few.tuning_return
         assert few.samples < many.samples <= 12 * 10 * 300 * 5
     assert min(many.samples for many in more) < 12 * 10 * 300 * 5  # some trials were given up early
+    other = tuned(tmp_path / "tuning", method="optuna", values=(6.0, 7.0), trials=2, seeds=10)
+    assert all(6.0 <= found.value <= 7.0 for found in other)  # another search does not take up this one's trials
 
 
 @pytest.mark.parametrize(
@@ -316,6 +339,8 @@ def test_optuna_tunes_prunes_and_continues(tmp_path):
         ({"values": (float("nan"),)}, "finite"),
         ({"method": "optuna", "values": (0.5,)}, "two different"),
         ({"option": "bouns"}, "bouns"),
+        ({"trials": 0}, "trials=0"),
+        ({"seeds": 0}, "seeds=0"),
     ],
 )
 def test_bad_tuning_is_refused(options, message, tmp_path):

@@ -59,7 +59,7 @@ def main(args: Sequence[str] | None = None) -> None:
             description="Reinforcement learning in continuous spaces that learns its own discretization.",
             args=args,
         )
-    except (ZoomingError, FileNotFoundError, IsADirectoryError, PermissionError) as error:
+    except (ZoomingError, OSError) as error:
         sys.exit(f"zooming: {error}")
     except KeyboardInterrupt:
         sys.exit(130)

@@ -60,6 +60,8 @@ def run(
         rows = study.run(out, engine=engine, workers=workers, address=address, progress_bar=True)
     except Stopped as stopped:
         _say_how_to_continue(stopped)
+    except KeyboardInterrupt:
+        _say_how_to_continue(Stopped(0, 0, 130))
     show(rows, seeds)
     print(f"{time.perf_counter() - began:.1f} s; tables in {out}")
 
@@ -115,6 +117,8 @@ def tune(
         )
     except Stopped as stopped:
         _say_how_to_continue(stopped)
+    except KeyboardInterrupt:
+        _say_how_to_continue(Stopped(0, 0, 130))
     show_tuned(found)
 
 
@@ -135,7 +139,8 @@ def show_tuned(found: Sequence[Tuned]) -> None:
 
 
 def _say_how_to_continue(stopped: Stopped) -> NoReturn:
-    print(f"{stopped}. To continue: {shlex.join(['zooming', *sys.argv[1:]])}")
+    what = str(stopped) if stopped.total else "stopped; what is finished is kept"
+    print(f"{what}. To continue: {shlex.join(['zooming', *sys.argv[1:]])}")
     sys.exit(stopped.code)
 
 

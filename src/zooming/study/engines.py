@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from multiprocessing import connection, get_context, parent_process
 from typing import Any
 
 from numpy.typing import NDArray
@@ -38,16 +39,24 @@ def _run(chunk: Chunk) -> tuple[dict[str, NDArray[Any]], float]:
     return chunk.run(), time.perf_counter() - began
 
 
-def _ignore_interrupt() -> None:
+def _prepare_worker() -> None:
     # Ctrl-C reaches the whole process group; the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    assert parent is not None
+
+    def follow() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)  # a parent that was killed cannot tell its workers to stop
+
+    threading.Thread(target=follow, daemon=True).start()
 
 
 def _local(chunks: Sequence[Chunk], n_workers: int) -> Iterator[Finished]:
     """Processes with one thread each. A pool that lost a worker is broken as a whole, so a new one takes what is left."""
     left, attempts = list(chunks), dict.fromkeys((chunk.name for chunk in chunks), 0)
     while left:
-        pool = ProcessPoolExecutor(min(n_workers, len(left)), get_context("spawn"), _ignore_interrupt)
+        pool = ProcessPoolExecutor(min(n_workers, len(left)), get_context("spawn"), _prepare_worker)
         try:
             yield from _drain(pool, left, n_workers, attempts)
         finally:

@@ -122,7 +122,7 @@ def checkpoints(episodes: int) -> NDArray[np.int64]:
 
 
 def _named(readable: str, content: Any) -> str:
-    digest = hashlib.sha256(json.dumps(content, default=_listed).encode()).hexdigest()[:8]
+    digest = hashlib.sha256(json.dumps(content, default=_listed, sort_keys=True).encode()).hexdigest()[:8]
     return f"{re.sub(r'[^A-Za-z0-9._=-]+', '_', readable)[:80]}--{digest}"
 
 

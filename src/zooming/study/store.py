@@ -10,6 +10,7 @@ curves.parquet           one row per run and checkpoint
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import platform
@@ -36,18 +37,20 @@ class Store:
         self.folder, self.configuration = Path(folder), configuration
         try:
             self._open()
-        except (PermissionError, NotADirectoryError, FileExistsError) as error:
+        except OSError as error:
             raise SpaceError(f"cannot write to {self.folder}: {error.strerror}. Choose another --out") from error
 
     def _open(self) -> None:
         manifest = self.folder / MANIFEST
         if manifest.exists():
             self._compare(manifest)
-        elif self.folder.exists() and any(self.folder.iterdir()):
+        elif self.folder.exists() and any(
+            path.name != CHUNKS and not path.name.endswith(".part") for path in self.folder.iterdir()
+        ):
             raise SpaceError(f"{self.folder} is not empty and holds no study; choose another --out")
         (self.folder / CHUNKS).mkdir(parents=True, exist_ok=True)
-        for part in (self.folder / CHUNKS).glob(".*.part"):  # what a killed process was writing; never complete
-            part.unlink()
+        for part in [*self.folder.glob(".*.part"), *(self.folder / CHUNKS).glob(".*.part")]:
+            part.unlink()  # what a killed process was writing; never complete
         if not manifest.exists():
             versions = {name: version(name) for name in ("numpy", "numba", "gymnasium")}
             versions |= {"zooming": zooming.__version__, "python": platform.python_version()}
@@ -65,7 +68,7 @@ class Store:
         except (ValueError, KeyError, TypeError) as error:
             raise SpaceError(f"{manifest} is damaged ({error}); restore it, or choose another --out") from error
         ours = self.configuration.as_json()
-        if stored != ours:
+        if json.dumps(stored, sort_keys=True) != json.dumps(ours, sort_keys=True):
             raise SpaceError(
                 f"{self.folder} holds another study; choose another --out.\n" + "\n".join(_differences(stored, ours))
             )
@@ -79,7 +82,8 @@ class Store:
                 absent.append(chunk)
                 continue
             try:
-                files.read_container(path)
+                if files.read_container(path)[0].get("chunk") != chunk.name:
+                    raise CheckpointError(f"{path} holds another chunk")
             except CheckpointError:
                 path.rename(path.with_suffix(".damaged"))
                 absent.append(chunk)
@@ -107,9 +111,12 @@ class Store:
     def optima(self) -> dict[str, float | None]:
         """The optimum of each problem, computed once; None where it cannot be."""
         path = self.folder / OPTIMA
-        if path.exists():
+        try:
             known: dict[str, float | None] = json.loads(path.read_text())
-            return known
+            if known.keys() == {problem.name for problem in self.configuration.problems}:
+                return known
+        except (FileNotFoundError, ValueError, AttributeError):
+            pass  # not there yet, or damaged: it is computed again
         found: dict[str, float | None] = {}
         for problem in self.configuration.problems:
             try:
@@ -127,7 +134,11 @@ class Store:
         for chunk in self.configuration.chunks():
             arrays = self.read(chunk)
             best = optima[chunk.problem.name]
-            named = {"problem": chunk.problem.name, "agent": chunk.agent.label, "settings": json.dumps(chunk.agent.settings)}
+            named = {
+                "problem": chunk.problem.name,
+                "agent": chunk.agent.label,
+                "settings": json.dumps(chunk.agent.settings, default=str),
+            }
             n, points = chunk.n_runs, arrays["curve_episode"]
             regret = np.full(n, np.nan) if best is None else chunk.episodes * best - arrays["total_return"]
             per_run = {name: arrays[name] for name in ("seed", "final_return", "total_return", "n_balls", "nbytes")}
@@ -140,10 +151,12 @@ class Store:
                 "regret": np.full(total.size, np.nan) if best is None else (points * best - total).ravel(),
             }))  # fmt: skip
         for name, frames in (("results", results), ("curves", curves)):
-            path = self.folder / f"{name}.parquet"
-            part = path.with_suffix(".part")
-            pl.concat(frames).write_parquet(part)
-            os.replace(part, path)
+            content = io.BytesIO()
+            pl.concat(frames).write_parquet(content)
+            files.write_atomically(self.folder / f"{name}.parquet", content.getvalue())
+
+    def has_tables(self) -> bool:
+        return all((self.folder / f"{name}.parquet").exists() for name in ("results", "curves"))
 
     def _path(self, chunk: Chunk) -> Path:
         return self.folder / CHUNKS / f"{chunk.name}.zoom"

@@ -28,7 +28,7 @@ class Stopped(Exception):
 
     def __init__(self, done: int, total: int, code: int) -> None:
         super().__init__(f"stopped after {done} of {total} runs; what is finished is kept")
-        self.code = code
+        self.code, self.total = code, total
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Study:
                 except OSError as error:
                     kept = f"{done} of {total} runs are kept; the same command continues"
                     raise SpaceError(f"cannot write to {folder}: {error.strerror}. {kept}") from error
-        if missing or not (Path(folder) / "results.parquet").exists():
+        if missing or not store.has_tables():
             store.write_tables()
         return self._summary(store, optima)
 

@@ -61,8 +61,13 @@ def tune(
         raise SpaceError(f"method={method!r}: choose one of {METHODS}")
     if not values or not all(isinstance(v, (int, float)) and math.isfinite(v) for v in values):
         raise SpaceError(f"values={values!r}: give at least one finite number")
-    whole(evaluation_seeds, "evaluation_seeds", 1)
+    for name, number in (("evaluation_seeds", evaluation_seeds), ("trials", trials), ("seeds", seeds)):
+        whole(number, name, 1)
     settled = [AgentChoice(a.kind, {k: v for k, v in a.settings.items() if k != option}) for a in agents]
+    if len({agent.label for agent in settled}) < len(settled):
+        raise SpaceError(
+            f"the same agent twice, but for {option}, which is tuned: {', '.join(agent.label for agent in agents)}"
+        )
     search = _grid if method == "grid" else _optuna
     scope = _Scope(
         tuple(problems),
@@ -148,7 +153,7 @@ def _optuna(scope: _Scope) -> Best:
         for agent in scope.agents:
             study = optuna.create_study(
                 storage=storage,
-                study_name=f"{problem.name}, {agent.label}, {scope.option}, {scope.episodes} episodes, {scope.seeds} seeds",
+                study_name=_study_name(scope, problem, agent),
                 direction="maximize",
                 sampler=optuna.samplers.TPESampler(seed=scope.entropy),
                 pruner=optuna.pruners.MedianPruner(n_startup_trials=5),
@@ -161,6 +166,12 @@ def _optuna(scope: _Scope) -> Best:
             samples = sum(int(trial.user_attrs.get("samples", 0)) for trial in study.trials)
             best[problem.name, agent.label] = float(study.best_params[scope.option]), float(study.best_value), samples
     return best
+
+
+def _study_name(scope: _Scope, problem: Problem, agent: AgentChoice) -> str:
+    """All that a trial depends on: another search is another study in the same file."""
+    search = f"{scope.option} from {min(scope.values)} to {max(scope.values)}, entropy {scope.entropy}"
+    return f"{problem.name} {problem.options}, {agent.label}, {search}, {scope.episodes} episodes, {scope.seeds} seeds"
 
 
 def _objective(scope: _Scope, problem: Problem, agent: AgentChoice, pruned: type[Exception]) -> Callable[[Any], float]:
