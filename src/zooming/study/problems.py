@@ -14,6 +14,8 @@ from zooming.agents.adaptive_q import AdaptiveQ
 from zooming.agents.base import Agent
 from zooming.agents.heuristics import Median, NoMovement, Random
 from zooming.agents.net_q import NetQ
+from zooming.envs.ambulance import Ambulance
+from zooming.envs.oil import Oil
 from zooming.errors import SpaceError
 
 AGENTS: dict[str, Callable[..., Agent]] = {
@@ -72,14 +74,14 @@ def problem_named(name: str, options: dict[str, Any] | None = None) -> Problem:
         return Problem(_labelled(name, options), preset.env_id, merged)
     if name in gym.registry:
         return Problem(_labelled(name, options), name, options)
-    raise SpaceError(f"no problem is named {name!r}{_nearest(name, [*PRESETS, *gym.registry])}. zooming list shows the presets")
+    raise SpaceError(f"no problem is named {name!r}{nearest(name, [*PRESETS, *gym.registry])}. zooming list shows the presets")
 
 
 def agent_named(text: str) -> AgentChoice:
     """`adaptive-q` or `adaptive-q:bonus=0.5:cap=horizon`."""
     kind, *settings = text.split(":")
     if kind not in AGENTS:
-        raise SpaceError(f"no agent is named {kind!r}{_nearest(kind, AGENTS)}. There are {', '.join(AGENTS)}")
+        raise SpaceError(f"no agent is named {kind!r}{nearest(kind, AGENTS)}. There are {', '.join(AGENTS)}")
     return AgentChoice(kind, settings_from(settings))
 
 
@@ -101,6 +103,13 @@ def _labelled(name: str, options: dict[str, Any]) -> str:
     return ":".join([name, *(f"{key}={value}" for key, value in sorted(options.items()))])
 
 
-def _nearest(name: str, names: Iterable[str]) -> str:
+def entry_point(env_id: str) -> Callable[..., Any] | None:
+    """The class behind one of zooming's ids, whose options can be checked by name; None for any other."""
+    found = {"zooming/Oil-v0": Oil, "zooming/Ambulance-v0": Ambulance}
+    return found.get(env_id)
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """`; did you mean ...?`, or nothing if no name is close."""
     close = difflib.get_close_matches(name, names, 1, 0.5)
     return f"; did you mean {close[0]!r}?" if close else ""

@@ -7,8 +7,10 @@ computed, so that a study gives the same files for any number of workers, any or
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import re
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import seeds
+from zooming.agents.adaptive_q import AdaptiveQ
 from zooming.agents.many import learn_many
 from zooming.checks import whole
 from zooming.errors import SpaceError
-from zooming.study.problems import AgentChoice, Problem
+from zooming.study.problems import AGENTS, AgentChoice, Problem, entry_point, nearest
 
 BLOCK = 20  # seeds of a chunk
 N_CHECKPOINTS = 60
@@ -46,11 +49,13 @@ class Configuration:
             if len(set(names)) < len(names):
                 raise SpaceError(f"the same {what} twice: {', '.join(names)}")
         for problem in self.problems:
+            _check_names(problem.name, problem.options, entry_point(problem.env_id))
             for agent in self.agents:
+                _check_names(agent.label, agent.settings, AGENTS[agent.kind])
                 try:
                     agent.make(problem.make(), 0)
                 except TypeError as error:
-                    raise SpaceError(f"{agent.label} on {problem.name}: {error}; check the names of the options") from error
+                    raise SpaceError(f"{agent.label} on {problem.name}: {error}") from error
 
     def as_json(self) -> dict[str, Any]:
         described: dict[str, Any] = json.loads(json.dumps(asdict(self), default=_listed))
@@ -112,6 +117,16 @@ class Chunk:
             "curve_total": np.array([total[episodes - 1] for total in totals]),
             "curve_n_balls": np.array([history.n_balls[episodes - 1] for history in histories]),
         }
+
+
+def _check_names(label: str, options: dict[str, Any], make: Callable[..., Any] | None) -> None:
+    """Refuses an option that `make` does not have, with the nearest one that it has."""
+    parameters = inspect.signature(make).parameters if make is not None else {}
+    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+    known = [*parameters] + ([*inspect.signature(AdaptiveQ).parameters] if make == AdaptiveQ.as_published else [])
+    for name in options:
+        if make is not None and name not in known and (make == AdaptiveQ.as_published or not takes_any):
+            raise SpaceError(f"{label} has no option {name!r}{nearest(name, known)}")
 
 
 def checkpoints(episodes: int) -> NDArray[np.int64]:
