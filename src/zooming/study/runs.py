@@ -50,8 +50,13 @@ class Configuration:
                 raise SpaceError(f"the same {what} twice: {', '.join(names)}")
         for problem in self.problems:
             _check_names(problem.name, problem.options, entry_point(problem.env_id))
+        for agent in self.agents:
+            _check_names(agent.label, agent.settings, AGENTS[agent.kind])
+
+    def check(self) -> None:
+        """Makes every agent on every problem once: what cannot be made is told before anything is computed."""
+        for problem in self.problems:
             for agent in self.agents:
-                _check_names(agent.label, agent.settings, AGENTS[agent.kind])
                 try:
                     agent.make(problem.make(), 0)
                 except TypeError as error:

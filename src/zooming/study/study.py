@@ -18,7 +18,7 @@ from zooming.intervals import Interval, mean_interval
 from zooming.study import engines
 from zooming.study.problems import AgentChoice, Problem, agent_named, problem_named
 from zooming.study.runs import Configuration
-from zooming.study.store import Store
+from zooming.study.store import MANIFEST, Store
 
 FEW_SEEDS = 5
 
@@ -92,6 +92,8 @@ class Study:
         progress_bar: bool = False,
     ) -> list[Row]:
         """Computes what is missing in the folder, writes the tables, and gives the summary."""
+        if not (Path(folder) / MANIFEST).exists():
+            self.configuration.check()  # before the folder is made; a study that is there was checked when it began
         store = Store(folder, self.configuration)
         missing = store.missing()
         optima = store.optima()
