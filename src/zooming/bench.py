@@ -20,7 +20,7 @@ from zooming.reference import ReferenceQ
 
 BONUS = 0.1
 SPEED = ("problem", "K", "reference ns", "fused ns", "ratio", "Python ns", "ratio")
-DETAIL = ("problem", "K", "early ns", "late ns", "rows read", "balls", "bytes/ball", "reserved")
+DETAIL = ("problem", "K", "early", "late", "rows", "balls", "bytes", "reserved")
 REFERENCE_SECONDS = 4.0  # the reference plays until then, or until K
 
 
@@ -203,10 +203,13 @@ def main(quick: bool = False) -> None:
     from rich.table import Table
 
     console = Console()
-    speed, detail = (Table(title=title, title_justify="left") for title in ("nanoseconds per step", "the same runs in detail"))
+    speed, detail = (
+        Table(title=title, title_justify="left", box=None, padding=(0, 1))
+        for title in ("nanoseconds per step", "the same runs in detail")
+    )
     for table, columns in ((speed, SPEED), (detail, DETAIL)):
         for column in columns:
-            table.add_column(column, justify="left" if column == "problem" else "right")
+            table.add_column(column, justify="left" if column == "problem" else "right", no_wrap=True)
     results = []
     with console.status("compiling") as status:
         zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).learn(1)
@@ -226,7 +229,7 @@ def main(quick: bool = False) -> None:
         "reference: plain Python, K episodes or "
         f"{REFERENCE_SECONDS:g} s (it gets slower as balls split, so its ratio is understated where K is large); "
         "Python: agent time, act and update, driven from Python; early, late: the first and the last tenth of the run; "
-        "rows read: per selection; reserved: bytes per ball with the free rows of a growing table"
+        "rows: read per selection; bytes: per ball; reserved: the same with the free rows of a growing table"
     )
     for asked, measured, met in verdicts(results, *seconds):
         console.print(f"{'[green]met   [/]' if met else '[red]missed[/]'}  {asked}: {measured}")
