@@ -66,6 +66,16 @@ class Configuration:
         described: dict[str, Any] = json.loads(json.dumps(asdict(self), default=_listed))
         return described
 
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Configuration:
+        """The configuration that `as_json` described."""
+        try:
+            problems = tuple(Problem(**problem) for problem in content["problems"])
+            agents = tuple(AgentChoice(**agent) for agent in content["agents"])
+            return cls(**{**content, "problems": problems, "agents": agents})
+        except (TypeError, KeyError) as error:
+            raise SpaceError(f"this is not the configuration of a study: {error}") from error
+
     @property
     def name(self) -> str:
         """A file name: readable, and different for different studies."""

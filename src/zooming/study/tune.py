@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from zooming import seeds
 from zooming.checks import whole
 from zooming.errors import SpaceError
 from zooming.study.problems import AgentChoice, Problem
 from zooming.study.runs import Chunk
 from zooming.study.store import Store
-from zooming.study.study import Row, Study
+from zooming.study.study import Row, Stopped, Study, noted_stop
 
 PAPERS_SCALES = (0.01, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 1.0, 1.5, 2.0, 5.0)
 METHODS = ("grid", "optuna")
@@ -34,7 +35,7 @@ class Tuned:
     problem: str
     agent: str
     option: str
-    value: float
+    value: float  # or int, if all values to try are
     tuning_return: float  # mean return per episode on the tuning seeds
     samples: int  # steps played to find it
     evaluation: Row
@@ -149,23 +150,30 @@ def _optuna(scope: _Scope) -> Best:
     scope.folder.mkdir(parents=True, exist_ok=True)
     storage = f"sqlite:///{scope.folder / 'tuning.sqlite'}"
     best: Best = {}
-    for problem in scope.problems:
-        for agent in scope.agents:
-            study = optuna.create_study(
-                storage=storage,
-                study_name=_study_name(scope, problem, agent),
-                direction="maximize",
-                sampler=optuna.samplers.TPESampler(seed=scope.entropy),
-                pruner=optuna.pruners.MedianPruner(n_startup_trials=5),
-                load_if_exists=True,
-            )
-            left = scope.trials - sum(trial.state.is_finished() for trial in study.trials)
-            study.optimize(
-                _objective(scope, problem, agent, optuna.TrialPruned), n_trials=max(0, left), show_progress_bar=False
-            )
-            samples = sum(int(trial.user_attrs.get("samples", 0)) for trial in study.trials)
-            best[problem.name, agent.label] = float(study.best_params[scope.option]), float(study.best_value), samples
+    with noted_stop() as stop:
+        for problem in scope.problems:
+            for agent in scope.agents:
+                study = optuna.create_study(
+                    storage=storage,
+                    study_name=_study_name(scope, problem, agent),
+                    direction="maximize",
+                    pruner=optuna.pruners.MedianPruner(n_startup_trials=5),
+                    load_if_exists=True,
+                )
+                objective = _objective(scope, problem, agent, optuna.TrialPruned, stop)
+                for number in range(_n_finished(study), scope.trials):
+                    # Seeded by the trial's number: a search that was stopped goes on as if it had not been.
+                    seed = int(seeds.word(scope.entropy, f"{STREAM} {number}", np.uint32))
+                    study.sampler = optuna.samplers.TPESampler(seed=seed)
+                    study.optimize(objective, n_trials=1)
+                samples = sum(int(trial.user_attrs.get("samples", 0)) for trial in study.trials)
+                value = study.best_params[scope.option]
+                best[problem.name, agent.label] = value, float(study.best_value), samples
     return best
+
+
+def _n_finished(study: Any) -> int:
+    return sum(trial.state.name in ("COMPLETE", "PRUNED") for trial in study.trials)
 
 
 def _study_name(scope: _Scope, problem: Problem, agent: AgentChoice) -> str:
@@ -174,15 +182,21 @@ def _study_name(scope: _Scope, problem: Problem, agent: AgentChoice) -> str:
     return f"{problem.name} {problem.options}, {agent.label}, {search}, {scope.episodes} episodes, {scope.seeds} seeds"
 
 
-def _objective(scope: _Scope, problem: Problem, agent: AgentChoice, pruned: type[Exception]) -> Callable[[Any], float]:
+def _objective(
+    scope: _Scope, problem: Problem, agent: AgentChoice, pruned: type[Exception], stop: list[int]
+) -> Callable[[Any], float]:
+    suggest = "suggest_int" if all(isinstance(value, int) for value in scope.values) else "suggest_float"
+
     def objective(trial: Any) -> float:
-        value = trial.suggest_float(scope.option, min(scope.values), max(scope.values), log=True)
+        value = getattr(trial, suggest)(scope.option, min(scope.values), max(scope.values), log=True)
         choice = AgentChoice(agent.kind, {**agent.settings, scope.option: value})
         whole_chunk = Chunk(problem, choice, scope.episodes, 0, scope.seeds, scope.entropy, STREAM)
         totals: list[float] = []
         samples = 0
         for first in range(0, scope.seeds, SEEDS_BETWEEN_LOOKS):
             arrays = replace(whole_chunk, first=first, last=min(first + SEEDS_BETWEEN_LOOKS, scope.seeds)).run()
+            if stop:
+                raise Stopped(0, 0, stop[0])
             totals += arrays["total_return"].tolist()
             samples += int(arrays["horizon"].sum()) * scope.episodes
             trial.set_user_attr("samples", samples)
