@@ -122,7 +122,8 @@ def _backup() -> Callable[..., None]:
         row, matrix = float64[::1], float64[:, ::1]
         given = types.FunctionType(GIVEN)
         signature = void(given, row, int64, matrix, row, matrix, row, int64, matrix, matrix, int64, row, matrix, row, row)
-        compiled = numba.njit(signature, cache=True, error_model="numpy", nogil=True, _nrt=False)
+        options: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True, "_nrt": False}  # see kernels.lean
+        compiled = numba.njit(signature, **options)
         _backup_kernel = _backups if PLAIN else compiled(_backups)
     return _backup_kernel
 
@@ -249,12 +250,7 @@ def solve(
     must not be larger: an exception says which resolution to try otherwise.
     """
     inner = solvable(env)
-    n_state = inner.observation_space.shape[0]
-    is_deterministic = all(len(inner.outcomes(step, 2)[1]) == 1 for step in range(inner.horizon))
-    default = (DETERMINISTIC_RESOLUTION if is_deterministic else DEFAULT_RESOLUTION)[n_state]
-    n_axes = n_state + inner.action_space.shape[0] + (0 if is_deterministic else 1)
-    while default > 4 and inner.horizon * (default + 1) ** n_axes > MOST_BACKUPS:
-        default -= 2
+    n_state, default = inner.observation_space.shape[0], default_resolution(inner)
     resolution = default if resolution is None else resolution
     if isinstance(resolution, bool) or not isinstance(resolution, (int, np.integer)) or resolution < 4 or resolution % 2:
         raise SpaceError(
@@ -275,6 +271,17 @@ def solve(
             f"Try resolution={2 * int(resolution)}, or accept tolerance={error:.2g}"
         )
     return Optimal(fine, int(resolution), fine.mean_start_value(), error, time.perf_counter() - began)
+
+
+def default_resolution(env: CompiledEnv) -> int:
+    """Cells per axis that take seconds."""
+    n_state = env.observation_space.shape[0]
+    is_deterministic = all(len(env.outcomes(step, 2)[1]) == 1 for step in range(env.horizon))
+    default = (DETERMINISTIC_RESOLUTION if is_deterministic else DEFAULT_RESOLUTION)[n_state]
+    n_axes = n_state + env.action_space.shape[0] + (0 if is_deterministic else 1)
+    while default > 4 and env.horizon * (default + 1) ** n_axes > MOST_BACKUPS:
+        default -= 2
+    return default
 
 
 def solvable(env: Any) -> CompiledEnv:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import difflib
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 
 from zooming.agents.adaptive_q import AdaptiveQ
 from zooming.agents.base import Agent
@@ -17,6 +19,7 @@ from zooming.agents.net_q import NetQ
 from zooming.envs.ambulance import Ambulance
 from zooming.envs.oil import Oil
 from zooming.errors import SpaceError
+from zooming.optimal import Optimal, default_resolution, solvable, solve
 
 AGENTS: dict[str, Callable[..., Agent]] = {
     "adaptive-q": AdaptiveQ,
@@ -42,6 +45,22 @@ class Problem:
 
     def make(self) -> Any:
         return gym.make(self.env_id, **self.options)
+
+    def optimal(self, optimum: str = "fine") -> Optimal | None:
+        """The optimum, solved once per process; "rough" at half the resolution. None if it cannot be solved."""
+        key = json.dumps([self.env_id, self.options, optimum], sort_keys=True, default=listed)
+        if key not in _OPTIMA:
+            try:
+                env = self.make()
+                halved = default_resolution(solvable(env)) // 4 * 2
+                _OPTIMA[key] = solve(env, halved if optimum == "rough" else None)
+            except SpaceError:
+                _OPTIMA[key] = None
+        return _OPTIMA[key]
+
+
+_OPTIMA: dict[str, Optimal | None] = {}
+OPTIMUM = ("fine", "rough")
 
 
 PRESETS = {name: Problem(name, "zooming/Oil-v0", options) for name, options in _OIL.items()}
@@ -107,6 +126,11 @@ def entry_point(env_id: str) -> Callable[..., Any] | None:
     """The class behind one of zooming's ids, whose options can be checked by name; None for any other."""
     found = {"zooming/Oil-v0": Oil, "zooming/Ambulance-v0": Ambulance}
     return found.get(env_id)
+
+
+def listed(value: Any) -> Any:
+    """Arrays as lists, anything else as text: for JSON."""
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else str(value)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

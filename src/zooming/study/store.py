@@ -38,6 +38,7 @@ class Store:
 
     def __init__(self, folder: str | os.PathLike[str], configuration: Configuration) -> None:
         self.folder, self.configuration = Path(folder), configuration
+        self._optima: dict[str, float | None] = {}
 
     @classmethod
     def existing(cls, folder: str | os.PathLike[str]) -> Store:
@@ -155,21 +156,18 @@ class Store:
 
     def optima(self) -> dict[str, float | None]:
         """The optimum of each problem, computed once; None where it cannot be."""
-        path = self.folder / OPTIMA
-        try:
-            known: dict[str, float | None] = json.loads(path.read_text())
-            if known.keys() == {problem.name for problem in self.configuration.problems}:
-                return known
-        except (FileNotFoundError, ValueError, AttributeError):
-            pass  # not there yet, or damaged: it is computed again
-        found: dict[str, float | None] = {}
-        for problem in self.configuration.problems:
+        if not self._optima:
+            path, names = self.folder / OPTIMA, {problem.name for problem in self.configuration.problems}
             try:
-                found[problem.name] = zooming.solve(problem.make()).return_
-            except SpaceError:
-                found[problem.name] = None
-        files.write_atomically(path, json.dumps(found, indent=1).encode())
-        return found
+                known = json.loads(path.read_text())
+            except (FileNotFoundError, ValueError):
+                known = None
+            if not (isinstance(known, dict) and known.keys() == names):  # not there yet, or damaged
+                solved = {p.name: p.optimal(self.configuration.optimum) for p in self.configuration.problems}
+                known = {name: None if optimal is None else optimal.return_ for name, optimal in solved.items()}
+                files.write_atomically(path, json.dumps(known, indent=1).encode())
+            self._optima = known
+        return self._optima
 
     def write_tables(self) -> None:
         """results.parquet and curves.parquet, from all chunks."""

@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,7 @@ class Study:
         *,
         entropy: int = 0,
         stream: str = "run",
+        optimum: str = "fine",
     ) -> None:
         self.configuration = Configuration(
             tuple(p if isinstance(p, Problem) else problem_named(p) for p in problems),
@@ -78,6 +79,7 @@ class Study:
             seeds,
             entropy,
             stream,
+            optimum,
         )
 
     def __repr__(self) -> str:
@@ -95,32 +97,7 @@ class Study:
         progress_bar: bool = False,
     ) -> list[Row]:
         """Computes what is missing in the folder, writes the tables, and gives the summary."""
-        if not (Path(folder) / MANIFEST).exists():
-            self.configuration.check()  # before the folder is made; a study that is there was checked when it began
-        engines.own_one_thread()
-        store = Store(folder, self.configuration)
-        total = sum(chunk.n_runs for chunk in self.configuration.chunks())
-        done = 0
-        with _stoppable() as stop:
-            try:
-                with store.opened():
-                    missing = store.missing()
-                    done = total - sum(chunk.n_runs for chunk in missing)
-                    optima = store.optima()
-                    if missing:
-                        with _progress(total, done, progress_bar) as show:
-                            for chunk, arrays, seconds in engines.compute(missing, engine, workers, address):
-                                store.write(chunk, arrays, seconds)
-                                done += chunk.n_runs
-                                show(chunk, arrays, optima[chunk.problem.name])
-                    if missing or not store.has_tables():
-                        store.write_tables()
-                    return self._summary(store, optima)
-            except KeyboardInterrupt:
-                raise Stopped(done, total, stop[0] if stop else 130) from None
-            except OSError as error:
-                kept = f"{done} of {total} runs are kept; the same command continues"
-                raise SpaceError(f"cannot write to {folder}: {error.strerror}. {kept}") from error
+        return run_all([(self, folder)], engine=engine, workers=workers, address=address, progress_bar=progress_bar)[0]
 
     def _summary(self, store: Store, optima: dict[str, float | None]) -> list[Row]:
         arrays: dict[tuple[str, str], dict[str, Any]] = {}
@@ -154,6 +131,53 @@ class Study:
                     )
                 )
         return rows
+
+
+def run_all(
+    studies: Sequence[tuple[Study, str | Path]],
+    *,
+    engine: str = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    progress_bar: bool = False,
+) -> list[list[Row]]:
+    """Several studies, each in its folder, by the same workers and with one progress bar: their summaries."""
+    for study, folder in studies:
+        if not (Path(folder) / MANIFEST).exists():
+            study.configuration.check()  # before the folder is made; a study that is there was checked when it began
+    engines.own_one_thread()
+    stores = [Store(folder, study.configuration) for study, folder in studies]
+    total, done = sum(chunk.n_runs for store in stores for chunk in store.configuration.chunks()), 0
+    with _stoppable() as stop, ExitStack() as folders:
+        try:
+            for store in stores:
+                folders.enter_context(store.opened())
+            lacking: dict[str, list[Store]] = {}  # a chunk that two studies share is computed once
+            missing = {}
+            for store in stores:
+                for chunk in store.missing():
+                    missing[chunk.name] = chunk
+                    lacking.setdefault(chunk.name, []).append(store)
+            done = total - sum(missing[name].n_runs * len(lacking[name]) for name in missing)
+            optima = [store.optima() for store in stores]
+            if missing:
+                with _progress(total, done, progress_bar) as show:
+                    for chunk, arrays, seconds in engines.compute(list(missing.values()), engine, workers, address):
+                        for store in lacking[chunk.name]:
+                            store.write(chunk, arrays, seconds)
+                            done += chunk.n_runs
+                            show(chunk, arrays, store.optima()[chunk.problem.name])
+            incomplete = [store for found in lacking.values() for store in found]
+            for store in stores:
+                if store in incomplete or not store.has_tables():
+                    store.write_tables()
+            return [study._summary(store, best) for (study, _), store, best in zip(studies, stores, optima, strict=True)]
+        except KeyboardInterrupt:
+            raise Stopped(done, total, stop[0] if stop else 130) from None
+        except OSError as error:
+            kept = f"{done} of {total} runs are kept; the same command continues"
+            where = ", ".join(str(store.folder) for store in stores)
+            raise SpaceError(f"cannot write to {where}: {error.strerror}. {kept}") from error
 
 
 @contextmanager
