@@ -65,7 +65,7 @@ class History:
         return Regret(best - self.returns, self.checkpoints, best - self.policy_values)
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draws the learning curve on a matplotlib Axes and returns it; see `zooming.plots.returns`."""
+        """Draws the learning curve on a matplotlib Axes and returns it; see `zooming.plots.learning_curves`."""
         from zooming import plots  # the core never needs matplotlib
 
-        return plots.returns([self], ax=ax, **options)
+        return plots.learning_curves([self], ax, **options)
