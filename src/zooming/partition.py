@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from zooming import notebook
 from zooming.errors import SpaceError
 from zooming.kernels import ACTIVE, BALL, NO_PARENT
 
@@ -42,6 +43,23 @@ class Partition:
             f"Partition(step={self.step}, n_balls={len(self)}, depth {self.depth.min()} to {self.depth.max()}, "
             f"q_value {self.q_value.min():.3f} to {self.q_value.max():.3f})"
         )
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "balls": f"{len(self):,}",
+            "depth": f"{self.depth.min()} to {self.depth.max()}",
+            "Q": f"{self.q_value.min():.4g} to {self.q_value.max():.4g}",
+            "visits": f"{self.n_visits.min():,} to {self.n_visits.max():,} a ball",
+            "axes": ", ".join(self.names),
+        }
+        return notebook.card(f"Partition of step {self.step}", facts, [self.thumbnail(size=200)])
+
+    def thumbnail(self, size: int = 130) -> str:
+        """A small picture as inline SVG, of the slice that `slice()` gives: the darker a ball, the less its Q."""
+        (across, up), _, shown = self.slice()
+        low, high = self.low[shown][:, [across, up]], self.high[shown][:, [across, up]]
+        caption = f"step {self.step}: {self.names[up]} over {self.names[across]}"
+        return notebook.boxes(low, high, self.q_value[shown], caption, size=size)
 
     def slice(
         self, axes: tuple[int, int] | None = None, at: ArrayLike | None = None

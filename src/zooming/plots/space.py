@@ -42,7 +42,7 @@ def partition(
     sides = (balls.high - balls.low)[shown][:, pair] / (high - low)[pair]
     with drawing(ax, boxed=True) as ax:
         # Thinner borders around smaller balls: they must not hide what they enclose.
-        borders = {"linewidth": np.clip(6 * sides.min(axis=1, initial=1.0), 0.08, 0.5)}
+        borders = {"linewidth": np.clip(12 * sides.min(axis=1, initial=1.0), 0.12, 0.5)}
         if optimal is None:
             drawn = _boxes(balls.low[shown][:, pair], balls.high[shown][:, pair], cmap=cmap, edgecolor="white", **borders)
             drawn.set_array(balls.q_value[shown])
