@@ -26,7 +26,8 @@ def main() -> None:
         table.add_column(column, justify="left" if column == "agent" else "right")
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     agents = {"AdaptiveQ": zooming.AdaptiveQ, "NetQ": partial(zooming.NetQ, episodes=EPISODES)}
-    for i, (name, make_agent) in enumerate(agents.items()):
+    histories = {}
+    for name, make_agent in agents.items():
         make_agent(env, seed=0).learn(1)  # compiles on the first run ever, so that the clock below measures learning
         agent = make_agent(env, seed=0)
         began = time.perf_counter()
@@ -35,13 +36,12 @@ def main() -> None:
         final = history.returns[-200:].mean()
         speed = f"{EPISODES * agent.horizon / seconds:,.0f}"
         table.add_row(name, f"{final:.3f}", f"{final / optimum:.1%}", f"{agent.n_balls:,}", f"{agent.nbytes:,}", speed)
-        histories = zooming.learn_many(make_agent, env, SEEDS, EPISODES)
-        last = optimum if i else None
-        plots.returns(histories, left, label=f"{name}, {len(SEEDS)} seeds", color=plots.COLORS[i], optimum=last)
+        histories[name] = zooming.learn_many(make_agent, env, SEEDS, EPISODES)
         if name == "AdaptiveQ":
             agent.partition(1).plot(right)
             right.plot(oil.center, oil.center, "+", color="red", markersize=14, label="the oil")
             right.legend(loc="lower left")
+    plots.learning_curves(histories, left, optimum=optimum)
     left.set_title("learning curves")
     right.set_title(f"AdaptiveQ's partition at {right.get_title()}")
     Console().print(table)

@@ -29,9 +29,9 @@ def main(episodes: int = 20_000) -> None:
     figure, axes = plt.subplots(1, 3, figsize=(15, 4.2), layout="constrained")
     limits = 2.0, 2.75  # one color scale for both
     agent.partition(2).plot(axes[0], limits=limits)
-    plots.partition_over_optimum(agent.partition(2), optimal, axes[1], limits=limits)
+    agent.partition(2).plot(axes[1], optimal=optimal, limits=limits)
     bound = partial(theory.regret_bound, 5, dimension=2)
-    plots.regret(regrets, axes[2], label="AdaptiveQ, 10 seeds", exponent=exponent, bound=bound)
+    plots.regret({"AdaptiveQ": regrets}, axes[2], bound=bound)
     OUT.parent.mkdir(exist_ok=True)
     figure.savefig(OUT, dpi=100)
     print(f"Figure: {OUT}")

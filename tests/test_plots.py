@@ -1,29 +1,66 @@
 """Pictures: what is drawn is what is in the data."""
 
+import math
+
 import gymnasium as gym
+import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 import zooming
 from zooming import plots
+from zooming.intervals import mean_interval
+from zooming.plots.curves import _edges
+from zooming.plots.look import LINES, MARKERS
 
 
 @pytest.fixture(autouse=True)
 def close_figures():
+    before = dict(mpl.rcParams)
     yield
     plt.close("all")
+    assert dict(mpl.rcParams) == before  # no picture may change how the user's own look
 
 
-def test_a_partition_draws_every_ball_in_its_color():
+@pytest.fixture(scope="module")
+def agent():
     agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
     agent.learn(300)
+    return agent
+
+
+@pytest.fixture(scope="module")
+def optimal():
+    return zooming.solve(gym.make("zooming/Oil-v0"), resolution=20)
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+# --- partitions and policies ---------------------------------------------------------------------------------------------
+
+
+def test_a_partition_draws_every_ball_in_its_color(agent):
     balls = agent.partition(1)
     ax = balls.plot()
     (drawn,) = [c for c in ax.collections if len(c.get_paths()) == len(balls)]
     assert drawn.get_array().tolist() == balls.q_value.tolist()
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("state", "action")
     assert ax.get_xlim() == ax.get_ylim() == (0.0, 1.0)
+
+
+def test_a_partition_over_the_optimum_draws_its_borders_over_q_star(agent, optimal):
+    balls = agent.partition(1)
+    ax = balls.plot(optimal=optimal, n=11, limits=(0.0, 4.0))
+    mesh, borders = ax.collections
+    truth = [[optimal.q_value(1, [x], [a]) for x in np.linspace(0, 1, 11)] for a in np.linspace(0, 1, 11)]
+    assert np.asarray(mesh.get_array()).reshape(11, 11) == pytest.approx(np.array(truth))
+    assert mesh.get_clim() == (0.0, 4.0)
+    assert len(borders.get_paths()) == len(balls)
+    assert "over Q*" in ax.get_title()
+    assert plots.partition_over_optimum(balls, optimal, ax, colorbar=False) is ax
 
 
 def test_a_slice_of_more_dimensions_draws_the_balls_it_cuts():
@@ -36,6 +73,7 @@ def test_a_slice_of_more_dimensions_draws_the_balls_it_cuts():
     assert ax.get_xlabel() == "action[0]"
     for options, message in (
         ({"axes": (0, 9)}, "two different axes"),
+        ({"axes": (1, 1)}, "two different axes"),
         ({"at": [0.5]}, "one point"),
         ({"at": [2.0] * 4}, "point"),
     ):
@@ -43,12 +81,161 @@ def test_a_slice_of_more_dimensions_draws_the_balls_it_cuts():
             balls.plot(**options)
 
 
+def test_a_policy_is_what_predict_says_at_each_step(agent, optimal):
+    ax = plots.policy(agent, steps=(0, 3), optimal=optimal, n=21)
+    lines = {line.get_label(): line for line in ax.lines}
+    for step in (0, 3):
+        line = lines[f"step {step}"]
+        played = [agent.predict([x], state=[step])[0][0] for x in line.get_xdata()]
+        assert line.get_ydata().tolist() == played
+    assert lines["step 0"].get_linestyle() != lines["step 3"].get_linestyle()
+    best = [optimal.action(0, [x])[0] for x in lines["optimal"].get_xdata()]
+    assert lines["optimal"].get_ydata().tolist() == best
+
+
+def test_a_policy_of_more_dimensions_is_a_slice_and_says_so():
+    env = gym.make("zooming/Ambulance-v0", n_ambulances=2, horizon=40)
+    agent = zooming.AdaptiveQ(env, seed=0)
+    ax = plots.policy(agent, axes=(1, 0), at=[0.2, 0.5], n=5)
+    assert ax.get_title() == "policy at state[0] = 0.2"
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("state[1]", "action[0]")
+    steps = texts(ax)
+    assert (len(steps), steps[0], steps[-1]) == (6, "step 0", "step 39")
+    for options, message in (({"axes": (2, 0)}, "state axis from 0 to 1"), ({"at": [0.5]}, "one state, 2 numbers")):
+        with pytest.raises(zooming.SpaceError, match=message):
+            plots.policy(agent, **options)
+
+
+# --- curves --------------------------------------------------------------------------------------------------------------
+
+
 def test_learning_curves_show_the_mean_the_band_and_the_optimum():
-    histories = [zooming.History(np.full(100, float(level)), np.ones(100, int)) for level in (1, 3)]
-    ax = plots.returns(histories, label="two", optimum=4.0, window=10)
-    assert ax.lines[0].get_ydata().tolist() == pytest.approx([2.0] * 91)
-    assert len(ax.collections) == 1
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["two", "optimum"]
-    assert histories[0].plot(ax) is ax
+    returns = np.random.default_rng(0).random((5, 100))
+    ax = plots.learning_curves({"ours": returns, "other": returns + 1}, optimum=4.0, n_bins=10)
+    binned = returns.reshape(5, 10, 10).mean(axis=2)
+    assert ax.lines[0].get_ydata() == pytest.approx(binned.mean(axis=0))
+    assert ax.lines[0].get_xdata().tolist() == [5.5 + 10 * i for i in range(10)]  # of episodes 1 to 10, ...
+    heights = ax.collections[0].get_paths()[0].vertices
+    interval = mean_interval(binned[:, 3])
+    at = heights[heights[:, 0] == 35.5][:, 1]
+    assert (at.min(), at.max()) == pytest.approx((interval.low, interval.high))
+    assert texts(ax) == ["ours", "other", "optimum 4"]
+    assert ax.get_legend().get_title().get_text() == "mean and 95 % band, 5 seeds"
+    assert ax.get_xlabel() == "episode (means over 10 episodes)"
+    assert ax.lines[0].get_linestyle() != ax.lines[1].get_linestyle()
+
+
+def test_a_history_draws_itself():
+    history = zooming.History(np.arange(4.0), np.ones(4, int))
+    ax = history.plot()
+    assert ax.lines[0].get_ydata().tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert ax.get_xlabel() == "episode"
+    assert history.plot(ax) is ax
+    assert not ax.collections  # one run has no band
     with pytest.raises(zooming.SpaceError, match="one length"):
-        plots.returns([histories[0], histories[0] + histories[0]])
+        plots.learning_curves([history, history + history])
+    with pytest.raises(zooming.SpaceError, match="at least one"):
+        plots.learning_curves({})
+    with pytest.raises(zooming.SpaceError, match="n_seeds, n_episodes"):
+        plots.learning_curves([[1.0, math.nan]])
+    with pytest.raises(zooming.SpaceError, match="n_bins"):
+        history.plot(n_bins=0)
+
+
+@pytest.mark.parametrize("episode", [np.arange(1, 8), np.arange(1, 1001), np.array([1, 2, 5, 60, 61, 99, 100]), np.array([1])])
+@pytest.mark.parametrize("n_bins", [1, 3, 40])
+def test_bins_cover_all_episodes_and_none_is_short(episode, n_bins):
+    edges = _edges(episode, n_bins)
+    ends = np.concatenate([[0], episode])[edges]
+    assert (ends[0], ends[-1]) == (0, episode[-1])
+    assert (np.diff(ends) >= episode[-1] / n_bins).all()
+
+
+def test_regret_grows_as_its_label_says_and_lies_below_its_bound():
+    regrets = [zooming.Regret(np.diff(c * np.arange(1001.0) ** 0.75)) for c in (1.0, 2.0, 3.0)]
+    ax = plots.regret({"ours": regrets, "one run": regrets[:1]}, bound=lambda k: 10.0 * k)
+    assert texts(ax) == ["ours: $K^{0.75}$ (0.75 to 0.75)", "one run", "bound"]
+    assert ax.lines[0].get_ydata()[-1] == pytest.approx(2.0 * 1000**0.75)
+    assert ax.lines[2].get_ydata().tolist() == pytest.approx((10.0 * ax.lines[2].get_xdata()).tolist())
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    assert texts(plots.regret(regrets, exponent=False, bound=lambda k: k)) == ["bound"]
+    with pytest.raises(zooming.SpaceError, match="one length"):
+        plots.regret({"none": []})
+
+
+def test_regret_that_noise_makes_negative_is_drawn_without_an_exponent():
+    ax = plots.regret({"noisy": [zooming.Regret(np.array([-1.0, 0.5, -2.0])), zooming.Regret(np.array([0.1, 0.2, -3.0]))]})
+    assert texts(ax) == ["noisy"]
+    ax.figure.canvas.draw()
+
+
+def test_memory_against_regret_has_a_point_per_seed_and_their_mean():
+    ours = plots.Runs(
+        np.array([1, 10]), np.array([[1.0, 5.0], [2.0, 7.0]]), np.array([[1, 40], [1, 60]]), np.array([1, 3]), 1.0
+    )
+    theirs = plots.Runs(ours.episode, ours.total_return, 10 * ours.n_balls, ours.nbytes, 1.0)
+    ax = plots.memory_against_regret({"ours": ours, "theirs": theirs})
+    assert (ax.lines[0].get_xdata().tolist(), ax.lines[0].get_ydata().tolist()) == ([40, 60], [5.0, 3.0])
+    assert (ax.lines[1].get_xdata().tolist(), ax.lines[1].get_ydata().tolist()) == ([50], [4.0])
+    assert ax.get_xscale() == "log"
+    assert texts(ax) == ["ours", "theirs"]
+    assert plots.memory_against_regret({"ours": ours}, in_bytes=True).get_xlabel() == "bytes"
+    with pytest.raises(zooming.SpaceError, match="at least one"):
+        plots.memory_against_regret({})
+    with pytest.raises(zooming.SpaceError, match="optimum"):
+        plots.memory_against_regret({"ours": plots.Runs.of_returns([[1.0]])})
+
+
+def test_runs_of_histories_keep_returns_balls_bytes_and_the_optimum(agent, optimal):
+    histories = zooming.learn_many(zooming.AdaptiveQ, gym.make("zooming/Oil-v0"), seeds=range(2), episodes=20)
+    runs = plots.Runs.of_histories(histories, optimal)
+    assert runs.regret[1] == pytest.approx(histories[1].regret(optimal).cumulative)
+    assert runs.regrets()[1].per_episode == pytest.approx(histories[1].regret(optimal).per_episode)
+    assert runs.n_balls[:, -1].tolist() == [history.agent.n_balls for history in histories]
+    assert runs.nbytes.tolist() == [history.agent.nbytes for history in histories]
+
+
+@pytest.mark.process
+def test_a_study_can_be_drawn_from_its_folder(tmp_path):
+    agents = ["adaptive-q", "net-q:spacing=0.5"]
+    study = zooming.Study(["oil-laplace-1", "oil-quadratic-1"], agents, episodes=50, seeds=3)
+    rows = study.run(tmp_path / "study", workers=1)
+    runs = plots.read_study(tmp_path / "study", "oil-quadratic-1")
+    assert list(runs) == agents
+    for row, ours in zip(rows[2:], runs.values(), strict=True):
+        assert row.regret.mean == pytest.approx(ours.regret[:, -1].mean())
+        assert row.n_balls == ours.n_balls[:, -1].mean()
+        assert row.nbytes == ours.nbytes.mean()
+    for draw in (plots.learning_curves, plots.regret, plots.memory_against_regret):
+        draw(runs).figure.canvas.draw()
+    with pytest.raises(zooming.SpaceError, match="choose one of the study's, oil-laplace-1"):
+        plots.read_study(tmp_path / "study")
+    with pytest.raises(zooming.SpaceError, match="no finished study"):
+        plots.read_study(tmp_path)
+
+
+# --- the look ------------------------------------------------------------------------------------------------------------
+
+
+def test_six_agents_differ_in_color_line_and_marker():
+    assert len({*plots.COLORS}) == len({*LINES}) == len({*MARKERS}) == 6
+
+
+def test_colors_differ_for_color_blind_readers():
+    """Simulated deuteranopia and protanopia in linear RGB, by the matrices of Machado et al. 2009, severity 1."""
+    deutan = [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    protan = [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    colors = np.array([mpl.colors.to_rgb(color) for color in plots.COLORS]) ** 2.2
+    for matrix in (np.eye(3), deutan, protan):
+        seen = np.clip(colors @ np.array(matrix).T, 0, 1) ** (1 / 2.2)
+        apart = np.linalg.norm(seen[:, None] - seen[None], axis=2)[np.triu_indices(6, 1)]
+        assert apart.min() > 0.1, matrix
+
+
+def test_a_given_axes_gets_the_same_look_as_a_new_one(agent):
+    own = plt.subplots()[1]
+    for made, given in ((plots.policy(agent), plots.policy(agent, own)),):
+        assert given is own
+        assert made.title.get_fontsize() == given.title.get_fontsize()
+        assert made.xaxis.label.get_fontsize() == given.xaxis.label.get_fontsize()
+        assert [s.get_visible() for s in made.spines.values()] == [s.get_visible() for s in given.spines.values()]

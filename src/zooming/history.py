@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zooming import notebook
 from zooming.errors import SpaceError
 from zooming.regret import Regret
 
@@ -50,6 +51,21 @@ class History:
             f"History({len(self)} episodes, mean return of the last {len(tail)}: {tail.mean():.4f}, {self.n_balls[-1]} balls)"
         )
 
+    def _repr_html_(self) -> str:
+        if not len(self):
+            return notebook.card("History", {"episodes": 0})
+        head, tail = self.returns[:200], self.returns[-200:]
+        facts = {
+            "episodes": f"{len(self):,}",
+            f"mean return of the first {len(head)}": f"{head.mean():.4f}",
+            f"mean return of the last {len(tail)}": f"{tail.mean():.4f}",
+            "active balls": f"{self.n_balls[-1]:,}",
+        }
+        if len(self.checkpoints):
+            facts[f"value of the policy after {self.checkpoints[-1]:,}"] = f"{self.policy_values[-1]:.4f}"
+        lines = [notebook.sparkline(self.returns, "return"), notebook.sparkline(self.n_balls, "active balls")]
+        return notebook.card("History", facts, lines)
+
     def regret(self, optimal: Any) -> Regret:
         """Regret against the optimum that `zooming.solve` gives, or a number that you know.
 
@@ -65,7 +81,7 @@ class History:
         return Regret(best - self.returns, self.checkpoints, best - self.policy_values)
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draws the learning curve on a matplotlib Axes and returns it; see `zooming.plots.returns`."""
+        """Draws the learning curve on a matplotlib Axes and returns it; see `zooming.plots.learning_curves`."""
         from zooming import plots  # the core never needs matplotlib
 
-        return plots.returns([self], ax=ax, **options)
+        return plots.learning_curves([self], ax, **options)

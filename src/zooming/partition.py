@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from zooming import notebook
+from zooming.errors import SpaceError
 from zooming.kernels import ACTIVE, BALL, NO_PARENT
 
 Floats = NDArray[np.float64]
@@ -41,6 +43,44 @@ class Partition:
             f"Partition(step={self.step}, n_balls={len(self)}, depth {self.depth.min()} to {self.depth.max()}, "
             f"q_value {self.q_value.min():.3f} to {self.q_value.max():.3f})"
         )
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "balls": f"{len(self):,}",
+            "depth": f"{self.depth.min()} to {self.depth.max()}",
+            "Q": f"{self.q_value.min():.4g} to {self.q_value.max():.4g}",
+            "visits": f"{self.n_visits.min():,} to {self.n_visits.max():,} a ball",
+            "axes": ", ".join(self.names),
+        }
+        return notebook.card(f"Partition of step {self.step}", facts, [self.thumbnail(size=200)])
+
+    def thumbnail(self, size: int = 130) -> str:
+        """A small picture as inline SVG, of the slice that `slice()` gives: the darker a ball, the less its Q."""
+        (across, up), _, shown = self.slice()
+        low, high = self.low[shown][:, [across, up]], self.high[shown][:, [across, up]]
+        caption = f"step {self.step}: {self.names[up]} over {self.names[across]}"
+        return notebook.boxes(low, high, self.q_value[shown], caption, size=size)
+
+    def slice(
+        self, axes: tuple[int, int] | None = None, at: ArrayLike | None = None
+    ) -> tuple[tuple[int, int], Floats, NDArray[np.bool_]]:
+        """The two axes, the point, and which balls the plane along these axes through this point cuts.
+
+        By default the first state and the first action axis, and the middle of the space. With two axes every ball is cut.
+        """
+        first_action = next(i for i, name in enumerate(self.names) if name.startswith("action"))
+        pair = (0, first_action) if axes is None else axes
+        if len(pair) != 2 or pair[0] == pair[1] or not {*pair} <= {*range(len(self.names))}:
+            raise SpaceError(f"axes={axes}: give two different axes out of {dict(enumerate(self.names))}")
+        low, high = self.low.min(axis=0), self.high.max(axis=0)
+        point = (low + high) / 2 if at is None else np.asarray(at, np.float64)
+        if point.shape != low.shape or not ((low <= point) & (point <= high)).all():
+            raise SpaceError(
+                f"at={at!r}: give one point of the space, {len(low)} numbers between {low.tolist()} and {high.tolist()}"
+            )
+        inside = (self.low <= point) & ((point < self.high) | (self.high == high))
+        inside[:, list(pair)] = True
+        return (pair[0], pair[1]), point, inside.all(axis=1)
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draws the partition on a matplotlib Axes and returns it; see `zooming.plots.partition`."""

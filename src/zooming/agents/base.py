@@ -15,6 +15,7 @@ import numpy as np
 from gymnasium.wrappers import TimeLimit
 from numpy.typing import NDArray
 
+from zooming import notebook
 from zooming.checks import whole
 from zooming.envs.compiled import CompiledEnv
 from zooming.errors import SpaceError, TransitionError
@@ -131,6 +132,17 @@ class Agent(ABC):
     def nbytes(self) -> int:
         """Bytes of what the agent has learned."""
         return 0
+
+    def _repr_html_(self) -> str:
+        facts = {"environment": self.env_name, "episodes": f"{self.n_episodes:,}", "horizon": self.horizon, **self._facts()}
+        return notebook.card(type(self).__name__, facts, self._pictures())
+
+    def _facts(self) -> dict[str, Any]:
+        """What a notebook shows of this kind of agent beyond what all have."""
+        return {"bytes": f"{self.nbytes:,}"}
+
+    def _pictures(self) -> list[str]:
+        return []
 
     # --- files ---------------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ TIES = {"random": kernels.RANDOM, "first": kernels.FIRST}
 ACTIONS = {"center": kernels.CENTER, "uniform": kernels.UNIFORM}
 DEFAULT_BONUS = 0.1  # c, for rewards that span 1
 _ROOM = 1024  # rows that whole episodes find free, so that a growing table does not send them back too often
+MOST_PICTURES = 5  # of partitions, in a notebook
 MOST_BALLS = 2**30 - 1  # a table of twice as many rows still has 31-bit row numbers
 
 
@@ -182,6 +183,20 @@ class TabledAgent(Agent):
     @property
     def nbytes(self) -> int:
         return self.table.nbytes
+
+    def _facts(self) -> dict[str, Any]:
+        axes = ", ".join(
+            f"{n} in [{a:g}, {b:g}]" for n, a, b in zip(self.axes.names, self.axes.low, self.axes.high, strict=True)
+        )
+        return {
+            "axes": axes,
+            "bonus": self.bonus,
+            "balls": f"{self.n_balls:,} in {self.nbytes:,} bytes",
+            "seed": self.seed,
+        }
+
+    def _pictures(self) -> list[str]:
+        return [self.partition(step).thumbnail() for step in range(min(self.horizon, MOST_PICTURES))]
 
     # --- files ---------------------------------------------------------------------------------------------------------
 

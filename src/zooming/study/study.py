@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zooming import notebook
 from zooming.errors import SpaceError
 from zooming.intervals import Interval, mean_interval
 from zooming.study import engines
@@ -86,6 +87,12 @@ class Study:
         c = self.configuration
         size = f"{len(c.problems)} problems x {len(c.agents)} agents x {c.n_seeds} seeds"
         return f"Study({size}, {c.episodes} episodes each: {len(c.problems) * len(c.agents) * c.n_seeds} runs)"
+
+    def _repr_html_(self) -> str:
+        c = self.configuration
+        rows = [("problem", p.name, _written(p.env_id, p.options)) for p in c.problems]
+        rows += [("agent", a.label, _written(a.kind, a.settings)) for a in c.agents]
+        return notebook.table(repr(self), ("", "name", "made by"), rows)
 
     def run(
         self,
@@ -178,6 +185,10 @@ def run_all(
             kept = f"{done} of {total} runs are kept; the same command continues"
             where = ", ".join(str(store.folder) for store in stores)
             raise SpaceError(f"cannot write to {where}: {error.strerror}. {kept}") from error
+
+
+def _written(name: str, options: dict[str, Any]) -> str:
+    return ", ".join([name, *(f"{key}={value}" for key, value in options.items())])
 
 
 @contextmanager

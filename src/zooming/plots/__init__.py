@@ -1,0 +1,22 @@
+"""Pictures: each function takes data and a matplotlib Axes (or makes one) and returns the Axes.
+
+One look for all: colors that color-blind readers can tell apart, and a line style or a marker of its own for every agent, so
+that a black-and-white print reads the same. The look is set on the Axes; matplotlib's global settings are never touched.
+"""
+
+from zooming.plots.curves import learning_curves, memory_against_regret, regret
+from zooming.plots.look import COLORS
+from zooming.plots.runs import Runs, read_study
+from zooming.plots.space import partition, partition_over_optimum, policy
+
+__all__ = [
+    "partition",
+    "partition_over_optimum",
+    "policy",
+    "learning_curves",
+    "regret",
+    "memory_against_regret",
+    "Runs",
+    "read_study",
+    "COLORS",
+]

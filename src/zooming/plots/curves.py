@@ -1,0 +1,220 @@
+"""Learning curves, regret, and memory against regret: one line or marker per agent, with 95 % intervals over the seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from zooming.errors import SpaceError
+from zooming.history import History
+from zooming.intervals import Interval, t_quantile
+from zooming.optimal import Optimal
+from zooming.plots.look import BAND, COLORS, GRAY, MARKERS, drawing, line, thousands
+from zooming.plots.runs import Runs, best_return
+from zooming.regret import Regret, regret_exponent
+
+Floats = NDArray[np.float64]
+Group = Runs | Sequence[History] | ArrayLike
+N_BINS = 40
+
+
+def learning_curves(
+    groups: Mapping[str, Group] | Group,
+    ax: Any = None,
+    *,
+    optimum: float | Optimal | None = None,
+    n_bins: int = N_BINS,
+) -> Any:
+    """The mean return of each agent with a 95 % band over its seeds, averaged over `n_bins` bins of episodes.
+
+    `groups` names each agent's runs: histories of several seeds, returns [n_seeds, n_episodes], or `Runs` (`read_study` gives
+    those of a study). The unnamed runs of one agent will do.
+    """
+    named = {label: _runs(group) for label, group in _named(groups, History).items()}
+    best = next((runs.optimum for runs in named.values() if runs.optimum is not None), None) if optimum is None else optimum
+    with drawing(ax) as ax:
+        widths: list[int] = []
+        for i, (label, runs) in enumerate(named.items()):
+            edges = _edges(runs.episode, n_bins)
+            start = np.concatenate([[0], runs.episode])
+            total = np.concatenate([np.zeros((runs.n_seeds, 1)), runs.total_return], axis=1)
+            middle = (start[edges[:-1]] + start[edges[1:]] + 1) / 2  # of the episodes of a bin, which count from 1
+            means = np.diff(total[:, edges], axis=1) / np.diff(start[edges])
+            widths += np.diff(start[edges]).tolist()
+            _band(ax, middle, means, label or None, i)
+        if best is not None:
+            _level(ax, best_return(best), "optimum")
+        thousands(ax.xaxis)
+        ax.set_xlim(0, max(int(runs.episode[-1]) for runs in named.values()))
+        usual = int(np.median(widths))
+        about = "" if max(widths) == min(widths) else "about "
+        ax.set_xlabel("episode" if max(widths) == 1 else f"episode (means over {about}{usual:,} episodes)")
+        ax.set_ylabel("return")
+        _legend(ax, [runs.n_seeds for runs in named.values()], "lower right")
+    return ax
+
+
+def regret(
+    groups: Mapping[str, Runs | Sequence[Regret]] | Sequence[Regret] | Runs,
+    ax: Any = None,
+    *,
+    exponent: bool = True,
+    bound: Callable[[int], float] | None = None,
+) -> Any:
+    """Cumulative regret on logarithmic axes: the mean over the seeds with a 95 % band.
+
+    With `exponent` the label tells how fast the regret grows from K/10 on (`zooming.regret_exponent`, where several runs
+    allow it). `bound` is a function of K, such as `functools.partial(zooming.theory.regret_bound, horizon, dimension=2)`.
+    """
+    named = {label: _regrets(group) for label, group in _named(groups, Regret).items()}
+    with drawing(ax) as ax:
+        least, n = math.inf, 0
+        for i, (label, regrets) in enumerate(named.items()):
+            n = len(regrets[0].per_episode)
+            k = np.unique(np.geomspace(1, n, 200).astype(np.int64))
+            curves = np.array([one.cumulative[k - 1] for one in regrets])
+            mean = curves.mean(axis=0)
+            _band(ax, k, curves, _with_growth(label, _growth(regrets) if exponent else None), i)
+            least = min(least, float(mean[mean > 0].min(initial=math.inf)))
+        if bound is not None:
+            k = np.unique(np.geomspace(1, n, 50).astype(np.int64))
+            ax.plot(k, [bound(int(episodes)) for episodes in k], color=GRAY, linestyle=(0, (1, 1)), label="bound")
+        ax.set(xscale="log", yscale="log", xlabel="episodes K", ylabel="regret R(K)")
+        if math.isfinite(least):
+            ax.set_ylim(bottom=least / 2)  # noise may push early regret, or the end of a band, below zero
+        _legend(ax, [len(regrets) for regrets in named.values()], "upper left")
+        _make_room(ax)
+    return ax
+
+
+def memory_against_regret(groups: Mapping[str, Runs], ax: Any = None, *, in_bytes: bool = False) -> Any:
+    """Regret at the end over active balls (or bytes): a small marker per seed, a large one for the mean, with 95 % bars.
+
+    Down and to the left is better: less regret from less memory.
+    """
+    if not groups:
+        raise SpaceError("give the runs of at least one agent: {label: plots.Runs.of_histories(histories, optimum)}")
+    with drawing(ax) as ax:
+        memories = []
+        for i, (label, runs) in enumerate(groups.items()):
+            memory = (runs.nbytes if in_bytes else runs.n_balls[:, -1]).astype(np.float64)
+            final, style = runs.regret[:, -1], {"color": COLORS[i % len(COLORS)], "marker": MARKERS[i % len(MARKERS)]}
+            ax.plot(memory, final, linestyle="none", markersize=3.5, alpha=0.35, markeredgewidth=0, **style)
+            ax.errorbar(
+                memory.mean(), final.mean(), xerr=_half(memory), yerr=_half(final), label=label, markersize=8, capsize=3,
+                markeredgecolor="black", markeredgewidth=0.7, linewidth=1.0, **style,
+            )  # fmt: skip
+            memories.append(memory)
+        x = np.concatenate(memories)
+        if (x > 0).all() and x.max() > 5 * x.min():
+            ax.set_xscale("log")
+        else:
+            thousands(ax.xaxis)
+        ax.margins(0.12)
+        ax.set(xlabel="bytes" if in_bytes else "active balls, all steps together", ylabel="regret R(K)")
+        ax.yaxis.set_major_formatter("{x:,.0f}")
+        _legend(ax, [runs.n_seeds for runs in groups.values()], "best", bars=True)
+    return ax
+
+
+# --- data ----------------------------------------------------------------------------------------------------------------
+
+
+def _named(groups: Any, kind: type) -> dict[str, Any]:
+    """{label: runs of one agent}; a single agent need not be named."""
+    if isinstance(groups, kind):
+        groups = [groups]
+    named = dict(groups) if isinstance(groups, Mapping) else {"": groups}
+    if not named:
+        raise SpaceError("give the runs of at least one agent")
+    return named
+
+
+def _runs(group: Group) -> Runs:
+    if isinstance(group, Runs):
+        return group
+    if isinstance(group, Sequence) and any(isinstance(one, History) for one in group):
+        return Runs.of_histories([one for one in group if isinstance(one, History)])
+    return Runs.of_returns(group)  # type: ignore[arg-type]  # whatever is no history is numbers, or refused there
+
+
+def _regrets(group: Runs | Sequence[Regret]) -> Sequence[Regret]:
+    regrets = group.regrets() if isinstance(group, Runs) else list(group)
+    if not regrets or not all(len(one.per_episode) == len(regrets[0].per_episode) > 1 for one in regrets):
+        raise SpaceError("give regrets of one length, at least one, with at least two episodes")
+    return regrets
+
+
+def _edges(episode: NDArray[np.int64], n_bins: int) -> NDArray[np.int64]:
+    """Columns where bins end, 0 for the beginning. A bin has at least K / n_bins episodes, so the last one may have more."""
+    if n_bins < 1:
+        raise SpaceError(f"n_bins={n_bins}: give at least one bin")
+    width, last = max(1, math.ceil(episode[-1] / n_bins)), 0
+    edges = [0]
+    while (column := int(np.searchsorted(episode, last + width))) < len(episode):
+        edges.append(column + 1)
+        last = int(episode[column])
+    edges[max(1, len(edges) - 1) :] = [len(episode)]
+    return np.array(edges)
+
+
+def _half(samples: Floats) -> Floats | float:
+    """Half the width of a 95 % interval of the mean over the first axis; 0 for a single run."""
+    n = len(samples)
+    if n < 2:
+        return 0.0
+    half: Floats = t_quantile(0.975, n - 1) * samples.std(axis=0, ddof=1) / math.sqrt(n)
+    return half
+
+
+def _growth(regrets: Sequence[Regret]) -> Interval | None:
+    try:
+        return regret_exponent(regrets)
+    except SpaceError:  # one run, too few episodes, or regret that noise makes negative: no exponent to tell
+        return None
+
+
+# --- drawing -------------------------------------------------------------------------------------------------------------
+
+
+def _band(ax: Any, x: NDArray[Any], samples: Floats, label: str | None, i: int) -> None:
+    mean, half = samples.mean(axis=0), _half(samples)
+    style = line(i)
+    ax.plot(x, mean, label=label, marker="o" if len(x) == 1 else None, **style)
+    if len(samples) > 1:
+        ax.fill_between(x, mean - half, mean + half, color=style["color"], alpha=BAND, linewidth=0)
+
+
+def _level(ax: Any, height: float, name: str) -> None:
+    ax.axhline(height, color=GRAY, linestyle=(0, (1, 1)), linewidth=1.2, label=f"{name} {height:.4g}")
+
+
+def _with_growth(label: str, growth: Interval | None) -> str | None:
+    if growth is None:
+        return label or None
+    rate = f"$K^{{{growth.mean:.2f}}}$ ({growth.low:.2f} to {growth.high:.2f})"
+    return f"{label}: {rate}" if label else rate
+
+
+def _legend(ax: Any, n_seeds: list[int], where: str, *, bars: bool = False) -> None:
+    if not ax.get_legend_handles_labels()[1]:
+        return
+    seeds = f"{n_seeds[0]}" if len(set(n_seeds)) == 1 else f"{min(n_seeds)} to {max(n_seeds)}"
+    title = f"mean and 95 % {'bars' if bars else 'band'}, {seeds} seeds" if max(n_seeds) > 1 else None
+    legend = ax.legend(loc=where, title=title, alignment="left")
+    legend.get_title().set_color(GRAY)
+
+
+def _make_room(ax: Any) -> None:
+    """Raises the top of a logarithmic axis so far that the legend lies above all lines."""
+    legend = ax.get_legend()
+    if legend is None:
+        return
+    points = ax.get_window_extent().height / ax.figure.dpi * 72
+    share = min(0.5, 1.45 * legend.get_texts()[0].get_fontsize() * (len(legend.get_texts()) + 1.5) / points)
+    bottom, top = (math.log10(limit) for limit in ax.get_ylim())
+    ax.set_ylim(10**bottom, 10 ** (bottom + (top - bottom) / (1 - share)))

@@ -1,0 +1,150 @@
+"""Partitions and policies: what the agent knows, over the state-action space."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from zooming.agents.base import Agent
+from zooming.errors import SpaceError
+from zooming.optimal import Optimal
+from zooming.partition import Partition
+from zooming.plots.look import GRAY, LINES, TICKS, drawing
+
+Floats = NDArray[np.float64]
+MOST_STEPS = 6  # lines of a policy that a reader can tell apart
+
+
+def partition(
+    balls: Partition,
+    ax: Any = None,
+    *,
+    optimal: Optimal | None = None,
+    axes: tuple[int, int] | None = None,
+    at: ArrayLike | None = None,
+    colorbar: bool = True,
+    cmap: str = "viridis",
+    limits: tuple[float, float] | None = None,
+    n: int = 101,
+) -> Any:
+    """The active balls of a step, colored by their Q, from the first of the `limits` to the second.
+
+    With `optimal` (from `zooming.solve`) their borders over Q* instead, on n x n points: fine where Q* is high, if all is well.
+    With more than two dimensions it is a slice along `axes` (by default the first state and the first action axis), through the
+    point `at` (by default the middle of the space).
+    """
+    (horizontal, vertical), point, shown = balls.slice(axes, at)
+    pair = [horizontal, vertical]
+    low, high = balls.low.min(axis=0), balls.high.max(axis=0)
+    sides = (balls.high - balls.low)[shown][:, pair] / (high - low)[pair]
+    with drawing(ax, boxed=True) as ax:
+        # Thinner borders around smaller balls: they must not hide what they enclose.
+        borders = {"linewidth": np.clip(12 * sides.min(axis=1, initial=1.0), 0.12, 0.5)}
+        if optimal is None:
+            drawn = _boxes(balls.low[shown][:, pair], balls.high[shown][:, pair], cmap=cmap, edgecolor="white", **borders)
+            drawn.set_array(balls.q_value[shown])
+            ax.add_collection(drawn)
+        else:
+            x, y, q = _over_optimum(balls, optimal, pair, point, n)
+            drawn = ax.pcolormesh(x, y, q, shading="gouraud", cmap=cmap, rasterized=True)
+            edges = {"facecolor": "none", "edgecolor": "black", "linewidth": 1.4 * borders["linewidth"]}
+            ax.add_collection(_boxes(balls.low[shown][:, pair], balls.high[shown][:, pair], **edges))
+        if limits:
+            drawn.set_clim(*limits)
+        ax.set(xlim=(low[horizontal], high[horizontal]), ylim=(low[vertical], high[vertical]))
+        ax.set(xlabel=_label(balls.names, horizontal), ylabel=_label(balls.names, vertical))
+        part = f", a slice through {int(shown.sum())}" if len(balls.names) > 2 else ""
+        ax.set_title(f"step {balls.step}: {len(balls)} balls" + ("" if optimal is None else " over Q*") + part)
+        if colorbar:
+            bar = ax.figure.colorbar(drawn, ax=ax, label="Q" if optimal is None else "Q*")
+            bar.outline.set_linewidth(0.8)
+            bar.ax.tick_params(labelsize=TICKS)
+    return ax
+
+
+def partition_over_optimum(balls: Partition, optimal: Optimal, ax: Any = None, **options: Any) -> Any:
+    """The borders of the balls over Q* in color: `partition` with `optimal`."""
+    return partition(balls, ax, optimal=optimal, **options)
+
+
+def policy(
+    agent: Agent,
+    ax: Any = None,
+    *,
+    steps: Sequence[int] | None = None,
+    optimal: Optimal | None = None,
+    axes: tuple[int, int] | None = None,
+    at: ArrayLike | None = None,
+    n: int = 201,
+) -> Any:
+    """The learned action against the state, one line for each of the `steps` (by default at most six, evenly chosen).
+
+    Where the agent never was, a line means nothing. With `optimal` the best actions too, thin and gray. With more state or
+    action axes it is a slice: `axes` are the state and the action axis to show (both counted from 0), through the state `at`
+    (by default the middle of the space).
+    """
+    space = agent.axes
+    state_axis, action_axis = axes or (0, 0)
+    if not (0 <= state_axis < space.n_state and 0 <= action_axis < space.n_action):
+        raise SpaceError(
+            f"axes={axes}: give a state axis from 0 to {space.n_state - 1} and an action axis from 0 to {space.n_action - 1}"
+        )
+    low, high = space.low[: space.n_state], space.high[: space.n_state]
+    point = (low + high) / 2 if at is None else np.asarray(at, np.float64).reshape(-1)
+    if point.shape != low.shape or not ((low <= point) & (point <= high)).all():
+        raise SpaceError(f"at={at!r}: give one state, {space.n_state} numbers between {low.tolist()} and {high.tolist()}")
+    chosen = _some_steps(agent.horizon) if steps is None else list(steps)
+    states = np.tile(point, (n, 1))
+    states[:, state_axis] = np.linspace(low[state_axis], high[state_axis], n)
+    observations = states.reshape(n, *space.state_space.shape)
+    few = states[:: max(1, n // 50)]  # the optimum has few kinks, and each of its actions takes a search
+    with drawing(ax, boxed=True) as ax:
+        import matplotlib as mpl
+
+        shades = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, max(len(chosen), 1)))  # steps have an order
+        if optimal is not None:
+            for i, step in enumerate(chosen):
+                best = [optimal.action(step, state)[action_axis] for state in few]
+                ax.plot(few[:, state_axis], best, color=GRAY, linewidth=0.7, label=None if i else "optimal")
+        for i, step in enumerate(chosen):
+            played = agent.predict(observations, state=np.full(n, step))[0].reshape(n, -1)[:, action_axis]
+            ax.plot(states[:, state_axis], played, color=shades[i], linestyle=LINES[i % len(LINES)], label=f"step {step}")
+        bounds = space.low[space.n_state + action_axis], space.high[space.n_state + action_axis]
+        margin = 0.02 * (bounds[1] - bounds[0])  # a line at the border is a line too
+        ax.set(xlim=(low[state_axis], high[state_axis]), ylim=(bounds[0] - margin, bounds[1] + margin))
+        names = space.names
+        ax.set(xlabel=_label(names, state_axis), ylabel=_label(names, space.n_state + action_axis))
+        others = [f"{names[i]} = {point[i]:.3g}" for i in range(space.n_state) if i != state_axis]
+        ax.set_title("policy" + (f" at {', '.join(others)}" if others else ""))
+        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))  # beside the lines, which may be anywhere
+    return ax
+
+
+def _over_optimum(balls: Partition, optimal: Optimal, pair: list[int], point: Floats, n: int) -> tuple[Floats, Floats, Floats]:
+    low, high = balls.low.min(axis=0), balls.high.max(axis=0)
+    x, y = (np.linspace(low[axis], high[axis], n) for axis in pair)
+    points = np.tile(point, (n * n, 1))
+    points[:, pair] = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    n_state = sum(name.startswith("state") for name in balls.names)
+    return x, y, optimal.q_values(balls.step, points[:, :n_state], points[:, n_state:]).reshape(n, n)
+
+
+def _some_steps(horizon: int) -> list[int]:
+    """All steps, or MOST_STEPS of them with the first and the last."""
+    return [round(step) for step in np.linspace(0, horizon - 1, min(horizon, MOST_STEPS)).tolist()]
+
+
+def _boxes(low: Floats, high: Floats, **options: Any) -> Any:
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Rectangle
+
+    boxes = [Rectangle((corner[0], corner[1]), side[0], side[1]) for corner, side in zip(low, high - low, strict=True)]
+    return PatchCollection(boxes, **options)
+
+
+def _label(names: Sequence[str], axis: int) -> str:
+    kind = names[axis].split("[")[0]
+    return kind if sum(name.startswith(kind) for name in names) == 1 else names[axis]
