@@ -216,8 +216,8 @@ class Optimal:
     def q_values(self, step: int, states: ArrayLike, actions: ArrayLike) -> Floats:
         """Q*_h of many pairs: states [n, n_state] and actions [n, n_action]."""
         env = self.grid.env
-        x = np.array([self._point(state, env.observation_space, "state") for state in np.asarray(states, np.float64)])
-        a = np.array([self._point(action, env.action_space, "action") for action in np.asarray(actions, np.float64)])
+        x = self._points(states, env.observation_space, "state")
+        a = self._points(actions, env.action_space, "action")
         if len(x) != len(a) or not len(x):
             raise SpaceError(f"{len(x)} states and {len(a)} actions: give as many of each, at least one")
         return self.grid.backup(self._step(step), x, a, search=0)[0]
@@ -233,12 +233,24 @@ class Optimal:
             raise SpaceError(f"step {step} is outside the episode: steps run from 0 to {self.horizon - 1}")
         return int(step)
 
+    @classmethod
+    def _points(cls, values: ArrayLike, space: Any, what: str) -> Floats:
+        points = np.asarray(values, np.float64)
+        if points.ndim != 2 or space.shape != points.shape[1:] or not _inside(points, space).all():
+            return np.array([cls._point(point, space, what) for point in points])  # which says what is wrong
+        return np.ascontiguousarray(points)
+
     @staticmethod
     def _point(values: ArrayLike, space: Any, what: str) -> Floats:
         point = np.array(values, np.float64).reshape(-1)
-        if point.shape != space.shape or not ((space.low - 1e-9 <= point) & (point <= space.high + 1e-9)).all():
+        if point.shape != space.shape or not _inside(point, space).all():
             raise SpaceError(f"{what} {values!r} is not a point of {space}")
         return point
+
+
+def _inside(points: Floats, space: Any) -> NDArray[np.bool_]:
+    inside: NDArray[np.bool_] = (space.low - 1e-9 <= points) & (points <= space.high + 1e-9)
+    return inside
 
 
 def solve(

@@ -59,7 +59,7 @@ def run(
     try:
         rows = study.run(out, engine=engine, workers=workers, address=address, progress_bar=True)
     except Stopped as stopped:
-        _say_how_to_continue(stopped)
+        say_how_to_continue(stopped)
     show(rows, seeds)
     print(f"{time.perf_counter() - began:.1f} s; tables in {out}")
 
@@ -114,7 +114,7 @@ def tune(
             progress_bar=True,
         )
     except Stopped as stopped:
-        _say_how_to_continue(stopped)
+        say_how_to_continue(stopped)
     show_tuned(found)
 
 
@@ -134,7 +134,8 @@ def show_tuned(found: Sequence[Tuned]) -> None:
     Console().print(table)
 
 
-def _say_how_to_continue(stopped: Stopped) -> NoReturn:
+def say_how_to_continue(stopped: Stopped) -> NoReturn:
+    """Prints the command that continues, and ends the program."""
     print(f"{stopped}. To continue: {shlex.join(['zooming', *sys.argv[1:]])}")
     sys.exit(stopped.code)
 
