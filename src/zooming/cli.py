@@ -48,6 +48,7 @@ def main(args: Sequence[str] | None = None) -> None:
     import zooming
     from zooming import bench
     from zooming.paper.command import reproduce
+    from zooming.report.page import report
     from zooming.study import command
 
     if list(sys.argv[1:] if args is None else args) == ["--version"]:
@@ -59,6 +60,7 @@ def main(args: Sequence[str] | None = None) -> None:
                 "run": command.run,
                 "tune": command.tune,
                 "reproduce": reproduce,
+                "report": report,
                 "audit": audit_file,
                 "bench": bench.main,
                 "list": command.list_names,

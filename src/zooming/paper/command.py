@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
 
+import rich.progress
 import tyro
 
 from zooming import files
+from zooming.checks import n_cores
 from zooming.errors import SpaceError
 from zooming.intervals import mean_interval
 from zooming.paper.claims import Verdict
@@ -18,7 +22,8 @@ from zooming.paper.draw import draw
 from zooming.paper.figures import Figure, figures_named
 from zooming.paper.sweep import ADAPTIVE, NET, UNTUNED, Evidence, sweep
 from zooming.study.command import say_how_to_continue
-from zooming.study.study import Stopped
+from zooming.study.engines import prepare_worker
+from zooming.study.study import Stopped, stoppable
 
 FULL_SEEDS, QUICK_SEEDS = 200, 20
 FINDINGS, PICTURES = "findings.json", "figures"
@@ -50,26 +55,32 @@ def reproduce(
     began = time.perf_counter()
     chosen, folder = figures_named(figures), Path(out)
     n_seeds = seeds if seeds is not None else QUICK_SEEDS if quick else FULL_SEEDS
-    settings: dict[str, Any] = {"seeds": n_seeds, "episodes": episodes, "entropy": entropy, "optimum": "rough" if quick else "fine"}
+    settings: dict[str, Any] = {
+        "seeds": n_seeds,
+        "episodes": episodes,
+        "entropy": entropy,
+        "optimum": "rough" if quick else "fine",
+    }
     if n_seeds < 2:
         raise SpaceError(f"--seeds {n_seeds}: give at least 2, or nothing can be said of the claims")
     findings = _findings(folder, settings)
     left = [figure for figure in chosen if not _is_done(figure, folder, findings)]
     if left:
         print(f"{len(left)} of {len(chosen)} figures to do, {n_seeds} seeds, {episodes} episodes each")
-        try:
-            evidence = sweep(
-                left, folder, episodes=episodes, n_seeds=n_seeds, entropy=entropy, optimum=settings["optimum"],
-                workers=workers, progress_bar=True,
-            )  # fmt: skip
-        except Stopped as stopped:
-            say_how_to_continue(stopped)
-        (folder / PICTURES).mkdir(exist_ok=True)
-        for each in evidence:
-            verdicts = [claim.check(each) for claim in each.figure.claims]
-            draw(each, verdicts, folder / PICTURES / f"{each.figure.name}.png")
-            findings["figures"][each.figure.name] = _finding(each, verdicts)
-            files.write_atomically(folder / FINDINGS, json.dumps(findings, indent=1).encode())
+        with stoppable() as stop:
+            try:
+                evidence = sweep(
+                    left, folder, episodes=episodes, n_seeds=n_seeds, entropy=entropy, optimum=settings["optimum"],
+                    workers=workers, progress_bar=True,
+                )  # fmt: skip
+                (folder / PICTURES).mkdir(exist_ok=True)
+                for name, finding in _drawn(evidence, folder / PICTURES, workers):
+                    findings["figures"][name] = finding
+                    files.write_atomically(folder / FINDINGS, json.dumps(findings, indent=1).encode())
+            except Stopped as stopped:
+                say_how_to_continue(stopped)
+            except KeyboardInterrupt:
+                say_how_to_continue(Stopped(0, 0, stop[0] if stop else 130))
     show([findings["figures"][figure.name] for figure in chosen])
     print(f"{time.perf_counter() - began:.1f} s; pictures in {folder / PICTURES}; zooming report {out} makes a page")
 
@@ -93,6 +104,24 @@ def _findings(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
 
 def _is_done(figure: Figure, folder: Path, findings: dict[str, Any]) -> bool:
     return figure.name in findings["figures"] and (folder / PICTURES / f"{figure.name}.png").exists()
+
+
+def _drawn(evidence: Sequence[Evidence], pictures: Path, workers: int | None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name and findings of each figure, in order, once its picture is there; drawing takes as long as half the sweep."""
+    n_workers = min(n_cores() if workers is None else workers, len(evidence))
+    if n_workers == 1:
+        yield from (_draw(each, pictures) for each in evidence)
+        return
+    with ProcessPoolExecutor(n_workers, get_context("spawn"), prepare_worker) as pool:
+        yield from rich.progress.track(
+            pool.map(_draw, evidence, [pictures] * len(evidence)), "drawing", total=len(evidence), transient=True
+        )
+
+
+def _draw(evidence: Evidence, pictures: Path) -> tuple[str, dict[str, Any]]:
+    verdicts = [claim.check(evidence) for claim in evidence.figure.claims]
+    draw(evidence, verdicts, pictures / f"{evidence.figure.name}.png")
+    return evidence.figure.name, _finding(evidence, verdicts)
 
 
 def _finding(evidence: Evidence, verdicts: Sequence[Verdict]) -> dict[str, Any]:

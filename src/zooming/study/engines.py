@@ -39,7 +39,8 @@ def _run(chunk: Chunk) -> tuple[dict[str, NDArray[Any]], float]:
     return chunk.run(), time.perf_counter() - began
 
 
-def _prepare_worker() -> None:
+def prepare_worker() -> None:
+    """For a new process: it leaves Ctrl-C to its parent, and ends when that does."""
     # Ctrl-C reaches the whole process group; the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
@@ -56,7 +57,7 @@ def _local(chunks: Sequence[Chunk], n_workers: int) -> Iterator[Finished]:
     """Processes with one thread each. A pool that lost a worker is broken as a whole, so a new one takes what is left."""
     left, attempts = {chunk.name: chunk for chunk in chunks}, _Attempts()
     while left:
-        pool = ProcessPoolExecutor(min(n_workers, len(left)), get_context("spawn"), _prepare_worker)
+        pool = ProcessPoolExecutor(min(n_workers, len(left)), get_context("spawn"), prepare_worker)
         try:
             yield from _drain(pool, left, n_workers, attempts)
         finally:

@@ -106,6 +106,20 @@ class Study:
         """Computes what is missing in the folder, writes the tables, and gives the summary."""
         return run_all([(self, folder)], engine=engine, workers=workers, address=address, progress_bar=progress_bar)[0]
 
+    @classmethod
+    def stored(cls, folder: str | Path) -> Study:
+        """The study that a folder holds, finished or not."""
+        study = cls.__new__(cls)
+        study.configuration = Store.existing(folder).configuration
+        return study
+
+    def summary(self, folder: str | Path) -> list[Row]:
+        """What came out, of a folder where it is finished; nothing is computed."""
+        store = Store(folder, self.configuration)
+        if not store.has_tables():
+            raise SpaceError(f"the study in {folder} is not finished; the command that began it continues it")
+        return self._summary(store, store.optima())
+
     def _summary(self, store: Store, optima: dict[str, float | None]) -> list[Row]:
         arrays: dict[tuple[str, str], dict[str, Any]] = {}
         timings = store.seconds()
@@ -155,7 +169,7 @@ def run_all(
     engines.own_one_thread()
     stores = [Store(folder, study.configuration) for study, folder in studies]
     total, done = sum(chunk.n_runs for store in stores for chunk in store.configuration.chunks()), 0
-    with _stoppable() as stop, ExitStack() as folders:
+    with stoppable() as stop, ExitStack() as folders:
         try:
             for store in stores:
                 folders.enter_context(store.opened())
@@ -192,7 +206,7 @@ def _written(name: str, options: dict[str, Any]) -> str:
 
 
 @contextmanager
-def _stoppable() -> Iterator[list[int]]:
+def stoppable() -> Iterator[list[int]]:
     """SIGTERM comes as KeyboardInterrupt, like Ctrl-C, with its exit code in the list."""
 
     def interrupt() -> None:
