@@ -5,12 +5,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: demo test test-fast lint bench clean
+.PHONY: demo test test-fast lint bench browser clean
 
 demo: $(INSTALLED)
 	$(BIN)/python examples/demo.py
+	$(BIN)/zooming reproduce 1 --quick --out out/paper
+	$(BIN)/zooming report out/paper
 
-test: lint
+test: lint browser
 	$(BIN)/pytest -n 2
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/cache-boundscheck $(BIN)/pytest -n 2 -m "not slow and not process"
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 -m plain
@@ -22,6 +24,11 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The report is tested in a real browser; Debian and its relatives have one as a package.
+browser:
+	@command -v chromium chromium-browser google-chrome >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
+		|| { echo "install Chromium (apt-get install chromium): the report is tested in it"; exit 1; }
 
 bench: $(INSTALLED)
 	$(BIN)/zooming bench

@@ -209,8 +209,8 @@ def _finer(evidence: Evidence, near: NDArray[np.bool_], where: str) -> Verdict:
     points = np.stack(np.meshgrid(_GRID, _GRID, indexing="ij"), axis=-1).reshape(-1, 2)
     sizes = [np.log2(_side(balls, points)) for balls in _partitions(evidence)]
     halvings = mean_interval(np.array([size[~near].mean() - size[near].mean() for size in sizes]))
-    mean, low, high = (2**bound for bound in (halvings.mean, halvings.low, halvings.high))
-    finding = f"Balls there are {mean:.1f} times smaller than elsewhere ({low:.1f} to {high:.1f})."
+    mean, low, high = (2**-bound for bound in (halvings.mean, halvings.high, halvings.low))
+    finding = f"A ball there has {mean:.0%} ({low:.0%} to {high:.0%}) of the side of one elsewhere."
     return Verdict(f"the partition is finer {where}.", _sign(halvings), finding)
 
 

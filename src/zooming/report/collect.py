@@ -136,7 +136,10 @@ def _replays(problem: Problem, agents: tuple[AgentChoice, ...], configuration: A
     frames = np.unique(np.round(np.geomspace(1, configuration.episodes, N_FRAMES)).astype(int)).tolist()
     found = []
     for choice in agents:
-        agent = choice.make(problem.make(), seeds.word(configuration.entropy, f"{configuration.stream} 0"))
+        try:
+            agent = choice.make(problem.make(), seeds.word(configuration.entropy, f"{configuration.stream} 0"))
+        except (SpaceError, TypeError):
+            continue  # a setting that was an object, or an environment that is not registered here: no replay
         if not isinstance(agent, TabledAgent) or (agent.axes.n_state, agent.axes.n_action) != (1, 1):
             continue
         balls: list[dict[tuple[float, ...], list[Any]]] = [{} for _ in range(agent.horizon)]

@@ -35,6 +35,15 @@ _AMBULANCE = {f"ambulance-{arrivals}-{weight:g}": {"arrivals": arrivals, "travel
               for arrivals in ("beta", "uniform", "shifting") for weight in (0.0, 0.25, 1.0)}  # fmt: skip
 
 
+def as_lists(value: Any) -> Any:
+    """Tuples and arrays as lists, as they come back from JSON: a study must be the same whether written or read."""
+    if isinstance(value, dict):
+        return {key: as_lists(entry) for key, entry in value.items()}
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    return [as_lists(entry) for entry in value] if isinstance(value, (list, tuple)) else value
+
+
 @dataclass(frozen=True)
 class Problem:
     """An environment: its name, its Gymnasium id, and the arguments that make it."""
@@ -42,6 +51,9 @@ class Problem:
     name: str
     env_id: str
     options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", as_lists(self.options))
 
     def make(self) -> Any:
         return gym.make(self.env_id, **self.options)
@@ -73,6 +85,9 @@ class AgentChoice:
 
     kind: str
     settings: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", as_lists(self.settings))
 
     @property
     def label(self) -> str:
