@@ -29,6 +29,7 @@ class History:
     agent: Any = field(default=None, repr=False, compare=False)
     checkpoints: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # episodes, counted from 1
     policy_values: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # exact, after these episodes
+    n_steps: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # per episode; empty if not known
 
     def __len__(self) -> int:
         return len(self.returns)
@@ -40,6 +41,9 @@ class History:
             later.agent,
             np.concatenate([self.checkpoints, len(self) + later.checkpoints]),
             np.concatenate([self.policy_values, later.policy_values]),
+            np.concatenate([self.n_steps, later.n_steps])
+            if len(self.n_steps) == len(self) and len(later.n_steps) == len(later)
+            else np.empty(0, np.int64),
         )
 
     def __repr__(self) -> str:

@@ -10,46 +10,23 @@ from numpy.typing import NDArray
 
 from zooming import seeds
 from zooming.agents.base import Agent
-from zooming.checks import clipped
 from zooming.errors import SpaceError
 
 
 class Heuristic(Agent):
-    """A fixed rule: `_choose` gives the action for a state, in the environment's units."""
+    """A fixed rule, which is also what it plays while it learns."""
 
     def act(self, step: int, observation: Any) -> NDArray[Any]:
-        step = self._check_step(step)
-        state = self._checked(step, self.axes.flat_state(observation), 0)
-        return self.axes.shaped_action(self._choose(state))
+        return self.axes.shaped_action(self.greedy(step, self.checked_state(step, observation)))
 
     def update(
         self, step: int, observation: Any, action: Any, reward: float, next_observation: Any, terminated: bool = False
     ) -> None:
-        step = self._check_step(step)
-        self._check_reward(step, reward)
-        self._checked(step, self.axes.flat_state(observation), 0)
-        played = self._checked(step, self.axes.flat_action(action), self.axes.n_state)
-        self._see(played, self._checked(step, self.axes.flat_state(next_observation), 0, "next "))
-
-    def _greedy(self, steps: NDArray[np.int64], states: NDArray[np.float64], deterministic: bool) -> NDArray[np.float64]:
-        actions = np.empty((len(steps), self.axes.n_action))
-        for k, step in enumerate(steps.tolist()):
-            actions[k] = self._choose(self._checked(step, states[k], 0))
-        return actions
-
-    def _choose(self, state: NDArray[np.float64]) -> NDArray[np.float64]:
-        raise NotImplementedError
+        _, played, _, next_state = self.checked_transition(step, observation, action, reward, next_observation)
+        self._see(played, next_state)
 
     def _see(self, action: NDArray[np.float64], next_state: NDArray[np.float64]) -> None:
         """Learns from where the environment went; most rules do not."""
-
-    def _checked(self, step: int, point: NDArray[np.float64], first_axis: int, what: str = "") -> NDArray[np.float64]:
-        axes = slice(first_axis, first_axis + len(point))
-        low, high = self.axes.low[axes], self.axes.high[axes]
-        point, i = clipped(point, low, high)
-        if i is not None:
-            raise self._bad_coordinate(step, first_axis + i, float(point[i]), what)
-        return point
 
     def _options(self) -> dict[str, Any]:
         return {"horizon": self.horizon, "reward_range": list(self.reward_range), "seed": self.seed}
@@ -77,14 +54,15 @@ class Random(Heuristic):
         super().__init__(env, **options)
         self._generator = np.random.Generator(np.random.PCG64(seeds.stream(self.seed, "agent")))
 
-    def _choose(self, state: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self._draw(self._generator)
+    def act(self, step: int, observation: Any) -> NDArray[Any]:
+        self.checked_state(step, observation)
+        return self.axes.shaped_action(self._draw(self._generator))
 
     def _greedy(self, steps: NDArray[np.int64], states: NDArray[np.float64], deterministic: bool) -> NDArray[np.float64]:
         # A function of seed, step and state: predicting must repeat, and must not move the generator that learning uses.
         actions = np.empty((len(steps), self.axes.n_action))
         for k, step in enumerate(steps.tolist()):
-            state = self._checked(step, states[k], 0)
+            state = self.checked_state(step, states[k])
             key = [self.seed, step, *state.view(np.uint64).tolist()] if deterministic else None
             actions[k] = self._draw(np.random.default_rng(np.random.SeedSequence(key)))
         return actions
@@ -120,7 +98,7 @@ class _Mover(Heuristic):
 class NoMovement(_Mover):
     """Stays where it is: a = x."""
 
-    def _choose(self, state: NDArray[np.float64]) -> NDArray[np.float64]:
+    def greedy(self, step: int, state: NDArray[np.float64]) -> NDArray[np.float64]:
         return state
 
 
@@ -141,7 +119,7 @@ class Median(_Mover):
     def nbytes(self) -> int:
         return 8 * len(self._requests)
 
-    def _choose(self, state: NDArray[np.float64]) -> NDArray[np.float64]:
+    def greedy(self, step: int, state: NDArray[np.float64]) -> NDArray[np.float64]:
         n = len(self._requests)
         if not n:
             return state
