@@ -176,6 +176,13 @@ class TensorBoard:
 
     With checkpoints or an `Evaluate` in the same run (`callback=[look, TensorBoard(folder, look)]`) also the value of the
     policy. The x-axis is the number of episodes that the agent has played. Needs tensorboardX.
+
+    >>> import gymnasium as gym, tempfile, zooming
+    >>> folder = tempfile.mkdtemp()
+    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    >>> history = agent.learn(200, callback=zooming.callbacks.TensorBoard(folder))
+    >>> [name.startswith("events.") for name in os.listdir(folder)]
+    [True]
     """
 
     def __init__(self, folder: str | os.PathLike[str], evaluate: Evaluate | None = None, every: int = 100) -> None:

@@ -16,7 +16,8 @@ from zooming.regret import Regret
 class History:
     """`returns` and `n_balls` (active balls of all steps together, after the episode), one entry per episode.
 
-    `agent` is the agent that learned; it goes on learning with it, so it is not a snapshot.
+    `agent` is the agent that learned; it goes on learning with it, so it is not a snapshot. `n_steps` are the lengths of the
+    episodes.
 
     >>> first = History(np.array([1.0, 2.0]), np.array([8, 11]))
     >>> both = first + History(np.array([4.0]), np.array([14]))

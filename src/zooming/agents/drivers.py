@@ -5,7 +5,6 @@ Agent and environment have generators of their own, so both give the same histor
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -60,7 +59,7 @@ def learn(
         )
     pauses = Pauses(agent, episodes, checkpoints, callback)
     if not episodes:  # the environment is not even seeded
-        return pauses.history(0)
+        return pauses.final_history(0)
     done = 0
     with _progress(agent, episodes, progress_bar) as advance, _own_generator(agent):
         while done < episodes and not pauses.is_stopped:
@@ -73,12 +72,7 @@ def learn(
             done = end
             with _undisturbed(agent):
                 pauses.take(done)
-    history = pauses.history(done)
-    if done < episodes:  # the arrays of a short run do not keep the memory of the long one
-        return dataclasses.replace(
-            history, returns=history.returns.copy(), n_balls=history.n_balls.copy(), n_steps=history.n_steps.copy()
-        )
-    return history
+    return pauses.final_history(done)
 
 
 def _learn_fused(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zooming.agents.base import Agent
 from zooming.checks import whole
@@ -46,9 +47,7 @@ class Pauses:
             self.policy_values.append(_policy_value(self.agent))
         if not self.callbacks:
             return
-        history = self.history(done)
-        for array in (history.returns, history.n_balls, history.n_steps):
-            array.flags.writeable = False  # views: a callback reads what happened, it does not change it
+        history = self.history_so_far(done)
         is_last = done == self.episodes
         others = []
         for every, callback in self.callbacks:
@@ -66,17 +65,20 @@ class Pauses:
             raise SpaceError(f"{_name(callback)} returned {answer!r}; return False to stop the run, True or nothing to go on")
         self.is_stopped |= answer is not None and not answer
 
-    def history(self, done: int) -> History:
-        """The history of the first `done` episodes, as views."""
-        n = len(self.policy_values)
-        return History(
-            self.returns[:done],
-            self.n_balls[:done],
-            self.agent,
-            np.array(self.stops[:n], np.int64),
-            np.array(self.policy_values),
-            self.n_steps[:done],
-        )
+    def history_so_far(self, done: int) -> History:
+        """The history of the first `done` episodes for a callback: views, to be read only, so that a long run stays fast."""
+        views = self.returns[:done], self.n_balls[:done], self.n_steps[:done]
+        for view in views:
+            view.flags.writeable = False
+        return self._history(*views)
+
+    def final_history(self, done: int) -> History:
+        """The history that learn() returns: arrays of its own, also if the run was shorter than asked for."""
+        return self._history(self.returns[:done].copy(), self.n_balls[:done].copy(), self.n_steps[:done].copy())
+
+    def _history(self, returns: NDArray[Any], n_balls: NDArray[Any], n_steps: NDArray[Any]) -> History:
+        stops = np.array(self.stops[: len(self.policy_values)], np.int64)
+        return History(returns, n_balls, self.agent, stops, np.array(self.policy_values), n_steps)
 
 
 def _checked_stops(checkpoints: Iterable[int], episodes: int) -> list[int]:

@@ -32,7 +32,7 @@ def check_agent(make_agent: Callable[..., Any], make_env: Callable[[], Any] | No
 
     >>> import zooming
     >>> checked = zooming.check_agent(zooming.AdaptiveQ)
-    >>> print(checked.kept[2])
+    >>> print(checked.kept[3])
     a seed repeats (zooming/Ambulance-v0)
     >>> class Forgetful(zooming.AdaptiveQ):
     ...     def predict(self, *args, **options):

@@ -28,9 +28,6 @@ def _has_the_surface(trial: Trial) -> None:
     for name in ("horizon", "n_balls", "nbytes"):
         value = getattr(agent, name, None)
         ask(isinstance(value, (int, np.integer)) and bool(value >= 0), f"{name} is {value!r}, not a whole number")
-    history = agent.learn(3)
-    ask(len(history.returns) == len(history.n_balls) == 3, "learn(3) did not give 3 returns and 3 numbers of balls")
-    ask(bool(np.isfinite(history.returns).all()), f"learn(3) gave the returns {history.returns}")
 
 
 def _plays_inside(trial: Trial) -> None:
@@ -44,6 +41,14 @@ def _plays_inside(trial: Trial) -> None:
                     action, _ = agent.predict(observation, np.array([step]), deterministic=deterministic)
                     trial.ask_action(action, f"predict({observation}, deterministic={deterministic}) at step {step}")
         agent.learn(EPISODES)
+
+
+def _tells_what_happened(trial: Trial) -> None:
+    """learn(n) gives a history with the returns and the numbers of balls of n episodes."""
+    agent = trial.agent()
+    history = agent.learn(3)
+    ask(len(history.returns) == len(history.n_balls) == 3, "learn(3) did not give 3 returns and 3 numbers of balls")
+    ask(bool(np.isfinite(history.returns).all()), f"learn(3) gave the returns {history.returns}")
 
 
 def _repeats(trial: Trial) -> None:
@@ -69,13 +74,13 @@ def _predicts_in_batches(trial: Trial) -> None:
     batch = trial.batch()
     steps = np.arange(len(batch)) % agent.horizon
     actions, after = agent.predict(batch, state=steps)
-    ask(np.array_equal(after, steps + 1), f"the steps {steps} came back as {after}, not one higher")
+    ask(np.array_equal(after, steps + 1), f"the steps {steps.tolist()} came back as {list(after)}, not one higher")
     alone = [agent.predict(observation, state=np.array([step]))[0] for observation, step in zip(batch, steps, strict=True)]
     ask(np.array_equal(actions, np.stack(alone)), "a batch and its observations one by one have different actions")
     starts = np.arange(len(batch)) % 2 == 0
     restarted, after = agent.predict(batch, state=steps, episode_start=starts)
     expected, _ = agent.predict(batch, state=np.where(starts, 0, steps))
-    ask(np.array_equal(after, np.where(starts, 1, steps + 1)), f"episode_start={starts} gave the steps {after}")
+    ask(np.array_equal(after, np.where(starts, 1, steps + 1)), f"episode_start={starts.tolist()} gave the steps {list(after)}")
     ask(np.array_equal(restarted, expected), "where an episode starts, the action is not the one of step 0")
     first, _ = agent.predict(batch)
     ask(np.array_equal(first, agent.predict(batch, state=np.zeros(len(batch), int))[0]), "state=None is not step 0")
@@ -152,6 +157,8 @@ def _refuses(trial: Trial) -> None:
             call(*arguments)
         except ValueError:
             pass
+        except Exception as error:
+            raise Broken(f"{what} raised {type(error).__name__} ({error}), which is no ValueError") from error
         else:
             raise Broken(f"{what} was not refused")
         ask(knowledge(refusing) == knowledge(left_alone), f"{what} was refused, but the agent changed")
@@ -197,6 +204,7 @@ def _global_generators() -> Any:
 
 
 PROMISES = (
-    _has_the_surface, _plays_inside, _repeats, _predicts_without_a_trace, _predicts_in_batches, _learns_in_parts, _stops,
-    _saves, _drivers_agree, _refuses, _leaves_inputs_alone, _stays_within_its_balls, _leaves_global_generators_alone,
+    _has_the_surface, _plays_inside, _tells_what_happened, _repeats, _predicts_without_a_trace, _predicts_in_batches,
+    _learns_in_parts, _stops, _saves, _drivers_agree, _refuses, _leaves_inputs_alone, _stays_within_its_balls,
+    _leaves_global_generators_alone,
 )  # fmt: skip
