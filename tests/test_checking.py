@@ -74,6 +74,16 @@ def test_an_agent_for_one_problem_is_checked_on_it():
         zooming.check_agent(Best, make_env=Drift)
 
 
+@pytest.mark.plain
+@pytest.mark.parametrize("kind", AGENTS)
+def test_greedy_is_what_predict_plays(kind):
+    agent = AGENTS[kind](gym.make("zooming/Ambulance-v0", n_ambulances=2), seed=0)
+    agent.learn(10)
+    state = agent.checked_state(3, [0.2, 1.0 + 1e-9])
+    assert state.tolist() == [0.2, 1.0]
+    assert agent.greedy(3, state).tolist() == agent.predict([0.2, 1.0], state=[3])[0].tolist()
+
+
 def test_a_policy_that_was_not_defined_is_named():
     class Aimless(Best):
         greedy = zooming.Agent.greedy

@@ -152,8 +152,9 @@ class MonitorCSV:
         now, n = time.time(), len(history) - first
         times = np.linspace(max(self._written, now - n * _APART), now, n + 1)[1:] - self._began
         entries = zip(history.returns[first:].tolist(), history.n_steps[first:].tolist(), times.tolist(), strict=True)
-        with self.path.open("a", newline="\n") as file:  # whole lines in one write: a reader sees no half of one
-            file.write("".join(f"{total!r},{length},{seconds:.7f}\n" for total, length, seconds in entries))
+        rows = "".join(f"{total!r},{length},{seconds:.7f}\n" for total, length, seconds in entries)
+        with self.path.open("ab", buffering=0) as file:  # one write of whole lines: a reader sees no half of one
+            file.write(rows.encode())
         self._written = now
 
     def _open(self, agent: Agent, n_new: int) -> None:

@@ -125,10 +125,13 @@ class Agent(ABC):
 
     def greedy(self, step: int, state: NDArray[np.float64]) -> Any:
         """The action of the learned policy, for a state that `checked_state` gave; it learns nothing and draws nothing."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what its policy plays: define greedy(self, step, state)")
+        if type(self)._greedy is Agent._greedy:
+            name = type(self).__name__
+            raise NotImplementedError(f"{name} does not say what its policy plays: define greedy(self, step, state)")
+        return self._greedy(np.array([self._check_step(step)]), state.reshape(1, -1), True)[0]
 
     def _greedy(self, steps: NDArray[np.int64], states: NDArray[np.float64], deterministic: bool) -> NDArray[np.float64]:
-        """One action per (step, state)."""
+        """One action per (step, state): `greedy` in a loop, or faster."""
         actions = np.empty((len(steps), self.axes.n_action))
         for k, step in enumerate(steps.tolist()):
             actions[k] = self.axes.flat_action(self.greedy(step, self.checked_state(step, states[k])))
