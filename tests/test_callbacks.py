@@ -201,7 +201,7 @@ def test_callbacks_checkpoints_and_the_progress_bar_go_together(capsys):
         (Watch(every=0), r"Watch.every=0: give a whole number >= 1"),
         (Watch(every=2.5), r"Watch.every=2.5: give a whole number >= 1"),
     ],
-    ids=str,
+    ids=["number", "list with None", "class", "every 0", "every 2.5"],
 )
 def test_what_is_no_callback_is_refused_before_the_run(callback, text):
     agent = ambulance()
