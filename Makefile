@@ -34,7 +34,7 @@ bench: $(INSTALLED)
 	$(BIN)/zooming bench
 
 $(INSTALLED): pyproject.toml
-	@echo "setting up $(VENV) (once; about a minute)"
+	@echo "setting up $(VENV) (once; about two minutes, 2 GB)"
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'zooming needs Python 3.11 or later; make PYTHON=python3.12 ...')"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'

@@ -1,11 +1,12 @@
 """What several test files need: every agent, a small environment that may misbehave, and what an agent knows as bytes."""
 
-import json
-
 import gymnasium as gym
 import numpy as np
 
 import zooming
+from zooming.checking.trial import knowledge
+
+__all__ = ["AGENTS", "TABLED", "Boxes", "Drift", "box", "knowledge", "same_history"]
 
 AGENTS = {
     "AdaptiveQ": zooming.AdaptiveQ,
@@ -52,13 +53,6 @@ def box(*bounds, dtype=np.float64):
     """A Box with (low, high) per axis."""
     low, high = np.array(bounds, dtype).T
     return gym.spaces.Box(low, high, dtype=dtype)
-
-
-def knowledge(agent):
-    """All that learning can change in an agent, as bytes."""
-    values, arrays = agent._state()
-    stored = [(name, array.dtype.str, array.shape, array.tobytes()) for name, array in arrays.items()]
-    return json.dumps(values), stored, agent.n_episodes, agent.n_balls, agent.nbytes
 
 
 def same_history(one, other):

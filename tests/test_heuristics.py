@@ -14,12 +14,10 @@ def ambulance(**options):
     return gym.make("zooming/Ambulance-v0", **options)
 
 
-def test_random_plays_the_whole_action_space_and_repeats_with_its_seed():
+def test_random_plays_the_whole_action_space():
     env = gym.make("zooming/Oil-v0")
     actions = np.array([zooming.Random(env, seed=seed).act(0, [0.5])[0] for seed in range(200)])
     assert actions.min() < 0.05 < 0.95 < actions.max()
-    first, again = (zooming.Random(gym.make("zooming/Oil-v0"), seed=3).learn(20).returns.tolist() for _ in range(2))
-    assert first == again
 
 
 def test_no_movement_stays_and_pays_only_for_the_calls():
@@ -74,18 +72,13 @@ def test_heuristics_that_play_states_as_actions_need_one_box_for_both():
 
 
 @pytest.mark.parametrize("kind", [zooming.Random, zooming.NoMovement, zooming.Median])
-def test_heuristics_have_the_surface_but_no_estimates(kind):
+def test_heuristics_have_no_balls_and_no_estimates(kind):
     agent = kind(ambulance(), seed=0)
     history = agent.learn(4)
     assert history.n_balls.tolist() == [0] * 4 == [agent.n_balls] * 4
-    assert agent.horizon == 5
     for question in (lambda: agent.q_value(0, [0.5], [0.5]), lambda: agent.value(0, [0.5]), lambda: agent.partition(0)):
         with pytest.raises(zooming.SpaceError, match="no estimates"):
             question()
-    batch, steps = agent.predict(np.array([[0.2], [0.7]]), state=np.array([1, 4]), episode_start=np.array([False, True]))
-    assert batch.shape == (2, 1)
-    assert steps.tolist() == [2, 1]
-    assert (agent.predict([0.2])[0] == agent.predict([0.2])[0]).all()
 
 
 @pytest.mark.parametrize("kind", [zooming.Random, zooming.NoMovement, zooming.Median])

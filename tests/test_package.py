@@ -17,7 +17,20 @@ from zooming import bench, cli
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
-EXTRAS = {"rich", "tyro", "matplotlib", "polars", "plotly", "optuna", "ray", "torch", "stable_baselines3", "scipy"}
+EXTRAS = {
+    "rich",
+    "tyro",
+    "matplotlib",
+    "polars",
+    "plotly",
+    "optuna",
+    "ray",
+    "torch",
+    "stable_baselines3",
+    "scipy",
+    "tensorboardX",
+    "pandas",
+}
 
 
 def run(*command, **options):

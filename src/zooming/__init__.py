@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as _gym
 
 if TYPE_CHECKING:
-    from zooming import bonuses, plots, theory
+    from zooming import bonuses, callbacks, plots, theory
     from zooming.agents.adaptive_q import AdaptiveQ
     from zooming.agents.base import Agent
     from zooming.agents.checkpoints import load
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from zooming.agents.many import learn_many
     from zooming.agents.net_q import NetQ
     from zooming.auditing import Audit, audit
+    from zooming.checking.harness import Checked, check_agent
     from zooming.envs.compiled import CompiledEnv, compiled_env
-    from zooming.errors import CheckpointError, SpaceError, TransitionError, ZoomingError
+    from zooming.errors import BrokenPromise, CheckpointError, SpaceError, TransitionError, ZoomingError
     from zooming.evaluation import Evaluation, evaluate
     from zooming.history import History
     from zooming.optimal import Optimal, solve
@@ -57,8 +58,11 @@ _HOME = {
     "SpaceError": "errors",
     "TransitionError": "errors",
     "CheckpointError": "errors",
+    "check_agent": "checking.harness",
+    "Checked": "checking.harness",
+    "BrokenPromise": "errors",
 }
-_MODULES = ("bonuses", "plots", "theory")
+_MODULES = ("bonuses", "callbacks", "plots", "theory")
 
 __all__ = [
     "AdaptiveQ",
@@ -86,7 +90,11 @@ __all__ = [
     "SpaceError",
     "TransitionError",
     "CheckpointError",
+    "check_agent",
+    "Checked",
+    "BrokenPromise",
     "bonuses",
+    "callbacks",
     "plots",
     "theory",
 ]

@@ -17,3 +17,7 @@ class TransitionError(ZoomingError):
 
 class CheckpointError(ZoomingError):
     """A file that is damaged, foreign, newer than this version, or of another problem."""
+
+
+class BrokenPromise(ZoomingError, AssertionError):
+    """A promise of `zooming.check_agent` that an agent does not keep."""

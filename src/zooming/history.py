@@ -17,7 +17,8 @@ from zooming.regret import Regret
 class History:
     """`returns` and `n_balls` (active balls of all steps together, after the episode), one entry per episode.
 
-    `agent` is the agent that learned; it goes on learning with it, so it is not a snapshot.
+    `agent` is the agent that learned; it goes on learning with it, so it is not a snapshot. `n_steps` are the lengths of the
+    episodes.
 
     >>> first = History(np.array([1.0, 2.0]), np.array([8, 11]))
     >>> both = first + History(np.array([4.0]), np.array([14]))
@@ -30,6 +31,7 @@ class History:
     agent: Any = field(default=None, repr=False, compare=False)
     checkpoints: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # episodes, counted from 1
     policy_values: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # exact, after these episodes
+    n_steps: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # per episode; empty if not known
 
     def __len__(self) -> int:
         return len(self.returns)
@@ -41,6 +43,9 @@ class History:
             later.agent,
             np.concatenate([self.checkpoints, len(self) + later.checkpoints]),
             np.concatenate([self.policy_values, later.policy_values]),
+            np.concatenate([self.n_steps, later.n_steps])
+            if len(self.n_steps) == len(self) and len(later.n_steps) == len(later)
+            else np.empty(0, np.int64),
         )
 
     def __repr__(self) -> str:

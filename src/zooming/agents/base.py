@@ -7,7 +7,7 @@ import operator
 import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, Self, runtime_checkable
 
 import gymnasium as gym
@@ -16,7 +16,7 @@ from gymnasium.wrappers import TimeLimit
 from numpy.typing import NDArray
 
 from zooming import notebook
-from zooming.checks import whole
+from zooming.checks import clipped, whole
 from zooming.envs.compiled import CompiledEnv
 from zooming.errors import SpaceError, TransitionError
 from zooming.history import History
@@ -27,7 +27,9 @@ from zooming.spaces import Axes
 class Agent(ABC):
     """Learns a policy for episodes of `horizon` steps; steps are counted from 0.
 
-    A new agent defines `act`, `update` and `_greedy`, and what `_options`, `_state` and `_restore` need to save it.
+    An agent of your own defines `act`, `update` and `greedy`, with `checked_state` and `checked_transition` to refuse what must
+    not be learned from; `learn`, `predict` and the callbacks are there then, and `zooming.check_agent` tells whether it keeps
+    the promises. One that can be saved also defines `_options`, `_state` and `_restore`, and is listed in `checkpoints`.
     """
 
     def __init__(
@@ -49,20 +51,39 @@ class Agent(ABC):
         self.env_name = _name(env)
         self.n_episodes = 0  # finished ones
         self.env_generator: dict[str, Any] | None = None  # where the environment's generator stands, once learn() has seeded it
+        self.is_learning = False  # learn() is under way
 
     # --- learning ------------------------------------------------------------------------------------------------------
 
     def learn(
-        self, episodes: int, *, progress_bar: bool = False, driver: str = "auto", checkpoints: Iterable[int] = ()
+        self,
+        episodes: int,
+        *,
+        progress_bar: bool = False,
+        driver: str = "auto",
+        checkpoints: Iterable[int] = (),
+        callback: Callable[[Any, History], Any] | Iterable[Callable[[Any, History], Any]] | None = None,
     ) -> History:
         """Plays and learns from whole episodes; `learn(a)` then `learn(b)` equals `learn(a + b)`.
 
         `driver` is "auto", "fused" (compiled environments only) or "python": the history is the same to the last bit. After
         each of the `checkpoints` (episodes, counted from 1) the exact value of the policy so far goes into the history.
+
+        `callback(agent, history)`, or each of a list, is called after every episode with the history of this call so far; if
+        it returns False the run ends there, as if only so many episodes had been asked for. With an attribute `every` it is
+        called only after every so many episodes of the agent, and after the last. `zooming.callbacks` has some ready.
+
+        >>> import gymnasium as gym, zooming
+        >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+        >>> history = agent.learn(1000, callback=lambda agent, history: agent.n_balls < 60)
+        >>> bool(history.n_balls[-2] < 60 <= history.n_balls[-1]), len(history) == agent.n_episodes
+        (True, True)
         """
         from zooming.agents import drivers  # drivers know agents
 
-        return drivers.learn(self, episodes, progress_bar=progress_bar, driver=driver, checkpoints=checkpoints)
+        return drivers.learn(
+            self, episodes, progress_bar=progress_bar, driver=driver, checkpoints=checkpoints, callback=callback
+        )
 
     @abstractmethod
     def act(self, step: int, observation: Any) -> NDArray[Any]:
@@ -103,9 +124,19 @@ class Agent(ABC):
         actions = self.axes.shaped_action(self._greedy(steps, states, deterministic))
         return (actions if is_batch else np.asarray(actions[0])), steps + 1
 
-    @abstractmethod
+    def greedy(self, step: int, state: NDArray[np.float64]) -> Any:
+        """The action of the learned policy, for a state that `checked_state` gave; it learns nothing and draws nothing."""
+        if type(self)._greedy is Agent._greedy:
+            name = type(self).__name__
+            raise NotImplementedError(f"{name} does not say what its policy plays: define greedy(self, step, state)")
+        return self._greedy(np.array([self._check_step(step)]), state.reshape(1, -1), True)[0]
+
     def _greedy(self, steps: NDArray[np.int64], states: NDArray[np.float64], deterministic: bool) -> NDArray[np.float64]:
-        """One action per (step, state)."""
+        """One action per (step, state): `greedy` in a loop, or faster."""
+        actions = np.empty((len(steps), self.axes.n_action))
+        for k, step in enumerate(steps.tolist()):
+            actions[k] = self.axes.flat_action(self.greedy(step, self.checked_state(step, states[k])))
+        return actions
 
     def q_value(self, step: int, observation: Any, action: Any) -> float:
         """The optimistic estimate Q of the ball that holds (observation, action) at this step."""
@@ -162,24 +193,45 @@ class Agent(ABC):
             raise SpaceError(f"{path} holds {type(agent).__name__}, not {cls.__name__}; zooming.load reads any agent")
         return agent
 
-    @abstractmethod
     def _options(self) -> dict[str, Any]:
         """Keyword arguments, as JSON, that make an agent like this one."""
+        raise NotImplementedError
 
     @classmethod
     def _from_options(cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
         """An agent with these options, before it takes back what it had learned, which `arrays` holds."""
         return cls(env, **options)
 
-    @abstractmethod
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """What was learned: a few JSON values, and arrays."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Takes back what `_state` gave; ValueError or KeyError, in words, if it cannot be."""
+        raise NotImplementedError
 
     # --- checks --------------------------------------------------------------------------------------------------------
+
+    def checked_state(self, step: int, observation: Any) -> NDArray[np.float64]:
+        """The observation as a float64 vector inside its bounds, rounding clipped; TransitionError if it is not a state."""
+        return self._checked(self._check_step(step), self.axes.flat_state(observation), 0)
+
+    def checked_transition(
+        self, step: int, observation: Any, action: Any, reward: float, next_observation: Any
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, NDArray[np.float64]]:
+        """(state, action, reward, next state), each checked like `checked_state`; TransitionError if one is bad."""
+        step = self._check_step(step)
+        reward = self._check_reward(step, reward)
+        state = self._checked(step, self.axes.flat_state(observation), 0)
+        played = self._checked(step, self.axes.flat_action(action), self.axes.n_state)
+        return state, played, reward, self._checked(step, self.axes.flat_state(next_observation), 0, "next ")
+
+    def _checked(self, step: int, point: NDArray[np.float64], first_axis: int, what: str = "") -> NDArray[np.float64]:
+        axes = slice(first_axis, first_axis + len(point))
+        point, i = clipped(point, self.axes.low[axes], self.axes.high[axes])
+        if i is not None:
+            raise self._bad_coordinate(step, first_axis + i, float(point[i]), what)
+        return point
 
     def _check_step(self, step: Any) -> int:
         try:

@@ -5,7 +5,6 @@ Agent and environment have generators of their own, so both give the same histor
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from zooming import kernels, seeds
 from zooming.agents.base import Agent, Compiled
+from zooming.agents.pauses import Callback, Pauses
 from zooming.checks import whole
 from zooming.envs.compiled import CompiledEnv, compiled_inside
 from zooming.errors import SpaceError
@@ -29,8 +29,16 @@ _FIRST_CHUNK = 10_000  # steps of the first call: a call costs as much as a thou
 Advance = Callable[[int], None]
 
 
-def learn(agent: Agent, episodes: int, *, progress_bar: bool, driver: str, checkpoints: Iterable[int]) -> History:
-    """The history of `episodes` whole episodes; see `Agent.learn`."""
+def learn(
+    agent: Agent,
+    episodes: int,
+    *,
+    progress_bar: bool,
+    driver: str,
+    checkpoints: Iterable[int],
+    callback: Callback | Iterable[Callback] | None,
+) -> History:
+    """The history of `episodes` whole episodes, or fewer if a callback stops the run; see `Agent.learn`."""
     if driver not in DRIVERS:
         raise SpaceError(f"driver={driver!r}: choose one of {DRIVERS}")
     episodes = whole(episodes, "episodes", 0)
@@ -38,6 +46,8 @@ def learn(agent: Agent, episodes: int, *, progress_bar: bool, driver: str, check
         raise SpaceError(
             f"this agent was loaded without its environment ({agent.env_name}); give it: zooming.load(path, env=env)"
         )
+    if agent.is_learning:
+        raise SpaceError("learn() was called from a callback of the same agent's learn(); call it after the run")
     env = compiled_inside(agent.env)
     can_fuse = env is not None and isinstance(agent, Compiled)
     if driver == "fused" and not can_fuse:
@@ -45,39 +55,30 @@ def learn(agent: Agent, episodes: int, *, progress_bar: bool, driver: str, check
             f'driver="fused" needs a compiled environment without wrappers and a compiled agent; '
             f'{type(agent).__name__} on {agent.env_name} runs with driver="python"'
         )
-    returns, n_balls = np.zeros(episodes), np.zeros(episodes, np.int64)
-    stops = _checked_stops(checkpoints, episodes)
+    pauses = Pauses(agent, episodes, checkpoints, callback)
     if not episodes:  # the environment is not even seeded
-        return History(returns, n_balls, agent)
-    policy_values: list[float] = []
+        return pauses.final_history(0)
+    done = 0
     with _progress(agent, episodes, progress_bar) as advance, _own_generator(agent):
-        for begin, end in itertools.pairwise([0, *stops, episodes]):
+        while done < episodes and not pauses.is_stopped:
+            end = pauses.next_after(done)
+            entries = pauses.returns[done:end], pauses.n_balls[done:end], pauses.n_steps[done:end]
             if driver != "python" and can_fuse:
-                _learn_fused(agent, env, returns[begin:end], n_balls[begin:end], advance)
+                _learn_fused(agent, env, *entries, advance)
             else:
-                _learn_python(agent, returns[begin:end], n_balls[begin:end], advance)
-            agent.env_generator = agent.env.unwrapped.np_random.bit_generator.state
-            if end in stops and len(policy_values) < len(stops):
-                policy_values.append(_policy_value(agent))
-    return History(returns, n_balls, agent, np.array(stops, np.int64), np.array(policy_values))
+                _learn_python(agent, *entries, advance)
+            done = end
+            with _undisturbed(agent):
+                pauses.take(done)
+    return pauses.final_history(done)
 
 
-def _checked_stops(checkpoints: Iterable[int], episodes: int) -> list[int]:
-    stops = sorted({int(k) for k in checkpoints})
-    if stops and not (stops[0] >= 1 and stops[-1] <= episodes):
-        raise SpaceError(f"checkpoints={stops}: give numbers of episodes from 1 to {episodes}")
-    return stops
-
-
-def _policy_value(agent: Agent) -> float:
-    from zooming.evaluation import evaluate  # evaluation reads agents
-
-    return evaluate(agent, agent.env, exact=True).mean
-
-
-def _learn_fused(agent: Any, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], advance: Advance) -> None:
+def _learn_fused(
+    agent: Any, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], n_steps: NDArray[Any], advance: Advance
+) -> None:
     if agent.env_generator is None:
         env.reseed(_env_seed(agent))
+    n_steps[:] = min(agent.horizon, env.horizon)  # compiled dynamics never end an episode early
     trouble = np.zeros(4)
     done, chunk = 0, max(1, _FIRST_CHUNK // agent.horizon)
     while done < len(returns):
@@ -97,7 +98,7 @@ def _learn_fused(agent: Any, env: Any, returns: NDArray[Any], n_balls: NDArray[A
         advance(finished)
 
 
-def _learn_python(agent: Any, returns: NDArray[Any], n_balls: NDArray[Any], advance: Advance) -> None:
+def _learn_python(agent: Any, returns: NDArray[Any], n_balls: NDArray[Any], n_steps: NDArray[Any], advance: Advance) -> None:
     # Past wrappers that change nothing: they would take as long as the agent.
     env, act, update = compiled_inside(agent.env) or agent.env, agent.act, agent.update
     for episode in range(len(returns)):
@@ -111,8 +112,7 @@ def _learn_python(agent: Any, returns: NDArray[Any], n_balls: NDArray[Any], adva
             observation = next_observation
             if terminated or truncated:
                 break
-        returns[episode] = total
-        n_balls[episode] = agent.n_balls
+        returns[episode], n_balls[episode], n_steps[episode] = total, agent.n_balls, step + 1
         agent.n_episodes += 1
         advance(1)
 
@@ -123,12 +123,28 @@ def _own_generator(agent: Agent) -> Iterator[None]:
     inner = agent.env.unwrapped
     if agent.env_generator is not None:
         inner.np_random = generator_at(agent.env_generator)
+    agent.is_learning = True
     try:
         yield
     finally:
+        agent.is_learning = False
         if isinstance(inner, CompiledEnv):
             inner.abandon()
         agent.env_generator = inner.np_random.bit_generator.state
+
+
+@contextmanager
+def _undisturbed(agent: Agent) -> Iterator[None]:
+    """Lets a pause use the environment, and save the agent: the next episode is the one that would have come anyway."""
+    inner = agent.env.unwrapped
+    generator = inner.np_random
+    state = generator.bit_generator.state
+    agent.env_generator = state
+    try:
+        yield
+    finally:
+        generator.bit_generator.state = state
+        inner.np_random = generator
 
 
 def generator_at(state: dict[str, Any]) -> np.random.Generator:

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from zooming import rules, seeds
 from zooming.agents.base import Agent
-from zooming.checks import clipped
 from zooming.errors import SpaceError
 
 
@@ -24,18 +23,13 @@ class Heuristic(Agent):
         self._requests, self._count = np.empty(0), np.zeros(1, np.int64)  # sorted; how many there are, with room for more
 
     def act(self, step: int, observation: Any) -> NDArray[Any]:
-        step = self._check_step(step)
-        state = self._checked(step, self.axes.flat_state(observation), 0)
-        return self.axes.shaped_action(self._choose(state))
+        return self.axes.shaped_action(self._choose(self.checked_state(step, observation)))
 
     def update(
         self, step: int, observation: Any, action: Any, reward: float, next_observation: Any, terminated: bool = False
     ) -> None:
-        step = self._check_step(step)
-        self._check_reward(step, reward)
-        self._checked(step, self.axes.flat_state(observation), 0)
-        played = self._checked(step, self.axes.flat_action(action), self.axes.n_state)
-        self._see(played, self._checked(step, self.axes.flat_state(next_observation), 0, "next "))
+        _, played, _, next_state = self.checked_transition(step, observation, action, reward, next_observation)
+        self._see(played, next_state)
 
     def play(self, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], trouble: NDArray[Any]) -> int:
         self._make_room(env.horizon * len(returns))
@@ -45,9 +39,6 @@ class Heuristic(Agent):
             self._generator, env.dynamics, env.start, env.params, env.np_random, min(self.horizon, env.horizon), action,
             returns, trouble,
         )  # fmt: skip
-
-    def _greedy(self, steps: NDArray[np.int64], states: NDArray[np.float64], deterministic: bool) -> NDArray[np.float64]:
-        return np.array([self._choose(self._checked(step, states[k], 0)) for k, step in enumerate(steps.tolist())])
 
     def _choose(self, state: NDArray[np.float64], generator: np.random.Generator | None = None) -> NDArray[np.float64]:
         low, high = self.axes.low[self.axes.n_state :], self.axes.high[self.axes.n_state :]
@@ -60,14 +51,6 @@ class Heuristic(Agent):
 
     def _make_room(self, n_steps: int) -> None:
         """Room for the requests of so many steps; most rules have none."""
-
-    def _checked(self, step: int, point: NDArray[np.float64], first_axis: int, what: str = "") -> NDArray[np.float64]:
-        axes = slice(first_axis, first_axis + len(point))
-        low, high = self.axes.low[axes], self.axes.high[axes]
-        point, i = clipped(point, low, high)
-        if i is not None:
-            raise self._bad_coordinate(step, first_axis + i, float(point[i]), what)
-        return point
 
     def _options(self) -> dict[str, Any]:
         return {"horizon": self.horizon, "reward_range": list(self.reward_range), "seed": self.seed}
@@ -97,7 +80,7 @@ class Random(Heuristic):
         # A function of seed, step and state: predicting must repeat, and must not move the generator that learning uses.
         actions = np.empty((len(steps), self.axes.n_action))
         for k, step in enumerate(steps.tolist()):
-            state = self._checked(step, states[k], 0)
+            state = self.checked_state(step, states[k])
             key = [self.seed, step, *state.view(np.uint64).tolist()] if deterministic else None
             actions[k] = self._choose(state, np.random.default_rng(np.random.SeedSequence(key)))
         return actions
@@ -124,6 +107,9 @@ class _Mover(Heuristic):
             raise SpaceError(
                 f"{type(self).__name__} plays states as actions, so both spaces must be the same box; here they differ"
             )
+
+    def greedy(self, step: int, state: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self._choose(state)
 
 
 class NoMovement(_Mover):

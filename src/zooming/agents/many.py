@@ -38,11 +38,9 @@ def learn_many(
     """
     if not isinstance(seeds, Iterable):
         raise SpaceError(f"seeds={seeds!r}: give several, for example range(20)")
-    by_keyword = _takes_seed_by_keyword(make_agent)
 
     def run(seed: int, own_env: Any) -> History:
-        agent = make_agent(own_env, seed=seed) if by_keyword else make_agent(own_env, seed)
-        return agent.learn(episodes)
+        return made(make_agent, own_env, seed).learn(episodes)
 
     workers = n_cores() if n_workers is None else whole(n_workers, "n_workers", 1)
     if compiled_inside(env) is None or kernels.PLAIN:
@@ -52,6 +50,14 @@ def learn_many(
         return list(pool.map(lambda seed: run(seed, copy.deepcopy(env)), seeds))
 
 
-def _takes_seed_by_keyword(make_agent: Callable[..., Any]) -> bool:
-    parameters = inspect.signature(make_agent).parameters
-    return "seed" in parameters or any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+def made(make_agent: Callable[..., Agent], env: Any, seed: int, **options: Any) -> Agent:
+    """The agent that an agent's class, or a function (env, seed) of a user, makes."""
+    if takes(make_agent, "seed"):
+        return make_agent(env, seed=seed, **options)
+    return make_agent(env, seed, **options)
+
+
+def takes(function: Callable[..., Any], name: str) -> bool:
+    """Whether a keyword argument of this name can be given."""
+    parameters = inspect.signature(function).parameters
+    return name in parameters or any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())

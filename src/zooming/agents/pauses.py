@@ -1,0 +1,111 @@
+"""Where a run pauses between two episodes: for the exact value of the policy (checkpoints), and for callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.agents.base import Agent
+from zooming.checks import whole
+from zooming.errors import SpaceError
+from zooming.history import History
+
+Callback = Callable[[Any, History], Any]
+
+
+class Pauses:
+    """The pauses of one call of learn(), and the history so far that the callbacks are shown.
+
+    A callback is due every `callback.every` episodes of the agent's life (1 without that attribute), so that learn(a) and
+    learn(b) call it after the same episodes as learn(a + b), and once more after the last episode of the call.
+    """
+
+    def __init__(
+        self, agent: Agent, episodes: int, checkpoints: Iterable[int], callback: Callback | Iterable[Callback] | None
+    ) -> None:
+        self.agent, self.episodes = agent, episodes
+        self.n_before = agent.n_episodes
+        self.returns, self.n_balls = np.zeros(episodes), np.zeros(episodes, np.int64)
+        self.n_steps = np.zeros(episodes, np.int64)
+        self.policy_values: list[float] = []
+        self.stops = _checked_stops(checkpoints, episodes)
+        self.callbacks = _checked_callbacks(callback)
+        self.is_stopped = False
+
+    def next_after(self, done: int) -> int:
+        """The episode of this call (a count) after which the next pause is due."""
+        due = [every - (self.n_before + done) % every + done for every, _ in self.callbacks]
+        due += self.stops[len(self.policy_values) : len(self.policy_values) + 1]
+        return min([*due, self.episodes])
+
+    def take(self, done: int) -> None:
+        """Pauses after `done` episodes of this call; a callback may end the run here."""
+        if len(self.policy_values) < len(self.stops) and self.stops[len(self.policy_values)] == done:
+            self.policy_values.append(_policy_value(self.agent))
+        if not self.callbacks:
+            return
+        history = self.history_so_far(done)
+        is_last = done == self.episodes
+        others = []
+        for every, callback in self.callbacks:
+            if is_last or (self.n_before + done) % every == 0:
+                self._call(callback, history)
+            else:
+                others.append(callback)
+        if self.is_stopped:  # this was the last episode after all
+            for callback in others:
+                self._call(callback, history)
+
+    def _call(self, callback: Callback, history: History) -> None:
+        answer = callback(self.agent, history)
+        if not (answer is None or isinstance(answer, (bool, np.bool_))):
+            raise SpaceError(f"{_name(callback)} returned {answer!r}; return False to stop the run, True or nothing to go on")
+        self.is_stopped |= answer is not None and not answer
+
+    def history_so_far(self, done: int) -> History:
+        """The history of the first `done` episodes for a callback: views, to be read only, so that a long run stays fast."""
+        views = self.returns[:done], self.n_balls[:done], self.n_steps[:done]
+        for view in views:
+            view.flags.writeable = False
+        return self._history(*views)
+
+    def final_history(self, done: int) -> History:
+        """The history that learn() returns: arrays of its own, also if the run was shorter than asked for."""
+        return self._history(self.returns[:done].copy(), self.n_balls[:done].copy(), self.n_steps[:done].copy())
+
+    def _history(self, returns: NDArray[Any], n_balls: NDArray[Any], n_steps: NDArray[Any]) -> History:
+        stops = np.array(self.stops[: len(self.policy_values)], np.int64)
+        return History(returns, n_balls, self.agent, stops, np.array(self.policy_values), n_steps)
+
+
+def _checked_stops(checkpoints: Iterable[int], episodes: int) -> list[int]:
+    stops = sorted({int(k) for k in checkpoints})
+    if stops and not (stops[0] >= 1 and stops[-1] <= episodes):
+        raise SpaceError(f"checkpoints={stops}: give numbers of episodes from 1 to {episodes}")
+    return stops
+
+
+def _checked_callbacks(callback: Any) -> list[tuple[int, Callback]]:
+    if callback is None:
+        return []
+    if not callable(callback) and not isinstance(callback, Iterable):
+        raise SpaceError(f"callback={callback!r}: give a function callback(agent, history), or a list of them")
+    callbacks = [callback] if callable(callback) else list(callback)
+    for one in callbacks:
+        if not callable(one) or isinstance(one, type):
+            fix = f"make one: {one.__name__}(...)" if isinstance(one, type) else "give functions callback(agent, history)"
+            raise SpaceError(f"callback: {one!r} cannot be called with (agent, history); {fix}")
+    return [(whole(getattr(one, "every", 1), f"{_name(one)}.every", 1), one) for one in callbacks]
+
+
+def _name(callback: Any) -> str:
+    return str(getattr(callback, "__name__", type(callback).__name__))
+
+
+def _policy_value(agent: Agent) -> float:
+    from zooming.evaluation import evaluate  # evaluation reads agents
+
+    return evaluate(agent, agent.env, exact=True).mean

@@ -1,0 +1,249 @@
+"""Ready-made callbacks for `learn(callback=...)`: checkpoints, evaluation, TensorBoard, CSV, and reasons to stop.
+
+A callback is any function `callback(agent, history)`; `history` has the episodes of this call of learn() so far, and False
+ends the run. One that has an attribute `every` is called after every so many episodes of the agent, and after the last one of
+the run. It may use the agent's environment and save the agent: the run goes on as if it had not been there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zooming.checks import real, whole
+from zooming.errors import SpaceError
+from zooming.evaluation import Evaluation, evaluate
+from zooming.files import write_atomically
+from zooming.history import History
+
+if TYPE_CHECKING:
+    from zooming.agents.base import Agent
+
+_MONITOR = "monitor.csv"  # how Stable-Baselines3 finds such files in a folder
+_COLUMNS = "r,l,t"
+_APART = 1e-6  # seconds between episodes that are written together, so that sorting by time keeps their order
+
+
+class Checkpoint:
+    """Saves the agent to `path`, atomically, so that a run that is killed goes on from there; `{episodes}` makes a series.
+
+    >>> import gymnasium as gym, tempfile, zooming
+    >>> folder = tempfile.mkdtemp()
+    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    >>> history = agent.learn(250, callback=zooming.callbacks.Checkpoint(f"{folder}/oil-{{episodes}}.zoom", every=100))
+    >>> sorted(os.listdir(folder))
+    ['oil-100.zoom', 'oil-200.zoom', 'oil-250.zoom']
+    """
+
+    def __init__(self, path: str | os.PathLike[str], every: int = 1000) -> None:
+        self.path, self.every = _in_a_folder(path), whole(every, "every", 1)
+
+    def __call__(self, agent: Agent, history: History) -> None:
+        agent.save(str(self.path).replace("{episodes}", str(agent.n_episodes)))
+
+
+class Evaluate:
+    """Evaluates the greedy policy (see `zooming.evaluate`), and keeps the agent with the best mean so far in the file `best`.
+
+    `evaluations` has the results, `n_episodes` what the agent had played before each. Without `env` the agent's own is used;
+    give one of its own if it carries anything over from one episode to the next.
+
+    >>> import gymnasium as gym, zooming
+    >>> look = zooming.callbacks.Evaluate(every=1000, exact=True)
+    >>> history = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).learn(2000, callback=look)
+    >>> look.n_episodes, [round(evaluation.mean, 2) for evaluation in look.evaluations]
+    ([1000, 2000], [4.69, 4.72])
+    """
+
+    def __init__(
+        self,
+        env: Any = None,
+        every: int = 1000,
+        *,
+        episodes: int = 100,
+        exact: bool = False,
+        seed: int = 0,
+        best: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.env, self.every, self.exact = env, whole(every, "every", 1), exact
+        self.episodes, self.seed = whole(episodes, "episodes", 2), whole(seed, "seed", 0)
+        self.best = None if best is None else _in_a_folder(best)
+        self.n_episodes: list[int] = []
+        self.evaluations: list[Evaluation] = []
+
+    def __call__(self, agent: Agent, history: History) -> None:
+        env = agent.env if self.env is None else self.env
+        found = evaluate(agent, env, self.episodes, seed=self.seed, exact=self.exact)
+        if self.best is not None and all(found.mean > earlier.mean for earlier in self.evaluations):
+            agent.save(self.best)
+        self.n_episodes.append(agent.n_episodes)
+        self.evaluations.append(found)
+
+
+class StopOnReturn:
+    """Ends the run when the mean return of the last `window` episodes is at least `least`.
+
+    >>> import gymnasium as gym, zooming
+    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    >>> history = agent.learn(100_000, callback=zooming.callbacks.StopOnReturn(4.5))
+    >>> len(history) < 10_000, bool(history.returns[-100:].mean() >= 4.5)
+    (True, True)
+    """
+
+    def __init__(self, least: float, window: int = 100, every: int = 100) -> None:
+        self.least = real(least, "least", -np.inf, np.inf)
+        self.window, self.every = whole(window, "window", 1), whole(every, "every", 1)
+
+    def __call__(self, agent: Agent, history: History) -> bool:
+        return len(history) < self.window or bool(history.returns[-self.window :].mean() < self.least)
+
+
+class StopAfter:
+    """Ends the run when `seconds` have passed since this was made; the clock is read every `every` episodes.
+
+    >>> import gymnasium as gym, zooming
+    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    >>> len(agent.learn(10**7, callback=zooming.callbacks.StopAfter(seconds=0.05))) < 10**7
+    True
+    """
+
+    def __init__(self, seconds: float, every: int = 100) -> None:
+        self.seconds, self.every = real(seconds, "seconds", 0.0, np.inf), whole(every, "every", 1)
+        self._began = time.monotonic()
+
+    def __call__(self, agent: Agent, history: History) -> bool:
+        return time.monotonic() - self._began < self.seconds
+
+
+class MonitorCSV:
+    """Writes return, length and time of every episode in the layout of Stable-Baselines3's Monitor.
+
+    `path` is a folder, or a file whose name ends in monitor.csv: so `stable_baselines3.common.monitor.load_results` finds it.
+    An agent that goes on, learned before or loaded, continues its file; rows of episodes that it has not played (a run that
+    was killed after its last checkpoint) are dropped first. A new agent begins a new file. `t` counts seconds from the start
+    of the file to the writing, which is every `every` episodes and at the end.
+
+    >>> import gymnasium as gym, tempfile, zooming
+    >>> folder = tempfile.mkdtemp()
+    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    >>> history = agent.learn(250, callback=zooming.callbacks.MonitorCSV(folder))
+    >>> comment, columns, *rows = Path(folder, "monitor.csv").read_text().splitlines()
+    >>> columns, len(rows), rows[0].split(",")[:2]
+    ('r,l,t', 250, ['3.8940039153570245', '5'])
+    """
+
+    def __init__(self, path: str | os.PathLike[str], every: int = 100) -> None:
+        path = Path(path) / _MONITOR if Path(path).is_dir() else _in_a_folder(path)
+        if not path.name.endswith(_MONITOR):
+            raise SpaceError(f"path={str(path)!r}: Stable-Baselines3 reads files that end in {_MONITOR}; name it so")
+        self.path, self.every = path, whole(every, "every", 1)
+        self._began = self._written = time.time()
+        self._news = _News()
+
+    def __call__(self, agent: Agent, history: History) -> None:
+        first, is_new = self._news.first(agent, history)
+        if is_new:
+            self._open(agent, len(history))
+        now, n = time.time(), len(history) - first
+        times = np.linspace(max(self._written, now - n * _APART), now, n + 1)[1:] - self._began
+        entries = zip(history.returns[first:].tolist(), history.n_steps[first:].tolist(), times.tolist(), strict=True)
+        rows = "".join(f"{total!r},{length},{seconds:.7f}\n" for total, length, seconds in entries)
+        with self.path.open("ab", buffering=0) as file:  # one write of whole lines: a reader sees no half of one
+            file.write(rows.encode())
+        self._written = now
+
+    def _open(self, agent: Agent, n_new: int) -> None:
+        n_before = agent.n_episodes - n_new
+        if n_before and self.path.exists():
+            lines = self.path.read_text().split("\n")[:-1]  # behind the last line's end there is nothing, or half a row
+            try:
+                self._began = float(json.loads(lines[0].removeprefix("#"))["t_start"])
+            except (ValueError, KeyError, TypeError, IndexError) as error:
+                raise SpaceError(f"{self.path} is no Monitor file and cannot be continued; give another path") from error
+            lines = lines[: 2 + n_before]  # two lines of header
+        else:
+            self._began = time.time() if n_before else self._began
+            lines = ["#" + json.dumps({"t_start": self._began, "env_id": agent.env_name}), _COLUMNS]
+        write_atomically(self.path, "".join(f"{line}\n" for line in lines).encode())
+
+
+class TensorBoard:
+    """Writes curves for TensorBoard into `folder`: the mean return since the last point, and the number of balls.
+
+    With checkpoints or an `Evaluate` in the same run (`callback=[look, TensorBoard(folder, look)]`) also the value of the
+    policy. The x-axis is the number of episodes that the agent has played. Needs tensorboardX.
+
+    >>> import gymnasium as gym, tempfile, zooming
+    >>> folder = tempfile.mkdtemp()
+    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    >>> history = agent.learn(200, callback=zooming.callbacks.TensorBoard(folder))
+    >>> [name.startswith("events.") for name in os.listdir(folder)]
+    [True]
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], evaluate: Evaluate | None = None, every: int = 100) -> None:
+        try:
+            import tensorboardX
+        except ImportError as error:
+            raise ImportError("TensorBoard needs tensorboardX: pip install 'zooming[tensorboard]'") from error
+        self.folder, self.evaluate, self.every = Path(folder), evaluate, whole(every, "every", 1)
+        self._make_writer: Any = tensorboardX.SummaryWriter
+        self._writer: Any = None
+        self._news = _News()
+        self._n_values = self._n_evaluations = 0
+
+    def __call__(self, agent: Agent, history: History) -> None:
+        first, is_new = self._news.first(agent, history)
+        n_before = agent.n_episodes - len(history)
+        if is_new:
+            self.close()
+            # Points of episodes that this agent has not played, from a run that was killed, are not shown any more.
+            self._writer = self._make_writer(str(self.folder), purge_step=n_before + 1)
+        if first == 0:
+            self._n_values = 0
+        points = [("return", history.returns[first:].mean(), agent.n_episodes), ("n_balls", agent.n_balls, agent.n_episodes)]
+        for episode, value in zip(history.checkpoints[self._n_values :], history.policy_values[self._n_values :], strict=True):
+            points.append(("policy_value", value, n_before + episode))
+        self._n_values = len(history.policy_values)
+        if self.evaluate is not None:
+            news = slice(self._n_evaluations, None)
+            for episode, found in zip(self.evaluate.n_episodes[news], self.evaluate.evaluations[news], strict=True):
+                points.append(("evaluation", found.mean, episode))
+            self._n_evaluations = len(self.evaluate.evaluations)
+        for name, value, episode in points:
+            self._writer.add_scalar(name, float(value), int(episode))
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Closes the file; the end of the program does too."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+class _News:
+    """Tells which entries of a history a callback has not seen yet."""
+
+    def __init__(self) -> None:
+        self._agent: Agent | None = None
+        self._n_seen = 0
+
+    def first(self, agent: Agent, history: History) -> tuple[int, bool]:
+        """The first new entry, and whether this is another agent than before, or one that learned something unseen."""
+        n_before = agent.n_episodes - len(history)
+        is_new = agent is not self._agent or not n_before <= self._n_seen <= agent.n_episodes
+        first = 0 if is_new else self._n_seen - n_before
+        self._agent, self._n_seen = agent, agent.n_episodes
+        return first, is_new
+
+
+def _in_a_folder(path: str | os.PathLike[str]) -> Path:
+    """The path, if its folder exists: better told now than after a thousand episodes."""
+    if not Path(path).parent.is_dir():
+        raise FileNotFoundError(f"cannot write {path}: the folder {Path(path).parent} does not exist")
+    return Path(path)

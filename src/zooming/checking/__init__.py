@@ -1,0 +1,1 @@
+"""The harness that every agent passes: `zooming.check_agent`."""

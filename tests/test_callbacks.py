@@ -1,0 +1,431 @@
+"""What a callback sees, what it may do, and that the run is the same with and without it; and the ready-made ones."""
+
+import builtins
+import json
+import time
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import zooming
+from helpers import AGENTS, TABLED, Drift, knowledge, same_history
+from zooming import callbacks, kernels
+
+N = 12 if kernels.PLAIN else 40
+
+
+def ambulance(kind="AdaptiveQ", seed=3, **options):
+    return AGENTS[kind](gym.make("zooming/Ambulance-v0", start="uniform", **options), seed=seed)
+
+
+def observed():
+    """An agent whose policy has an exact value that takes no time."""
+    return zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0", arrivals=[0.1, 0.3, 0.9]), seed=3)
+
+
+class Watch:
+    """Notes after which episodes of the agent it was called; may stop the run after some."""
+
+    def __init__(self, every=None, stop_at=None):
+        self.calls, self.stop_at = [], stop_at
+        if every is not None:
+            self.every = every
+
+    def __call__(self, agent, history):
+        self.calls.append((agent.n_episodes, len(history)))
+        return None if self.stop_at is None else agent.n_episodes < self.stop_at
+
+
+# --- when a callback is called, and with what ------------------------------------------------------------------------------
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("driver", ["fused", "python"])
+def test_it_is_called_after_every_episode_with_the_history_so_far(driver):
+    agent, seen = ambulance(), []
+
+    def watch(agent, history):
+        seen.append((history.returns.tolist(), history.n_balls.tolist(), history.n_steps.tolist(), history.agent is agent))
+
+    history = agent.learn(9, driver=driver, callback=watch)
+    assert seen == [(history.returns[:k].tolist(), history.n_balls[:k].tolist(), [5] * k, True) for k in range(1, 10)]
+
+
+@pytest.mark.plain
+def test_every_counts_the_episodes_of_the_agent_and_the_last_one_is_always_told():
+    agent, watch = ambulance(), Watch(every=10)
+    for episodes in (4, 8, 20, 0, 8):
+        agent.learn(episodes, callback=watch)
+    assert watch.calls == [(4, 4), (10, 6), (12, 8), (20, 8), (30, 18), (32, 20), (40, 8)]
+
+
+@pytest.mark.plain
+def test_several_callbacks_keep_their_own_rhythm_and_their_order():
+    order = []
+
+    def caller(name, every):
+        def call(agent, history):
+            order.append((name, len(history)))
+
+        call.every = every
+        return call
+
+    ambulance().learn(6, callback=[caller("a", 3), caller("b", 2)])
+    assert order == [("b", 2), ("a", 3), ("b", 4), ("a", 6), ("b", 6)]
+
+
+def test_a_history_is_only_read_and_stays_what_it_was():
+    kept = []
+
+    def keep(agent, history):
+        kept.append(history)
+        with pytest.raises(ValueError, match="read-only"):
+            history.returns[0] = 99.0
+
+    history = ambulance().learn(5, callback=keep)
+    assert [len(one) for one in kept] == [1, 2, 3, 4, 5]
+    assert kept[1].returns.tolist() == history.returns[:2].tolist()
+    history.returns[0] = 0.0  # the history that learn returns is the caller's own
+
+
+def test_lengths_of_episodes_that_end_early_are_told():
+    class Short(Drift):
+        def step(self, action):
+            *rest, terminated, truncated, info = super().step(action)
+            return *rest, terminated or self.np_random.random() < 0.4, truncated, info
+
+    agent = zooming.AdaptiveQ(Short(n_steps=4), horizon=4, seed=0)
+    history = agent.learn(30) + agent.learn(5)
+    assert len(history.n_steps) == 35
+    assert set(history.n_steps.tolist()) == {1, 2, 3, 4}
+    assert len((history + zooming.History(np.ones(2), np.ones(2, int))).n_steps) == 0  # not known for all
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("horizon", [2, 5])
+def test_lengths_are_the_same_for_both_drivers(horizon):
+    agents = [zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), horizon=horizon, seed=0) for _ in range(2)]
+    histories = [agent.learn(3, driver=driver) for agent, driver in zip(agents, ("fused", "python"), strict=True)]
+    assert histories[0].n_steps.tolist() == histories[1].n_steps.tolist() == [horizon] * 3
+
+
+# --- the run is the same with and without ------------------------------------------------------------------------------------
+
+
+def meddle(agent, history):
+    """Uses the environment and the policy as a callback may."""
+    agent.env.reset(seed=1)
+    agent.env.step(agent.predict(agent.env.observation_space.sample())[0])
+    agent.env.reset()
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("kind", AGENTS)
+@pytest.mark.parametrize("driver", ["auto", "python"])
+def test_results_with_and_without_callbacks_are_bit_identical(kind, driver):
+    plain, called = ambulance(kind), ambulance(kind)
+    expected = plain.learn(N, driver=driver)
+    assert same_history(called.learn(N, driver=driver, callback=[meddle, Watch(every=7)]), expected)
+    assert knowledge(called) == knowledge(plain)
+    assert called.env_generator == plain.env_generator
+    assert same_history(called.learn(5), plain.learn(5))
+
+
+@pytest.mark.plain
+@settings(max_examples=8 if kernels.PLAIN else 25)
+@given(
+    episodes=st.integers(1, 30), stop=st.integers(1, 40), every=st.integers(1, 12), driver=st.sampled_from(["auto", "python"])
+)
+def test_a_run_that_is_stopped_after_k_episodes_equals_learn_k(episodes, stop, every, driver):
+    stopped, short, last = ambulance(), ambulance(), Watch(every=100)
+    history = stopped.learn(episodes, driver=driver, callback=[Watch(every, stop), last])
+    k = min(episodes, -(-stop // every) * every)
+    assert len(history) == stopped.n_episodes == k
+    assert last.calls == [(k, k)]  # told of the last episode, although another callback ended the run
+    assert same_history(history, short.learn(k))
+    assert knowledge(stopped) == knowledge(short)
+    assert same_history(stopped.learn(7), short.learn(7))
+    assert history.returns.base is None  # it does not keep the memory of the run that was asked for
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("driver", ["auto", "python"])
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_an_exception_in_a_callback_leaves_the_agent_after_its_finished_episodes(driver, error):
+    broken, sound = ambulance(), ambulance()
+
+    def fail(agent, history):
+        meddle(agent, history)
+        if len(history) == 8:
+            raise error("no")
+
+    with pytest.raises(error, match="no"):
+        broken.learn(20, driver=driver, callback=fail)
+    sound.learn(8)
+    assert knowledge(broken) == knowledge(sound)
+    assert same_history(broken.learn(6), sound.learn(6))
+
+
+def test_callbacks_checkpoints_and_the_progress_bar_go_together(capsys):
+    plain, called, watch = observed(), observed(), Watch(every=10)
+    values = []
+
+    def look(agent, history):
+        values.append((history.checkpoints.tolist(), history.policy_values.tolist()))
+
+    look.every = 6
+    expected = plain.learn(30, checkpoints=[6, 25])
+    history = called.learn(30, checkpoints=[6, 25], callback=[watch, look], progress_bar=True)
+    assert same_history(history, expected)
+    assert history.policy_values.tolist() == expected.policy_values.tolist()
+    assert watch.calls == [(10, 10), (20, 20), (30, 30)]
+    first, second = expected.policy_values.tolist()
+    assert values == [([6], [first])] * 4 + [([6, 25], [first, second])]
+    assert "30/30" in capsys.readouterr().out
+    stopped = observed().learn(30, checkpoints=[6, 25], callback=Watch(stop_at=10), progress_bar=True)
+    assert stopped.checkpoints.tolist() == [6]
+    assert stopped.policy_values.tolist() == [first]
+    assert "10/30" in capsys.readouterr().out
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("callback", "text"),
+    [
+        (3, "callback=3: give a function"),
+        ([Watch(), None], "None cannot be called"),
+        (callbacks.StopAfter, r"make one: StopAfter\(\.\.\.\)"),
+        (Watch(every=0), r"Watch.every=0: give a whole number >= 1"),
+        (Watch(every=2.5), r"Watch.every=2.5: give a whole number >= 1"),
+    ],
+    ids=["number", "list with None", "class", "every 0", "every 2.5"],
+)
+def test_what_is_no_callback_is_refused_before_the_run(callback, text):
+    agent = ambulance()
+    with pytest.raises(zooming.SpaceError, match=text):
+        agent.learn(5, callback=callback)
+    assert agent.n_episodes == 0
+    assert agent.env_generator is None
+
+
+@pytest.mark.plain
+def test_an_answer_that_is_neither_yes_nor_no_is_refused():
+    with pytest.raises(zooming.SpaceError, match="<lambda> returned 0; return False to stop"):
+        ambulance().learn(5, callback=lambda agent, history: 0)
+    assert len(ambulance().learn(5, callback=lambda agent, history: history.returns.max() < -1)) == 1  # a NumPy boolean
+
+
+@pytest.mark.plain
+def test_learning_inside_a_callback_is_refused_and_works_again_afterwards():
+    agent = ambulance()
+    with pytest.raises(zooming.SpaceError, match="from a callback of the same agent"):
+        agent.learn(5, callback=lambda agent, history: agent.learn(1))
+    assert agent.n_episodes == 1
+    assert len(agent.learn(4)) == 4
+
+
+# --- the ready-made ones ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", AGENTS)
+@pytest.mark.parametrize("driver", ["auto", "python"])
+def test_a_checkpoint_continues_like_the_run_that_wrote_it(tmp_path, kind, driver):
+    agent = ambulance(kind)
+    expected = agent.learn(30, driver=driver, callback=[callbacks.Checkpoint(tmp_path / "at-{episodes}.zoom", every=12)])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["at-12.zoom", "at-24.zoom", "at-30.zoom"]
+    loaded = zooming.load(tmp_path / "at-12.zoom")
+    assert loaded.n_episodes == 12
+    assert loaded.learn(18).returns.tolist() == expected.returns[12:].tolist()
+    assert knowledge(loaded) == knowledge(agent)
+
+
+def test_a_folder_that_is_missing_is_told_before_the_run(tmp_path):
+    for make in (
+        callbacks.Checkpoint,
+        callbacks.MonitorCSV,
+        lambda path: callbacks.Evaluate(best=path),
+    ):
+        with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
+            make(tmp_path / "nowhere" / "monitor.csv")
+
+
+def test_evaluate_looks_at_the_policy_and_keeps_the_best(tmp_path):
+    env = gym.make("zooming/Ambulance-v0")
+    sampled = callbacks.Evaluate(env, every=50, episodes=20, seed=4, best=tmp_path / "best.zoom")
+    exact = callbacks.Evaluate(every=100, exact=True)
+    agent, plain = observed(), observed()
+    assert same_history(agent.learn(200, callback=[sampled, exact]), plain.learn(200))
+    assert sampled.n_episodes == [50, 100, 150, 200]
+    assert exact.n_episodes == [100, 200]
+    assert exact.evaluations[-1].mean == zooming.evaluate(plain, plain.env, exact=True).mean
+    means = [evaluation.mean for evaluation in sampled.evaluations]
+    best = zooming.load(tmp_path / "best.zoom")
+    assert best.n_episodes == sampled.n_episodes[int(np.argmax(means))]
+    assert zooming.evaluate(best, env, 20, seed=4).mean == max(means)
+
+
+def test_reasons_to_stop_stop():
+    oil = zooming.AdaptiveQ(gym.make("zooming/Oil-v0", sharpness=10.0), seed=0)
+    history = oil.learn(5000, callback=callbacks.StopOnReturn(4.0, window=50, every=10))
+    assert 60 < len(history) < 5000
+    assert len(history) % 10 == 0
+    assert history.returns[-50:].mean() >= 4.0 > history.returns[-60:-10].mean()
+    began = time.monotonic()
+    assert 0 < len(ambulance().learn(10**8, callback=callbacks.StopAfter(0.2, every=10))) < 10**8
+    assert time.monotonic() - began < 5
+    assert len(ambulance().learn(30, callback=callbacks.StopAfter(1e6))) == 30
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: callbacks.Checkpoint("a", every=0), "every=0"),
+        (lambda: callbacks.Evaluate(episodes=1), "episodes=1"),
+        (lambda: callbacks.Evaluate(seed=-1), "seed=-1"),
+        (lambda: callbacks.StopOnReturn(np.nan), "least=nan"),
+        (lambda: callbacks.StopOnReturn(1.0, window=0), "window=0"),
+        (lambda: callbacks.StopAfter(-1), "seconds=-1"),
+        (lambda: callbacks.MonitorCSV("log.csv"), "end in monitor.csv"),
+    ],
+)
+def test_bad_options_of_callbacks_are_refused(make, text):
+    with pytest.raises(zooming.SpaceError, match=text):
+        make()
+
+
+# --- CSV ------------------------------------------------------------------------------------------------------------------
+
+
+def rows_of(path):
+    comment, columns, *rows = path.read_text().splitlines()
+    assert comment.startswith("#")
+    assert set(json.loads(comment[1:])) == {"t_start", "env_id"}
+    assert columns == "r,l,t"
+    return [[float(entry) for entry in row.split(",")] for row in rows]
+
+
+@pytest.mark.parametrize("every", [1, 7, 1000])
+def test_the_csv_has_every_episode_in_order(tmp_path, every):
+    agent, log = ambulance(), callbacks.MonitorCSV(tmp_path, every)
+    history = agent.learn(30, callback=log) + agent.learn(20, callback=log)
+    rows = rows_of(tmp_path / "monitor.csv")
+    assert [row[0] for row in rows] == history.returns.tolist()  # exactly
+    assert {row[1] for row in rows} == {5.0}
+    times = [row[2] for row in rows]
+    assert times == sorted(times)
+    assert len(set(times)) == 50  # readers sort by them
+    assert times[0] >= 0
+
+
+def test_the_csv_of_a_loaded_agent_goes_on_and_forgets_what_was_not_saved(tmp_path):
+    file, csv = tmp_path / "agent.zoom", tmp_path / "oil.monitor.csv"
+    agent = ambulance()
+    expected = agent.learn(20, callback=[callbacks.Checkpoint(file, every=20), callbacks.MonitorCSV(csv)])
+    expected += agent.learn(15, callback=callbacks.MonitorCSV(csv))  # killed before the next checkpoint,
+    csv.write_text(csv.read_text() + "3.14159,5")  # while it wrote a row
+    header = csv.read_text().splitlines()[0]
+    zooming.load(file).learn(15, callback=callbacks.MonitorCSV(csv))
+    assert [row[0] for row in rows_of(csv)] == expected.returns.tolist()
+    assert csv.read_text().splitlines()[0] == header
+    times = [row[2] for row in rows_of(csv)]
+    assert times == sorted(times)
+
+
+def test_a_new_agent_begins_a_new_csv_and_a_foreign_file_is_not_continued(tmp_path):
+    log = callbacks.MonitorCSV(tmp_path)
+    ambulance(seed=1).learn(20, callback=log)
+    second = ambulance(seed=2)
+    history = second.learn(10, callback=log)
+    assert [row[0] for row in rows_of(log.path)] == history.returns.tolist()
+    log.path.write_text("name,price\nbread,3\n")
+    with pytest.raises(zooming.SpaceError, match="is no Monitor file"):
+        second.learn(10, callback=callbacks.MonitorCSV(tmp_path))
+    assert log.path.read_text() == "name,price\nbread,3\n"
+
+
+def test_episodes_that_a_csv_did_not_see_are_missing_and_nothing_else(tmp_path):
+    agent, log = ambulance(), callbacks.MonitorCSV(tmp_path)
+    seen = agent.learn(10, callback=log)
+    agent.learn(10)
+    seen += agent.learn(10, callback=log)
+    assert [row[0] for row in rows_of(log.path)] == seen.returns.tolist()
+
+
+# --- TensorBoard --------------------------------------------------------------------------------------------------------------
+
+
+def points_of(folder):
+    """{name: [(episode, value)]} of the event files of a folder, and the episodes from which on earlier points are void."""
+    from tensorboardX.proto.event_pb2 import Event
+
+    points, purged = {}, []
+    for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns):
+        content, place = path.read_bytes(), 0
+        while place < len(content):
+            length = int.from_bytes(content[place : place + 8], "little")
+            event = Event.FromString(content[place + 12 : place + 12 + length])
+            place += 16 + length
+            if event.HasField("session_log"):
+                purged.append(event.step)
+            for value in event.summary.value:
+                points.setdefault(value.tag, []).append((event.step, value.simple_value))
+    return points, purged
+
+
+def test_tensorboard_gets_means_balls_and_values(tmp_path):
+    look = callbacks.Evaluate(every=20, exact=True)
+    board = callbacks.TensorBoard(tmp_path, look, every=20)
+    agent = observed()
+    history = agent.learn(50, callback=[look, board], checkpoints=[10, 50])
+    history += agent.learn(10, callback=[look, board], checkpoints=[10])
+    board.close()
+    points, purged = points_of(tmp_path)
+    ends = [20, 40, 50, 60]
+    means = [history.returns[a:b].mean() for a, b in zip([0, *ends], ends, strict=False)]
+    assert points["return"] == [(k, pytest.approx(mean)) for k, mean in zip(ends, means, strict=True)]
+    assert points["n_balls"] == [(k, history.n_balls[k - 1]) for k in ends]
+    assert points["evaluation"] == [(k, pytest.approx(found.mean)) for k, found in zip(ends, look.evaluations, strict=True)]
+    assert points["policy_value"] == [
+        (k, pytest.approx(value)) for k, value in zip([10, 50, 60], history.policy_values, strict=True)
+    ]
+    assert purged == [1]
+
+
+def test_tensorboard_forgets_points_of_a_run_that_was_killed(tmp_path):
+    file = tmp_path / "agent.zoom"
+    agent, folder = ambulance(), tmp_path / "board"
+    board = callbacks.TensorBoard(folder, every=10)
+    agent.learn(30, callback=[callbacks.Checkpoint(tmp_path / "agent-{episodes}.zoom", every=20), board])
+    (tmp_path / "agent-20.zoom").rename(file)
+    board.close()
+    time.sleep(1.1)  # event files are named by the second
+    again = callbacks.TensorBoard(folder, every=10)
+    zooming.load(file).learn(10, callback=again)
+    again.close()
+    assert points_of(folder)[1] == [1, 21]
+
+
+def test_tensorboard_names_the_extra_that_is_missing(tmp_path, monkeypatch):
+    original = builtins.__import__
+
+    def without(name, *args, **options):
+        if name == "tensorboardX":
+            raise ImportError(name)
+        return original(name, *args, **options)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match=r"zooming\[tensorboard\]"):
+        callbacks.TensorBoard(tmp_path)
+
+
+def test_agents_with_a_table_and_without_have_the_same_callbacks(tmp_path):
+    for kind in AGENTS:
+        folder = tmp_path / kind
+        folder.mkdir()
+        history = ambulance(kind).learn(20, callback=[callbacks.MonitorCSV(folder), callbacks.StopOnReturn(0.0, 5, 10)])
+        assert len(history) == 10
+        assert len(rows_of(folder / "monitor.csv")) == 10
+    assert set(TABLED) < set(AGENTS)

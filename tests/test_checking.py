@@ -1,0 +1,310 @@
+"""Every agent passes the harness; an agent that breaks a promise is told which; an agent of one's own can pass."""
+
+import random
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import zooming
+from helpers import AGENTS, TABLED, Drift
+from zooming.checking.promises import PROMISES
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("kind", AGENTS)
+def test_every_agent_passes(kind):
+    checked = zooming.check_agent(AGENTS[kind])
+    skipped = {line.split(" (")[0] for line in checked.skipped if "Ambulance" in line}
+    fused = "the fused driver and the Python one give the same run to the last bit"
+    balls = "an agent with max_balls never has more balls than that"
+    assert skipped == (set() if kind in TABLED else {fused}) | (set() if kind in ("AdaptiveQ", "as_published") else {balls})
+    same_spaces_only = kind in ("NoMovement", "Median")
+    assert any("everything (Uneven)" in line for line in checked.skipped) == same_spaces_only
+    assert len(checked.kept) + len(checked.skipped) == len(PROMISES) + (1 if same_spaces_only else len(PROMISES))
+    assert str(checked).count("\n") == len(checked.kept) + len(checked.skipped) - 1
+
+
+class Best(zooming.Agent):
+    """Plays near the best action of each step so far. Sound; the agents below break one promise each."""
+
+    def __init__(self, env, **options):
+        super().__init__(env, **options)
+        self.generator = np.random.default_rng(self.seed)
+        self.best = [(-np.inf, self.middle())] * self.horizon
+
+    def middle(self):
+        n = self.axes.n_state
+        return (self.axes.low[n:] + self.axes.high[n:]) / 2
+
+    def act(self, step, observation):
+        self.checked_state(step, observation)
+        low, high = self.axes.low[self.axes.n_state :], self.axes.high[self.axes.n_state :]
+        near = self.best[step][1] + 0.1 * (high - low) * self.generator.standard_normal(len(low))
+        return self.axes.shaped_action(np.clip(near, low, high))
+
+    def update(self, step, observation, action, reward, next_observation, terminated=False):
+        _, action, reward, _ = self.checked_transition(step, observation, action, reward, next_observation)
+        self.best[step] = max(self.best[step], (reward, action), key=lambda pair: pair[0])
+
+    def greedy(self, step, state):
+        return self.best[step][1]
+
+
+@pytest.mark.plain
+def test_an_agent_of_ones_own_passes_and_learns():
+    checked = zooming.check_agent(Best)
+    assert any(line.startswith("save, load") for line in checked.skipped)  # load() builds zooming's own classes only
+    env = gym.make("zooming/Oil-v0")
+    assert zooming.evaluate(Best(env, seed=0), env, 2).mean < 4.0
+    agent = Best(env, seed=0)
+    agent.learn(300)
+    assert zooming.evaluate(agent, env, 2).mean > 4.0
+
+
+@pytest.mark.plain
+def test_an_agent_for_one_problem_is_checked_on_it():
+    class Here(Best):
+        def __init__(self, env, seed):
+            super().__init__(env, horizon=3, seed=seed)
+
+    checked = zooming.check_agent(Here, make_env=Drift)
+    assert all(line.endswith("(Drift)") for line in checked.kept)
+    with pytest.raises(zooming.SpaceError, match="how long an episode is"):
+        zooming.check_agent(Best, make_env=Drift)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("kind", AGENTS)
+def test_greedy_is_what_predict_plays(kind):
+    agent = AGENTS[kind](gym.make("zooming/Ambulance-v0", n_ambulances=2), seed=0)
+    agent.learn(10)
+    state = agent.checked_state(3, [0.2, 1.0 + 1e-9])
+    assert state.tolist() == [0.2, 1.0]
+    assert agent.greedy(3, state).tolist() == agent.predict([0.2, 1.0], state=[3])[0].tolist()
+
+
+def test_a_policy_that_was_not_defined_is_named():
+    class Aimless(Best):
+        greedy = zooming.Agent.greedy
+
+    with pytest.raises(zooming.BrokenPromise, match=r"NotImplementedError: Aimless .* define greedy\(self, step, state\)"):
+        zooming.check_agent(Aimless)
+
+
+# --- one broken agent per promise ------------------------------------------------------------------------------------------
+
+
+class NoPredict(Best):
+    predict = None
+
+
+class FloatBalls(Best):
+    n_balls = 2.5
+
+
+class FewReturns(Best):
+    def learn(self, episodes, **options):
+        return super().learn(episodes - 1, **options)
+
+
+class Outside(Best):
+    def act(self, step, observation):
+        return super().act(step, observation) + np.asarray(99.0, self.axes.action_space.dtype)
+
+
+class WrongType(Best):
+    def act(self, step, observation):
+        return super().act(step, observation).astype(np.float16)
+
+
+class WrongShape(Best):
+    def act(self, step, observation):
+        return super().act(step, observation)[None]
+
+
+class NumberAction(Best):
+    def act(self, step, observation):
+        return float(super().act(step, observation)[0])
+
+
+class SlicedByTheWrongDimension(Best):
+    """Takes the action's bounds from behind the action's number of axes: right only if dim S = dim A."""
+
+    def act(self, step, observation):
+        super().act(step, observation)
+        first = self.axes.n_action
+        middle = (self.axes.low[first : first + self.axes.n_action] + self.axes.high[first : first + self.axes.n_action]) / 2
+        return self.axes.shaped_action(middle)
+
+
+class Unseeded(Best):
+    def __init__(self, env, **options):
+        super().__init__(env, **options)
+        self.generator = np.random.default_rng()
+
+
+class PredictDraws(Best):
+    def greedy(self, step, state):
+        self.generator.random()
+        return super().greedy(step, state)
+
+
+class PredictIsRandom(Best):
+    def greedy(self, step, state):
+        low, high = self.axes.low[self.axes.n_state :], self.axes.high[self.axes.n_state :]
+        return np.random.default_rng().uniform(low, high)
+
+
+class StepStays(Best):
+    def predict(self, observation, state=None, episode_start=None, deterministic=True):
+        actions, after = super().predict(observation, state, episode_start, deterministic)
+        return actions, after - 1
+
+
+class IgnoresTheStep(Best):
+    def predict(self, observation, state=None, episode_start=None, deterministic=True):
+        _, after = super().predict(observation, state, episode_start, deterministic)
+        is_batch = len(after) > 1
+        return super().predict(observation, None if is_batch else state)[0], after
+
+
+class IgnoresStarts(Best):
+    def predict(self, observation, state=None, episode_start=None, deterministic=True):
+        return super().predict(observation, state, None, deterministic)
+
+
+class StartsOver(Best):
+    def learn(self, episodes, **options):
+        self.generator = np.random.default_rng(self.seed)
+        return super().learn(episodes, **options)
+
+
+class Deaf(Best):
+    def learn(self, episodes, callback=None, **options):
+        return super().learn(episodes, **options)
+
+
+class OverrunsAStop(Best):
+    def learn(self, episodes, callback=None, **options):
+        history = super().learn(episodes, callback=callback, **options)
+        if len(history) < episodes:
+            self.generator.random()
+        return history
+
+
+class ForgetsItsGenerator(Best):
+    def save(self, path):
+        np.savez(path.with_suffix(".npz"), *[np.append(*pair) for pair in self.best])
+
+    @classmethod
+    def load(cls, path, env=None):
+        agent = cls(env, seed=0)
+        pairs = np.load(path.with_suffix(".npz"))
+        agent.best = [(pairs[name][0], pairs[name][1:]) for name in pairs]
+        return agent
+
+
+class OtherFused(zooming.AdaptiveQ):
+    def act(self, step, observation):
+        self.table.core["random"] += 1
+        return super().act(step, observation)
+
+
+class Credulous(Best):
+    def update(self, step, observation, action, reward, next_observation, terminated=False):
+        step, action = self._check_step(step), self.axes.flat_action(action)
+        self.best[step] = max(self.best[step], (reward, action), key=lambda pair: pair[0])
+
+
+class Crashes(Best):
+    def act(self, step, observation):
+        self.best[step]
+        return super().act(step, observation)
+
+
+class LearnsThenRefuses(Best):
+    def update(self, step, observation, action, reward, next_observation, terminated=False):
+        self.generator.random()
+        super().update(step, observation, action, reward, next_observation, terminated)
+
+
+class Clips(Best):
+    def act(self, step, observation):
+        space = self.axes.state_space
+        return super().act(step, np.clip(observation, space.low, space.high) if np.isfinite(observation).all() else observation)
+
+
+class Overwrites(Best):
+    def act(self, step, observation):
+        action = super().act(step, observation)
+        if isinstance(observation, np.ndarray):
+            observation[:] = self.axes.low[: self.axes.n_state]
+        return action
+
+
+class Greedy(zooming.AdaptiveQ):
+    """Takes a ball more than it was allowed."""
+
+    def __init__(self, env, max_balls=None, **options):
+        super().__init__(env, max_balls=None if max_balls is None else 2 * max_balls, **options)
+        self.max_balls = max_balls
+
+
+class GlobalNumPy(Best):
+    def act(self, step, observation):
+        np.random.random()
+        return super().act(step, observation)
+
+
+class GlobalPython(Best):
+    def greedy(self, step, state):
+        random.random()
+        return super().greedy(step, state)
+
+
+BROKEN = {
+    NoPredict: ("an agent has the surface", "it has no method predict"),
+    FloatBalls: ("an agent has the surface", "n_balls is 2.5, not a whole number"),
+    FewReturns: (r"learn\(n\) gives a history", "did not give 3 returns"),
+    Outside: ("act and predict give actions of the action space", "which is not in Box"),
+    WrongType: ("act and predict give actions of the action space", "is float16, not float64"),
+    WrongShape: ("act and predict give actions of the action space", r"has the shape \(1, 1\), not \(1,\)"),
+    NumberAction: ("act and predict give actions of the action space", "which is no array"),
+    SlicedByTheWrongDimension: ("act and predict give actions of the action space", "which is not in Box"),
+    Unseeded: ("a seed repeats", "the returns differ from episode 1 on"),
+    PredictDraws: ("predict changes nothing, and repeats", "the returns differ from episode"),
+    PredictIsRandom: ("a seed repeats", "the histories agree, but the policies differ"),
+    StepStays: ("predict takes a batch", "not one higher"),
+    IgnoresTheStep: ("predict takes a batch", "one by one have different actions"),
+    IgnoresStarts: ("predict takes a batch", "episode_start=.* gave the steps"),
+    StartsOver: (r"learn\(a\) then learn\(b\)", "the returns differ from episode"),
+    Deaf: ("a callback sees every episode", r"called after the episodes \[\]"),
+    OverrunsAStop: ("a callback sees every episode", "the returns differ from episode"),
+    ForgetsItsGenerator: ("save, load, continue", "the returns differ from episode"),
+    OtherFused: ("the fused driver and the Python one", "differ"),
+    Credulous: ("a state, action, reward or step that is none", "a reward of nan was not refused"),
+    Crashes: ("a state, action, reward or step that is none", r"act at step 5 raised IndexError .*, which is no ValueError"),
+    LearnsThenRefuses: ("a state, action, reward or step that is none", "the returns differ from episode"),
+    Clips: ("a state, action, reward or step that is none", r"act in the state \[2.\] was not refused"),
+    Overwrites: ("the arrays that come in stay", "changed"),
+    Greedy: ("an agent with max_balls", "balls with max_balls=20"),
+    GlobalNumPy: ("the global generators are never touched", "numpy.random or random has moved"),
+    GlobalPython: ("the global generators are never touched", "numpy.random or random has moved"),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.__name__)
+def test_a_broken_promise_is_named_with_what_was_seen(broken):
+    promise, seen = BROKEN[broken]
+    text = rf'{broken.__name__} on .* breaks the promise "{promise}.*": .*{seen}'
+    with pytest.raises(zooming.BrokenPromise, match=text) as caught:
+        zooming.check_agent(broken)
+    assert isinstance(caught.value, AssertionError)
+    assert isinstance(caught.value, zooming.ZoomingError)
+
+
+def test_every_promise_has_an_agent_that_breaks_it():
+    told = {promise.replace("\\", "") for promise, _ in BROKEN.values()}
+    for check in PROMISES:
+        assert any(check.__doc__.startswith(promise) for promise in told), check.__doc__

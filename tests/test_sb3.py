@@ -1,0 +1,205 @@
+"""Stable-Baselines3 as a client: its check_env, its evaluate_policy, its reader of Monitor files, and one of its learners."""
+
+import json
+import warnings
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from stable_baselines3 import PPO
+from stable_baselines3.common.env_checker import check_env
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.monitor import Monitor, load_results
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
+
+import zooming
+from helpers import AGENTS
+
+SETTINGS = [
+    ("zooming/Oil-v0", {}),
+    ("zooming/Oil-v0", {"survey": "quadratic", "noise": 0.1, "dims": 2, "start": "uniform"}),
+    ("zooming/Ambulance-v0", {}),
+    ("zooming/Ambulance-v0", {"arrivals": "shifting", "n_ambulances": 3, "start": "uniform", "horizon": 7}),
+    ("zooming/Ambulance-v0", {"arrivals": [0.1, 0.5, 0.9], "travel_weight": 1.0}),
+]
+EVERY_SETTING = pytest.mark.parametrize(("env_id", "options"), SETTINGS, ids=str)
+
+
+def for_sb3(env):
+    """The actions as Stable-Baselines3's learners like them: float32 in [-1, 1]."""
+    box = gym.spaces.Box(-1.0, 1.0, env.action_space.shape, np.float32)
+    return gym.wrappers.TransformAction(env, lambda action: (action.astype(np.float64) + 1) / 2, box)
+
+
+def warnings_of(env):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        check_env(env, warn=True)
+    return [str(warning.message) for warning in caught]
+
+
+@EVERY_SETTING
+def test_environments_pass_check_env_with_two_recommendations_on_the_action_space_and_nothing_else(env_id, options):
+    found = warnings_of(gym.make(env_id, **options))
+    assert len(found) == 2
+    assert "symmetric and normalized Box action space" in found[0]
+    assert "dtype float64, we recommend using np.float32" in found[1]
+
+
+@EVERY_SETTING
+def test_in_the_units_that_sb3_likes_they_pass_without_a_warning(env_id, options):
+    assert warnings_of(for_sb3(gym.make(env_id, **options))) == []
+
+
+def test_the_wrapper_changes_the_units_of_actions_and_nothing_else():
+    env, wrapped = gym.make("zooming/Oil-v0"), for_sb3(gym.make("zooming/Oil-v0"))
+    for theirs, ours in ((-1.0, 0.0), (0.5, 0.75), (1.0, 1.0)):
+        env.reset(seed=0)
+        wrapped.reset(seed=0)
+        expected, found = env.step(np.array([ours])), wrapped.step(np.array([theirs], np.float32))
+        assert found[0].tobytes() == expected[0].tobytes()
+        assert found[1:] == expected[1:]
+    assert wrapped.action_space == gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+
+def test_a_learner_of_sb3_trains_on_them_and_is_evaluated_by_both():
+    model = PPO("MlpPolicy", for_sb3(gym.make("zooming/Oil-v0")), n_steps=40, batch_size=20, n_epochs=1, seed=0, device="cpu")
+    model.learn(80)
+    mean, _ = evaluate_policy(model, Monitor(for_sb3(gym.make("zooming/Oil-v0"))), 4)
+    assert 0 <= mean <= 4.75
+
+
+# --- our agents under their evaluation ----------------------------------------------------------------------------------------
+
+
+def taught(kind, env_id, options):
+    agent = AGENTS[kind](gym.make(env_id, **options), seed=1)
+    agent.learn(60)
+    return agent
+
+
+def our_returns(agent, env_id, options, n, seed):
+    return zooming.evaluate(agent, gym.make(env_id, **options), n, seed=seed).returns
+
+
+@EVERY_SETTING
+@pytest.mark.parametrize("kind", AGENTS)
+def test_one_environment_gives_the_returns_of_our_own_evaluation(kind, env_id, options):
+    agent = taught(kind, env_id, options)
+    env = DummyVecEnv([lambda: Monitor(gym.make(env_id, **options))])
+    env.seed(11)
+    returns, lengths = evaluate_policy(agent, env, 6, return_episode_rewards=True)
+    expected = our_returns(agent, env_id, options, 6, 11)
+    assert returns == [round(total, 6) for total in expected.tolist()]  # Monitor rounds so
+    assert lengths == [agent.horizon] * 6
+    mean, _ = evaluate_policy(agent, env, 6, deterministic=False)
+    assert np.isfinite(mean)
+
+
+@EVERY_SETTING
+@pytest.mark.parametrize("kind", AGENTS)
+@pytest.mark.parametrize("n_episodes", [9, 11])
+def test_several_environments_give_the_returns_of_our_own_evaluation(kind, env_id, options, n_episodes):
+    agent = taught(kind, env_id, options)
+    env = DummyVecEnv([lambda: Monitor(gym.make(env_id, **options)) for _ in range(3)])
+    env.seed(20)  # seeds 20, 21, 22
+    returns, _ = evaluate_policy(agent, env, n_episodes, return_episode_rewards=True)
+    shares = [(n_episodes + i) // 3 for i in range(3)]  # so they are divided
+    expected = [our_returns(agent, env_id, options, n, 20 + i).tolist() for i, n in enumerate(shares)]
+    in_turn = [round(expected[i][k], 6) for k in range(max(shares)) for i in range(3) if k < shares[i]]
+    assert returns == in_turn
+
+
+def test_an_environment_without_a_monitor_gives_the_same_mean():
+    agent = taught("AdaptiveQ", "zooming/Ambulance-v0", {"start": "uniform"})
+    env = DummyVecEnv([lambda: gym.make("zooming/Ambulance-v0", start="uniform")])
+    env.seed(3)
+    mean, _ = evaluate_policy(agent, env, 20, warn=False)
+    expected = our_returns(agent, "zooming/Ambulance-v0", {"start": "uniform"}, 20, 3).mean()
+    assert mean == pytest.approx(expected, abs=1e-6)  # rewards pass through float32
+
+
+def test_a_bare_environment_is_evaluated_too():
+    agent = taught("AdaptiveQ", "zooming/Oil-v0", {})
+    mean, deviation = evaluate_policy(agent, Monitor(gym.make("zooming/Oil-v0")), 5)
+    assert mean == pytest.approx(zooming.evaluate(agent, agent.env, exact=True).mean, abs=1e-6)
+    assert deviation == pytest.approx(0.0, abs=1e-9)
+
+
+def test_episodes_of_different_lengths_keep_their_own_steps():
+    class Exit(gym.Env):
+        """Ends with chance 1/3 after each step; the reward is the step, so that a wrong one would be seen."""
+
+        observation_space = action_space = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return self.np_random.random(1), {}
+
+        def step(self, action):
+            return self.np_random.random(1), float(action[0]), bool(self.np_random.random() < 1 / 3), False, {}
+
+    class ByStep(zooming.Random):
+        """Plays the step: step / horizon."""
+
+        def _greedy(self, steps, states, deterministic):
+            return steps[:, None] / self.horizon
+
+    def limited():
+        return Monitor(gym.wrappers.TimeLimit(Exit(), 6))
+
+    agent = ByStep(limited(), horizon=6, seed=0)
+    env = DummyVecEnv([limited] * 3)
+    env.seed(0)
+    returns, lengths = evaluate_policy(agent, env, 30, return_episode_rewards=True)
+    assert len(set(lengths)) > 3
+    assert returns == pytest.approx([n * (n - 1) / 2 / 6 for n in lengths], abs=1e-6)
+
+
+def make_in_a_process():
+    import zooming  # noqa: F401  # registers the environments in the new process
+
+    return Monitor(gym.make("zooming/Ambulance-v0", start="uniform"))
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_environments_in_processes_of_their_own_give_the_same_returns():
+    agent = taught("AdaptiveQ", "zooming/Ambulance-v0", {"start": "uniform"})
+    env = SubprocVecEnv([make_in_a_process] * 2)
+    try:
+        env.seed(5)
+        returns, _ = evaluate_policy(agent, env, 8, return_episode_rewards=True)
+    finally:
+        env.close()
+    ours = [our_returns(agent, "zooming/Ambulance-v0", {"start": "uniform"}, 4, 5 + i) for i in range(2)]
+    assert returns == [round(total, 6) for pair in zip(*ours, strict=True) for total in pair]
+
+
+# --- Monitor files ----------------------------------------------------------------------------------------------------------
+
+
+def test_monitor_files_are_read_by_sb3_in_order_with_exact_returns(tmp_path):
+    agent = AGENTS["AdaptiveQ"](gym.make("zooming/Ambulance-v0"), seed=0)
+    history = agent.learn(5000, callback=zooming.callbacks.MonitorCSV(tmp_path, every=1000))
+    table = load_results(str(tmp_path))
+    assert table["r"].tolist() == history.returns.tolist()
+    assert set(table["l"]) == {5}
+    assert list(table.columns) == ["index", "r", "l", "t"]
+
+
+def test_the_layout_is_that_of_their_own_monitor(tmp_path):
+    env = Monitor(gym.make("zooming/Oil-v0"), str(tmp_path / "theirs"))
+    env.reset(seed=0)
+    for _ in range(5):
+        env.step(np.array([0.5]))
+    env.close()
+    zooming.NoMovement(gym.make("zooming/Oil-v0"), seed=0).learn(
+        1, callback=zooming.callbacks.MonitorCSV(tmp_path / "ours.monitor.csv")
+    )
+    theirs, ours = ((tmp_path / f"{name}.monitor.csv").read_text().splitlines() for name in ("theirs", "ours"))
+    assert json.loads(ours[0][1:]).keys() == json.loads(theirs[0][1:]).keys()
+    assert json.loads(ours[0][1:])["env_id"] == json.loads(theirs[0][1:])["env_id"]
+    assert ours[1] == theirs[1]
+    assert float(ours[2].split(",")[0]) == pytest.approx(float(theirs[2].split(",")[0]), abs=1e-6)
+    assert ours[2].split(",")[1] == theirs[2].split(",")[1]
