@@ -33,7 +33,7 @@ def main(episodes: int = 20_000) -> None:
     bound = partial(theory.regret_bound, 5, dimension=2)
     plots.regret({"AdaptiveQ": regrets}, axes[2], bound=bound)
     OUT.parent.mkdir(exist_ok=True)
-    figure.savefig(OUT, dpi=100)
+    figure.savefig(OUT, dpi=90)
     print(f"Figure: {OUT}")
 
 

@@ -86,6 +86,7 @@ def test_every_string_is_escaped():
 def test_showing_needs_no_extra():
     program = (
         "import sys, gymnasium as gym, zooming; agent = zooming.AdaptiveQ(gym.make('zooming/Oil-v0'));"
-        "history = agent.learn(2); agent._repr_html_(), history._repr_html_(), repr(agent); sys.exit('matplotlib' in sys.modules)"
+        "history = agent.learn(2); agent._repr_html_(), history._repr_html_(), repr(agent);"
+        "sys.exit('matplotlib' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -154,7 +154,7 @@ def test_bins_cover_all_episodes_and_none_is_short(episode, n_bins):
 def test_regret_grows_as_its_label_says_and_lies_below_its_bound():
     regrets = [zooming.Regret(np.diff(c * np.arange(1001.0) ** 0.75)) for c in (1.0, 2.0, 3.0)]
     ax = plots.regret({"ours": regrets, "one run": regrets[:1]}, bound=lambda k: 10.0 * k)
-    assert texts(ax) == ["ours: $K^{0.75}$ (0.75 to 0.75)", "one run", "bound"]
+    assert texts(ax) == ["ours: K^(0.75±0.00)", "one run", "bound"]
     assert ax.lines[0].get_ydata()[-1] == pytest.approx(2.0 * 1000**0.75)
     assert ax.lines[2].get_ydata().tolist() == pytest.approx((10.0 * ax.lines[2].get_xdata()).tolist())
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
