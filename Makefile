@@ -1,11 +1,12 @@
 # make demo   train on the oil problem and draw what was learned
 # make test   check style and types, run the tests
+# make docs   build the documentation into out/docs; a warning is an error
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: demo test test-fast lint bench clean
+.PHONY: demo test test-fast lint bench docs figures clean
 
 demo: $(INSTALLED)
 	$(BIN)/python examples/demo.py
@@ -25,6 +26,14 @@ lint: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/zooming bench
+
+docs: $(INSTALLED)
+	$(BIN)/sphinx-build -W --keep-going -q -d out/doctrees docs out/docs
+	@echo "out/docs/index.html"
+
+figures: $(INSTALLED)  # every example draws out/NAME.png
+	for example in examples/*.py; do $(BIN)/python $$example || exit 1; done
+	cp out/*.png docs/figures/
 
 $(INSTALLED): pyproject.toml
 	@echo "setting up $(VENV) (once; about a minute)"
