@@ -32,6 +32,7 @@ docs: $(INSTALLED)
 	@echo "out/docs/index.html"
 
 figures: $(INSTALLED)  # every example draws out/NAME.png
+	rm -rf out/study
 	for example in examples/*.py; do $(BIN)/python $$example || exit 1; done
 	cp out/*.png docs/figures/
 

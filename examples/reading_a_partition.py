@@ -34,14 +34,14 @@ def main(episodes: int = 20_000) -> None:
     deep = balls.depth >= 4
     print(f"Q minus Q*: {error[deep].mean():+.3f} on balls of depth 4 and more, {error[~deep].mean():+.3f} on the others")
 
-    figure, axes = plt.subplots(1, 3, figsize=(13, 3.7), layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(12, 3.5), layout="constrained")
     balls.plot(axes[0], limits=(2.0, 2.75))
     balls.plot(axes[1], optimal=optimal, limits=(2.0, 2.75))
     with plots.drawing(axes[2]) as ax:  # the same look for a picture of your own
         ax.semilogx(balls.n_visits, error, "o", markersize=3.5, alpha=0.6, color=plots.COLORS[0])
         ax.set(xlabel="visits of a ball", ylabel="Q - Q* at its center", title="close to the truth where it was visited")
     OUT.parent.mkdir(exist_ok=True)
-    figure.savefig(OUT, dpi=90)
+    figure.savefig(OUT, dpi=95)
     print(f"Figure: {OUT}")
 
 

@@ -81,6 +81,29 @@ def test_a_slice_of_more_dimensions_draws_the_balls_it_cuts():
             balls.plot(**options)
 
 
+def test_an_axis_without_an_end_is_drawn_a_little_beyond_its_last_border():
+    inf = math.inf
+    low, high = np.array([[-inf, 0.0], [0.0, 0.0], [2.0, 0.0]]), np.array([[0.0, 1.0], [2.0, 1.0], [inf, 1.0]])
+    numbers = np.array([1, 2, 3])
+    balls = zooming.Partition(low, high, numbers + 0.0, numbers, numbers, 0.5**numbers, ("state[0]", "action[0]"), 0)
+    ax = balls.plot()
+    assert (ax.get_xlim(), ax.get_ylim()) == ((-1.0, 3.0), (0.0, 1.0))
+    ax.figure.canvas.draw()
+    assert "inf" not in balls._repr_html_()
+    whole = zooming.Partition(np.full((1, 2), -inf), np.full((1, 2), inf), *[np.zeros(1, int)] * 4, balls.names, 0)
+    assert whole.plot().get_xlim() == (-1.0, 1.0)
+
+
+def test_a_policy_over_states_without_an_end_asks_for_limits(agent, monkeypatch):
+    assert plots.policy(agent, limits=(0.2, 0.4)).get_xlim() == (0.2, 0.4)
+    monkeypatch.setattr(agent.axes, "low", np.array([-math.inf, 0.0]))
+    with pytest.raises(zooming.SpaceError, match=r"state\[0\] from -inf to 1.0: give limits"):
+        plots.policy(agent)
+    monkeypatch.setattr(agent.axes, "state_space", gym.spaces.Discrete(3))
+    with pytest.raises(zooming.SpaceError, match="a Discrete"):
+        plots.policy(agent)
+
+
 def test_a_policy_is_what_predict_says_at_each_step(agent, optimal):
     ax = plots.policy(agent, steps=(0, 3), optimal=optimal, n=21)
     lines = {line.get_label(): line for line in ax.lines}
