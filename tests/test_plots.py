@@ -1,6 +1,7 @@
 """Pictures: what is drawn is what is in the data."""
 
 import math
+import sys
 
 import gymnasium as gym
 import matplotlib as mpl
@@ -235,6 +236,14 @@ def test_a_study_can_be_drawn_from_its_folder(tmp_path):
         plots.read_study(tmp_path / "study")
     with pytest.raises(zooming.SpaceError, match="no finished study"):
         plots.read_study(tmp_path)
+
+
+@pytest.mark.parametrize("library", ["matplotlib", "polars"])
+def test_a_missing_library_is_named_with_the_command_that_installs_it(library, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, library, None)
+    history = zooming.History(np.ones(4), np.ones(4, int))
+    with pytest.raises(ImportError, match=rf"need {library}: pip install 'zooming\[study\]'"):
+        history.plot() if library == "matplotlib" else plots.read_study(tmp_path)
 
 
 # --- the look ------------------------------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ class Partition:
         return (pair[0], pair[1]), point, inside.all(axis=1)
 
     def window(self) -> tuple[Floats, Floats]:
-        """The corners of the space, to draw it; an axis without an end is drawn half its borders' spread beyond the last one."""
+        """The corners of the space as drawn: an axis without an end goes on by half of its borders' spread."""
         low, high = self.low.min(axis=0), self.high.max(axis=0)
         for axis in np.flatnonzero(~np.isfinite(low) | ~np.isfinite(high)):
             borders = np.concatenate([self.low[:, axis], self.high[:, axis]])

@@ -112,7 +112,7 @@ def policy(
     with drawing(ax, boxed=True) as ax:
         import matplotlib as mpl
 
-        shades = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, max(len(chosen), 1)))  # steps have an order
+        shades = mpl.colormaps["viridis"](np.linspace(0.0, 0.75, max(len(chosen), 1)))  # steps have an order
         if optimal is not None:
             for i, step in enumerate(chosen):
                 best = [optimal.action(step, state)[action_axis] for state in few]
@@ -152,11 +152,11 @@ def _some_steps(horizon: int) -> list[int]:
 
 
 def _boxes(low: Floats, high: Floats, **options: Any) -> Any:
-    from matplotlib.collections import PatchCollection
-    from matplotlib.patches import Rectangle
+    from matplotlib.collections import PolyCollection
 
-    boxes = [Rectangle((corner[0], corner[1]), side[0], side[1]) for corner, side in zip(low, high - low, strict=True)]
-    return PatchCollection(boxes, **options)
+    left, bottom, right, top = low[:, 0], low[:, 1], high[:, 0], high[:, 1]
+    corners = np.stack([left, bottom, right, bottom, right, top, left, top], axis=1).reshape(-1, 4, 2)
+    return PolyCollection(corners, **options)  # type: ignore[arg-type]  # an array of polygons is documented
 
 
 def _label(names: Sequence[str], axis: int) -> str:
