@@ -6,12 +6,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: demo test test-fast lint bench docs figures clean
+.PHONY: demo test test-fast lint bench browser docs figures clean
 
 demo: $(INSTALLED)
 	$(BIN)/python examples/demo.py
+	$(BIN)/zooming reproduce 1 --quick --out out/paper
+	$(BIN)/zooming report out/paper
 
-test: lint
+test: lint browser
 	$(BIN)/pytest -n 2
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/cache-boundscheck $(BIN)/pytest -n 2 -m "not slow and not process"
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 -m plain
@@ -24,6 +26,11 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The report is tested in a real browser; Debian and its relatives have one as a package.
+browser:
+	@command -v chromium chromium-browser google-chrome >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
+		|| { echo "install Chromium (apt-get install chromium): the report is tested in it"; exit 1; }
+
 bench: $(INSTALLED)
 	$(BIN)/zooming bench
 
@@ -33,8 +40,8 @@ docs: $(INSTALLED)
 
 figures: $(INSTALLED)  # every example draws out/NAME.png
 	rm -rf out/study
-	for example in examples/*.py; do $(BIN)/python $$example || exit 1; done
-	cp out/*.png docs/figures/
+	for name in $(basename $(notdir $(wildcard examples/*.py))); do \
+		$(BIN)/python examples/$$name.py && cp out/$$name.png docs/figures/ || exit 1; done
 
 $(INSTALLED): pyproject.toml
 	@echo "setting up $(VENV) (once; about a minute)"

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import zooming
+from zooming import rules
 
 pytestmark = pytest.mark.plain
 
@@ -85,3 +86,39 @@ def test_heuristics_have_the_surface_but_no_estimates(kind):
     assert batch.shape == (2, 1)
     assert steps.tolist() == [2, 1]
     assert (agent.predict([0.2])[0] == agent.predict([0.2])[0]).all()
+
+
+@pytest.mark.parametrize("kind", [zooming.Random, zooming.NoMovement, zooming.Median])
+@pytest.mark.parametrize("n", [1, 3])
+def test_fused_and_python_driven_heuristics_agree_to_the_last_bit(kind, n):
+    options = {"n_ambulances": n, "arrivals": [0.1, 0.1, 0.4, 0.9], "start": "uniform"}
+    fused, python = kind(ambulance(**options), seed=5), kind(ambulance(**options), seed=5)
+    returns = fused.learn(40, driver="fused").returns.tolist() + fused.learn(20, driver="python").returns.tolist()
+    assert python.learn(60, driver="python").returns.tolist() == returns
+    assert fused.act(2, [0.3] * n).tolist() == python.act(2, [0.3] * n).tolist()
+    assert fused.nbytes == python.nbytes
+
+
+def test_the_medians_requests_stay_sorted_and_complete():
+    rng, known, kept = np.random.default_rng(0), np.empty(64), []
+    n_known = 0
+    for _ in range(60):
+        action, after = np.array([0.25]), rng.choice([0.1, 0.25, 0.7], 1)
+        n_known = rules.see(known, n_known, action, after)
+        kept = sorted([*kept, after[0]])
+        assert known[:n_known].tolist() == kept
+        place = np.empty(1)
+        rules.choose(rules.MEDIAN, known, n_known, np.zeros(1), np.ones(1), rng, action, place)
+        assert place[0] == pytest.approx(np.median(kept))
+
+
+def test_a_heuristic_names_the_state_that_leaves_the_box():
+    def run_away(state, action, step, params, rng, next_state):
+        next_state[0] = state[0] + 0.75
+        return 0.5
+
+    box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+    env = zooming.compiled_env(run_away, box, box, horizon=3, start=0.0, name="runaway")
+    for driver in ("fused", "python"):
+        with pytest.raises(zooming.TransitionError, match=r"runaway, step 1: next state\[0\] = 1.5"):
+            zooming.NoMovement(env, seed=0).learn(2, driver=driver)

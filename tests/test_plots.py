@@ -210,6 +210,13 @@ def test_memory_against_regret_has_a_point_per_seed_and_their_mean():
         plots.memory_against_regret({"ours": plots.Runs.of_returns([[1.0]])})
 
 
+def test_partition_sizes_are_the_mean_number_of_balls_after_each_episode():
+    histories = [zooming.History(np.zeros(3), np.array(balls)) for balls in ([5, 8, 20], [5, 14, 20])]
+    ax = plots.partition_sizes({"ours": histories})
+    assert (ax.lines[0].get_xdata().tolist(), ax.lines[0].get_ydata().tolist()) == ([1, 2, 3], [5.0, 11.0, 20.0])
+    assert ax.get_ylim()[0] == 0
+
+
 def test_runs_of_histories_keep_returns_balls_bytes_and_the_optimum(agent, optimal):
     histories = zooming.learn_many(zooming.AdaptiveQ, gym.make("zooming/Oil-v0"), seeds=range(2), episodes=20)
     runs = plots.Runs.of_histories(histories, optimal)

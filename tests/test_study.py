@@ -20,6 +20,7 @@ from zooming import cli, seeds
 from zooming.study import engines
 from zooming.study.problems import PRESETS, agent_named, problem_named, settings_from
 from zooming.study.runs import Chunk, checkpoints
+from zooming.study.store import Store
 from zooming.study.tune import tune
 
 ARGUMENTS = ["run", "oil-laplace-1", "--agents", "adaptive-q,net-q:spacing=0.25", "--episodes", "10000", "--seeds", "45"]
@@ -35,9 +36,9 @@ def fingerprint(folder):
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
 
 
-def command(folder, *more, **options):
+def command(folder, *more, arguments=ARGUMENTS, **options):
     program = [sys.executable, "-c", "from zooming.cli import main; main()"]
-    return subprocess.Popen([*program, *ARGUMENTS, "--out", str(folder), *more], stdout=subprocess.PIPE, text=True, **options)
+    return subprocess.Popen([*program, *arguments, "--out", str(folder), *more], stdout=subprocess.PIPE, text=True, **options)
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +95,68 @@ def test_told_to_stop_it_keeps_what_is_done_and_says_how_to_continue(tmp_path, n
     assert process.returncode == code
     assert "To continue: zooming run oil-laplace-1" in shown
     assert any(Path(folder, "chunks").glob("*.zoom"))
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_search_told_to_stop_says_how_to_continue(tmp_path, number, code):
+    arguments = ["tune", "oil-laplace-1", "--method", "optuna", "--values", "0.01", "5", "--trials", "500", "--seeds", "5"]
+    process = command(tmp_path / "tuning", "--episodes", "20000", arguments=arguments)
+    while not (tmp_path / "tuning" / "tuning.sqlite").exists():
+        time.sleep(0.05)
+        assert process.poll() is None
+    time.sleep(1.0)
+    process.send_signal(number)
+    shown, _ = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert "To continue: zooming tune oil-laplace-1" in shown
+
+
+@pytest.mark.process
+def test_told_to_stop_before_anything_is_computed_it_says_how_to_continue(tmp_path):
+    arguments = ["run", "ambulance-beta-0.25", "ambulance-uniform-0.25", "--agents", "adaptive-q"]
+    process = command(tmp_path / "study", arguments=arguments)
+    while not (tmp_path / "study" / "manifest.json").exists():
+        time.sleep(0.02)
+        assert process.poll() is None
+    process.send_signal(signal.SIGTERM)  # it is solving the problems now
+    shown, _ = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert "stopped after 0 of 40 runs" in shown
+    assert "To continue: zooming run ambulance-beta-0.25" in shown
+
+
+def test_two_commands_at_work_in_one_folder_are_refused(tmp_path):
+    study = small()
+    study.run(tmp_path / "study")
+    with Store(tmp_path / "study", study.configuration).opened():
+        half_written = tmp_path / "study" / "chunks" / ".live.part"
+        half_written.write_bytes(b"at work")
+        with pytest.raises(zooming.SpaceError, match="another command is at work"):
+            study.run(tmp_path / "study")
+        assert half_written.exists()  # the other's file is not touched
+    assert study.run(tmp_path / "study")
+
+
+def test_a_study_continued_with_other_versions_warns_and_records_both(tmp_path):
+    small().run(tmp_path / "study")
+    (tmp_path / "study" / "results.parquet").unlink()
+    manifest = tmp_path / "study" / "manifest.json"
+    content = json.loads(manifest.read_text())
+    content["computed_with"][0]["versions"]["numpy"] = "1.0"
+    manifest.write_text(json.dumps(content))
+    with pytest.warns(UserWarning, match=r'numpy: there "1.0", here'):
+        small().run(tmp_path / "study")
+    assert [made["versions"]["numpy"] for made in json.loads(manifest.read_text())["computed_with"]] == ["1.0", np.__version__]
+    small().run(tmp_path / "study")  # no warning: both are known
+
+
+def test_the_configuration_comes_back_from_the_manifest(tmp_path):
+    study = zooming.Study([problem_named("oil-laplace-1", {"dims": 2})], ["adaptive-q:bonus=0.5"], episodes=20, seeds=2)
+    study.run(tmp_path / "study")
+    assert Store.existing(tmp_path / "study").configuration.as_json() == study.configuration.as_json()
+    with pytest.raises(zooming.SpaceError, match="holds no study"):
+        Store.existing(tmp_path)
 
 
 @pytest.mark.process
@@ -254,7 +317,15 @@ def test_the_command_prints_the_table_and_warns_about_few_seeds(tmp_path, capsys
         assert expected in shown
     manifest = json.loads((tmp_path / "study" / "manifest.json").read_text())
     assert manifest["configuration"]["n_seeds"] == 2
-    assert {"zooming", "numpy", "numba", "gymnasium", "python"} <= manifest["versions"].keys()
+    assert {"zooming", "numpy", "numba", "gymnasium", "python"} <= manifest["computed_with"][0]["versions"].keys()
+
+
+def test_one_seed_has_a_regret_without_an_interval(tmp_path, capsys):
+    arguments = ["--agents", "adaptive-q", "--episodes", "50", "--seeds", "1", "--out", str(tmp_path / "study")]
+    cli.main(["run", "oil-laplace-1", *arguments])
+    (row,) = zooming.Study(["oil-laplace-1"], ["adaptive-q"], 50, 1).run(tmp_path / "study")
+    assert row.regret is None
+    assert f" {row.mean_regret:,.1f} " in capsys.readouterr().out
 
 
 def test_a_study_on_an_environment_that_cannot_be_solved_has_no_regret(tmp_path):
@@ -330,6 +401,21 @@ def test_optuna_tunes_prunes_and_continues(tmp_path):
     assert min(many.samples for many in more) < 12 * 10 * 300 * 5  # some trials were given up early
     other = tuned(tmp_path / "tuning", method="optuna", values=(6.0, 7.0), trials=2, seeds=10)
     assert all(6.0 <= found.value <= 7.0 for found in other)  # another search does not take up this one's trials
+
+
+def test_a_search_that_was_stopped_and_continued_finds_what_one_that_was_not_finds(tmp_path):
+    options = {"method": "optuna", "values": (0.01, 5.0), "seeds": 10}
+    tuned(tmp_path / "stopped", trials=7, **options)
+    assert tuned(tmp_path / "stopped", trials=15, **options) == tuned(tmp_path / "not", trials=15, **options)
+
+
+@pytest.mark.parametrize("method", ["grid", "optuna"])
+def test_a_whole_number_can_be_tuned(tmp_path, method):
+    agents, options = [agent_named("adaptive-q")], {"episodes": 200, "seeds": 2, "evaluation_seeds": 2, "workers": 1}
+    problems = [problem_named("oil-laplace-1")]
+    (found,) = tune(problems, agents, tmp_path, option="max_balls", values=(20, 200), method=method, trials=3, **options)
+    assert type(found.value) is int
+    assert found.evaluation.n_balls <= found.value
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,8 @@ def main(args: Sequence[str] | None = None) -> None:
     """Entry point of the command line."""
     import zooming
     from zooming import bench
+    from zooming.paper.command import reproduce
+    from zooming.report.page import report
     from zooming.study import command
 
     if list(sys.argv[1:] if args is None else args) == ["--version"]:
@@ -54,7 +56,15 @@ def main(args: Sequence[str] | None = None) -> None:
         return
     try:
         tyro.extras.subcommand_cli_from_dict(
-            {"run": command.run, "tune": command.tune, "audit": audit_file, "bench": bench.main, "list": command.list_names},
+            {
+                "run": command.run,
+                "tune": command.tune,
+                "reproduce": reproduce,
+                "report": report,
+                "audit": audit_file,
+                "bench": bench.main,
+                "list": command.list_names,
+            },
             prog="zooming",
             description="Reinforcement learning in continuous spaces that learns its own discretization.",
             args=args,

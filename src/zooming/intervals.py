@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -38,6 +39,7 @@ def mean_interval(samples: ArrayLike, level: float = 0.95) -> Interval:
     return Interval(mean, mean - half, mean + half, level)
 
 
+@functools.cache
 def t_quantile(probability: float, freedom: int) -> float:
     """The quantile of Student's t, by bisection of its distribution function.
 

@@ -529,7 +529,7 @@ def play() -> Callable[..., int]:
     """`_play`, compiled on first use."""
     table, core, stats, axes = numba.from_dtype(BALL)[::1], numba.from_dtype(CORE)[::1], float64[:, ::1], float64[:, ::1]
     functions = types.FunctionType(DYNAMICS), types.FunctionType(START)
-    return _fixed(
+    return fixed(
         _play, table, core, stats, axes, *functions, float64[::1], GENERATOR, int64, float64[::1], int64[::1], float64[::1]
     )
 
@@ -537,17 +537,18 @@ def play() -> Callable[..., int]:
 @functools.cache
 def act() -> Callable[..., int]:
     """`_act`, compiled on first use."""
-    return _fixed(_act, float64[::1], float64[::1], float64[:, ::1], int64, float64[::1], float64[::1])
+    return fixed(_act, float64[::1], float64[::1], float64[:, ::1], int64, float64[::1], float64[::1])
 
 
 @functools.cache
 def update() -> Callable[..., int]:
     """`_update`, compiled on first use."""
     vector, matrix = float64[::1], float64[:, ::1]
-    return _fixed(_update, vector, vector, matrix, matrix, int64, vector, vector, float64, vector, types.boolean)
+    return fixed(_update, vector, vector, matrix, matrix, int64, vector, vector, float64, vector, types.boolean)
 
 
-def _fixed(function: Callable[..., int], *arguments: Any) -> Callable[..., int]:
+def fixed(function: Callable[..., int], *arguments: Any) -> Callable[..., int]:
+    """The function compiled for these argument types alone; anything else is refused with a TypeError."""
     if not PLAIN:
         kernel: Callable[..., int] = numba.njit(int64(*arguments), cache=True, error_model="numpy", nogil=True)(function)
         return kernel

@@ -44,6 +44,11 @@ _ROUNDING = 1e-9  # no error is reported smaller than what adding up floating-po
 def interpolate(values, first, n_cells, low, scale, point):  # type: ignore[no-untyped-def]
     """Multilinear interpolation of values on a grid of n_cells + 1 points per axis, from values[first] on."""
     n_axes = point.shape[0]
+    if n_axes == 1:  # most problems; the loop below takes four times as long
+        place = min(max((point[0] - low[0]) * scale[0], 0.0), float(n_cells))
+        cell = min(int(place), n_cells - 1)
+        share = place - cell
+        return (1.0 - share) * values[first + cell] + share * values[first + cell + 1]
     total = 0.0
     for corner in range(1 << n_axes):
         weight = 1.0
@@ -64,7 +69,7 @@ def interpolate(values, first, n_cells, low, scale, point):  # type: ignore[no-u
 
 
 def _backups(  # type: ignore[no-untyped-def]
-    given, params, step, outcomes, weights, grid, next_values, first, states, actions, search, values, best
+    given, params, step, outcomes, weights, grid, next_values, first, states, actions, search, values, best, next_state, trial
 ):
     """Writes the best Q and its action for each state, over all rows of `actions` and then around the best of them.
 
@@ -75,8 +80,6 @@ def _backups(  # type: ignore[no-untyped-def]
     n_action = actions.shape[1]
     n_cells = int(grid[5, 0])
     low, scale = grid[0, :n_state], grid[1, :n_state]
-    next_state = np.empty(n_state)
-    trial = np.empty(n_action)
     for i in range(states.shape[0]):
         state = states[i]
         best_value = -np.inf
@@ -118,8 +121,9 @@ def _backup() -> Callable[..., None]:
     if _backup_kernel is None:
         row, matrix = float64[::1], float64[:, ::1]
         given = types.FunctionType(GIVEN)
-        signature = void(given, row, int64, matrix, row, matrix, row, int64, matrix, matrix, int64, row, matrix)
-        compiled = numba.njit(signature, cache=True, error_model="numpy", nogil=True)
+        signature = void(given, row, int64, matrix, row, matrix, row, int64, matrix, matrix, int64, row, matrix, row, row)
+        options: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True, "_nrt": False}  # see kernels.lean
+        compiled = numba.njit(signature, **options)
         _backup_kernel = _backups if PLAIN else compiled(_backups)
     return _backup_kernel
 
@@ -152,6 +156,7 @@ class Grid:
             kernel(
                 self.env.given, self.env.params, step, outcomes, weights, self.table, flat, (step + 1) * self.values.shape[1],
                 states[chosen], actions if search else actions[chosen], search, values[chosen], best[chosen],
+                np.empty(self.n_state), np.empty(self.n_action),
             )  # fmt: skip
 
         if n_parts == 1:
@@ -211,8 +216,8 @@ class Optimal:
     def q_values(self, step: int, states: ArrayLike, actions: ArrayLike) -> Floats:
         """Q*_h of many pairs: states [n, n_state] and actions [n, n_action]."""
         env = self.grid.env
-        x = np.array([self._point(state, env.observation_space, "state") for state in np.asarray(states, np.float64)])
-        a = np.array([self._point(action, env.action_space, "action") for action in np.asarray(actions, np.float64)])
+        x = self._points(states, env.observation_space, "state")
+        a = self._points(actions, env.action_space, "action")
         if len(x) != len(a) or not len(x):
             raise SpaceError(f"{len(x)} states and {len(a)} actions: give as many of each, at least one")
         return self.grid.backup(self._step(step), x, a, search=0)[0]
@@ -228,12 +233,24 @@ class Optimal:
             raise SpaceError(f"step {step} is outside the episode: steps run from 0 to {self.horizon - 1}")
         return int(step)
 
+    @classmethod
+    def _points(cls, values: ArrayLike, space: Any, what: str) -> Floats:
+        points = np.asarray(values, np.float64)
+        if points.ndim != 2 or space.shape != points.shape[1:] or not _inside(points, space).all():
+            return np.array([cls._point(point, space, what) for point in points])  # which says what is wrong
+        return np.ascontiguousarray(points)
+
     @staticmethod
     def _point(values: ArrayLike, space: Any, what: str) -> Floats:
         point = np.array(values, np.float64).reshape(-1)
-        if point.shape != space.shape or not ((space.low - 1e-9 <= point) & (point <= space.high + 1e-9)).all():
+        if point.shape != space.shape or not _inside(point, space).all():
             raise SpaceError(f"{what} {values!r} is not a point of {space}")
         return point
+
+
+def _inside(points: Floats, space: Any) -> NDArray[np.bool_]:
+    inside: NDArray[np.bool_] = (space.low - 1e-9 <= points) & (points <= space.high + 1e-9)
+    return inside
 
 
 def solve(
@@ -245,12 +262,7 @@ def solve(
     must not be larger: an exception says which resolution to try otherwise.
     """
     inner = solvable(env)
-    n_state = inner.observation_space.shape[0]
-    is_deterministic = all(len(inner.outcomes(step, 2)[1]) == 1 for step in range(inner.horizon))
-    default = (DETERMINISTIC_RESOLUTION if is_deterministic else DEFAULT_RESOLUTION)[n_state]
-    n_axes = n_state + inner.action_space.shape[0] + (0 if is_deterministic else 1)
-    while default > 4 and inner.horizon * (default + 1) ** n_axes > MOST_BACKUPS:
-        default -= 2
+    n_state, default = inner.observation_space.shape[0], default_resolution(inner)
     resolution = default if resolution is None else resolution
     if isinstance(resolution, bool) or not isinstance(resolution, (int, np.integer)) or resolution < 4 or resolution % 2:
         raise SpaceError(
@@ -271,6 +283,17 @@ def solve(
             f"Try resolution={2 * int(resolution)}, or accept tolerance={error:.2g}"
         )
     return Optimal(fine, int(resolution), fine.mean_start_value(), error, time.perf_counter() - began)
+
+
+def default_resolution(env: CompiledEnv) -> int:
+    """Cells per axis that take seconds."""
+    n_state = env.observation_space.shape[0]
+    is_deterministic = all(len(env.outcomes(step, 2)[1]) == 1 for step in range(env.horizon))
+    default = (DETERMINISTIC_RESOLUTION if is_deterministic else DEFAULT_RESOLUTION)[n_state]
+    n_axes = n_state + env.action_space.shape[0] + (0 if is_deterministic else 1)
+    while default > 4 and env.horizon * (default + 1) ** n_axes > MOST_BACKUPS:
+        default -= 2
+    return default
 
 
 def solvable(env: Any) -> CompiledEnv:

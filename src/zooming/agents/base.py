@@ -8,7 +8,7 @@ import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
@@ -218,6 +218,18 @@ class Agent(ABC):
 
     def _no_estimate(self) -> SpaceError:
         return SpaceError(f"{type(self).__name__} is a heuristic: it keeps no balls and no estimates. AdaptiveQ and NetQ do.")
+
+
+@runtime_checkable
+class Compiled(Protocol):
+    """An agent that plays whole episodes of a compiled environment without coming back to Python."""
+
+    def play(self, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], trouble: NDArray[Any]) -> int:
+        """Plays len(returns) episodes or fewer; how many were finished.
+
+        Writes each one's return and the number of balls after it, and into `trouble` (code, step, coordinate, value): why
+        there are fewer.
+        """
 
 
 def _horizon(env: Any, horizon: int | None) -> int:

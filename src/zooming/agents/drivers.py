@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import kernels, seeds
-from zooming.agents.base import Agent
-from zooming.agents.tabled import TabledAgent
+from zooming.agents.base import Agent, Compiled
 from zooming.checks import whole
 from zooming.envs.compiled import CompiledEnv, compiled_inside
 from zooming.errors import SpaceError
@@ -26,7 +25,6 @@ DRIVERS = ("auto", "fused", "python")
 _CHUNK_SECONDS = 0.1  # how long a kernel may run before Ctrl-C and the progress bar get their turn
 
 _FIRST_CHUNK = 10_000  # steps of the first call: a call costs as much as a thousand steps, so it is not for a few
-_ROOM = 1024  # rows that a call finds free, so that a growing table does not send it back too often
 
 Advance = Callable[[int], None]
 
@@ -41,10 +39,10 @@ def learn(agent: Agent, episodes: int, *, progress_bar: bool, driver: str, check
             f"this agent was loaded without its environment ({agent.env_name}); give it: zooming.load(path, env=env)"
         )
     env = compiled_inside(agent.env)
-    can_fuse = env is not None and isinstance(agent, TabledAgent)
+    can_fuse = env is not None and isinstance(agent, Compiled)
     if driver == "fused" and not can_fuse:
         raise SpaceError(
-            f'driver="fused" needs a compiled environment without wrappers and an agent with a ball table; '
+            f'driver="fused" needs a compiled environment without wrappers and a compiled agent; '
             f'{type(agent).__name__} on {agent.env_name} runs with driver="python"'
         )
     returns, n_balls = np.zeros(episodes), np.zeros(episodes, np.int64)
@@ -78,20 +76,14 @@ def _policy_value(agent: Agent) -> float:
 
 
 def _learn_fused(agent: Any, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], advance: Advance) -> None:
-    play, table = kernels.play(), agent.table
     if agent.env_generator is None:
         env.reseed(_env_seed(agent))
     trouble = np.zeros(4)
     done, chunk = 0, max(1, _FIRST_CHUNK // agent.horizon)
     while done < len(returns):
-        n_splits = max(agent.horizon, _ROOM // int(kernels.rows_per_split(table.core)))
-        table.reserve(int(kernels.rows_needed(table.core, n_splits)))
         end = min(done + chunk, len(returns))
         began = time.perf_counter()
-        finished = play(
-            table.rows, table.core, table.stats, agent.axes.table, env.dynamics, env.start, env.params, env.np_random,
-            env.horizon, returns[done:end], n_balls[done:end], trouble,
-        )  # fmt: skip
+        finished = agent.play(env, returns[done:end], n_balls[done:end], trouble)
         seconds = time.perf_counter() - began
         done += finished
         agent.n_episodes += finished

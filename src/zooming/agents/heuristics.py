@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming import seeds
+from zooming import rules, seeds
 from zooming.agents.base import Agent
 from zooming.checks import clipped
 from zooming.errors import SpaceError
 
 
 class Heuristic(Agent):
-    """A fixed rule: `_choose` gives the action for a state, in the environment's units."""
+    """A fixed rule of `zooming.rules`, which says what it plays; the requests are what it remembers."""
+
+    _rule: int
+
+    def __init__(self, env: Any, **options: Any) -> None:
+        super().__init__(env, **options)
+        self._generator = np.random.Generator(np.random.PCG64(seeds.stream(self.seed, "agent")))
+        self._requests, self._count = np.empty(0), np.zeros(1, np.int64)  # sorted; how many there are, with room for more
 
     def act(self, step: int, observation: Any) -> NDArray[Any]:
         step = self._check_step(step)
@@ -31,17 +37,29 @@ class Heuristic(Agent):
         played = self._checked(step, self.axes.flat_action(action), self.axes.n_state)
         self._see(played, self._checked(step, self.axes.flat_state(next_observation), 0, "next "))
 
-    def _greedy(self, steps: NDArray[np.int64], states: NDArray[np.float64], deterministic: bool) -> NDArray[np.float64]:
-        actions = np.empty((len(steps), self.axes.n_action))
-        for k, step in enumerate(steps.tolist()):
-            actions[k] = self._choose(self._checked(step, states[k], 0))
-        return actions
+    def play(self, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], trouble: NDArray[Any]) -> int:
+        self._make_room(env.horizon * len(returns))
+        axes, action = self.axes, np.empty(self.axes.n_action)
+        return rules.play()(
+            self._rule, self._requests, self._count, np.stack([axes.low, axes.high], axis=1), np.array(self.reward_range),
+            self._generator, env.dynamics, env.start, env.params, env.np_random, min(self.horizon, env.horizon), action,
+            returns, trouble,
+        )  # fmt: skip
 
-    def _choose(self, state: NDArray[np.float64]) -> NDArray[np.float64]:
-        raise NotImplementedError
+    def _greedy(self, steps: NDArray[np.int64], states: NDArray[np.float64], deterministic: bool) -> NDArray[np.float64]:
+        return np.array([self._choose(self._checked(step, states[k], 0)) for k, step in enumerate(steps.tolist())])
+
+    def _choose(self, state: NDArray[np.float64], generator: np.random.Generator | None = None) -> NDArray[np.float64]:
+        low, high = self.axes.low[self.axes.n_state :], self.axes.high[self.axes.n_state :]
+        action = np.empty(self.axes.n_action)
+        rules.choose(self._rule, self._requests, self._count[0], low, high, generator or self._generator, state, action)
+        return action
 
     def _see(self, action: NDArray[np.float64], next_state: NDArray[np.float64]) -> None:
         """Learns from where the environment went; most rules do not."""
+
+    def _make_room(self, n_steps: int) -> None:
+        """Room for the requests of so many steps; most rules have none."""
 
     def _checked(self, step: int, point: NDArray[np.float64], first_axis: int, what: str = "") -> NDArray[np.float64]:
         axes = slice(first_axis, first_axis + len(point))
@@ -73,12 +91,7 @@ class Random(Heuristic):
     10
     """
 
-    def __init__(self, env: Any, **options: Any) -> None:
-        super().__init__(env, **options)
-        self._generator = np.random.Generator(np.random.PCG64(seeds.stream(self.seed, "agent")))
-
-    def _choose(self, state: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self._draw(self._generator)
+    _rule = rules.RANDOM
 
     def _greedy(self, steps: NDArray[np.int64], states: NDArray[np.float64], deterministic: bool) -> NDArray[np.float64]:
         # A function of seed, step and state: predicting must repeat, and must not move the generator that learning uses.
@@ -86,12 +99,8 @@ class Random(Heuristic):
         for k, step in enumerate(steps.tolist()):
             state = self._checked(step, states[k], 0)
             key = [self.seed, step, *state.view(np.uint64).tolist()] if deterministic else None
-            actions[k] = self._draw(np.random.default_rng(np.random.SeedSequence(key)))
+            actions[k] = self._choose(state, np.random.default_rng(np.random.SeedSequence(key)))
         return actions
-
-    def _draw(self, generator: np.random.Generator) -> NDArray[np.float64]:
-        low, high = self.axes.low[self.axes.n_state :], self.axes.high[self.axes.n_state :]
-        return low + generator.random(self.axes.n_action) * (high - low)
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {"generator": self._generator.bit_generator.state}, {}
@@ -120,8 +129,7 @@ class _Mover(Heuristic):
 class NoMovement(_Mover):
     """Stays where it is: a = x."""
 
-    def _choose(self, state: NDArray[np.float64]) -> NDArray[np.float64]:
-        return state
+    _rule = rules.STAY
 
 
 class Median(_Mover):
@@ -131,45 +139,34 @@ class Median(_Mover):
     Before the first request it stays where it is.
     """
 
+    _rule = rules.MEDIAN
+
     def __init__(self, env: Any, **options: Any) -> None:
         super().__init__(env, **options)
         if len({*self.axes.low.tolist()}) > 1 or len({*self.axes.high.tolist()}) > 1:
             raise SpaceError("Median pools the requests of all axes, so they must have the same bounds; here they differ")
-        self._requests: list[float] = []  # sorted
 
     @property
     def nbytes(self) -> int:
-        return 8 * len(self._requests)
-
-    def _choose(self, state: NDArray[np.float64]) -> NDArray[np.float64]:
-        n = len(self._requests)
-        if not n:
-            return state
-        requests, stations = self._requests, np.empty(self.axes.n_action)
-        for i in range(len(stations)):
-            place = (2 * i + 1) / (2 * len(stations)) * (n - 1)
-            below = int(place)
-            low, high = requests[below], requests[min(below + 1, n - 1)]
-            stations[i] = low + (place - below) * (high - low)
-        return stations
+        return 8 * int(self._count[0])
 
     def _see(self, action: NDArray[np.float64], next_state: NDArray[np.float64]) -> None:
-        requests = [after for after, placed in zip(next_state.tolist(), action.tolist(), strict=True) if after != placed]
-        if not requests:
-            # The call was where an ambulance waited already: most likely where most calls came from before.
-            requests = [max(next_state.tolist(), key=self._n_requests_at)]
-        for request in requests:
-            insort(self._requests, request)
+        self._make_room(1)
+        self._count[0] = rules.see(self._requests, self._count[0], action, next_state)
 
-    def _n_requests_at(self, place: float) -> int:
-        return bisect_right(self._requests, place) - bisect_left(self._requests, place)
+    def _make_room(self, n_steps: int) -> None:
+        needed = int(self._count[0]) + n_steps * self.axes.n_action
+        if needed > len(self._requests):
+            grown = np.empty(max(needed, 2 * len(self._requests)))
+            grown[: self._count[0]] = self._requests[: self._count[0]]
+            self._requests = grown
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        return {}, {"requests": np.array(self._requests)}
+        return {}, {"requests": self._requests[: self._count[0]]}
 
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         requests = arrays["requests"]
         in_space = (requests >= self.axes.low.min()) & (requests <= self.axes.high.max())
         if requests.dtype != np.float64 or requests.ndim != 1 or not in_space.all() or (np.diff(requests) < 0).any():
             raise ValueError("the requests are not a sorted list of places")
-        self._requests = requests.tolist()
+        self._requests, self._count[0] = np.array(requests), len(requests)

@@ -17,6 +17,7 @@ CAPS = ("remaining", "horizon")
 TIES = {"random": kernels.RANDOM, "first": kernels.FIRST}
 ACTIONS = {"center": kernels.CENTER, "uniform": kernels.UNIFORM}
 DEFAULT_BONUS = 0.1  # c, for rewards that span 1
+_ROOM = 1024  # rows that whole episodes find free, so that a growing table does not send them back too often
 MOST_PICTURES = 5  # of partitions, in a notebook
 MOST_BALLS = 2**30 - 1  # a table of twice as many rows still has 31-bit row numbers
 
@@ -123,6 +124,15 @@ class TabledAgent(Agent):
                 value = np.concatenate([state, played, after])[axis]
                 is_next = axis >= len(axes)
                 raise self._bad_coordinate(step, axis - len(axes) if is_next else axis, value, "next " if is_next else "")
+
+    def play(self, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], trouble: NDArray[Any]) -> int:
+        table = self.table
+        n_splits = max(self.horizon, _ROOM // int(kernels.rows_per_split(table.core)))
+        table.reserve(int(kernels.rows_needed(table.core, n_splits)))
+        return kernels.play()(
+            table.rows, table.core, table.stats, self.axes.table, env.dynamics, env.start, env.params, env.np_random,
+            env.horizon, returns, n_balls, trouble,
+        )  # fmt: skip
 
     # --- the learned policy --------------------------------------------------------------------------------------------
 

@@ -91,6 +91,21 @@ def regret(
     return ax
 
 
+def partition_sizes(groups: Mapping[str, Group] | Group, ax: Any = None) -> Any:
+    """Active balls of each agent, all steps together, over the episodes: the mean over the seeds with a 95 % band."""
+    named = {label: _runs(group) for label, group in _named(groups, History).items()}
+    with drawing(ax) as ax:
+        for i, (label, runs) in enumerate(named.items()):
+            _band(ax, runs.episode, runs.n_balls.astype(np.float64), label or None, i)
+        thousands(ax.xaxis)
+        thousands(ax.yaxis)
+        ax.set_xlim(0, max(int(runs.episode[-1]) for runs in named.values()))
+        ax.set_ylim(bottom=0)
+        ax.set(xlabel="episode", ylabel="active balls, all steps together")
+        _legend(ax, [runs.n_seeds for runs in named.values()], "best")
+    return ax
+
+
 def memory_against_regret(groups: Mapping[str, Runs], ax: Any = None, *, in_bytes: bool = False) -> Any:
     """Regret at the end over active balls (or bytes): a small marker per seed, a large one for the mean, with 95 % bars.
 

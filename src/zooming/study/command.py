@@ -59,9 +59,7 @@ def run(
     try:
         rows = study.run(out, engine=engine, workers=workers, address=address, progress_bar=True)
     except Stopped as stopped:
-        _say_how_to_continue(stopped)
-    except KeyboardInterrupt:
-        _say_how_to_continue(Stopped(0, 0, 130))
+        say_how_to_continue(stopped)
     show(rows, seeds)
     print(f"{time.perf_counter() - began:.1f} s; tables in {out}")
 
@@ -72,7 +70,7 @@ def tune(
     agents: str = "adaptive-q,net-q",
     option: str = "bonus",
     method: str = "grid",
-    values: tuple[float, ...] = PAPERS_SCALES,
+    values: tuple[int | float, ...] = PAPERS_SCALES,
     trials: int = 30,
     episodes: int = 2000,
     seeds: int = 10,
@@ -89,7 +87,7 @@ def tune(
         agents: separated by commas, with settings after colons.
         option: the option to tune.
         method: grid (every value), or optuna (looks where it pays, between the least and the largest value).
-        values: the values to try; by default the paper's scales of the bonus.
+        values: the values to try; by default the paper's scales of the bonus. Whole numbers stay whole.
         trials: values that optuna tries.
         episodes: K, for every run.
         seeds: runs per value while tuning.
@@ -116,9 +114,7 @@ def tune(
             progress_bar=True,
         )
     except Stopped as stopped:
-        _say_how_to_continue(stopped)
-    except KeyboardInterrupt:
-        _say_how_to_continue(Stopped(0, 0, 130))
+        say_how_to_continue(stopped)
     show_tuned(found)
 
 
@@ -133,14 +129,14 @@ def show_tuned(found: Sequence[Tuned]) -> None:
     for tuned in found:
         row = tuned.evaluation
         final = _around(row.final_return, "{:.4f}") if row.final_return else f"{row.mean_return:.4f}"
-        value = f"{tuned.option}={tuned.value:.4g}"
-        table.add_row(tuned.problem, tuned.agent, value, final, _around(row.regret, "{:,.1f}"), f"{tuned.samples:,}")
+        value = f"{tuned.option}={tuned.value if isinstance(tuned.value, int) else format(tuned.value, '.4g')}"
+        table.add_row(tuned.problem, tuned.agent, value, final, _regret(row), f"{tuned.samples:,}")
     Console().print(table)
 
 
-def _say_how_to_continue(stopped: Stopped) -> NoReturn:
-    what = str(stopped) if stopped.total else "stopped; what is finished is kept"
-    print(f"{what}. To continue: {shlex.join(['zooming', *sys.argv[1:]])}")
+def say_how_to_continue(stopped: Stopped) -> NoReturn:
+    """Prints the command that continues, and ends the program."""
+    print(f"{stopped}. To continue: {shlex.join(['zooming', *sys.argv[1:]])}")
     sys.exit(stopped.code)
 
 
@@ -157,7 +153,7 @@ def show(rows: Sequence[Row], n_seeds: int) -> None:
             table.add_column(column, justify="left" if column == "agent" else "right")
         for row in ours:
             final = _around(row.final_return, "{:.4f}") if row.final_return else f"{row.mean_return:.4f}"
-            regret, advantage = _around(row.regret, "{:,.1f}"), _around(row.advantage, "{:+.4f}")
+            regret, advantage = _regret(row), _around(row.advantage, "{:+.4f}")
             table.add_row(
                 row.agent, final, regret, advantage, f"{row.n_balls:,.0f}", f"{row.nbytes:,.0f}", f"{1e3 * row.seconds:.1f}"
             )
@@ -174,6 +170,12 @@ def _around(interval: Interval | None, form: str) -> str:
     if interval is None:
         return "-"
     return f"{form.format(interval.mean)} ± {form.replace('+', '').format((interval.high - interval.low) / 2)}"
+
+
+def _regret(row: Row) -> str:
+    if row.regret is not None or row.mean_regret is None:
+        return _around(row.regret, "{:,.1f}")
+    return f"{row.mean_regret:,.1f}"
 
 
 def list_names() -> None:

@@ -39,7 +39,8 @@ def _run(chunk: Chunk) -> tuple[dict[str, NDArray[Any]], float]:
     return chunk.run(), time.perf_counter() - began
 
 
-def _prepare_worker() -> None:
+def prepare_worker() -> None:
+    """For a new process: it leaves Ctrl-C to its parent, and ends when that does."""
     # Ctrl-C reaches the whole process group; the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
@@ -54,9 +55,9 @@ def _prepare_worker() -> None:
 
 def _local(chunks: Sequence[Chunk], n_workers: int) -> Iterator[Finished]:
     """Processes with one thread each. A pool that lost a worker is broken as a whole, so a new one takes what is left."""
-    left, attempts = list(chunks), dict.fromkeys((chunk.name for chunk in chunks), 0)
+    left, attempts = {chunk.name: chunk for chunk in chunks}, _Attempts()
     while left:
-        pool = ProcessPoolExecutor(min(n_workers, len(left)), get_context("spawn"), _prepare_worker)
+        pool = ProcessPoolExecutor(min(n_workers, len(left)), get_context("spawn"), prepare_worker)
         try:
             yield from _drain(pool, left, n_workers, attempts)
         finally:
@@ -66,27 +67,37 @@ def _local(chunks: Sequence[Chunk], n_workers: int) -> Iterator[Finished]:
                 process.terminate()
 
 
-def _drain(pool: ProcessPoolExecutor, left: list[Chunk], n_workers: int, attempts: dict[str, int]) -> Iterator[Finished]:
+def _drain(pool: ProcessPoolExecutor, left: dict[str, Chunk], n_workers: int, attempts: _Attempts) -> Iterator[Finished]:
     """Results until all are there or the pool breaks; what is finished is taken out of `left`."""
-    waiting = list(left)
+    waiting = list(reversed(left.values()))
     running: dict[Future[Any], Chunk] = {}
     try:
         while waiting or running:
             while waiting and len(running) < 2 * n_workers:
-                chunk = waiting.pop(0)
+                chunk = waiting.pop()
                 running[pool.submit(_run, chunk)] = chunk
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 arrays, seconds = future.result()
                 chunk = running.pop(future)
-                left.remove(chunk)
+                del left[chunk.name]
                 yield chunk, arrays, seconds
     except BrokenProcessPool:
         for chunk in running.values():
-            attempts[chunk.name] += 1
-            if attempts[chunk.name] >= MOST_ATTEMPTS:
-                raise SpaceError(
-                    f"the worker died {MOST_ATTEMPTS} times at {chunk.problem.name}, {chunk.agent.label}; out of memory?"
-                ) from None
+            attempts.count(chunk)
+
+
+class _Attempts:
+    """How often each chunk was lost with its worker: a node that dies is no fault of the chunk, five of them are."""
+
+    def __init__(self) -> None:
+        self._lost: dict[str, int] = {}
+
+    def count(self, chunk: Chunk) -> None:
+        self._lost[chunk.name] = self._lost.get(chunk.name, 0) + 1
+        if self._lost[chunk.name] >= MOST_ATTEMPTS:
+            raise SpaceError(
+                f"the worker died {MOST_ATTEMPTS} times at {chunk.problem.name}, {chunk.agent.label}; out of memory?"
+            )
 
 
 def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> Iterator[Finished]:
@@ -102,22 +113,25 @@ def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> I
             )
         except ConnectionError as error:
             raise SpaceError(f"no Ray cluster answers at {address}: {error}") from error
-    run = ray.remote(num_cpus=1, max_retries=-1)(_run)  # a lost node is no fault of the task
-    waiting = list(chunks)
+    run = ray.remote(num_cpus=1, max_retries=0)(_run)  # what is lost is repeated here, where it is counted
+    waiting, attempts = list(reversed(chunks)), _Attempts()
     running: dict[Any, Chunk] = {}
     resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    most = max(2, 2 * int(resources.get("CPU", 1)))
+    most = workers or max(2, 2 * int(resources.get("CPU", 1)))
     while waiting or running:
         while waiting and len(running) < most:
-            chunk = waiting.pop(0)
+            chunk = waiting.pop()
             running[run.remote(chunk)] = chunk
         done, _ = ray.wait(list(running), num_returns=1)
         for reference in done:
             chunk = running.pop(reference)
             try:
                 arrays, seconds = ray.get(reference)
-            except (ray.exceptions.ObjectLostError, ray.exceptions.NodeDiedError):
-                waiting.append(chunk)  # finished, but its node died before the result came over
+            except ray.exceptions.RayTaskError:
+                raise  # an error of the run itself
+            except ray.exceptions.RayError:
+                attempts.count(chunk)
+                waiting.append(chunk)  # its worker or node died, at work or before the result came over
                 continue
             yield chunk, arrays, seconds
 

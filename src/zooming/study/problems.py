@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import difflib
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 
 from zooming.agents.adaptive_q import AdaptiveQ
 from zooming.agents.base import Agent
@@ -17,6 +19,7 @@ from zooming.agents.net_q import NetQ
 from zooming.envs.ambulance import Ambulance
 from zooming.envs.oil import Oil
 from zooming.errors import SpaceError
+from zooming.optimal import Optimal, default_resolution, solvable, solve
 
 AGENTS: dict[str, Callable[..., Agent]] = {
     "adaptive-q": AdaptiveQ,
@@ -32,6 +35,15 @@ _AMBULANCE = {f"ambulance-{arrivals}-{weight:g}": {"arrivals": arrivals, "travel
               for arrivals in ("beta", "uniform", "shifting") for weight in (0.0, 0.25, 1.0)}  # fmt: skip
 
 
+def as_lists(value: Any) -> Any:
+    """Tuples and arrays as lists, as they come back from JSON: a study must be the same whether written or read."""
+    if isinstance(value, dict):
+        return {key: as_lists(entry) for key, entry in value.items()}
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    return [as_lists(entry) for entry in value] if isinstance(value, (list, tuple)) else value
+
+
 @dataclass(frozen=True)
 class Problem:
     """An environment: its name, its Gymnasium id, and the arguments that make it."""
@@ -40,8 +52,27 @@ class Problem:
     env_id: str
     options: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", as_lists(self.options))
+
     def make(self) -> Any:
         return gym.make(self.env_id, **self.options)
+
+    def optimal(self, optimum: str = "fine") -> Optimal | None:
+        """The optimum, solved once per process; "rough" at half the resolution. None if it cannot be solved."""
+        key = json.dumps([self.env_id, self.options, optimum], sort_keys=True, default=listed)
+        if key not in _OPTIMA:
+            try:
+                env = self.make()
+                halved = default_resolution(solvable(env)) // 4 * 2
+                _OPTIMA[key] = solve(env, halved if optimum == "rough" else None)
+            except SpaceError:
+                _OPTIMA[key] = None
+        return _OPTIMA[key]
+
+
+_OPTIMA: dict[str, Optimal | None] = {}
+OPTIMUM = ("fine", "rough")
 
 
 PRESETS = {name: Problem(name, "zooming/Oil-v0", options) for name, options in _OIL.items()}
@@ -54,6 +85,9 @@ class AgentChoice:
 
     kind: str
     settings: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", as_lists(self.settings))
 
     @property
     def label(self) -> str:
@@ -107,6 +141,11 @@ def entry_point(env_id: str) -> Callable[..., Any] | None:
     """The class behind one of zooming's ids, whose options can be checked by name; None for any other."""
     found = {"zooming/Oil-v0": Oil, "zooming/Ambulance-v0": Ambulance}
     return found.get(env_id)
+
+
+def listed(value: Any) -> Any:
+    """Arrays as lists, anything else as text: for JSON."""
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else str(value)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

@@ -22,7 +22,7 @@ from zooming.agents.adaptive_q import AdaptiveQ
 from zooming.agents.many import learn_many
 from zooming.checks import whole
 from zooming.errors import SpaceError
-from zooming.study.problems import AGENTS, AgentChoice, Problem, entry_point, nearest
+from zooming.study.problems import AGENTS, OPTIMUM, AgentChoice, Problem, entry_point, listed, nearest
 
 BLOCK = 20  # seeds of a chunk
 N_CHECKPOINTS = 60
@@ -30,7 +30,10 @@ N_CHECKPOINTS = 60
 
 @dataclass(frozen=True)
 class Configuration:
-    """Problems x agents x seeds, all of one length. `stream` keeps the seeds of tuning and of evaluation apart."""
+    """Problems x agents x seeds, all of one length.
+
+    `stream` keeps the seeds of tuning and of evaluation apart; `optimum` is "fine", or "rough" at half the resolution.
+    """
 
     problems: tuple[Problem, ...]
     agents: tuple[AgentChoice, ...]
@@ -38,11 +41,14 @@ class Configuration:
     n_seeds: int
     entropy: int = 0
     stream: str = "run"
+    optimum: str = "fine"
 
     def __post_init__(self) -> None:
         whole(self.episodes, "episodes", 1)
         whole(self.n_seeds, "seeds", 1)
         whole(self.entropy, "entropy", 0)
+        if self.optimum not in OPTIMUM:
+            raise SpaceError(f"optimum={self.optimum!r}: choose one of {OPTIMUM}")
         if not self.problems or not self.agents:
             raise SpaceError("a study needs at least one problem and one agent")
         for what, names in (("problem", [p.name for p in self.problems]), ("agent", [a.label for a in self.agents])):
@@ -63,8 +69,18 @@ class Configuration:
                     raise SpaceError(f"{agent.label} on {problem.name}: {error}") from error
 
     def as_json(self) -> dict[str, Any]:
-        described: dict[str, Any] = json.loads(json.dumps(asdict(self), default=_listed))
+        described: dict[str, Any] = json.loads(json.dumps(asdict(self), default=listed))
         return described
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Configuration:
+        """The configuration that `as_json` described."""
+        try:
+            problems = tuple(Problem(**problem) for problem in content["problems"])
+            agents = tuple(AgentChoice(**agent) for agent in content["agents"])
+            return cls(**{**content, "problems": problems, "agents": agents})
+        except (TypeError, KeyError) as error:
+            raise SpaceError(f"this is not the configuration of a study: {error}") from error
 
     @property
     def name(self) -> str:
@@ -142,9 +158,5 @@ def checkpoints(episodes: int) -> NDArray[np.int64]:
 
 
 def _named(readable: str, content: Any) -> str:
-    digest = hashlib.sha256(json.dumps(content, default=_listed, sort_keys=True).encode()).hexdigest()[:8]
+    digest = hashlib.sha256(json.dumps(content, default=listed, sort_keys=True).encode()).hexdigest()[:8]
     return f"{re.sub(r'[^A-Za-z0-9._=-]+', '_', readable)[:80]}--{digest}"
-
-
-def _listed(value: Any) -> Any:
-    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else str(value)

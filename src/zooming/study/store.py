@@ -1,6 +1,7 @@
 """The folder of a study: a manifest, one file per finished chunk, and tables made from them.
 
-manifest.json            configuration, versions, platform
+manifest.json            configuration; versions and platforms that computed it
+.lock                    held by the command that is at work
 optima.json              the optimum of each problem that can be solved
 timings.jsonl            seconds of each chunk; the one file that differs from run to run
 chunks/NAME.zoom         written atomically when a chunk is finished; a file that is there is complete
@@ -14,7 +15,9 @@ import io
 import json
 import os
 import platform
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,51 +30,94 @@ from zooming import files
 from zooming.errors import CheckpointError, SpaceError
 from zooming.study.runs import Chunk, Configuration
 
-MANIFEST, OPTIMA, TIMINGS, CHUNKS = "manifest.json", "optima.json", "timings.jsonl", "chunks"
+MANIFEST, OPTIMA, TIMINGS, CHUNKS, LOCK = "manifest.json", "optima.json", "timings.jsonl", "chunks", ".lock"
 
 
 class Store:
-    """A study's folder. Opening it writes the manifest, or checks that it is the same study."""
+    """A study's folder. Nothing is read or written before it is `opened`, or one of its methods asks for it."""
 
     def __init__(self, folder: str | os.PathLike[str], configuration: Configuration) -> None:
         self.folder, self.configuration = Path(folder), configuration
-        try:
-            self._open()
-        except OSError as error:
-            raise SpaceError(f"cannot write to {self.folder}: {error.strerror}. Choose another --out") from error
+        self._optima: dict[str, float | None] = {}
 
-    def _open(self) -> None:
+    @classmethod
+    def existing(cls, folder: str | os.PathLike[str]) -> Store:
+        """The study that a folder holds, to read."""
+        manifest = Path(folder) / MANIFEST
+        if not manifest.exists():
+            raise SpaceError(f"{folder} holds no study; zooming run ... --out {folder} makes one")
+        return cls(folder, Configuration.from_json(_manifest(manifest)["configuration"]))
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """The folder is this study's, and no other command's, until the end of the block."""
+        try:
+            self._check_folder()
+            (self.folder / CHUNKS).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        with self._locked():
+            try:
+                for part in [*self.folder.glob(".*.part"), *(self.folder / CHUNKS).glob(".*.part")]:
+                    part.unlink()  # what a killed process was writing; never complete
+                self._write_manifest()
+            except OSError as error:
+                raise self._unwritable(error) from error
+            yield
+
+    def _check_folder(self) -> None:
         manifest = self.folder / MANIFEST
         if manifest.exists():
-            self._compare(manifest)
+            stored, ours = _manifest(manifest)["configuration"], self.configuration.as_json()
+            if json.dumps(stored, sort_keys=True) != json.dumps(ours, sort_keys=True):
+                raise SpaceError(
+                    f"{self.folder} holds another study; choose another --out.\n" + "\n".join(_differences(stored, ours))
+                )
         elif self.folder.exists() and any(
-            path.name != CHUNKS and not path.name.endswith(".part") for path in self.folder.iterdir()
+            path.name not in (CHUNKS, LOCK) and not path.name.endswith(".part") for path in self.folder.iterdir()
         ):
             raise SpaceError(f"{self.folder} is not empty and holds no study; choose another --out")
-        (self.folder / CHUNKS).mkdir(parents=True, exist_ok=True)
-        for part in [*self.folder.glob(".*.part"), *(self.folder / CHUNKS).glob(".*.part")]:
-            part.unlink()  # what a killed process was writing; never complete
-        if not manifest.exists():
-            versions = {name: version(name) for name in ("numpy", "numba", "gymnasium")}
-            versions |= {"zooming": zooming.__version__, "python": platform.python_version()}
-            content = {
-                "format": 1,
-                "configuration": self.configuration.as_json(),
-                "versions": versions,
-                "platform": platform.platform(),
-            }
-            files.write_atomically(manifest, json.dumps(content, indent=1).encode())
 
-    def _compare(self, manifest: Path) -> None:
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        # The system gives the lock back when its holder dies, however it dies.
         try:
-            stored = json.loads(manifest.read_text())["configuration"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise SpaceError(f"{manifest} is damaged ({error}); restore it, or choose another --out") from error
-        ours = self.configuration.as_json()
-        if json.dumps(stored, sort_keys=True) != json.dumps(ours, sort_keys=True):
-            raise SpaceError(
-                f"{self.folder} holds another study; choose another --out.\n" + "\n".join(_differences(stored, ours))
-            )
+            import fcntl
+        except ImportError:  # not there on Windows: two commands on one folder are not noticed
+            yield
+            return
+        try:
+            lock = (self.folder / LOCK).open("a")
+        except OSError as error:
+            raise self._unwritable(error) from error
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise SpaceError(
+                    f"another command is at work in {self.folder}; wait until it ends, or choose another --out"
+                ) from error
+            yield
+
+    def _write_manifest(self) -> None:
+        manifest = self.folder / MANIFEST
+        versions = {name: version(name) for name in ("numpy", "numba", "gymnasium")}
+        versions |= {"zooming": zooming.__version__, "python": platform.python_version()}
+        ours = {"versions": versions, "platform": platform.platform()}
+        content: dict[str, Any] = {"format": 1, "configuration": self.configuration.as_json(), "computed_with": [ours]}
+        if manifest.exists():
+            content = _manifest(manifest)
+            if ours in content["computed_with"]:
+                return
+            if self.has_tables():
+                return  # nothing is left to compute
+            lines = "\n".join(_differences(content["computed_with"][-1], ours))
+            warnings.warn(f"{self.folder} was begun with other versions; runs may differ from there on:\n{lines}", stacklevel=5)
+            content["computed_with"].append(ours)
+        files.write_atomically(manifest, json.dumps(content, indent=1).encode())
+
+    def _unwritable(self, error: OSError) -> SpaceError:
+        return SpaceError(f"cannot write to {self.folder}: {error.strerror}. Choose another --out")
 
     def missing(self) -> list[Chunk]:
         """Chunks without a file; a damaged file is set aside and counts as missing."""
@@ -110,21 +156,18 @@ class Store:
 
     def optima(self) -> dict[str, float | None]:
         """The optimum of each problem, computed once; None where it cannot be."""
-        path = self.folder / OPTIMA
-        try:
-            known: dict[str, float | None] = json.loads(path.read_text())
-            if known.keys() == {problem.name for problem in self.configuration.problems}:
-                return known
-        except (FileNotFoundError, ValueError, AttributeError):
-            pass  # not there yet, or damaged: it is computed again
-        found: dict[str, float | None] = {}
-        for problem in self.configuration.problems:
+        if not self._optima:
+            path, names = self.folder / OPTIMA, {problem.name for problem in self.configuration.problems}
             try:
-                found[problem.name] = zooming.solve(problem.make()).return_
-            except SpaceError:
-                found[problem.name] = None
-        files.write_atomically(path, json.dumps(found, indent=1).encode())
-        return found
+                known = json.loads(path.read_text())
+            except (FileNotFoundError, ValueError):
+                known = None
+            if not (isinstance(known, dict) and known.keys() == names):  # not there yet, or damaged
+                solved = {p.name: p.optimal(self.configuration.optimum) for p in self.configuration.problems}
+                known = {name: None if optimal is None else optimal.return_ for name, optimal in solved.items()}
+                files.write_atomically(path, json.dumps(known, indent=1).encode())
+            self._optima = known
+        return self._optima
 
     def write_tables(self) -> None:
         """results.parquet and curves.parquet, from all chunks."""
@@ -160,6 +203,16 @@ class Store:
 
     def _path(self, chunk: Chunk) -> Path:
         return self.folder / CHUNKS / f"{chunk.name}.zoom"
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text())
+        if not (isinstance(content["configuration"], dict) and content["computed_with"]):
+            raise ValueError("it has another layout")
+    except (ValueError, KeyError, TypeError) as error:
+        raise SpaceError(f"{path} is damaged ({error}); restore it, or choose another --out") from error
+    return content
 
 
 def _differences(stored: Any, ours: Any, where: str = "") -> Iterable[str]:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zooming import notebook
 from zooming.errors import SpaceError
 from zooming.intervals import Interval, mean_interval
 from zooming.study import engines
 from zooming.study.problems import AgentChoice, Problem, agent_named, problem_named
-from zooming.study.runs import Configuration
+from zooming.study.runs import Chunk, Configuration
 from zooming.study.store import MANIFEST, Store
 
 FEW_SEEDS = 5
@@ -28,7 +29,8 @@ class Stopped(Exception):
     """A study was told to stop; what is finished is on disk."""
 
     def __init__(self, done: int, total: int, code: int) -> None:
-        super().__init__(f"stopped after {done} of {total} runs; what is finished is kept")
+        so_far = f" after {done} of {total} runs" if total else ""
+        super().__init__(f"stopped{so_far}; what is finished is kept")
         self.code, self.total = code, total
 
 
@@ -43,6 +45,7 @@ class Row:
     regret: Interval | None
     advantage: Interval | None
     mean_return: float
+    mean_regret: float | None
     n_balls: float
     nbytes: float
     seconds: float = field(compare=False)  # of one run
@@ -68,6 +71,7 @@ class Study:
         *,
         entropy: int = 0,
         stream: str = "run",
+        optimum: str = "fine",
     ) -> None:
         self.configuration = Configuration(
             tuple(p if isinstance(p, Problem) else problem_named(p) for p in problems),
@@ -76,6 +80,7 @@ class Study:
             seeds,
             entropy,
             stream,
+            optimum,
         )
 
     def __repr__(self) -> str:
@@ -99,33 +104,21 @@ class Study:
         progress_bar: bool = False,
     ) -> list[Row]:
         """Computes what is missing in the folder, writes the tables, and gives the summary."""
-        if not (Path(folder) / MANIFEST).exists():
-            self.configuration.check()  # before the folder is made; a study that is there was checked when it began
+        return run_all([(self, folder)], engine=engine, workers=workers, address=address, progress_bar=progress_bar)[0]
+
+    @classmethod
+    def stored(cls, folder: str | Path) -> Study:
+        """The study that a folder holds, finished or not."""
+        study = cls.__new__(cls)
+        study.configuration = Store.existing(folder).configuration
+        return study
+
+    def summary(self, folder: str | Path) -> list[Row]:
+        """What came out, of a folder where it is finished; nothing is computed."""
         store = Store(folder, self.configuration)
-        missing = store.missing()
-        optima = store.optima()
-        total = sum(chunk.n_runs for chunk in self.configuration.chunks())
-        done = total - sum(chunk.n_runs for chunk in missing)
-        engines.own_one_thread()
-        if missing:
-            with _stoppable() as stop, _progress(total, done, progress_bar) as show:
-                try:
-                    for chunk, arrays, seconds in engines.compute(missing, engine, workers, address):
-                        store.write(chunk, arrays, seconds)
-                        done += chunk.n_runs
-                        steps = int(arrays["horizon"].sum()) * chunk.episodes
-                        final, best = float(arrays["final_return"].mean()), optima[chunk.problem.name]
-                        show(chunk.n_runs, steps, final, best, chunk.problem.name)
-                        if stop:
-                            raise KeyboardInterrupt
-                except KeyboardInterrupt:
-                    raise Stopped(done, total, stop[0] if stop else 130) from None
-                except OSError as error:
-                    kept = f"{done} of {total} runs are kept; the same command continues"
-                    raise SpaceError(f"cannot write to {folder}: {error.strerror}. {kept}") from error
-        if missing or not store.has_tables():
-            store.write_tables()
-        return self._summary(store, optima)
+        if not store.has_tables():
+            raise SpaceError(f"the study in {folder} is not finished; the command that began it continues it")
+        return self._summary(store, store.optima())
 
     def _summary(self, store: Store, optima: dict[str, float | None]) -> list[Row]:
         arrays: dict[tuple[str, str], dict[str, Any]] = {}
@@ -142,17 +135,17 @@ class Study:
             for i, agent in enumerate(self.configuration.agents):
                 a, best = arrays[problem.name, agent.label], optima[problem.name]
                 several = len(a["total_return"]) > 1
+                regret = None if best is None else self.configuration.episodes * best - a["total_return"]
                 rows.append(
                     Row(
                         problem.name,
                         agent.label,
                         best,
                         mean_interval(a["final_return"]) if several else None,
-                        mean_interval(self.configuration.episodes * best - a["total_return"])
-                        if several and best is not None
-                        else None,
+                        mean_interval(regret) if several and regret is not None else None,
                         mean_interval((a["total_return"] - first) / self.configuration.episodes) if several and i else None,
                         float(a["final_return"].mean()),
+                        None if regret is None else float(regret.mean()),
                         float(a["n_balls"].mean()),
                         float(a["nbytes"].mean()),
                         a["seconds"] / len(a["total_return"]),
@@ -161,27 +154,92 @@ class Study:
         return rows
 
 
+def run_all(
+    studies: Sequence[tuple[Study, str | Path]],
+    *,
+    engine: str = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    progress_bar: bool = False,
+) -> list[list[Row]]:
+    """Several studies, each in its folder, by the same workers and with one progress bar: their summaries."""
+    for study, folder in studies:
+        if not (Path(folder) / MANIFEST).exists():
+            study.configuration.check()  # before the folder is made; a study that is there was checked when it began
+    engines.own_one_thread()
+    stores = [Store(folder, study.configuration) for study, folder in studies]
+    total, done = sum(chunk.n_runs for store in stores for chunk in store.configuration.chunks()), 0
+    with stoppable() as stop, ExitStack() as folders:
+        try:
+            for store in stores:
+                folders.enter_context(store.opened())
+            lacking: dict[str, list[Store]] = {}  # a chunk that two studies share is computed once
+            missing = {}
+            for store in stores:
+                for chunk in store.missing():
+                    missing[chunk.name] = chunk
+                    lacking.setdefault(chunk.name, []).append(store)
+            done = total - sum(missing[name].n_runs * len(lacking[name]) for name in missing)
+            optima = [store.optima() for store in stores]
+            if missing:
+                with _progress(total, done, progress_bar) as show:
+                    for chunk, arrays, seconds in engines.compute(list(missing.values()), engine, workers, address):
+                        for store in lacking[chunk.name]:
+                            store.write(chunk, arrays, seconds)
+                            done += chunk.n_runs
+                            show(chunk, arrays, store.optima()[chunk.problem.name])
+            incomplete = [store for found in lacking.values() for store in found]
+            for store in stores:
+                if store in incomplete or not store.has_tables():
+                    store.write_tables()
+            return [study._summary(store, best) for (study, _), store, best in zip(studies, stores, optima, strict=True)]
+        except KeyboardInterrupt:
+            raise Stopped(done, total, stop[0] if stop else 130) from None
+        except OSError as error:
+            kept = f"{done} of {total} runs are kept; the same command continues"
+            where = ", ".join(str(store.folder) for store in stores)
+            raise SpaceError(f"cannot write to {where}: {error.strerror}. {kept}") from error
+
+
 def _written(name: str, options: dict[str, Any]) -> str:
     return ", ".join([name, *(f"{key}={value}" for key, value in options.items())])
 
 
 @contextmanager
-def _stoppable() -> Iterator[list[int]]:
-    """A list that a SIGTERM puts its exit code in; Ctrl-C comes as KeyboardInterrupt anyway."""
-    stop: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
+def stoppable() -> Iterator[list[int]]:
+    """SIGTERM comes as KeyboardInterrupt, like Ctrl-C, with its exit code in the list."""
 
-    def terminate(number: int, frame: Any) -> None:
-        stop.append(128 + number)
+    def interrupt() -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, terminate)
+    with _handled((signal.SIGTERM,), interrupt) as stop:
+        yield stop
+
+
+@contextmanager
+def noted_stop() -> Iterator[list[int]]:
+    """SIGTERM and Ctrl-C put their exit code in the list and do nothing else: for what must not be interrupted anywhere."""
+    with _handled((signal.SIGTERM, signal.SIGINT), lambda: None) as stop:
+        yield stop
+
+
+@contextmanager
+def _handled(numbers: Sequence[int], then: Callable[[], None]) -> Iterator[list[int]]:
+    stop: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield stop  # only the main thread may handle signals
+        return
+
+    def handle(number: int, frame: Any) -> None:
+        stop.append(128 + number)
+        then()
+
+    before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield stop
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
@@ -199,11 +257,12 @@ def _progress(total: int, done: int, shown: bool) -> Iterator[Any]:
     with Progress(*columns) as progress:
         task = progress.add_task("", total=total, completed=done, speed="", news="")
 
-        def show(n_runs: int, n_steps: int, mean: float, best: float | None, problem: str) -> None:
+        def show(chunk: Chunk, arrays: dict[str, NDArray[Any]], best: float | None) -> None:
             nonlocal steps
-            steps += n_steps
+            steps += int(arrays["horizon"].sum()) * chunk.episodes
             speed = f"{steps / (time.perf_counter() - began) / 1e6:.1f} M steps/s"
             against = "" if best is None else f" of {best:.3f}"
-            progress.update(task, advance=n_runs, speed=speed, news=f"{problem}: {mean:.3f}{against}")
+            news = f"{chunk.problem.name}: {arrays['final_return'].mean():.3f}{against}"
+            progress.update(task, advance=chunk.n_runs, speed=speed, news=news)
 
         yield show

@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from zooming import seeds
 from zooming.checks import whole
 from zooming.errors import SpaceError
 from zooming.study.problems import AgentChoice, Problem
 from zooming.study.runs import Chunk
 from zooming.study.store import Store
-from zooming.study.study import Row, Study
+from zooming.study.study import Row, Stopped, Study, noted_stop, run_all
 
 PAPERS_SCALES = (0.01, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 1.0, 1.5, 2.0, 5.0)
 METHODS = ("grid", "optuna")
@@ -34,7 +36,7 @@ class Tuned:
     problem: str
     agent: str
     option: str
-    value: float
+    value: float  # or int, if all values to try are
     tuning_return: float  # mean return per episode on the tuning seeds
     samples: int  # steps played to find it
     evaluation: Row
@@ -83,12 +85,14 @@ def tune(
         progress_bar,
     )
     best = search(scope)
-    found = []
+    evaluations: list[tuple[Study, str | Path]] = []
     for problem in problems:
         chosen = [AgentChoice(a.kind, {**a.settings, option: best[problem.name, a.label][0]}) for a in settled]
         study = Study([problem], chosen, episodes, evaluation_seeds, entropy=entropy)
-        where = Path(folder) / "evaluation" / study.configuration.name  # another best value is another study
-        rows = study.run(where, workers=workers, progress_bar=progress_bar)
+        # Another best value is another study.
+        evaluations.append((study, Path(folder) / "evaluation" / study.configuration.name))
+    found = []
+    for problem, rows in zip(problems, run_all(evaluations, workers=workers, progress_bar=progress_bar), strict=True):
         for agent, row in zip(settled, rows, strict=True):
             value, score, samples = best[problem.name, agent.label]
             found.append(Tuned(problem.name, agent.label, option, value, score, samples, row))
@@ -114,28 +118,62 @@ Best = dict[tuple[str, str], tuple[float, float, int]]  # (problem, agent): valu
 
 
 def _grid(scope: _Scope) -> Best:
-    choices = {
-        (agent.label, value): AgentChoice(agent.kind, {**agent.settings, scope.option: value})
-        for agent in scope.agents
-        for value in scope.values
-    }
-    study = Study(scope.problems, list(choices.values()), scope.episodes, scope.seeds, entropy=scope.entropy, stream=STREAM)
-    study.run(scope.folder / "tuning", workers=scope.workers, progress_bar=scope.progress_bar)
-    store = Store(scope.folder / "tuning", study.configuration)
-    totals: dict[tuple[str, str], list[float]] = {}
-    steps: dict[tuple[str, str], int] = {}
-    for chunk in study.configuration.chunks():
-        arrays, key = store.read(chunk), (chunk.problem.name, chunk.agent.label)
-        totals[key] = [*totals.get(key, []), *arrays["total_return"].tolist()]
-        steps[key] = steps.get(key, 0) + int(arrays["horizon"].sum()) * chunk.episodes
-    best: Best = {}
-    for problem in scope.problems:
-        for agent in scope.agents:
-            tried = {value: (problem.name, choices[agent.label, value].label) for value in scope.values}
-            scores = {value: float(np.mean(totals[key])) / scope.episodes for value, key in tried.items()}
-            value = max(scores, key=lambda v: scores[v])
-            best[problem.name, agent.label] = value, scores[value], sum(steps[key] for key in tried.values())
-    return best
+    grid = Grid(scope.problems, scope.agents, scope.option, scope.values, scope.episodes, scope.seeds, scope.entropy)
+    grid.study.run(scope.folder / "tuning", workers=scope.workers, progress_bar=scope.progress_bar)
+    return grid.best(scope.folder / "tuning")
+
+
+class Grid:
+    """Every value of an option for every agent on every problem: a study, and the best values that it found."""
+
+    def __init__(
+        self,
+        problems: Sequence[Problem],
+        agents: Sequence[AgentChoice],
+        option: str,
+        values: Sequence[float],
+        episodes: int,
+        seeds: int,
+        entropy: int = 0,
+        optimum: str = "fine",
+    ) -> None:
+        self.agents, self.values = agents, values
+        self.choices = {
+            (agent.label, value): AgentChoice(agent.kind, {**agent.settings, option: value})
+            for agent in agents
+            for value in values
+        }
+        choices = list(self.choices.values())
+        self.study = Study(problems, choices, episodes, seeds, entropy=entropy, stream=STREAM, optimum=optimum)
+
+    def scores(self, folder: Path) -> dict[tuple[str, str, float], NDArray[np.float64]]:
+        """(problem, agent, value): the mean return per episode of each seed."""
+        return {key: totals / self.study.configuration.episodes for key, (totals, _) in self._read(folder).items()}
+
+    def best(self, folder: Path) -> Best:
+        """The value with the largest mean return, per problem and agent."""
+        found, best = self._read(folder), Best()
+        for problem in self.study.configuration.problems:
+            for agent in self.agents:
+                tried = {value: found[problem.name, agent.label, value] for value in self.values}
+                value = max(tried, key=lambda v: float(tried[v][0].mean()))
+                score = float(tried[value][0].mean()) / self.study.configuration.episodes
+                best[problem.name, agent.label] = value, score, sum(steps for _, steps in tried.values())
+        return best
+
+    def _read(self, folder: Path) -> dict[tuple[str, str, float], tuple[NDArray[np.float64], int]]:
+        """Total return of each seed, and the steps played."""
+        store, totals, steps = Store(folder, self.study.configuration), dict[Any, list[float]](), dict[Any, int]()
+        for chunk in self.study.configuration.chunks():
+            arrays, key = store.read(chunk), (chunk.problem.name, chunk.agent.label)
+            totals[key] = [*totals.get(key, []), *arrays["total_return"].tolist()]
+            steps[key] = steps.get(key, 0) + int(arrays["horizon"].sum()) * chunk.episodes
+        names = [problem.name for problem in self.study.configuration.problems]
+        return {
+            (name, agent, value): (np.array(totals[name, choice.label]), steps[name, choice.label])
+            for name in names
+            for (agent, value), choice in self.choices.items()
+        }
 
 
 def _optuna(scope: _Scope) -> Best:
@@ -149,23 +187,30 @@ def _optuna(scope: _Scope) -> Best:
     scope.folder.mkdir(parents=True, exist_ok=True)
     storage = f"sqlite:///{scope.folder / 'tuning.sqlite'}"
     best: Best = {}
-    for problem in scope.problems:
-        for agent in scope.agents:
-            study = optuna.create_study(
-                storage=storage,
-                study_name=_study_name(scope, problem, agent),
-                direction="maximize",
-                sampler=optuna.samplers.TPESampler(seed=scope.entropy),
-                pruner=optuna.pruners.MedianPruner(n_startup_trials=5),
-                load_if_exists=True,
-            )
-            left = scope.trials - sum(trial.state.is_finished() for trial in study.trials)
-            study.optimize(
-                _objective(scope, problem, agent, optuna.TrialPruned), n_trials=max(0, left), show_progress_bar=False
-            )
-            samples = sum(int(trial.user_attrs.get("samples", 0)) for trial in study.trials)
-            best[problem.name, agent.label] = float(study.best_params[scope.option]), float(study.best_value), samples
+    with noted_stop() as stop:
+        for problem in scope.problems:
+            for agent in scope.agents:
+                study = optuna.create_study(
+                    storage=storage,
+                    study_name=_study_name(scope, problem, agent),
+                    direction="maximize",
+                    pruner=optuna.pruners.MedianPruner(n_startup_trials=5),
+                    load_if_exists=True,
+                )
+                objective = _objective(scope, problem, agent, optuna.TrialPruned, stop)
+                for number in range(_n_finished(study), scope.trials):
+                    # Seeded by the trial's number: a search that was stopped goes on as if it had not been.
+                    seed = int(seeds.word(scope.entropy, f"{STREAM} {number}", np.uint32))
+                    study.sampler = optuna.samplers.TPESampler(seed=seed)
+                    study.optimize(objective, n_trials=1)
+                samples = sum(int(trial.user_attrs.get("samples", 0)) for trial in study.trials)
+                value = study.best_params[scope.option]
+                best[problem.name, agent.label] = value, float(study.best_value), samples
     return best
+
+
+def _n_finished(study: Any) -> int:
+    return sum(trial.state.name in ("COMPLETE", "PRUNED") for trial in study.trials)
 
 
 def _study_name(scope: _Scope, problem: Problem, agent: AgentChoice) -> str:
@@ -174,15 +219,21 @@ def _study_name(scope: _Scope, problem: Problem, agent: AgentChoice) -> str:
     return f"{problem.name} {problem.options}, {agent.label}, {search}, {scope.episodes} episodes, {scope.seeds} seeds"
 
 
-def _objective(scope: _Scope, problem: Problem, agent: AgentChoice, pruned: type[Exception]) -> Callable[[Any], float]:
+def _objective(
+    scope: _Scope, problem: Problem, agent: AgentChoice, pruned: type[Exception], stop: list[int]
+) -> Callable[[Any], float]:
+    suggest = "suggest_int" if all(isinstance(value, int) for value in scope.values) else "suggest_float"
+
     def objective(trial: Any) -> float:
-        value = trial.suggest_float(scope.option, min(scope.values), max(scope.values), log=True)
+        value = getattr(trial, suggest)(scope.option, min(scope.values), max(scope.values), log=True)
         choice = AgentChoice(agent.kind, {**agent.settings, scope.option: value})
         whole_chunk = Chunk(problem, choice, scope.episodes, 0, scope.seeds, scope.entropy, STREAM)
         totals: list[float] = []
         samples = 0
         for first in range(0, scope.seeds, SEEDS_BETWEEN_LOOKS):
             arrays = replace(whole_chunk, first=first, last=min(first + SEEDS_BETWEEN_LOOKS, scope.seeds)).run()
+            if stop:
+                raise Stopped(0, 0, stop[0])
             totals += arrays["total_return"].tolist()
             samples += int(arrays["horizon"].sum()) * scope.episodes
             trial.set_user_attr("samples", samples)

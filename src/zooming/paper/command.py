@@ -1,0 +1,166 @@
+"""The command `zooming reproduce`."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Annotated, Any
+
+import rich.progress
+import tyro
+
+from zooming import files
+from zooming.checks import n_cores
+from zooming.errors import SpaceError
+from zooming.intervals import mean_interval
+from zooming.paper.claims import Verdict
+from zooming.paper.draw import draw
+from zooming.paper.figures import Figure, figures_named
+from zooming.paper.sweep import ADAPTIVE, NET, UNTUNED, Evidence, sweep
+from zooming.study.command import say_how_to_continue
+from zooming.study.engines import prepare_worker
+from zooming.study.study import Stopped, stoppable
+
+FULL_SEEDS, QUICK_SEEDS = 200, 20
+FINDINGS, PICTURES = "findings.json", "figures"
+
+
+def reproduce(
+    figures: tyro.conf.Positional[Annotated[tuple[str, ...], tyro.conf.arg(metavar="[FIGURE ...]")]] = (),
+    *,
+    out: str,
+    quick: bool = False,
+    seeds: int | None = None,
+    episodes: int = 2000,
+    entropy: int = 0,
+    workers: int | None = None,
+) -> None:
+    """Reproduce the paper's figures, with the true regret, and check what it claims about them.
+
+    The same command again continues where it stopped. zooming report DIR makes a page of it.
+
+    Args:
+        figures: numbers from 1 to 15, or problems (zooming list shows them); all of them by default.
+        out: the folder of the runs, of figures/*.png and of findings.json.
+        quick: 20 seeds instead of 200, and a rougher optimum.
+        seeds: runs of every agent at every scale; 200 as in the paper, 20 with --quick.
+        episodes: K, for every run.
+        entropy: another number gives another set of seeds.
+        workers: processes; by default one per core.
+    """
+    began = time.perf_counter()
+    chosen, folder = figures_named(figures), Path(out)
+    n_seeds = seeds if seeds is not None else QUICK_SEEDS if quick else FULL_SEEDS
+    settings: dict[str, Any] = {
+        "seeds": n_seeds,
+        "episodes": episodes,
+        "entropy": entropy,
+        "optimum": "rough" if quick else "fine",
+    }
+    if n_seeds < 2:
+        raise SpaceError(f"--seeds {n_seeds}: give at least 2, or nothing can be said of the claims")
+    findings = _findings(folder, settings)
+    left = [figure for figure in chosen if not _is_done(figure, folder, findings)]
+    if left:
+        print(f"{len(left)} of {len(chosen)} figures to do, {n_seeds} seeds, {episodes} episodes each")
+        with stoppable() as stop:
+            try:
+                evidence = sweep(
+                    left, folder, episodes=episodes, n_seeds=n_seeds, entropy=entropy, optimum=settings["optimum"],
+                    workers=workers, progress_bar=True,
+                )  # fmt: skip
+                (folder / PICTURES).mkdir(exist_ok=True)
+                for name, finding in _drawn(evidence, folder / PICTURES, workers):
+                    findings["figures"][name] = finding
+                    files.write_atomically(folder / FINDINGS, json.dumps(findings, indent=1).encode())
+            except Stopped as stopped:
+                say_how_to_continue(stopped)
+            except KeyboardInterrupt:
+                say_how_to_continue(Stopped(0, 0, stop[0] if stop else 130))
+    show([findings["figures"][figure.name] for figure in chosen])
+    print(f"{time.perf_counter() - began:.1f} s; pictures in {folder / PICTURES}; zooming report {out} makes a page")
+
+
+def _findings(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    path = folder / FINDINGS
+    if not path.exists():
+        return {"settings": settings, "figures": {}}
+    try:
+        known: dict[str, Any] = json.loads(path.read_text())
+        there, done = known["settings"], known["figures"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise SpaceError(f"{path} is damaged ({error}); delete it, and the same command makes it again") from error
+    if there != settings:
+        differences = [
+            f"{key}: there {there.get(key)}, here {settings[key]}" for key in settings if there.get(key) != settings[key]
+        ]
+        raise SpaceError(f"{folder} holds another reproduction ({'; '.join(differences)}); choose another --out")
+    return {"settings": there, "figures": done}
+
+
+def _is_done(figure: Figure, folder: Path, findings: dict[str, Any]) -> bool:
+    return figure.name in findings["figures"] and (folder / PICTURES / f"{figure.name}.png").exists()
+
+
+def _drawn(evidence: Sequence[Evidence], pictures: Path, workers: int | None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name and findings of each figure, in order, once its picture is there; drawing takes as long as half the sweep."""
+    n_workers = min(n_cores() if workers is None else workers, len(evidence))
+    if n_workers == 1:
+        yield from (_draw(each, pictures) for each in evidence)
+        return
+    with ProcessPoolExecutor(n_workers, get_context("spawn"), prepare_worker) as pool:
+        yield from rich.progress.track(
+            pool.map(_draw, evidence, [pictures] * len(evidence)), "drawing", total=len(evidence), transient=True
+        )
+
+
+def _draw(evidence: Evidence, pictures: Path) -> tuple[str, dict[str, Any]]:
+    verdicts = [claim.check(evidence) for claim in evidence.figure.claims]
+    draw(evidence, verdicts, pictures / f"{evidence.figure.name}.png")
+    return evidence.figure.name, _finding(evidence, verdicts)
+
+
+def _finding(evidence: Evidence, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """What findings.json keeps of a figure."""
+    regrets = {name: mean_interval(runs.regret[:, -1]) for name, runs in evidence.runs.items()}
+    return {
+        "heading": evidence.figure.heading,
+        "problem": evidence.figure.problem,
+        "optimum": evidence.optimal.return_,
+        "error": evidence.optimal.error,
+        "best_scale": evidence.best,
+        "agents": {choice.label: name for name, choice in evidence.choices.items()},
+        "regret": {name: [regret.mean, regret.low, regret.high] for name, regret in regrets.items()},
+        "n_balls": {name: float(runs.n_balls[:, -1].mean()) for name, runs in evidence.runs.items()},
+        "verdicts": [{"claim": v.claim, "holds": v.holds, "sentence": str(v)} for v in verdicts],
+    }
+
+
+def show(found: Sequence[dict[str, Any]]) -> None:
+    """The regret and the verdicts of each figure, as a table and in sentences."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console()
+    table = Table(
+        title="regret after all episodes, ± half a 95 % interval; claims of the paper that hold", title_justify="left"
+    )
+    for column in ("problem", "V*", ADAPTIVE, NET, UNTUNED, "balls", "claims"):
+        table.add_column(column, justify="left" if column == "problem" else "right")
+    for one in found:
+        regrets = [
+            f"{mean:,.0f} ± {(high - low) / 2:,.0f}" for mean, low, high in (one["regret"][n] for n in (ADAPTIVE, NET, UNTUNED))
+        ]
+        balls = f"{one['n_balls'][ADAPTIVE]:,.0f} / {one['n_balls'][NET]:,.0f}"
+        held = sum(verdict["holds"] is True for verdict in one["verdicts"])
+        table.add_row(one["problem"], f"{one['optimum']:.3f}", *regrets, balls, f"{held} of {len(one['verdicts'])}")
+    console.print(table)
+    for one in found:
+        console.print(f"[bold]{escape(one['heading'])}[/]")
+        for verdict in one["verdicts"]:
+            console.print(f"  {escape(verdict['sentence'])}", highlight=False)

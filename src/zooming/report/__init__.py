@@ -1,0 +1,1 @@
+"""`zooming report`: one HTML page of a study, self-contained, to show to a colleague."""

@@ -1,0 +1,56 @@
+"""The page itself: data, style, script and plotly's own script in one file that loads nothing."""
+
+from __future__ import annotations
+
+import html
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+import zooming
+from zooming import files
+from zooming.errors import SpaceError
+from zooming.report.collect import collect
+
+
+def report(
+    folder: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")],
+    out: str | None = None,
+) -> None:
+    """Make one HTML page of a study or a reproduction: tables, curves, and how the partitions grew. It needs no network.
+
+    Args:
+        folder: the folder of a finished zooming run, or of zooming reproduce.
+        out: the page; by default report.html in the folder.
+    """
+    path = Path(out) if out is not None else Path(folder) / "report.html"
+    if not path.parent.is_dir():
+        raise SpaceError(f"cannot write {path}: the folder {path.parent} does not exist")
+    page = written(collect(Path(folder)))
+    files.write_atomically(path, page.encode())
+    print(f"{path}: {len(page) / 1e6:.1f} MB; open it in a browser")
+
+
+def written(data: dict[str, Any]) -> str:
+    """The page of the data that `collect` gave. Strings from a configuration go in as data, never as markup."""
+    try:
+        from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]  # it ships no types
+    except ImportError as error:
+        raise SpaceError("the report needs plotly: pip install 'zooming[study]'") from error
+    ours = resources.files("zooming.report")
+    parts = {
+        "TITLE": html.escape(data["title"]),
+        "STYLE": (ours / "page.css").read_text(),
+        # A `<` could end the script that holds the data; as an escape it cannot.
+        "DATA": json.dumps(data, allow_nan=False, default=str).replace("<", "\\u003c"),
+        "PLOTLY": get_plotlyjs(),
+        "SCRIPT": (ours / "page.js").read_text(),
+        "VERSION": html.escape(zooming.__version__),
+    }
+    page = (ours / "page.html").read_text()
+    # One pass: what is put in is not looked through for further marks.
+    pieces = page.split("%%")
+    return "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces))

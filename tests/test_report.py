@@ -1,0 +1,163 @@
+"""The report in a real browser: it works, it loads nothing, and no string of a configuration becomes markup."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+import zooming
+from zooming import cli
+from zooming.report.collect import collect
+from zooming.report.page import written
+from zooming.study.problems import Problem
+
+EVIL = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=2</script>"
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report") / "study"
+    problems = [Problem(EVIL, "zooming/Oil-v0", {"survey": "quadratic"}), "ambulance-beta-1"]
+    zooming.Study(problems, ["adaptive-q", "net-q", "median"], episodes=300, seeds=3).run(folder, workers=1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if BROWSER is None and "CI" not in os.environ:
+        pytest.skip("there is no Chromium here; make browser installs it")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(folder, browser):
+    """Opens the report, and fails at the end if the page complained or asked for anything."""
+    path = folder / "report.html"
+    if not path.exists():
+        cli.main(["report", str(folder)])
+    complaints, requests, pages = [], [], []
+
+    def open_at(width, height):
+        page = browser.new_page(viewport={"width": width, "height": height})
+        page.on("console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(path.as_uri())
+        page.wait_for_selector("#replay .plotly")
+        pages.append(page)
+        return page
+
+    yield open_at
+    for page in pages:
+        page.close()
+    assert complaints == []
+    assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+def borders(page):
+    return page.evaluate("document.getElementById('replay').data.at(-1).x.filter((x) => x === null).length")
+
+
+@pytest.mark.process
+def test_the_slider_moves_the_partition(opened):
+    page = opened(1280, 900)
+    slider = page.locator("#replay-frame")
+    n_balls = {}
+    for frame in (0, int(slider.get_attribute("max"))):
+        slider.fill(str(frame))
+        n_balls[frame] = borders(page)
+        assert f"{n_balls[frame]} balls" in page.locator("#replay-caption").inner_text()
+    first, last = n_balls.values()
+    assert first == 4  # the first episode splits the root
+    assert last > 12
+    page.locator("#replay-play").click()
+    for _ in range(100):
+        page.wait_for_timeout(50)
+        if int(slider.input_value()) > 3:
+            break
+    assert 3 < int(slider.input_value()) < int(slider.get_attribute("max"))
+    assert 4 <= borders(page) <= last
+    page.locator("#replay-play").click()
+    page.locator("#replay-agent").select_option(label="net-q")
+    assert borders(page) == 100
+
+
+@pytest.mark.process
+def test_a_problem_is_chosen_in_the_list_or_in_the_table(opened):
+    page = opened(1280, 900)
+    page.locator("#problem-choice").select_option(label="ambulance-beta-1")
+    assert page.locator("#problem-heading").inner_text() == "ambulance-beta-1"
+    assert "optimum 5.000" in page.locator("#legend").inner_text()
+    assert len(page.evaluate("document.getElementById('memory').data")) == 3
+    page.locator("#regret-log").check()
+    assert page.evaluate("document.getElementById('regret').layout.xaxis.type") == "log"
+    page.locator("#summary tbody tr").first.click()
+    assert page.locator("#problem-heading").inner_text() == EVIL
+
+
+@pytest.mark.process
+def test_strings_of_the_configuration_are_text(opened):
+    page = opened(1280, 900)
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("#summary button").first.inner_text() == EVIL
+    assert EVIL in page.locator("#configuration").inner_text().replace('\\"', '"')
+    assert page.locator("img").count() == 0
+
+
+@pytest.mark.process
+def test_a_phone_shows_everything_without_scrolling_sideways(opened):
+    page = opened(390, 844)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    for plot in ("returns", "regret", "replay", "memory"):
+        box = page.locator(f"#{plot} .main-svg").first.bounding_box()
+        assert box["width"] > 250
+        assert box["height"] > 250
+
+
+def test_the_page_is_one_file_whatever_is_in_the_data(folder):
+    page = written(collect(folder))
+    data = page.split('type="application/json">')[1].split("</script>")[0]
+    assert "<" not in data
+    assert json.loads(data)["problems"][0]["name"] == EVIL
+
+
+def test_a_problem_without_an_optimum_has_a_page_too(tmp_path):
+    study = zooming.Study(
+        [Problem("far", "MountainCarContinuous-v0", {"max_episode_steps": 5})], ["random:reward_range=(-1, 100)"], 3, 1
+    )
+    study.run(tmp_path / "study", workers=1)
+    (problem,) = collect(tmp_path / "study")["problems"]
+    assert problem["optimum"] is None
+    assert problem["replays"] == []
+    assert problem["agents"][0]["regret"] is None
+    cli.main(["report", str(tmp_path / "study"), "--out", str(tmp_path / "page.html")])
+    assert (tmp_path / "page.html").stat().st_size > 1e6
+
+
+def test_a_replay_is_the_run_of_the_study(folder):
+    problem = collect(folder)["problems"][1]
+    agent = problem["replays"][0]
+    last = len(agent["frames"]) - 1
+    n_balls = sum(ball[5] == last for step in agent["steps"] for ball in step)
+    assert agent["frames"][-1] == 300
+    assert n_balls == problem["agents"][0]["seeds"][0][0]
+
+
+@pytest.mark.parametrize("what", ["nothing", "unfinished", "no folder to write to"])
+def test_what_cannot_be_reported_is_said(what, folder, tmp_path):
+    arguments, message = ["report", str(tmp_path)], "neither a study"
+    if what == "unfinished":
+        shutil.copytree(folder, tmp_path / "half")
+        (tmp_path / "half" / "results.parquet").unlink()
+        arguments, message = ["report", str(tmp_path / "half")], "not finished"
+    if what == "no folder to write to":
+        arguments, message = ["report", str(folder), "--out", str(tmp_path / "no" / "page.html")], "does not exist"
+    with pytest.raises(SystemExit, match=message):
+        cli.main(arguments)
