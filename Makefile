@@ -1,11 +1,12 @@
 # make demo   train on the oil problem and draw what was learned
 # make test   check style and types, run the tests
+# make docs   build the documentation into out/docs; a warning is an error
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: demo test test-fast lint bench browser clean
+.PHONY: demo test test-fast lint bench browser docs figures clean
 
 demo: $(INSTALLED)
 	$(BIN)/python examples/demo.py
@@ -32,6 +33,15 @@ browser:
 
 bench: $(INSTALLED)
 	$(BIN)/zooming bench
+
+docs: $(INSTALLED)
+	$(BIN)/sphinx-build -W --keep-going -q -d out/doctrees docs out/docs
+	@echo "out/docs/index.html"
+
+figures: $(INSTALLED)  # every example draws out/NAME.png
+	rm -rf out/study
+	for name in $(basename $(notdir $(wildcard examples/*.py))); do \
+		$(BIN)/python examples/$$name.py && cp out/$$name.png docs/figures/ || exit 1; done
 
 $(INSTALLED): pyproject.toml
 	@echo "setting up $(VENV) (once; about two minutes, 2 GB)"

@@ -26,14 +26,14 @@ def main(episodes: int = 20_000) -> None:
     print(f"regret grows like K^e, e = {exponent}; the bound says {theory.regret_exponent_bound(2):.2f}")
     print(zooming.audit(agent, optimal))
 
-    figure, axes = plt.subplots(1, 3, figsize=(15, 4.2), layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(12, 3.5), layout="constrained")
     limits = 2.0, 2.75  # one color scale for both
     agent.partition(2).plot(axes[0], limits=limits)
     agent.partition(2).plot(axes[1], optimal=optimal, limits=limits)
     bound = partial(theory.regret_bound, 5, dimension=2)
     plots.regret({"AdaptiveQ": regrets}, axes[2], bound=bound)
     OUT.parent.mkdir(exist_ok=True)
-    figure.savefig(OUT, dpi=100)
+    figure.savefig(OUT, dpi=105)
     print(f"Figure: {OUT}")
 
 

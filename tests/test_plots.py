@@ -1,6 +1,7 @@
 """Pictures: what is drawn is what is in the data."""
 
 import math
+import sys
 
 import gymnasium as gym
 import matplotlib as mpl
@@ -81,6 +82,29 @@ def test_a_slice_of_more_dimensions_draws_the_balls_it_cuts():
             balls.plot(**options)
 
 
+def test_an_axis_without_an_end_is_drawn_a_little_beyond_its_last_border():
+    inf = math.inf
+    low, high = np.array([[-inf, 0.0], [0.0, 0.0], [2.0, 0.0]]), np.array([[0.0, 1.0], [2.0, 1.0], [inf, 1.0]])
+    numbers = np.array([1, 2, 3])
+    balls = zooming.Partition(low, high, numbers + 0.0, numbers, numbers, 0.5**numbers, ("state[0]", "action[0]"), 0)
+    ax = balls.plot()
+    assert (ax.get_xlim(), ax.get_ylim()) == ((-1.0, 3.0), (0.0, 1.0))
+    ax.figure.canvas.draw()
+    assert "inf" not in balls._repr_html_()
+    whole = zooming.Partition(np.full((1, 2), -inf), np.full((1, 2), inf), *[np.zeros(1, int)] * 4, balls.names, 0)
+    assert whole.plot().get_xlim() == (-1.0, 1.0)
+
+
+def test_a_policy_over_states_without_an_end_asks_for_limits(agent, monkeypatch):
+    assert plots.policy(agent, limits=(0.2, 0.4)).get_xlim() == (0.2, 0.4)
+    monkeypatch.setattr(agent.axes, "low", np.array([-math.inf, 0.0]))
+    with pytest.raises(zooming.SpaceError, match=r"state\[0\] from -inf to 1.0: give limits"):
+        plots.policy(agent)
+    monkeypatch.setattr(agent.axes, "state_space", gym.spaces.Discrete(3))
+    with pytest.raises(zooming.SpaceError, match="a Discrete"):
+        plots.policy(agent)
+
+
 def test_a_policy_is_what_predict_says_at_each_step(agent, optimal):
     ax = plots.policy(agent, steps=(0, 3), optimal=optimal, n=21)
     lines = {line.get_label(): line for line in ax.lines}
@@ -154,7 +178,7 @@ def test_bins_cover_all_episodes_and_none_is_short(episode, n_bins):
 def test_regret_grows_as_its_label_says_and_lies_below_its_bound():
     regrets = [zooming.Regret(np.diff(c * np.arange(1001.0) ** 0.75)) for c in (1.0, 2.0, 3.0)]
     ax = plots.regret({"ours": regrets, "one run": regrets[:1]}, bound=lambda k: 10.0 * k)
-    assert texts(ax) == ["ours: $K^{0.75}$ (0.75 to 0.75)", "one run", "bound"]
+    assert texts(ax) == ["ours: K^(0.75±0.00)", "one run", "bound"]
     assert ax.lines[0].get_ydata()[-1] == pytest.approx(2.0 * 1000**0.75)
     assert ax.lines[2].get_ydata().tolist() == pytest.approx((10.0 * ax.lines[2].get_xdata()).tolist())
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
@@ -186,6 +210,13 @@ def test_memory_against_regret_has_a_point_per_seed_and_their_mean():
         plots.memory_against_regret({"ours": plots.Runs.of_returns([[1.0]])})
 
 
+def test_partition_sizes_are_the_mean_number_of_balls_after_each_episode():
+    histories = [zooming.History(np.zeros(3), np.array(balls)) for balls in ([5, 8, 20], [5, 14, 20])]
+    ax = plots.partition_sizes({"ours": histories})
+    assert (ax.lines[0].get_xdata().tolist(), ax.lines[0].get_ydata().tolist()) == ([1, 2, 3], [5.0, 11.0, 20.0])
+    assert ax.get_ylim()[0] == 0
+
+
 def test_runs_of_histories_keep_returns_balls_bytes_and_the_optimum(agent, optimal):
     histories = zooming.learn_many(zooming.AdaptiveQ, gym.make("zooming/Oil-v0"), seeds=range(2), episodes=20)
     runs = plots.Runs.of_histories(histories, optimal)
@@ -212,6 +243,14 @@ def test_a_study_can_be_drawn_from_its_folder(tmp_path):
         plots.read_study(tmp_path / "study")
     with pytest.raises(zooming.SpaceError, match="no finished study"):
         plots.read_study(tmp_path)
+
+
+@pytest.mark.parametrize("library", ["matplotlib", "polars"])
+def test_a_missing_library_is_named_with_the_command_that_installs_it(library, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, library, None)
+    history = zooming.History(np.ones(4), np.ones(4, int))
+    with pytest.raises(ImportError, match=rf"need {library}: pip install 'zooming\[study\]'"):
+        history.plot() if library == "matplotlib" else plots.read_study(tmp_path)
 
 
 # --- the look ------------------------------------------------------------------------------------------------------------

@@ -57,7 +57,8 @@ class Partition:
     def thumbnail(self, size: int = 130) -> str:
         """A small picture as inline SVG, of the slice that `slice()` gives: the darker a ball, the less its Q."""
         (across, up), _, shown = self.slice()
-        low, high = self.low[shown][:, [across, up]], self.high[shown][:, [across, up]]
+        first, last = self.window()
+        low, high = (np.clip(corner, first, last)[shown][:, [across, up]] for corner in (self.low, self.high))
         caption = f"step {self.step}: {self.names[up]} over {self.names[across]}"
         return notebook.boxes(low, high, self.q_value[shown], caption, size=size)
 
@@ -73,7 +74,7 @@ class Partition:
         if len(pair) != 2 or pair[0] == pair[1] or not {*pair} <= {*range(len(self.names))}:
             raise SpaceError(f"axes={axes}: give two different axes out of {dict(enumerate(self.names))}")
         low, high = self.low.min(axis=0), self.high.max(axis=0)
-        point = (low + high) / 2 if at is None else np.asarray(at, np.float64)
+        point = np.asarray(np.mean(self.window(), axis=0) if at is None else at, np.float64)
         if point.shape != low.shape or not ((low <= point) & (point <= high)).all():
             raise SpaceError(
                 f"at={at!r}: give one point of the space, {len(low)} numbers between {low.tolist()} and {high.tolist()}"
@@ -81,6 +82,17 @@ class Partition:
         inside = (self.low <= point) & ((point < self.high) | (self.high == high))
         inside[:, list(pair)] = True
         return (pair[0], pair[1]), point, inside.all(axis=1)
+
+    def window(self) -> tuple[Floats, Floats]:
+        """The corners of the space as drawn: an axis without an end goes on by half of its borders' spread."""
+        low, high = self.low.min(axis=0), self.high.max(axis=0)
+        for axis in np.flatnonzero(~np.isfinite(low) | ~np.isfinite(high)):
+            borders = np.concatenate([self.low[:, axis], self.high[:, axis]])
+            borders = borders[np.isfinite(borders)] if np.isfinite(borders).any() else np.zeros(1)
+            beyond = np.ptp(borders) / 2 or 1.0
+            low[axis] = low[axis] if np.isfinite(low[axis]) else borders.min() - beyond
+            high[axis] = high[axis] if np.isfinite(high[axis]) else borders.max() + beyond
+        return low, high
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draws the partition on a matplotlib Axes and returns it; see `zooming.plots.partition`."""

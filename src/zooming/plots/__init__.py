@@ -5,7 +5,7 @@ that a black-and-white print reads the same. The look is set on the Axes; matplo
 """
 
 from zooming.plots.curves import learning_curves, memory_against_regret, partition_sizes, regret
-from zooming.plots.look import COLORS
+from zooming.plots.look import COLORS, drawing
 from zooming.plots.runs import Runs, read_study
 from zooming.plots.space import partition, partition_over_optimum, policy
 
@@ -19,5 +19,6 @@ __all__ = [
     "memory_against_regret",
     "Runs",
     "read_study",
+    "drawing",
     "COLORS",
 ]

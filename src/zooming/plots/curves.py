@@ -211,7 +211,7 @@ def _level(ax: Any, height: float, name: str) -> None:
 def _with_growth(label: str, growth: Interval | None) -> str | None:
     if growth is None:
         return label or None
-    rate = f"$K^{{{growth.mean:.2f}}}$ ({growth.low:.2f} to {growth.high:.2f})"
+    rate = f"K^({growth.mean:.2f}±{(growth.high - growth.low) / 2:.2f})"
     return f"{label}: {rate}" if label else rate
 
 

@@ -27,7 +27,10 @@ _SETTINGS: dict[Any, Any] = {
 
 @contextmanager
 def drawing(ax: Any, *, boxed: bool = False) -> Iterator[Any]:
-    """The Axes to draw on, a new one if none was given, with the look of all pictures; `boxed` keeps all four sides."""
+    """The Axes to draw on, a new one if none was given, with the look of all pictures; `boxed` keeps all four sides.
+
+    For drawings of your own: `with plots.drawing(ax) as ax: ax.plot(...)`.
+    """
     try:
         import matplotlib as mpl
         import matplotlib.pyplot as plt

@@ -88,8 +88,10 @@ def read_study(folder: str | Path, problem: str | None = None) -> dict[str, Runs
 
     `problem` may be left out if the study has one.
     """
-    import polars as pl
-
+    try:
+        import polars as pl
+    except ImportError as error:
+        raise ImportError("tables of studies need polars: pip install 'zooming[study]'") from error
     folder = Path(folder)
     if not (folder / "curves.parquet").exists():
         raise SpaceError(f"{folder} holds no finished study: there is no curves.parquet. zooming run writes it at the end")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -38,20 +39,21 @@ def partition(
     """
     (horizontal, vertical), point, shown = balls.slice(axes, at)
     pair = [horizontal, vertical]
-    low, high = balls.low.min(axis=0), balls.high.max(axis=0)
-    sides = (balls.high - balls.low)[shown][:, pair] / (high - low)[pair]
+    low, high = balls.window()
+    first, last = (np.clip(corner, low, high)[shown][:, pair] for corner in (balls.low, balls.high))
+    sides = (last - first) / (high - low)[pair]
     with drawing(ax, boxed=True) as ax:
         # Thinner borders around smaller balls: they must not hide what they enclose.
         borders = {"linewidth": np.clip(12 * sides.min(axis=1, initial=1.0), 0.12, 0.5)}
         if optimal is None:
-            drawn = _boxes(balls.low[shown][:, pair], balls.high[shown][:, pair], cmap=cmap, edgecolor="white", **borders)
+            drawn = _boxes(first, last, cmap=cmap, edgecolor="white", **borders)
             drawn.set_array(balls.q_value[shown])
             ax.add_collection(drawn)
         else:
             x, y, q = _over_optimum(balls, optimal, pair, point, n)
             drawn = ax.pcolormesh(x, y, q, shading="gouraud", cmap=cmap, rasterized=True)
             edges = {"facecolor": "none", "edgecolor": "black", "linewidth": 1.4 * borders["linewidth"]}
-            ax.add_collection(_boxes(balls.low[shown][:, pair], balls.high[shown][:, pair], **edges))
+            ax.add_collection(_boxes(first, last, **edges))
         if limits:
             drawn.set_clim(*limits)
         ax.set(xlim=(low[horizontal], high[horizontal]), ylim=(low[vertical], high[vertical]))
@@ -78,33 +80,39 @@ def policy(
     optimal: Optimal | None = None,
     axes: tuple[int, int] | None = None,
     at: ArrayLike | None = None,
+    limits: tuple[float, float] | None = None,
     n: int = 201,
 ) -> Any:
     """The learned action against the state, one line for each of the `steps` (by default at most six, evenly chosen).
 
     Where the agent never was, a line means nothing. With `optimal` the best actions too, thin and gray. With more state or
     action axes it is a slice: `axes` are the state and the action axis to show (both counted from 0), through the state `at`
-    (by default the middle of the space).
+    (by default the middle of the space). `limits` are the least and the largest state to draw.
     """
     space = agent.axes
+    if not isinstance(space.state_space, gym.spaces.Box):
+        raise SpaceError(f"a policy is drawn over a Box of states; these are a {type(space.state_space).__name__}")
     state_axis, action_axis = axes or (0, 0)
     if not (0 <= state_axis < space.n_state and 0 <= action_axis < space.n_action):
         raise SpaceError(
             f"axes={axes}: give a state axis from 0 to {space.n_state - 1} and an action axis from 0 to {space.n_action - 1}"
         )
     low, high = space.low[: space.n_state], space.high[: space.n_state]
-    point = (low + high) / 2 if at is None else np.asarray(at, np.float64).reshape(-1)
+    point = _middle(low, high) if at is None else np.asarray(at, np.float64).reshape(-1)
     if point.shape != low.shape or not ((low <= point) & (point <= high)).all():
         raise SpaceError(f"at={at!r}: give one state, {space.n_state} numbers between {low.tolist()} and {high.tolist()}")
+    left, right = (low[state_axis], high[state_axis]) if limits is None else limits
+    if not -np.inf < left < right < np.inf:
+        raise SpaceError(f"{space.names[state_axis]} from {left} to {right}: give limits=(low, high), the states to draw")
     chosen = _some_steps(agent.horizon) if steps is None else list(steps)
     states = np.tile(point, (n, 1))
-    states[:, state_axis] = np.linspace(low[state_axis], high[state_axis], n)
+    states[:, state_axis] = np.linspace(left, right, n)
     observations = states.reshape(n, *space.state_space.shape)
     few = states[:: max(1, n // 50)]  # the optimum has few kinks, and each of its actions takes a search
     with drawing(ax, boxed=True) as ax:
         import matplotlib as mpl
 
-        shades = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, max(len(chosen), 1)))  # steps have an order
+        shades = mpl.colormaps["viridis"](np.linspace(0.0, 0.75, max(len(chosen), 1)))  # steps have an order
         if optimal is not None:
             for i, step in enumerate(chosen):
                 best = [optimal.action(step, state)[action_axis] for state in few]
@@ -114,7 +122,7 @@ def policy(
             ax.plot(states[:, state_axis], played, color=shades[i], linestyle=LINES[i % len(LINES)], label=f"step {step}")
         bounds = space.low[space.n_state + action_axis], space.high[space.n_state + action_axis]
         margin = 0.02 * (bounds[1] - bounds[0])  # a line at the border is a line too
-        ax.set(xlim=(low[state_axis], high[state_axis]), ylim=(bounds[0] - margin, bounds[1] + margin))
+        ax.set(xlim=(left, right), ylim=(bounds[0] - margin, bounds[1] + margin))
         names = space.names
         ax.set(xlabel=_label(names, state_axis), ylabel=_label(names, space.n_state + action_axis))
         others = [f"{names[i]} = {point[i]:.3g}" for i in range(space.n_state) if i != state_axis]
@@ -124,12 +132,18 @@ def policy(
 
 
 def _over_optimum(balls: Partition, optimal: Optimal, pair: list[int], point: Floats, n: int) -> tuple[Floats, Floats, Floats]:
-    low, high = balls.low.min(axis=0), balls.high.max(axis=0)
+    low, high = balls.window()
     x, y = (np.linspace(low[axis], high[axis], n) for axis in pair)
     points = np.tile(point, (n * n, 1))
     points[:, pair] = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     n_state = sum(name.startswith("state") for name in balls.names)
     return x, y, optimal.q_values(balls.step, points[:, :n_state], points[:, n_state:]).reshape(n, n)
+
+
+def _middle(low: Floats, high: Floats) -> Floats:
+    """Of each axis; 0, or the one end, where there is no other."""
+    finite_low, finite_high = np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)
+    return np.nan_to_num((finite_low + finite_high) / 2, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _some_steps(horizon: int) -> list[int]:
@@ -138,11 +152,11 @@ def _some_steps(horizon: int) -> list[int]:
 
 
 def _boxes(low: Floats, high: Floats, **options: Any) -> Any:
-    from matplotlib.collections import PatchCollection
-    from matplotlib.patches import Rectangle
+    from matplotlib.collections import PolyCollection
 
-    boxes = [Rectangle((corner[0], corner[1]), side[0], side[1]) for corner, side in zip(low, high - low, strict=True)]
-    return PatchCollection(boxes, **options)
+    left, bottom, right, top = low[:, 0], low[:, 1], high[:, 0], high[:, 1]
+    corners = np.stack([left, bottom, right, bottom, right, top, left, top], axis=1).reshape(-1, 4, 2)
+    return PolyCollection(corners, **options)  # type: ignore[arg-type]  # an array of polygons is documented
 
 
 def _label(names: Sequence[str], axis: int) -> str:

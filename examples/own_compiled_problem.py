@@ -4,13 +4,18 @@ The dynamics are one function of floats. `zooming.compiled_env` compiles it and 
 problem's own units: tons in store, tons to order up to.
 """
 
+from pathlib import Path
+
 import gymnasium as gym
+import matplotlib.pyplot as plt
 import numpy as np
 
 import zooming
 
 CAPACITY = 100.0  # tons
 PRICE, COST, STORAGE = 10.0, 6.0, 0.5  # per ton sold, ordered, and left over night
+BEST = 759.0  # of a week, about, with the best order-up-to levels (55, and 27 on the last day) for this law of demand
+OUT = Path("out/own_compiled_problem.png")
 
 
 def store(state, action, step, params, rng, next_state):
@@ -28,13 +33,21 @@ def main(episodes: int = 200_000) -> None:
     agent = zooming.AdaptiveQ(env, reward_range=(-CAPACITY * (COST + STORAGE), CAPACITY * PRICE), seed=0)
     history = agent.learn(episodes)
     first, last = history.returns[:1000].mean(), history.returns[-1000:].mean()
-    print(f"profit of a week: {first:.0f} in the first 1,000 episodes, {last:.0f} in the last")
-    print("for comparison: about 759 with the best order-up-to levels (55, and 27 on the last day), demand's law known")
+    print(f"profit of a week: {first:.0f} in the first 1,000 episodes, {last:.0f} in the last; at best about {BEST:.0f}")
     print("in store   order up to, day by day (the first day begins with an empty store)")
     for tons_left in (0.0, 10.0, 20.0, 30.0):
         levels = [agent.predict([tons_left], state=[day])[0][0] for day in range(env.horizon)]
         shown = [f"{max(level, tons_left):5.0f}" if day or not tons_left else "    -" for day, level in enumerate(levels)]
         print(f"{tons_left:8.0f}   " + " ".join(shown))
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    history.plot(left, optimum=BEST)
+    left.set_ylabel("profit of a week")
+    agent.partition(3).plot(right)
+    right.set(xlabel="tons in store", ylabel="order up to")
+    OUT.parent.mkdir(exist_ok=True)
+    figure.savefig(OUT, dpi=110)
+    print(f"Figure: {OUT}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,144 @@
+"""The pages: they build without a warning, name what exists, miss nothing, and show every picture."""
+
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+
+import zooming
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+FIGURES = sorted((DOCS / "figures").glob("*.png"))
+MOST_BYTES = 150_000  # of a committed figure
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    out = tmp_path_factory.mktemp("docs")
+    options = ["-W", "--keep-going", "-q", "-d", str(out / "doctrees")]
+    command = [sys.executable, "-m", "sphinx", *options, str(DOCS), str(out / "html")]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return out / "html"
+
+
+@pytest.mark.process
+def test_the_pages_build_without_a_warning(built):
+    assert {path.stem for path in PAGES} <= {path.stem for path in built.glob("*.html")}
+
+
+@pytest.mark.process
+def test_every_public_name_is_in_the_api_with_its_words(built):
+    shown = (built / "api.html").read_text()
+    for name in zooming.__all__:
+        assert f'id="zooming.{name}"' in shown or f'id="module-zooming.{name}"' in shown, name
+    for name in zooming.plots.__all__:
+        assert name == "COLORS" or f'id="zooming.plots.{name}"' in shown, name
+    assert "Writes the agent to one file, atomically" in shown
+    words = re.sub(r"<[^>]+>", "", shown)
+    assert not re.search(r"ndarray\[|_SupportsArray|\bFloats\b", words)  # types as a reader knows them
+
+
+@pytest.mark.process
+def test_the_pages_load_nothing_from_the_network(built):
+    for page in built.rglob("*.html"):
+        text = page.read_text()
+        loaded = re.findall(r'<(?:script|img|link|iframe)[^>]+(?:src|href)="(?:https?:)?//[^"]+"', text)
+        assert not loaded, (page.name, loaded)
+
+
+# --- symbols and lemmas --------------------------------------------------------------------------------------------------
+
+
+def tables(path):
+    """{column: cell} of every row of every table on a page."""
+    header = None
+    for line in path.read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("|"):
+            header = None
+        elif header is None:
+            header = cells
+        elif not set(line) <= set("|-"):
+            yield dict(zip(header, cells, strict=True))
+
+
+def names(cell):
+    return re.findall(r"`([^`]+)`", re.sub(r"\(law `[^`]+`\)", "", cell))
+
+
+@pytest.fixture(scope="module")
+def live():
+    """What the words agent, partition, ... stand for on the page."""
+    env = gym.make("zooming/Oil-v0", horizon=2)
+    agent = zooming.AdaptiveQ(env, seed=0)
+    history, optimal = agent.learn(5), zooming.solve(env, resolution=8)
+    return {"agent": agent, "partition": agent.partition(0), "history": history, "optimal": optimal}
+
+
+def found(name, live):
+    head, *rest = re.sub(r"\(.*\)", "", name).split(".")
+    if head in live and rest:
+        value = live[head]
+    elif head in zooming.__all__:
+        value = getattr(zooming, head)
+    else:
+        value = importlib.import_module(f"zooming.{head}")
+    for part in rest:
+        value = getattr(value, part)
+    return value is not None
+
+
+def test_every_name_of_the_symbols_page_exists(live):
+    rows = list(tables(DOCS / "symbols.md"))
+    assert len(rows) > 40
+    for row in rows:
+        assert names(row["code"]), row
+        assert all(found(name, live) for name in names(row["code"])), row
+
+
+def test_every_test_of_the_symbols_page_exists():
+    tests = {
+        name for path in (ROOT / "tests").glob("test_*.py") for name in re.findall(r"^def (test_\w+)", path.read_text(), re.M)
+    }
+    named = [name for row in tables(DOCS / "symbols.md") if "test" in row for name in names(row["test"])]
+    assert len(named) > 25
+    assert not set(named) - tests
+
+
+def test_every_law_of_the_symbols_page_is_audited(live):
+    laws = {law.name for law in zooming.audit(live["agent"], live["optimal"], n_points=10).laws}
+    named = re.findall(r"\(law `([^`]+)`\)", (DOCS / "symbols.md").read_text())
+    assert len(named) > 3
+    assert set(named) <= laws
+
+
+def test_every_function_of_the_theory_is_on_the_symbols_page():
+    page = (DOCS / "symbols.md").read_text()
+    source = (ROOT / "src" / "zooming" / "theory.py").read_text()
+    missing = [name for name in re.findall(r"^def ([a-z]\w+)", source, re.M) if f"`theory.{name}`" not in page]
+    assert not missing
+
+
+# --- pictures ------------------------------------------------------------------------------------------------------------
+
+
+def test_every_example_has_its_picture_and_every_picture_its_page():
+    shown = "".join(page.read_text() for page in PAGES)
+    examples = {path.stem for path in (ROOT / "examples").glob("*.py")}
+    assert {figure.stem for figure in FIGURES} == examples
+    for figure in FIGURES:
+        assert f"(figures/{figure.name})" in shown, figure.name
+        assert figure.stat().st_size < MOST_BYTES, figure.name
+        assert f'"out/{figure.name}"' in (ROOT / "examples" / f"{figure.stem}.py").read_text()
+
+
+def test_every_page_is_in_the_contents():
+    contents = "".join(re.findall(r"```{toctree}.*?```", (DOCS / "index.md").read_text(), re.S)).splitlines()
+    assert {page.stem for page in PAGES} - {"index"} <= set(contents)
