@@ -4,11 +4,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+READY := $(VENV)/ready
 INSTALLED := $(VENV)/installed
 
 .PHONY: demo test test-fast lint bench browser docs figures clean
 
-demo: $(INSTALLED)
+demo: $(READY)
 	$(BIN)/python examples/demo.py
 	$(BIN)/zooming reproduce 1 --quick --out out/paper
 	$(BIN)/zooming report out/paper
@@ -31,7 +32,7 @@ browser:
 	@command -v chromium chromium-browser google-chrome >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
 		|| { echo "install Chromium (apt-get install chromium): the report is tested in it"; exit 1; }
 
-bench: $(INSTALLED)
+bench: $(READY)
 	$(BIN)/zooming bench
 
 docs: $(INSTALLED)
@@ -43,10 +44,16 @@ figures: $(INSTALLED)  # every example draws out/NAME.png
 	for name in $(basename $(notdir $(wildcard examples/*.py))); do \
 		$(BIN)/python examples/$$name.py && cp out/$$name.png docs/figures/ || exit 1; done
 
-$(INSTALLED): pyproject.toml
-	@echo "setting up $(VENV) (once; about two minutes, 2 GB)"
+# What users need; developing takes 2 GB more, for the clients that the tests use.
+$(READY): pyproject.toml
+	@echo "setting up $(VENV) (once; about a minute)"
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'zooming needs Python 3.11 or later; make PYTHON=python3.12 ...')"
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[study]'
+	@touch $(READY)
+
+$(INSTALLED): $(READY)
+	@echo "installing what the tests need (once; about two minutes, 2 GB)"
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $(INSTALLED)
 
