@@ -7,7 +7,7 @@ import operator
 import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import gymnasium as gym
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from zooming.checks import whole
 from zooming.envs.compiled import CompiledEnv
 from zooming.errors import SpaceError, TransitionError
+from zooming.feasible import Feasible, feasible, says
 from zooming.history import History
 from zooming.partition import Partition
 from zooming.spaces import Axes
@@ -25,6 +26,11 @@ from zooming.spaces import Axes
 
 class Agent(ABC):
     """Learns a policy for episodes of `horizon` steps; steps are counted from 0.
+
+    `bounds`: {axis: (low, high)} for an axis without ends, or with a smaller range that matters; values beyond count as the
+    ends. `squash`: True, a scale, or {axis: scale}, for axes that shall have no ends. `ordered`: True, or the names of
+    discrete axes whose values are near each other when their numbers are. `weights`: {axis: weight}, or one per axis: how far
+    apart an axis keeps points; 0 for one that does not matter. An axis may be named by the space that holds it.
 
     A new agent defines `act`, `update` and `_greedy`, and what `_options`, `_state` and `_restore` need to save it.
     """
@@ -35,11 +41,17 @@ class Agent(ABC):
         *,
         horizon: int | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
+        bounds: Mapping[str, Any] | None = None,
+        ordered: bool | Iterable[str] = False,
+        squash: bool | float | Mapping[str, float] = False,
+        weights: Mapping[str, float] | Iterable[float] | None = None,
         seed: int | None = None,
     ) -> None:
         if isinstance(env, (str, type)) or not hasattr(env, "observation_space"):
             raise SpaceError(f'{env!r} is not an environment; give an instance, for example gymnasium.make("zooming/Oil-v0")')
-        self.axes = Axes(env.observation_space, env.action_space)
+        self.axes = Axes(
+            env.observation_space, env.action_space, bounds=bounds, ordered=ordered, squash=squash, weights=weights
+        )
         self.horizon = _horizon(env, horizon)
         self.reward_range = _reward_range(reward_range)
         self.seed = _seed(seed)
@@ -64,25 +76,41 @@ class Agent(ABC):
         return drivers.learn(self, episodes, progress_bar=progress_bar, driver=driver, checkpoints=checkpoints)
 
     @abstractmethod
-    def act(self, step: int, observation: Any) -> NDArray[Any]:
-        """The action to play while learning, by the agent's own exploration rule."""
+    def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
+        """The action to play while learning, by the agent's own exploration rule.
+
+        `info` is what the environment gave with the observation: an `action_mask`, `action_low` or `action_high` in it is
+        respected (see `zooming.feasible`).
+        """
 
     @abstractmethod
     def update(
-        self, step: int, observation: Any, action: Any, reward: float, next_observation: Any, terminated: bool = False
+        self,
+        step: int,
+        observation: Any,
+        action: Any,
+        reward: float,
+        next_observation: Any,
+        terminated: bool = False,
+        *,
+        next_info: Mapping[str, Any] | None = None,
     ) -> None:
-        """Learns from one transition; a bad one is refused and changes nothing."""
+        """Learns from one transition; a bad one is refused and changes nothing.
+
+        `next_info` came with the next observation: its value is then that of the actions that are feasible there.
+        """
 
     # --- the learned policy --------------------------------------------------------------------------------------------
 
     def predict(
-        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
-    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True, *, info: Any = None
+    ) -> tuple[Any, NDArray[np.int64]]:
         """(action, state) of the greedy policy, with Stable-Baselines3's signature; learning is not touched.
 
         The policy depends on the step, so `state` is the step of each environment (None: step 0), and comes back one
         higher; where `episode_start` is true it starts at 0 again. With `deterministic=False` the action is drawn uniformly
         from the best ball.
+        `info` came with the observation (for a batch, one dict each): only feasible actions are played.
         Gymnasium's own vector environments must reset in the same step (`AutoresetMode.SAME_STEP`), as Stable-Baselines3's do.
         """
         states, is_batch = self.axes.flat_states(observation)
@@ -99,19 +127,32 @@ class Agent(ABC):
             steps[np.broadcast_to(starts, steps.shape)] = 0
         for step in steps.tolist():
             self._check_step(step)
-        actions = self.axes.shaped_action(self._greedy(steps, states, deterministic))
-        return (actions if is_batch else np.asarray(actions[0])), steps + 1
+        infos = [None] * len(states) if info is None else [info] if not is_batch else list(info)
+        if len(infos) != len(states):
+            raise SpaceError(f"info has {len(infos)} entries for {len(states)} observations; give one dict per environment")
+        allowed = [self._feasible(step, one) for step, one in zip(steps.tolist(), infos, strict=True)]
+        actions = self._greedy(steps, states, deterministic, allowed)
+        return self.axes.shaped_action(actions if is_batch else actions[0]), steps + 1
 
     @abstractmethod
-    def _greedy(self, steps: NDArray[np.int64], states: NDArray[np.float64], deterministic: bool) -> NDArray[np.float64]:
-        """One action per (step, state)."""
+    def _greedy(
+        self,
+        steps: NDArray[np.int64],
+        states: NDArray[np.float64],
+        deterministic: bool,
+        allowed: Sequence[Feasible | None],
+    ) -> NDArray[np.float64]:
+        """One flat action per (step, state), out of what is allowed (None: everything)."""
+
+    def _feasible(self, step: int, info: Mapping[str, Any] | None) -> Feasible | None:
+        return feasible(self.axes, info, f"{self.env_name}, step {step}") if info and says(info) else None
 
     def q_value(self, step: int, observation: Any, action: Any) -> float:
         """The optimistic estimate Q of the ball that holds (observation, action) at this step."""
         raise self._no_estimate()
 
-    def value(self, step: int, observation: Any) -> float:
-        """V(x): the largest Q over the balls relevant for the observation, capped."""
+    def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
+        """V(x): the largest Q over the balls relevant for the observation (and feasible, if `info` says what is), capped."""
         raise self._no_estimate()
 
     def visits(self, step: int, observation: Any, action: Any) -> int:
@@ -198,9 +239,9 @@ class Agent(ABC):
         )
 
     def _bad_coordinate(self, step: int, axis: int, value: float, what: str = "") -> TransitionError:
-        name = self.axes.names[axis]
+        name, low, high = self.axes.names[axis], self.axes[axis].low, self.axes[axis].high
         return TransitionError(
-            f"{self.env_name}, step {step}: {what}{name} = {value} is outside [{self.axes.low[axis]}, {self.axes.high[axis]}]; "
+            f"{self.env_name}, step {step}: {what}{name} = {value} is outside [{low}, {high}]; "
             f"check the environment's space, or clip the value"
         )
 

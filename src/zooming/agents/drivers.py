@@ -20,6 +20,7 @@ from zooming.agents.tabled import TabledAgent
 from zooming.checks import whole
 from zooming.envs.compiled import CompiledEnv, compiled_inside
 from zooming.errors import SpaceError
+from zooming.feasible import says
 from zooming.history import History
 
 DRIVERS = ("auto", "fused", "python")
@@ -41,10 +42,10 @@ def learn(agent: Agent, episodes: int, *, progress_bar: bool, driver: str, check
             f"this agent was loaded without its environment ({agent.env_name}); give it: zooming.load(path, env=env)"
         )
     env = compiled_inside(agent.env)
-    can_fuse = env is not None and isinstance(agent, TabledAgent)
+    can_fuse = env is not None and isinstance(agent, TabledAgent) and agent.axes.are_plain
     if driver == "fused" and not can_fuse:
         raise SpaceError(
-            f'driver="fused" needs a compiled environment without wrappers and an agent with a ball table; '
+            f'driver="fused" needs a compiled environment without wrappers and an agent with a ball table, without bounds=; '
             f'{type(agent).__name__} on {agent.env_name} runs with driver="python"'
         )
     returns, n_balls = np.zeros(episodes), np.zeros(episodes, np.int64)
@@ -81,16 +82,16 @@ def _learn_fused(agent: Any, env: Any, returns: NDArray[Any], n_balls: NDArray[A
     play, table = kernels.play(), agent.table
     if agent.env_generator is None:
         env.reseed(_env_seed(agent))
-    trouble = np.zeros(4)
+    trouble, paused = np.zeros(4), np.zeros(3 + agent.axes.n_state)
     done, chunk = 0, max(1, _FIRST_CHUNK // agent.horizon)
     while done < len(returns):
-        n_splits = max(agent.horizon, _ROOM // int(kernels.rows_per_split(table.core)))
+        n_splits = max(agent.horizon, _ROOM // max(1, int(kernels.rows_per_split(table.core))))
         table.reserve(int(kernels.rows_needed(table.core, n_splits)))
         end = min(done + chunk, len(returns))
         began = time.perf_counter()
         finished = play(
             table.rows, table.core, table.stats, agent.axes.table, env.dynamics, env.start, env.params, env.np_random,
-            env.horizon, returns[done:end], n_balls[done:end], trouble,
+            env.horizon, returns[done:end], n_balls[done:end], trouble, paused,
         )  # fmt: skip
         seconds = time.perf_counter() - began
         done += finished
@@ -100,6 +101,8 @@ def _learn_fused(agent: Any, env: Any, returns: NDArray[Any], n_balls: NDArray[A
             raise agent._bad_reward(step, value)
         if code == kernels.BAD_STATE:
             raise agent._bad_coordinate(max(step - 1, 0), coordinate, value, "next " if step else "")
+        if code == kernels.DUE:
+            agent._split(step)
         if code == kernels.FINE:
             chunk = max(1, min(2 * chunk, int(finished * _CHUNK_SECONDS / max(seconds, 1e-9)) + 1))
         advance(finished)
@@ -109,12 +112,15 @@ def _learn_python(agent: Any, returns: NDArray[Any], n_balls: NDArray[Any], adva
     # Past wrappers that change nothing: they would take as long as the agent.
     env, act, update = compiled_inside(agent.env) or agent.env, agent.act, agent.update
     for episode in range(len(returns)):
-        observation, _ = env.reset(seed=_env_seed(agent) if agent.env_generator is None and episode == 0 else None)
+        observation, info = env.reset(seed=_env_seed(agent) if agent.env_generator is None and episode == 0 else None)
         total = 0.0
         for step in range(agent.horizon):
-            action = act(step, observation)
-            next_observation, reward, terminated, truncated, _ = env.step(action)
-            update(step, observation, action, reward, next_observation, terminated)
+            action = act(step, observation, info=info) if info and says(info) else act(step, observation)
+            next_observation, reward, terminated, truncated, info = env.step(action)
+            if info and says(info):
+                update(step, observation, action, reward, next_observation, terminated, next_info=info)
+            else:
+                update(step, observation, action, reward, next_observation, terminated)
             total += float(reward)
             observation = next_observation
             if terminated or truncated:

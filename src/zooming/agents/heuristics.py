@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,18 +13,31 @@ from zooming import seeds
 from zooming.agents.base import Agent
 from zooming.checks import clipped
 from zooming.errors import SpaceError
+from zooming.feasible import Feasible
+from zooming.kernels import ATOMS, FIRST_VALUE, LOW
+from zooming.structure import INTERVAL
+
+Floats = NDArray[np.float64]
 
 
 class Heuristic(Agent):
-    """A fixed rule: `_choose` gives the action for a state, in the environment's units."""
+    """A fixed rule: `_choose` gives the flat action for a flat state; what is not feasible is moved to what is."""
 
-    def act(self, step: int, observation: Any) -> NDArray[Any]:
+    def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         step = self._check_step(step)
         state = self._checked(step, self.axes.flat_state(observation), 0)
-        return self.axes.shaped_action(self._choose(state))
+        return self.axes.shaped_action(self._choose(state, self._feasible(step, info)))
 
     def update(
-        self, step: int, observation: Any, action: Any, reward: float, next_observation: Any, terminated: bool = False
+        self,
+        step: int,
+        observation: Any,
+        action: Any,
+        reward: float,
+        next_observation: Any,
+        terminated: bool = False,
+        *,
+        next_info: Mapping[str, Any] | None = None,
     ) -> None:
         step = self._check_step(step)
         self._check_reward(step, reward)
@@ -31,13 +45,15 @@ class Heuristic(Agent):
         played = self._checked(step, self.axes.flat_action(action), self.axes.n_state)
         self._see(played, self._checked(step, self.axes.flat_state(next_observation), 0, "next "))
 
-    def _greedy(self, steps: NDArray[np.int64], states: NDArray[np.float64], deterministic: bool) -> NDArray[np.float64]:
+    def _greedy(
+        self, steps: NDArray[np.int64], states: Floats, deterministic: bool, allowed: Sequence[Feasible | None]
+    ) -> Floats:
         actions = np.empty((len(steps), self.axes.n_action))
         for k, step in enumerate(steps.tolist()):
-            actions[k] = self._choose(self._checked(step, states[k], 0))
+            actions[k] = self._choose(self._checked(step, states[k], 0), allowed[k])
         return actions
 
-    def _choose(self, state: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _choose(self, state: Floats, allowed: Feasible | None) -> Floats:
         raise NotImplementedError
 
     def _see(self, action: NDArray[np.float64], next_state: NDArray[np.float64]) -> None:
@@ -45,14 +61,14 @@ class Heuristic(Agent):
 
     def _checked(self, step: int, point: NDArray[np.float64], first_axis: int, what: str = "") -> NDArray[np.float64]:
         axes = slice(first_axis, first_axis + len(point))
-        low, high = self.axes.low[axes], self.axes.high[axes]
+        low, high = self.axes.table[axes, LOW], self.axes.ends[axes]
         point, i = clipped(point, low, high)
         if i is not None:
-            raise self._bad_coordinate(step, first_axis + i, float(point[i]), what)
+            raise self._bad_coordinate(step, first_axis + i, float(self.axes.outwards(point, first_axis)[i]), what)
         return point
 
     def _options(self) -> dict[str, Any]:
-        return {"horizon": self.horizon, "reward_range": list(self.reward_range), "seed": self.seed}
+        return {"horizon": self.horizon, "reward_range": list(self.reward_range), **self.axes.options, "seed": self.seed}
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {}, {}
@@ -77,21 +93,36 @@ class Random(Heuristic):
         super().__init__(env, **options)
         self._generator = np.random.Generator(np.random.PCG64(seeds.stream(self.seed, "agent")))
 
-    def _choose(self, state: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self._draw(self._generator)
+    def _choose(self, state: Floats, allowed: Feasible | None) -> Floats:
+        return self._draw(self._generator, allowed)
 
-    def _greedy(self, steps: NDArray[np.int64], states: NDArray[np.float64], deterministic: bool) -> NDArray[np.float64]:
+    def _greedy(
+        self, steps: NDArray[np.int64], states: Floats, deterministic: bool, allowed: Sequence[Feasible | None]
+    ) -> Floats:
         # A function of seed, step and state: predicting must repeat, and must not move the generator that learning uses.
         actions = np.empty((len(steps), self.axes.n_action))
         for k, step in enumerate(steps.tolist()):
             state = self._checked(step, states[k], 0)
             key = [self.seed, step, *state.view(np.uint64).tolist()] if deterministic else None
-            actions[k] = self._draw(np.random.default_rng(np.random.SeedSequence(key)))
+            actions[k] = self._draw(np.random.default_rng(np.random.SeedSequence(key)), allowed[k])
         return actions
 
-    def _draw(self, generator: np.random.Generator) -> NDArray[np.float64]:
-        low, high = self.axes.low[self.axes.n_state :], self.axes.high[self.axes.n_state :]
-        return low + generator.random(self.axes.n_action) * (high - low)
+    def _draw(self, generator: np.random.Generator, allowed: Feasible | None) -> Floats:
+        """Uniform along every axis: an interval between its ends, or one of the values."""
+        axes = self.axes
+        rows, share = axes.table[axes.n_state :], generator.random(axes.n_action)
+        if allowed is not None:
+            ends = allowed.allowed[:, :2]
+            masks = [mask[:n] for mask, n in zip(allowed.allowed[:, FIRST_VALUE:], rows[:, ATOMS].astype(int), strict=True)]
+            values = [np.flatnonzero(mask) for mask in masks]
+            share = np.array([
+                (found[int(u * len(found))] + 0.5) / n if n else low + u * (high - low)
+                for u, found, n, (low, high) in zip(share, values, rows[:, ATOMS], ends, strict=True)
+            ])  # fmt: skip
+        flat = rows[:, LOW] + share * (axes.ends[axes.n_state :] - rows[:, LOW])
+        whole = np.clip(np.floor(flat + 0.5), axes.low[axes.n_state :], axes.high[axes.n_state :])
+        flat = np.where(rows[:, ATOMS] > 0, whole, flat)
+        return flat if allowed is None else axes.inwards(allowed.nearest(axes.outwards(flat, axes.n_state)), axes.n_state)
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {"generator": self._generator.bit_generator.state}, {}
@@ -110,17 +141,28 @@ class _Mover(Heuristic):
             n == self.axes.n_action
             and (self.axes.low[:n] == self.axes.low[n:]).all()
             and (self.axes.high[:n] == self.axes.high[n:]).all()
+            and self.axes.kinds[:n] == self.axes.kinds[n:] == [INTERVAL] * n
         )
         if not same:
             raise SpaceError(
                 f"{type(self).__name__} plays states as actions, so both spaces must be the same box; here they differ"
             )
 
+    def _choose(self, state: Floats, allowed: Feasible | None) -> Floats:
+        place = self._place(state)
+        if allowed is None:
+            return place
+        axes = self.axes
+        return axes.inwards(allowed.nearest(axes.outwards(place, axes.n_state)), axes.n_state)
+
+    def _place(self, state: Floats) -> Floats:
+        raise NotImplementedError
+
 
 class NoMovement(_Mover):
     """Stays where it is: a = x."""
 
-    def _choose(self, state: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _place(self, state: Floats) -> Floats:
         return state
 
 
@@ -141,7 +183,7 @@ class Median(_Mover):
     def nbytes(self) -> int:
         return 8 * len(self._requests)
 
-    def _choose(self, state: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _place(self, state: Floats) -> Floats:
         n = len(self._requests)
         if not n:
             return state
