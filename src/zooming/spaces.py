@@ -248,9 +248,7 @@ class Axes:
             scales = [(axis, 1.0 if squash is True else squash) for axis in unbounded if squash is not False]
         for axis, scale in scales:
             if axis not in unbounded or axis.kind != INTERVAL:
-                raise SpaceError(
-                    f"squash: {axis.name} runs from {axis.low} to {axis.high}; only an unbounded interval needs it"
-                )
+                raise SpaceError(f"squash: {axis.name} runs from {axis.low} to {axis.high}; only an axis without ends needs it")
             if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not 0 < scale < math.inf:
                 raise SpaceError(
                     f"squash of {axis.name}: {scale!r} is not a scale; give a positive number, about the size of usual values"

@@ -99,7 +99,8 @@ class Leaf:
         if isinstance(space, gym.spaces.MultiDiscrete):
             sizes = {"nvec": space.nvec.tolist(), "start": np.asarray(space.start).tolist()}
             return {"kind": kind, **sizes, "dtype": str(self.dtype)}
-        return {"kind": kind, "shape": list(self.shape)}
+        sizes = space.n if isinstance(space, gym.spaces.MultiBinary) else self.shape
+        return {"kind": kind, "n": int(sizes) if isinstance(sizes, (int, np.integer)) else [int(n) for n in sizes]}
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,7 @@ def space_of(stored: dict[str, Any]) -> gym.Space[Any]:
             np.array(stored["nvec"], dtype), dtype=dtype.type, start=np.array(stored["start"], dtype)
         )
     if kind == "MultiBinary":
-        return gym.spaces.MultiBinary(stored["shape"])
+        return gym.spaces.MultiBinary(stored["n"])
     raise ValueError(f"{kind} is not a kind of space")
 
 
