@@ -123,6 +123,49 @@ def to_unit(axes, first_axis, point, unit):
     return -1
 
 
+@compiled
+def bend(points, bends, first_axis):
+    """Clips and squashes many points in place (environment's units); NaN and infinities stay, to be refused.
+
+    A row of `bends` is (scale, low, high, largest). Scale 0 clips to [low, high]. Else the axis lacks an end, or both, and is
+    squashed to [0, 1]: z / (1 + |z|), with z the distance in scales from the end that it has, or from 0.
+    """
+    for i in range(points.shape[1]):
+        scale, low, high = bends[first_axis + i, 0], bends[first_axis + i, 1], bends[first_axis + i, 2]
+        for k in range(points.shape[0]):
+            x = points[k, i]
+            if not np.isfinite(x):
+                continue
+            if scale == 0.0:
+                points[k, i] = min(high, max(low, x))
+            elif np.isfinite(low):
+                z = (x - low) / scale
+                points[k, i] = z / (1.0 + abs(z))
+            elif np.isfinite(high):
+                z = (high - x) / scale
+                points[k, i] = 1.0 - z / (1.0 + abs(z))
+            else:
+                z = x / scale
+                points[k, i] = 0.5 + 0.5 * z / (1.0 + abs(z))
+
+
+@compiled
+def unbend(points, bends, first_axis):
+    """The way back from [0, 1] of what `bend` squashed; an end that is not there is a million scales away."""
+    for i in range(points.shape[1]):
+        scale, low, high, largest = bends[first_axis + i]
+        if scale == 0.0:
+            continue
+        for k in range(points.shape[0]):
+            u = points[k, i]
+            if not np.isfinite(u):
+                continue
+            share = u if np.isfinite(low) else 1.0 - u if np.isfinite(high) else 2.0 * u - 1.0
+            z = share / max(1.0 - abs(share), 1e-6) * scale
+            x = low + z if np.isfinite(low) else high - z if np.isfinite(high) else z
+            points[k, i] = min(high, largest, max(low, -largest, x))
+
+
 @lean
 def ceiling(core, step):
     """The largest return from `step` on: what a root starts with, and the cap of V."""

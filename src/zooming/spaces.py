@@ -18,12 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.errors import SpaceError
-from zooming.kernels import WEIGHT
+from zooming.kernels import WEIGHT, bend, unbend
 from zooming.structure import CATEGORICAL, INTERVAL, MOST_VALUES, ORDERED, Leaf, taken_apart
 
 Floats = NDArray[np.float64]
 MAX_AXES = 48  # one bit each in the mask of the axes that a split halves
-_FURTHEST = 1e6  # in scales: the end of a squashed axis, as an action
 
 
 @dataclass
@@ -176,11 +175,9 @@ class Axes:
         return self.actions.shaped(self.outwards(flat, self.n_state))
 
     def inwards(self, flat: Floats, first: int) -> Floats:
-        """Clips and squashes, in place, where the axes from `first` on ask for it."""
-        for i in self._bent:
-            if 0 <= i - first < flat.shape[-1]:
-                axis, values = self._axes[i], flat[..., i - first]
-                flat[..., i - first] = _squashed(values, axis) if axis.squash else _clipped(values, axis)
+        """The flat values of the axes from `first` on, clipped and squashed, in place, where these ask for it."""
+        if self._bent:
+            bend(flat.reshape(-1, flat.shape[-1]), self._bends, first)
         return flat
 
     def outwards(self, flat: Floats, first: int) -> Floats:
@@ -188,10 +185,7 @@ class Axes:
         if not self._bent:
             return flat
         flat = flat.copy()
-        for i in self._bent:
-            axis = self._axes[i]
-            if axis.squash and 0 <= i - first < flat.shape[-1]:
-                flat[..., i - first] = _unsquashed(flat[..., i - first], axis)
+        unbend(flat.reshape(-1, flat.shape[-1]), self._bends, first)
         return flat
 
     def describe(self) -> list[list[Any]]:
@@ -295,6 +289,7 @@ class Axes:
         self.low = np.array([axis.low for axis in self._axes])
         self.high = np.array([axis.high for axis in self._axes])
         self._bent = [i for i, axis in enumerate(self._axes) if axis.clips or axis.squash]
+        self._bends = np.array([_bend(axis) for axis in self._axes])
         # Float64 vectors go to the kernels as they are; anything else is made one first: being refused costs 0.3 ms.
         self.has_plain_states = _is_plain(self.state_space) and all(i >= self.n_state for i in self._bent)
         self.has_plain_actions = _is_plain(self.action_space) and all(i < self.n_state for i in self._bent)
@@ -338,42 +333,12 @@ def _is_plain(space: gym.Space[Any]) -> bool:
     return isinstance(space, gym.spaces.Box) and space.dtype == np.float64 and len(space.shape) == 1
 
 
-def _clipped(values: Floats, axis: Axis) -> Floats:
-    """Values beyond the ends as the ends; NaN and infinities stay, to be refused."""
-    return np.where(np.isfinite(values), np.clip(values, axis.low, axis.high), values)
-
-
-def _squashed(values: Floats, axis: Axis) -> Floats:
-    """To [0, 1]: z / (1 + |z|), in units of the scale; from a finite end if there is one. Infinities stay, to be refused."""
-    z = _from_end(values, axis)
-    with np.errstate(invalid="ignore"):
-        share = z / (1 + np.abs(z))
-    unit = share if _has_one_end(axis) else 0.5 * (1 + share)
-    if math.isfinite(axis.high):
-        unit = 1 - unit
-    return np.where(np.isfinite(values), unit, values)
-
-
-def _unsquashed(unit: Floats, axis: Axis) -> Floats:
-    assert axis.squash
-    finite = np.isfinite(unit)
-    share = np.where(finite, 1 - unit if math.isfinite(axis.high) else unit, 0.0)
-    share = share if _has_one_end(axis) else 2 * share - 1
-    with np.errstate(divide="ignore"):
-        z = np.clip(share / (1 - np.abs(share)), -_FURTHEST, _FURTHEST) * axis.squash
+def _bend(axis: Axis) -> tuple[float, float, float, float]:
+    """What `kernels.bend` needs: the scale (0: clip only), the ends, and how far a squashed action may go."""
     largest = float(np.finfo(np.float32 if axis.single else np.float64).max)
-    values = axis.low + z if math.isfinite(axis.low) else axis.high - z if math.isfinite(axis.high) else z
-    return np.where(finite, np.clip(values, max(axis.low, -largest), min(axis.high, largest)), unit)
-
-
-def _from_end(values: Floats, axis: Axis) -> Floats:
-    assert axis.squash
-    away = values - axis.low if math.isfinite(axis.low) else axis.high - values if math.isfinite(axis.high) else values
-    return away / axis.squash
-
-
-def _has_one_end(axis: Axis) -> bool:
-    return math.isfinite(axis.low) or math.isfinite(axis.high)
+    if axis.squash or axis.clips:
+        return axis.squash or 0.0, axis.low, axis.high, largest
+    return 0.0, -math.inf, math.inf, largest
 
 
 def _named_list(names: Any) -> list[str]:

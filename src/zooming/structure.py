@@ -50,11 +50,14 @@ class Leaf:
 
     def write(self, value: Any, flat: Floats, what: str) -> None:
         """Writes one value into its place of `flat`."""
+        if isinstance(value, (int, np.integer)) and len(self.low) == 1:
+            flat[self.first] = value  # a category: the short way, which most steps of discrete spaces take
+            return
         array = numeric(value, what)
         if array.size != len(self.low):
             raise SpaceError(f"{what} has shape {array.shape}; expected {self.shape}")
         flat[self.first : self.last] = array.reshape(-1)
-        if self.kind != INTERVAL:
+        if self.kind != INTERVAL and not (isinstance(value, np.ndarray) and value.dtype.kind in "iu"):
             self._check_whole(array.reshape(1, -1))
 
     def batch(self, values: Any, what: str) -> tuple[Floats, bool]:
@@ -74,6 +77,8 @@ class Leaf:
 
     def shaped(self, flat: Floats) -> Any:
         """The value (or a batch of values) at its place of `flat`, with the exact dtype and shape."""
+        if flat.ndim == 1 and isinstance(self.space, gym.spaces.Discrete):
+            return self.dtype.type(round(flat[self.first]))
         part = flat[..., self.first : self.last]
         if self.kind != INTERVAL:
             part = np.rint(part)
