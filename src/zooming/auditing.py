@@ -87,7 +87,7 @@ def audit(agent: Agent, optimal: Optimal | None = None, *, n_points: int = 2000,
     laws = [_covering(partitions, generator, n_points)]
     if agent.table.core["cubes"][0]:
         laws += [_separation(partitions), _visits(partitions, limited=agent.n_balls + 2 ** len(agent.axes) - 1 > _most(agent))]
-    elif grows:
+    elif isinstance(agent, AdaptiveQ):
         laws.append(_conditions(agent, c1, c2, aspect))
     else:
         laws += [Law(name, None, "a net does not split") for name in ("separation", "visits per depth")]

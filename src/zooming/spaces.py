@@ -17,6 +17,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from zooming.checks import real
 from zooming.errors import SpaceError
 from zooming.kernels import WEIGHT, bend, unbend
 from zooming.structure import CATEGORICAL, INTERVAL, MOST_VALUES, ORDERED, Leaf, taken_apart
@@ -80,6 +81,7 @@ class Axes:
                 f"{self.n_state} state and {self.n_action} action axes are too many: at most {MAX_AXES} axes are supported. "
                 f"Give the agent fewer features (a wrapper)."
             )
+        ordered = ordered if isinstance(ordered, bool) else _named_list(ordered)
         self._give_order(ordered)
         self._give_bounds(bounds)
         self._give_squash(squash)
@@ -87,11 +89,12 @@ class Axes:
             _check(axis)
         self._give_weights(weights)
         self._tabulate()
-        self.options = {
-            "bounds": None if bounds is None else {name: _plain(pair) for name, pair in bounds.items()},
-            "ordered": ordered if isinstance(ordered, bool) else _named_list(ordered),
-            "squash": dict(squash) if isinstance(squash, Mapping) else squash,
-            "weights": None if weights is None else dict(weights) if isinstance(weights, Mapping) else self.weights,
+        # What makes these axes again, as JSON.
+        self.options: dict[str, Any] = {
+            "bounds": None if bounds is None else {name: [float(end) for end in pair] for name, pair in bounds.items()},
+            "ordered": ordered,
+            "squash": {name: float(scale) for name, scale in squash.items()} if isinstance(squash, Mapping) else squash,
+            "weights": None if weights is None else self.weights,
         }
 
     def __len__(self) -> int:
@@ -209,7 +212,7 @@ class Axes:
         if isinstance(ordered, bool):
             named = [axis for axis in self._axes if ordered and axis.kind == CATEGORICAL]
         else:
-            named = [axis for name in _named_list(ordered) for axis in self._named(name, "ordered")]
+            named = [axis for name in ordered for axis in self._named(name, "ordered")]
         for axis in named:
             if axis.kind == INTERVAL:
                 raise SpaceError(f"ordered: {axis.name} is an interval, which has an order already")
@@ -239,11 +242,12 @@ class Axes:
         if isinstance(squash, Mapping):
             scales = [(axis, scale) for name, scale in squash.items() for axis in self._named(name, "squash")]
         else:
+            squash = squash if isinstance(squash, bool) else real(squash, "squash", 0.0, math.inf)
             scales = [(axis, 1.0 if squash is True else squash) for axis in unbounded if squash is not False]
         for axis, scale in scales:
             if axis not in unbounded or axis.kind != INTERVAL:
                 raise SpaceError(f"squash: {axis.name} runs from {axis.low} to {axis.high}; only an axis without ends needs it")
-            if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not 0 < scale < math.inf:
+            if isinstance(scale, bool) or not isinstance(scale, (int, float, np.number)) or not 0 < scale < math.inf:
                 raise SpaceError(
                     f"squash of {axis.name}: {scale!r} is not a scale; give a positive number, about the size of usual values"
                 )
@@ -347,7 +351,3 @@ def _named_list(names: Any) -> list[str]:
     if not isinstance(names, Iterable):
         raise SpaceError(f"ordered={names!r}: give True or the names of axes")
     return list(names)
-
-
-def _plain(pair: Any) -> list[float]:
-    return [float(end) for end in pair]

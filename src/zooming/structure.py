@@ -104,8 +104,8 @@ class Leaf:
         if isinstance(space, gym.spaces.MultiDiscrete):
             sizes = {"nvec": space.nvec.tolist(), "start": np.asarray(space.start).tolist()}
             return {"kind": kind, **sizes, "dtype": str(self.dtype)}
-        sizes = space.n if isinstance(space, gym.spaces.MultiBinary) else self.shape
-        return {"kind": kind, "n": int(sizes) if isinstance(sizes, (int, np.integer)) else [int(n) for n in sizes]}
+        n = space.n if isinstance(space, gym.spaces.MultiBinary) else self.shape
+        return {"kind": kind, "n": int(n) if isinstance(n, (int, np.integer)) else [int(size) for size in n]}
 
 
 @dataclass(frozen=True)
