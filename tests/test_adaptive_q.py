@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import zooming
-from zooming import bonuses
+from zooming import bonuses, kernels
 from zooming.partition import BallTable
 from zooming.reference import ReferenceQ
 
@@ -261,7 +261,7 @@ def test_theorem_the_partition_grows_no_faster_than_k_to_the_d_over_d_plus_2(opt
 
 def test_invariant_inner_rows_hold_the_largest_value_below_them(agent):
     exact = BallTable(agent.table.core.copy(), agent.table.rows[: agent.table.rows_in_use].copy())
-    assert exact.fault() is None
+    assert exact.fault(agent.axes.table) is None
     assert exact.rows_in_use == 2 * agent.n_balls - agent.horizon + agent.horizon % 2
 
 
@@ -365,6 +365,7 @@ def test_depth_stops_before_the_count_of_visits_overflows():
     agent = zooming.AdaptiveQ(unit_env(1, 1, 1), seed=0)
     agent.table.rows["n_visits"] = 2**32 - 2
     agent.table.rows["depth"] = 16
+    agent.table.rows["threshold"] = kernels.due_at(2.0**-16)
     for _ in range(3):
         agent.update(0, [0.2], [0.2], 0.5, [0.2])
     assert agent.visits(0, [0.2], [0.2]) == 2**32 - 1
@@ -379,7 +380,8 @@ def test_a_table_of_one_row_grows_as_needed():
     for _ in range(300):
         agent.update(0, rng.random(1), rng.random(1), 0.5, rng.random(1))
     assert agent.n_balls > 50
-    assert BallTable(agent.table.core.copy(), agent.table.rows[: agent.table.rows_in_use].copy()).fault() is None
+    table = BallTable(agent.table.core.copy(), agent.table.rows[: agent.table.rows_in_use].copy())
+    assert table.fault(agent.axes.table) is None
 
 
 @pytest.mark.slow

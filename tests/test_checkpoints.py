@@ -213,7 +213,7 @@ def test_a_class_refuses_the_agents_of_another_and_names_both(path, kind):
         (Boxes(box((0, 1)), box((0, 1), (0, 1))), r"state\[1\].*but the given environment has \['state\[0\]', 'action"),
         (Boxes(box((0, 1), (0, 1)), box((0, 1), (0, 1), (0, 1))), r"given environment has .*action\[2\]"),
         (Boxes(box((0, 1), (0, np.inf)), box((0, 1), (0, 1))), r"state\[1\] runs from 0.0 to inf"),
-        (Boxes(gym.spaces.Discrete(3), box((0, 1), (0, 1))), r"observation_space is Discrete"),
+        (Boxes(gym.spaces.Discrete(3), box((0, 1), (0, 1))), r"learned on the axes .*given environment has \['state', 'action"),
     ],
     ids=["wider state", "lower state", "narrower action", "no second state", "third action", "unbounded", "discrete"],
 )

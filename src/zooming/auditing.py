@@ -1,14 +1,16 @@
 """Whether the paper's guarantees hold on the agent in front of you. [SBY19 sec. 4 and 5]
 
 The laws that any partition of this family must keep: the domains cover the space, centers of balls of one radius lie a
-radius apart, and a ball of depth l has between 4^(l-1) and 4^l visits. With the optimum at hand: how often optimism Q >= Q*
+radius apart, and a ball of depth l has between 4^(l-1) and 4^l visits. For any other split rule: the conditions of the theorem
+on nested schemes, c1 <= sqrt(n) diam <= c2 with bounded aspect ratios. With the optimum at hand: how often optimism Q >= Q*
 fails, and the zooming dimension, the growth of the number of near-optimal balls as they get smaller.
 """
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +21,11 @@ from zooming.agents.tabled import TabledAgent
 from zooming.bonuses import Exact, Theory
 from zooming.envs.compiled import CompiledEnv
 from zooming.errors import SpaceError
+from zooming.kernels import WEIGHT
 from zooming.optimal import Optimal
-from zooming.partition import BallTable, Partition
+from zooming.partition import BallTable, Partition, lengths
+
+SMALLEST_C1, LARGEST_C2, LARGEST_ASPECT = 0.1, 10.0, 8.0  # the built-in rules stay within 1/4, sqrt(axes) and 2
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,7 @@ class Audit:
     laws: tuple[Law, ...]
     c1: float  # the least and the largest sqrt(n) diam over played balls: the constants of the theorem on any nested scheme
     c2: float
+    aspect: float  # the largest ratio of the longest to the shortest side of a ball, of those sides that can be halved
     size_ratio: float  # the largest |P_h| / K^(d/(d+2))
     optimism_failures: float | None  # share of (x, a) with Q < Q*, if the optimum was given
     zooming_dimension: float | None
@@ -54,7 +60,7 @@ class Audit:
         marks = {True: "holds ", False: "BROKEN", None: "  -   "}
         lines = [self.title, *(f"  {marks[law.holds]}  {law.name}: {law.found}" for law in self.laws)]
         indent = " " * 10
-        lines.append(f"{indent}c1 = {self.c1:.3g} <= sqrt(n) diam <= c2 = {self.c2:.3g}")
+        lines.append(f"{indent}c1 = {self.c1:.3g} <= sqrt(n) diam <= c2 = {self.c2:.3g}, aspect ratio up to {self.aspect:.3g}")
         lines.append(f"{indent}the largest partition has {self.size_ratio:.3g} K^(d/(d+2)) balls")
         if self.zooming_dimension is not None:
             lines.append(f"{indent}near-optimal balls grow like r^-{self.zooming_dimension:.2f} (empirical zooming dimension)")
@@ -76,11 +82,13 @@ def audit(agent: Agent, optimal: Optimal | None = None, *, n_points: int = 2000,
     if optimal is not None and optimal.horizon != agent.horizon:
         raise SpaceError(f"the optimum is for {optimal.horizon} steps, the agent plays {agent.horizon}: solve its environment")
     partitions = [_unit(agent, agent.partition(step)) for step in range(agent.horizon)]
-    grows = isinstance(agent, AdaptiveQ)
+    grows, c1, c2, aspect = isinstance(agent, AdaptiveQ), *_constants(agent, partitions)
     generator = np.random.default_rng(seed)
     laws = [_covering(partitions, generator, n_points)]
-    if grows:
+    if agent.table.core["cubes"][0]:
         laws += [_separation(partitions), _visits(partitions, limited=agent.n_balls + 2 ** len(agent.axes) - 1 > _most(agent))]
+    elif isinstance(agent, AdaptiveQ):
+        laws.append(_conditions(agent, c1, c2, aspect))
     else:
         laws += [Law(name, None, "a net does not split") for name in ("separation", "visits per depth")]
     laws.append(_maxima(agent))
@@ -89,14 +97,13 @@ def audit(agent: Agent, optimal: Optimal | None = None, *, n_points: int = 2000,
         law, failures = _optimism(agent, optimal, generator, n_points)
         laws.append(law)
         dimension = _zooming_dimension(agent, optimal, partitions) if grows else None
-    played = [(p.n_visits > 0, np.sqrt(p.n_visits) * (p.high - p.low).max(axis=1)) for p in partitions]
-    products = np.concatenate([product[mask] for mask, product in played])
     d, k = len(agent.axes), max(agent.n_episodes, 1)
     return Audit(
         title=f"Audit of {agent!r}",
         laws=tuple(laws),
-        c1=float(products.min()) if len(products) else float("nan"),
-        c2=float(products.max()) if len(products) else float("nan"),
+        c1=c1,
+        c2=c2,
+        aspect=aspect,
         size_ratio=max(len(p) for p in partitions) / k ** (d / (d + 2)),
         optimism_failures=failures,
         zooming_dimension=dimension,
@@ -108,11 +115,47 @@ def _most(agent: TabledAgent) -> int:
     return int(agent.table.core["max_balls"][0])
 
 
-def _unit(agent: Agent, balls: Partition) -> Partition:
+def _unit(agent: TabledAgent, balls: Partition) -> Partition:
     """The partition in the unit cube, where the metric lives."""
-    low, width = agent.axes.low, agent.axes.high - agent.axes.low
-    unit = [(corner - low) / width for corner in (balls.low, balls.high)]
-    return Partition(unit[0], unit[1], balls.q_value, balls.n_visits, balls.depth, balls.radius, balls.names, balls.step)
+    _, low, high = agent.table.boxes(balls.step)
+    return replace(balls, low=low, high=high)
+
+
+def _constants(agent: TabledAgent, partitions: list[Partition]) -> tuple[float, float, float]:
+    """c1 and c2 over the played balls that are not atoms, and the largest aspect ratio."""
+    products, aspect = [np.empty(0)], 1.0
+    for p in partitions:
+        sides = lengths(agent.axes.table, p.low, p.high)
+        diameter = sides.max(axis=1)
+        products.append((np.sqrt(p.n_visits) * diameter)[(p.n_visits > 0) & (diameter > 0)])
+        shortest = np.where(sides > 0, sides, np.inf).min(axis=1)
+        aspect = max(aspect, float((diameter / shortest).max()))
+    found = np.concatenate(products)
+    return (float(found.min()), float(found.max()), aspect) if len(found) else (float("nan"), float("nan"), aspect)
+
+
+def _conditions(agent: AdaptiveQ, c1: float, c2: float, aspect: float) -> Law:
+    """The theorem on any nested scheme: constants within a factor of ten of the paper's, and sides that stay together.
+
+    The theorem has constants, whatever they are; far from 1 its bound says nothing, and that is what a rule that splits too
+    early, too late or along one axis only leads to.
+    """
+    rule = agent.split if isinstance(agent.split, str) else type(agent.split).__name__
+    root = agent.axes.table[:, WEIGHT][agent.axes.table[:, WEIGHT] > 0]
+    widest = LARGEST_ASPECT * float(root.max() / root.min())
+    limited = agent.n_balls + 2**agent.axes.n_wide - 1 > _most(agent)
+    faults = []
+    if c1 < SMALLEST_C1:
+        faults.append(f"balls are split too early, c1 = {c1:.3g} < {SMALLEST_C1:g}")
+    if c2 > LARGEST_C2 and not limited:  # a ball that may not split any more keeps counting
+        faults.append(f"balls are split too late, c2 = {c2:.3g} > {LARGEST_C2:g}")
+    if aspect > widest:
+        faults.append(f"balls are too long, aspect ratio {aspect:.3g} > {widest:.3g}")
+    if faults:
+        found = f"the split rule {rule!r} breaks the conditions of the regret bound: {'; '.join(faults)}"
+        warnings.warn(found, stacklevel=3)
+        return Law("split rule", False, found)
+    return Law("split rule", True, f"{rule!r} keeps c1^2 / diam^2 <= n <= c2^2 / diam^2")
 
 
 def _ball(p: Partition, i: int) -> str:
@@ -162,7 +205,7 @@ def _visits(partitions: list[Partition], *, limited: bool) -> Law:
 
 def _maxima(agent: TabledAgent) -> Law:
     n, table = agent.table.rows_in_use, agent.table
-    fault = BallTable(table.core, table.rows[:n], table.stats[:n]).fault()
+    fault = BallTable(table.core, table.rows[:n], table.stats[:n]).fault(agent.axes.table)
     return Law("ball table", fault is None, fault or f"{n} rows, every inner row holds the largest Q below it")
 
 

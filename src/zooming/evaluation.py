@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from zooming.agents.base import Agent
 from zooming.checks import whole
 from zooming.errors import SpaceError
+from zooming.feasible import says
 from zooming.intervals import mean_interval
 from zooming.kernels import GIVEN, PLAIN
 from zooming.optimal import solvable
@@ -73,11 +74,11 @@ def evaluate(
 def _play(agent: Agent, env: Any, episodes: int, seed: int) -> NDArray[np.float64]:
     returns = np.zeros(episodes)
     for episode in range(episodes):
-        observation, _ = env.reset(seed=seed if episode == 0 else None)
+        observation, info = env.reset(seed=seed if episode == 0 else None)
         state = None
         for _ in range(agent.horizon):
-            action, state = agent.predict(observation, state=state)
-            observation, reward, terminated, truncated, _ = env.step(action)
+            action, state = agent.predict(observation, state=state, info=info if says(info) else None)
+            observation, reward, terminated, truncated, info = env.step(action)
             returns[episode] += float(reward)
             if terminated or truncated:
                 break

@@ -8,9 +8,11 @@ cannot win. Two siblings lie in rows (2i, 2i + 1), so one cache line holds both 
     alpha_t = (H + 1) / (H + t)                                      the first visit replaces Q
     Q(B) <- (1 - alpha_t) Q(B) + alpha_t (r + V(x') + b(t))          b(t) = bonus / sqrt(t), or exact_bonus
     V(x) = min(cap, max of Q over the balls relevant for x)
-    split B, after its update, when n(B) >= (d_max / r(B))^2 = 4^depth   [SBY19 Alg. 1]
+    split B, after its update, when n(B) >= (d_max / diam(B))^2 = 4^depth for cubes   [SBY19 Alg. 1]
 
-All states and actions here are points of the unit cube, except where a docstring says "environment's units". Kernels
+All states and actions here are points of the unit cube, except where a docstring says "environment's units". The k-th of m
+whole values of an axis is the point (k + 1/2) / m, and borders lie between values. The metric is the largest weighted
+distance along an axis, with d_max = 1; an atom (a single value) has length 0. Kernels
 validate nothing but what they must look at anyway (points and rewards): they answer with a code, the Python edge explains.
 All kernels live in this one file because Numba's disk cache does not notice edits in other files.
 """
@@ -30,11 +32,12 @@ from zooming.checks import ROUNDING
 BALL = np.dtype(
     [
         ("value", "f8"),  # Q of an active ball; of an inner row, the largest Q below it
-        ("threshold", "f8"),  # inner rows: points with coordinate >= threshold belong to the second child
+        # Inner rows: points with coordinate >= threshold belong to the second child. Active balls: the n(B) that makes it due.
+        ("threshold", "f8"),
         ("n_visits", "u4"),  # n(B), ancestors included; stays at 2^32 - 1, so no ball gets deeper than 16
         ("child", "i4"),  # first of two consecutive rows, or ACTIVE
         ("parent", "i4"),  # or NO_PARENT for a root
-        ("depth", "u1"),  # radius = 2^-depth
+        ("depth", "u1"),  # splits above it; a cube's radius is 2^-depth
         ("axis", "u1"),  # inner rows: the axis that the threshold cuts
     ],
     align=True,
@@ -52,12 +55,13 @@ CORE = np.dtype(
         ("action_rule", "i8"),
         ("full_cap", "i8"),  # 1: values are capped by H as in the paper; 0: by the number of steps left
         ("cubes", "i8"),  # 1: every ball is a cube of side 2^-depth
-        ("single", "i8"),  # 1: the environment's actions are float32
+        ("rule", "i8"),  # how a ball is split: ALL, LONGEST, OWN
+        ("split_axes", "i8"),  # the most axes that the kernel halves at once; 0 if the Python edge splits
         ("exact", "i8"),  # 1: the bonus follows the visits of each ball, kept in `stats`; 0: it is bonus / sqrt(t)
         ("bonus", "f8"),
         ("random_rewards", "i8"),  # exact bonus: 1 if the reward is random as well as the next state
         ("lipschitz", "f8"),  # exact bonus: L
-        ("spacing", "f8"),  # exact bonus: the diameter of balls that are not cubes
+        ("spacing", "f8"),  # of a net, whose balls are never due; 0: no net
         ("reward_low", "f8"),
         ("reward_high", "f8"),
     ],
@@ -66,10 +70,16 @@ CORE = np.dtype(
 ACTIVE, NO_PARENT = 0, -1
 RANDOM, FIRST, EITHER = 0, 1, 2  # ties: equally likely; the first from low to high, split by split; the one found soonest
 CENTER, UNIFORM, CORNER = 0, 1, 2  # the action played in a ball
+ALL, LONGEST, OWN = 0, 1, 2  # split rules: every side longer than half the diameter; the longest side; a rule of the user's
 FINE, FULL, BAD_REWARD, BAD_STATE = 0, 1, 2, 3  # why `play` and `update` came back
-WRONG_SIZE = -2
-LOW, WIDTH = 0, 1  # columns of `axes`: unit = (x - low) / width
+DUE = -1  # from `play`: trouble[1] is a ball to split by the user's own rule; from `update`: DUE - row is
+WRONG_SIZE = -(2**40)
+NOWHERE = -(2**40)  # from `choose`: no ball has a feasible action
+# Columns of `axes`: unit = (x - low) / width; weight in the metric; number of whole values (0: an interval); 1 for float32.
+LOW, WIDTH, WEIGHT, ATOMS, SINGLE = 0, 1, 2, 3, 4
+FIRST_VALUE = 2  # columns of `allowed`, a row per action axis: LOW and the high end of what is feasible, then a mask of values
 MAX_VISITS = 2**32 - 1
+SAME = 1e-9  # lengths this close to each other are equal up to rounding
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 GENERATOR = types.npy_rng
@@ -111,6 +121,49 @@ def to_unit(axes, first_axis, point, unit):
             return i
         unit[i] = min(1.0, max(0.0, u))
     return -1
+
+
+@compiled
+def bend(points, bends, first_axis):
+    """Clips and squashes many points in place (environment's units); NaN and infinities stay, to be refused.
+
+    A row of `bends` is (scale, low, high, largest). Scale 0 clips to [low, high]. Else the axis lacks an end, or both, and is
+    squashed to [0, 1]: z / (1 + |z|), with z the distance in scales from the end that it has, or from 0.
+    """
+    for i in range(points.shape[1]):
+        scale, low, high = bends[first_axis + i, 0], bends[first_axis + i, 1], bends[first_axis + i, 2]
+        for k in range(points.shape[0]):
+            x = points[k, i]
+            if not np.isfinite(x):
+                continue
+            if scale == 0.0:
+                points[k, i] = min(high, max(low, x))
+            elif np.isfinite(low):
+                z = (x - low) / scale
+                points[k, i] = z / (1.0 + abs(z))
+            elif np.isfinite(high):
+                z = (high - x) / scale
+                points[k, i] = 1.0 - z / (1.0 + abs(z))
+            else:
+                z = x / scale
+                points[k, i] = 0.5 + 0.5 * z / (1.0 + abs(z))
+
+
+@compiled
+def unbend(points, bends, first_axis):
+    """The way back from [0, 1] of what `bend` squashed; an end that is not there is a million scales away."""
+    for i in range(points.shape[1]):
+        scale, low, high, largest = bends[first_axis + i]
+        if scale == 0.0:
+            continue
+        for k in range(points.shape[0]):
+            u = points[k, i]
+            if not np.isfinite(u):
+                continue
+            share = u if np.isfinite(low) else 1.0 - u if np.isfinite(high) else 2.0 * u - 1.0
+            z = share / max(1.0 - abs(share), 1e-6) * scale
+            x = low + z if np.isfinite(low) else high - z if np.isfinite(high) else z
+            points[k, i] = min(high, largest, max(low, -largest, x))
 
 
 @lean
@@ -243,19 +296,29 @@ def play_action(table, core, axes, row, rule, low, high, action):
     inside = True
     for i in range(action.shape[0]):
         axis = n_state + i
+        n_values = axes[axis, ATOMS]
+        share = 0.0
+        if rule == CENTER:
+            share = 0.5
+        elif rule == UNIFORM:
+            share = np.float64(draw(core) >> np.uint64(11)) * 2.0**-53
+        if n_values > 0.0:
+            first = np.rint(low[i] * n_values)
+            k = first + np.floor(share * (np.rint(high[i] * n_values) - first))
+            action[i] = axes[axis, LOW] + 0.5 + k
+            continue
         unit = low[i]
         if rule == CENTER:
             unit = 0.5 * (low[i] + high[i])
         elif rule == UNIFORM:
-            share = np.float64(draw(core) >> np.uint64(11)) * 2.0**-53
             unit = low[i] + share * (high[i] - low[i])
         value = axes[axis, LOW] + unit * axes[axis, WIDTH]
-        if core[0]["single"] == 1:
+        if axes[axis, SINGLE] == 1.0:
             value = np.float64(np.float32(value))
         back = (value - axes[axis, LOW]) / axes[axis, WIDTH]
         while back < low[i]:
             # A corner is on the border: rounded down it would belong to the neighbor, and its own ball never be updated.
-            if core[0]["single"] == 1:
+            if axes[axis, SINGLE] == 1.0:
                 value = np.float64(np.nextafter(np.float32(value), np.float32(np.inf)))
             else:
                 value = np.nextafter(value, np.inf)
@@ -281,7 +344,48 @@ def keep_maxima(table, row):
 
 
 @lean
-def exact_bonus(table, core, stats, step, row, learning_rate):
+def length(axes, axis, low, high):
+    """The weighted length of a side: the largest distance between two of its points."""
+    n_values = axes[axis, ATOMS]
+    if n_values == 0.0:
+        return axes[axis, WEIGHT] * (high - low)
+    n_inside = np.rint((high - low) * n_values)
+    return axes[axis, WEIGHT] * (n_inside - 1.0) / (n_values - 1.0) if n_inside > 1.0 else 0.0
+
+
+@lean
+def diameter(table, core, axes, row):
+    """The largest length of a ball's sides; of a net, its spacing. Walks up once per axis: nothing is allocated."""
+    if core[0]["cubes"] == 1:
+        return 1.0 / np.float64(np.int64(1) << np.int64(table[row]["depth"]))
+    if core[0]["spacing"] > 0.0:
+        return core[0]["spacing"]
+    longest = 0.0
+    for axis in range(axes.shape[0]):
+        low = 0.0
+        high = 1.0
+        child = row
+        while (low == 0.0 or high == 1.0) and np.int64(table[child]["parent"]) != NO_PARENT:
+            parent = np.int64(table[child]["parent"])
+            if np.int64(table[parent]["axis"]) == axis:
+                if child & 1:
+                    if low == 0.0:
+                        low = table[parent]["threshold"]
+                elif high == 1.0:
+                    high = table[parent]["threshold"]
+            child = parent
+        longest = max(longest, length(axes, axis, low, high))
+    return longest
+
+
+@lean
+def due_at(diameter):
+    """The visits that make a ball due: (d_max / diam)^2, with d_max = 1; a ball of diameter 0 never is."""
+    return (1.0 - 1e-12) / (diameter * diameter) if diameter > 0.0 else np.inf  # less a rounding: 1 / (1/3)^2 is 9
+
+
+@lean
+def exact_bonus(table, core, stats, axes, step, row, learning_rate):
     """The b(t) that makes Q the weighted mean of r + V' plus exactly the width that the optimism lemma needs.
 
     That width is B_t = R sqrt(S_t iota / 2) + L D_t, with R the range of the next value, S_t = (1-a)^2 S_{t-1} + a^2 the
@@ -291,71 +395,123 @@ def exact_bonus(table, core, stats, step, row, learning_rate):
     reach = core[0]["bonus"] * (core[0]["horizon"] - 1 - step + core[0]["random_rewards"])
     keep = 1.0 - learning_rate
     before = reach * np.sqrt(stats[row, 0]) + core[0]["lipschitz"] * stats[row, 1]
-    diameter = core[0]["spacing"]
-    if core[0]["cubes"] == 1:
-        diameter = 1.0 / np.float64(np.int64(1) << np.int64(table[row]["depth"]))
     stats[row, 0] = keep * keep * stats[row, 0] + learning_rate * learning_rate
-    stats[row, 1] = keep * stats[row, 1] + learning_rate * diameter
+    stats[row, 1] = keep * stats[row, 1] + learning_rate * diameter(table, core, axes, row)
     after = reach * np.sqrt(stats[row, 0]) + core[0]["lipschitz"] * stats[row, 1]
     return (after - keep * before) / learning_rate
 
 
 @inlined
-def update_ball(table, core, stats, step, row, reward, next_value):
+def update_ball(table, core, stats, axes, step, row, reward, next_value):
     """The update rule, for every agent with a ball table; true when the ball is due to split. [SBY19 Alg. 1]"""
     horizon = core[0]["horizon"]
     n_visits = min(np.int64(table[row]["n_visits"]) + 1, MAX_VISITS)
     learning_rate = (horizon + 1.0) / (horizon + n_visits)
     if core[0]["exact"] == 1:
-        bonus = exact_bonus(table, core, stats, step, row, learning_rate)
+        bonus = exact_bonus(table, core, stats, axes, step, row, learning_rate)
     else:
         bonus = core[0]["bonus"] / np.sqrt(np.float64(n_visits))
     target = reward + next_value + bonus
     table[row]["n_visits"] = n_visits
     table[row]["value"] = (1.0 - learning_rate) * table[row]["value"] + learning_rate * target
     keep_maxima(table, row)
-    n_children = np.int64(1) << (core[0]["n_state"] + core[0]["n_action"])
-    has_room = core[0]["n_balls"] + n_children - 1 <= core[0]["max_balls"]
-    return has_room and n_visits >= np.int64(1) << (2 * np.int64(table[row]["depth"]))
+    return n_visits >= table[row]["threshold"] and core[0]["n_balls"] < core[0]["max_balls"]
+
+
+@lean
+def sides_to_halve(core, axes, low, high):
+    """Bit i is set if the rule halves axis i: ALL leaves balls of half the diameter, LONGEST halves one longest side."""
+    longest = 0.0
+    first = 0
+    for axis in range(axes.shape[0]):
+        side = length(axes, axis, low[axis], high[axis])
+        if side > longest * (1.0 + SAME):
+            longest = side
+            first = axis
+    if core[0]["rule"] == LONGEST:
+        return np.int64(1) << first
+    halved = np.int64(0)
+    for axis in range(axes.shape[0]):
+        if length(axes, axis, low[axis], high[axis]) > 0.5 * longest * (1.0 + SAME):
+            halved |= np.int64(1) << axis
+    return halved
+
+
+@lean
+def middle(axes, axis, low, high):
+    """Where a side is cut in two; between two values, if they are whole."""
+    n_values = axes[axis, ATOMS]
+    if n_values == 0.0:
+        return 0.5 * (low + high)
+    return np.floor(0.5 * (np.rint(low * n_values) + np.rint(high * n_values))) / n_values
 
 
 @compiled
-def split(table, core, stats, row):
-    """Replaces an active ball by its 2^D halves, which inherit Q and n. The caller has made room. [SBY19 Split Ball]"""
-    n_axes = core[0]["n_state"] + core[0]["n_action"]
-    low = np.empty(n_axes)
-    high = np.empty(n_axes)
-    cube_sides(table, row, 0, low, high)
+def halve(table, core, stats, axes, row, low, high, halved):
+    """Replaces an active ball by its halves along the axes in `halved`, which inherit Q and n. The caller has made room.
+
+    `low` and `high` are its sides. Every split of every rule is made here. [SBY19 Split Ball]
+    """
     depth = table[row]["depth"]
     first_parent = row
     n_parents = 1
     next_row = core[0]["n_rows"]
-    for axis in range(n_axes):
+    for axis in range(axes.shape[0]):
+        if halved >> axis & 1 == 0:
+            continue
+        is_last = halved >> (axis + 1) == 0
+        threshold = middle(axes, axis, low[axis], high[axis])
         for i in range(n_parents):
             parent = first_parent + i
             child = next_row + 2 * i
             table[parent]["axis"] = axis
-            table[parent]["threshold"] = 0.5 * (low[axis] + high[axis])
+            table[parent]["threshold"] = threshold
             table[parent]["child"] = child
             for c in range(child, child + 2):
                 table[c]["value"] = table[row]["value"]
                 table[c]["n_visits"] = table[row]["n_visits"]
                 table[c]["parent"] = parent
                 table[c]["child"] = ACTIVE
-                table[c]["depth"] = depth + 1 if axis == n_axes - 1 else depth
+                table[c]["depth"] = depth + 1 if is_last else depth
                 if core[0]["exact"] == 1:
                     stats[c, 0] = stats[row, 0]
                     stats[c, 1] = stats[row, 1]
         first_parent = next_row
         n_parents *= 2
         next_row += n_parents
+    # Halves of an interval are alike, so that one look serves a cube; halves of five values are not.
+    due = due_at(diameter(table, core, axes, first_parent))
+    for c in range(first_parent, next_row):
+        table[c]["threshold"] = due if core[0]["cubes"] == 1 else due_at(diameter(table, core, axes, c))
     core[0]["n_rows"] = next_row
     core[0]["n_balls"] += n_parents - 1
 
 
+@compiled
+def split(table, core, stats, axes, row):
+    """Splits a ball that is due by the agent's rule, if its halves fit in. The caller has made room."""
+    n_axes = axes.shape[0]
+    if core[0]["cubes"] == 1 and core[0]["n_balls"] + (np.int64(1) << n_axes) - 1 > core[0]["max_balls"]:
+        return
+    low = np.empty(n_axes)
+    high = np.empty(n_axes)
+    halved = (np.int64(1) << n_axes) - 1
+    if core[0]["cubes"] == 1:
+        cube_sides(table, row, 0, low, high)
+    else:
+        sides(table, row, 0, low, high)
+        halved = sides_to_halve(core, axes, low, high)
+        n_children = np.int64(1)
+        for axis in range(n_axes):
+            n_children <<= halved >> axis & 1
+        if core[0]["n_balls"] + n_children - 1 > core[0]["max_balls"]:
+            return
+    halve(table, core, stats, axes, row, low, high, halved)
+
+
 @lean
 def rows_per_split(core):
-    return 2 * ((np.int64(1) << (core[0]["n_state"] + core[0]["n_action"])) - 1)
+    return 2 * ((np.int64(1) << core[0]["split_axes"]) - 1)
 
 
 @lean
@@ -366,8 +522,8 @@ def rows_needed(core, n_splits):
 
 @compiled
 def new_stack(core):
-    """Room for every fork of a path: 16 levels of depth for each action axis, or the 31 bits of a net's row numbers."""
-    return np.empty(32 + 16 * core[0]["n_action"], np.int64)
+    """Room for every fork of a path: 18 halvings of each action axis, after the 31 bits of an initial net's row numbers."""
+    return np.empty(40 + 18 * core[0]["n_action"], np.int64)
 
 
 @compiled
@@ -416,9 +572,10 @@ def locate(table, core, axes, step, observation, action, unit):
     return find(table, n_state, step, unit[:n_state], unit[n_state:])
 
 
-def _update(raw_table, raw_core, stats, axes, step, observation, action, reward, next_observation, terminated):
-    """One transition from Python: FINE, FULL (grow the table, call again), WRONG_SIZE, or BAD_STATE + the index of a bad
-    coordinate among (observation, action, next observation); the table changes only when the answer is FINE."""
+def _update(raw_table, raw_core, stats, axes, step, observation, action, reward, next_observation, terminated, next_value):
+    """One transition from Python: FINE, DUE - row (a ball that the user's rule is to split), FULL (grow the table, call
+    again), WRONG_SIZE, or BAD_STATE + the index of a bad coordinate among (observation, action, next observation). The table
+    changes only when the answer is FINE or DUE. `next_value` is V(x') if the caller knows better, else NaN."""
     table = raw_table.view(BALL)
     core = raw_core.view(CORE)
     n_state = core[0]["n_state"]
@@ -435,12 +592,15 @@ def _update(raw_table, raw_core, stats, axes, step, observation, action, reward,
     bad = to_unit(axes, 0, next_observation, next_state)
     if bad >= 0:
         return BAD_STATE + n_axes + bad
-    next_value = 0.0
-    if not terminated and step + 1 < core[0]["horizon"]:
+    if terminated or step + 1 >= core[0]["horizon"]:
+        next_value = 0.0
+    elif np.isnan(next_value):
         next_row, _ = select(table, core, step + 1, next_state, EITHER, new_stack(core))
         next_value = min(ceiling(core, step + 1), table[next_row]["value"])
-    if update_ball(table, core, stats, step, row, reward, next_value):
-        split(table, core, stats, row)
+    if update_ball(table, core, stats, axes, step, row, reward, next_value):
+        if core[0]["rule"] == OWN:
+            return DUE - row
+        split(table, core, stats, axes, row)
     return FINE
 
 
@@ -458,11 +618,140 @@ def greedy(table, core, axes, steps, observations, rule, actions):
     return -1, -1
 
 
-def _play(table, core, stats, axes, dynamics, start, params, rng, n_env_steps, returns, n_balls, trouble):
+# --- some actions feasible -------------------------------------------------------------------------------------------------
+# `allowed` has a row per action axis: the low and the high end of what is feasible, in the unit cube, then, for an axis of
+# whole values, 1 or 0 for each.
+
+
+@lean
+def has_feasible(axes, n_state, allowed, low, high):
+    """Whether the action sides of a ball hold a feasible action."""
+    for i in range(allowed.shape[0]):
+        n_values = axes[n_state + i, ATOMS]
+        if n_values == 0.0:
+            if allowed[i, 1] < low[i] or not (allowed[i, 0] < high[i] or high[i] == 1.0):
+                return False
+        else:
+            found = False
+            for k in range(np.int64(np.rint(low[i] * n_values)), np.int64(np.rint(high[i] * n_values))):
+                found = found or allowed[i, FIRST_VALUE + k] == 1.0
+            if not found:
+                return False
+    return True
+
+
+@compiled
+def select_feasible(table, core, axes, root, state, ties, allowed, low, high):
+    """`select` among the balls with a feasible action; NOWHERE if there is none.
+
+    An inner row may be large because of balls that are not feasible, so it bounds less well: every ball in question is
+    looked at.
+    """
+    n_state = core[0]["n_state"]
+    stack = new_stack(core)
+    stack[0] = root
+    top = 1
+    best = -np.inf
+    found = NOWHERE
+    n_tied = 0
+    while top > 0:
+        top -= 1
+        row = stack[top]
+        value = table[row]["value"]
+        if value < best or (value == best and ties != RANDOM):
+            continue
+        child = np.int64(table[row]["child"])
+        if child == ACTIVE:
+            sides(table, row, n_state, low, high)
+            if not has_feasible(axes, n_state, allowed, low, high):
+                continue
+            if value > best:
+                best = value
+                found = row
+                n_tied = 1
+            else:
+                n_tied += 1
+                if draw(core) % np.uint64(n_tied) == np.uint64(0):
+                    found = row
+            continue
+        axis = np.int64(table[row]["axis"])
+        threshold = table[row]["threshold"]
+        if axis < n_state:
+            stack[top] = child + np.int64(state[axis] >= threshold)
+            top += 1
+            continue
+        has_first = allowed[axis - n_state, 0] < threshold
+        has_second = allowed[axis - n_state, 1] >= threshold
+        # What is put on the stack last is looked at first: the better child, or the first one if ties go by order.
+        first_is_last = ties == FIRST or table[child]["value"] >= table[child + 1]["value"]
+        if has_second and first_is_last:
+            stack[top] = child + 1
+            top += 1
+        if has_first:
+            stack[top] = child
+            top += 1
+        if has_second and not first_is_last:
+            stack[top] = child + 1
+            top += 1
+    return found
+
+
+@compiled
+def choose(table, core, axes, step, observation, ties, rule, allowed, action):
+    """The row of the best ball with a feasible action, and one such action in `action` (environment's units).
+
+    -1 - i for a bad coordinate i of the observation, NOWHERE if nothing is feasible. The center is the middle of what is
+    feasible in the ball, or the feasible value nearest to its middle.
+    """
+    n_state = core[0]["n_state"]
+    n_action = core[0]["n_action"]
+    state = np.empty(n_state)
+    bad = to_unit(axes, 0, observation, state)
+    if bad >= 0:
+        return -1 - bad
+    low = np.empty(n_action)
+    high = np.empty(n_action)
+    row = select_feasible(table, core, axes, step, state, ties, allowed, low, high)
+    if row == NOWHERE:
+        return row
+    sides(table, row, n_state, low, high)
+    for i in range(n_action):
+        axis = n_state + i
+        n_values = axes[axis, ATOMS]
+        share = 0.5 if rule == CENTER else 0.0
+        if rule == UNIFORM:
+            share = np.float64(draw(core) >> np.uint64(11)) * 2.0**-53
+        if n_values == 0.0:
+            least = max(low[i], allowed[i, 0])
+            most = min(high[i], allowed[i, 1])
+            action[i] = axes[axis, LOW] + (least + share * (most - least)) * axes[axis, WIDTH]
+            continue
+        first = np.int64(np.rint(low[i] * n_values))
+        last = np.int64(np.rint(high[i] * n_values)) - 1
+        played = np.int64(-1)
+        n_feasible = 0
+        for k in range(first, last + 1):
+            n_feasible += np.int64(allowed[i, FIRST_VALUE + k])
+        pick = np.int64(share * n_feasible)
+        for k in range(first, last + 1):
+            if allowed[i, FIRST_VALUE + k] == 1.0:
+                if rule == CENTER:
+                    if played < 0 or abs(2 * k - first - last) < abs(2 * played - first - last):
+                        played = k
+                elif pick == 0:
+                    played = k
+                pick -= 1
+        action[i] = axes[axis, LOW] + 0.5 + played
+    return row
+
+
+def _play(table, core, stats, axes, dynamics, start, params, rng, n_env_steps, returns, n_balls, trouble, paused):
     """Plays len(returns) whole episodes; how many were finished, with the reason for fewer in `trouble`.
 
-    `trouble` is (code, step, coordinate, value). The next state is looked up once: its best ball gives both V(x') for this
-    update and the ball to play next; the partition of step h+1 does not change in between.
+    `trouble` is (code, step, coordinate, value). When a ball is due to split by the user's own rule, the caller splits it
+    and calls again: `paused` keeps where the episode stands, (steps played, row to play next, return so far, state).
+    The next state is looked up once: its best ball gives both V(x') for this update and the ball to play next; the partition
+    of step h+1 does not change in between.
     """
     n_state = core[0]["n_state"]
     n_action = core[0]["n_action"]
@@ -481,14 +770,24 @@ def _play(table, core, stats, axes, dynamics, start, params, rng, n_env_steps, r
         if core[0]["n_rows"] + rows_needed(core, n_steps) > table.shape[0]:
             trouble[0] = FULL
             return episode
-        start(params, rng, state)
+        first_step = np.int64(paused[0])
+        total = 0.0
+        row = np.int64(0)
+        if first_step > 0:
+            paused[0] = 0.0
+            row = np.int64(paused[1])
+            total = paused[2]
+            for i in range(n_state):
+                state[i] = paused[3 + i]
+        else:
+            start(params, rng, state)
         bad = to_unit(axes, 0, state, unit_state)
         if bad >= 0:
             trouble[0], trouble[1], trouble[2], trouble[3] = BAD_STATE, 0, bad, state[bad]
             return episode
-        row, _ = select(table, core, 0, unit_state, ties, stack)
-        total = 0.0
-        for step in range(n_steps):
+        if first_step == 0:
+            row, _ = select(table, core, 0, unit_state, ties, stack)
+        for step in range(first_step, n_steps):
             if not play_action(table, core, axes, row, rule, low, high, action):
                 to_unit(axes, n_state, action, unit_action)
                 row = find(table, n_state, step, unit_state, unit_action)
@@ -507,12 +806,20 @@ def _play(table, core, stats, axes, dynamics, start, params, rng, n_env_steps, r
             if step + 1 < n_steps:
                 next_row, _ = select(table, core, step + 1, unit_state, ties, stack)
                 next_value = min(ceiling(core, step + 1), table[next_row]["value"])
-            if update_ball(table, core, stats, step, row, reward, next_value):
-                split(table, core, stats, row)
+            is_due = update_ball(table, core, stats, axes, step, row, reward, next_value)
+            if is_due and core[0]["rule"] != OWN:
+                split(table, core, stats, axes, row)
             total += reward
+            due = row
             row = next_row
             for i in range(n_state):
                 state[i] = next_state[i]
+            if is_due and core[0]["rule"] == OWN:
+                trouble[0], trouble[1] = DUE, due
+                paused[0], paused[1], paused[2] = step + 1, row, total
+                for i in range(n_state):
+                    paused[3 + i] = state[i]
+                return episode
         returns[episode] = total
         n_balls[episode] = core[0]["n_balls"]
     trouble[0] = FINE
@@ -530,8 +837,9 @@ def play() -> Callable[..., int]:
     table, core, stats, axes = numba.from_dtype(BALL)[::1], numba.from_dtype(CORE)[::1], float64[:, ::1], float64[:, ::1]
     functions = types.FunctionType(DYNAMICS), types.FunctionType(START)
     return fixed(
-        _play, table, core, stats, axes, *functions, float64[::1], GENERATOR, int64, float64[::1], int64[::1], float64[::1]
-    )
+        _play, table, core, stats, axes, *functions, float64[::1], GENERATOR, int64, float64[::1], int64[::1], float64[::1],
+        float64[::1],
+    )  # fmt: skip
 
 
 @functools.cache
@@ -544,7 +852,7 @@ def act() -> Callable[..., int]:
 def update() -> Callable[..., int]:
     """`_update`, compiled on first use."""
     vector, matrix = float64[::1], float64[:, ::1]
-    return fixed(_update, vector, vector, matrix, matrix, int64, vector, vector, float64, vector, types.boolean)
+    return fixed(_update, vector, vector, matrix, matrix, int64, vector, vector, float64, vector, types.boolean, float64)
 
 
 def fixed(function: Callable[..., int], *arguments: Any) -> Callable[..., int]:

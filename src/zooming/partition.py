@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from zooming import notebook
 from zooming.errors import SpaceError
-from zooming.kernels import ACTIVE, BALL, NO_PARENT
+from zooming.kernels import ACTIVE, ATOMS, BALL, LOW, NO_PARENT, OWN, SAME, WEIGHT, WIDTH, sides
 
 Floats = NDArray[np.float64]
 _CACHE_LINE = 64
@@ -22,8 +22,9 @@ class Partition:
     """The active balls of one step, one entry per ball.
 
     `low` and `high` are [n_balls, n_axes] in the environment's units, state axes first; a ball holds its low face and not
-    its high one, except at the end of the space. `radius` is measured in the unit cube: 2^-`depth`, or a net's spacing.
-    `n_visits` counts the ancestors' visits too.
+    its high one, except at the end of the space. Along an axis of whole values (discrete, or a box of integers) a ball runs
+    from half below its first value to half above its last. `radius` is measured in the unit cube: 2^-`depth` for cubes, a
+    net's spacing, and else the weighted length of the longest side. `n_visits` counts the ancestors' visits too.
     """
 
     low: Floats
@@ -123,16 +124,19 @@ class BallTable:
         core["n_balls"] = len(root_values)
         table.rows["parent"] = NO_PARENT
         table.rows["value"][: len(root_values)] = root_values
+        table.rows["threshold"][: len(root_values)] = np.inf
         return table
 
     @classmethod
-    def of_net(cls, core: NDArray[Any], root_values: Floats, n_per_axis: list[int], spacing: float) -> BallTable:
-        """A uniform net: n_per_axis[i] balls along axis i, with borders at multiples of `spacing`; it never splits."""
+    def of_cells(cls, core: NDArray[Any], root_values: Floats, borders: list[Floats]) -> BallTable:
+        """Every root cut at borders[i] (ascending, inside (0, 1)) along axis i, from the start."""
         table = cls.of_roots(core, root_values)
-        n_axes = len(n_per_axis)
+        n_axes = len(borders)
         row = np.arange(len(root_values))
-        first = np.zeros((len(row), n_axes), np.int64)  # each row covers the balls first .. last - 1 along every axis
-        last = np.tile(np.array(n_per_axis, np.int64), (len(row), 1))
+        first = np.zeros((len(row), n_axes), np.int64)  # each row covers the cells first .. last - 1 along every axis
+        last = np.tile(np.array([len(axis_borders) + 1 for axis_borders in borders], np.int64), (len(row), 1))
+        most = max((len(axis_borders) for axis_borders in borders), default=0)
+        border = np.array([np.pad(axis_borders, (0, most - len(axis_borders))) for axis_borders in borders])
         while True:
             wide = (last - first > 1).any(axis=1)
             row, first, last = row[wide], first[wide], last[wide]
@@ -144,19 +148,27 @@ class BallTable:
             child = table.rows_in_use + 2 * each
             table.reserve(2 * len(row))
             table.rows["axis"][row] = axis
-            table.rows["threshold"][row] = middle * spacing
+            table.rows["threshold"][row] = border[axis, middle - 1]
             table.rows["child"][row] = child
             core["n_rows"] += 2 * len(row)
             core["n_balls"] += len(row)
             for side in (0, 1):
                 table.rows["value"][child + side] = table.rows["value"][row]
                 table.rows["parent"][child + side] = row
+                table.rows["threshold"][child + side] = np.inf
             left_last, right_first = last.copy(), first.copy()
             left_last[each, axis] = right_first[each, axis] = middle
             row = np.concatenate([child, child + 1])
             first, last = np.concatenate([first, right_first]), np.concatenate([left_last, last])
-        core["max_balls"] = core["n_balls"]
         return table
+
+    def set_due(self, due: float) -> None:
+        """Makes every active ball due at the same number of visits, as the balls of an initial partition are."""
+        n = self.rows_in_use
+        horizon = int(self.core["horizon"][0])
+        active = self.rows["child"][:n] == ACTIVE
+        active[horizon : horizon + horizon % 2] = False
+        self.rows["threshold"][:n][active] = due
 
     @property
     def rows_in_use(self) -> int:
@@ -177,31 +189,50 @@ class BallTable:
             if len(self.stats):
                 self.stats = np.concatenate([self.stats, np.zeros((len(grown) - len(self.stats), 2))])
 
-    def partition(self, step: int, names: list[str], low: Floats, high: Floats) -> Partition:
-        """The active balls of a step, in the order of their rows, in the units of a space from `low` to `high`."""
+    def boxes(self, step: int) -> tuple[NDArray[np.int64], Floats, Floats]:
+        """Row, low and high corner (in the unit cube) of the active balls of a step, in the order of their rows."""
+        n_axes = int(self.core["n_state"][0] + self.core["n_action"][0])
         found = [
             (row[active], box_low[active], box_high[active])
-            for row, box_low, box_high in _levels(self.rows, np.array([step]), len(names))
+            for row, box_low, box_high in _levels(self.rows, np.array([step]), n_axes)
             for active in [self.rows["child"][row] == ACTIVE]
         ]
         row = np.concatenate([rows for rows, _, _ in found])
         order = np.argsort(row)
-        unit_low = np.concatenate([box_low for _, box_low, _ in found])[order]
-        unit_high = np.concatenate([box_high for _, _, box_high in found])[order]
-        balls = self.rows[row[order]]
+        low = np.concatenate([box_low for _, box_low, _ in found])[order]
+        return row[order], low, np.concatenate([box_high for _, _, box_high in found])[order]
+
+    def box(self, row: int) -> tuple[Floats, Floats]:
+        """The low and the high corner of one ball in the unit cube."""
+        n_axes = int(self.core["n_state"][0] + self.core["n_action"][0])
+        low, high = np.empty(n_axes), np.empty(n_axes)
+        sides(self.rows, row, 0, low, high)
+        return low, high
+
+    def partition(self, step: int, names: list[str], axes: Floats, ends: Floats) -> Partition:
+        """The active balls of a step, in the order of their rows; `axes` (see `kernels.LOW`) and their `ends` say the units."""
+        row, unit_low, unit_high = self.boxes(step)
+        balls = self.rows[row]
         depth = balls["depth"].astype(np.int64)
         return Partition(
-            low=_in_units(unit_low, low, high),
-            high=_in_units(unit_high, low, high),
+            low=_in_units(unit_low, axes, ends),
+            high=_in_units(unit_high, axes, ends),
             q_value=balls["value"].copy(),
             n_visits=balls["n_visits"].astype(np.int64),
             depth=depth,
-            radius=0.5**depth if self.core["cubes"][0] else np.full(len(depth), self.core["spacing"][0]),
+            radius=self._radii(depth, lengths(axes, unit_low, unit_high)),
             names=tuple(names),
             step=step,
         )
 
-    def fault(self) -> str | None:
+    def _radii(self, depth: NDArray[np.int64], side_lengths: Floats) -> Floats:
+        if self.core["cubes"][0]:
+            return np.asarray(0.5**depth)
+        if self.core["spacing"][0]:
+            return np.full(len(depth), self.core["spacing"][0])
+        return np.asarray(side_lengths.max(axis=1))
+
+    def fault(self, axes: Floats) -> str | None:
         """What makes this table impossible, in words, or None: the check of a table that comes from a file."""
         horizon = int(self.core["horizon"][0])
         n_axes = int(self.core["n_state"][0] + self.core["n_action"][0])
@@ -229,12 +260,18 @@ class BallTable:
             return "the numbers that the exact bonus keeps do not fit the rows"
         if (rows["value"][inner] != np.maximum(rows["value"][first_child], rows["value"][first_child + 1])).any():
             return "an inner row does not hold the largest value below it"
-        if (rows["axis"][inner] >= n_axes).any() or (rows["depth"][used] > 16).any():
+        if (rows["axis"][inner] >= n_axes).any() or (self.core["cubes"][0] and (rows["depth"][used] > 16).any()):
             return "an axis or a depth is out of range"
         if int(self.core["n_balls"][0]) != used.sum() - len(inner):
             return "the number of active balls is wrong"
         for row, low, high in _levels(rows, np.arange(horizon), n_axes):
             split = rows["child"][row] != ACTIVE
+            whole = axes[:, ATOMS] > 0
+            edges = np.where(whole, high * axes[:, ATOMS], 0.0)
+            if (np.abs(edges - np.rint(edges)) > SAME * np.maximum(axes[:, ATOMS], 1)).any():
+                return "a border runs through a whole value"
+            if not self._is_due_as_it_should(rows["threshold"][row[~split]], lengths(axes, low[~split], high[~split])):
+                return "a ball is due at another number of visits than its diameter says"
             each, axis, threshold = np.flatnonzero(split), rows["axis"][row[split]], rows["threshold"][row[split]]
             if not ((low[each, axis] < threshold) & (threshold < high[each, axis])).all():
                 return "a threshold lies outside its ball"
@@ -246,6 +283,26 @@ class BallTable:
                     return "a ball is not the cube that its depth says"
         return None
 
+    def _is_due_as_it_should(self, due: Floats, side_lengths: Floats) -> bool:
+        if self.core["rule"][0] == OWN:
+            return bool((due > 0).all())  # false for NaN; the rule itself is not in a file
+        if self.core["spacing"][0]:
+            return bool(np.isposinf(due).all())
+        return bool(np.allclose(due, _due_at(side_lengths.max(axis=1)), rtol=1e-9))
+
+
+def _due_at(diameter: Floats) -> Floats:
+    """`kernels.due_at` of many balls."""
+    with np.errstate(divide="ignore"):
+        return np.asarray((1.0 - 1e-12) / (diameter * diameter))
+
+
+def lengths(axes: Floats, low: Floats, high: Floats) -> Floats:
+    """The weighted lengths [n, n_axes] of the sides of many boxes; see `kernels.length`."""
+    n_values, weight = axes[:, ATOMS], axes[:, WEIGHT]
+    atoms = (np.rint((high - low) * n_values) - 1) / np.maximum(n_values - 1, 1)
+    return np.asarray(weight * np.where(n_values == 0, high - low, np.maximum(atoms, 0.0)))
+
 
 def _allocate(n_rows: int) -> NDArray[Any]:
     """Zeroed rows that start on a cache line, so that two siblings share one."""
@@ -254,11 +311,12 @@ def _allocate(n_rows: int) -> NDArray[Any]:
     return memory[offset : offset + n_rows * BALL.itemsize].view(BALL)
 
 
-def _in_units(unit: Floats, low: Floats, high: Floats) -> Floats:
+def _in_units(unit: Floats, axes: Floats, ends: Floats) -> Floats:
     """Borders in the units of a space: the smallest numbers that kernels.to_unit takes to the border or beyond."""
-    width = high - low
-    border = np.where(unit == 1.0, high, low + width * unit)
-    return np.where((border - low) / width < unit, np.nextafter(border, np.inf), border)
+    low, width, n_values = axes[:, LOW], axes[:, WIDTH], axes[:, ATOMS]
+    inner = low + np.where(n_values > 0, np.rint(width * unit), width * unit)  # between whole values: exactly half
+    border = np.where(unit == 1.0, ends, inner)
+    return np.where((n_values == 0) & ((border - low) / width < unit), np.nextafter(border, np.inf), border)
 
 
 def _levels(rows: NDArray[Any], roots: NDArray[np.int64], n_axes: int) -> Iterator[tuple[NDArray[np.int64], Floats, Floats]]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import product
+from typing import Any
 
 
 @dataclass
@@ -123,8 +125,11 @@ class ReferenceQ:
         t = ball.n_visits
         learning_rate = (self.horizon + 1) / (self.horizon + t)
         ball.q_value = (1 - learning_rate) * ball.q_value + learning_rate * (reward + next_value + self.bonus(t))
+        self._split_if_due(ball)
+
+    def _split_if_due(self, ball: ReferenceBall) -> None:
         n_more = 2 ** len(ball.center) - 1
-        if t >= (1 / ball.radius) ** 2 and self.n_balls + n_more <= self.max_balls:
+        if ball.n_visits >= (1 / ball.radius) ** 2 and self.n_balls + n_more <= self.max_balls:
             ball.split()
             self.n_balls += n_more
 
@@ -142,3 +147,99 @@ class ReferenceQ:
                 state, total = next_state, total + reward
             returns.append(total)
         return returns
+
+
+@dataclass(frozen=True)
+class ReferenceAxis:
+    """An axis of the general form: `n_values` whole values, or 0 for an interval."""
+
+    n_values: int = 0
+    categorical: bool = False
+    weight: float | Fraction = 1.0
+
+    def length(self, low: Fraction, high: Fraction) -> Fraction:
+        """The weighted distance between the outermost points of a side."""
+        if self.n_values:
+            return Fraction(self.weight) * (((high - low) * self.n_values - 1) / max(self.n_values - 1, 1))
+        return Fraction(self.weight) * (high - low)
+
+    def middle(self, low: Fraction, high: Fraction) -> Fraction:
+        if self.n_values:
+            return Fraction(math.floor((low + high) * self.n_values / 2), self.n_values)
+        return (low + high) / 2
+
+
+@dataclass(eq=False)
+class ReferenceBox(ReferenceBall):
+    """A ball of any shape; `center` and `radius` are derived, and exact arithmetic leaves nothing to rounding."""
+
+    low: tuple[Fraction, ...] = ()
+    high: tuple[Fraction, ...] = ()
+
+    def reaches(self, values: Sequence[float], first_axis: int = 0) -> bool:
+        sides = zip(values, self.low[first_axis:], self.high[first_axis:], strict=False)
+        return all(low <= value < high or value == high == 1 for value, low, high in sides)
+
+    def cut(self, axes: Sequence[ReferenceAxis], chosen: Sequence[int]) -> None:
+        """Replaces the ball by its halves along the chosen axes."""
+        for upper in product((False, True), repeat=len(chosen)):
+            low, high = list(self.low), list(self.high)
+            for axis, is_upper in zip(chosen, upper, strict=True):
+                (low if is_upper else high)[axis] = axes[axis].middle(self.low[axis], self.high[axis])
+            self.children.append(reference_box(axes, low, high, self.q_value, self.n_visits))
+
+
+def reference_box(
+    axes: Sequence[ReferenceAxis], low: Sequence[Fraction], high: Sequence[Fraction], q_value: float, n_visits: int = 0
+) -> ReferenceBox:
+    """A box with its radius: the longest of its weighted sides."""
+    radius = max(axis.length(a, b) for axis, a, b in zip(axes, low, high, strict=True))
+    center = tuple(float(a + b) / 2 for a, b in zip(low, high, strict=True))
+    return ReferenceBox(center, float(radius), q_value, n_visits, [], tuple(low), tuple(high))
+
+
+class ReferenceMixedQ(ReferenceQ):
+    """AdaptiveQ on intervals, ordered values and categories with weights, split "all" or "longest", by the book.
+
+    >>> axes = [ReferenceAxis(), ReferenceAxis(n_values=3, categorical=True)]
+    >>> ReferenceMixedQ(axes, 1, 2, lambda t: 0.1, split="longest").n_balls  # two steps, three categories
+    6
+    """
+
+    def __init__(
+        self,
+        axes: Sequence[ReferenceAxis],
+        n_state: int,
+        horizon: int,
+        bonus: Callable[[int], float],
+        *,
+        split: str,
+        **options: Any,
+    ) -> None:
+        super().__init__(n_state, len(axes) - n_state, horizon, bonus, **options)
+        largest = max((Fraction(axis.weight) for axis in axes if not axis.categorical), default=Fraction(0)) or Fraction(1)
+        self.axes = [
+            replace(axis, weight=axis.weight if axis.categorical else Fraction(axis.weight) / largest) for axis in axes
+        ]
+        self.split = split
+        choices = [range(axis.n_values) if axis.categorical and axis.weight else range(1) for axis in self.axes]
+        for step, root in enumerate(self.roots):
+            for chosen in product(*choices):
+                low = [Fraction(k, len(choice)) for k, choice in zip(chosen, choices, strict=True)]
+                high = [Fraction(k + 1, len(choice)) for k, choice in zip(chosen, choices, strict=True)]
+                root.children.append(reference_box(self.axes, low, high, self.cap(step)))
+        self.n_balls = horizon * math.prod(len(choice) for choice in choices)
+
+    def _split_if_due(self, ball: ReferenceBall) -> None:
+        assert isinstance(ball, ReferenceBox)
+        lengths = [axis.length(a, b) for axis, a, b in zip(self.axes, ball.low, ball.high, strict=True)]
+        diameter = max(lengths)
+        if diameter <= 0 or ball.n_visits * diameter**2 < 1:
+            return
+        chosen = [i for i, side in enumerate(lengths) if side > diameter / 2]
+        if self.split == "longest":
+            chosen = [lengths.index(diameter)]
+        n_more = 2 ** len(chosen) - 1
+        if self.n_balls + n_more <= self.max_balls:
+            ball.cut(self.axes, chosen)
+            self.n_balls += n_more

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from zooming import kernels
 from zooming.agents.tabled import MOST_BALLS, TabledAgent
 from zooming.bonuses import Bonus
 from zooming.errors import SpaceError
-from zooming.partition import BallTable
+from zooming.partition import BallTable, lengths
+from zooming.splits import RULES, Rule, checked_rule, due_at, halved
+
+MOST_HALVED = 12  # axes at once: beyond this the first split alone would fill a small device
+MOST_CELLS = 2**20  # balls of an initial partition
 
 
 class AdaptiveQ(TabledAgent):
@@ -18,7 +26,9 @@ class AdaptiveQ(TabledAgent):
     `bonus`: a number c means c / sqrt(t), by default 0.1 times the span of the rewards; or an object from
     `zooming.bonuses`. `cap`: values are capped by the steps "remaining" or, as in the paper, by the "horizon". `ties`:
     between balls of equal Q, "random" (each equally likely) or "first". `action`: what is played in a ball, its "center" or
-    a "uniform" draw. `max_balls`: a ball is split only while its halves fit in.
+    a "uniform" draw. `max_balls`: a ball is split only while its halves fit in. `split`: "all" halves every side longer than
+    half the diameter (2^D children of a cube), "longest" one longest side; or a rule of your own, see `zooming.splits.Rule`.
+    `bounds`, `ordered`, `squash` and `weights` describe the axes, see `zooming.Agent`.
 
     >>> import gymnasium as gym, zooming
     >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
@@ -37,12 +47,18 @@ class AdaptiveQ(TabledAgent):
         action: str = "center",
         horizon: int | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
+        bounds: Mapping[str, Any] | None = None,
+        ordered: bool | Iterable[str] = False,
+        squash: bool | float | Mapping[str, float] = False,
+        weights: Mapping[str, float] | Iterable[float] | None = None,
+        split: str | Rule = "all",
         max_balls: int | None = None,
         seed: int | None = None,
     ) -> None:
         super().__init__(
-            env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon, reward_range=reward_range, seed=seed
-        )
+            env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon, reward_range=reward_range, bounds=bounds,
+            ordered=ordered, squash=squash, weights=weights, seed=seed,
+        )  # fmt: skip
         is_whole = isinstance(max_balls, (int, np.integer)) and not isinstance(max_balls, bool)
         if max_balls is not None and not (is_whole and self.horizon <= max_balls <= MOST_BALLS):
             raise SpaceError(
@@ -50,8 +66,55 @@ class AdaptiveQ(TabledAgent):
                 f"{MOST_BALLS:,}"
             )
         self.max_balls = None if max_balls is None else int(max_balls)
+        self.split = checked_rule(split)
+        if self.split == "all" and self.axes.n_wide > MOST_HALVED:
+            raise SpaceError(
+                f"{self.axes.n_wide} axes are too many: a split makes 2^axes balls, so at most {MOST_HALVED} axes are "
+                f'supported. Give the agent fewer features (a wrapper), or split="longest", which halves one at a time.'
+            )
         core = self._core(MOST_BALLS if max_balls is None else max_balls)
-        self.table = BallTable.of_roots(core, self._root_values(core))
+        core["rule"] = RULES.get(self.split, kernels.OWN) if isinstance(self.split, str) else kernels.OWN
+        core["cubes"] = self.split == "all" and self.axes.are_cubes
+        core["split_axes"] = {kernels.ALL: self.axes.n_wide, kernels.LONGEST: 1, kernels.OWN: 0}[int(core["rule"][0])]
+        self.table = self._initial_table(core)
+
+    def _initial_table(self, core: NDArray[Any]) -> BallTable:
+        """One ball per combination of categories, which are atoms from the start, at every step."""
+        cells = self.axes.cells()
+        n_balls = self.horizon * math.prod(len(borders) + 1 for borders in cells)
+        most = min(MOST_CELLS, int(core["max_balls"][0]))
+        if n_balls > most:
+            names = [name for name, borders in zip(self.axes.names, cells, strict=True) if len(borders)]
+            limit = f"max_balls={most:,} allows" if most < MOST_CELLS else "are supported"
+            raise SpaceError(
+                f"the categories of {', '.join(names)} make {n_balls:,} balls over {self.horizon} steps, more than the "
+                f"{most:,} that {limit}. Name axes whose values have an order, ordered={names[-1:]}, or give an axis weight 0"
+            )
+        table = BallTable.of_cells(core, self._root_values(core), cells)
+        table.set_due(float(kernels.due_at(self._root_diameter())))
+        if core["rule"][0] == kernels.OWN:
+            for step in range(self.horizon):
+                for row, low, high in zip(*table.boxes(step), strict=True):
+                    table.rows["threshold"][row] = due_at(self.split, low, high)
+        return table
+
+    def _root_diameter(self) -> float:
+        rows = self.axes.table
+        first = np.array([[0.0] * len(rows)]), np.array([[1 / (len(borders) + 1) for borders in self.axes.cells()]])
+        return float(lengths(rows, *first).max())
+
+    def _split(self, row: int) -> None:
+        table, axes = self.table, self.axes
+        low, high = table.box(row)
+        bits = halved(self.split, low, high, axes.names, axes.table)
+        n_children = 1 << bits.bit_count()
+        if not bits:
+            table.rows["threshold"][row] = np.inf  # nothing left to halve
+        elif self.n_balls + n_children - 1 <= table.core["max_balls"][0]:
+            table.reserve(2 * (n_children - 1))
+            kernels.halve(table.rows, table.core, table.stats, axes.table, row, low, high, bits)
+            for child in range(table.rows_in_use - n_children, table.rows_in_use):
+                table.rows["threshold"][child] = due_at(self.split, *table.box(child))
 
     @classmethod
     def as_published(cls, env: Any, bonus: float | Bonus, **options: Any) -> AdaptiveQ:
@@ -59,4 +122,9 @@ class AdaptiveQ(TabledAgent):
         return cls(env, bonus=bonus, cap="horizon", ties="random", action="uniform", **options)
 
     def _options(self) -> dict[str, Any]:
-        return {**super()._options(), "max_balls": self.max_balls}
+        if not isinstance(self.split, str):
+            raise SpaceError(
+                f"a split rule of your own ({type(self.split).__name__}) cannot be saved: a file that named its class would "
+                f"have to run its code"
+            )
+        return {**super()._options(), "max_balls": self.max_balls, "split": self.split}

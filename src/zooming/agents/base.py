@@ -7,7 +7,7 @@ import operator
 import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, Self, runtime_checkable
 
 import gymnasium as gym
@@ -19,13 +19,20 @@ from zooming import notebook
 from zooming.checks import clipped, whole
 from zooming.envs.compiled import CompiledEnv
 from zooming.errors import SpaceError, TransitionError
+from zooming.feasible import Feasible, feasible, says
 from zooming.history import History
+from zooming.kernels import LOW
 from zooming.partition import Partition
 from zooming.spaces import Axes
 
 
 class Agent(ABC):
     """Learns a policy for episodes of `horizon` steps; steps are counted from 0.
+
+    `bounds`: {axis: (low, high)} for an axis without ends, or with a smaller range that matters; values beyond count as the
+    ends. `squash`: True, a scale, or {axis: scale}, for axes that shall have no ends. `ordered`: True, or the names of
+    discrete axes whose values are near each other when their numbers are. `weights`: {axis: weight}, or one per axis: how far
+    apart an axis keeps points; 0 for one that does not matter. An axis may be named by the space that holds it.
 
     An agent of your own defines `act`, `update` and `greedy`, with `checked_state` and `checked_transition` to refuse what must
     not be learned from; `learn`, `predict` and the callbacks are there then, and `zooming.check_agent` tells whether it keeps
@@ -38,11 +45,17 @@ class Agent(ABC):
         *,
         horizon: int | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
+        bounds: Mapping[str, Any] | None = None,
+        ordered: bool | Iterable[str] = False,
+        squash: bool | float | Mapping[str, float] = False,
+        weights: Mapping[str, float] | Iterable[float] | None = None,
         seed: int | None = None,
     ) -> None:
         if isinstance(env, (str, type)) or not hasattr(env, "observation_space"):
             raise SpaceError(f'{env!r} is not an environment; give an instance, for example gymnasium.make("zooming/Oil-v0")')
-        self.axes = Axes(env.observation_space, env.action_space)
+        self.axes = Axes(
+            env.observation_space, env.action_space, bounds=bounds, ordered=ordered, squash=squash, weights=weights
+        )
         self.horizon = _horizon(env, horizon)
         self.reward_range = _reward_range(reward_range)
         self.seed = _seed(seed)
@@ -86,25 +99,41 @@ class Agent(ABC):
         )
 
     @abstractmethod
-    def act(self, step: int, observation: Any) -> NDArray[Any]:
-        """The action to play while learning, by the agent's own exploration rule."""
+    def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
+        """The action to play while learning, by the agent's own exploration rule.
+
+        `info` is what the environment gave with the observation: an `action_mask`, `action_low` or `action_high` in it is
+        respected (see `zooming.feasible`).
+        """
 
     @abstractmethod
     def update(
-        self, step: int, observation: Any, action: Any, reward: float, next_observation: Any, terminated: bool = False
+        self,
+        step: int,
+        observation: Any,
+        action: Any,
+        reward: float,
+        next_observation: Any,
+        terminated: bool = False,
+        *,
+        next_info: Mapping[str, Any] | None = None,
     ) -> None:
-        """Learns from one transition; a bad one is refused and changes nothing."""
+        """Learns from one transition; a bad one is refused and changes nothing.
+
+        `next_info` came with the next observation: its value is then that of the actions that are feasible there.
+        """
 
     # --- the learned policy --------------------------------------------------------------------------------------------
 
     def predict(
-        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
-    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True, *, info: Any = None
+    ) -> tuple[Any, NDArray[np.int64]]:
         """(action, state) of the greedy policy, with Stable-Baselines3's signature; learning is not touched.
 
         The policy depends on the step, so `state` is the step of each environment (None: step 0), and comes back one
         higher; where `episode_start` is true it starts at 0 again. With `deterministic=False` the action is drawn uniformly
         from the best ball.
+        `info` came with the observation (for a batch, one dict each): only feasible actions are played.
         Gymnasium's own vector environments must reset in the same step (`AutoresetMode.SAME_STEP`), as Stable-Baselines3's do.
         """
         states, is_batch = self.axes.flat_states(observation)
@@ -121,29 +150,50 @@ class Agent(ABC):
             steps[np.broadcast_to(starts, steps.shape)] = 0
         for step in steps.tolist():
             self._check_step(step)
-        actions = self.axes.shaped_action(self._greedy(steps, states, deterministic))
-        return (actions if is_batch else np.asarray(actions[0])), steps + 1
+        infos = [None] * len(states) if info is None else [info] if not is_batch else list(info)
+        if len(infos) != len(states):
+            raise SpaceError(f"info has {len(infos)} entries for {len(states)} observations; give one dict per environment")
+        allowed = [self._feasible(step, one) for step, one in zip(steps.tolist(), infos, strict=True)]
+        actions = self._greedy(steps, states, deterministic, allowed)
+        return self.axes.shaped_action(actions if is_batch else actions[0]), steps + 1
 
     def greedy(self, step: int, state: NDArray[np.float64]) -> Any:
         """The action of the learned policy, for a state that `checked_state` gave; it learns nothing and draws nothing."""
         if type(self)._greedy is Agent._greedy:
             name = type(self).__name__
             raise NotImplementedError(f"{name} does not say what its policy plays: define greedy(self, step, state)")
-        return self._greedy(np.array([self._check_step(step)]), state.reshape(1, -1), True)[0]
+        return self._greedy(np.array([self._check_step(step)]), state.reshape(1, -1), True, [None])[0]
 
-    def _greedy(self, steps: NDArray[np.int64], states: NDArray[np.float64], deterministic: bool) -> NDArray[np.float64]:
-        """One action per (step, state): `greedy` in a loop, or faster."""
+    def _greedy(
+        self,
+        steps: NDArray[np.int64],
+        states: NDArray[np.float64],
+        deterministic: bool,
+        allowed: Sequence[Feasible | None],
+    ) -> NDArray[np.float64]:
+        """One flat action per (step, state), out of what is allowed (None: everything): `greedy` in a loop, or faster."""
         actions = np.empty((len(steps), self.axes.n_action))
         for k, step in enumerate(steps.tolist()):
-            actions[k] = self.axes.flat_action(self.greedy(step, self.checked_state(step, states[k])))
+            action = self.axes.flat_action(self.greedy(step, self._checked(step, states[k], 0)))
+            actions[k] = self._nearest(action, allowed[k])
         return actions
+
+    def _feasible(self, step: int, info: Mapping[str, Any] | None) -> Feasible | None:
+        return feasible(self.axes, info, f"{self.env_name}, step {step}") if info and says(info) else None
+
+    def _nearest(self, action: NDArray[np.float64], allowed: Feasible | None) -> NDArray[np.float64]:
+        """The flat action, moved to what is allowed."""
+        if allowed is None:
+            return action
+        n_state = self.axes.n_state
+        return self.axes.inwards(allowed.nearest(self.axes.outwards(action, n_state)), n_state)
 
     def q_value(self, step: int, observation: Any, action: Any) -> float:
         """The optimistic estimate Q of the ball that holds (observation, action) at this step."""
         raise self._no_estimate()
 
-    def value(self, step: int, observation: Any) -> float:
-        """V(x): the largest Q over the balls relevant for the observation, capped."""
+    def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
+        """V(x): the largest Q over the balls relevant for the observation (and feasible, if `info` says what is), capped."""
         raise self._no_estimate()
 
     def visits(self, step: int, observation: Any, action: Any) -> int:
@@ -228,9 +278,9 @@ class Agent(ABC):
 
     def _checked(self, step: int, point: NDArray[np.float64], first_axis: int, what: str = "") -> NDArray[np.float64]:
         axes = slice(first_axis, first_axis + len(point))
-        point, i = clipped(point, self.axes.low[axes], self.axes.high[axes])
+        point, i = clipped(point, self.axes.table[axes, LOW], self.axes.ends[axes])
         if i is not None:
-            raise self._bad_coordinate(step, first_axis + i, float(point[i]), what)
+            raise self._bad_coordinate(step, first_axis + i, float(self.axes.outwards(point, first_axis)[i]), what)
         return point
 
     def _check_step(self, step: Any) -> int:
@@ -262,9 +312,9 @@ class Agent(ABC):
         )
 
     def _bad_coordinate(self, step: int, axis: int, value: float, what: str = "") -> TransitionError:
-        name = self.axes.names[axis]
+        name, low, high = self.axes.names[axis], self.axes[axis].low, self.axes[axis].high
         return TransitionError(
-            f"{self.env_name}, step {step}: {what}{name} = {value} is outside [{self.axes.low[axis]}, {self.axes.high[axis]}]; "
+            f"{self.env_name}, step {step}: {what}{name} = {value} is outside [{low}, {high}]; "
             f"check the environment's space, or clip the value"
         )
 
@@ -276,11 +326,11 @@ class Agent(ABC):
 class Compiled(Protocol):
     """An agent that plays whole episodes of a compiled environment without coming back to Python."""
 
-    def play(self, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], trouble: NDArray[Any]) -> int:
+    def play(self, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], trouble: NDArray[Any], paused: NDArray[Any]) -> int:
         """Plays len(returns) episodes or fewer; how many were finished.
 
         Writes each one's return and the number of balls after it, and into `trouble` (code, step, coordinate, value): why
-        there are fewer.
+        there are fewer. In `paused` an episode that stopped for a rule of the user's own keeps its place.
         """
 
 

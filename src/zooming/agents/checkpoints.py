@@ -19,7 +19,9 @@ from zooming.agents.drivers import generator_at
 from zooming.agents.heuristics import Median, NoMovement, Random
 from zooming.agents.net_q import NetQ
 from zooming.errors import CheckpointError, SpaceError
+from zooming.structure import Leaf, space_of
 
+PARTS = ("states", "actions")  # of `Axes`
 AGENTS: dict[str, type[Agent]] = {kind.__name__: kind for kind in (AdaptiveQ, NetQ, Random, NoMovement, Median)}
 
 
@@ -48,7 +50,7 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
         "values": values,
         "n_episodes": agent.n_episodes,
         "axes": agent.axes.describe(),
-        "spaces": {"state": _describe(agent.axes.state_space), "action": _describe(agent.axes.action_space)},
+        "spaces": {"state": agent.axes.states.describe(), "action": agent.axes.actions.describe()},
         "env": {"name": agent.env_name, "make": _how_to_make(agent.env), "generator": agent.env_generator}
         if agent.env is not None
         else agent.stored_env,
@@ -74,7 +76,7 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
 
 def _loaded(path: Any, env: Any, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Agent:
     kind = AGENTS[header["agent"]]
-    stored = _StoredEnv(_box(header["spaces"]["state"]), _box(header["spaces"]["action"]), str(header["env"]["name"]))
+    stored = _StoredEnv(space_of(header["spaces"]["state"]), space_of(header["spaces"]["action"]), str(header["env"]["name"]))
     own = env if env is not None else _make_again(header["env"]["make"])
     if own is not None:
         _compare(path, kind._from_options(stored, header["options"], arrays), own)
@@ -96,33 +98,32 @@ def _loaded(path: Any, env: Any, header: dict[str, Any], arrays: dict[str, NDArr
 def _compare(path: Any, stored: Agent, env: Any) -> None:
     """Names the first axis in which the given environment differs from the one that was learned."""
     try:
-        given = type(stored.axes)(env.observation_space, env.action_space)
+        given = type(stored.axes)(env.observation_space, env.action_space, **stored.axes.options)
     except SpaceError as error:
         raise CheckpointError(f"{path}: the given environment does not fit: {error}") from error
     if stored.axes.names != given.names:
         raise CheckpointError(f"{path}: learned on the axes {stored.axes.names}, but the given environment has {given.names}")
-    for kind in ("state_space", "action_space"):
-        was, now = getattr(stored.axes, kind), getattr(given, kind)
-        if (was.dtype, was.shape) != (now.dtype, now.shape):
+    leaves = [(part, list(getattr(stored.axes, part).leaves()), list(getattr(given, part).leaves())) for part in PARTS]
+    for part, were, are in leaves:
+        for was, now in zip(were, are, strict=True):
+            if (was.dtype, was.shape) != (now.dtype, now.shape):
+                raise CheckpointError(
+                    f"{path}: {_named(was, part)} was {was.dtype} of shape {was.shape} when the agent learned, "
+                    f"but is {now.dtype} of shape {now.shape} in the given environment"
+                )
+    for (name, low, high, kind), (_, given_low, given_high, given_kind) in zip(
+        stored.axes.describe(), given.describe(), strict=True
+    ):
+        if (low, high, kind) != (given_low, given_high, given_kind):
+            was, now = ("", "") if kind == given_kind else (f" {kind}", f" {given_kind}")
             raise CheckpointError(
-                f"{path}: the {kind.replace('_', ' ')} was {was.dtype} of shape {was.shape} when the agent learned, "
-                f"but is {now.dtype} of shape {now.shape} in the given environment"
-            )
-    for (name, low, high), (_, given_low, given_high) in zip(stored.axes.describe(), given.describe(), strict=True):
-        if (low, high) != (given_low, given_high):
-            raise CheckpointError(
-                f"{path}: axis {name} was [{low}, {high}] when the agent learned, "
-                f"but is [{given_low}, {given_high}] in the given environment"
+                f"{path}: axis {name} was{was} [{low}, {high}] when the agent learned, "
+                f"but is{now} [{given_low}, {given_high}] in the given environment"
             )
 
 
-def _describe(space: gym.spaces.Box) -> dict[str, Any]:
-    return {"low": space.low.tolist(), "high": space.high.tolist(), "dtype": str(space.dtype)}
-
-
-def _box(stored: dict[str, Any]) -> gym.spaces.Box:
-    dtype = np.dtype(stored["dtype"])
-    return gym.spaces.Box(np.array(stored["low"], dtype), np.array(stored["high"], dtype), dtype=dtype.type)
+def _named(leaf: Leaf, part: str) -> str:
+    return f"the {part[:-1]} space" if leaf.name in ("state", "action") else leaf.name
 
 
 def _how_to_make(env: Any) -> dict[str, Any] | None:

@@ -19,6 +19,7 @@ from zooming.agents.pauses import Callback, Pauses
 from zooming.checks import whole
 from zooming.envs.compiled import CompiledEnv, compiled_inside
 from zooming.errors import SpaceError
+from zooming.feasible import says
 from zooming.history import History
 
 DRIVERS = ("auto", "fused", "python")
@@ -49,10 +50,10 @@ def learn(
     if agent.is_learning:
         raise SpaceError("learn() was called from a callback of the same agent's learn(); call it after the run")
     env = compiled_inside(agent.env)
-    can_fuse = env is not None and isinstance(agent, Compiled)
+    can_fuse = env is not None and isinstance(agent, Compiled) and agent.axes.are_plain
     if driver == "fused" and not can_fuse:
         raise SpaceError(
-            f'driver="fused" needs a compiled environment without wrappers and a compiled agent; '
+            f'driver="fused" needs a compiled environment without wrappers and a compiled agent without bounds=; '
             f'{type(agent).__name__} on {agent.env_name} runs with driver="python"'
         )
     pauses = Pauses(agent, episodes, checkpoints, callback)
@@ -79,12 +80,12 @@ def _learn_fused(
     if agent.env_generator is None:
         env.reseed(_env_seed(agent))
     n_steps[:] = min(agent.horizon, env.horizon)  # compiled dynamics never end an episode early
-    trouble = np.zeros(4)
+    trouble, paused = np.zeros(4), np.zeros(3 + agent.axes.n_state)
     done, chunk = 0, max(1, _FIRST_CHUNK // agent.horizon)
     while done < len(returns):
         end = min(done + chunk, len(returns))
         began = time.perf_counter()
-        finished = agent.play(env, returns[done:end], n_balls[done:end], trouble)
+        finished = agent.play(env, returns[done:end], n_balls[done:end], trouble, paused)
         seconds = time.perf_counter() - began
         done += finished
         agent.n_episodes += finished
@@ -93,6 +94,8 @@ def _learn_fused(
             raise agent._bad_reward(step, value)
         if code == kernels.BAD_STATE:
             raise agent._bad_coordinate(max(step - 1, 0), coordinate, value, "next " if step else "")
+        if code == kernels.DUE:
+            agent._split(step)
         if code == kernels.FINE:
             chunk = max(1, min(2 * chunk, int(finished * _CHUNK_SECONDS / max(seconds, 1e-9)) + 1))
         advance(finished)
@@ -102,12 +105,15 @@ def _learn_python(agent: Any, returns: NDArray[Any], n_balls: NDArray[Any], n_st
     # Past wrappers that change nothing: they would take as long as the agent.
     env, act, update = compiled_inside(agent.env) or agent.env, agent.act, agent.update
     for episode in range(len(returns)):
-        observation, _ = env.reset(seed=_env_seed(agent) if agent.env_generator is None and episode == 0 else None)
+        observation, info = env.reset(seed=_env_seed(agent) if agent.env_generator is None and episode == 0 else None)
         total = 0.0
         for step in range(agent.horizon):
-            action = act(step, observation)
-            next_observation, reward, terminated, truncated, _ = env.step(action)
-            update(step, observation, action, reward, next_observation, terminated)
+            action = act(step, observation, info=info) if info and says(info) else act(step, observation)
+            next_observation, reward, terminated, truncated, info = env.step(action)
+            if info and says(info):
+                update(step, observation, action, reward, next_observation, terminated, next_info=info)
+            else:
+                update(step, observation, action, reward, next_observation, terminated)
             total += float(reward)
             observation = next_observation
             if terminated or truncated:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,18 @@ from numpy.typing import NDArray
 from zooming import rules, seeds
 from zooming.agents.base import Agent
 from zooming.errors import SpaceError
+from zooming.feasible import Feasible
+from zooming.kernels import ATOMS, FIRST_VALUE, LOW
+from zooming.structure import INTERVAL
+
+Floats = NDArray[np.float64]
 
 
 class Heuristic(Agent):
-    """A fixed rule of `zooming.rules`, which says what it plays; the requests are what it remembers."""
+    """A fixed rule of `zooming.rules`, which says what it plays; what is not feasible is moved to what is.
+
+    The requests are what it remembers.
+    """
 
     _rule: int
 
@@ -22,16 +31,25 @@ class Heuristic(Agent):
         self._generator = np.random.Generator(np.random.PCG64(seeds.stream(self.seed, "agent")))
         self._requests, self._count = np.empty(0), np.zeros(1, np.int64)  # sorted; how many there are, with room for more
 
-    def act(self, step: int, observation: Any) -> NDArray[Any]:
-        return self.axes.shaped_action(self._choose(self.checked_state(step, observation)))
+    def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
+        state = self.checked_state(step, observation)
+        return self.axes.shaped_action(self._choose(state, self._feasible(step, info)))
 
     def update(
-        self, step: int, observation: Any, action: Any, reward: float, next_observation: Any, terminated: bool = False
+        self,
+        step: int,
+        observation: Any,
+        action: Any,
+        reward: float,
+        next_observation: Any,
+        terminated: bool = False,
+        *,
+        next_info: Mapping[str, Any] | None = None,
     ) -> None:
         _, played, _, next_state = self.checked_transition(step, observation, action, reward, next_observation)
         self._see(played, next_state)
 
-    def play(self, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], trouble: NDArray[Any]) -> int:
+    def play(self, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], trouble: NDArray[Any], paused: NDArray[Any]) -> int:
         self._make_room(env.horizon * len(returns))
         axes, action = self.axes, np.empty(self.axes.n_action)
         return rules.play()(
@@ -40,20 +58,25 @@ class Heuristic(Agent):
             returns, trouble,
         )  # fmt: skip
 
-    def _choose(self, state: NDArray[np.float64], generator: np.random.Generator | None = None) -> NDArray[np.float64]:
-        low, high = self.axes.low[self.axes.n_state :], self.axes.high[self.axes.n_state :]
-        action = np.empty(self.axes.n_action)
-        rules.choose(self._rule, self._requests, self._count[0], low, high, generator or self._generator, state, action)
-        return action
+    def _greedy(
+        self, steps: NDArray[np.int64], states: Floats, deterministic: bool, allowed: Sequence[Feasible | None]
+    ) -> Floats:
+        actions = np.empty((len(steps), self.axes.n_action))
+        for k, step in enumerate(steps.tolist()):
+            actions[k] = self._choose(self._checked(step, states[k], 0), allowed[k])
+        return actions
 
-    def _see(self, action: NDArray[np.float64], next_state: NDArray[np.float64]) -> None:
+    def _choose(self, state: Floats, allowed: Feasible | None) -> Floats:
+        raise NotImplementedError
+
+    def _see(self, action: Floats, next_state: Floats) -> None:
         """Learns from where the environment went; most rules do not."""
 
     def _make_room(self, n_steps: int) -> None:
         """Room for the requests of so many steps; most rules have none."""
 
     def _options(self) -> dict[str, Any]:
-        return {"horizon": self.horizon, "reward_range": list(self.reward_range), "seed": self.seed}
+        return {"horizon": self.horizon, "reward_range": list(self.reward_range), **self.axes.options, "seed": self.seed}
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {}, {}
@@ -76,14 +99,36 @@ class Random(Heuristic):
 
     _rule = rules.RANDOM
 
-    def _greedy(self, steps: NDArray[np.int64], states: NDArray[np.float64], deterministic: bool) -> NDArray[np.float64]:
+    def _choose(self, state: Floats, allowed: Feasible | None) -> Floats:
+        return self._draw(self._generator, allowed)
+
+    def _greedy(
+        self, steps: NDArray[np.int64], states: Floats, deterministic: bool, allowed: Sequence[Feasible | None]
+    ) -> Floats:
         # A function of seed, step and state: predicting must repeat, and must not move the generator that learning uses.
         actions = np.empty((len(steps), self.axes.n_action))
         for k, step in enumerate(steps.tolist()):
-            state = self.checked_state(step, states[k])
+            state = self._checked(step, states[k], 0)
             key = [self.seed, step, *state.view(np.uint64).tolist()] if deterministic else None
-            actions[k] = self._choose(state, np.random.default_rng(np.random.SeedSequence(key)))
+            actions[k] = self._draw(np.random.default_rng(np.random.SeedSequence(key)), allowed[k])
         return actions
+
+    def _draw(self, generator: np.random.Generator, allowed: Feasible | None) -> Floats:
+        """Uniform along every axis: an interval between its ends, or one of the values."""
+        axes = self.axes
+        rows, share = axes.table[axes.n_state :], generator.random(axes.n_action)
+        if allowed is not None:
+            ends = allowed.allowed[:, :2]
+            masks = [mask[:n] for mask, n in zip(allowed.allowed[:, FIRST_VALUE:], rows[:, ATOMS].astype(int), strict=True)]
+            values = [np.flatnonzero(mask) for mask in masks]
+            share = np.array([
+                (found[int(u * len(found))] + 0.5) / n if n else low + u * (high - low)
+                for u, found, n, (low, high) in zip(share, values, rows[:, ATOMS], ends, strict=True)
+            ])  # fmt: skip
+        flat = rows[:, LOW] + share * (axes.ends[axes.n_state :] - rows[:, LOW])
+        whole = np.clip(np.floor(flat + 0.5), axes.low[axes.n_state :], axes.high[axes.n_state :])
+        flat = np.where(rows[:, ATOMS] > 0, whole, flat)
+        return flat if allowed is None else axes.inwards(allowed.nearest(axes.outwards(flat, axes.n_state)), axes.n_state)
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {"generator": self._generator.bit_generator.state}, {}
@@ -102,14 +147,17 @@ class _Mover(Heuristic):
             n == self.axes.n_action
             and (self.axes.low[:n] == self.axes.low[n:]).all()
             and (self.axes.high[:n] == self.axes.high[n:]).all()
+            and self.axes.kinds[:n] == self.axes.kinds[n:] == [INTERVAL] * n
         )
         if not same:
             raise SpaceError(
                 f"{type(self).__name__} plays states as actions, so both spaces must be the same box; here they differ"
             )
 
-    def greedy(self, step: int, state: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self._choose(state)
+    def _choose(self, state: Floats, allowed: Feasible | None) -> Floats:
+        place = np.empty(self.axes.n_action)
+        rules.choose(self._rule, self._requests, self._count[0], state, state, self._generator, state, place)
+        return self._nearest(place, allowed)
 
 
 class NoMovement(_Mover):
@@ -136,7 +184,7 @@ class Median(_Mover):
     def nbytes(self) -> int:
         return 8 * int(self._count[0])
 
-    def _see(self, action: NDArray[np.float64], next_state: NDArray[np.float64]) -> None:
+    def _see(self, action: Floats, next_state: Floats) -> None:
         self._make_room(1)
         self._count[0] = rules.see(self._requests, self._count[0], action, next_state)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from numpy.typing import NDArray
@@ -13,8 +14,10 @@ from zooming.bonuses import Bonus
 from zooming.checks import real, whole
 from zooming.errors import SpaceError
 from zooming.partition import BallTable
+from zooming.spaces import Axes
 
 PAPERS_EPISODES = 2000
+MOST_PER_AXIS = 2**26  # cells along one axis
 
 
 class NetQ(TabledAgent):
@@ -31,7 +34,6 @@ class NetQ(TabledAgent):
     """
 
     _actions = {**ACTIONS, "corner": kernels.CORNER}  # noqa: RUF012  # a constant
-    _cubes = False  # the last ball along an axis may be narrower
 
     def __init__(
         self,
@@ -45,11 +47,16 @@ class NetQ(TabledAgent):
         action: str = "corner",
         horizon: int | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
+        bounds: Mapping[str, Any] | None = None,
+        ordered: bool | Iterable[str] = False,
+        squash: bool | float | Mapping[str, float] = False,
+        weights: Mapping[str, float] | Iterable[float] | None = None,
         seed: int | None = None,
     ) -> None:
         super().__init__(
-            env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon, reward_range=reward_range, seed=seed
-        )
+            env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon, reward_range=reward_range, bounds=bounds,
+            ordered=ordered, squash=squash, weights=weights, seed=seed,
+        )  # fmt: skip
         if spacing is None:
             n_episodes = whole(PAPERS_EPISODES if episodes is None else episodes, "episodes", 1)
             spacing = float(n_episodes * self.horizon) ** (-1 / (len(self.axes) + 2))
@@ -58,18 +65,19 @@ class NetQ(TabledAgent):
         self.spacing: float = real(spacing, "spacing", 0.0, 1.0)
         if self.spacing == 0:
             raise SpaceError("spacing=0: the net's spacing is a share of the space, above 0 and at most 1")
-        n_per_axis = math.ceil(1 / self.spacing - 1e-9)  # 1 / 0.1 is a little more than 10
-        n_balls = self.horizon * n_per_axis ** len(self.axes)
+        borders = self.axes.net(self.spacing, MOST_PER_AXIS)
+        n_balls = self.horizon * math.prod(len(axis_borders) + 1 for axis_borders in borders)
         if n_balls > MOST_BALLS:
             raise SpaceError(f"spacing={spacing:g} in {len(self.axes)} dimensions makes {n_balls:,} balls; use a coarser net")
         core = self._core(n_balls)
         core["spacing"] = self.spacing
-        self.table = BallTable.of_net(core, self._root_values(core), [n_per_axis] * len(self.axes), self.spacing)
+        self.table = BallTable.of_cells(core, self._root_values(core), borders)
 
     @classmethod
     def _from_options(cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
-        n_axes = int(arrays["core"]["n_state"][0] + arrays["core"]["n_action"][0])
-        if not options["horizon"] * (1 / options["spacing"]) ** n_axes <= 2 * len(arrays["balls"]):
+        given = {key: options[key] for key in ("bounds", "ordered", "squash", "weights")}
+        borders = Axes(env.observation_space, env.action_space, **given).net(options["spacing"], len(arrays["balls"]))
+        if options["horizon"] * math.prod(len(axis_borders) + 1 for axis_borders in borders) > len(arrays["balls"]):
             raise ValueError(f"{len(arrays['balls'])} rows are too few for the spacing {options['spacing']}")
         return super()._from_options(env, options, arrays)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +13,11 @@ from numpy.typing import NDArray
 from zooming import bonuses, kernels, seeds
 from zooming.agents.base import Agent
 from zooming.errors import SpaceError
+from zooming.feasible import Feasible, says
 from zooming.kernels import BALL, CORE
 from zooming.partition import BallTable, Partition
 
+Floats = NDArray[np.float64]
 CAPS = ("remaining", "horizon")
 TIES = {"random": kernels.RANDOM, "first": kernels.FIRST}
 ACTIONS = {"center": kernels.CENTER, "uniform": kernels.UNIFORM}
@@ -25,7 +30,6 @@ MOST_BALLS = 2**30 - 1  # a table of twice as many rows still has 31-bit row num
 class TabledAgent(Agent):
     """An agent whose knowledge is a ball table; the kernels select, act and update."""
 
-    _cubes = True
     _actions = ACTIONS
 
     def __init__(
@@ -36,11 +40,9 @@ class TabledAgent(Agent):
         cap: str = "remaining",
         ties: str = "random",
         action: str = "center",
-        horizon: int | None = None,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        seed: int | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(env, horizon=horizon, reward_range=reward_range, seed=seed)
+        super().__init__(env, **options)
         low, high = self.reward_range
         self.bonus = bonuses.as_bonus(DEFAULT_BONUS * (high - low) if bonus is None else bonus)
         self.cap = _choice("cap", cap, CAPS)
@@ -58,9 +60,7 @@ class TabledAgent(Agent):
         core["horizon"] = self.horizon
         core["n_state"], core["n_action"] = self.axes.n_state, self.axes.n_action
         core["ties"], core["action_rule"] = TIES[self.ties], self._actions[self.action]
-        core["cubes"] = self._cubes
         core["full_cap"] = self.cap == "horizon"
-        core["single"] = self.axes.action_space.dtype == np.float32
         core["bonus"] = self.bonus.scale(self.horizon, high - low)
         if not np.isfinite(core["bonus"][0]):
             raise SpaceError(f"the bonus {self.bonus} has the scale {core['bonus'][0]}; it must be finite")
@@ -75,68 +75,106 @@ class TabledAgent(Agent):
 
     # --- learning ------------------------------------------------------------------------------------------------------
 
-    def act(self, step: int, observation: Any) -> NDArray[Any]:
+    def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         axes, table = self.axes, self.table
         if type(step) is not int or not 0 <= step < self.horizon:
             step = self._check_step(step)
+        if info and says(info):
+            allowed = self._feasible(step, info)
+            return axes.shaped_action(self._choose(step, axes.flat_state(observation), allowed, TIES[self.ties])[0])
         action = np.empty(axes.n_action)
-        if not axes.has_plain_states:
-            observation = axes.flat_state(observation)
+        flat = observation if axes.has_plain_states else axes.flat_state(observation)
         try:
-            answer = self._act(table.raw_rows, table.raw_core, axes.table, step, observation, action)
+            answer = self._act(table.raw_rows, table.raw_core, axes.table, step, flat, action)
         except (TypeError, ValueError):  # not a plain float64 vector: make it one
             answer = kernels.WRONG_SIZE
         if answer != -1:
             state = axes.flat_state(observation)
             answer = self._act(table.raw_rows, table.raw_core, axes.table, step, state, action)
             if answer >= 0:
-                raise self._bad_coordinate(step, answer, state[answer])
+                raise self._bad_coordinate(step, answer, axes.outwards(state, 0)[answer])
         return action if axes.has_plain_actions else axes.shaped_action(action)
 
+    def _choose(
+        self, step: int, state: Floats, allowed: Feasible | None, ties: int, rule: int | None = None, core: Any = None
+    ) -> tuple[Floats, int]:
+        """An action out of what is allowed, and the row of its ball."""
+        assert allowed is not None
+        axes, table, action = self.axes, self.table, np.empty(self.axes.n_action)
+        core = table.core if core is None else core
+        rule = int(core["action_rule"][0]) if rule is None else rule
+        row = int(kernels.choose(table.rows, core, axes.table, step, state, ties, rule, allowed.allowed, action))
+        if row < 0:  # every axis has a feasible value, and so has some ball
+            raise self._bad_coordinate(step, -1 - row, axes.outwards(state, 0)[-1 - row])
+        return axes.inwards(allowed.nearest(axes.outwards(action, axes.n_state)), axes.n_state), row
+
     def update(
-        self, step: int, observation: Any, action: Any, reward: float, next_observation: Any, terminated: bool = False
+        self,
+        step: int,
+        observation: Any,
+        action: Any,
+        reward: float,
+        next_observation: Any,
+        terminated: bool = False,
+        *,
+        next_info: Mapping[str, Any] | None = None,
     ) -> None:
         axes, table = self.axes, self.table
         if type(step) is not int or not 0 <= step < self.horizon:
             step = self._check_step(step)
         if not (isinstance(reward, float) and self._lowest_reward <= reward <= self._highest_reward):
             reward = self._check_reward(step, reward)
+        state, played, after = observation, action, next_observation
         if not axes.has_plain_states:
-            observation, next_observation = axes.flat_state(observation), axes.flat_state(next_observation)
+            state, after = axes.flat_state(observation), axes.flat_state(next_observation)
         if not axes.has_plain_actions:
-            action = axes.flat_action(action)
+            played = axes.flat_action(action)
+        next_value = math.nan
+        if next_info and says(next_info) and not terminated and step + 1 < self.horizon:
+            next_value = self.value(step + 1, next_observation, info=next_info)
         try:
             answer = self._update(
                 table.raw_rows, table.raw_core, table.stats, axes.table,
-                step, observation, action, reward, next_observation, terminated,
+                step, state, played, reward, after, terminated, next_value,
             )  # fmt: skip
         except (TypeError, ValueError):
             answer = kernels.WRONG_SIZE
-        if answer != kernels.FINE:
+        if answer <= kernels.DUE and answer != kernels.WRONG_SIZE:
+            self._split(kernels.DUE - answer)
+        elif answer != kernels.FINE:
             state, played, after = axes.flat_state(observation), axes.flat_action(action), axes.flat_state(next_observation)
             table.reserve(int(kernels.rows_needed(table.core, 1)))
             answer = self._update(
                 table.raw_rows, table.raw_core, table.stats, axes.table,
-                step, state, played, reward, after, bool(terminated),
+                step, state, played, reward, after, bool(terminated), next_value,
             )  # fmt: skip
-            if answer != kernels.FINE:
+            if answer <= kernels.DUE:
+                self._split(kernels.DUE - answer)
+            elif answer != kernels.FINE:
                 axis = answer - kernels.BAD_STATE
-                value = np.concatenate([state, played, after])[axis]
+                here, there = np.concatenate([state, played]), np.concatenate([after, played])
+                value = np.concatenate([axes.outwards(here, 0), axes.outwards(there, 0)])[axis]
                 is_next = axis >= len(axes)
                 raise self._bad_coordinate(step, axis - len(axes) if is_next else axis, value, "next " if is_next else "")
 
-    def play(self, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], trouble: NDArray[Any]) -> int:
+    def play(self, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], trouble: NDArray[Any], paused: NDArray[Any]) -> int:
         table = self.table
-        n_splits = max(self.horizon, _ROOM // int(kernels.rows_per_split(table.core)))
+        n_splits = max(self.horizon, _ROOM // max(1, int(kernels.rows_per_split(table.core))))
         table.reserve(int(kernels.rows_needed(table.core, n_splits)))
         return kernels.play()(
             table.rows, table.core, table.stats, self.axes.table, env.dynamics, env.start, env.params, env.np_random,
-            env.horizon, returns, n_balls, trouble,
+            env.horizon, returns, n_balls, trouble, paused,
         )  # fmt: skip
+
+    def _split(self, row: int) -> None:
+        """Splits a ball that is due by a rule of the user's own; other rules are in the kernel."""
+        raise NotImplementedError
 
     # --- the learned policy --------------------------------------------------------------------------------------------
 
-    def _greedy(self, steps: NDArray[np.int64], states: NDArray[np.float64], deterministic: bool) -> NDArray[np.float64]:
+    def _greedy(
+        self, steps: NDArray[np.int64], states: Floats, deterministic: bool, allowed: Sequence[Feasible | None]
+    ) -> Floats:
         table, rule = self.table, kernels.CORNER if self.action == "corner" else kernels.CENTER
         core = table.core
         if not deterministic:
@@ -144,9 +182,17 @@ class TabledAgent(Agent):
             core, rule = core.copy(), kernels.UNIFORM
             core["random"] = np.random.SeedSequence().generate_state(1, np.uint64)
         actions = np.empty((len(steps), self.axes.n_action))
+        masked = [k for k, one in enumerate(allowed) if one is not None]
+        for k in masked:
+            actions[k], _ = self._choose(int(steps[k]), states[k], allowed[k], kernels.EITHER, rule, core)
+        if masked:
+            rest = np.setdiff1d(np.arange(len(steps)), masked)
+            if len(rest):
+                actions[rest] = self._greedy(steps[rest], states[rest], deterministic, [None] * len(rest))
+            return actions
         k, bad = kernels.greedy(table.rows, core, self.axes.table, steps, states, rule, actions)
         if k >= 0:
-            raise self._bad_coordinate(int(steps[k]), bad, states[k, bad])
+            raise self._bad_coordinate(int(steps[k]), bad, self.axes.outwards(states[k], 0)[bad])
         return actions
 
     def q_value(self, step: int, observation: Any, action: Any) -> float:
@@ -155,13 +201,16 @@ class TabledAgent(Agent):
     def visits(self, step: int, observation: Any, action: Any) -> int:
         return int(self.table.rows[self._row(step, observation, action)]["n_visits"])
 
-    def value(self, step: int, observation: Any) -> float:
+    def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
         step = self._check_step(step)
         state = self.axes.flat_state(observation)
         table, stack = self.table, kernels.new_stack(self.table.core)
-        row, _ = kernels.best_ball(table.rows, table.core, self.axes.table, step, state, stack)
+        if info and says(info):
+            _, row = self._choose(step, state, self._feasible(step, info), kernels.EITHER, kernels.CENTER)
+        else:
+            row, _ = kernels.best_ball(table.rows, table.core, self.axes.table, step, state, stack)
         if row < 0:
-            raise self._bad_coordinate(step, -1 - row, state[-1 - row])
+            raise self._bad_coordinate(step, -1 - row, self.axes.outwards(state, 0)[-1 - row])
         return min(float(kernels.ceiling(table.core, step)), float(table.rows[row]["value"]))
 
     def _row(self, step: int, observation: Any, action: Any) -> int:
@@ -170,11 +219,12 @@ class TabledAgent(Agent):
         unit = np.empty(len(self.axes))
         row = int(kernels.locate(self.table.rows, self.table.core, self.axes.table, step, state, played, unit))
         if row < 0:
-            raise self._bad_coordinate(step, -1 - row, np.concatenate([state, played])[-1 - row])
+            raise self._bad_coordinate(step, -1 - row, self.axes.outwards(np.concatenate([state, played]), 0)[-1 - row])
         return row
 
     def partition(self, step: int) -> Partition:
-        return self.table.partition(self._check_step(step), self.axes.names, self.axes.low, self.axes.high)
+        found = self.table.partition(self._check_step(step), self.axes.names, self.axes.table, self.axes.ends)
+        return replace(found, low=self.axes.outwards(found.low, 0), high=self.axes.outwards(found.high, 0))
 
     @property
     def n_balls(self) -> int:
@@ -208,6 +258,7 @@ class TabledAgent(Agent):
             "action": self.action,
             "horizon": self.horizon,
             "reward_range": list(self.reward_range),
+            **self.axes.options,
             "seed": self.seed,
         }
 
@@ -239,7 +290,7 @@ class TabledAgent(Agent):
         table = BallTable(core.astype(CORE), restored.rows[: len(balls)], arrays["stats"])
         for name in BALL.names or ():
             table.rows[name] = balls[name]
-        fault = table.fault()
+        fault = table.fault(self.axes.table)
         if fault:
             raise ValueError(fault)
         self.table = table

@@ -1,0 +1,166 @@
+"""The feasible actions that an environment names in its `info`, as the kernels take them.
+
+`info["action_mask"]` has the form that Gymnasium's own `action_space.sample(mask=...)` takes: an array for Discrete, one array
+per component for MultiDiscrete, 0, 1 or 2 (either) per entry for MultiBinary, a tuple or dict of these for Tuple and Dict,
+where None, or a key left out, means that everything goes. `info["action_low"]` and `info["action_high"]` have the form of an
+action and bound boxes and ordered values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.errors import TransitionError
+from zooming.kernels import ATOMS, FIRST_VALUE, LOW, WIDTH
+from zooming.spaces import Axes
+from zooming.structure import CATEGORICAL, INTERVAL, Branch, Leaf, numeric
+
+Floats = NDArray[np.float64]
+MASK, LEAST, MOST = "action_mask", "action_low", "action_high"
+_MOST_VALUES = 2**16  # of an axis with a mask, which takes as many numbers
+
+
+@dataclass(frozen=True)
+class Feasible:
+    """What may be played: `allowed` for the kernels, and the bounds of every action axis in the environment's units."""
+
+    allowed: Floats
+    low: Floats
+    high: Floats
+
+    def nearest(self, action: Floats) -> Floats:
+        """The flat action, moved to what is feasible along every axis: rounding must not carry it out."""
+        return np.clip(action, self.low, self.high)
+
+
+def says(info: Any) -> bool:
+    """Whether an info dict names feasible actions at all; most do not, so this is looked at first."""
+    return bool(info) and (MASK in info or LEAST in info or MOST in info)
+
+
+def feasible(axes: Axes, info: Mapping[str, Any], where: str) -> Feasible:
+    """What `info` allows; TransitionError, beginning with `where`, if it is not of the right form or allows nothing."""
+    rows = axes.table[axes.n_state :]
+    n_values = rows[:, ATOMS].astype(np.int64)
+    if n_values.max() > _MOST_VALUES:
+        name = axes.names[axes.n_state + int(n_values.argmax())]
+        raise TransitionError(f"{where}: {name} has {n_values.max():,} values, too many for feasible actions; at most 65,536")
+    allowed = np.zeros((axes.n_action, FIRST_VALUE + int(n_values.max())))
+    allowed[:, 1] = 1.0
+    for row, n in zip(allowed, n_values, strict=True):
+        row[FIRST_VALUE : FIRST_VALUE + n] = 1.0
+    low, high = axes.low[axes.n_state :].copy(), axes.high[axes.n_state :].copy()
+    _read_mask(axes.actions, info.get(MASK), allowed, f"{where}: info[{MASK!r}]")
+    _read_bounds(axes.actions, info.get(LEAST), low, np.maximum, f"{where}: info[{LEAST!r}]")
+    _read_bounds(axes.actions, info.get(MOST), high, np.minimum, f"{where}: info[{MOST!r}]")
+    for i in range(axes.n_action):
+        _narrow(axes, i, allowed[i], int(n_values[i]), low, high, where)
+    return Feasible(allowed, low, high)
+
+
+def _narrow(axes: Axes, i: int, row: Floats, n_values: int, low: Floats, high: Floats, where: str) -> None:
+    """Writes one axis: the ends in the unit interval, from bounds or from the mask; an error if nothing is left."""
+    axis, place = axes[axes.n_state + i], axes.table[axes.n_state + i]
+    if n_values:
+        mask = row[FIRST_VALUE : FIRST_VALUE + n_values]
+        values = axis.low + np.arange(n_values)
+        mask[(values < low[i]) | (values > high[i])] = 0.0
+        found = np.flatnonzero(mask)
+        if not len(found):
+            raise TransitionError(
+                f"{where}: no value of {axis.name} is feasible; an environment must leave at least one action"
+            )
+        low[i], high[i] = values[found[0]], values[found[-1]]
+        row[:2] = (found[[0, -1]] + 0.5) / n_values
+        return
+    if axis.single:
+        low[i], high[i] = _inner_single(low[i], np.inf), _inner_single(high[i], -np.inf)
+    if not low[i] <= high[i]:
+        raise TransitionError(
+            f"{where}: no value of {axis.name} is feasible: it must be at least {low[i]} and at most {high[i]}"
+        )
+    if axis.squash:
+        row[:2] = axes.inwards(np.array([low[i], high[i]])[:, None], axes.n_state + i)[:, 0]
+        row[:2] = np.where(np.isfinite(row[:2]), row[:2], [0.0, 1.0])
+    else:
+        row[:2] = np.clip((np.array([low[i], high[i]]) - place[LOW]) / place[WIDTH], 0.0, 1.0)
+
+
+def _inner_single(end: float, inwards: float) -> float:
+    """The float32 nearest to an end, on its feasible side."""
+    single = np.float32(end)
+    is_outside = float(single) < end if inwards > 0 else float(single) > end
+    return float(np.nextafter(single, np.float32(inwards)) if is_outside else single)
+
+
+def _read_mask(node: Leaf | Branch, mask: Any, allowed: Floats, what: str) -> None:
+    if mask is None:
+        return
+    if isinstance(node, Branch):
+        for key, part in _parts(node, mask, what):
+            _read_mask(node.parts[key], part, allowed, f"{what}[{key!r}]")
+        return
+    if node.kind == INTERVAL or isinstance(node.space, gym.spaces.Box):
+        raise TransitionError(f"{what}: {node.name} is a Box, which has no mask; give info[{LEAST!r}] and info[{MOST!r}]")
+    if isinstance(node.space, gym.spaces.MultiBinary):
+        entries = numeric(mask, what).ravel()
+        if len(entries) != len(node.low) or not np.isin(entries, (0, 1, 2)).all():
+            raise _wrong_mask(mask, what, f"{len(node.low)} entries of 0, 1 or 2 (either)")
+        masks = [[entry != 1, entry != 0] for entry in entries]
+    else:
+        sizes = (node.high - node.low + 1).astype(int).tolist()
+        masks = [mask] if isinstance(node.space, gym.spaces.Discrete) else _per_component(mask, sizes, what)
+        for one, size in zip(masks, sizes, strict=True):
+            entries = numeric(one, what)
+            if entries.shape != (size,) or not np.isin(entries, (0, 1)).all():
+                raise _wrong_mask(one, what, f"{size} entries of 0 or 1")
+    for i, one in enumerate(masks):
+        row = allowed[node.first + i]
+        row[FIRST_VALUE : FIRST_VALUE + len(one)] *= np.asarray(one, np.float64)
+
+
+def _per_component(mask: Any, sizes: list[int], what: str) -> list[Any]:
+    if isinstance(mask, np.ndarray) and mask.shape == (sum(sizes),) and mask.dtype != object:
+        return np.split(mask, np.cumsum(sizes)[:-1])
+    if not isinstance(mask, (tuple, list)) or len(mask) != len(sizes):
+        raise _wrong_mask(mask, what, f"one array for each of its {len(sizes)} components, of {sizes} entries")
+    return list(mask)
+
+
+def _wrong_mask(mask: Any, what: str, expected: str) -> TransitionError:
+    shape = getattr(mask, "shape", None)
+    given = f"has shape {shape}" if shape is not None and len(shape) != 1 else f"is {mask!r}"
+    return TransitionError(f"{what} {given}; expected {expected}")
+
+
+def _read_bounds(node: Leaf | Branch, bound: Any, ends: Floats, nearer: Any, what: str) -> None:
+    if bound is None:
+        return
+    if isinstance(node, Branch):
+        for key, part in _parts(node, bound, what):
+            _read_bounds(node.parts[key], part, ends, nearer, f"{what}[{key!r}]")
+        return
+    given = numeric(bound, what)
+    if given.size not in (1, len(node.low)) or np.isnan(given).any():
+        raise TransitionError(f"{what} is {bound!r}; expected numbers of the shape {node.shape}")
+    if node.kind == CATEGORICAL:
+        # Categories may be bounded too: their values have an order, even if the metric does not use it.
+        given = np.where(np.isfinite(given), np.rint(given), given)
+    ends[node.first : node.last] = nearer(ends[node.first : node.last], given.ravel())
+
+
+def _parts(node: Branch, given: Any, what: str) -> list[tuple[Any, Any]]:
+    """(key, entry) of what is given for a Tuple (all of its parts) or a Dict (some of its keys)."""
+    if isinstance(node.space, gym.spaces.Dict):
+        if not isinstance(given, Mapping) or not set(given) <= set(node.parts):
+            raise TransitionError(f"{what} is {given!r}; expected a dict with some of the keys {list(node.parts)}")
+        return list(given.items())
+    if not isinstance(given, (tuple, list)) or len(given) != len(node.parts):
+        raise TransitionError(f"{what} is {given!r}; expected {len(node.parts)} parts, None where everything goes")
+    return list(enumerate(given))

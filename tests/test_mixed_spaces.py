@@ -1,0 +1,483 @@
+"""Spaces of every kind, nested and mixed: actions are in them, balls cover them, and the agent agrees with the reference."""
+
+import math
+from fractions import Fraction
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import zooming
+from helpers import Boxes, box
+from zooming import kernels
+from zooming.reference import ReferenceAxis, ReferenceMixedQ
+from zooming.spaces import Axes
+from zooming.structure import space_of
+
+# --- random spaces -------------------------------------------------------------------------------------------------------
+
+
+def intervals(dtype):
+    return st.builds(
+        lambda low, width, n: Box(low, low + width, (n,), dtype),
+        st.integers(-5, 5), st.floats(0.5, 20, width=32), st.integers(1, 2),
+    )  # fmt: skip
+
+
+LEAVES = st.one_of(
+    intervals(np.float32),
+    intervals(np.float64),
+    st.builds(lambda low, width: Box(low, low + width, (1,), np.int16), st.integers(-9, 9), st.integers(0, 9)),
+    st.just(Box(0, 255, (1, 1), np.uint8)),
+    st.builds(lambda n, start: Discrete(n, start=start), st.integers(1, 5), st.integers(-3, 3)),
+    st.builds(lambda n: Discrete(n, dtype=np.int32), st.integers(1, 4)),
+    st.builds(lambda nvec: MultiDiscrete(nvec), st.lists(st.integers(1, 3), min_size=1, max_size=2)),
+    st.builds(lambda n: MultiBinary(n), st.integers(1, 2)),
+    st.just(MultiDiscrete([[2], [3]], dtype=np.int32)),
+)
+SPACES = st.recursive(
+    LEAVES,
+    lambda parts: st.one_of(
+        st.lists(parts, min_size=1, max_size=2).map(Tuple),
+        st.dictionaries(st.sampled_from(["gear", "b", "a c"]), parts, min_size=1, max_size=2).map(Dict),
+    ),
+    max_leaves=3,
+)
+OPTIONS = st.fixed_dictionaries(
+    {}, optional={"ordered": st.just(True), "split": st.just("longest"), "action": st.just("uniform")}
+)
+
+
+def same(a, b):
+    """Equal in structure, type, dtype, shape and value."""
+    if isinstance(a, dict):
+        return type(b) is dict and list(a) == list(b) and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, tuple):
+        return type(b) is tuple and len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    return (type(a), a.dtype, a.shape, a.tobytes()) == (type(b), b.dtype, b.shape, b.tobytes())
+
+
+def few(state_space, action_space, options):
+    axes = Axes(state_space, action_space, ordered=options.get("ordered", False))
+    return len(axes) <= 7 and math.prod(len(borders) + 1 for borders in axes.cells()) <= 2000
+
+
+@settings(max_examples=120)
+@given(state_space=SPACES, action_space=SPACES, options=OPTIONS, seed=st.integers(0, 99))
+def test_every_action_is_in_the_space_and_credited_whatever_the_spaces(state_space, action_space, options, seed):
+    assume(few(state_space, action_space, options))
+    agent = zooming.AdaptiveQ(Boxes(state_space, action_space), horizon=2, seed=seed, **options)
+    state_space.seed(seed)
+    state = state_space.sample()
+    for i in range(12):
+        action, after = agent.act(i % 2, state), state_space.sample()
+        assert action in action_space
+        assert same(action, agent.axes.shaped_action(agent.axes.flat_action(action)))
+        assert type(action) is type(action_space.sample())
+        n_visits = agent.visits(i % 2, state, action)
+        agent.update(i % 2, state, action, 0.5, after)
+        assert agent.visits(i % 2, state, action) == n_visits + 1
+        for deterministic in (True, False):
+            assert agent.predict(state, [i % 2], deterministic=deterministic)[0] in action_space
+        state = after
+    assert agent.table.fault(agent.axes.table) is None or agent.table.rows_in_use != len(agent.table.rows)
+
+
+@settings(max_examples=40)
+@given(state_space=SPACES, action_space=SPACES)
+def test_random_and_the_net_act_inside_any_space(state_space, action_space):
+    assume(few(state_space, action_space, {}))
+    assume(Axes(state_space, action_space).n_wide <= 4)
+    for make in (zooming.Random, lambda env, **options: zooming.NetQ(env, spacing=0.4, **options)):
+        agent = make(Boxes(state_space, action_space), horizon=1, seed=0)
+        for _ in range(6):
+            state = state_space.sample()
+            action = agent.act(0, state)
+            assert action in action_space
+            agent.update(0, state, action, 0.5, state)
+            assert agent.predict(state)[0] in action_space
+
+
+@settings(max_examples=60)
+@given(state_space=SPACES, action_space=SPACES, options=OPTIONS, seed=st.integers(0, 99))
+def test_lemma_covering_every_point_of_a_mixed_space_is_in_exactly_one_domain(state_space, action_space, options, seed):
+    assume(few(state_space, action_space, options))
+    agent = zooming.AdaptiveQ(Boxes(state_space, action_space), horizon=1, seed=seed, **options)
+    for space in (state_space, action_space):
+        space.seed(seed)
+    for _ in range(20):
+        state = state_space.sample()
+        agent.update(0, state, agent.act(0, state), 0.5, state)
+    balls = agent.partition(0)
+    for _ in range(20):
+        state, action = state_space.sample(), action_space.sample()
+        here = np.concatenate([agent.axes.flat_state(state), agent.axes.flat_action(action)])
+        holds = ((balls.low <= here) & ((here < balls.high) | (balls.high == agent.axes.ends))).all(axis=1)
+        assert holds.sum() == 1
+        ball = np.flatnonzero(holds)[0]
+        assert (balls.q_value[ball], balls.n_visits[ball]) == (agent.q_value(0, state, action), agent.visits(0, state, action))
+
+
+@pytest.mark.plain
+@settings(max_examples=60)
+@given(space=SPACES, seed=st.integers(0, 99))
+def test_a_space_survives_its_description(space, seed):
+    again = space_of(Axes(space, space).states.describe())
+    assert again == space
+    space.seed(seed)
+    sample = space.sample()
+    assert sample in again
+    axes = Axes(space, space)
+    assert same(sample, axes.shaped_action(axes.flat_action(sample)))
+
+
+@settings(max_examples=30)
+@given(state_space=SPACES, action_space=SPACES, n=st.integers(1, 4))
+def test_a_batch_of_nested_observations_is_predicted_as_one_by_one(state_space, action_space, n):
+    assume(few(state_space, action_space, {}))
+    agent = zooming.AdaptiveQ(Boxes(state_space, action_space), horizon=2, seed=0)
+    for _ in range(10):
+        state = state_space.sample()
+        agent.update(0, state, agent.act(0, state), 0.5, state)
+    samples = [state_space.sample() for _ in range(n)]
+    batch = gym.vector.utils.concatenate(state_space, samples, gym.vector.utils.create_empty_array(state_space, n))
+    actions, steps = agent.predict(batch)
+    assert steps.tolist() == [1] * n
+    singles = gym.vector.utils.iterate(gym.vector.utils.batch_space(action_space, n), actions)
+    for sample, action in zip(samples, singles, strict=True):
+        assert same(agent.axes.flat_action(agent.predict(sample)[0]), agent.axes.flat_action(action))
+
+
+# --- against the reference -----------------------------------------------------------------------------------------------
+
+AXES = st.builds(
+    lambda kind, n, weight: (kind, n, weight),
+    st.sampled_from(["interval", "interval", "ordered", "categorical"]),
+    st.integers(1, 6),
+    st.sampled_from([1.0, 1.0, 0.5, 0.3, 2.0, 0.0]),
+)
+
+
+def as_space(axes):
+    return Tuple([Box(0.0, 1.0, (1,), np.float64) if kind == "interval" else Discrete(n) for kind, n, _ in axes])
+
+
+@st.composite
+def points(draw, axes):
+    grid = st.sampled_from([0.0, 0.5, 0.3, 0.77, 1.0]) | st.floats(0, 1)
+    return tuple(np.array([draw(grid)]) if kind == "interval" else np.int64(draw(st.integers(0, n - 1))) for kind, n, _ in axes)
+
+
+def unit(point, axes):
+    return [
+        float(value[0]) if kind == "interval" else Fraction(2 * int(value) + 1, 2 * n)
+        for value, (kind, n, _) in zip(point, axes, strict=True)
+    ]
+
+
+@pytest.mark.plain
+@settings(max_examples=25 if kernels.PLAIN else 120)
+@given(
+    states=st.lists(AXES, min_size=1, max_size=2),
+    actions=st.lists(AXES, min_size=1, max_size=2),
+    split=st.sampled_from(["all", "longest"]),
+    max_balls=st.sampled_from([None, 80]),
+    data=st.data(),
+)
+def test_every_ball_of_a_mixed_space_agrees_with_the_reference(states, actions, split, max_balls, data):
+    axes = [*states, *actions]
+    assume(any(weight for _, _, weight in axes))
+    env = Boxes(as_space(states), as_space(actions))
+    named = Axes(env.observation_space, env.action_space).names
+    ordered = [name for name, (kind, _, _) in zip(named, axes, strict=True) if kind == "ordered"]
+    options = {"split": split, "horizon": 2, "bonus": 0.3}
+    given_axes = [ReferenceAxis(0 if kind == "interval" else n, kind == "categorical", weight) for kind, n, weight in axes]
+    reference = ReferenceMixedQ(
+        given_axes, len(states), 2, lambda t: 0.3 / math.sqrt(t), split=split, max_balls=max_balls or math.inf
+    )
+    assume(max_balls is None or reference.n_balls <= max_balls)
+    agent = zooming.AdaptiveQ(env, ordered=ordered, weights=[w for _, _, w in axes], max_balls=max_balls, seed=0, **options)
+    centers = data.draw(st.lists(st.tuples(points(states), points(actions)), min_size=1, max_size=4))
+    for _ in range(data.draw(st.integers(1, 50))):
+        (state, action), (after, _) = data.draw(st.sampled_from(centers)), data.draw(st.sampled_from(centers))
+        step, reward = data.draw(st.integers(0, 1)), data.draw(st.floats(0, 1))
+        agent.update(step, state, action, reward, after)
+        reference.update(step, unit(state, states), unit(action, actions), reward, unit(after, states))
+        assert agent.value(step, state) == pytest.approx(reference.value(step, unit(state, states)), rel=1e-12)
+    assert agent.n_balls == reference.n_balls
+    for step in range(2):
+        rows, low, high = agent.table.boxes(step)
+        ours = {
+            tuple(np.round([*a, *b], 9)): (agent.table.rows[row]["n_visits"], agent.table.rows[row]["value"])
+            for row, a, b in zip(rows, low, high, strict=True)
+        }
+        theirs = {
+            tuple(np.round([float(x) for x in (*ball.low, *ball.high)], 9)): (
+                ball.n_visits,
+                pytest.approx(ball.q_value, rel=1e-12),
+            )
+            for ball in reference.roots[step].active()
+        }
+        assert ours == theirs
+
+
+# --- the discrete metric -------------------------------------------------------------------------------------------------
+
+
+class Tables(gym.Env):
+    """A random tabular problem."""
+
+    def __init__(self, n_states, n_actions, horizon, seed):
+        rng = np.random.default_rng(seed)
+        self.observation_space, self.action_space, self.n_steps = Discrete(n_states), Discrete(n_actions), horizon
+        self.chances = rng.dirichlet(np.ones(n_states), (horizon, n_states, n_actions))
+        self.rewards = rng.random((horizon, n_states, n_actions))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.state, self.now = np.int64(0), 0
+        return self.state, {}
+
+    def step(self, action):
+        reward = float(self.rewards[self.now, self.state, action])
+        self.state = np.int64(self.np_random.choice(self.observation_space.n, p=self.chances[self.now, self.state, action]))
+        self.now += 1
+        return self.state, reward, self.now >= self.n_steps, False, {}
+
+
+class UcbH:
+    """Jin et al. 2018, algorithm 1: Q-learning with the bonus c / sqrt(t) on tables, the first of the best actions."""
+
+    def __init__(self, n_states, n_actions, horizon, c):
+        self.horizon, self.c = horizon, c
+        self.q = np.full((horizon, n_states, n_actions), float(horizon))
+        self.v = np.full((horizon + 1, n_states), float(horizon))
+        self.v[horizon] = 0
+        self.n = np.zeros((horizon, n_states, n_actions), int)
+
+    def learn(self, env, episodes, seed):
+        trajectory = []
+        for episode in range(episodes):
+            state, _ = env.reset(seed=seed if episode == 0 else None)
+            for step in range(self.horizon):
+                action = int(np.argmax(self.q[step, state]))
+                after, reward, *_ = env.step(action)
+                self.n[step, state, action] += 1
+                t = self.n[step, state, action]
+                alpha = (self.horizon + 1) / (self.horizon + t)
+                target = reward + self.v[step + 1, after] + self.c / math.sqrt(t)
+                self.q[step, state, action] = (1 - alpha) * self.q[step, state, action] + alpha * target
+                self.v[step, state] = min(self.horizon, self.q[step, state].max())
+                trajectory.append((int(state), action, reward))
+                state = after
+        return trajectory
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(("n_states", "n_actions", "seed"), [(3, 2, 0), (5, 4, 1), (1, 7, 2), (6, 3, 3)])
+def test_on_the_discrete_metric_it_is_ucb_h_of_jin_et_al_trajectory_for_trajectory(n_states, n_actions, seed):
+    env, episodes, trajectory = Tables(n_states, n_actions, 4, seed), 20 if kernels.PLAIN else 300, []
+    oracle = UcbH(n_states, n_actions, 4, c=0.7)
+    expected = oracle.learn(env, episodes, seed)
+    agent = zooming.AdaptiveQ(env, horizon=4, bonus=0.7, cap="horizon", ties="first", seed=0)
+    assert agent.n_balls == 4 * n_states * n_actions
+    for episode in range(episodes):
+        state, _ = env.reset(seed=seed if episode == 0 else None)
+        for step in range(4):
+            action = agent.act(step, state)
+            after, reward, terminated, *_ = env.step(action)
+            agent.update(step, state, action, reward, after, terminated)
+            trajectory.append((int(state), int(action), reward))
+            state = after
+    assert trajectory == expected
+    assert agent.n_balls == 4 * n_states * n_actions  # a ball of diameter 0 never splits
+    for step, state, action in np.ndindex(4, n_states, n_actions):
+        assert agent.q_value(step, state, action) == pytest.approx(oracle.q[step, state, action], rel=1e-12)
+        assert agent.visits(step, state, action) == oracle.n[step, state, action]
+
+
+@pytest.mark.plain
+def test_ordered_values_split_until_they_are_atoms_and_never_further():
+    agent = zooming.AdaptiveQ(Boxes(Discrete(1), Discrete(5)), ordered=True, horizon=1, bonus=0.0, seed=0)
+    assert agent.n_balls == 1
+    for _ in range(40):
+        for action in range(5):
+            agent.update(0, 0, action, action / 4, 0)
+    balls = agent.partition(0)
+    assert sorted(zip(balls.low[:, 1].tolist(), balls.high[:, 1].tolist(), strict=True)) == [
+        (k - 0.5, k + 0.5) for k in range(5)
+    ]
+    assert (balls.radius == 0).all()
+    assert [agent.q_value(0, 0, action) for action in range(5)] == sorted(agent.q_value(0, 0, action) for action in range(5))
+
+
+@pytest.mark.plain
+def test_too_many_categories_are_refused_with_the_fix():
+    with pytest.raises(zooming.SpaceError, match=r"of state, action make 4,000,000 balls over 1 steps.*ordered=\['action'\]"):
+        zooming.AdaptiveQ(Boxes(Discrete(2000), Discrete(2000)), horizon=1)
+    assert zooming.AdaptiveQ(Boxes(Discrete(2000), Discrete(2000)), horizon=1, ordered=["action"]).n_balls == 2000
+    with pytest.raises(zooming.SpaceError, match="max_balls=10 allows"):
+        zooming.AdaptiveQ(Boxes(Discrete(4), Discrete(4)), horizon=1, max_balls=10)
+
+
+# --- options -------------------------------------------------------------------------------------------------------------
+
+CART = Box(np.array([-4.8, -np.inf, 0.0]), np.array([4.8, np.inf, np.inf]), dtype=np.float64)
+
+
+@pytest.mark.plain
+def test_bounds_clip_and_squash_bends_an_axis_without_ends():
+    env = Boxes(CART, Dict({"gear": Discrete(3), "gas": box((0, 1))}))
+    agent = zooming.AdaptiveQ(env, horizon=1, bounds={"state[1]": (-3, 3)}, squash={"state[2]": 10.0}, seed=0)
+    far, end = np.array([0.0, 99.0, 5.0]), np.array([0.0, 3.0, 5.0])
+    agent.update(0, far, agent.act(0, far), 0.5, far)
+    assert agent.value(0, far) == agent.value(0, end)
+    balls = agent.partition(0)
+    assert balls.low.min(axis=0).tolist() == [-4.8, -3.0, 0.0, 0.0, -0.5]
+    assert np.unique(balls.low[:, 2]).tolist() == [0.0, pytest.approx(10.0)]  # the middle of a squashed axis is its scale
+    for bad in (np.nan, np.inf):
+        for axis in range(3):
+            point = end.copy()
+            point[axis] = bad
+            with pytest.raises(zooming.TransitionError, match=rf"state\[{axis}\] = {bad}"):
+                agent.act(0, point)
+
+
+@pytest.mark.parametrize(
+    "space", [Box(-np.inf, np.inf, (1,), np.float32), Box(2.0, np.inf, (1,)), Box(-np.inf, 2.0, (1,), np.float64)]
+)
+def test_squashed_actions_are_finite_and_in_the_space(space):
+    for make in (zooming.AdaptiveQ, zooming.Random, lambda env, **options: zooming.NetQ(env, spacing=0.2, **options)):
+        agent = make(Boxes(space, space), horizon=1, squash=5.0, seed=0)
+        for _ in range(50):
+            state = space.sample()
+            action = agent.act(0, state)
+            assert action in space
+            assert np.isfinite(action).all()
+            agent.update(0, state, action, 0.5, state)
+
+
+@pytest.mark.plain
+def test_an_axis_of_weight_0_is_never_cut():
+    agent = zooming.AdaptiveQ(Boxes(Tuple([Discrete(3), box((0, 1))]), box((0, 1))), weights={"state": 0.0}, horizon=1, seed=0)
+    assert agent.n_balls == 1
+    for _ in range(30):
+        state = (np.int64(1), np.array([0.3]))
+        agent.update(0, state, agent.act(0, state), 0.5, state)
+    balls = agent.partition(0)
+    assert len(balls) > 2
+    assert (balls.high - balls.low)[:, :2].tolist() == [[3.0, 1.0]] * len(balls)
+
+
+WRONG = {
+    "unknown axis": (
+        {"bounds": {"stat[1]": (0, 1)}},
+        r"bounds: no axis is named 'stat\[1\]'; did you mean 'state\[1\]'\? there are",
+    ),
+    "bounds as a list": ({"bounds": [(0, 1)]}, r"bounds=.*give \{axis: \(low, high\)\}"),
+    "no pair": ({"bounds": {"state[1]": 3}}, r"bounds of state\[1\]: 3 is not a pair"),
+    "bounds outside": (
+        {"bounds": {"state[0]": (-9, 9)}},
+        r"state\[0\]: \(-9.0, 9.0\) must be finite and lie within \[-4.8, 4.8\]",
+    ),
+    "bounds of categories": ({"bounds": {"action": (0, 1)}}, r"categories have no bounds; make it ordered=\['action'\]"),
+    "ordered interval": ({"ordered": ["state"]}, r"ordered: state\[0\] is an interval"),
+    "ordered number": ({"ordered": 3}, r"ordered=3: give True or the names"),
+    "squash with ends": ({"squash": {"state[0]": 1.0}}, r"state\[0\] runs from -4.8 to 4.8; only an axis without ends"),
+    "squash scale": ({"squash": -1.0}, "squash=-1.0: give a finite number, at least 0"),
+    "squash scale of an axis": ({"squash": {"state[1]": "wide"}}, r"squash of state\[1\]: 'wide' is not a scale"),
+    "too few weights": ({"weights": [1.0]}, r"weights=\[1.0\]: give \{axis: weight\}, or one number for each of state\[0\]"),
+    "negative weight": ({"weights": {"action": -1}}, "weight of action: -1 is not a finite number >= 0"),
+    "no weight": ({"weights": [0, 0, 0, 0]}, "every axis has weight 0"),
+    "split": ({"split": "both"}, "split='both': choose 'all', 'longest', or give an object with due_at"),
+}
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(("options", "text"), WRONG.values(), ids=WRONG)
+def test_a_wrong_option_is_told_with_the_fix(options, text):
+    with pytest.raises(zooming.SpaceError, match=text):
+        zooming.AdaptiveQ(Boxes(CART, Discrete(2)), horizon=1, **{"squash": True, **options})
+
+
+# --- bad observations ----------------------------------------------------------------------------------------------------
+
+NESTED = Dict({"gear": Discrete(3), "road": Tuple([box((0, 1)), MultiDiscrete([2, 4])])})
+GOOD = {"gear": 1, "road": (np.array([0.5]), np.array([1, 3]))}
+BAD = {
+    "category": ({**GOOD, "gear": 3}, r'step 0: (next )?state\["gear"\] = 3.0 is outside \[0.0, 2.0\]'),
+    "half": ({**GOOD, "gear": 1.5}, r'state\["gear"\] = 1.5 is not a whole number from 0 to 2'),
+    "deep": (
+        {**GOOD, "road": (np.array([0.5]), np.array([1, -1]))},
+        r'state\["road"\]\[1\]\[1\] = -1.0 is outside \[0.0, 3.0\]',
+    ),
+    "interval": ({**GOOD, "road": (np.array([1.5]), np.array([1, 3]))}, r'state\["road"\]\[0\]\[0\] = 1.5 is outside'),
+    "missing key": ({"gear": 1}, r"observation is \{'gear': 1\}; expected a dict with the keys \['gear', 'road'\]"),
+    "no dict": (3, "observation is 3; expected a dict"),
+    "short tuple": ({**GOOD, "road": (np.array([0.5]),)}, r'observation\["road"\] is .*expected a tuple of 2 parts'),
+    "shape": (
+        {**GOOD, "road": (np.array([0.5]), np.array([1]))},
+        r'observation\["road"\]\[1\] has shape \(1,\); expected \(2,\)',
+    ),
+    "word": ({**GOOD, "gear": "first"}, r'observation\["gear"\] is not an array of'),
+}
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(("observation", "text"), BAD.values(), ids=BAD)
+def test_an_observation_outside_its_space_is_refused_and_the_axis_named(observation, text):
+    agent = zooming.AdaptiveQ(Boxes(NESTED, Discrete(2)), horizon=1, seed=0)
+    for call in (
+        lambda: agent.act(0, observation),
+        lambda: agent.predict(observation),
+        lambda: agent.update(0, observation, 1, 0.5, GOOD),
+        lambda: agent.update(0, GOOD, 1, 0.5, observation),
+    ):
+        with pytest.raises(zooming.ZoomingError, match=text):
+            call()
+    assert agent.visits(0, GOOD, 1) == 0
+
+
+# --- files ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["AdaptiveQ", "longest", "NetQ", "Random"])
+def test_an_agent_on_mixed_spaces_survives_save_and_load(kind, tmp_path):
+    env = Boxes(
+        Dict({"gear": Discrete(3), "speed": Box(-np.inf, np.inf, (2,))}), Tuple([MultiBinary(2), Box(0, 9, (1,), np.int32)])
+    )
+    options = {"bounds": {'state["speed"][0]': (-2, 2)}, "squash": 3.0, "weights": {"action[1]": 0.5}, "ordered": ["action[0]"]}
+    make = {"AdaptiveQ": zooming.AdaptiveQ, "NetQ": zooming.NetQ, "Random": zooming.Random}.get(kind, zooming.AdaptiveQ)
+    agent = make(env, horizon=2, seed=0, **options, **({"split": "longest"} if kind == "longest" else {}))
+    for _ in range(40):
+        state, after = env.observation_space.sample(), env.observation_space.sample()
+        agent.update(0, state, agent.act(0, state), 0.5, after)
+    agent.save(tmp_path / "mixed.zoom")
+    for again in (zooming.load(tmp_path / "mixed.zoom"), zooming.load(tmp_path / "mixed.zoom", env=env)):
+        for _ in range(10):
+            state = env.observation_space.sample()
+            assert same(agent.predict(state)[0], again.predict(state)[0])
+        assert again.axes.describe() == agent.axes.describe()
+        assert again.axes.table.tobytes() == agent.axes.table.tobytes()
+    other = Boxes(Dict({"gear": Discrete(4), "speed": Box(-np.inf, np.inf, (2,))}), env.action_space)
+    with pytest.raises(zooming.CheckpointError, match=r'axis state\["gear"\] was \[0.0, 2.0\].*is \[0.0, 3.0\]'):
+        zooming.load(tmp_path / "mixed.zoom", env=other)
+    other = Boxes(env.observation_space, Tuple([MultiBinary(2), Box(0, 9, (1,), np.int64)]))
+    with pytest.raises(zooming.CheckpointError, match=r"action\[1\] was int32 of shape \(1,\).*is int64"):
+        zooming.load(tmp_path / "mixed.zoom", env=other)
+
+
+def test_partitions_of_mixed_spaces_can_be_drawn():
+    pytest.importorskip("matplotlib").use("Agg")
+    from matplotlib import pyplot
+
+    agent = zooming.AdaptiveQ(Boxes(Tuple([Discrete(3), box((0, 1))]), Discrete(4)), ordered=["action"], horizon=1, seed=0)
+    for _ in range(30):
+        state = (np.int64(1), np.array([0.3]))
+        agent.update(0, state, agent.act(0, state), 0.5, state)
+    ax = agent.partition(0).plot()
+    assert ax.get_xlabel()
+    pyplot.close("all")

@@ -1,0 +1,264 @@
+"""Split rules: one kernel for all of them, the same run by both drivers, and an audit that says what a rule breaks."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import zooming
+from helpers import Boxes, box, knowledge
+from zooming import kernels
+
+
+class Cubes:
+    """The paper's rule, written as a user would."""
+
+    def due_at(self, low, high):
+        return (1.0 / max(high - low)) ** 2
+
+    def axes(self, low, high):
+        return range(len(low))
+
+
+class Longest:
+    """One longest side, by name."""
+
+    def due_at(self, low, high):
+        return (1.0 / max(high - low)) ** 2
+
+    def axes(self, low, high):
+        return [["state[0]", "action[0]"][int(np.argmax(high - low))]]
+
+
+class AtOnce(Cubes):
+    def due_at(self, low, high):
+        return 1
+
+
+class Never(Cubes):
+    def due_at(self, low, high):
+        return np.inf
+
+
+class OneAxis(Cubes):
+    def axes(self, low, high):
+        return [1]
+
+    def due_at(self, low, high):
+        return (1.0 / (high[1] - low[1])) ** 2
+
+
+def named(rule):
+    return rule if isinstance(rule, str) else type(rule).__name__
+
+
+def oil(**options):
+    return gym.make("zooming/Oil-v0", **options)
+
+
+EPISODES = 20 if kernels.PLAIN else 500
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(("rule", "name"), [(Cubes, "all"), (Longest, "longest")])
+@pytest.mark.parametrize("driver", ["fused", "python"])
+def test_a_rule_of_ones_own_runs_as_the_built_in_one_does(rule, name, driver):
+    own, built_in = (zooming.AdaptiveQ(oil(), split=split, seed=3) for split in (rule(), name))
+    histories = own.learn(EPISODES, driver=driver), built_in.learn(EPISODES)
+    assert histories[0].returns.tobytes() == histories[1].returns.tobytes()
+    assert histories[0].n_balls.tolist() == histories[1].n_balls.tolist()
+    for step in range(5):
+        ours, theirs = own.partition(step), built_in.partition(step)
+        for field in ("low", "high", "q_value", "n_visits", "depth", "radius"):
+            assert getattr(ours, field).tobytes() == getattr(theirs, field).tobytes()
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("split", ["all", "longest", Cubes(), AtOnce(), OneAxis()], ids=named)
+@pytest.mark.parametrize("weights", [None, [1.0, 0.3], [0.0, 1.0]])
+def test_both_drivers_agree_and_max_balls_holds_for_every_rule(split, weights):
+    agents = [zooming.AdaptiveQ(oil(), split=split, weights=weights, max_balls=60, seed=1) for _ in range(2)]
+    histories = [agent.learn(EPISODES, driver=driver) for agent, driver in zip(agents, ("fused", "python"), strict=True)]
+    assert histories[0].returns.tobytes() == histories[1].returns.tobytes()
+    assert knowledge(agents[0]) == knowledge(agents[1])
+    assert histories[0].n_balls.max() <= 60
+    assert agents[0].n_balls > 10
+
+
+@pytest.mark.parametrize("split", ["longest", Cubes(), AtOnce()], ids=named)
+def test_learning_in_two_parts_is_learning_at_once(split):
+    whole, parts = (zooming.AdaptiveQ(oil(), split=split, seed=5) for _ in range(2))
+    both = parts.learn(130) + parts.learn(170)
+    assert whole.learn(300).returns.tobytes() == both.returns.tobytes()
+    assert knowledge(whole) == knowledge(parts)
+
+
+@pytest.mark.plain
+def test_a_rule_that_always_splits_stops_before_borders_meet():
+    agent = zooming.AdaptiveQ(Boxes(box((0, 1)), box((0, 1))), split=AtOnce(), horizon=1, seed=0)
+    for _ in range(100):
+        agent.update(0, [0.3], [0.3], 0.5, [0.3])
+    balls = agent.partition(0)
+    assert (balls.high > balls.low).all()
+    assert balls.depth.max() == 16
+    assert agent.visits(0, [0.3], [0.3]) == 100
+
+
+@pytest.mark.plain
+def test_the_longest_side_is_halved_and_aspects_stay_within_two():
+    agent = zooming.AdaptiveQ(oil(dims=2), split="longest", seed=0)
+    agent.learn(20 if kernels.PLAIN else 2000)
+    for step in range(5):
+        balls = agent.partition(step)
+        sides = balls.high - balls.low
+        assert (sides.max(axis=1) <= 2 * sides.min(axis=1)).all()
+        assert (balls.radius == sides.max(axis=1)).all()
+        if not kernels.PLAIN:
+            assert (sides.max(axis=1) > sides.min(axis=1)).any()
+
+
+@pytest.mark.plain
+def test_weights_say_how_far_apart_an_axis_keeps_points():
+    agent = zooming.AdaptiveQ(oil(), weights={"state[0]": 0.25}, seed=0)
+    agent.learn(40 if kernels.PLAIN else 2000)
+    balls = agent.partition(1)
+    sides = balls.high - balls.low
+    assert (sides[:, 0] == np.minimum(1.0, 4 * sides[:, 1])).all()  # squares of the weighted metric
+    assert (balls.radius == sides[:, 1]).all()
+    assert sides[:, 0].min() < 1 or kernels.PLAIN
+
+
+def test_only_the_ratio_of_weights_matters():
+    runs = [zooming.AdaptiveQ(oil(), weights=weights, seed=0).learn(500) for weights in ([0.5, 1.0], [3.0, 6.0])]
+    assert runs[0].returns.tobytes() == runs[1].returns.tobytes()
+
+
+# --- an axis that does not matter ----------------------------------------------------------------------------------------
+
+
+def oil_with_a_dial(state, action, step, params, rng, next_state):
+    """The oil problem, and a second action that changes nothing."""
+    next_state[0] = action[0]
+    return max(0.0, np.exp(-10.0 * abs(action[0] - 0.75)) - abs(state[0] - action[0]))
+
+
+def test_longest_side_splits_have_less_regret_per_ball_where_an_axis_does_not_matter():
+    one, two = (gym.spaces.Box(0.0, 1.0, (n,), np.float64) for n in (1, 2))
+    env = zooming.compiled_env(oil_with_a_dial, one, two, 5, start=[0.5])
+    regret, n_balls = {}, {}
+    for split in ("all", "longest"):
+        for most in (None, 300):
+            agents = zooming.learn_many(
+                lambda env, seed, split=split, most=most: zooming.AdaptiveQ(env, split=split, max_balls=most, seed=seed),
+                env, range(8), 4000,
+            )  # fmt: skip
+            regret[split, most] = np.array([(4.75 - history.returns).sum() for history in agents])
+            n_balls[split, most] = np.array([history.n_balls[-1] for history in agents])
+    # Free to grow: as little regret with two thirds of the balls. On a budget: a fraction of the regret, seed by seed.
+    assert regret["longest", None].mean() < 1.1 * regret["all", None].mean()
+    assert n_balls["longest", None].mean() < 0.75 * n_balls["all", None].mean()
+    assert regret["longest", 300].mean() < 0.5 * regret["all", 300].mean()
+    assert (regret["longest", 300] < regret["all", 300]).mean() >= 0.75
+
+
+# --- the audit of a rule -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("split", ["all", "longest", Cubes()], ids=named)
+@pytest.mark.parametrize("weights", [None, [0.3, 1.0]])
+def test_the_audit_of_a_sound_rule_reports_its_constants(split, weights):
+    agent = zooming.AdaptiveQ(oil(), split=split, weights=weights, seed=0)
+    agent.learn(2000)
+    report = zooming.audit(agent)
+    assert report.holds, str(report)
+    assert 0.25 <= report.c1 <= report.c2 <= 2**0.5 + 1e-9
+    assert report.aspect <= (2 if weights is None or split == "longest" else 4)
+    assert "aspect ratio up to" in str(report)
+
+
+@pytest.mark.parametrize(
+    ("rule", "fault"),
+    [(AtOnce(), "too early, c1 = "), (Never(), "too late, c2 = "), (OneAxis(), "too long, aspect ratio ")],
+    ids=["early", "late", "long"],
+)
+def test_the_audit_warns_when_a_rule_breaks_the_conditions(rule, fault):
+    agent = zooming.AdaptiveQ(oil(), split=rule, seed=0)
+    agent.learn(2000)
+    with pytest.warns(UserWarning, match=fault):
+        report = zooming.audit(agent)
+    assert not report.holds
+    assert fault in str(report)
+
+
+def test_the_audit_of_atoms_finds_nothing_to_complain_about():
+    space = gym.spaces.Discrete(3)
+    agent = zooming.AdaptiveQ(Boxes(space, space), horizon=2, seed=0)
+    for _ in range(20):
+        agent.update(0, 1, agent.act(0, 1), 0.5, 2)
+    report = zooming.audit(agent)
+    assert report.holds
+    assert np.isnan(report.c1)
+
+
+# --- what a rule may not do ----------------------------------------------------------------------------------------------
+
+
+class Wrong:
+    def __init__(self, due=1.0, axes=(0,)):
+        self.due, self.halved = due, axes
+
+    def due_at(self, low, high):
+        return self.due
+
+    def axes(self, low, high):
+        return self.halved
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("due", [0, -1, np.nan, None, "soon", True])
+def test_a_rule_without_a_number_of_visits_is_refused(due):
+    with pytest.raises(
+        zooming.SpaceError, match=r"Wrong.due_at gave .* for the ball \[0, 1\] x \[0, 1\]; give a number above 0"
+    ):
+        zooming.AdaptiveQ(oil(), split=Wrong(due=due))
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("axis", [2, -1, "gear", None, 0.5, True])
+def test_a_rule_that_names_no_axis_is_refused_and_the_table_is_sound(axis):
+    agent = zooming.AdaptiveQ(oil(), split=Wrong(axes=[axis]), seed=0)
+    with pytest.raises(zooming.SpaceError, match=r"Wrong.axes gave .*there are the axes"):
+        agent.learn(10)
+    assert agent.n_balls == 5
+    assert agent.table.core["n_balls"][0] == 5
+
+
+@pytest.mark.plain
+def test_a_rule_that_halves_nothing_leaves_the_ball_alone():
+    agent = zooming.AdaptiveQ(oil(), split=Wrong(axes=[]), seed=0)
+    agent.learn(10)
+    assert agent.n_balls == 5
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("split", ["half", 3, None, Cubes], ids=str)
+def test_what_is_no_rule_is_refused(split):
+    with pytest.raises(zooming.SpaceError, match="choose 'all', 'longest', or give an object with due_at"):
+        zooming.AdaptiveQ(oil(), split=split)
+
+
+@pytest.mark.plain
+def test_a_rule_of_ones_own_cannot_be_saved(tmp_path):
+    with pytest.raises(zooming.SpaceError, match=r"a split rule of your own \(Cubes\) cannot be saved"):
+        zooming.AdaptiveQ(oil(), split=Cubes(), seed=0).save(tmp_path / "own.zoom")
+
+
+@pytest.mark.plain
+def test_many_axes_are_for_the_longest_side():
+    env = Boxes(gym.spaces.Box(0.0, 1.0, (12,)), gym.spaces.Box(0.0, 1.0, (3,)))
+    with pytest.raises(zooming.SpaceError, match=r'15 axes are too many.*at most 12 axes are supported.*split="longest"'):
+        zooming.AdaptiveQ(env, horizon=1)
+    agent = zooming.AdaptiveQ(env, horizon=1, split="longest", seed=0)
+    for _ in range(30):
+        state = env.observation_space.sample()
+        agent.update(0, state, agent.act(0, state), 0.5, state)
+    assert agent.n_balls == 31
