@@ -188,7 +188,7 @@ def test_the_exact_bonus_saves_loads_and_drives_like_any_other(tmp_path):
     n = fused.table.rows_in_use
     assert loaded.table.stats[:n].tobytes() == fused.table.stats[:n].tobytes() == python.table.stats[:n].tobytes()
     assert loaded.table.rows[:n].tobytes() == fused.table.rows[:n].tobytes()
-    assert fused.nbytes == 48 * n
+    assert fused.nbytes == 56 * n
     net = zooming.NetQ(gym.make("zooming/Oil-v0"), bonus=bonuses.Exact(episodes=50), seed=0)
     net.update(4, [0.5], [0.5], 0.0, [0.5])
     assert net.q_value(4, [0.5], [0.5]) == pytest.approx(0.1)  # no future, so only L times the spacing

@@ -6,7 +6,7 @@ is from then on the largest Q below it. Selection is therefore branch and bound:
 cannot win. Two siblings lie in rows (2i, 2i + 1), so one cache line holds both and `row ^ 1` is the sibling.
 
     alpha_t = (H + 1) / (H + t)                                      the first visit replaces Q
-    Q(B) <- (1 - alpha_t) Q(B) + alpha_t (r + V(x') + b(t))          b(t) = bonus / sqrt(t), or exact_bonus
+    Q(B) <- (1 - alpha_t) Q(B) + alpha_t (r + V(x') + b(t))          b(t) = bonus / sqrt(t), or exact_bonus, bernstein_bonus
     V(x) = min(cap, max of Q over the balls relevant for x)
     split B, after its update, when n(B) >= (d_max / diam(B))^2 = 4^depth for cubes   [SBY19 Alg. 1]
 
@@ -20,6 +20,7 @@ All kernels live in this one file because Numba's disk cache does not notice edi
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -57,17 +58,28 @@ CORE = np.dtype(
         ("cubes", "i8"),  # 1: every ball is a cube of side 2^-depth
         ("rule", "i8"),  # how a ball is split: ALL, LONGEST, OWN
         ("split_axes", "i8"),  # the most axes that the kernel halves at once; 0 if the Python edge splits
-        ("exact", "i8"),  # 1: the bonus follows the visits of each ball, kept in `stats`; 0: it is bonus / sqrt(t)
-        ("bonus", "f8"),
-        ("random_rewards", "i8"),  # exact bonus: 1 if the reward is random as well as the next state
+        ("bonus_rule", "i8"),  # SCALED: b(t) is bonus / sqrt(t); EXACT, BERNSTEIN: it follows the visits of each ball, in `stats`
+        ("bonus", "f8"),  # per_root_iota sqrt(iota) + plain
+        ("per_root_iota", "f8"),
+        ("plain", "f8"),
+        ("iota", "f8"),
+        ("first_iota", "f8"),  # if K is not known, iota_k = first_iota + 2 log k in episode k; else 0
+        ("episode", "i8"),  # begun so far: updates of step 0
+        ("phase", "i8"),  # of the doubling trick
+        ("reward_span", "f8"),
+        ("reward_spread", "f8"),  # exact bonus: the range of the reward around its mean, in spans
         ("lipschitz", "f8"),  # exact bonus: L
+        ("c1", "f8"),  # Bernstein's constants
+        ("c2", "f8"),
         ("spacing", "f8"),  # of a net, whose balls are never due; 0: no net
         ("reward_low", "f8"),
         ("reward_high", "f8"),
     ],
     align=True,
 )
+N_STATS = 3  # numbers that the exact and the Bernstein bonus keep per ball
 ACTIVE, NO_PARENT = 0, -1
+SCALED, EXACT, BERNSTEIN = 0, 1, 2
 RANDOM, FIRST, EITHER = 0, 1, 2  # ties: equally likely; the first from low to high, split by split; the one found soonest
 CENTER, UNIFORM, CORNER = 0, 1, 2  # the action played in a ball
 ALL, LONGEST, OWN = 0, 1, 2  # split rules: every side longer than half the diameter; the longest side; a rule of the user's
@@ -385,32 +397,67 @@ def due_at(diameter):
 
 
 @lean
+def set_iota(core):
+    """If K is not known: iota_k = log(8 H k^2 / delta) for the episode at hand, and the bonus that it gives."""
+    if core[0]["first_iota"] > 0.0:
+        core[0]["iota"] = core[0]["first_iota"] + 2.0 * math.log(np.float64(max(core[0]["episode"], 1)))
+        core[0]["bonus"] = core[0]["per_root_iota"] * math.sqrt(core[0]["iota"]) + core[0]["plain"]
+
+
+@lean
 def exact_bonus(table, core, stats, axes, step, row, learning_rate):
     """The b(t) that makes Q the weighted mean of r + V' plus exactly the width that the optimism lemma needs.
 
-    That width is B_t = R sqrt(S_t iota / 2) + L D_t, with R the range of the next value, S_t = (1-a)^2 S_{t-1} + a^2 the
+    That width is B_t = R sqrt(S_t iota / 2) + L D_t, with R the range of r + V', S_t = (1-a)^2 S_{t-1} + a^2 the
     sum of squared weights and D_t = (1-a) D_{t-1} + a diam(B) the weighted diameter of the balls played: b = (B_t - (1-a)
-    B_{t-1}) / a.
+    B_{t-1}) / a. The statistics of a ball are S, D and B.
     """
-    reach = core[0]["bonus"] * (core[0]["horizon"] - 1 - step + core[0]["random_rewards"])
+    reach = core[0]["bonus"] * (core[0]["horizon"] - 1 - step + core[0]["reward_spread"])
     keep = 1.0 - learning_rate
-    before = reach * np.sqrt(stats[row, 0]) + core[0]["lipschitz"] * stats[row, 1]
+    before = stats[row, 2]
     stats[row, 0] = keep * keep * stats[row, 0] + learning_rate * learning_rate
     stats[row, 1] = keep * stats[row, 1] + learning_rate * diameter(table, core, axes, row)
-    after = reach * np.sqrt(stats[row, 0]) + core[0]["lipschitz"] * stats[row, 1]
-    return (after - keep * before) / learning_rate
+    stats[row, 2] = reach * np.sqrt(stats[row, 0]) + core[0]["lipschitz"] * stats[row, 1]
+    return (stats[row, 2] - keep * before) / learning_rate
+
+
+@lean
+def bernstein_bonus(core, stats, row, n_visits, learning_rate, next_value):
+    """The b(t) whose weighted sum is beta_t / 2, and what the noise and L add. [Jin et al. 2018 Alg. 2]
+
+    The statistics of a ball are the mean and the variance of V' (Welford's form, so that it is never negative), and beta.
+    """
+    t = np.float64(n_visits)
+    horizon = np.float64(core[0]["horizon"])
+    span = core[0]["reward_span"]
+    iota = core[0]["iota"]
+    away = next_value - stats[row, 0]
+    stats[row, 0] += away / t
+    stats[row, 1] += (away * (next_value - stats[row, 0]) - stats[row, 1]) / t
+    n_balls = core[0]["n_balls"] / horizon
+    deviation = np.sqrt(horizon / t * (stats[row, 1] + horizon * span * span) * iota)
+    by_variance = core[0]["c1"] * (deviation + span * np.sqrt(horizon**7 * n_balls) * iota / t)
+    by_range = core[0]["c2"] * span * np.sqrt(horizon**3 * iota / t)
+    before = stats[row, 2]
+    stats[row, 2] = min(by_variance, by_range)
+    return (stats[row, 2] - (1.0 - learning_rate) * before) / (2.0 * learning_rate) + core[0]["bonus"] / np.sqrt(t)
 
 
 @inlined
 def update_ball(table, core, stats, axes, step, row, reward, next_value):
     """The update rule, for every agent with a ball table; true when the ball is due to split. [SBY19 Alg. 1]"""
+    if step == 0:  # an episode begins, whoever drives the loop
+        core[0]["episode"] += 1
+        set_iota(core)
     horizon = core[0]["horizon"]
     n_visits = min(np.int64(table[row]["n_visits"]) + 1, MAX_VISITS)
     learning_rate = (horizon + 1.0) / (horizon + n_visits)
-    if core[0]["exact"] == 1:
+    if core[0]["bonus_rule"] == SCALED:
+        bonus = core[0]["bonus"] / np.sqrt(np.float64(n_visits))
+    elif core[0]["bonus_rule"] == EXACT:
         bonus = exact_bonus(table, core, stats, axes, step, row, learning_rate)
     else:
-        bonus = core[0]["bonus"] / np.sqrt(np.float64(n_visits))
+        bonus = bernstein_bonus(core, stats, row, n_visits, learning_rate, next_value)
     target = reward + next_value + bonus
     table[row]["n_visits"] = n_visits
     table[row]["value"] = (1.0 - learning_rate) * table[row]["value"] + learning_rate * target
@@ -473,9 +520,9 @@ def halve(table, core, stats, axes, row, low, high, halved):
                 table[c]["parent"] = parent
                 table[c]["child"] = ACTIVE
                 table[c]["depth"] = depth + 1 if is_last else depth
-                if core[0]["exact"] == 1:
-                    stats[c, 0] = stats[row, 0]
-                    stats[c, 1] = stats[row, 1]
+                if core[0]["bonus_rule"] != SCALED:
+                    for i in range(N_STATS):
+                        stats[c, i] = stats[row, i]
         first_parent = next_row
         n_parents *= 2
         next_row += n_parents

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from zooming import notebook
 from zooming.errors import SpaceError
-from zooming.kernels import ACTIVE, ATOMS, BALL, LOW, NO_PARENT, OWN, SAME, WEIGHT, WIDTH, sides
+from zooming.kernels import ACTIVE, ATOMS, BALL, LOW, N_STATS, NO_PARENT, OWN, SAME, WEIGHT, WIDTH, sides
 
 Floats = NDArray[np.float64]
 _CACHE_LINE = 64
@@ -109,8 +109,8 @@ class BallTable:
         self.core = core
         self.raw_core: Floats = core.view(np.float64)
         self._use(rows)
-        # Two numbers a row for the exact bonus, none for the others.
-        self.stats = np.zeros((len(rows) if core["exact"][0] else 0, 2)) if stats is None else stats
+        # What a bonus that follows the visits of a ball keeps; nothing for the others.
+        self.stats = np.zeros((len(rows) if core["bonus_rule"][0] else 0, N_STATS)) if stats is None else stats
 
     def _use(self, rows: NDArray[Any]) -> None:
         self.rows = rows
@@ -177,7 +177,7 @@ class BallTable:
     @property
     def nbytes(self) -> int:
         """Bytes of the rows in use, which is what a checkpoint holds; free rows at the end are not counted."""
-        return self.rows_in_use * (BALL.itemsize + (self.stats.itemsize * 2 if len(self.stats) else 0))
+        return self.rows_in_use * (BALL.itemsize + (self.stats.itemsize * N_STATS if len(self.stats) else 0))
 
     def reserve(self, n_more: int) -> None:
         """Makes room for `n_more` rows; the only place where a table grows."""
@@ -187,7 +187,14 @@ class BallTable:
             grown[: self.rows_in_use] = self.rows[: self.rows_in_use]
             self._use(grown)
             if len(self.stats):
-                self.stats = np.concatenate([self.stats, np.zeros((len(grown) - len(self.stats), 2))])
+                self.stats = np.concatenate([self.stats, np.zeros((len(grown) - len(self.stats), N_STATS))])
+
+    def copy(self) -> BallTable:
+        """A table of its own with the same balls, without rows in reserve."""
+        n = self.rows_in_use
+        rows = _allocate(n)
+        rows[:] = self.rows[:n]
+        return BallTable(self.core.copy(), rows, self.stats[:n].copy())
 
     def boxes(self, step: int) -> tuple[NDArray[np.int64], Floats, Floats]:
         """Row, low and high corner (in the unit cube) of the active balls of a step, in the order of their rows."""
@@ -256,8 +263,8 @@ class BallTable:
             return "a row names the wrong parent"
         if not (np.isfinite(rows["value"][used]).all() and np.isfinite(self.stats).all()):
             return "a value is not finite"
-        if self.stats.shape != (len(rows) if self.core["exact"][0] else 0, 2):
-            return "the numbers that the exact bonus keeps do not fit the rows"
+        if self.stats.shape != (len(rows) if self.core["bonus_rule"][0] else 0, N_STATS):
+            return "the numbers that the bonus keeps do not fit the rows"
         if (rows["value"][inner] != np.maximum(rows["value"][first_child], rows["value"][first_child + 1])).any():
             return "an inner row does not hold the largest value below it"
         if (rows["axis"][inner] >= n_axes).any() or (self.core["cubes"][0] and (rows["depth"][used] > 16).any()):

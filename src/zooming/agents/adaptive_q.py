@@ -76,7 +76,7 @@ class AdaptiveQ(TabledAgent):
         core["rule"] = RULES.get(self.split, kernels.OWN) if isinstance(self.split, str) else kernels.OWN
         core["cubes"] = self.split == "all" and self.axes.are_cubes
         core["split_axes"] = {kernels.ALL: self.axes.n_wide, kernels.LONGEST: 1, kernels.OWN: 0}[int(core["rule"][0])]
-        self.table = self._initial_table(core)
+        self._begin(self._initial_table(core))
 
     def _initial_table(self, core: NDArray[Any]) -> BallTable:
         """One ball per combination of categories, which are atoms from the start, at every step."""

@@ -71,7 +71,7 @@ class NetQ(TabledAgent):
             raise SpaceError(f"spacing={spacing:g} in {len(self.axes)} dimensions makes {n_balls:,} balls; use a coarser net")
         core = self._core(n_balls)
         core["spacing"] = self.spacing
-        self.table = BallTable.of_cells(core, self._root_values(core), borders)
+        self._begin(BallTable.of_cells(core, self._root_values(core), borders))
 
     @classmethod
     def _from_options(cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:

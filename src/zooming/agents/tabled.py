@@ -50,7 +50,8 @@ class TabledAgent(Agent):
         self.action = _choice("action", action, self._actions)
         self._act, self._update = kernels.act(), kernels.update()
         self._lowest_reward, self._highest_reward = self.reward_range
-        self.table: BallTable  # a subclass makes it
+        self.table: BallTable  # a subclass makes it, and calls _begin with it
+        self._first_table: BallTable | None = None  # to restart with
 
     def _core(self, max_balls: int) -> NDArray[Any]:
         low, high = self.reward_range
@@ -61,14 +62,41 @@ class TabledAgent(Agent):
         core["n_state"], core["n_action"] = self.axes.n_state, self.axes.n_action
         core["ties"], core["action_rule"] = TIES[self.ties], self._actions[self.action]
         core["full_cap"] = self.cap == "horizon"
-        core["bonus"] = self.bonus.scale(self.horizon, high - low)
+        core["reward_low"], core["reward_high"], core["reward_span"] = low, high, high - low
+        self._set_bonus(core)
+        return core
+
+    def _set_bonus(self, core: NDArray[Any]) -> None:
+        """Writes the bonus of the coming episode; with the doubling trick that of its phase."""
+        bonus, span, coming = self.bonus, float(core["reward_span"][0]), int(core["episode"][0]) + 1
+        if isinstance(bonus, bonuses.Doubling):
+            bonus, core["phase"] = bonus.phase(coming), bonuses.number_of_phase(coming)
+        core["bonus"] = bonus.scale(self.horizon, span)
         if not np.isfinite(core["bonus"][0]):
             raise SpaceError(f"the bonus {self.bonus} has the scale {core['bonus'][0]}; it must be finite")
-        if isinstance(self.bonus, bonuses.Exact):
-            core["exact"], core["lipschitz"] = 1, self.bonus.lipschitz
-            core["random_rewards"] = self.bonus.random_rewards
-        core["reward_low"], core["reward_high"] = low, high
-        return core
+        if isinstance(bonus, (bonuses.Theory, bonuses.Exact, bonuses.Bernstein)):
+            core["per_root_iota"], core["plain"] = bonus.terms(self.horizon, span)
+            core["iota"] = bonus.log_term(self.horizon)
+            core["first_iota"] = core["iota"] if bonus.episodes is None else 0.0
+        if isinstance(bonus, bonuses.Exact):
+            core["bonus_rule"], core["lipschitz"] = kernels.EXACT, bonus.lipschitz
+            core["reward_spread"] = bonus.reward_spread(span)
+        elif isinstance(bonus, bonuses.Bernstein):
+            core["bonus_rule"], core["c1"], core["c2"] = kernels.BERNSTEIN, bonus.c1, bonus.c2
+
+    def _begin(self, table: BallTable) -> None:
+        """Takes the table that an agent begins with."""
+        self.table = table
+        self._first_table = table.copy() if isinstance(self.bonus, bonuses.Doubling) else None
+
+    def _restart_if_due(self) -> None:
+        """Forgets everything, between two episodes, if the next one begins a phase of the doubling trick."""
+        old = self.table.core
+        if self._first_table is None or bonuses.number_of_phase(int(old["episode"][0]) + 1) == old["phase"][0]:
+            return
+        self.table = self._first_table.copy()
+        self.table.core["random"], self.table.core["episode"] = old["random"], old["episode"]
+        self._set_bonus(self.table.core)
 
     def _root_values(self, core: NDArray[Any]) -> NDArray[np.float64]:
         return np.array([kernels.ceiling(core, step) for step in range(self.horizon)])
@@ -76,9 +104,12 @@ class TabledAgent(Agent):
     # --- learning ------------------------------------------------------------------------------------------------------
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
-        axes, table = self.axes, self.table
         if type(step) is not int or not 0 <= step < self.horizon:
             step = self._check_step(step)
+        if step == 0 and self._first_table is not None:
+            self.checked_state(step, observation)  # refused before anything is forgotten
+            self._restart_if_due()
+        axes, table = self.axes, self.table
         if info and says(info):
             allowed = self._feasible(step, info)
             return axes.shaped_action(self._choose(step, axes.flat_state(observation), allowed, TIES[self.ties])[0])
@@ -119,9 +150,12 @@ class TabledAgent(Agent):
         *,
         next_info: Mapping[str, Any] | None = None,
     ) -> None:
-        axes, table = self.axes, self.table
         if type(step) is not int or not 0 <= step < self.horizon:
             step = self._check_step(step)
+        if step == 0 and self._first_table is not None:
+            self.checked_transition(step, observation, action, reward, next_observation)
+            self._restart_if_due()
+        axes, table = self.axes, self.table
         if not (isinstance(reward, float) and self._lowest_reward <= reward <= self._highest_reward):
             reward = self._check_reward(step, reward)
         state, played, after = observation, action, next_observation
@@ -158,6 +192,13 @@ class TabledAgent(Agent):
                 raise self._bad_coordinate(step, axis - len(axes) if is_next else axis, value, "next " if is_next else "")
 
     def play(self, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], trouble: NDArray[Any], paused: NDArray[Any]) -> int:
+        if self._first_table is not None:  # no further than the phase goes; an episode that is under way counts already
+            is_under_way = paused[0] > 0
+            if not is_under_way:
+                self._restart_if_due()
+            core = self.table.core
+            n_left = 2 ** (int(core["phase"][0]) + 1) - 1 - int(core["episode"][0]) + is_under_way
+            returns, n_balls = returns[:n_left], n_balls[:n_left]
         table = self.table
         n_splits = max(self.horizon, _ROOM // max(1, int(kernels.rows_per_split(table.core))))
         table.reserve(int(kernels.rows_needed(table.core, n_splits)))
@@ -278,7 +319,7 @@ class TabledAgent(Agent):
         is_table = core.dtype == CORE and core.shape == (1,) and balls.dtype == BALL and balls.ndim == 1
         if not is_table or arrays["stats"].dtype != np.float64 or arrays["stats"].ndim != 2:
             raise ValueError("the ball table has another layout")
-        fresh = self.table.core
+        fresh = self._core_at(int(core["episode"][0]), int(core["phase"][0]))
         for name in CORE.names or ():
             if name in ("n_rows", "n_balls", "random"):
                 continue  # what learning changes; the rest follows from the options
@@ -294,6 +335,21 @@ class TabledAgent(Agent):
         if fault:
             raise ValueError(fault)
         self.table = table
+
+    def _core_at(self, episode: int, phase: int) -> NDArray[Any]:
+        """The core of a new agent, moved on to an episode: what a file must agree with."""
+        core = self.table.core.copy()
+        if episode < 0:
+            raise ValueError(f"{episode} episodes")
+        if self._first_table is not None:
+            # After the restart and before the first update the phase is that of the coming episode.
+            if phase not in {bonuses.number_of_phase(max(episode, 1)), bonuses.number_of_phase(episode + 1)}:
+                raise ValueError(f"episode {episode} is not in the phase {phase} of the doubling trick")
+            core["episode"] = 2**phase - 1
+            self._set_bonus(core)
+        core["episode"] = episode
+        kernels.set_iota(core)
+        return core
 
     def __repr__(self) -> str:
         return (
