@@ -60,20 +60,21 @@ CORE = np.dtype(
         ("split_axes", "i8"),  # the most axes that the kernel halves at once; 0 if the Python edge splits
         ("bonus_rule", "i8"),  # SCALED: b(t) is bonus / sqrt(t); EXACT, BERNSTEIN: it follows the visits of each ball, in `stats`
         ("bonus", "f8"),  # per_root_iota sqrt(iota) + plain
+        ("spacing", "f8"),  # of a net, whose balls are never due; 0: no net
+        ("reward_low", "f8"),
+        ("reward_high", "f8"),
+        ("episode", "i8"),  # begun so far: updates of step 0
+        ("first_iota", "f8"),  # if K is not known, iota_k = first_iota + 2 log k in episode k; else 0
+        # What only some bonuses need comes last, away from what every step reads.
+        ("iota", "f8"),
         ("per_root_iota", "f8"),
         ("plain", "f8"),
-        ("iota", "f8"),
-        ("first_iota", "f8"),  # if K is not known, iota_k = first_iota + 2 log k in episode k; else 0
-        ("episode", "i8"),  # begun so far: updates of step 0
         ("phase", "i8"),  # of the doubling trick
         ("reward_span", "f8"),
         ("reward_spread", "f8"),  # exact bonus: the range of the reward around its mean, in spans
         ("lipschitz", "f8"),  # exact bonus: L
         ("c1", "f8"),  # Bernstein's constants
         ("c2", "f8"),
-        ("spacing", "f8"),  # of a net, whose balls are never due; 0: no net
-        ("reward_low", "f8"),
-        ("reward_high", "f8"),
     ],
     align=True,
 )

@@ -14,6 +14,15 @@ from itertools import product
 from typing import Any
 
 
+@dataclass(frozen=True)
+class ReferenceVisit:
+    """What one visit taught: the whole target with its bonus, V(x'), and the diameter of the ball that was played."""
+
+    target: float
+    next_value: float
+    diameter: float
+
+
 @dataclass
 class ReferenceBall:
     """A cube of the state-action space: the points within half of `radius` of `center` in every coordinate."""
@@ -23,6 +32,7 @@ class ReferenceBall:
     q_value: float
     n_visits: int = 0
     children: list[ReferenceBall] = field(default_factory=list)
+    visits: list[ReferenceVisit] = field(default_factory=list)  # the ancestors' included
 
     def reaches(self, values: Sequence[float], first_axis: int = 0) -> bool:
         """Whether the ball's sides from `first_axis` on hold the values; a border belongs to the upper ball, 1 to the last."""
@@ -59,7 +69,7 @@ class ReferenceBall:
         shift = self.radius / 4
         for signs in product((-1, 1), repeat=len(self.center)):
             center = tuple(c + sign * shift for c, sign in zip(self.center, signs, strict=True))
-            self.children.append(ReferenceBall(center, self.radius / 2, self.q_value, self.n_visits))
+            self.children.append(ReferenceBall(center, self.radius / 2, self.q_value, self.n_visits, [], list(self.visits)))
 
 
 class ReferenceQ:
@@ -89,6 +99,7 @@ class ReferenceQ:
         center = (0.5,) * (n_state + n_action)
         self.roots = [ReferenceBall(center, 1.0, self.cap(step)) for step in range(horizon)]
         self.n_balls = horizon
+        self.episode = 0  # begun so far
 
     def cap(self, step: int) -> float:
         """The largest return from this step on."""
@@ -119,13 +130,18 @@ class ReferenceQ:
         terminated: bool = False,
     ) -> None:
         """Q <- (1 - alpha_t) Q + alpha_t (r + V(x') + b(t)), then a split when n >= (d_max / r)^2."""
+        self.episode += step == 0
         ball = self.roots[step].holding([*state, *action])
         next_value = 0.0 if terminated or step + 1 == self.horizon else self.value(step + 1, next_state)
         ball.n_visits += 1
         t = ball.n_visits
-        learning_rate = (self.horizon + 1) / (self.horizon + t)
-        ball.q_value = (1 - learning_rate) * ball.q_value + learning_rate * (reward + next_value + self.bonus(t))
+        ball.visits.append(ReferenceVisit(reward + next_value + self.bonus(t), next_value, ball.radius))
+        self._estimate(step, ball)
         self._split_if_due(ball)
+
+    def _estimate(self, step: int, ball: ReferenceBall) -> None:
+        learning_rate = (self.horizon + 1) / (self.horizon + ball.n_visits)
+        ball.q_value = (1 - learning_rate) * ball.q_value + learning_rate * ball.visits[-1].target
 
     def _split_if_due(self, ball: ReferenceBall) -> None:
         n_more = 2 ** len(ball.center) - 1
@@ -147,6 +163,28 @@ class ReferenceQ:
                 state, total = next_state, total + reward
             returns.append(total)
         return returns
+
+
+class ReferenceWidthQ(ReferenceQ):
+    """Q anew from all visits of a ball: the weighted mean of their targets, plus `width(agent, step, weights, visits)`.
+
+    The weights are alpha_t^i, for bonuses that are defined by what they add up to.
+
+    >>> agent = ReferenceWidthQ(1, 1, 2, lambda t: 0.0, width=lambda agent, step, weights, visits: 1 / len(visits))
+    >>> agent.update(1, [0.5], [0.5], 1.0, [0.5])
+    >>> agent.roots[1].q_value
+    2.0
+    """
+
+    def __init__(self, *arguments: Any, width: Callable[..., float], **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.width = width
+
+    def _estimate(self, step: int, ball: ReferenceBall) -> None:
+        rates = [(self.horizon + 1) / (self.horizon + i) for i in range(1, ball.n_visits + 1)]
+        weights = [rate * math.prod(1 - later for later in rates[i + 1 :]) for i, rate in enumerate(rates)]
+        mean = sum(weight * visit.target for weight, visit in zip(weights, ball.visits, strict=True))
+        ball.q_value = mean + self.width(self, step, weights, ball.visits)
 
 
 @dataclass(frozen=True)
@@ -195,7 +233,7 @@ def reference_box(
     """A box with its radius: the longest of its weighted sides."""
     radius = max(axis.length(a, b) for axis, a, b in zip(axes, low, high, strict=True))
     center = tuple(float(a + b) / 2 for a, b in zip(low, high, strict=True))
-    return ReferenceBox(center, float(radius), q_value, n_visits, [], tuple(low), tuple(high))
+    return ReferenceBox(center, float(radius), q_value, n_visits, [], [], tuple(low), tuple(high))
 
 
 class ReferenceMixedQ(ReferenceQ):
