@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from zooming.evaluation import Evaluation, evaluate
     from zooming.history import History
     from zooming.optimal import Optimal, solve
+    from zooming.pac import Certificate
     from zooming.partition import Partition
     from zooming.regret import Regret, regret_exponent
     from zooming.study.study import Study
@@ -53,6 +54,7 @@ _HOME = {
     "audit": "auditing",
     "Study": "study.study",
     "Audit": "auditing",
+    "Certificate": "pac",
     "CompiledEnv": "envs.compiled",
     "ZoomingError": "errors",
     "SpaceError": "errors",
@@ -85,6 +87,7 @@ __all__ = [
     "audit",
     "Study",
     "Audit",
+    "Certificate",
     "CompiledEnv",
     "ZoomingError",
     "SpaceError",

@@ -297,6 +297,24 @@ def pac_episodes(
     >>> f"{pac_episodes(1, epsilon=0.5, delta=0.5, dimension=0):.3e}"
     '9.124e+07'
     """
+    return _least_episodes(
+        horizon, epsilon, delta, lambda k, failure: regret_bound(horizon, k, dimension, c, failure, lipschitz, d_max)
+    )
+
+
+def discrete_pac_episodes(horizon: int, epsilon: float, delta: float, n_states: int, n_actions: int) -> int:
+    """`pac_episodes` with atoms from the start, by `discrete_regret_bound`. [SBY19 Thm 4.2, sec. 4.1]
+
+    >>> discrete_pac_episodes(1, epsilon=0.5, delta=0.5, n_states=1, n_actions=2)
+    7186403
+    """
+    return _least_episodes(
+        horizon, epsilon, delta, lambda k, failure: discrete_regret_bound(horizon, k, n_states, n_actions, failure)
+    )
+
+
+def _least_episodes(horizon: int, epsilon: float, delta: float, bound: Callable[[int, float], float]) -> int:
+    """The least K with bound(K, delta epsilon / (2H)) <= K delta epsilon / 2."""
     _check_whole(horizon=horizon)
     _check_positive(epsilon=epsilon)
     if epsilon > horizon or not 0 < delta < 1:
@@ -306,14 +324,14 @@ def pac_episodes(
     budget = delta * epsilon / 2
 
     def enough(episodes: int) -> bool:
-        return regret_bound(horizon, episodes, dimension, c, budget / horizon, lipschitz, d_max) <= budget * episodes
+        return bound(episodes, budget / horizon) <= budget * episodes
 
     # `enough` changes once: the bound per episode falls with K, except for small K, where it is far above H.
     low, high = 0, 1
     while not enough(high):
         low, high = high, 2 * high
         if high > 2**900:
-            raise SpaceError(f"dimension = {dimension}: more than 2^900 episodes would be needed; ask for less")
+            raise SpaceError("more than 2^900 episodes would be needed; ask for less, or for fewer dimensions")
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)

@@ -1,0 +1,57 @@
+"""Episodes of one step are a contextual bandit: learn a price for every customer from yes and no alone.
+
+A shop sees how well a customer knows it (the context), names a price, and the customer buys or not. Nobody tells the shop how
+much a customer would pay. Chance has 200 declared outcomes, so that the best prices can be computed to compare with.
+"""
+
+from pathlib import Path
+
+import gymnasium as gym
+import matplotlib.pyplot as plt
+import numpy as np
+
+import zooming
+from zooming import bonuses, plots
+
+OUT = Path("out/pricing.png")
+OUTCOMES = (np.arange(200) + 0.5) / 200, np.full(200, 1 / 200)
+
+
+def sell(state, action, step, params, outcome, next_state):
+    worth = 0.2 + 0.6 * state[0]  # what half of these customers would pay
+    next_state[0] = state[0]
+    return action[0] if outcome[0] < 1.0 / (1.0 + np.exp((action[0] - worth) / 0.1)) else 0.0
+
+
+def main(episodes: int = 100_000, n_seeds: int = 5) -> None:
+    share = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+    env = zooming.compiled_env(sell, share, share, horizon=1, start="uniform", outcomes=OUTCOMES)
+    optimal = zooming.solve(env)
+    print(f"the best prices earn {optimal.return_:.4f} a customer")
+    choices = {
+        "c = 0.1": bonuses.Scaled(0.1),
+        "c = 1": bonuses.Scaled(1.0),
+        "Exact": bonuses.Exact(episodes=episodes, random_rewards=True),
+        "Theory": bonuses.Theory(episodes=episodes),
+    }
+    regrets, agents = {}, {}
+    for name, bonus in choices.items():
+        make = lambda env, seed, bonus=bonus: zooming.AdaptiveQ(env, bonus=bonus, seed=seed)  # noqa: E731
+        histories = zooming.learn_many(make, env, seeds=range(n_seeds), episodes=episodes)
+        regrets[name] = [history.regret(optimal) for history in histories]
+        agents[name] = histories[0].agent
+        print(f"{name:8} learned prices earn {zooming.evaluate(agents[name], env, exact=True).mean:.4f}")
+
+    figure, axes = plt.subplots(1, 3, figsize=(12, 3.7), layout="constrained")
+    agents["c = 1"].partition(0).plot(axes[0])
+    axes[0].set(xlabel="customer", ylabel="price", title="balls of c = 1")
+    plots.policy(agents["c = 1"], axes[1], optimal=optimal)
+    axes[1].set(xlabel="customer", ylabel="price", title="learned and best prices")
+    plots.regret(regrets, axes[2])
+    OUT.parent.mkdir(exist_ok=True)
+    figure.savefig(OUT, dpi=105)
+    print(f"Figure: {OUT}")
+
+
+if __name__ == "__main__":
+    main()

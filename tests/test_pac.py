@@ -1,0 +1,179 @@
+"""PAC mode: the draw, the snapshot, and a certificate that claims no more than there is."""
+
+import math
+import re
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.spaces import Discrete
+
+import zooming
+from helpers import knowledge
+from zooming import pac, theory
+from zooming.bonuses import Doubling, Exact, Theory
+
+
+class Coins(gym.Env):
+    """One step, one state: the second of two coins is better."""
+
+    observation_space, action_space = Discrete(1), Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.int64(0), {}
+
+    def step(self, action):
+        return np.int64(0), float(self.np_random.random() < (0.2, 0.9)[action]), True, False, {}
+
+
+def oil(**options):
+    return zooming.AdaptiveQ(gym.make("zooming/Oil-v0", noise=0.1), seed=0, **options)
+
+
+@pytest.mark.parametrize("kind", [zooming.AdaptiveQ, zooming.NetQ])
+def test_the_policy_is_the_agent_as_it_was_before_the_episode_that_was_drawn(kind):
+    agent, same = (kind(gym.make("zooming/Ambulance-v0"), seed=3) for _ in range(2))
+    certificate = agent.learn_pac(0.5, 0.1, episodes=300, evaluation_episodes=20)
+    assert certificate.drawn == (certificate.chosen,)
+    assert 1 <= certificate.chosen <= 300
+    same.learn(certificate.chosen - 1)
+    n = same.table.rows_in_use
+    assert certificate.policy.n_episodes == certificate.chosen - 1
+    assert certificate.policy.table.rows[:n].tobytes() == same.table.rows[:n].tobytes()
+    same.learn(301 - certificate.chosen)
+    assert knowledge(agent) == knowledge(same)  # the agent itself has learned as by learn(300)
+    before = knowledge(agent)
+    certificate.policy.learn(301 - certificate.chosen)  # an agent of its own, that goes on as the other did
+    assert knowledge(certificate.policy) == before == knowledge(agent)
+
+
+def test_the_draw_is_uniform_and_made_from_the_seed():
+    drawn = [
+        zooming.AdaptiveQ(gym.make("zooming/Oil-v0", horizon=1), seed=seed).learn_pac(0.5, 0.1, episodes=4, evaluation_episodes=0)
+        for seed in range(200)
+    ]
+    counts = np.bincount([certificate.chosen for certificate in drawn], minlength=5)[1:]
+    assert counts.sum() == 200
+    assert (counts > 30).all()  # 50 +- 6
+    one, two = (oil().learn_pac(0.5, 0.1, episodes=1000, evaluation_episodes=0).chosen for _ in range(2))
+    assert one == two
+
+
+def test_the_best_of_several_is_chosen_and_measured_again():
+    certificate = oil().learn_pac(0.5, 0.1, episodes=400, best_of=4, evaluation_episodes=50)
+    assert len(certificate.drawn) == 4
+    assert certificate.chosen in certificate.drawn
+    assert certificate.evaluation_episodes == 5 * 50
+    first, last = certificate.drawn[0], certificate.drawn[-1]
+    assert first < 100 < last  # else this seed shows nothing
+    assert certificate.chosen != first
+    assert certificate.evaluation.mean > 4.0
+    assert certificate.value_low == pytest.approx(certificate.evaluation.mean - 5 * math.sqrt(math.log(10) / 100))
+
+
+def test_without_a_proof_the_certificate_says_nothing_and_why():
+    text = str(oil().learn_pac(0.5, 0.1, episodes=50, evaluation_episodes=10))
+    assert "proved    nothing: the bonus Scaled(c=0.1) has no bound with constants; Theory(episodes=50, delta=0.005" in text
+    assert "Q* is Lipschitz with L = 1 on the unit cube (not checked)" in text
+    assert "50 episodes to learn, 10 to evaluate" in text
+    right = Theory(episodes=50, delta=0.005)
+    certificate = oil(bonus=right).learn_pac(0.5, 0.1, episodes=50, evaluation_episodes=0)
+    assert certificate.status == "nothing"
+    assert certificate.reasons[0].startswith("the bound on the gap after 50 episodes is no less than what an episode can earn")
+    assert certificate.gap_bound > 5
+    assert certificate.episodes_needed == theory.pac_episodes(5, 0.5, 0.1, 2)
+    assert "measured  nothing" in str(certificate)
+    wide = zooming.AdaptiveQ(gym.make("zooming/Oil-v0", dims=4), bonus=right, seed=0)
+    agents = {
+        "no bound is known for NetQ": zooming.NetQ(gym.make("zooming/Oil-v0"), bonus=right, seed=0),
+        "max_balls=90": oil(bonus=right, max_balls=90),
+        "cubes or atoms": oil(bonus=right, weights={"action": 0.5}),
+        "8 axes are more than the 6": wide,
+        "for K = 60, not for the 50": oil(bonus=Theory(episodes=60)),
+        "for K = None": oil(bonus=Theory()),
+        "reward_noise": oil(bonus=Theory(episodes=50, delta=0.001, reward_noise=0.1)),
+        "leaves nothing of delta": oil(bonus=Theory(episodes=50, delta=0.1)),
+        r"the bonus Exact\(": oil(bonus=Exact(episodes=50)),
+        r"the bonus Doubling\(": oil(bonus=Doubling(Theory())),
+    }
+    for text, agent in agents.items():
+        certificate = agent.learn_pac(0.5, 0.1, episodes=50, evaluation_episodes=0)
+        assert certificate.status == "nothing"
+        assert any(re.search(text, reason) for reason in certificate.reasons), (text, certificate.reasons)
+    learned = oil(bonus=right)
+    learned.learn(1)
+    assert "learned before" in learned.learn_pac(0.5, 0.1, episodes=50, evaluation_episodes=0).reasons[0]
+
+
+def test_what_the_paper_claims_with_an_open_step_is_not_called_proved(monkeypatch):
+    monkeypatch.setattr(theory, "regret_bound", lambda *arguments: 0.01)
+    certificate = oil(bonus=Theory(episodes=50, delta=0.01)).learn_pac(0.5, 0.1, episodes=50, evaluation_episodes=0)
+    assert certificate.status == "claimed"
+    assert certificate.gap_bound == pytest.approx(0.01 / 50 / 0.09)
+    assert "nothing; the paper claims that V* - V is at most 0.002222 with probability 0.9, but one step" in str(certificate)
+
+
+def test_theorem_the_gap_bound_of_the_best_of_several_adds_the_union_bound():
+    agent = zooming.AdaptiveQ(Coins(), horizon=1, bonus=Theory(episodes=1000, delta=0.05), seed=0)
+    bound = theory.discrete_regret_bound(1, 1000, 1, 2, 0.05) / 1000
+    assert pac._gap_bound(agent, 1000, 0.4, 1, 0.0) == pytest.approx(bound / 0.35)
+    assert pac._gap_bound(agent, 1000, 0.4, 3, 0.01) == pytest.approx(bound / 0.25 ** (1 / 3) + 0.02)
+    scaled = zooming.AdaptiveQ(
+        Coins(), horizon=1, bonus=Theory(episodes=1000, delta=0.05), reward_range=(-5.0, 5.0), seed=0
+    )
+    assert pac._gap_bound(scaled, 1000, 0.4, 1, 0.0) == pytest.approx(10 * bound / 0.35)
+
+
+@pytest.mark.slow
+def test_theorem_two_coins_are_proved_within_a_feasible_number_of_episodes():
+    # Atoms and H = 1: the one case whose proof stands and whose number of episodes can be played. Epsilon is still coarse.
+    agent = zooming.AdaptiveQ(Coins(), horizon=1, bonus=Theory(episodes=200_000, delta=0.01), seed=0)
+    certificate = agent.learn_pac(0.9, 0.9, episodes=200_000, evaluation_episodes=2000)
+    assert certificate.status == "proved"
+    assert certificate.gap_bound < 0.9
+    assert 0.9 - certificate.evaluation.mean < certificate.gap_bound
+    assert "proved    V* - V is at most 0.8185 with probability 0.1 (asked: 0.9)" in str(certificate)
+    assert "Lipschitz" not in str(certificate)
+
+
+def test_the_number_of_episodes_comes_from_the_theory_or_is_refused_with_the_number():
+    with pytest.raises(zooming.SpaceError, match=r"asks for 2.61e\+25 episodes, more than the 100,000,000.*Give a budget"):
+        oil().learn_pac(0.5, 0.1)
+    agent = zooming.AdaptiveQ(Coins(), horizon=1, seed=0)
+    assert agent.n_episodes == 0
+    assert pac._episodes_needed(agent, 0.9, 0.9) == theory.discrete_pac_episodes(1, 0.9, 0.9, 1, 2) < pac.MOST_EPISODES
+
+
+def test_the_theorys_own_number_is_played_if_none_is_given(monkeypatch):
+    monkeypatch.setattr(theory, "discrete_pac_episodes", lambda *arguments: 40)
+    monkeypatch.setattr(pac, "BLOCK", 7)
+    agent = zooming.AdaptiveQ(Coins(), horizon=1, seed=0)
+    assert agent.learn_pac(0.9, 0.9, evaluation_episodes=0).episodes == agent.n_episodes == 40
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"epsilon": 6.0}, "epsilon=6.0: the gap must be above 0 and at most what an episode can earn, 5"),
+        ({"epsilon": 0.0}, "epsilon=0.0"),
+        ({"delta": 1.0}, "delta=1.0"),
+        ({"best_of": 0}, "best_of=0"),
+        ({"best_of": 2, "evaluation_episodes": 0}, "at least 2 to measure, and to choose the best of 2"),
+        ({"evaluation_episodes": 1}, "evaluation_episodes=1"),
+        ({"episodes": 0}, "episodes=0"),
+    ],
+)
+def test_a_wrong_demand_is_refused_and_nothing_is_played(arguments, text):
+    agent = oil()
+    with pytest.raises(zooming.SpaceError, match=text):
+        agent.learn_pac(**{"epsilon": 0.5, "delta": 0.1, "episodes": 10, **arguments})
+    assert agent.n_episodes == 0
+
+
+def test_a_policy_can_be_saved_and_loaded(tmp_path):
+    certificate = oil(bonus=Theory()).learn_pac(0.5, 0.1, episodes=60, evaluation_episodes=0)
+    certificate.policy.save(tmp_path / "policy.zoom")
+    again = zooming.load(tmp_path / "policy.zoom")
+    assert again.predict([0.3])[0] == certificate.policy.predict([0.3])[0]
+    assert knowledge(again) == knowledge(certificate.policy)
