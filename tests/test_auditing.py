@@ -126,6 +126,29 @@ def test_theorem_optimism_fails_in_at_most_a_delta_fraction_of_runs():
     assert fast < slow  # the tighter bonus explores less
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("bonus", [bonuses.Theory, bonuses.Exact, bonuses.Bernstein])
+@pytest.mark.parametrize("wrapped", [lambda bonus: bonus, bonuses.Doubling])
+def test_theorem_optimism_holds_if_the_number_of_episodes_is_not_known(bonus, wrapped):
+    failures, _ = failures_and_regret(wrapped(bonus(lipschitz=1.5)), 20, 200)
+    assert failures == 0
+
+
+def test_only_a_bonus_with_a_proof_can_break_the_promise_of_optimism():
+    env = lottery_env()
+    optimal = zooming.solve(env, 40)
+    tiny = {"episodes": 300, "lipschitz": 0.0}
+    found = {}
+    for bonus in (bonuses.Bernstein(c1=1e-6, c2=1e-6, **tiny), bonuses.Exact(delta=0.999, **tiny)):
+        agent = zooming.AdaptiveQ(env, bonus=bonus, seed=0)
+        agent.table.core["bonus"] *= 1e-6  # a promise that is not kept
+        agent.learn(300)
+        found[type(bonus)] = law(zooming.audit(agent, optimal, n_points=300), "optimism")
+    assert found[bonuses.Bernstein].holds is None
+    assert "promises none" in found[bonuses.Bernstein].found
+    assert found[bonuses.Exact].holds is False
+
+
 def test_audits_refuse_what_they_cannot_check():
     env = gym.make("zooming/Oil-v0")
     with pytest.raises(zooming.SpaceError, match="keeps no balls"):

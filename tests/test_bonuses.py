@@ -10,8 +10,8 @@ from gymnasium.spaces import Discrete
 import zooming
 from helpers import Boxes, knowledge, same_history
 from test_adaptive_q import agreeing, unit_env
-from test_mixed_spaces import Tables
-from zooming import bonuses, kernels
+from test_mixed_spaces import Tables, UcbH
+from zooming import bonuses, kernels, seeds
 from zooming.bonuses import Bernstein, Doubling, Exact, Scaled, Theory
 from zooming.reference import ReferenceQ, ReferenceWidthQ
 
@@ -195,6 +195,20 @@ def test_bernstein_on_the_discrete_metric_is_ucb_b_of_jin_et_al_trajectory_for_t
     assert trajectory == expected
     for at in np.ndindex(oracle.shape):
         assert agent.q_value(*at) == pytest.approx(oracle.q[at], rel=1e-9)
+
+
+def test_theory_on_the_discrete_metric_is_ucb_h_of_jin_et_al_with_its_bonus_and_by_learn():
+    # b_t = c sqrt(H^3 iota / t) with c = 2, and no L, since an atom has diameter 0.
+    env, episodes = Tables(5, 3, 4, seed=7), 20 if kernels.PLAIN else 300
+    oracle = UcbH(5, 3, 4, c=2 * math.sqrt(64 * math.log(4 * 4 * episodes / 0.05)))
+    expected = oracle.learn(env, episodes, seeds.word(0, "environment", np.uint32))
+    bonus = Theory(episodes=episodes, lipschitz=0.0)
+    agent = zooming.AdaptiveQ(env, horizon=4, bonus=bonus, cap="horizon", ties="first", seed=0)
+    returns = agent.learn(episodes).returns
+    assert returns.tolist() == [sum(reward for *_, reward in expected[4 * k : 4 * k + 4]) for k in range(episodes)]
+    for at in np.ndindex(4, 5, 3):
+        assert agent.visits(*at) == oracle.n[at]
+        assert agent.q_value(*at) == pytest.approx(oracle.q[at], rel=1e-12)
 
 
 # --- unknown K -----------------------------------------------------------------------------------------------------------

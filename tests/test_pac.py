@@ -50,7 +50,9 @@ def test_the_policy_is_the_agent_as_it_was_before_the_episode_that_was_drawn(kin
 
 def test_the_draw_is_uniform_and_made_from_the_seed():
     drawn = [
-        zooming.AdaptiveQ(gym.make("zooming/Oil-v0", horizon=1), seed=seed).learn_pac(0.5, 0.1, episodes=4, evaluation_episodes=0)
+        zooming.AdaptiveQ(gym.make("zooming/Oil-v0", horizon=1), seed=seed).learn_pac(
+            0.5, 0.1, episodes=4, evaluation_episodes=0
+        )
         for seed in range(200)
     ]
     counts = np.bincount([certificate.chosen for certificate in drawn], minlength=5)[1:]
@@ -119,9 +121,7 @@ def test_theorem_the_gap_bound_of_the_best_of_several_adds_the_union_bound():
     bound = theory.discrete_regret_bound(1, 1000, 1, 2, 0.05) / 1000
     assert pac._gap_bound(agent, 1000, 0.4, 1, 0.0) == pytest.approx(bound / 0.35)
     assert pac._gap_bound(agent, 1000, 0.4, 3, 0.01) == pytest.approx(bound / 0.25 ** (1 / 3) + 0.02)
-    scaled = zooming.AdaptiveQ(
-        Coins(), horizon=1, bonus=Theory(episodes=1000, delta=0.05), reward_range=(-5.0, 5.0), seed=0
-    )
+    scaled = zooming.AdaptiveQ(Coins(), horizon=1, bonus=Theory(episodes=1000, delta=0.05), reward_range=(-5.0, 5.0), seed=0)
     assert pac._gap_bound(scaled, 1000, 0.4, 1, 0.0) == pytest.approx(10 * bound / 0.35)
 
 

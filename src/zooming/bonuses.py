@@ -161,8 +161,9 @@ class Bernstein(_Confident):
     so that the bonuses of t visits add up to beta_t / 2 and the terms of `Theory` for noise and for L; in other units than
     [0, 1] H is multiplied by the span of the rewards where it stands for the range of V. With atoms and L = 0 this is UCB-B.
 
-    No proof covers it with adaptive balls: the paper conjectures that it saves a factor sqrt(H), and a child inherits a variance
-    that was measured over its parent. The term with H^7 is large: with these constants c2 decides until t is about N H^4 iota.
+    No proof covers it with adaptive balls: the paper conjectures that it saves a factor sqrt(H), and a child inherits a
+    variance that was measured over its parent. The term with H^7 is large: with these constants c2 decides until t exceeds
+    N H^4 iota, so that it differs little from Theory in any run of a sensible length.
 
     >>> round(Bernstein(episodes=2000).scale(horizon=5, reward_span=1.0), 2)  # of the terms beside beta
     4.0
@@ -201,9 +202,8 @@ class Doubling:
         if not isinstance(self.bonus, _Confident):
             raise SpaceError(f"Doubling: {self.bonus!r} does not depend on K; give a Theory, Exact or Bernstein")
         if self.bonus.episodes is not None:
-            raise SpaceError(
-                f"Doubling: episodes={self.bonus.episodes} is what the phases choose; give {type(self.bonus).__name__}() without"
-            )
+            kind = type(self.bonus).__name__
+            raise SpaceError(f"Doubling: episodes={self.bonus.episodes} is what the phases choose; give {kind}() without")
 
     def phase(self, episode: int) -> Any:
         """The bonus of the phase that holds this episode, counted from 1."""
@@ -243,6 +243,6 @@ def to_json(bonus: Bonus) -> dict[str, Any]:
 
 
 def from_json(stored: dict[str, Any]) -> Bonus:
-    options = {name: from_json(value) if name == "bonus" else value for name, value in stored.items()}
+    options: dict[str, Any] = {name: from_json(value) if name == "bonus" else value for name, value in stored.items()}
     bonus: Bonus = KINDS[options.pop("kind")](**options)
     return bonus

@@ -58,7 +58,10 @@ CORE = np.dtype(
         ("cubes", "i8"),  # 1: every ball is a cube of side 2^-depth
         ("rule", "i8"),  # how a ball is split: ALL, LONGEST, OWN
         ("split_axes", "i8"),  # the most axes that the kernel halves at once; 0 if the Python edge splits
-        ("bonus_rule", "i8"),  # SCALED: b(t) is bonus / sqrt(t); EXACT, BERNSTEIN: it follows the visits of each ball, in `stats`
+        (
+            "bonus_rule",
+            "i8",
+        ),  # SCALED: bonus / sqrt(t); EXACT, BERNSTEIN: by the visits of each ball, in `stats`
         ("bonus", "f8"),  # per_root_iota sqrt(iota) + plain
         ("spacing", "f8"),  # of a net, whose balls are never due; 0: no net
         ("reward_low", "f8"),

@@ -95,7 +95,9 @@ def learn_pac(
     """Learns, and gives one of the policies played with its certificate; see `AdaptiveQ.learn_pac`."""
     span = agent.reward_range[1] - agent.reward_range[0]
     if not 0 < real(epsilon, "epsilon", 0.0, math.inf) <= agent.horizon * span:
-        raise SpaceError(f"epsilon={epsilon}: the gap must be above 0 and at most what an episode can earn, {agent.horizon * span:g}")
+        raise SpaceError(
+            f"epsilon={epsilon}: the gap must be above 0 and at most what an episode can earn, {agent.horizon * span:g}"
+        )
     if not 0 < real(delta, "delta", 0.0, 1.0) < 1:
         raise SpaceError(f"delta={delta}: the failure probability must lie between 0 and 1")
     whole(best_of, "best_of", 1)
@@ -184,9 +186,7 @@ def _regret_bound(agent: TabledAgent, episodes: int, delta: float) -> float:
     span = agent.reward_range[1] - agent.reward_range[0]
     if agent.axes.n_wide == 0:
         return theory.discrete_regret_bound(agent.horizon, episodes, _n_atoms(agent), 1, delta)
-    return theory.regret_bound(
-        agent.horizon, episodes, agent.axes.n_wide, _n_atoms(agent), delta, _lipschitz(agent) / span
-    )
+    return theory.regret_bound(agent.horizon, episodes, agent.axes.n_wide, _n_atoms(agent), delta, _lipschitz(agent) / span)
 
 
 def _gap_bound(agent: TabledAgent, episodes: int, delta: float, best_of: int, eta: float) -> float:

@@ -223,9 +223,9 @@ class TabledAgent(Agent):
         """Learns, and returns one of the policies played, drawn uniformly, in a certificate of what is known about it.
 
         The number of `episodes` is the theory's for a gap of at most `epsilon` with probability 1 - `delta`, or a budget. With
-        `best_of` several are drawn and the best of them is chosen, by `evaluation_episodes` fresh episodes each. The certificate
-        says what was proved, under which assumptions, and what was only measured. Its `policy` is an agent of its own: save it,
-        or use its `predict`; this agent has learned all the episodes.
+        `best_of` several are drawn and the best of them is chosen, by `evaluation_episodes` fresh episodes each. The
+        certificate says what was proved, under which assumptions, and what was only measured. Its `policy` is an agent of its
+        own: save it, or use its `predict`. This agent itself has learned all the episodes.
 
         >>> import gymnasium as gym, zooming
         >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
