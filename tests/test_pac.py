@@ -49,12 +49,8 @@ def test_the_policy_is_the_agent_as_it_was_before_the_episode_that_was_drawn(kin
 
 
 def test_the_draw_is_uniform_and_made_from_the_seed():
-    drawn = [
-        zooming.AdaptiveQ(gym.make("zooming/Oil-v0", horizon=1), seed=seed).learn_pac(
-            0.5, 0.1, episodes=4, evaluation_episodes=0
-        )
-        for seed in range(200)
-    ]
+    env = gym.make("zooming/Oil-v0", horizon=1)
+    drawn = [zooming.AdaptiveQ(env, seed=seed).learn_pac(0.5, 0.1, episodes=4, evaluation_episodes=0) for seed in range(200)]
     counts = np.bincount([certificate.chosen for certificate in drawn], minlength=5)[1:]
     assert counts.sum() == 200
     assert (counts > 30).all()  # 50 +- 6

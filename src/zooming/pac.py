@@ -3,9 +3,9 @@
 One of the K policies played, drawn uniformly, is as good as they are on average: with probability 1 - delta its gap to the
 optimum is at most R(K) / (K (delta - delta_b)), where delta_b is the probability that the regret bound fails. [SBY19 Thm 4.2]
 
-Of m draws, all are worse than that with a probability that falls like a power of m: choosing the best by n fresh episodes each,
-which are all within eta = range sqrt(log(2 m / delta_e) / (2 n)) of the truth except with probability delta_e (a union bound), the
-gap is at most R(K) / (K (delta - delta_b - delta_e)^(1/m)) + 2 eta.
+Of m draws, all are bad with the m-th power of the probability that one is. The best is chosen by n fresh episodes each: the m
+means are within eta = range sqrt(log(2 m / delta_e) / (2 n)) of the truth except with probability delta_e, by a union bound.
+The gap is then at most R(K) / (K (delta - delta_b - delta_e)^(1/m)) + 2 eta.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MOST_AXES = 6  # for which iota pays for the choice of the balls by the data, se
 class Certificate:
     """What `agent.learn_pac` found: the `policy`, and what is known of it; print it.
 
-    `status` is "proved", "claimed" (by the paper, whose proof has an open step for more than one step with splits) or "nothing".
+    `status` is "proved", "claimed" (by the paper, whose proof has an open step for H > 1 with splits) or "nothing".
     `gap_bound` is the largest gap to the optimum that the theory leaves after these episodes, `episodes_needed` how many it
     asks for; `reasons` say why nothing more is proved. `evaluation` was measured on fresh episodes, None if there were none;
     `value_low` is below the policy's value with probability 1 - delta, whatever the problem.
@@ -68,8 +68,8 @@ class Certificate:
         measured = "nothing"
         if self.evaluation is not None:
             measured = (
-                f"its value is {self.evaluation}; at least {self.value_low:.4f} with probability {1 - self.delta:g} (Hoeffding, "
-                f"whatever the problem)"
+                f"its value is {self.evaluation}; at least {self.value_low:.4f} with probability {1 - self.delta:g} "
+                f"(Hoeffding, whatever the problem)"
             )
         lines = {
             "policy": f"{whole_run} from {self.episodes:,}",
@@ -194,7 +194,8 @@ def _gap_bound(agent: TabledAgent, episodes: int, delta: float, best_of: int, et
     assert isinstance(agent.bonus, Theory)
     span = agent.reward_range[1] - agent.reward_range[0]
     left = delta - agent.bonus.delta - (EVALUATION_SHARE * delta if best_of > 1 else 0.0)
-    return span * _regret_bound(agent, episodes, agent.bonus.delta) / (episodes * left ** (1 / best_of)) + 2 * eta
+    average: float = span * _regret_bound(agent, episodes, agent.bonus.delta) / episodes
+    return average / math.pow(left, 1 / best_of) + 2 * eta
 
 
 def _episodes_needed(agent: TabledAgent, epsilon: float, delta: float) -> float:
