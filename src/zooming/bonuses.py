@@ -92,8 +92,9 @@ class Theory(_Confident):
     None: not known, see `iota`. `lipschitz` is the Lipschitz constant L of Q* on the unit cube under the l-infinity metric.
     `reward_noise` is the sigma of rewards that are sub-Gaussian around their mean; it adds 2 sigma sqrt(H iota / t).
 
-    With K unknown a ball keeps the smaller bonuses of its early visits. The constant 2 is twice what the optimism lemma needs,
-    which covers an iota four times as large: enough in any case up to k = (8 H / delta)^1.5, 22,627 at H = 5, delta = 0.05.
+    With K unknown a ball keeps the smaller bonuses of its early visits. The constant 2 is twice what a ball that was there from
+    the start needs, which covers an iota four times as large: enough in any case up to k = (8 H / delta)^1.5, 22,627 at H = 5,
+    delta = 0.05. For balls that the data choose, the same slack is used up with K known: see `zooming.theory.iota`.
 
     >>> round(Theory(episodes=2000).scale(horizon=5, reward_span=1.0), 2)
     86.44
