@@ -10,6 +10,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
 
+import rich.box
 import rich.progress
 import tyro
 
@@ -147,18 +148,17 @@ def show(found: Sequence[dict[str, Any]]) -> None:
     from rich.table import Table
 
     console = Console()
-    table = Table(
-        title="regret after all episodes, ± half a 95 % interval; claims of the paper that hold", title_justify="left"
-    )
-    for column in ("problem", "V*", ADAPTIVE, NET, UNTUNED, "balls", "claims"):
-        table.add_column(column, justify="left" if column == "problem" else "right")
+    title = "regret after all episodes, ± half a 95 % interval; balls of both; claims that hold"
+    table = Table(title=title, title_justify="left", box=rich.box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("problem", no_wrap=True)
+    for column in (ADAPTIVE, NET, "untuned", "balls", "hold"):
+        table.add_column(column, justify="right", no_wrap=True)
     for one in found:
-        regrets = [
-            f"{mean:,.0f} ± {(high - low) / 2:,.0f}" for mean, low, high in (one["regret"][n] for n in (ADAPTIVE, NET, UNTUNED))
-        ]
-        balls = f"{one['n_balls'][ADAPTIVE]:,.0f} / {one['n_balls'][NET]:,.0f}"
+        bounds = (one["regret"][name] for name in (ADAPTIVE, NET, UNTUNED))
+        regrets = [f"{mean:,.0f} ± {(high - low) / 2:,.0f}" for mean, low, high in bounds]
+        balls = f"{one['n_balls'][ADAPTIVE]:,.0f}/{one['n_balls'][NET]:,.0f}"
         held = sum(verdict["holds"] is True for verdict in one["verdicts"])
-        table.add_row(one["problem"], f"{one['optimum']:.3f}", *regrets, balls, f"{held} of {len(one['verdicts'])}")
+        table.add_row(one["problem"], *regrets, balls, f"{held}/{len(one['verdicts'])}")
     console.print(table)
     for one in found:
         console.print(f"[bold]{escape(one['heading'])}[/]")
