@@ -104,6 +104,7 @@ def test_rank_correlation_is_that_of_the_definition():
     x, y = np.array([1.0, 2.0, 2.0, 5.0]), np.array([1.0, 3.0, 2.0, 9.0])
     assert claims._ranks(x).tolist() == [1.0, 2.5, 2.5, 4.0]
     assert claims._rank_correlation(x, x**3) == pytest.approx(1.0)
+    assert claims._rank_correlation(x, np.ones(4)) == 0.0
     assert claims._rank_correlation(x, y) == pytest.approx(np.corrcoef([1, 2.5, 2.5, 4], [1, 3, 2, 4])[0, 1])
 
 

@@ -238,7 +238,9 @@ def _visited(env: object, step: int, n: int = 64) -> Floats:
 
 
 def _rank_correlation(x: Floats, y: Floats) -> float:
-    """Spearman's: the correlation of the ranks, ties at their mean rank."""
+    """Spearman's: the correlation of the ranks, ties at their mean rank; 0 if one of them is all the same."""
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return 0.0
     return float(np.corrcoef(_ranks(x), _ranks(y))[0, 1])
 
 
