@@ -302,6 +302,19 @@ def in_units(axes, axis, unit, low):
     return value, back
 
 
+@lean
+def play_value(core, axes, axis, rule, low, high):
+    """The whole value played along a side of a ball: its middle, or the upper of two, its first, or any."""
+    first = np.rint(low * axes[axis, ATOMS])
+    n_inside = np.rint(high * axes[axis, ATOMS]) - first
+    k = 0.0
+    if rule == CENTER:
+        k = np.floor(0.5 * n_inside)
+    elif rule == UNIFORM:
+        k = np.floor(np.float64(draw(core) >> np.uint64(11)) * 2.0**-53 * n_inside)
+    return axes[axis, LOW] + 0.5 + first + k
+
+
 @inlined
 def play_action(table, core, axes, row, rule, low, high, action):
     """Writes the action played in a ball, in the environment's units; false if rounding moved it out of the ball."""
@@ -313,21 +326,14 @@ def play_action(table, core, axes, row, rule, low, high, action):
     inside = True
     for i in range(action.shape[0]):
         axis = n_state + i
-        n_values = axes[axis, ATOMS]
-        share = 0.0
-        if rule == CENTER:
-            share = 0.5
-        elif rule == UNIFORM:
-            share = np.float64(draw(core) >> np.uint64(11)) * 2.0**-53
-        if n_values > 0.0:
-            first = np.rint(low[i] * n_values)
-            k = first + np.floor(share * (np.rint(high[i] * n_values) - first))
-            action[i] = axes[axis, LOW] + 0.5 + k
+        if axes[axis, ATOMS] > 0.0:
+            action[i] = play_value(core, axes, axis, rule, low[i], high[i])
             continue
         unit = low[i]
         if rule == CENTER:
             unit = 0.5 * (low[i] + high[i])
         elif rule == UNIFORM:
+            share = np.float64(draw(core) >> np.uint64(11)) * 2.0**-53
             unit = low[i] + share * (high[i] - low[i])
         action[i], back = in_units(axes, axis, unit, low[i])
         inside = inside and (back < high[i] or high[i] == 1.0)
@@ -812,20 +818,18 @@ def _play(table, core, stats, axes, dynamics, start, params, rng, n_env_steps, r
             if step + 1 < n_steps:
                 next_row, _ = select(table, core, step + 1, unit_state, ties, stack)
                 next_value = min(ceiling(core, step + 1), table[next_row]["value"])
-            is_due = update_ball(table, core, stats, axes, step, row, reward, next_value)
-            if is_due and core[0]["rule"] != OWN:
+            if update_ball(table, core, stats, axes, step, row, reward, next_value):
+                if core[0]["rule"] == OWN:
+                    trouble[0], trouble[1] = DUE, row
+                    paused[0], paused[1], paused[2] = step + 1, next_row, total + reward
+                    for i in range(n_state):
+                        paused[3 + i] = next_state[i]
+                    return episode
                 split(table, core, stats, axes, row)
             total += reward
-            due = row
             row = next_row
             for i in range(n_state):
                 state[i] = next_state[i]
-            if is_due and core[0]["rule"] == OWN:
-                trouble[0], trouble[1] = DUE, due
-                paused[0], paused[1], paused[2] = step + 1, row, total
-                for i in range(n_state):
-                    paused[3 + i] = state[i]
-                return episode
         returns[episode] = total
         n_balls[episode] = core[0]["n_balls"]
     trouble[0] = FINE
