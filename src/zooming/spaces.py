@@ -163,15 +163,13 @@ class Axes:
 
     def flat_state(self, observation: Any) -> Floats:
         """One observation as a float64 vector of its own, whatever it was: a list, float32, read-only, strided, nested."""
-        flat = np.empty(self.n_state)
-        self.states.write(observation, flat, "observation")
-        return self.inwards(flat, 0)
+        flat = self.states.flat(observation, "observation")
+        return self.inwards(flat, 0) if self._bent else flat
 
     def flat_action(self, action: Any) -> Floats:
         """One action as a float64 vector of its own."""
-        flat = np.empty(self.n_action)
-        self.actions.write(action, flat, "action")
-        return self.inwards(flat, self.n_state)
+        flat = self.actions.flat(action, "action")
+        return self.inwards(flat, self.n_state) if self._bent else flat
 
     def flat_states(self, observations: Any) -> tuple[Floats, bool]:
         """One observation or a batch as [n, n_state], and whether it was a batch (of a Dict: a dict of batches)."""
