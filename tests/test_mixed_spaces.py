@@ -319,6 +319,9 @@ def test_too_many_categories_are_refused_with_the_fix():
     with pytest.raises(zooming.SpaceError, match=r"of state, action make 4,000,000 balls over 1 steps.*ordered=\['action'\]"):
         zooming.AdaptiveQ(Boxes(Discrete(2000), Discrete(2000)), horizon=1)
     assert zooming.AdaptiveQ(Boxes(Discrete(2000), Discrete(2000)), horizon=1, ordered=["action"]).n_balls == 2000
+    for make in (zooming.AdaptiveQ, zooming.NetQ):  # told before it takes any memory
+        with pytest.raises(zooming.SpaceError, match="ordered="):
+            make(Boxes(Discrete(10**12), Discrete(2)), horizon=1)
     with pytest.raises(zooming.SpaceError, match="max_balls=10 allows"):
         zooming.AdaptiveQ(Boxes(Discrete(4), Discrete(4)), horizon=1, max_balls=10)
 

@@ -126,15 +126,22 @@ class Axes:
         """Whether halving every axis of a ball leaves cubes."""
         return all(axis.kind == INTERVAL and axis.weight == 1.0 for axis in self._axes)
 
+    @property
+    def n_values(self) -> list[int]:
+        """The number of categories of every axis; 1 for those that are not cut into values from the start."""
+        return [int(axis.high - axis.low) + 1 if axis.kind == CATEGORICAL and axis.weight > 0 else 1 for axis in self._axes]
+
     def cells(self) -> list[Floats]:
         """The borders of an initial partition: categories are atoms from the start. [SBY19, discrete metric]"""
-        return [_values(axis) if axis.kind == CATEGORICAL and axis.weight > 0 else np.empty(0) for axis in self._axes]
+        return [np.arange(1, n) / n for n in self.n_values]
 
     def net(self, spacing: float, most: int) -> list[Floats]:
         """The borders of a net of a spacing: wider along an axis of less weight, between the values of a whole axis.
 
         SpaceError for more than `most` cells along one axis, before they take any memory.
         """
+        if max(self.n_values) > most:
+            raise SpaceError(f"the categories alone make more than {most:,} balls; name axes that have an order, ordered=")
         found = self.cells()
         for i, axis in enumerate(self._axes):
             if axis.kind == CATEGORICAL or axis.weight == 0:
@@ -156,15 +163,13 @@ class Axes:
 
     def flat_state(self, observation: Any) -> Floats:
         """One observation as a float64 vector of its own, whatever it was: a list, float32, read-only, strided, nested."""
-        flat = np.empty(self.n_state)
-        self.states.write(observation, flat, "observation")
-        return self.inwards(flat, 0)
+        flat = self.states.flat(observation, "observation")
+        return self.inwards(flat, 0) if self._bent else flat
 
     def flat_action(self, action: Any) -> Floats:
         """One action as a float64 vector of its own."""
-        flat = np.empty(self.n_action)
-        self.actions.write(action, flat, "action")
-        return self.inwards(flat, self.n_state)
+        flat = self.actions.flat(action, "action")
+        return self.inwards(flat, self.n_state) if self._bent else flat
 
     def flat_states(self, observations: Any) -> tuple[Floats, bool]:
         """One observation or a batch as [n, n_state], and whether it was a batch (of a Dict: a dict of batches)."""
