@@ -62,7 +62,7 @@ _HOME = {
     "Checked": "checking.harness",
     "BrokenPromise": "errors",
 }
-_MODULES = ("bonuses", "callbacks", "plots", "theory")
+_MODULES = ("bonuses", "callbacks", "plots", "splits", "theory")
 
 __all__ = [
     "AdaptiveQ",
@@ -96,6 +96,7 @@ __all__ = [
     "bonuses",
     "callbacks",
     "plots",
+    "splits",
     "theory",
 ]
 
