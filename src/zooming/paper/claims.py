@@ -53,7 +53,7 @@ class Claim(ABC):
 
 @dataclass(frozen=True)
 class AdaptiveBeats(Claim):
-    """The adaptive agent converges faster than the net; or ends with a better policy than a heuristic, as a mixed one should."""
+    """The adaptive agent converges faster than the net; or ends with a better policy than a heuristic: a mixed one should."""
 
     other: str = "net"
 
