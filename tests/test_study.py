@@ -219,7 +219,7 @@ def test_a_full_disk_keeps_what_is_done(tmp_path, monkeypatch):
     [
         (["oil-laplace-2", "--agents", "adaptive-q"], "did you mean 'oil-laplace-1'"),
         (["oil-laplace-1", "--agents", "adaptve-q"], "did you mean 'adaptive-q'"),
-        (["oil-laplace-1", "--agents", "adaptive-q:bouns=1"], "no option 'bouns'; did you mean 'bonus'"),
+        (["oil-laplace-1", "--agents", "adaptive-q:bonuss=1"], "no option 'bonuss'; did you mean 'bonus'"),
         (["oil-laplace-1", "--agents", "adaptive-q-published:bonus=1:max_ball=9"], "did you mean 'max_balls'"),
         (["oil-laplace-1", "--agents", "adaptive-q", "--set", "sharpnes=2"], "did you mean 'sharpness'"),
         (["oil-laplace-1", "--agents", "adaptive-q", "--set", "nonsense"], "key=value"),
