@@ -64,7 +64,7 @@ _HOME = {
     "Checked": "checking.harness",
     "BrokenPromise": "errors",
 }
-_MODULES = ("bonuses", "callbacks", "plots", "theory")
+_MODULES = ("bonuses", "callbacks", "plots", "splits", "theory")
 
 __all__ = [
     "AdaptiveQ",
@@ -99,6 +99,7 @@ __all__ = [
     "bonuses",
     "callbacks",
     "plots",
+    "splits",
     "theory",
 ]
 

@@ -173,7 +173,7 @@ def _copy(agent: TabledAgent) -> TabledAgent:
 
 def _n_atoms(agent: TabledAgent) -> int:
     """Balls per step that are there from the start."""
-    return math.prod(len(borders) + 1 for borders in agent.axes.cells())
+    return math.prod(agent.axes.n_values)
 
 
 def _lipschitz(agent: TabledAgent) -> float:
