@@ -68,6 +68,8 @@ def test_the_best_of_several_is_chosen_and_measured_again():
     assert certificate.chosen != first
     assert certificate.evaluation.mean > 4.0
     assert certificate.value_low == pytest.approx(certificate.evaluation.mean - 5 * math.sqrt(math.log(10) / 100))
+    assert certificate.choice_error == pytest.approx(5 * math.sqrt(math.log(8 / 0.025) / 100))
+    assert "by a union bound the 4 means that chose it are within 1.2 of the truth with probability 0.975" in str(certificate)
 
 
 def test_without_a_proof_the_certificate_says_nothing_and_why():

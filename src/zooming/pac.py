@@ -38,7 +38,8 @@ class Certificate:
     `status` is "proved", "claimed" (by the paper, whose proof has an open step for H > 1 with splits) or "nothing".
     `gap_bound` is the largest gap to the optimum that the theory leaves after these episodes, `episodes_needed` how many it
     asks for; `reasons` say why nothing more is proved. `evaluation` was measured on fresh episodes, None if there were none;
-    `value_low` is below the policy's value with probability 1 - delta, whatever the problem.
+    `value_low` is below the policy's value with probability 1 - delta, whatever the problem. `choice_error` is how far the
+    means that chose among several may be from the truth, all of them, except with probability delta / 4.
     """
 
     policy: Any = field(repr=False)  # an agent of its own, as it was before the episode `chosen`
@@ -55,6 +56,7 @@ class Certificate:
     evaluation: Evaluation | None
     value_low: float
     evaluation_episodes: int  # all of them
+    choice_error: float
 
     def __str__(self) -> str:
         gap = f"V* - V is at most {self.gap_bound:.4g} with probability {1 - self.delta:g}"
@@ -64,12 +66,17 @@ class Certificate:
             "nothing": f"nothing: {'; '.join(self.reasons)}",
         }
         whole_run = f"the policy of episode {self.chosen:,}, "
-        whole_run += "drawn uniformly" if len(self.drawn) == 1 else f"the best measured of {len(self.drawn)} drawn uniformly"
+        m = len(self.drawn)
+        whole_run += "drawn uniformly" if m == 1 else f"the best measured of {m} drawn uniformly"
+        union = (
+            f"; by a union bound the {m} means that chose it are within {self.choice_error:.3g} of the truth with probability "
+        )
+        union += f"{1 - EVALUATION_SHARE * self.delta:g}"
         measured = "nothing"
         if self.evaluation is not None:
             measured = (
                 f"its value is {self.evaluation}; at least {self.value_low:.4f} with probability {1 - self.delta:g} "
-                f"(Hoeffding, whatever the problem)"
+                f"(Hoeffding, whatever the problem){union if m > 1 else ''}"
             )
         lines = {
             "policy": f"{whole_run} from {self.episodes:,}",
@@ -141,7 +148,7 @@ def learn_pac(
     status = "nothing" if reasons else "proved" if is_sound else "claimed"
     return Certificate(
         policies[chosen], epsilon, delta, status, gap, needed, tuple(reasons), _assumptions(agent), episodes, tuple(drawn),
-        chosen, evaluation, value_low, n_played,
+        chosen, evaluation, value_low, n_played, eta,
     )  # fmt: skip
 
 
