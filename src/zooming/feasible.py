@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.errors import TransitionError
-from zooming.kernels import ATOMS, FIRST_VALUE, LOW, WIDTH
+from zooming.kernels import ATOMS, FIRST_VALUE, LOW, WIDTH, read_mask
 from zooming.spaces import Axes
 from zooming.structure import CATEGORICAL, INTERVAL, Branch, Leaf, numeric
 
@@ -35,8 +35,8 @@ class Feasible:
     high: Floats
 
     def nearest(self, action: Floats) -> Floats:
-        """The flat action, moved to what is feasible along every axis: rounding must not carry it out."""
-        return np.clip(action, self.low, self.high)
+        """The flat action, moved between the bounds along every axis: rounding must not carry it out."""
+        return np.minimum(np.maximum(action, self.low), self.high)
 
 
 def says(info: Any) -> bool:
@@ -74,14 +74,11 @@ def _of_one_mask(axes: Axes, info: Mapping[str, Any]) -> Feasible | None:
     mask, n = info[MASK], int(axes.action_space.n)
     if not isinstance(mask, np.ndarray) or mask.shape != (n,) or mask.dtype.kind not in "biu" or n > _MOST_VALUES:
         return None
-    found = mask.nonzero()[0]
-    if not len(found) or mask.max() > 1 or mask.min() < 0:
-        return None
     allowed = np.empty((1, FIRST_VALUE + n))
-    allowed[0, 0], allowed[0, 1] = (found[0] + 0.5) / n, (found[-1] + 0.5) / n
     allowed[0, FIRST_VALUE:] = mask
-    start = axes.low[-1]
-    return Feasible(allowed, start + found[:1], start + found[-1:])
+    if read_mask(allowed[0]) < 1:
+        return None
+    return Feasible(allowed, axes.low[-1:], axes.high[-1:])
 
 
 def _narrow(axes: Axes, i: int, row: Floats, n_values: int, low: Floats, high: Floats, where: str) -> None:

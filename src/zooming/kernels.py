@@ -687,6 +687,22 @@ def greedy(table, core, axes, steps, observations, rule, actions):
 
 
 @lean
+def read_mask(row):
+    """Sets the ends of a row of `allowed` from its mask of values; how many are feasible, -1 if one is neither 0 nor 1."""
+    n_values = row.shape[0] - FIRST_VALUE
+    n_feasible = 0
+    for k in range(n_values):
+        if row[FIRST_VALUE + k] == 1.0:
+            row[1] = (k + 0.5) / n_values
+            if n_feasible == 0:
+                row[0] = row[1]
+            n_feasible += 1
+        elif row[FIRST_VALUE + k] != 0.0:
+            return -1
+    return n_feasible
+
+
+@lean
 def has_feasible(axes, n_state, allowed, low, high):
     """Whether the action sides of a ball hold a feasible action."""
     for i in range(allowed.shape[0]):
