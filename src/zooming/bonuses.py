@@ -100,7 +100,7 @@ class Theory(_Confident):
     >>> round(Theory(episodes=2000).scale(horizon=5, reward_span=1.0), 2)
     86.44
     >>> [round(Theory().scale(5, 1.0, episode), 2) for episode in (1, 2000)]
-    [61.82, 107.64]
+    [61.81, 108.61]
     """
 
     episodes: int | None = None
