@@ -15,7 +15,7 @@ from zooming.agents.tabled import ACTIONS, CAPS, DEFAULT_BONUS, MOST_BALLS, TIES
 from zooming.checks import real, whole
 from zooming.errors import SpaceError
 from zooming.feasible import Feasible, says
-from zooming.kernels import DUE, FINE, FIRST_VALUE, LOW, WIDTH
+from zooming.kernels import BAD_STATE, DUE, FINE, FIRST_VALUE, LOW, WIDTH
 from zooming.metrics import balls, distances
 from zooming.metrics.balls import CENTER, CORE, EITHER, UNIFORM
 from zooming.metrics.covering import Balls, BallTable, Greedy, Oracle, Space
@@ -114,25 +114,13 @@ class MetricQ(Agent):
         """An action, and the row of the ball that it is played in."""
         table, action = self.table, np.empty(self.axes.n_action)
         space = table.space
-        row = int(
-            balls.act(
-                table.raw[0],
-                core.view(np.float64),
-                table.owner,
-                mask,
-                space.action_orders,
-                space.grid,
-                step,
-                state,
-                ties,
-                rule,
-                table.seen,
-                action,
-            )  # fmt: skip
-        )
+        row = balls.act(
+            table.raw[0], core.view(np.float64), table.owner, mask, space.action_orders, space.grid, step, state, ties, rule,
+            table.seen, action,
+        )  # fmt: skip
         if row < 0:
             raise self._bad_coordinate(step, -1 - row, float(self.axes.outwards(state, 0)[-1 - row]))
-        return action, row
+        return action, int(row)
 
     def _mask(self, allowed: Feasible | None) -> NDArray[np.uint8]:
         """1 for each point of the actions that is feasible; of a box where none is, for the nearest one."""
@@ -170,24 +158,12 @@ class MetricQ(Agent):
         next_value = math.nan
         if next_info and says(next_info) and not terminated and step + 1 < self.horizon:
             next_value = self.value(step + 1, next_observation, info=next_info)
-        answer = int(
-            balls.update(
-                *table.raw,
-                table.owner,
-                table.space.everything,
-                table.space.grid,
-                table.seen,
-                step,
-                state,
-                played,
-                reward,
-                after,
-                bool(terminated),
-                next_value,
-            )  # fmt: skip
-        )
+        answer = balls.update(
+            *table.raw, table.owner, table.space.everything, table.space.grid, table.seen, step, state, played, reward, after,
+            bool(terminated), next_value,
+        )  # fmt: skip
         if answer > FINE:
-            axis = answer - balls.BAD_STATE
+            axis = answer - BAD_STATE
             is_next = axis >= len(axes)
             points = np.concatenate([axes.outwards(state, 0), axes.outwards(played, axes.n_state), axes.outwards(after, 0)])
             raise self._bad_coordinate(

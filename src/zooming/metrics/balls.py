@@ -229,7 +229,10 @@ def is_due(table, core, row):
 
 @lean
 def add_ball(table, core, owner, distances, action_distances, orders, action_orders, parent, state, action):
-    """Adds the child of a ball around a pair, with the parent's Q and n; it takes what larger balls owned. The caller has room."""
+    """Adds the child of a ball around a pair, with the parent's Q and n; it takes what larger balls owned.
+
+    The caller has made room.
+    """
     row = core[0]["n_rows"]
     step = table[parent]["step"]
     radius = 0.5 * table[parent]["radius"]
@@ -311,7 +314,8 @@ def cover(table, core, owner, distances, action_distances, orders, action_orders
     """Covers dom(B) by children: FINE, or FULL when rows have run out; call again then, with the same points.
 
     The covering oracle, `covering.Greedy`: of `n_candidates` points that are not covered, evenly spread over `points` from
-    its first on, the one whose ball takes the most. `points` is the domain as it was; its first n_left[0] entries hold all that is not covered.
+    its first on, the one whose ball takes the most. `points` is the domain as it was; its first n_left[0] entries hold all
+    that is not covered.
     """
     step = table[row]["step"]
     reach = table[row]["reach"] * 0.5 ** (core[0]["power"] if core[0]["power"] > 0.0 else 1.0)

@@ -80,7 +80,7 @@ class Space:
         """The distances [n_x, n_a] of all pairs from one."""
         along, across = self.distances[state][:, None], self.action_distances[action][None, :]
         if not self.power:
-            return np.maximum(along, across)
+            return np.asarray(np.maximum(along, across))
         return np.asarray((along + across) ** (1 / self.power))
 
     def middle(self) -> tuple[int, int]:
@@ -247,7 +247,8 @@ class BallTable:
 def _powered(distances: Floats, power: float) -> Floats:
     if power in (0.0, 1.0):
         return np.ascontiguousarray(distances)
-    found = np.ascontiguousarray(distances**power)
+    with np.errstate(over="ignore"):
+        found = np.ascontiguousarray(distances**power)
     if not math.isfinite(float(found.max())):
         raise SpaceError(f"the distances to the power {power:g} are beyond floating point; rescale them, scale=...")
     return found

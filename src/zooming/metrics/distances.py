@@ -178,8 +178,8 @@ class Discrete(Metric):
 class Norm(Metric):
     """A box under a norm; `L1`, `L2` and `LInf` are the ready ones.
 
-    Every axis is scaled to length 1 first, times its `scale` (a number, or one per axis). `points_per_axis` is the resolution of
-    the net that stands for the box: by default 129, 33 or 9 points along each of 1, 2 or 3 axes.
+    Every axis is scaled to length 1 first, times its `scale` (a number, or one per axis). `points_per_axis` is the
+    resolution of the net that stands for the box: by default 129, 33 or 9 points along each of 1, 2 or 3 axes.
     """
 
     power: float
