@@ -297,7 +297,7 @@ def _float64_box(space: Any, where: str) -> gym.spaces.Box:
         first = float(space.start)
         return gym.spaces.Box(first, first + float(space.n) - 1.0, (1,), np.float64)
     if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1 or not np.issubdtype(space.dtype, np.floating):
-        raise SpaceError(f"{where} of a compiled environment must be a one-dimensional Box of floats, not {space}")
+        raise SpaceError(f"{where} of a compiled environment must be a one-dimensional Box of floats, or Discrete, not {space}")
     if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
         raise SpaceError(f"{where} is unbounded: {space}. Give finite bounds.")
     return gym.spaces.Box(space.low.astype(np.float64), space.high.astype(np.float64), dtype=np.float64)
