@@ -43,6 +43,9 @@ figures: $(INSTALLED)  # every example draws out/NAME.png
 	rm -rf out/study
 	for name in $(basename $(notdir $(wildcard examples/*.py))); do \
 		$(BIN)/python examples/$$name.py && cp out/$$name.png docs/figures/ || exit 1; done
+	$(BIN)/zooming reproduce 1 --quick --out out/paper
+	$(BIN)/python -c "from PIL import Image; \
+		Image.open('out/paper/figures/figure-01-ambulance-shifting-0.png').convert('RGB').quantize(256, method=2, dither=0).save('docs/figures/figure_1.png', optimize=True)"
 
 # What users need; developing takes 2 GB more, for the clients that the tests use.
 $(READY): pyproject.toml

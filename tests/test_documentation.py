@@ -131,12 +131,12 @@ def test_every_function_of_the_theory_is_on_the_symbols_page():
 
 def test_every_example_has_its_picture_and_every_picture_its_page():
     shown = "".join(page.read_text() for page in PAGES)
-    examples = {path.stem for path in (ROOT / "examples").glob("*.py")}
-    assert {figure.stem for figure in FIGURES} == examples
+    examples = {path.stem for path in (ROOT / "examples").glob("*.py")} - {"control"}  # whose results are a table
+    assert {figure.stem for figure in FIGURES} == examples | {"figure_1"}  # which zooming reproduce draws
     for figure in FIGURES:
         assert f"(figures/{figure.name})" in shown, figure.name
         assert figure.stat().st_size < MOST_BYTES, figure.name
-        assert f'"out/{figure.name}"' in (ROOT / "examples" / f"{figure.stem}.py").read_text()
+        assert figure.stem == "figure_1" or f'"out/{figure.name}"' in (ROOT / "examples" / f"{figure.stem}.py").read_text()
 
 
 def test_every_page_is_in_the_contents():

@@ -308,6 +308,28 @@ def a_threshold_that_is_not_in_the_middle(header, arrays):
     arrays["balls"]["threshold"][row] *= 1.01
 
 
+def a_ball_that_is_due_too_early(header, arrays):
+    row = int(np.flatnonzero(arrays["balls"]["child"] == 0)[-1])
+    arrays["balls"]["threshold"][row] = 1.0
+
+
+def a_ball_that_is_never_due(header, arrays):
+    row = int(np.flatnonzero(arrays["balls"]["child"] == 0)[-1])
+    arrays["balls"]["threshold"][row] = np.inf
+
+
+def another_split_rule(header, arrays):
+    header["options"]["split"] = "longest"
+
+
+def a_rule_of_unknown_name(header, arrays):
+    header["options"]["split"] = "both"
+
+
+def weights_of_another_number_of_axes(header, arrays):
+    header["options"]["weights"] = [1.0]
+
+
 def an_axis_too_many(header, arrays):
     arrays["balls"]["axis"][inner_row(arrays)] = 2
 
@@ -392,7 +414,8 @@ WRONG = [
     a_depth_beyond_the_last, a_depth_that_does_not_fit_the_box, a_wrong_number_of_balls, a_core_of_another_horizon,
     a_core_of_another_reward_range, a_core_with_more_axes, two_cores, no_core, an_unknown_agent, an_unknown_option,
     a_missing_option, an_unknown_bonus, a_missing_environment, a_wider_axis, an_unbounded_axis, a_negative_number_of_episodes,
-    a_generator_of_another_kind,
+    a_generator_of_another_kind, a_ball_that_is_due_too_early, a_ball_that_is_never_due, another_split_rule,
+    a_rule_of_unknown_name, weights_of_another_number_of_axes,
 ]  # fmt: skip
 
 

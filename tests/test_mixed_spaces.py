@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import zooming
-from helpers import Boxes, box
+from helpers import Boxes, box, knowledge
 from zooming import kernels
 from zooming.reference import ReferenceAxis, ReferenceMixedQ
 from zooming.spaces import Axes
@@ -319,6 +319,9 @@ def test_too_many_categories_are_refused_with_the_fix():
     with pytest.raises(zooming.SpaceError, match=r"of state, action make 4,000,000 balls over 1 steps.*ordered=\['action'\]"):
         zooming.AdaptiveQ(Boxes(Discrete(2000), Discrete(2000)), horizon=1)
     assert zooming.AdaptiveQ(Boxes(Discrete(2000), Discrete(2000)), horizon=1, ordered=["action"]).n_balls == 2000
+    for make in (zooming.AdaptiveQ, zooming.NetQ):  # told before it takes any memory
+        with pytest.raises(zooming.SpaceError, match="ordered="):
+            make(Boxes(Discrete(10**12), Discrete(2)), horizon=1)
     with pytest.raises(zooming.SpaceError, match="max_balls=10 allows"):
         zooming.AdaptiveQ(Boxes(Discrete(4), Discrete(4)), horizon=1, max_balls=10)
 
@@ -468,6 +471,20 @@ def test_an_agent_on_mixed_spaces_survives_save_and_load(kind, tmp_path):
     other = Boxes(env.observation_space, Tuple([MultiBinary(2), Box(0, 9, (1,), np.int64)]))
     with pytest.raises(zooming.CheckpointError, match=r"action\[1\] was int32 of shape \(1,\).*is int64"):
         zooming.load(tmp_path / "mixed.zoom", env=other)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"ordered": True}, {"ordered": ["state"], "split": "longest", "weights": {"action": 0.5}}]
+)
+def test_save_load_continue_is_never_having_stopped_on_tables(options, tmp_path):
+    env = Tables(5, 4, 3, seed=0)
+    whole, part = (zooming.AdaptiveQ(env, horizon=3, seed=2, **options) for _ in range(2))
+    part.learn(60)
+    part.save(tmp_path / "table.zoom")
+    again = zooming.load(tmp_path / "table.zoom", env=env)
+    both = again.learn(60)
+    assert whole.learn(120).returns[60:].tobytes() == both.returns.tobytes()
+    assert knowledge(whole) == knowledge(again)
 
 
 def test_partitions_of_mixed_spaces_can_be_drawn():

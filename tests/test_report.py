@@ -98,6 +98,7 @@ def test_a_problem_is_chosen_in_the_list_or_in_the_table(opened):
     assert len(page.evaluate("document.getElementById('memory').data")) == 3
     page.locator("#regret-log").check()
     assert page.evaluate("document.getElementById('regret').layout.xaxis.type") == "log"
+    assert page.locator("#few-seeds").is_visible()
     page.locator("#summary tbody tr").first.click()
     assert page.locator("#problem-heading").inner_text() == EVIL
 
@@ -148,6 +149,21 @@ def test_a_replay_is_the_run_of_the_study(folder):
     n_balls = sum(ball[5] == last for step in agent["steps"] for ball in step)
     assert agent["frames"][-1] == 300
     assert n_balls == problem["agents"][0]["seeds"][0][0]
+
+
+def test_an_agent_with_too_many_balls_is_not_replayed_and_others_are(tmp_path):
+    study = zooming.Study(["oil-laplace-1"], ["net-q:spacing=0.02", "adaptive-q"], episodes=50, seeds=2)
+    study.run(tmp_path / "study", workers=1)
+    (problem,) = collect(tmp_path / "study")["problems"]
+    assert [agent["name"] for agent in problem["replays"]] == ["adaptive-q"]
+    assert problem["replays"][0]["frames"][-1] == 50
+
+
+def test_a_tuning_has_a_page_too(tmp_path):
+    arguments = ["--agents", "adaptive-q", "--values", "0.1", "1.0", "--episodes", "30", "--seeds", "2", "--workers", "1"]
+    cli.main(["tune", "oil-laplace-1", *arguments, "--evaluation-seeds", "3", "--out", str(tmp_path / "tuning")])
+    (problem,) = collect(tmp_path / "tuning")["problems"]
+    assert problem["name"] == "oil-laplace-1"
 
 
 @pytest.mark.parametrize("what", ["nothing", "unfinished", "no folder to write to"])

@@ -61,8 +61,9 @@ EPISODES = 20 if kernels.PLAIN else 500
 @pytest.mark.plain
 @pytest.mark.parametrize(("rule", "name"), [(Cubes, "all"), (Longest, "longest")])
 @pytest.mark.parametrize("driver", ["fused", "python"])
-def test_a_rule_of_ones_own_runs_as_the_built_in_one_does(rule, name, driver):
-    own, built_in = (zooming.AdaptiveQ(oil(), split=split, seed=3) for split in (rule(), name))
+@pytest.mark.parametrize("bonus", [0.1, zooming.bonuses.Exact(episodes=500, lipschitz=0.1)], ids=["scaled", "exact"])
+def test_a_rule_of_ones_own_runs_as_the_built_in_one_does(rule, name, driver, bonus):
+    own, built_in = (zooming.AdaptiveQ(oil(), split=split, bonus=bonus, seed=3) for split in (rule(), name))
     histories = own.learn(EPISODES, driver=driver), built_in.learn(EPISODES)
     assert histories[0].returns.tobytes() == histories[1].returns.tobytes()
     assert histories[0].n_balls.tolist() == histories[1].n_balls.tolist()

@@ -18,7 +18,7 @@ import pytest
 import zooming
 from zooming import cli, seeds
 from zooming.study import engines
-from zooming.study.problems import PRESETS, agent_named, problem_named, settings_from
+from zooming.study.problems import PRESETS, Problem, agent_named, agents_named, problem_named, settings_from
 from zooming.study.runs import Chunk, checkpoints
 from zooming.study.store import Store
 from zooming.study.tune import tune
@@ -41,6 +41,17 @@ def command(folder, *more, arguments=ARGUMENTS, **options):
     return subprocess.Popen([*program, *arguments, "--out", str(folder), *more], stdout=subprocess.PIPE, text=True, **options)
 
 
+def children(pid):
+    return [int(child) for child in subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout.split()]
+
+
+def is_worker(pid):
+    try:
+        return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed") / "study"
@@ -55,7 +66,7 @@ def test_results_do_not_depend_on_the_number_of_workers(undisturbed, tmp_path):
     process = command(tmp_path / "study", "--workers", "3")
     process.communicate()
     assert fingerprint(tmp_path / "study") == undisturbed
-    assert len(undisturbed) == 2 * 3 + 2  # two agents, three blocks of seeds, two tables
+    assert len(undisturbed) == 2 * 12 + 2  # two agents, twelve blocks of at most four seeds, two tables
 
 
 @pytest.mark.process
@@ -76,9 +87,6 @@ def test_killed_at_random_moments_and_run_again_gives_the_same_files(undisturbed
     process.communicate()
     assert kills > 0
     assert process.returncode == 0
-    time.sleep(1.0)
-    orphans = subprocess.run(["pgrep", "-f", f"{folder}"], capture_output=True, text=True).stdout.split()
-    assert not orphans
     assert fingerprint(folder) == undisturbed
 
 
@@ -110,6 +118,34 @@ def test_a_search_told_to_stop_says_how_to_continue(tmp_path, number, code):
     shown, _ = process.communicate(timeout=60)
     assert process.returncode == code
     assert "To continue: zooming tune oil-laplace-1" in shown
+
+
+@pytest.mark.process
+def test_workers_end_when_their_parent_is_killed(tmp_path):
+    process = command(tmp_path / "study", "--episodes", "50000", "--workers", "2")
+    while not (workers := [pid for pid in children(process.pid) if is_worker(pid)]):
+        time.sleep(0.05)
+        assert process.poll() is None
+    process.kill()
+    process.communicate()
+    for _ in range(100):
+        if not any(Path(f"/proc/{pid}").exists() for pid in workers):
+            break
+        time.sleep(0.1)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+
+
+@pytest.mark.process
+def test_ctrl_c_reaches_all_processes_and_only_the_command_speaks(tmp_path):
+    process = command(tmp_path / "study", "--episodes", "50000", stderr=subprocess.STDOUT, start_new_session=True)
+    while not any(is_worker(pid) for pid in children(process.pid)):
+        time.sleep(0.01)
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGINT)
+    shown, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in shown
+    assert "To continue: zooming run oil-laplace-1" in shown
 
 
 @pytest.mark.process
@@ -167,8 +203,7 @@ def test_a_killed_worker_is_replaced_and_its_runs_are_repeated(tmp_path):
     for chunk, arrays, _ in engines.compute(chunks, "local", 2):
         found[chunk.name] = arrays["total_return"].tolist()
         if not killed:
-            children = subprocess.run(["pgrep", "-P", str(os.getpid())], capture_output=True, text=True).stdout.split()
-            workers = [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+            workers = [pid for pid in children(os.getpid()) if is_worker(pid)]
             os.kill(workers[0], signal.SIGKILL)
             killed = True
     assert found == expected
@@ -252,6 +287,40 @@ def test_a_table_that_is_gone_is_made_again(tmp_path, lost):
     assert small().run(tmp_path / "study", workers=1)[0].optimum == pytest.approx(4.8)
 
 
+@pytest.mark.parametrize("cut", ["results.parquet", "curves.parquet"])
+def test_a_table_that_is_cut_short_is_made_again(tmp_path, cut):
+    small().run(tmp_path / "study")
+    whole = (tmp_path / "study" / cut).read_bytes()
+    (tmp_path / "study" / cut).write_bytes(whole[: len(whole) // 2])
+    small().run(tmp_path / "study")
+    assert (tmp_path / "study" / cut).read_bytes() == whole
+
+
+def test_a_configuration_that_came_to_nothing_is_no_obstacle(tmp_path):
+    bad = zooming.Study([Problem("car", "MountainCarContinuous-v0", {"max_episode_steps": 5})], ["random"], 3, 1)
+    with pytest.raises(zooming.TransitionError, match="reward_range"):
+        bad.run(tmp_path / "study", workers=1)
+    cli.main(["run", "MountainCarContinuous-v0", "--set", "max_episode_steps=5", "--agents", "random:reward_range=(-1,100)",
+              "--episodes", "3", "--seeds", "2", "--workers", "1", "--out", str(tmp_path / "study")])  # fmt: skip
+    assert pl.read_parquet(tmp_path / "study" / "results.parquet").height == 2
+
+
+def test_the_folder_is_looked_at_again_once_it_is_ours(tmp_path, monkeypatch):
+    theirs, ours = small(), small(episodes=100)
+    store = Store(tmp_path / "study", ours.configuration)
+    checks, check = [], store._check_folder
+
+    def check_and_let_the_other_in():
+        check()
+        if not checks:
+            theirs.run(tmp_path / "study")
+        checks.append(True)
+
+    monkeypatch.setattr(store, "_check_folder", check_and_let_the_other_in)
+    with pytest.raises(zooming.SpaceError, match="episodes: there 200, here 100"), store.opened():
+        pass
+
+
 def test_a_folder_that_was_killed_before_its_manifest_is_taken_up_again(tmp_path):
     (tmp_path / "study" / "chunks").mkdir(parents=True)
     (tmp_path / "study" / ".manifest.json.x.part").write_text("{")
@@ -282,7 +351,7 @@ def test_a_full_disk_keeps_what_is_done(tmp_path, monkeypatch):
     [
         (["oil-laplace-2", "--agents", "adaptive-q"], "did you mean 'oil-laplace-1'"),
         (["oil-laplace-1", "--agents", "adaptve-q"], "did you mean 'adaptive-q'"),
-        (["oil-laplace-1", "--agents", "adaptive-q:bouns=1"], "no option 'bouns'; did you mean 'bonus'"),
+        (["oil-laplace-1", "--agents", "adaptive-q:bonis=1"], "no option 'bonis'; did you mean 'bonus'"),
         (["oil-laplace-1", "--agents", "adaptive-q-published:bonus=1:max_ball=9"], "did you mean 'max_balls'"),
         (["oil-laplace-1", "--agents", "adaptive-q", "--set", "sharpnes=2"], "did you mean 'sharpness'"),
         (["oil-laplace-1", "--agents", "adaptive-q", "--set", "nonsense"], "key=value"),
@@ -335,6 +404,21 @@ def test_a_study_on_an_environment_that_cannot_be_solved_has_no_regret(tmp_path)
     assert row.regret is None
 
 
+def test_an_environment_of_a_module_is_a_problem(tmp_path, monkeypatch):
+    (tmp_path / "shop.py").write_text("import gymnasium as gym\ngym.register('Shop-v0', entry_point='zooming.envs.oil:Oil')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert problem_named("shop:Shop-v0").make().unwrapped.horizon == 5
+    with pytest.raises(zooming.SpaceError, match="no problem is named 'shop:Chop-v0'"):
+        problem_named("shop:Chop-v0")
+    with pytest.raises(zooming.SpaceError, match="cannot be imported"):
+        problem_named("chop:Chop-v0")
+
+
+def test_commas_inside_brackets_belong_to_the_value():
+    found = agents_named("adaptive-q:reward_range=(-17,0):bonus=0.5,net-q,random:reward_range=[0, 2]")
+    assert [agent.settings for agent in found] == [{"reward_range": [-17, 0], "bonus": 0.5}, {}, {"reward_range": [0, 2]}]
+
+
 def test_chunk_names_are_files_and_differ():
     problem = problem_named("zooming/Oil-v0", {"start": "uniform"})
     names = [Chunk(problem, agent_named(a), 10, 0, 5, e, "run").name for a in ("random", "net-q") for e in (0, 1)]
@@ -346,7 +430,7 @@ def test_chunk_names_are_files_and_differ():
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_ray_gives_the_same_files_even_when_a_node_dies(tmp_path):
+def test_ray_gives_the_same_results_even_when_a_node_dies(tmp_path):
     import ray
     from ray.cluster_utils import Cluster
 
@@ -403,10 +487,16 @@ def test_optuna_tunes_prunes_and_continues(tmp_path):
     assert all(6.0 <= found.value <= 7.0 for found in other)  # another search does not take up this one's trials
 
 
-def test_a_search_that_was_stopped_and_continued_finds_what_one_that_was_not_finds(tmp_path):
+def test_a_search_in_two_parts_finds_what_one_in_one_part_finds(tmp_path):
     options = {"method": "optuna", "values": (0.01, 5.0), "seeds": 10}
     tuned(tmp_path / "stopped", trials=7, **options)
     assert tuned(tmp_path / "stopped", trials=15, **options) == tuned(tmp_path / "not", trials=15, **options)
+
+
+def test_a_damaged_search_is_refused_in_a_sentence(tmp_path):
+    (tmp_path / "tuning.sqlite").write_text("not a database, but long enough to look like one" * 100)
+    with pytest.raises(zooming.SpaceError, match=r"tuning.sqlite is damaged"):
+        tuned(tmp_path, method="optuna", values=(0.1, 1.0), trials=2)
 
 
 @pytest.mark.parametrize("method", ["grid", "optuna"])
@@ -426,6 +516,8 @@ def test_a_whole_number_can_be_tuned(tmp_path, method):
         ({"values": (float("nan"),)}, "finite"),
         ({"method": "optuna", "values": (0.5,)}, "two different"),
         ({"option": "bouns"}, "bouns"),
+        ({"option": "bouns", "method": "optuna", "values": (0.1, 1.0)}, "bouns"),
+        ({"episodes": 0, "method": "optuna", "values": (0.1, 1.0)}, "episodes=0"),
         ({"trials": 0}, "trials=0"),
         ({"seeds": 0}, "seeds=0"),
     ],
@@ -440,4 +532,6 @@ def test_the_command_tunes_and_prints_what_it_cost(tmp_path, capsys):
               "--evaluation-seeds", "2", "--workers", "1", "--out", str(tmp_path / "tuning")])  # fmt: skip
     shown = capsys.readouterr().out
     assert "bonus=" in shown
+    (found,) = json.loads((tmp_path / "tuning" / "tuned.json").read_text())
+    assert f"bonus={found['value']:g}" in shown
     assert "1,000" in shown  # 2 values x 2 seeds x 50 episodes x 5 steps

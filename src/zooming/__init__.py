@@ -64,7 +64,7 @@ _HOME = {
     "Checked": "checking.harness",
     "BrokenPromise": "errors",
 }
-_MODULES = ("bonuses", "callbacks", "metrics", "plots", "theory")
+_MODULES = ("bonuses", "callbacks", "metrics", "plots", "splits", "theory")
 
 __all__ = [
     "AdaptiveQ",
@@ -100,6 +100,7 @@ __all__ = [
     "callbacks",
     "metrics",
     "plots",
+    "splits",
     "theory",
 ]
 

@@ -97,7 +97,7 @@ def audit(agent: Agent, optimal: Optimal | None = None, *, n_points: int = 2000,
         law, failures = _optimism(agent, optimal, generator, n_points)
         laws.append(law)
         dimension = _zooming_dimension(agent, optimal, partitions) if grows else None
-    d, k = len(agent.axes), max(agent.n_episodes, 1)
+    d, k = agent.axes.n_wide, max(agent.n_episodes, 1)
     return Audit(
         title=f"Audit of {agent!r}",
         laws=tuple(laws),
@@ -261,7 +261,8 @@ def _zooming_dimension(agent: TabledAgent, optimal: Optimal, partitions: list[Pa
         center = agent.axes.low + (p.low + p.high) / 2 * (agent.axes.high - agent.axes.low)
         gap = optimal.values(step, center[:, :n_state]) - optimal.q_values(step, center[:, :n_state], center[:, n_state:])
         near = gap <= agent.horizon * p.radius
-        counts += np.bincount(p.depth[near], minlength=17)[:17]
+        level = np.rint(-np.log2(p.radius[near])).astype(np.int64)  # the depth of a cube of this radius
+        counts += np.bincount(level, minlength=17)[:17]
     depths: NDArray[np.int64] = np.flatnonzero(counts > 0)
     if len(depths) < 3:
         return None

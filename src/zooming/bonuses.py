@@ -47,7 +47,8 @@ class Theory:
     """b(t) = 2 sqrt(H^3 iota / t) + 4 L d_max / sqrt(t), iota = log(4 H K / delta), d_max = 1. [SBY19 eq. 4]
 
     The constants are those of the main text, which its lemmas prove; the appendix exchanges them by a slip. `lipschitz` is
-    the Lipschitz constant L of Q* on the unit cube under the l-infinity metric.
+    the Lipschitz constant L of Q* on the unit cube under the l-infinity metric; with an agent's weights, under the weighted
+    one, in which the largest weight counts as 1.
 
     >>> round(Theory(episodes=2000).scale(horizon=5, reward_span=1.0), 2)
     86.44

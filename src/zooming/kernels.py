@@ -37,7 +37,7 @@ BALL = np.dtype(
         ("n_visits", "u4"),  # n(B), ancestors included; stays at 2^32 - 1, so no ball gets deeper than 16
         ("child", "i4"),  # first of two consecutive rows, or ACTIVE
         ("parent", "i4"),  # or NO_PARENT for a root
-        ("depth", "u1"),  # splits above it; a cube's radius is 2^-depth
+        ("depth", "u1"),  # splits above it, up to 255; a cube's radius is 2^-depth
         ("axis", "u1"),  # inner rows: the axis that the threshold cuts
     ],
     align=True,
@@ -286,6 +286,36 @@ def cube_sides(table, row, first_axis, low, high):
 
 
 @inlined
+def in_units(axes, axis, unit, low):
+    """A point of an interval in the environment's units and dtype, not below the border `low`; and back in the unit cube."""
+    value = axes[axis, LOW] + unit * axes[axis, WIDTH]
+    if axes[axis, SINGLE] == 1.0:
+        value = np.float64(np.float32(value))
+    back = (value - axes[axis, LOW]) / axes[axis, WIDTH]
+    while back < low:
+        # A corner is on the border: rounded down it would belong to the neighbor, and its own ball never be updated.
+        if axes[axis, SINGLE] == 1.0:
+            value = np.float64(np.nextafter(np.float32(value), np.float32(np.inf)))
+        else:
+            value = np.nextafter(value, np.inf)
+        back = (value - axes[axis, LOW]) / axes[axis, WIDTH]
+    return value, back
+
+
+@lean
+def play_value(core, axes, axis, rule, low, high):
+    """The whole value played along a side of a ball: its middle, or the upper of two, its first, or any."""
+    first = np.rint(low * axes[axis, ATOMS])
+    n_inside = np.rint(high * axes[axis, ATOMS]) - first
+    k = 0.0
+    if rule == CENTER:
+        k = np.floor(0.5 * n_inside)
+    elif rule == UNIFORM:
+        k = np.floor(np.float64(draw(core) >> np.uint64(11)) * 2.0**-53 * n_inside)
+    return axes[axis, LOW] + 0.5 + first + k
+
+
+@inlined
 def play_action(table, core, axes, row, rule, low, high, action):
     """Writes the action played in a ball, in the environment's units; false if rounding moved it out of the ball."""
     n_state = core[0]["n_state"]
@@ -296,34 +326,16 @@ def play_action(table, core, axes, row, rule, low, high, action):
     inside = True
     for i in range(action.shape[0]):
         axis = n_state + i
-        n_values = axes[axis, ATOMS]
-        share = 0.0
-        if rule == CENTER:
-            share = 0.5
-        elif rule == UNIFORM:
-            share = np.float64(draw(core) >> np.uint64(11)) * 2.0**-53
-        if n_values > 0.0:
-            first = np.rint(low[i] * n_values)
-            k = first + np.floor(share * (np.rint(high[i] * n_values) - first))
-            action[i] = axes[axis, LOW] + 0.5 + k
+        if axes[axis, ATOMS] > 0.0:
+            action[i] = play_value(core, axes, axis, rule, low[i], high[i])
             continue
         unit = low[i]
         if rule == CENTER:
             unit = 0.5 * (low[i] + high[i])
         elif rule == UNIFORM:
+            share = np.float64(draw(core) >> np.uint64(11)) * 2.0**-53
             unit = low[i] + share * (high[i] - low[i])
-        value = axes[axis, LOW] + unit * axes[axis, WIDTH]
-        if axes[axis, SINGLE] == 1.0:
-            value = np.float64(np.float32(value))
-        back = (value - axes[axis, LOW]) / axes[axis, WIDTH]
-        while back < low[i]:
-            # A corner is on the border: rounded down it would belong to the neighbor, and its own ball never be updated.
-            if axes[axis, SINGLE] == 1.0:
-                value = np.float64(np.nextafter(np.float32(value), np.float32(np.inf)))
-            else:
-                value = np.nextafter(value, np.inf)
-            back = (value - axes[axis, LOW]) / axes[axis, WIDTH]
-        action[i] = value
+        action[i], back = in_units(axes, axis, unit, low[i])
         inside = inside and (back < high[i] or high[i] == 1.0)
     return inside
 
@@ -452,7 +464,7 @@ def halve(table, core, stats, axes, row, low, high, halved):
 
     `low` and `high` are its sides. Every split of every rule is made here. [SBY19 Split Ball]
     """
-    depth = table[row]["depth"]
+    depth = np.int64(table[row]["depth"])
     first_parent = row
     n_parents = 1
     next_row = core[0]["n_rows"]
@@ -472,7 +484,7 @@ def halve(table, core, stats, axes, row, low, high, halved):
                 table[c]["n_visits"] = table[row]["n_visits"]
                 table[c]["parent"] = parent
                 table[c]["child"] = ACTIVE
-                table[c]["depth"] = depth + 1 if is_last else depth
+                table[c]["depth"] = min(depth + 1, 255) if is_last else depth
                 if core[0]["exact"] == 1:
                     stats[c, 0] = stats[row, 0]
                     stats[c, 1] = stats[row, 1]
@@ -624,6 +636,22 @@ def greedy(table, core, axes, steps, observations, rule, actions):
 
 
 @lean
+def read_mask(row):
+    """Sets the ends of a row of `allowed` from its mask of values; how many are feasible, -1 if one is neither 0 nor 1."""
+    n_values = row.shape[0] - FIRST_VALUE
+    n_feasible = 0
+    for k in range(n_values):
+        if row[FIRST_VALUE + k] == 1.0:
+            row[1] = (k + 0.5) / n_values
+            if n_feasible == 0:
+                row[0] = row[1]
+            n_feasible += 1
+        elif row[FIRST_VALUE + k] != 0.0:
+            return -1
+    return n_feasible
+
+
+@lean
 def has_feasible(axes, n_state, allowed, low, high):
     """Whether the action sides of a ball hold a feasible action."""
     for i in range(allowed.shape[0]):
@@ -724,7 +752,7 @@ def choose(table, core, axes, step, observation, ties, rule, allowed, action):
         if n_values == 0.0:
             least = max(low[i], allowed[i, 0])
             most = min(high[i], allowed[i, 1])
-            action[i] = axes[axis, LOW] + (least + share * (most - least)) * axes[axis, WIDTH]
+            action[i], _ = in_units(axes, axis, least + share * (most - least), low[i])
             continue
         first = np.int64(np.rint(low[i] * n_values))
         last = np.int64(np.rint(high[i] * n_values)) - 1
@@ -806,20 +834,18 @@ def _play(table, core, stats, axes, dynamics, start, params, rng, n_env_steps, r
             if step + 1 < n_steps:
                 next_row, _ = select(table, core, step + 1, unit_state, ties, stack)
                 next_value = min(ceiling(core, step + 1), table[next_row]["value"])
-            is_due = update_ball(table, core, stats, axes, step, row, reward, next_value)
-            if is_due and core[0]["rule"] != OWN:
+            if update_ball(table, core, stats, axes, step, row, reward, next_value):
+                if core[0]["rule"] == OWN:
+                    trouble[0], trouble[1] = DUE, row
+                    paused[0], paused[1], paused[2] = step + 1, next_row, total + reward
+                    for i in range(n_state):
+                        paused[3 + i] = next_state[i]
+                    return episode
                 split(table, core, stats, axes, row)
             total += reward
-            due = row
             row = next_row
             for i in range(n_state):
                 state[i] = next_state[i]
-            if is_due and core[0]["rule"] == OWN:
-                trouble[0], trouble[1] = DUE, due
-                paused[0], paused[1], paused[2] = step + 1, row, total
-                for i in range(n_state):
-                    paused[3 + i] = state[i]
-                return episode
         returns[episode] = total
         n_balls[episode] = core[0]["n_balls"]
     trouble[0] = FINE

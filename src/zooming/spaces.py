@@ -7,37 +7,21 @@ The state's axes come first, then the action's. An interval maps x to (x - low) 
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.checks import real
+from zooming.axis import Axis, check, give_bounds, give_order, give_squash, give_weights, names_of
 from zooming.errors import SpaceError
 from zooming.kernels import WEIGHT, bend, unbend
-from zooming.structure import CATEGORICAL, INTERVAL, MOST_VALUES, ORDERED, Leaf, taken_apart
+from zooming.structure import CATEGORICAL, INTERVAL, ORDERED, Leaf, taken_apart
 
 Floats = NDArray[np.float64]
 MAX_AXES = 48  # one bit each in the mask of the axes that a split halves
-
-
-@dataclass
-class Axis:
-    """One axis: its name, kind, ends in the environment's units, weight in the metric, and how values get there."""
-
-    name: str
-    kind: str
-    low: float
-    high: float
-    single: bool = False  # float32
-    weight: float = 1.0
-    clips: bool = False  # values beyond the ends count as the ends
-    squash: float | None = None  # the scale, if the axis has no end
 
 
 class Axes:
@@ -81,13 +65,13 @@ class Axes:
                 f"{self.n_state} state and {self.n_action} action axes are too many: at most {MAX_AXES} axes are supported. "
                 f"Give the agent fewer features (a wrapper)."
             )
-        ordered = ordered if isinstance(ordered, bool) else _named_list(ordered)
-        self._give_order(ordered)
-        self._give_bounds(bounds)
-        self._give_squash(squash)
+        ordered = ordered if isinstance(ordered, bool) else names_of(ordered)
+        give_order(self._axes, ordered)
+        give_bounds(self._axes, bounds)
+        give_squash(self._axes, squash)
         for axis in self._axes:
-            _check(axis)
-        self._give_weights(weights)
+            check(axis)
+        give_weights(self._axes, weights)
         self._tabulate()
         # What makes these axes again, as JSON.
         self.options: dict[str, Any] = {
@@ -126,15 +110,22 @@ class Axes:
         """Whether halving every axis of a ball leaves cubes."""
         return all(axis.kind == INTERVAL and axis.weight == 1.0 for axis in self._axes)
 
+    @property
+    def n_values(self) -> list[int]:
+        """The number of categories of every axis; 1 for those that are not cut into values from the start."""
+        return [int(axis.high - axis.low) + 1 if axis.kind == CATEGORICAL and axis.weight > 0 else 1 for axis in self._axes]
+
     def cells(self) -> list[Floats]:
         """The borders of an initial partition: categories are atoms from the start. [SBY19, discrete metric]"""
-        return [_values(axis) if axis.kind == CATEGORICAL and axis.weight > 0 else np.empty(0) for axis in self._axes]
+        return [np.arange(1, n) / n for n in self.n_values]
 
     def net(self, spacing: float, most: int) -> list[Floats]:
         """The borders of a net of a spacing: wider along an axis of less weight, between the values of a whole axis.
 
         SpaceError for more than `most` cells along one axis, before they take any memory.
         """
+        if max(self.n_values) > most:
+            raise SpaceError(f"the categories alone make more than {most:,} balls; name axes that have an order, ordered=")
         found = self.cells()
         for i, axis in enumerate(self._axes):
             if axis.kind == CATEGORICAL or axis.weight == 0:
@@ -156,15 +147,13 @@ class Axes:
 
     def flat_state(self, observation: Any) -> Floats:
         """One observation as a float64 vector of its own, whatever it was: a list, float32, read-only, strided, nested."""
-        flat = np.empty(self.n_state)
-        self.states.write(observation, flat, "observation")
-        return self.inwards(flat, 0)
+        flat = self.states.flat(observation, "observation")
+        return self.inwards(flat, 0) if self._bent else flat
 
     def flat_action(self, action: Any) -> Floats:
         """One action as a float64 vector of its own."""
-        flat = np.empty(self.n_action)
-        self.actions.write(action, flat, "action")
-        return self.inwards(flat, self.n_state)
+        flat = self.actions.flat(action, "action")
+        return self.inwards(flat, self.n_state) if self._bent else flat
 
     def flat_states(self, observations: Any) -> tuple[Floats, bool]:
         """One observation or a batch as [n, n_state], and whether it was a batch (of a Dict: a dict of batches)."""
@@ -194,84 +183,6 @@ class Axes:
     def describe(self) -> list[list[Any]]:
         """What a checkpoint keeps of the axes, and what loading compares: name, low, high, kind."""
         return [[axis.name, axis.low, axis.high, axis.kind] for axis in self._axes]
-
-    # --- options -------------------------------------------------------------------------------------------------------
-
-    def _named(self, name: Any, option: str) -> list[Axis]:
-        """The axes that a name means: one, or all of the space that it names."""
-        found = [
-            axis for axis in self._axes if axis.name == name or (isinstance(name, str) and axis.name.startswith(f"{name}["))
-        ]
-        if not found:
-            close = difflib.get_close_matches(str(name), self.names, 1, 0.5)
-            hint = f"did you mean {close[0]!r}? " if close else ""
-            raise SpaceError(f"{option}: no axis is named {name!r}; {hint}there are {', '.join(self.names)}")
-        return found
-
-    def _give_order(self, ordered: bool | Iterable[str]) -> None:
-        if isinstance(ordered, bool):
-            named = [axis for axis in self._axes if ordered and axis.kind == CATEGORICAL]
-        else:
-            named = [axis for name in ordered for axis in self._named(name, "ordered")]
-        for axis in named:
-            if axis.kind == INTERVAL:
-                raise SpaceError(f"ordered: {axis.name} is an interval, which has an order already")
-            axis.kind = ORDERED
-
-    def _give_bounds(self, bounds: Mapping[str, Any] | None) -> None:
-        if bounds is not None and not isinstance(bounds, Mapping):
-            raise SpaceError(f'bounds={bounds!r}: give {{axis: (low, high)}}, for example {{"state[1]": (-3.0, 3.0)}}')
-        for name, pair in (bounds or {}).items():
-            try:
-                low, high = (float(end) for end in pair)
-            except (TypeError, ValueError) as error:
-                raise SpaceError(f"bounds of {name}: {pair!r} is not a pair (low, high)") from error
-            for axis in self._named(name, "bounds"):
-                if axis.kind == CATEGORICAL:
-                    raise SpaceError(f"bounds of {axis.name}: categories have no bounds; make it ordered=[{axis.name!r}]")
-                if not (math.isfinite(low) and math.isfinite(high) and axis.low <= low <= high <= axis.high):
-                    raise SpaceError(
-                        f"bounds of {axis.name}: ({low}, {high}) must be finite and lie within [{axis.low}, {axis.high}]"
-                    )
-                if axis.kind == ORDERED and not (low.is_integer() and high.is_integer()):
-                    raise SpaceError(f"bounds of {axis.name}: ({low}, {high}) must be whole numbers")
-                axis.low, axis.high, axis.clips = low, high, True
-
-    def _give_squash(self, squash: bool | float | Mapping[str, float]) -> None:
-        unbounded = [axis for axis in self._axes if not (math.isfinite(axis.low) and math.isfinite(axis.high))]
-        if isinstance(squash, Mapping):
-            scales = [(axis, scale) for name, scale in squash.items() for axis in self._named(name, "squash")]
-        else:
-            squash = squash if isinstance(squash, bool) else real(squash, "squash", 0.0, math.inf)
-            scales = [(axis, 1.0 if squash is True else squash) for axis in unbounded if squash is not False]
-        for axis, scale in scales:
-            if axis not in unbounded or axis.kind != INTERVAL:
-                raise SpaceError(f"squash: {axis.name} runs from {axis.low} to {axis.high}; only an axis without ends needs it")
-            if isinstance(scale, bool) or not isinstance(scale, (int, float, np.number)) or not 0 < scale < math.inf:
-                raise SpaceError(
-                    f"squash of {axis.name}: {scale!r} is not a scale; give a positive number, about the size of usual values"
-                )
-            axis.squash = float(scale)
-
-    def _give_weights(self, weights: Mapping[str, float] | Iterable[float] | None) -> None:
-        if weights is None:
-            return
-        if isinstance(weights, Mapping):
-            given = [(axis, weight) for name, weight in weights.items() for axis in self._named(name, "weights")]
-        else:
-            listed = list(weights) if isinstance(weights, Iterable) and not isinstance(weights, str) else None
-            if listed is None or len(listed) != len(self):
-                raise SpaceError(
-                    f"weights={weights!r}: give {{axis: weight}}, or one number for each of {', '.join(self.names)}"
-                )
-            given = list(zip(self._axes, listed, strict=True))
-        for axis, weight in given:
-            is_number = isinstance(weight, (int, float, np.number)) and not isinstance(weight, bool)
-            if not (is_number and 0 <= float(weight) < math.inf):
-                raise SpaceError(f"weight of {axis.name}: {weight!r} is not a finite number >= 0 (0: the axis does not matter)")
-            axis.weight = float(weight)
-        if not any(axis.weight > 0 for axis in self._axes):
-            raise SpaceError("weights: every axis has weight 0, so that nothing matters; give one of them a positive weight")
 
     def _tabulate(self) -> None:
         """`table`, the axes as the kernels take them (see `kernels.LOW`); `ends`, their high ends exactly."""
@@ -306,27 +217,6 @@ def _axes_of(leaf: Leaf) -> list[Axis]:
     ]
 
 
-def _check(axis: Axis) -> None:
-    """Raises an error with the fix for an axis that cannot be mapped to the unit interval."""
-    low, high = axis.low, axis.high
-    if axis.squash:
-        return
-    if not (math.isfinite(low) and math.isfinite(high)):
-        raise SpaceError(
-            f"unbounded: axis {axis.name} runs from {low} to {high}. Give the agent its usual range, "
-            f"bounds={{{axis.name!r}: (low, high)}} (values beyond count as the ends), or squash=True"
-        )
-    if axis.kind != INTERVAL:
-        if high - low + 1 > MOST_VALUES:
-            raise SpaceError(f"axis {axis.name} runs from {low:g} to {high:g}: more whole numbers than a float tells apart")
-        return
-    if not low < high:
-        raise SpaceError(f"axis {axis.name} runs from {low} to {high}: it has no width. Drop it from the space (a wrapper).")
-    width = high - low
-    if not (math.isfinite(width) and math.isfinite(1.0 / width)):
-        raise SpaceError(f"axis {axis.name} runs from {low} to {high}: its width is beyond floating point. Rescale the axis.")
-
-
 def _values(axis: Axis) -> Floats:
     """Borders between the values of a whole axis, in the unit interval."""
     n_values = int(axis.high - axis.low) + 1
@@ -343,11 +233,3 @@ def _bend(axis: Axis) -> tuple[float, float, float, float]:
     if axis.squash or axis.clips:
         return axis.squash or 0.0, axis.low, axis.high, largest
     return 0.0, -math.inf, math.inf, largest
-
-
-def _named_list(names: Any) -> list[str]:
-    if isinstance(names, str):
-        return [names]
-    if not isinstance(names, Iterable):
-        raise SpaceError(f"ordered={names!r}: give True or the names of axes")
-    return list(names)

@@ -48,6 +48,17 @@ class Leaf:
     def leaves(self) -> Iterator[Leaf]:
         yield self
 
+    def flat(self, value: Any, what: str) -> Floats:
+        """One value as a vector of its own."""
+        if self.kind == INTERVAL:  # the short way of most environments
+            array = numeric(value, what)
+            if array.size != len(self.low):
+                raise SpaceError(f"{what} has shape {array.shape}; expected {self.shape}")
+            return array if array.ndim == 1 else array.ravel()
+        found = np.empty(len(self.low))
+        self.write(value, found, what)
+        return found
+
     def write(self, value: Any, flat: Floats, what: str) -> None:
         """Writes one value into its place of `flat`."""
         if isinstance(value, (int, np.integer)) and len(self.low) == 1:
@@ -115,10 +126,16 @@ class Branch:
     name: str
     space: gym.Space[Any]
     parts: dict[Any, Any]  # Leaf or Branch
+    n_axes: int
 
     def leaves(self) -> Iterator[Leaf]:
         for part in self.parts.values():
             yield from part.leaves()
+
+    def flat(self, value: Any, what: str) -> Floats:
+        found = np.empty(self.n_axes)
+        self.write(value, found, what)
+        return found
 
     def write(self, value: Any, flat: Floats, what: str) -> None:
         for key, part in self.parts.items():
@@ -156,10 +173,11 @@ def taken_apart(space: gym.Space[Any], name: str, where: str, first: int = 0) ->
     if isinstance(space, (gym.spaces.Tuple, gym.spaces.Dict)):
         items = space.spaces.items() if isinstance(space, gym.spaces.Dict) else enumerate(space.spaces)
         parts: dict[Any, Node] = {}
+        before = first
         for key, part in items:
             parts[key] = taken_apart(part, f"{name}{_index(key)}", f"{where}{_index(key)}", first)
             first += sum(len(leaf.low) for leaf in parts[key].leaves())
-        return Branch(name, space, parts)
+        return Branch(name, space, parts, first - before)
     if isinstance(space, gym.spaces.Box):
         dtype = np.dtype(space.dtype)
         if dtype not in (np.float32, np.float64) and dtype.kind not in "iu":

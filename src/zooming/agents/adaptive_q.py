@@ -80,17 +80,16 @@ class AdaptiveQ(TabledAgent):
 
     def _initial_table(self, core: NDArray[Any]) -> BallTable:
         """One ball per combination of categories, which are atoms from the start, at every step."""
-        cells = self.axes.cells()
-        n_balls = self.horizon * math.prod(len(borders) + 1 for borders in cells)
+        n_balls = self.horizon * math.prod(self.axes.n_values)
         most = min(MOST_CELLS, int(core["max_balls"][0]))
         if n_balls > most:
-            names = [name for name, borders in zip(self.axes.names, cells, strict=True) if len(borders)]
+            names = [name for name, n in zip(self.axes.names, self.axes.n_values, strict=True) if n > 1]
             limit = f"max_balls={most:,} allows" if most < MOST_CELLS else "are supported"
             raise SpaceError(
                 f"the categories of {', '.join(names)} make {n_balls:,} balls over {self.horizon} steps, more than the "
                 f"{most:,} that {limit}. Name axes whose values have an order, ordered={names[-1:]}, or give an axis weight 0"
             )
-        table = BallTable.of_cells(core, self._root_values(core), cells)
+        table = BallTable.of_cells(core, self._root_values(core), self.axes.cells())
         table.set_due(float(kernels.due_at(self._root_diameter())))
         if core["rule"][0] == kernels.OWN:
             for step in range(self.horizon):
@@ -100,7 +99,7 @@ class AdaptiveQ(TabledAgent):
 
     def _root_diameter(self) -> float:
         rows = self.axes.table
-        first = np.array([[0.0] * len(rows)]), np.array([[1 / (len(borders) + 1) for borders in self.axes.cells()]])
+        first = np.array([[0.0] * len(rows)]), np.array([[1 / n for n in self.axes.n_values]])
         return float(lengths(rows, *first).max())
 
     def _split(self, row: int) -> None:

@@ -59,7 +59,7 @@ class NetQ(TabledAgent):
         )  # fmt: skip
         if spacing is None:
             n_episodes = whole(PAPERS_EPISODES if episodes is None else episodes, "episodes", 1)
-            spacing = float(n_episodes * self.horizon) ** (-1 / (len(self.axes) + 2))
+            spacing = float(n_episodes * self.horizon) ** (-1 / (self.axes.n_wide + 2))
         elif episodes is not None:
             raise SpaceError(f"spacing={spacing!r} and episodes={episodes!r}: either gives the net, so give one of them")
         self.spacing: float = real(spacing, "spacing", 0.0, 1.0)

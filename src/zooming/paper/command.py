@@ -6,10 +6,12 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
 
+import rich.box
 import rich.progress
 import tyro
 
@@ -23,9 +25,11 @@ from zooming.paper.figures import Figure, figures_named
 from zooming.paper.sweep import ADAPTIVE, NET, UNTUNED, Evidence, sweep
 from zooming.study.command import say_how_to_continue
 from zooming.study.engines import prepare_worker
+from zooming.study.store import LOCK, locked
 from zooming.study.study import Stopped, stoppable
 
 FULL_SEEDS, QUICK_SEEDS = 200, 20
+FEWEST_EPISODES = 20
 FINDINGS, PICTURES = "findings.json", "figures"
 
 
@@ -61,14 +65,17 @@ def reproduce(
         "entropy": entropy,
         "optimum": "rough" if quick else "fine",
     }
-    if n_seeds < 2:
-        raise SpaceError(f"--seeds {n_seeds}: give at least 2, or nothing can be said of the claims")
+    for option, given, least in (("seeds", n_seeds, 2), ("episodes", episodes, FEWEST_EPISODES)):
+        if given < least:
+            raise SpaceError(f"--{option} {given}: give at least {least}, or nothing can be said of the claims")
     findings = _findings(folder, settings)
     left = [figure for figure in chosen if not _is_done(figure, folder, findings)]
     if left:
         print(f"{len(left)} of {len(chosen)} figures to do, {n_seeds} seeds, {episodes} episodes each")
-        with stoppable() as stop:
+        _make(folder)
+        with stoppable() as stop, locked(folder):
             try:
+                findings = _findings(folder, settings)  # again: another command may have been faster
                 evidence = sweep(
                     left, folder, episodes=episodes, n_seeds=n_seeds, entropy=entropy, optimum=settings["optimum"],
                     workers=workers, progress_bar=True,
@@ -102,6 +109,16 @@ def _findings(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
     return {"settings": there, "figures": done}
 
 
+def _make(folder: Path) -> None:
+    try:
+        ours = {FINDINGS, PICTURES, LOCK, "tuning", "evaluation", "report.html"}
+        if folder.exists() and any(path.name not in ours for path in folder.iterdir()):
+            raise SpaceError(f"{folder} holds something else; choose another --out")
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SpaceError(f"cannot write to {folder}: {error.strerror}. Choose another --out") from error
+
+
 def _is_done(figure: Figure, folder: Path, findings: dict[str, Any]) -> bool:
     return figure.name in findings["figures"] and (folder / PICTURES / f"{figure.name}.png").exists()
 
@@ -112,10 +129,15 @@ def _drawn(evidence: Sequence[Evidence], pictures: Path, workers: int | None) ->
     if n_workers == 1:
         yield from (_draw(each, pictures) for each in evidence)
         return
-    with ProcessPoolExecutor(n_workers, get_context("spawn"), prepare_worker) as pool:
-        yield from rich.progress.track(
-            pool.map(_draw, evidence, [pictures] * len(evidence)), "drawing", total=len(evidence), transient=True
-        )
+    done = 0
+    try:
+        with ProcessPoolExecutor(n_workers, get_context("spawn"), prepare_worker) as pool:
+            drawn = pool.map(_draw, evidence, [pictures] * len(evidence))
+            for found in rich.progress.track(drawn, "drawing", total=len(evidence), transient=True):
+                done += 1
+                yield found
+    except BrokenProcessPool:
+        yield from (_draw(each, pictures) for each in evidence[done:])
 
 
 def _draw(evidence: Evidence, pictures: Path) -> tuple[str, dict[str, Any]]:
@@ -147,18 +169,17 @@ def show(found: Sequence[dict[str, Any]]) -> None:
     from rich.table import Table
 
     console = Console()
-    table = Table(
-        title="regret after all episodes, ± half a 95 % interval; claims of the paper that hold", title_justify="left"
-    )
-    for column in ("problem", "V*", ADAPTIVE, NET, UNTUNED, "balls", "claims"):
-        table.add_column(column, justify="left" if column == "problem" else "right")
+    title = "regret after all episodes, ± half a 95 % interval; balls of both; claims that hold"
+    table = Table(title=title, title_justify="left", box=rich.box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("problem", no_wrap=True)
+    for column in (ADAPTIVE, NET, "untuned", "balls", "hold"):
+        table.add_column(column, justify="right", no_wrap=True)
     for one in found:
-        regrets = [
-            f"{mean:,.0f} ± {(high - low) / 2:,.0f}" for mean, low, high in (one["regret"][n] for n in (ADAPTIVE, NET, UNTUNED))
-        ]
-        balls = f"{one['n_balls'][ADAPTIVE]:,.0f} / {one['n_balls'][NET]:,.0f}"
+        bounds = (one["regret"][name] for name in (ADAPTIVE, NET, UNTUNED))
+        regrets = [f"{mean:,.0f} ± {(high - low) / 2:,.0f}" for mean, low, high in bounds]
+        balls = f"{one['n_balls'][ADAPTIVE]:,.0f}/{one['n_balls'][NET]:,.0f}"
         held = sum(verdict["holds"] is True for verdict in one["verdicts"])
-        table.add_row(one["problem"], f"{one['optimum']:.3f}", *regrets, balls, f"{held} of {len(one['verdicts'])}")
+        table.add_row(one["problem"], *regrets, balls, f"{held}/{len(one['verdicts'])}")
     console.print(table)
     for one in found:
         console.print(f"[bold]{escape(one['heading'])}[/]")

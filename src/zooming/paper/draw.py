@@ -41,7 +41,7 @@ def draw(evidence: Evidence, verdicts: Sequence[Verdict], path: Path) -> None:
     for ax, name in zip(panels[1], (ADAPTIVE, NET), strict=False):
         balls = evidence.trained(name, 0).partition(step)
         plots.partition(balls, ax, optimal=optimal)
-        _titled(ax, f"{name}: {len(balls)} balls at step h = {step + 1}, over Q*")
+        _titled(ax, f"{name}: {len(balls)} balls at step {step} (h = {step + 1}), over Q*")
     _titled(_scales(evidence, panels[1, 2]), "the scales tried, on seeds of their own")
     canvas.suptitle(evidence.figure.heading, fontsize=13, fontweight="bold", y=1 - 0.12 / height, va="top")
     handles, labels = panels[0, 0].get_legend_handles_labels()

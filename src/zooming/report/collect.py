@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from zooming import seeds
@@ -18,7 +19,7 @@ from zooming.plots import COLORS
 from zooming.plots.runs import Runs, read_study
 from zooming.study.problems import AgentChoice, Problem
 from zooming.study.store import MANIFEST, Store
-from zooming.study.study import Row, Study
+from zooming.study.study import FEW_SEEDS, Row, Study
 
 N_FRAMES = 40  # moments of the replay
 N_POINTS = 61  # of Q* along each axis
@@ -48,9 +49,9 @@ def collect(folder: Path) -> dict[str, Any]:
     first = Store.existing(next(_studies(folder))[0]).configuration
     return {
         "title": f"{_count(len(problems), 'problem')}, {_count(first.episodes, 'episode')}, {_count(first.n_seeds, 'seed')}",
-        "folder": folder.name,
         "episodes": first.episodes,
         "n_seeds": first.n_seeds,
+        "few_seeds": first.n_seeds < FEW_SEEDS,
         "problems": problems,
         "manifests": manifests,
     }
@@ -61,9 +62,12 @@ def _studies(folder: Path) -> Iterator[tuple[Path, dict[str, str], dict[str, Any
     if (folder / MANIFEST).exists():
         yield folder, {}, {}
         return
-    findings = folder / "findings.json"
+    findings, evaluations = folder / "findings.json", sorted(folder.glob(f"evaluation/*/{MANIFEST}"))
     if not findings.exists():
-        raise SpaceError(f"{folder} holds neither a study (zooming run) nor a reproduction (zooming reproduce)")
+        if not evaluations:
+            raise SpaceError(f"{folder} holds neither a study (zooming run, tune) nor a reproduction (zooming reproduce)")
+        yield from ((manifest.parent, {}, {}) for manifest in evaluations)
+        return
     try:
         figures = [(found["problem"], found["agents"], found) for found in json.loads(findings.read_text())["figures"].values()]
     except (ValueError, KeyError, TypeError) as error:
@@ -88,7 +92,6 @@ def _agent(row: Row, names: dict[str, str], i: int, runs: Runs) -> dict[str, Any
             "episode": runs.episode.tolist(),
             "returns": _learning_curve(runs),
             "regret": None if regret is None else _band(regret),
-            "n_balls": np.round(runs.n_balls.mean(axis=0), 1).tolist(),
         },
         "seeds": None if regret is None else [
             [int(runs.n_balls[k, -1]), round(float(regret[k, -1]), 2)] for k in range(min(len(regret), MOST_SEEDS_SHOWN))
@@ -138,23 +141,26 @@ def _replays(problem: Problem, agents: tuple[AgentChoice, ...], configuration: A
     for choice in agents:
         try:
             agent = choice.make(problem.make(), seeds.word(configuration.entropy, f"{configuration.stream} 0"))
-        except (SpaceError, TypeError):
+        except (SpaceError, TypeError, gym.error.Error):
             continue  # a setting that was an object, or an environment that is not registered here: no replay
         if not isinstance(agent, TabledAgent) or (agent.axes.n_state, agent.axes.n_action) != (1, 1):
             continue
         balls: list[dict[tuple[float, ...], list[Any]]] = [{} for _ in range(agent.horizon)]
+        shown: list[int] = []
         for frame, episode in enumerate(frames):
             agent.learn(episode - agent.n_episodes)
             if agent.n_balls > MOST_REPLAYED_BALLS:
-                frames = frames[:frame]
                 break
+            shown.append(episode)
             for step, known in enumerate(balls):
                 partition = agent.partition(step)
                 for low, high in zip(partition.low.tolist(), partition.high.tolist(), strict=True):
                     ball = known.setdefault((*low, *high), [*(round(side, 7) for side in (*low, *high)), frame, frame])
                     ball[5] = frame
-        steps = [list(known.values()) for known in balls]
-        found.append({"name": names.get(choice.label, choice.label), "frames": frames, "steps": steps})
+        if shown:
+            steps = [list(known.values()) for known in balls]
+            name, is_cut = names.get(choice.label, choice.label), len(shown) < len(frames)
+            found.append({"name": name, "frames": shown, "steps": steps, "is_cut": is_cut})
     return found
 
 

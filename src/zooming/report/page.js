@@ -36,16 +36,19 @@ function bounded(cell, bounds, digits, sign) {
 
 function summary() {
   const head = element("thead"), row = element("tr");
-  for (const title of ["problem", "agent", "final return", "optimum", "regret", "advantage", "balls", "bytes", "ms a run"]) row.append(element("th", title));
+  for (const title of ["agent", "final return", "optimum", "regret", "advantage", "balls", "bytes", "ms a run"]) row.append(element("th", title));
   head.append(row);
   const body = element("tbody");
   data.problems.forEach((problem, i) => {
     const regrets = problem.agents.map((agent) => (agent.regret ? agent.regret[0] : Infinity));
-    problem.agents.forEach((agent, k) => {
+    const title = element("tr", undefined, { className: "problem" }), name = element("td", undefined, { colSpan: 8 });
+    name.append(element("button", problem.name, { className: "problem-name", type: "button" }));
+    title.append(name);
+    body.append(title);
+    title.addEventListener("click", () => { choose(i); at("problem").scrollIntoView({ behavior: "smooth" }); });
+    problem.agents.forEach((agent) => {
       const row = element("tr");
       if (agent.regret && agent.regret[0] === Math.min(...regrets)) row.classList.add("best");
-      const name = element("td");
-      if (k === 0) name.append(element("button", problem.name, { className: "problem-name", type: "button" }));
       const label = element("td"), swatch = element("span", "", { className: "swatch" });
       swatch.style.background = agent.color;
       label.append(swatch, agent.name);
@@ -55,13 +58,14 @@ function summary() {
       cells[1].textContent = problem.optimum === null ? "–" : fixed(problem.optimum, 3);
       bounded(cells[2], agent.regret, 1);
       bounded(cells[3], agent.advantage, 3, true);
-      row.append(name, label, ...cells, element("td", fixed(agent.n_balls, 0)), element("td", fixed(agent.nbytes, 0)));
+      row.append(label, ...cells, element("td", fixed(agent.n_balls, 0)), element("td", fixed(agent.nbytes, 0)));
       row.append(element("td", agent.milliseconds === null ? "–" : fixed(agent.milliseconds, 1)));
       row.addEventListener("click", () => { choose(i); at("problem").scrollIntoView({ behavior: "smooth" }); });
       body.append(row);
     });
   });
   at("summary").append(head, body);
+  at("few-seeds").hidden = !data.few_seeds;
   at("overview-note").textContent =
     `Final return: mean of the last tenth of ${fixed(data.episodes, 0)} episodes. ± is half a 95 % interval over ${data.n_seeds} seeds. ` +
     "Regret is against the solved optimum; the least is bold. The advantage per episode is over a problem's first agent, paired by seed.";
@@ -146,7 +150,8 @@ function borders(balls, frame) {
 function replay() {
   const problem = data.problems[shown], agent = problem.replays[at("replay-agent").value], step = Number(at("replay-step").value);
   const frame = Number(at("replay-frame").value), lines = borders(agent.steps[step], frame);
-  at("replay-caption").textContent = `episode ${agent.frames[frame].toLocaleString("en-US")}: ${lines.n} balls`;
+  const cut = agent.is_cut && frame === agent.frames.length - 1 ? "; later there are too many to show" : "";
+  at("replay-caption").textContent = `episode ${agent.frames[frame].toLocaleString("en-US")}: ${lines.n} balls${cut}`;
   const over = { x: lines.x, y: lines.y, mode: "lines", line: { color: "#000000", width: 1 }, hoverinfo: "skip", showlegend: false };
   const traces = [];
   if (problem.q_star) {

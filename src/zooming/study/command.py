@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 import tyro
 
 from zooming.intervals import Interval
-from zooming.study.problems import agent_named, problem_named, settings_from
+from zooming.study.problems import agents_named, problem_named, settings_from
 from zooming.study.study import FEW_SEEDS, Row, Stopped, Study
 from zooming.study.tune import PAPERS_SCALES, Tuned
 from zooming.study.tune import tune as tune_options
@@ -50,7 +50,7 @@ def run(
     options = settings_from(set)
     study = Study(
         [problem_named(name, options) for name in problems],
-        [agent_named(text) for text in agents.split(",")],
+        agents_named(agents),
         episodes,
         seeds,
         entropy=entropy,
@@ -100,7 +100,7 @@ def tune(
     try:
         found = tune_options(
             [problem_named(name, options) for name in problems],
-            [agent_named(text) for text in agents.split(",")],
+            agents_named(agents),
             out,
             option=option,
             method=method,
@@ -115,23 +115,26 @@ def tune(
         )
     except Stopped as stopped:
         say_how_to_continue(stopped)
-    show_tuned(found)
+    show_tuned(found, evaluation_seeds)
+    print(f"samples are the steps that tuning took; the values are in {out}/tuned.json")
 
 
-def show_tuned(found: Sequence[Tuned]) -> None:
+def show_tuned(found: Sequence[Tuned], n_seeds: int) -> None:
     """The best value per problem and agent, its return on fresh seeds, and what finding it cost."""
     from rich.console import Console
     from rich.table import Table
 
     table = Table(title="the best value of each, evaluated on seeds it was not tuned on", title_justify="left")
-    for column in ("problem", "agent", "value", "final return", "regret", "samples for tuning"):
-        table.add_column(column, justify="left" if column in ("problem", "agent") else "right")
+    for column in ("problem", "agent", "value", "final return", "regret", "samples"):
+        table.add_column(column, justify="left" if column in ("problem", "agent") else "right", overflow="fold")
     for tuned in found:
         row = tuned.evaluation
         final = _around(row.final_return, "{:.4f}") if row.final_return else f"{row.mean_return:.4f}"
         value = f"{tuned.option}={tuned.value if isinstance(tuned.value, int) else format(tuned.value, '.4g')}"
         table.add_row(tuned.problem, tuned.agent, value, final, _regret(row), f"{tuned.samples:,}")
-    Console().print(table)
+    console = Console()
+    console.print(table)
+    _warn_of_few_seeds(console, n_seeds, "--evaluation-seeds")
 
 
 def say_how_to_continue(stopped: Stopped) -> NoReturn:
@@ -161,8 +164,12 @@ def show(rows: Sequence[Row], n_seeds: int) -> None:
     console.print(
         "± is half a 95 % interval over the seeds; the advantage per episode is over the first agent, paired by seed."
     )
+    _warn_of_few_seeds(console, n_seeds, "--seeds")
+
+
+def _warn_of_few_seeds(console: Any, n_seeds: int, option: str) -> None:
     if n_seeds < FEW_SEEDS:
-        warning = f"Only {n_seeds} seeds: intervals this wide or missing say little. Give --seeds {FEW_SEEDS} or more."
+        warning = f"Only {n_seeds} seeds: intervals this wide or missing say little. Give {option} {FEW_SEEDS} or more."
         console.print(f"[yellow]{warning}[/]")
 
 

@@ -10,13 +10,14 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing import connection, get_context, parent_process
 from typing import Any
 
 from numpy.typing import NDArray
 
 from zooming.checks import n_cores, whole
-from zooming.errors import SpaceError
+from zooming.errors import SpaceError, ZoomingError
 from zooming.study.runs import Chunk
 
 Finished = tuple[Chunk, dict[str, NDArray[Any]], float]
@@ -35,8 +36,15 @@ def compute(chunks: Sequence[Chunk], engine: str, workers: int | None, address: 
 
 
 def _run(chunk: Chunk) -> tuple[dict[str, NDArray[Any]], float]:
+    kind = (chunk.problem.env_id, chunk.agent.kind)
+    if kind not in _WARM:
+        _WARM.add(kind)
+        chunk.warm_up()
     began = time.perf_counter()
     return chunk.run(), time.perf_counter() - began
+
+
+_WARM: set[tuple[str, str]] = set()  # environments and agents that this process has compiled
 
 
 def prepare_worker() -> None:
@@ -75,7 +83,8 @@ def _drain(pool: ProcessPoolExecutor, left: dict[str, Chunk], n_workers: int, at
         while waiting or running:
             while waiting and len(running) < 2 * n_workers:
                 chunk = waiting.pop()
-                running[pool.submit(_run, chunk)] = chunk
+                with _without_interrupts():  # a worker that starts now must not take Ctrl-C for its own
+                    running[pool.submit(_run, chunk)] = chunk
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 arrays, seconds = future.result()
                 chunk = running.pop(future)
@@ -96,7 +105,8 @@ class _Attempts:
         self._lost[chunk.name] = self._lost.get(chunk.name, 0) + 1
         if self._lost[chunk.name] >= MOST_ATTEMPTS:
             raise SpaceError(
-                f"the worker died {MOST_ATTEMPTS} times at {chunk.problem.name}, {chunk.agent.label}; out of memory?"
+                f"the worker died {MOST_ATTEMPTS} times at {chunk.problem.name}, {chunk.agent.label}. Is it out of memory? Or "
+                f'is this a script that starts the study outside `if __name__ == "__main__":`, as workers import it too?'
             )
 
 
@@ -106,13 +116,14 @@ def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> I
     except ImportError as error:
         raise SpaceError("--engine ray needs ray: pip install 'zooming[ray]'") from error
     if not ray.is_initialized():
-        try:
-            n_cpus = None if address else workers
-            ray.init(
-                address=address, num_cpus=n_cpus, log_to_driver=False, include_dashboard=False, logging_level=logging.ERROR
-            )
-        except ConnectionError as error:
-            raise SpaceError(f"no Ray cluster answers at {address}: {error}") from error
+        n_cpus = None if address else workers
+        with _own_handler(signal.SIGTERM):
+            try:
+                ray.init(
+                    address=address, num_cpus=n_cpus, log_to_driver=False, include_dashboard=False, logging_level=logging.ERROR
+                )
+            except (ConnectionError, ValueError) as error:
+                raise SpaceError(f"no Ray cluster answers at {address}: {error}") from error
     run = ray.remote(num_cpus=1, max_retries=0)(_run)  # what is lost is repeated here, where it is counted
     waiting, attempts = list(reversed(chunks)), _Attempts()
     running: dict[Any, Chunk] = {}
@@ -127,8 +138,8 @@ def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> I
             chunk = running.pop(reference)
             try:
                 arrays, seconds = ray.get(reference)
-            except ray.exceptions.RayTaskError:
-                raise  # an error of the run itself
+            except ray.exceptions.RayTaskError as error:
+                raise error.cause if isinstance(error.cause, ZoomingError) else error from None  # of the run itself
             except ray.exceptions.RayError:
                 attempts.count(chunk)
                 waiting.append(chunk)  # its worker or node died, at work or before the result came over
@@ -136,7 +147,37 @@ def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> I
             yield chunk, arrays, seconds
 
 
-def own_one_thread() -> None:
-    """For the environment of workers: numeric libraries must not start threads of their own."""
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
+@contextmanager
+def one_thread_each() -> Iterator[None]:
+    """Workers that start meanwhile find an environment in which numeric libraries start no threads of their own."""
+    ours = {name: "1" for name in _THREADS if name not in os.environ}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name in ours:
+            del os.environ[name]
+
+
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+@contextmanager
+def _own_handler(number: int) -> Iterator[None]:
+    """Gives a signal its handler back at the end, whoever took it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(number)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    with _own_handler(signal.SIGINT):
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        yield

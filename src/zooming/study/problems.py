@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import difflib
+import importlib
 import json
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -106,9 +108,30 @@ def problem_named(name: str, options: dict[str, Any] | None = None) -> Problem:
             return preset
         merged = {**preset.options, **options}
         return Problem(_labelled(name, options), preset.env_id, merged)
-    if name in gym.registry:
+    if name in gym.registry or _registers(name):
         return Problem(_labelled(name, options), name, options)
     raise SpaceError(f"no problem is named {name!r}{nearest(name, [*PRESETS, *gym.registry])}. zooming list shows the presets")
+
+
+def _registers(name: str) -> bool:
+    """Whether this is Gymnasium's module:id, and importing the module registers the id."""
+    module, colon, env_id = name.partition(":")
+    if not colon:
+        return False
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        raise SpaceError(f"the problem {name!r} names the module {module!r}, which cannot be imported: {error}") from error
+    return env_id in gym.registry
+
+
+def agents_named(text: str) -> list[AgentChoice]:
+    """Agents separated by commas; a comma inside brackets belongs to a value.
+
+    >>> [agent.label for agent in agents_named("random:reward_range=(-17, 0),net-q")]
+    ['random:reward_range=[-17, 0]', 'net-q']
+    """
+    return [agent_named(part) for part in re.split(r",(?![^()\[\]]*[)\]])", text)]
 
 
 def agent_named(text: str) -> AgentChoice:

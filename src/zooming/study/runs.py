@@ -11,9 +11,10 @@ import inspect
 import json
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,10 +22,10 @@ from zooming import seeds
 from zooming.agents.adaptive_q import AdaptiveQ
 from zooming.agents.many import learn_many
 from zooming.checks import whole
-from zooming.errors import SpaceError
+from zooming.errors import SpaceError, ZoomingError
 from zooming.study.problems import AGENTS, OPTIMUM, AgentChoice, Problem, entry_point, listed, nearest
 
-BLOCK = 20  # seeds of a chunk
+MOST_SEEDS, MOST_EPISODES = 20, 40_000  # of a chunk: long runs come in small chunks, so that little is lost and all cores work
 N_CHECKPOINTS = 60
 
 
@@ -65,7 +66,9 @@ class Configuration:
             for agent in self.agents:
                 try:
                     agent.make(problem.make(), 0)
-                except TypeError as error:
+                except ZoomingError:
+                    raise
+                except (TypeError, ValueError, gym.error.Error) as error:
                     raise SpaceError(f"{agent.label} on {problem.name}: {error}") from error
 
     def as_json(self) -> dict[str, Any]:
@@ -89,11 +92,12 @@ class Configuration:
 
     def chunks(self) -> list[Chunk]:
         """All chunks, in the order of the tables."""
+        block = max(1, min(MOST_SEEDS, MOST_EPISODES // self.episodes))
         return [
-            Chunk(problem, agent, self.episodes, first, min(first + BLOCK, self.n_seeds), self.entropy, self.stream)
+            Chunk(problem, agent, self.episodes, first, min(first + block, self.n_seeds), self.entropy, self.stream)
             for problem in self.problems
             for agent in self.agents
-            for first in range(0, self.n_seeds, BLOCK)
+            for first in range(0, self.n_seeds, block)
         ]
 
 
@@ -113,17 +117,21 @@ class Chunk:
     def name(self) -> str:
         """A file name: readable, and different for different chunks."""
         what = [asdict(self.problem), asdict(self.agent), self.episodes, self.entropy, self.stream]
-        return f"{_named(f'{self.problem.name}--{self.agent.label}', what)}--{self.first:05d}"
+        return f"{_named(f'{self.problem.name}--{self.agent.label}', what)}--{self.first:05d}-{self.last:05d}"
 
     @property
     def n_runs(self) -> int:
         return self.last - self.first
 
-    def run(self) -> dict[str, NDArray[Any]]:
+    def warm_up(self) -> None:
+        """Plays one episode, so that compiling is not counted as the time of a run."""
+        replace(self, episodes=1, last=self.first + 1).run()
+
+    def run(self, n_threads: int = 1) -> dict[str, NDArray[Any]]:
         """Per run: totals and final values; per run and checkpoint: the sum of returns so far, and the number of balls."""
         run_seeds = [seeds.word(self.entropy, f"{self.stream} {i}") for i in range(self.first, self.last)]
-        # One thread: the engine gives every core a process of its own.
-        histories = learn_many(self.agent.make, self.problem.make(), run_seeds, self.episodes, n_workers=1)
+        # One thread where the engine gives every core a process of its own.
+        histories = learn_many(self.agent.make, self.problem.make(), run_seeds, self.episodes, n_workers=n_threads)
         episodes = checkpoints(self.episodes)
         totals = [np.cumsum(history.returns) for history in histories]
         tail = max(1, self.episodes // 10)

@@ -39,6 +39,7 @@ class Store:
     def __init__(self, folder: str | os.PathLike[str], configuration: Configuration) -> None:
         self.folder, self.configuration = Path(folder), configuration
         self._optima: dict[str, float | None] = {}
+        self._known: dict[str, dict[str, NDArray[Any]]] = {}  # chunks that were read: each is read once
 
     @classmethod
     def existing(cls, folder: str | os.PathLike[str]) -> Store:
@@ -52,24 +53,25 @@ class Store:
     def opened(self) -> Iterator[None]:
         """The folder is this study's, and no other command's, until the end of the block."""
         try:
-            self._check_folder()
+            self._check_folder()  # before anything is made in a folder that is somebody else's
             (self.folder / CHUNKS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise self._unwritable(error) from error
-        with self._locked():
+            raise _unwritable(self.folder, error) from error
+        with locked(self.folder):
             try:
+                self._check_folder()  # again: another command may have been faster
                 for part in [*self.folder.glob(".*.part"), *(self.folder / CHUNKS).glob(".*.part")]:
                     part.unlink()  # what a killed process was writing; never complete
                 self._write_manifest()
             except OSError as error:
-                raise self._unwritable(error) from error
+                raise _unwritable(self.folder, error) from error
             yield
 
     def _check_folder(self) -> None:
         manifest = self.folder / MANIFEST
         if manifest.exists():
             stored, ours = _manifest(manifest)["configuration"], self.configuration.as_json()
-            if json.dumps(stored, sort_keys=True) != json.dumps(ours, sort_keys=True):
+            if not _same(stored, ours) and any((self.folder / CHUNKS).glob("*.zoom")):
                 raise SpaceError(
                     f"{self.folder} holds another study; choose another --out.\n" + "\n".join(_differences(stored, ours))
                 )
@@ -78,34 +80,15 @@ class Store:
         ):
             raise SpaceError(f"{self.folder} is not empty and holds no study; choose another --out")
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        # The system gives the lock back when its holder dies, however it dies.
-        try:
-            import fcntl
-        except ImportError:  # not there on Windows: two commands on one folder are not noticed
-            yield
-            return
-        try:
-            lock = (self.folder / LOCK).open("a")
-        except OSError as error:
-            raise self._unwritable(error) from error
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise SpaceError(
-                    f"another command is at work in {self.folder}; wait until it ends, or choose another --out"
-                ) from error
-            yield
-
     def _write_manifest(self) -> None:
         manifest = self.folder / MANIFEST
         versions = {name: version(name) for name in ("numpy", "numba", "gymnasium")}
         versions |= {"zooming": zooming.__version__, "python": platform.python_version()}
         ours = {"versions": versions, "platform": platform.platform()}
         content: dict[str, Any] = {"format": 1, "configuration": self.configuration.as_json(), "computed_with": [ours]}
-        if manifest.exists():
+        if manifest.exists() and not _same(_manifest(manifest)["configuration"], self.configuration.as_json()):
+            (self.folder / OPTIMA).unlink(missing_ok=True)  # begun with another configuration, and nothing came of it
+        elif manifest.exists():
             content = _manifest(manifest)
             if ours in content["computed_with"]:
                 return
@@ -116,9 +99,6 @@ class Store:
             content["computed_with"].append(ours)
         files.write_atomically(manifest, json.dumps(content, indent=1).encode())
 
-    def _unwritable(self, error: OSError) -> SpaceError:
-        return SpaceError(f"cannot write to {self.folder}: {error.strerror}. Choose another --out")
-
     def missing(self) -> list[Chunk]:
         """Chunks without a file; a damaged file is set aside and counts as missing."""
         absent = []
@@ -128,8 +108,10 @@ class Store:
                 absent.append(chunk)
                 continue
             try:
-                if files.read_container(path)[0].get("chunk") != chunk.name:
+                header, arrays = files.read_container(path)
+                if header.get("chunk") != chunk.name:
                     raise CheckpointError(f"{path} holds another chunk")
+                self._known[chunk.name] = arrays
             except CheckpointError:
                 path.rename(path.with_suffix(".damaged"))
                 absent.append(chunk)
@@ -152,7 +134,9 @@ class Store:
         return found
 
     def read(self, chunk: Chunk) -> dict[str, NDArray[Any]]:
-        return files.read_container(self._path(chunk))[1]
+        if chunk.name not in self._known:
+            self._known[chunk.name] = files.read_container(self._path(chunk))[1]
+        return self._known[chunk.name]
 
     def optima(self) -> dict[str, float | None]:
         """The optimum of each problem, computed once; None where it cannot be."""
@@ -199,10 +183,40 @@ class Store:
             files.write_atomically(self.folder / f"{name}.parquet", content.getvalue())
 
     def has_tables(self) -> bool:
-        return all((self.folder / f"{name}.parquet").exists() for name in ("results", "curves"))
+        """Whether both tables are there and whole: a Parquet file ends with its mark."""
+        paths = [self.folder / f"{name}.parquet" for name in ("results", "curves")]
+        return all(path.exists() and path.read_bytes()[-4:] == b"PAR1" for path in paths)
 
     def _path(self, chunk: Chunk) -> Path:
         return self.folder / CHUNKS / f"{chunk.name}.zoom"
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """The folder is this command's alone; the system gives the lock back when its holder dies, however it dies."""
+    try:
+        import fcntl
+    except ImportError:  # not there on Windows: two commands on one folder are not noticed
+        yield
+        return
+    try:
+        lock = (folder / LOCK).open("a")
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise SpaceError(f"another command is at work in {folder}; wait until it ends, or choose another --out") from error
+        yield
+
+
+def _unwritable(folder: Path, error: OSError) -> SpaceError:
+    return SpaceError(f"cannot write to {folder}: {error.strerror}. Choose another --out")
+
+
+def _same(stored: Any, ours: Any) -> bool:
+    return json.dumps(stored, sort_keys=True) == json.dumps(ours, sort_keys=True)
 
 
 def _manifest(path: Path) -> dict[str, Any]:
@@ -220,6 +234,9 @@ def _differences(stored: Any, ours: Any, where: str = "") -> Iterable[str]:
     if isinstance(stored, dict) and isinstance(ours, dict):
         for key in sorted({*stored, *ours}):
             yield from _differences(stored.get(key), ours.get(key), f"{where}.{key}" if where else key)
+    elif isinstance(stored, list) and isinstance(ours, list) and len(stored) == len(ours):
+        for i, (there, here) in enumerate(zip(stored, ours, strict=True)):
+            yield from _differences(there, here, f"{where}[{i}]")
     elif stored != ours:
         yield f"  {where}: there {json.dumps(stored)}, here {json.dumps(ours)}"
 

@@ -31,7 +31,7 @@ class Stopped(Exception):
     def __init__(self, done: int, total: int, code: int) -> None:
         so_far = f" after {done} of {total} runs" if total else ""
         super().__init__(f"stopped{so_far}; what is finished is kept")
-        self.code, self.total = code, total
+        self.code = code
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Row:
     final_return: Interval | None
     regret: Interval | None
     advantage: Interval | None
-    mean_return: float
+    mean_return: float  # of the last tenth of the episodes, as final_return
     mean_regret: float | None
     n_balls: float
     nbytes: float
@@ -166,10 +166,9 @@ def run_all(
     for study, folder in studies:
         if not (Path(folder) / MANIFEST).exists():
             study.configuration.check()  # before the folder is made; a study that is there was checked when it began
-    engines.own_one_thread()
     stores = [Store(folder, study.configuration) for study, folder in studies]
     total, done = sum(chunk.n_runs for store in stores for chunk in store.configuration.chunks()), 0
-    with stoppable() as stop, ExitStack() as folders:
+    with stoppable() as stop, engines.one_thread_each(), ExitStack() as folders:
         try:
             for store in stores:
                 folders.enter_context(store.opened())
@@ -247,6 +246,7 @@ def _progress(total: int, done: int, shown: bool) -> Iterator[Any]:
     if not shown:
         yield lambda *news: None
         return
+    from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
@@ -260,9 +260,10 @@ def _progress(total: int, done: int, shown: bool) -> Iterator[Any]:
         def show(chunk: Chunk, arrays: dict[str, NDArray[Any]], best: float | None) -> None:
             nonlocal steps
             steps += int(arrays["horizon"].sum()) * chunk.episodes
-            speed = f"{steps / (time.perf_counter() - began) / 1e6:.1f} M steps/s"
+            per_second = steps / (time.perf_counter() - began)
+            speed = f"{per_second / 1e6:.1f} M steps/s" if per_second >= 1e5 else f"{per_second:,.0f} steps/s"
             against = "" if best is None else f" of {best:.3f}"
-            news = f"{chunk.problem.name}: {arrays['final_return'].mean():.3f}{against}"
+            news = escape(f"{chunk.problem.name}: {arrays['final_return'].mean():.3f}{against}")
             progress.update(task, advance=chunk.n_runs, speed=speed, news=news)
 
         yield show

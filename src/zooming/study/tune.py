@@ -6,26 +6,29 @@ pays and gives up bad values after a few seeds (median pruning), with its trials
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming import seeds
-from zooming.checks import whole
+from zooming import files, seeds
+from zooming.checks import n_cores, whole
 from zooming.errors import SpaceError
 from zooming.study.problems import AgentChoice, Problem
 from zooming.study.runs import Chunk
-from zooming.study.store import Store
+from zooming.study.store import Store, locked
 from zooming.study.study import Row, Stopped, Study, noted_stop, run_all
 
 PAPERS_SCALES = (0.01, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 1.0, 1.5, 2.0, 5.0)
 METHODS = ("grid", "optuna")
 SEEDS_BETWEEN_LOOKS = 5  # optuna may prune a trial each time so many seeds are done
+TUNED = "tuned.json"  # what was found, for programs
 STREAM = "tune"  # never the seeds of an evaluation, whose stream is "run"
 
 
@@ -96,6 +99,8 @@ def tune(
         for agent, row in zip(settled, rows, strict=True):
             value, score, samples = best[problem.name, agent.label]
             found.append(Tuned(problem.name, agent.label, option, value, score, samples, row))
+    listed = [{**asdict(tuned), "evaluation": asdict(tuned.evaluation)} for tuned in found]
+    files.write_atomically(Path(folder) / TUNED, json.dumps(listed, indent=1, default=str).encode())
     return found
 
 
@@ -179,34 +184,64 @@ class Grid:
 def _optuna(scope: _Scope) -> Best:
     try:
         import optuna
+        import sqlalchemy
     except ImportError as error:
         raise SpaceError("--method optuna needs optuna: pip install 'zooming[study]'") from error
     if not 0 < min(scope.values) < max(scope.values):
         raise SpaceError("optuna looks between the least and the largest value: give two different ones, above 0")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    scope.folder.mkdir(parents=True, exist_ok=True)
-    storage = f"sqlite:///{scope.folder / 'tuning.sqlite'}"
+    ends = Grid(scope.problems, scope.agents, scope.option, (min(scope.values), max(scope.values)), scope.episodes, scope.seeds)
+    ends.study.configuration.check()  # before anything is written
     best: Best = {}
-    with noted_stop() as stop:
-        for problem in scope.problems:
-            for agent in scope.agents:
-                study = optuna.create_study(
-                    storage=storage,
-                    study_name=_study_name(scope, problem, agent),
-                    direction="maximize",
-                    pruner=optuna.pruners.MedianPruner(n_startup_trials=5),
-                    load_if_exists=True,
-                )
-                objective = _objective(scope, problem, agent, optuna.TrialPruned, stop)
-                for number in range(_n_finished(study), scope.trials):
-                    # Seeded by the trial's number: a search that was stopped goes on as if it had not been.
-                    seed = int(seeds.word(scope.entropy, f"{STREAM} {number}", np.uint32))
-                    study.sampler = optuna.samplers.TPESampler(seed=seed)
-                    study.optimize(objective, n_trials=1)
-                samples = sum(int(trial.user_attrs.get("samples", 0)) for trial in study.trials)
-                value = study.best_params[scope.option]
-                best[problem.name, agent.label] = value, float(study.best_value), samples
+    file = scope.folder / "tuning.sqlite"
+    try:
+        scope.folder.mkdir(parents=True, exist_ok=True)
+        with locked(scope.folder), noted_stop() as stop, _trials(scope) as advance:
+            for problem in scope.problems:
+                for agent in scope.agents:
+                    study = optuna.create_study(
+                        storage=f"sqlite:///{file}",
+                        study_name=_study_name(scope, problem, agent),
+                        direction="maximize",
+                        pruner=optuna.pruners.MedianPruner(n_startup_trials=5),
+                        load_if_exists=True,
+                    )
+                    objective = _objective(scope, problem, agent, optuna.TrialPruned, stop)
+                    n_finished = _n_finished(study)
+                    advance(n_finished, problem, agent)
+                    for number in range(n_finished, scope.trials):
+                        # Seeded by the trial's number: a search that was stopped goes on as if it had not been.
+                        seed = int(seeds.word(scope.entropy, f"{STREAM} {number}", np.uint32))
+                        study.sampler = optuna.samplers.TPESampler(seed=seed)
+                        study.optimize(objective, n_trials=1)
+                        advance(1, problem, agent)
+                    samples = sum(int(trial.user_attrs.get("samples", 0)) for trial in study.trials)
+                    value = study.best_params[scope.option]
+                    best[problem.name, agent.label] = value, float(study.best_value), samples
+    except sqlalchemy.exc.SQLAlchemyError as error:
+        raise SpaceError(f"{file} is damaged ({error.args[0]}); restore it, or choose another --out") from error
+    except OSError as error:
+        raise SpaceError(f"cannot write to {scope.folder}: {error.strerror}. Choose another --out") from error
     return best
+
+
+@contextmanager
+def _trials(scope: _Scope) -> Iterator[Callable[[int, Problem, AgentChoice], None]]:
+    """A progress bar of trials, if one is wanted."""
+    if not scope.progress_bar:
+        yield lambda n, problem, agent: None
+        return
+    from rich.markup import escape
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    news = TextColumn("{task.description}")
+    with Progress(BarColumn(), MofNCompleteColumn(), TextColumn("trials"), TimeRemainingColumn(), news) as progress:
+        task = progress.add_task("", total=len(scope.problems) * len(scope.agents) * scope.trials)
+
+        def advance(n: int, problem: Problem, agent: AgentChoice) -> None:
+            progress.update(task, advance=n, description=escape(f"{agent.label} on {problem.name}"))
+
+        yield advance
 
 
 def _n_finished(study: Any) -> int:
@@ -222,6 +257,7 @@ def _study_name(scope: _Scope, problem: Problem, agent: AgentChoice) -> str:
 def _objective(
     scope: _Scope, problem: Problem, agent: AgentChoice, pruned: type[Exception], stop: list[int]
 ) -> Callable[[Any], float]:
+    n_threads = n_cores() if scope.workers is None else scope.workers
     suggest = "suggest_int" if all(isinstance(value, int) for value in scope.values) else "suggest_float"
 
     def objective(trial: Any) -> float:
@@ -231,7 +267,7 @@ def _objective(
         totals: list[float] = []
         samples = 0
         for first in range(0, scope.seeds, SEEDS_BETWEEN_LOOKS):
-            arrays = replace(whole_chunk, first=first, last=min(first + SEEDS_BETWEEN_LOOKS, scope.seeds)).run()
+            arrays = replace(whole_chunk, first=first, last=min(first + SEEDS_BETWEEN_LOOKS, scope.seeds)).run(n_threads)
             if stop:
                 raise Stopped(0, 0, stop[0])
             totals += arrays["total_return"].tolist()
