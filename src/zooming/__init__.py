@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as _gym
 
 if TYPE_CHECKING:
-    from zooming import bonuses, callbacks, metrics, plots, theory
+    from zooming import bonuses, callbacks, metrics, plots, splits, theory
     from zooming.agents.adaptive_q import AdaptiveQ
     from zooming.agents.base import Agent
     from zooming.agents.checkpoints import load
