@@ -275,8 +275,27 @@ def test_dynamics_that_do_not_write_their_next_state_are_found_at_once(wrong, me
 @pytest.mark.plain
 @pytest.mark.parametrize(
     ("space", "message"),
-    [(gym.spaces.Discrete(3), "Box"), (gym.spaces.Box(0, np.inf, (1,)), "finite"), (gym.spaces.Box(0, 1, (2, 2)), "one-dim")],
+    [
+        (gym.spaces.MultiBinary(3), "Box"),
+        (gym.spaces.Box(0, np.inf, (1,)), "finite"),
+        (gym.spaces.Box(0, 1, (2, 2)), "one-dim"),
+    ],
 )
 def test_compiled_environments_want_finite_boxes(space, message):
     with pytest.raises(zooming.SpaceError, match=message):
         zooming.compiled_env(stock, space, gym.spaces.Box(0, 1, (1,)), horizon=2, start=0.5)
+
+
+@pytest.mark.plain
+def test_discrete_spaces_become_boxes_of_one_whole_number():
+    def count(state, action, step, params, rng, next_state):
+        next_state[0] = min(state[0] + action[0], params[0])
+        return 0.1 * action[0]
+
+    env = zooming.compiled_env(count, gym.spaces.Discrete(5), gym.spaces.Discrete(2, start=1), 3, start=[0.0], params=[4.0])
+    assert env.is_finite
+    assert (env.observation_space.low, env.observation_space.high) == ([0.0], [4.0])
+    assert (env.action_space.low, env.action_space.high) == ([1.0], [2.0])
+    assert env.reset(seed=0)[0].tolist() == [0.0]
+    assert env.step([2.0])[:2] == ([2.0], pytest.approx(0.2))
+    assert not gym.make("zooming/Oil-v0").unwrapped.is_finite

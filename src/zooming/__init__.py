@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as _gym
 
 if TYPE_CHECKING:
-    from zooming import bonuses, callbacks, plots, theory
+    from zooming import bonuses, callbacks, metrics, plots, splits, theory
     from zooming.agents.adaptive_q import AdaptiveQ
     from zooming.agents.base import Agent
     from zooming.agents.checkpoints import load
     from zooming.agents.heuristics import Median, NoMovement, Random
     from zooming.agents.many import learn_many
+    from zooming.agents.metric_q import MetricQ
     from zooming.agents.net_q import NetQ
     from zooming.auditing import Audit, audit
     from zooming.checking.harness import Checked, check_agent
@@ -36,6 +37,7 @@ __version__ = "0.1.0"
 _HOME = {
     "AdaptiveQ": "agents.adaptive_q",
     "NetQ": "agents.net_q",
+    "MetricQ": "agents.metric_q",
     "Random": "agents.heuristics",
     "NoMovement": "agents.heuristics",
     "Median": "agents.heuristics",
@@ -64,11 +66,12 @@ _HOME = {
     "Checked": "checking.harness",
     "BrokenPromise": "errors",
 }
-_MODULES = ("bonuses", "callbacks", "plots", "splits", "theory")
+_MODULES = ("bonuses", "callbacks", "metrics", "plots", "splits", "theory")
 
 __all__ = [
     "AdaptiveQ",
     "NetQ",
+    "MetricQ",
     "Random",
     "NoMovement",
     "Median",
@@ -98,6 +101,7 @@ __all__ = [
     "BrokenPromise",
     "bonuses",
     "callbacks",
+    "metrics",
     "plots",
     "splits",
     "theory",

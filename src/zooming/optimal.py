@@ -129,17 +129,21 @@ def _backup() -> Callable[..., None]:
 
 
 class Grid:
-    """A grid of states on which values of all steps are kept, and the backups on it."""
+    """A grid of states on which values of all steps are kept, and the backups on it.
+
+    For finitely many states and actions the grid is all of them, and nothing is interpolated or searched for in between.
+    """
 
     def __init__(self, env: CompiledEnv, resolution: int, n_outcomes: int | None = None) -> None:
         self.env, self.resolution = env, resolution
         states, actions = env.observation_space, env.action_space
         self.n_state, self.n_action = states.shape[0], actions.shape[0]
-        self.states, self.actions = _points(states, resolution), _points(actions, resolution)
+        self.states = _points(states, resolution)
+        self.actions = _points(actions, int(actions.high[0] - actions.low[0]) if env.is_finite else resolution)
         self.table = np.zeros((6, max(self.n_state, self.n_action)))
         self.table[0, : self.n_state], self.table[1, : self.n_state] = states.low, resolution / (states.high - states.low)
         self.table[2, : self.n_action], self.table[3, : self.n_action] = actions.low, actions.high
-        self.table[4, : self.n_action] = (actions.high - actions.low) / resolution
+        self.table[4, : self.n_action] = 0.0 if env.is_finite else (actions.high - actions.low) / resolution
         self.table[5, 0] = resolution
         self.outcomes = [env.outcomes(step, n_outcomes or resolution) for step in range(env.horizon)]
         self.values = np.zeros((env.horizon + 1, len(self.states)))
@@ -259,9 +263,12 @@ def solve(
     """The optimum of a compiled environment with 1 to 3 state axes, on a grid of `resolution` cells per axis.
 
     With `lipschitz`, a Lipschitz constant of Q* on the unit cube, the reported error is a bound. With `tolerance` the error
-    must not be larger: an exception says which resolution to try otherwise.
+    must not be larger: an exception says which resolution to try otherwise. With finitely many states and actions the
+    optimum is exact, and `resolution` is not asked for.
     """
     inner = solvable(env)
+    if inner.is_finite:
+        return _exact(inner, resolution)
     n_state, default = inner.observation_space.shape[0], default_resolution(inner)
     resolution = default if resolution is None else resolution
     if isinstance(resolution, bool) or not isinstance(resolution, (int, np.integer)) or resolution < 4 or resolution % 2:
@@ -283,6 +290,16 @@ def solve(
             f"Try resolution={2 * int(resolution)}, or accept tolerance={error:.2g}"
         )
     return Optimal(fine, int(resolution), fine.mean_start_value(), error, time.perf_counter() - began)
+
+
+def _exact(env: CompiledEnv, resolution: int | None) -> Optimal:
+    """The optimum over all states and actions."""
+    began, space = time.perf_counter(), env.observation_space
+    n_cells = int(space.high[0] - space.low[0])
+    if resolution not in (None, n_cells) or n_cells < 1:
+        raise SpaceError(f"{env.name} has {n_cells + 1} states, at least 2 are needed; all are used, so give no resolution")
+    grid = _solved(Grid(env, n_cells))
+    return Optimal(grid, n_cells, grid.mean_start_value(), _ROUNDING, time.perf_counter() - began)
 
 
 def default_resolution(env: CompiledEnv) -> int:

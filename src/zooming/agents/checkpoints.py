@@ -17,12 +17,13 @@ from zooming.agents.adaptive_q import AdaptiveQ
 from zooming.agents.base import Agent
 from zooming.agents.drivers import generator_at
 from zooming.agents.heuristics import Median, NoMovement, Random
+from zooming.agents.metric_q import MetricQ
 from zooming.agents.net_q import NetQ
 from zooming.errors import CheckpointError, SpaceError
 from zooming.structure import Leaf, space_of
 
 PARTS = ("states", "actions")  # of `Axes`
-AGENTS: dict[str, type[Agent]] = {kind.__name__: kind for kind in (AdaptiveQ, NetQ, Random, NoMovement, Median)}
+AGENTS: dict[str, type[Agent]] = {kind.__name__: kind for kind in (AdaptiveQ, NetQ, MetricQ, Random, NoMovement, Median)}
 
 
 @dataclass

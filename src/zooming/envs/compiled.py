@@ -38,8 +38,8 @@ class CompiledEnv(gym.Env[Any, Any]):
     def __init__(
         self,
         dynamics: Dynamics,
-        observation_space: gym.spaces.Box,
-        action_space: gym.spaces.Box,
+        observation_space: gym.spaces.Box | gym.spaces.Discrete,
+        action_space: gym.spaces.Box | gym.spaces.Discrete,
         horizon: int,
         *,
         start: ArrayLike | str | Start,
@@ -47,6 +47,8 @@ class CompiledEnv(gym.Env[Any, Any]):
         given: Dynamics | None = None,
         name: str | None = None,
     ) -> None:
+        # Finitely many states and actions, which are whole numbers: then `zooming.solve` is exact.
+        self.is_finite = isinstance(observation_space, gym.spaces.Discrete) and isinstance(action_space, gym.spaces.Discrete)
         self.observation_space: gym.spaces.Box = _float64_box(observation_space, "observation_space")
         self.action_space: gym.spaces.Box = _float64_box(action_space, "action_space")
         self.horizon = whole(horizon, "horizon", 1)
@@ -182,8 +184,8 @@ def compiled_inside(env: Any) -> CompiledEnv | None:
 
 def compiled_env(
     dynamics: Dynamics,
-    observation_space: gym.spaces.Box,
-    action_space: gym.spaces.Box,
+    observation_space: gym.spaces.Box | gym.spaces.Discrete,
+    action_space: gym.spaces.Box | gym.spaces.Discrete,
     horizon: int,
     *,
     start: ArrayLike | str | Start,
@@ -196,7 +198,8 @@ def compiled_env(
     `dynamics(state, action, step, params, rng, next_state)` writes the next state into `next_state` and returns the reward; it
     is compiled with Numba, so it may use floats, loops, `math`, and the methods of `rng`, a NumPy Generator. State and action
     are float64 vectors in the units of the two boxes. `start` is a state, "uniform", or a compiled
-    `start(params, rng, state)` that writes one.
+    `start(params, rng, state)` that writes one. A space Discrete(n) becomes the box [0, n-1], and its values vectors of one
+    whole number: `int(state[0])`; `zooming.MetricQ` plays whole numbers then, other agents anything in between.
 
     With `outcomes=(values, weights)` the dynamics take, in the place of `rng`, one of the `values` (a vector), drawn with the
     given weights: then `zooming.solve` can compute the optimum. Without chance there is one: `outcomes=([0.0], [1.0])`.
@@ -290,8 +293,11 @@ def _vector(values: Any, what: str) -> Floats:
 
 def _float64_box(space: Any, where: str) -> gym.spaces.Box:
     """float64, so that the agent sees exactly the state that the dynamics computed."""
+    if isinstance(space, gym.spaces.Discrete):
+        first = float(space.start)
+        return gym.spaces.Box(first, first + float(space.n) - 1.0, (1,), np.float64)
     if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1 or not np.issubdtype(space.dtype, np.floating):
-        raise SpaceError(f"{where} of a compiled environment must be a one-dimensional Box of floats, not {space}")
+        raise SpaceError(f"{where} of a compiled environment must be a one-dimensional Box of floats, or Discrete, not {space}")
     if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
         raise SpaceError(f"{where} is unbounded: {space}. Give finite bounds.")
     return gym.spaces.Box(space.low.astype(np.float64), space.high.astype(np.float64), dtype=np.float64)

@@ -1,0 +1,60 @@
+"""Where to wait on a network: an ambulance between stations, whose distances are travel times and not a box."""
+
+from functools import partial
+from pathlib import Path
+
+import gymnasium as gym
+import matplotlib.pyplot as plt
+import numpy as np
+
+import zooming
+from zooming import metrics, plots
+
+LINES, STOPS = 6, 5
+OUT = Path("out/city.png")
+
+
+def network() -> metrics.Graph:
+    """Six lines out of station 0, 2 minutes a stop, and a ring road across their third stops."""
+    lines = [(max(0, end - LINES), end, 2.0) for end in range(1, 1 + LINES * STOPS)]
+    return metrics.Graph(lines + [(1 + 2 * LINES + i, 1 + 2 * LINES + (i + 1) % LINES, 3.0) for i in range(LINES)])
+
+
+def ambulance(state, action, step, params, call, next_state):
+    next_state[0] = call[0]  # after the trip it is where the call came from
+    waiting_at = 1 + int(params[0]) * int(action[0])  # its travel times begin here
+    return 1.0 - 0.25 * params[waiting_at + int(state[0])] - 0.75 * params[waiting_at + int(call[0])]
+
+
+def main(episodes: int = 5_000) -> None:
+    graph = network()
+    n, calls = len(graph), np.ones(len(graph))
+    calls[[19, 20, 25, 26]] = 20.0  # most calls come from the last two stops of two lines
+    law = np.arange(n, dtype=float), calls / calls.sum()
+    stations, times = gym.spaces.Discrete(n), graph.distances.ravel() / graph.distances.max()
+    env = zooming.compiled_env(ambulance, stations, stations, 5, start=[0.0], params=[n, *times], outcomes=law)
+    optimal, histories = zooming.solve(env), {}
+    for name, metric in {"travel time": graph, "no metric": metrics.Discrete()}.items():
+        make = partial(zooming.MetricQ, metric=metric, bonus=0.25)
+        histories[name] = zooming.learn_many(make, env, seeds=range(5), episodes=episodes)
+        policy = np.mean([zooming.evaluate(history.agent, env, exact=True).mean for history in histories[name]])
+        print(f"{name}: the policies are worth {policy:.3f} of {optimal.return_:.3f} at best")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    plots.learning_curves(histories, left, optimum=optimal.return_)
+    out, angle = [np.r_[0, grid.ravel()] for grid in np.mgrid[1 : STOPS + 1, :LINES]]
+    place = np.column_stack([out * np.cos(np.pi / 3 * angle), out * np.sin(np.pi / 3 * angle)])
+    for i, j in np.argwhere((graph.distances == 2.0) | (graph.distances == 3.0)):
+        right.plot(*place[[i, j]].T, color="0.8", zorder=0)
+    here = np.arange(float(n))[:, None]
+    after, _ = histories["travel time"][0].agent.predict(here, state=np.full(n, 2))
+    loss = optimal.values(2, here) - optimal.q_values(2, here, after)
+    figure.colorbar(right.scatter(*place.T, s=90, c=loss, cmap="viridis_r", vmin=0), label="loss against the best action")
+    right.scatter(*place[np.unique(after).astype(int)].T, s=300, marker="*", facecolor="none", edgecolor="black", linewidth=1.2)
+    right.set(title="stars: where it waits next", aspect="equal", xticks=[], yticks=[])
+    OUT.parent.mkdir(exist_ok=True)
+    figure.savefig(OUT, dpi=100)
+    print(f"Figure: {OUT}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,326 @@
+"""Adaptive Q-learning with balls of any metric. [SBY19 Alg. 1, with the covering oracle of its section 3]"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming import bonuses, seeds
+from zooming.agents.base import Agent
+from zooming.agents.tabled import ACTIONS, CAPS, DEFAULT_BONUS, MOST_BALLS, TIES, _choice
+from zooming.checks import real, whole
+from zooming.errors import SpaceError
+from zooming.feasible import Feasible, says
+from zooming.kernels import BAD_STATE, DUE, FINE, FIRST_VALUE, LOW, WIDTH
+from zooming.metrics import balls, distances
+from zooming.metrics.balls import CENTER, CORE, EITHER, UNIFORM
+from zooming.metrics.covering import Balls, BallTable, Greedy, Oracle, Space
+from zooming.metrics.distances import Matrix, Metric, Norm, Product
+from zooming.partition import Partition
+
+Floats = NDArray[np.float64]
+SIDES = ("states", "actions")
+
+
+class MetricQ(Agent):
+    """Q-learning on balls of a metric of your choice: no boxes, no axes, only a distance and a covering oracle.
+
+    `metric`: a `zooming.metrics.Product` of a metric of the states and one of the actions, or one metric that serves for both
+    (the pair's distance is then the larger of the two). `lazy`: a ball that is due gets one child a visit, around the pair
+    that was played, until it is covered (the paper's footnote); by default it is covered at once. `oracle`: how it is
+    covered, `metrics.Greedy(candidates)` or a function of yours, see `zooming.metrics.covering`. `split_after`: a ball is
+    due after this many times (d_max / radius)^2 visits. `bonus`, `cap`, `ties`, `action`, `max_balls` and the rest are those of
+    AdaptiveQ; of the bonuses, those of the form scale / sqrt(t), with a Lipschitz constant per d_max.
+
+    >>> import gymnasium as gym, zooming
+    >>> env = gym.make("zooming/Oil-v0")
+    >>> agent = zooming.MetricQ(env, zooming.metrics.LInf(), seed=0)
+    >>> history = agent.learn(episodes=2000)
+    >>> bool(history.returns[-200:].mean() > 4.5)  # the optimum is 4.75
+    True
+    >>> found = agent.balls(step=0)
+    >>> float(found.radius.max()), int(found.n_points.sum())  # domains share the 129 x 129 pairs of the net
+    (0.25, 16641)
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        metric: Product | Metric,
+        *,
+        oracle: Greedy | Oracle | None = None,
+        lazy: bool = False,
+        split_after: float = 1.0,
+        bonus: float | bonuses.Bonus | None = None,
+        cap: str = "remaining",
+        ties: str = "random",
+        action: str = "center",
+        horizon: int | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        bounds: Mapping[str, Any] | None = None,
+        squash: bool | float | Mapping[str, float] = False,
+        max_balls: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(env, horizon=horizon, reward_range=reward_range, bounds=bounds, squash=squash, seed=seed)
+        low, high = self.reward_range
+        self.bonus = bonuses.as_bonus(DEFAULT_BONUS * (high - low) if bonus is None else bonus)
+        if not _is_plain(self.bonus):
+            raise SpaceError(
+                f"MetricQ takes bonuses of the form scale / sqrt(t): a number, bonuses.Scaled, or bonuses.Theory(episodes=K); "
+                f"{self.bonus} is another"
+            )
+        self.cap, self.ties, self.action = (
+            _choice("cap", cap, CAPS),
+            _choice("ties", ties, TIES),
+            _choice("action", action, ACTIONS),
+        )
+        self.metric = _product(metric)
+        self.lazy = bool(lazy)
+        self.oracle: Greedy | Oracle = Greedy() if oracle is None else oracle
+        if not (isinstance(self.oracle, Greedy) or callable(self.oracle)) or isinstance(self.oracle, type):
+            raise SpaceError(f"oracle={oracle!r}: give metrics.Greedy(candidates), or a function (uncovered, radius, space)")
+        self.split_after = real(split_after, "split_after", 1e-6, 1e6)
+        self.max_balls = None if max_balls is None else whole(max_balls, "max_balls", self.horizon)
+        core = self._core(MOST_BALLS if self.max_balls is None else self.max_balls)
+        root_values = np.array([balls.ceiling(core, step) for step in range(self.horizon)])
+        self.table = BallTable(Space(self.metric, self.axes), core, root_values)
+
+    def _core(self, max_balls: int) -> NDArray[Any]:
+        low, high = self.reward_range
+        core = np.zeros(1, CORE)
+        core["max_balls"], core["random"], core["horizon"] = max_balls, seeds.word(self.seed, "agent"), self.horizon
+        core["n_state"], core["n_action"] = self.axes.n_state, self.axes.n_action
+        core["ties"], core["action_rule"], core["full_cap"] = TIES[self.ties], ACTIONS[self.action], self.cap == "horizon"
+        core["lazy"], core["split_after"], core["power"] = self.lazy, self.split_after, self.metric.power
+        core["bonus"] = self.bonus.scale(self.horizon, high - low)
+        if not np.isfinite(core["bonus"][0]):
+            raise SpaceError(f"the bonus {self.bonus} has the scale {core['bonus'][0]}; it must be finite")
+        core["reward_low"], core["reward_high"] = low, high
+        return core
+
+    # --- learning ------------------------------------------------------------------------------------------------------
+
+    def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
+        step, state = self._check_step(step), self.axes.flat_state(observation)
+        mask = self._mask(self._feasible(step, info)) if info else self.table.space.everything
+        action, _ = self._choose(step, state, mask, TIES[self.ties], ACTIONS[self.action], self.table.core)
+        return self.axes.shaped_action(action)
+
+    def _choose(
+        self, step: int, state: Floats, mask: NDArray[np.uint8], ties: int, rule: int, core: NDArray[Any]
+    ) -> tuple[Floats, int]:
+        """An action, and the row of the ball that it is played in."""
+        table, action = self.table, np.empty(self.axes.n_action)
+        space = table.space
+        row = balls.act(
+            table.raw[0], core.view(np.float64), table.owner, mask, space.action_orders, space.grid, step, state, ties, rule,
+            table.seen, action,
+        )  # fmt: skip
+        if row < 0:
+            raise self._bad_coordinate(step, -1 - row, float(self.axes.outwards(state, 0)[-1 - row]))
+        return action, int(row)
+
+    def _mask(self, allowed: Feasible | None) -> NDArray[np.uint8]:
+        """1 for each point of the actions that is feasible; of a box where none is, for the nearest one."""
+        space, axes = self.table.space, self.axes
+        if allowed is None:
+            return space.everything
+        found = np.ones(1, np.uint8)
+        for i, (low, high, n, is_whole) in enumerate(space.actions.grid):
+            row, first = allowed.allowed[i], axes.table[axes.n_state + i]
+            points = low + np.arange(int(n)) if is_whole else np.linspace(low, high, int(n))
+            unit = (points - first[LOW]) / first[WIDTH]
+            one = (unit >= row[0] - 1e-12) & (unit <= row[1] + 1e-12)
+            if row[FIRST_VALUE:].any():
+                one &= row[FIRST_VALUE : FIRST_VALUE + int(n)] == 1.0
+            if not one.any():
+                one[np.abs(unit - np.clip(unit, row[0], row[1])).argmin()] = True
+            found = np.multiply.outer(found, one.astype(np.uint8)).ravel()
+        return found
+
+    def update(
+        self,
+        step: int,
+        observation: Any,
+        action: Any,
+        reward: float,
+        next_observation: Any,
+        terminated: bool = False,
+        *,
+        next_info: Mapping[str, Any] | None = None,
+    ) -> None:
+        axes, table = self.axes, self.table
+        step = self._check_step(step)
+        reward = self._check_reward(step, reward)
+        state, played, after = axes.flat_state(observation), axes.flat_action(action), axes.flat_state(next_observation)
+        next_value = math.nan
+        if next_info and says(next_info) and not terminated and step + 1 < self.horizon:
+            next_value = self.value(step + 1, next_observation, info=next_info)
+        answer = balls.update(
+            *table.raw, table.owner, table.space.everything, table.space.grid, table.seen, step, state, played, reward, after,
+            bool(terminated), next_value,
+        )  # fmt: skip
+        if answer > FINE:
+            axis = answer - BAD_STATE
+            is_next = axis >= len(axes)
+            points = np.concatenate([axes.outwards(state, 0), axes.outwards(played, axes.n_state), axes.outwards(after, 0)])
+            raise self._bad_coordinate(
+                step, axis - len(axes) if is_next else axis, float(points[axis]), "next " if is_next else ""
+            )
+        if answer <= DUE and self.lazy:
+            grid = table.space.grid
+            x = int(balls.index_of(grid, 0, axes.n_state, state))
+            table.add(DUE - answer, x, int(balls.index_of(grid, axes.n_state, axes.n_action, played)))
+        elif answer <= DUE:
+            self._split(DUE - answer)
+
+    def play(self, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], trouble: NDArray[Any], paused: NDArray[Any]) -> int:
+        table = self.table
+        space = table.space
+        if self.lazy:
+            table.reserve(max(1024, self.horizon))
+        return balls.play()(
+            table.rows, table.core, table.owner, space.distances, space.action_distances, space.orders, space.action_orders,
+            space.grid, space.everything, table.seen, env.dynamics, env.start, env.params, env.np_random, env.horizon,
+            returns, n_balls, trouble, paused,
+        )  # fmt: skip
+
+    def _split(self, row: int) -> None:
+        self.table.split(row, self.oracle)
+
+    # --- the learned policy --------------------------------------------------------------------------------------------
+
+    def _greedy(
+        self, steps: NDArray[np.int64], states: Floats, deterministic: bool, allowed: Sequence[Feasible | None]
+    ) -> Floats:
+        core, rule = self.table.core.copy(), CENTER if deterministic else UNIFORM
+        if not deterministic:  # on a copy with fresh randomness: predicting must not change how learning goes on
+            core["random"] = np.random.SeedSequence().generate_state(1, np.uint64)
+        actions = np.empty((len(steps), self.axes.n_action))
+        for k, step in enumerate(steps.tolist()):
+            actions[k], _ = self._choose(step, states[k], self._mask(allowed[k]), EITHER, rule, core)
+            actions[k] = self._nearest(actions[k], allowed[k])
+        return actions
+
+    def q_value(self, step: int, observation: Any, action: Any) -> float:
+        return float(self.table.rows["value"][self._row(step, observation, action)])
+
+    def visits(self, step: int, observation: Any, action: Any) -> int:
+        return int(self.table.rows["n_visits"][self._row(step, observation, action)])
+
+    def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
+        step, table = self._check_step(step), self.table
+        mask = self._mask(self._feasible(step, info)) if info else table.space.everything
+        _, row = self._choose(step, self.axes.flat_state(observation), mask, EITHER, CENTER, table.core)
+        return min(float(balls.ceiling(table.core, step)), float(table.rows["value"][row]))
+
+    def _row(self, step: int, observation: Any, action: Any) -> int:
+        step, state, played = self._check_step(step), self.axes.flat_state(observation), self.axes.flat_action(action)
+        row = int(balls.locate(self.table.core, self.table.owner, self.table.space.grid, step, state, played))
+        if row < 0:
+            values = np.concatenate([self.axes.outwards(state, 0), self.axes.outwards(played, self.axes.n_state)])
+            raise self._bad_coordinate(step, -1 - row, float(values[-1 - row]))
+        return row
+
+    def balls(self, step: int) -> Balls:
+        """The active balls of a step as arrays: centers, radius, q_value, n_visits, depth, n_points."""
+        return self.table.balls(self._check_step(step), self.axes)
+
+    def partition(self, step: int) -> Partition:
+        raise SpaceError("MetricQ has balls, not boxes: agent.balls(step) gives them as arrays")
+
+    @property
+    def n_balls(self) -> int:
+        return int(self.table.core["n_balls"][0])
+
+    @property
+    def nbytes(self) -> int:
+        return self.table.nbytes
+
+    def _facts(self) -> dict[str, Any]:
+        balls_ = f"{self.n_balls:,} in {self.nbytes:,} bytes"
+        return {"metric": self.metric, "bonus": self.bonus, "balls": balls_, "seed": self.seed}
+
+    # --- files ---------------------------------------------------------------------------------------------------------
+
+    def _options(self) -> dict[str, Any]:
+        if not isinstance(self.oracle, Greedy):
+            raise SpaceError("an oracle of your own cannot be saved: a file that named it would have to run its code")
+        metric = self.metric
+        return {
+            "metric": {
+                "combine": metric.combine,
+                "scale": list(metric.scale),
+                **{name: _described(getattr(metric, name)) for name in SIDES},
+            },
+            "oracle": self.oracle.candidates, "lazy": self.lazy, "split_after": self.split_after,
+            "bonus": bonuses.to_json(self.bonus), "cap": self.cap, "ties": self.ties, "action": self.action,
+            "horizon": self.horizon, "reward_range": list(self.reward_range), "bounds": self.axes.options["bounds"],
+            "squash": self.axes.options["squash"], "max_balls": self.max_balls, "seed": self.seed,
+        }  # fmt: skip
+
+    @classmethod
+    def _from_options(cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
+        stored = options["metric"]
+        states, actions = (_rebuilt(stored[name], arrays.get(f"{name}_distances")) for name in SIDES)
+        metric = Product(states, actions, stored["combine"], tuple(stored["scale"]))
+        given = {**options, "bonus": bonuses.from_json(options["bonus"]), "oracle": Greedy(options["oracle"])}
+        return cls(env, **{**given, "metric": metric})
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The balls, and the distances of finite sets; which ball owns what follows from them."""
+        table = self.table
+        arrays = {"core": table.core, "balls": table.rows[: table.rows_in_use]}
+        for name in SIDES:
+            if not isinstance(getattr(self.metric, name), Norm):
+                arrays[f"{name}_distances"] = getattr(table.space, name).distances
+        return {}, arrays
+
+    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        self.table.restore(arrays["core"], arrays["balls"])
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.env_name}, {self.metric!r}, horizon={self.horizon}, bonus={self.bonus}, "
+            f"{self.n_balls} balls after {self.n_episodes} episodes)"
+        )
+
+
+def _is_plain(bonus: bonuses.Bonus) -> bool:
+    """Whether b(t) is one number over sqrt(t), in every episode."""
+    if isinstance(bonus, bonuses.Theory):
+        return bonus.episodes is not None
+    return not isinstance(bonus, (bonuses.Exact, bonuses.Bernstein, bonuses.Doubling))
+
+
+def _product(metric: Any) -> Product:
+    if isinstance(metric, Metric):
+        return Product(metric, metric)
+    if not isinstance(metric, Product):
+        raise SpaceError(
+            f"metric={metric!r}: give a metrics.Product, or one of {', '.join(f'metrics.{n}' for n in distances.KINDS)}"
+        )
+    return metric
+
+
+def _described(metric: Metric) -> dict[str, Any]:
+    """A metric as JSON: a finite set is its distances, which go into the file as an array."""
+    if isinstance(metric, Norm):
+        return {"kind": type(metric).__name__, "points_per_axis": metric.points_per_axis, "scale": metric.scale}
+    points = getattr(metric, "points", None)
+    named = points is not None and all(isinstance(point, (str, int)) for point in points)
+    return {"kind": "Matrix", "points": points if named else None}
+
+
+def _rebuilt(stored: dict[str, Any], found: NDArray[Any] | None) -> Metric:
+    if stored["kind"] == "Matrix":
+        return Matrix(np.array(found, np.float64), stored["points"])
+    if stored["kind"] not in ("L1", "L2", "LInf"):
+        raise ValueError(f"the metric {stored['kind']} is unknown")
+    norm: Metric = distances.KINDS[stored["kind"]](stored["points_per_axis"], stored["scale"])
+    return norm

@@ -1,0 +1,254 @@
+"""Covering oracles, and the balls that they make: the one place that allocates them.
+
+An oracle answers the question of the paper's section 3: given a set and the balls so far, say "covered", or give a point that
+is not. Covering dom(B) greedily, a ball around each point that it gives, is an r/2-net of dom(B).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.checks import whole
+from zooming.errors import SpaceError
+from zooming.kernels import FULL
+from zooming.metrics import balls
+from zooming.metrics.balls import BALL, CORE, MAX_DEPTH, NO_PARENT
+from zooming.metrics.distances import Product, Side
+from zooming.spaces import Axes
+
+Floats = NDArray[np.float64]
+MOST_PAIRS = 2**28  # entries of `owner`: a gigabyte
+# (uncovered [n_x, n_a], radius of the balls to be added, the space) -> a pair (state, action), or None for "covered"
+Oracle = Callable[[NDArray[np.bool_], float, "Space"], tuple[int, int] | None]
+
+
+class Greedy:
+    """The compiled oracle: the point not covered yet that is nearest to the parent's center, first its state, then its action.
+
+    With more than one of `candidates`, evenly spread over what is not covered, it is the one whose ball takes the most.
+    """
+
+    def __init__(self, candidates: int = 1) -> None:
+        self.candidates = whole(candidates, "Greedy: candidates", 1)
+
+    def __repr__(self) -> str:
+        return f"Greedy({self.candidates})"
+
+
+class Space:
+    """The product of a metric space of states and one of actions, both finite, as the kernels take it."""
+
+    def __init__(self, metric: Product, axes: Axes) -> None:
+        self.metric = metric
+        self.n_state, self.n_action = axes.n_state, axes.n_action
+        self.states: Side = metric.states.side(axes, 0, axes.n_state)
+        self.actions: Side = metric.actions.side(axes, axes.n_state, axes.n_action)
+        self.grid = np.ascontiguousarray(np.concatenate([self.states.grid, self.actions.grid]))
+        self.power = metric.power
+        self.distances, self.action_distances = (
+            _powered(side.distances * scale, self.power)
+            for side, scale in zip((self.states, self.actions), metric.scale, strict=True)
+        )
+        # Stable, so that ties go by number and a seed repeats everywhere.
+        self.orders, self.action_orders = (
+            np.argsort(matrix, axis=1, kind="stable").astype(np.int32) for matrix in (self.distances, self.action_distances)
+        )
+        self.everything = np.ones(len(self.action_distances), np.uint8)
+
+    @property
+    def n_pairs(self) -> int:
+        return len(self.distances) * len(self.action_distances)
+
+    @property
+    def reach(self) -> float:
+        """The diameter d_max, to the power p."""
+        along, across = float(self.distances.max()), float(self.action_distances.max())
+        return along + across if self.power else max(along, across)
+
+    @property
+    def diameter(self) -> float:
+        """d_max: the largest distance of two pairs."""
+        return float(self.reach ** (1 / self.power)) if self.power else self.reach
+
+    def distances_from(self, state: int, action: int) -> Floats:
+        """The distances [n_x, n_a] of all pairs from one."""
+        along, across = self.distances[state][:, None], self.action_distances[action][None, :]
+        if not self.power:
+            return np.asarray(np.maximum(along, across))
+        return np.asarray((along + across) ** (1 / self.power))
+
+    def middle(self) -> tuple[int, int]:
+        """A pair from which the farthest is as near as can be."""
+        return int(self.distances.max(axis=1).argmin()), int(self.action_distances.max(axis=1).argmin())
+
+
+@dataclass(frozen=True)
+class Balls:
+    """The active balls of a step as arrays, in the order of their age; `state` and `action` are the centers, in the
+    environment's units, and `n_points` counts the pairs of the domain."""
+
+    state: Floats
+    action: Floats
+    radius: Floats
+    q_value: Floats
+    n_visits: NDArray[np.int64]
+    depth: NDArray[np.int64]
+    n_points: NDArray[np.int64]
+    step: int
+
+    def __len__(self) -> int:
+        return len(self.radius)
+
+
+class BallTable:
+    """The balls of one agent, and which of them owns each pair at each step; grows here and nowhere else."""
+
+    def __init__(self, space: Space, core: NDArray[Any], root_values: Floats) -> None:
+        horizon = len(root_values)
+        if horizon * space.n_pairs > MOST_PAIRS:
+            raise SpaceError(
+                f"{len(space.distances):,} states, {len(space.action_distances):,} actions and {horizon} steps make "
+                f"{horizon * space.n_pairs:,} pairs to look after; at most {MOST_PAIRS:,} are supported. Give fewer points: a "
+                f"net of them, or a smaller points_per_axis"
+            )
+        if not space.diameter > 0.0 and space.n_pairs > 1:
+            raise SpaceError("every distance is 0, so that no two points are told apart; give one side a positive scale")
+        self.space, self.core = space, core
+        self._allocate(max(64, horizon))
+        state, action = space.middle()
+        roots = self.rows[:horizon]
+        roots["value"], roots["radius"], roots["reach"] = root_values, space.diameter, space.reach
+        roots["state"], roots["action"], roots["parent"] = state, action, NO_PARENT
+        roots["n_points"], roots["step"] = space.n_pairs, np.arange(horizon)
+        core["n_rows"] = core["n_balls"] = horizon
+        shape = (horizon, len(space.distances), len(space.action_distances))
+        self.owner = np.empty(shape, np.int32)
+        self.owner[:] = np.arange(horizon, dtype=np.int32)[:, None, None]
+
+    @property
+    def rows_in_use(self) -> int:
+        return int(self.core["n_rows"][0])
+
+    @property
+    def nbytes(self) -> int:
+        """Of the balls and of the index that finds them."""
+        return self.rows_in_use * BALL.itemsize + self.owner.nbytes
+
+    def reserve(self, n: int) -> None:
+        """Makes room for n more balls."""
+        if self.rows_in_use + n > len(self.rows):
+            old = self.rows
+            self._allocate(max(self.rows_in_use + n, 2 * len(old)))
+            self.rows[: len(old)] = old
+
+    def _allocate(self, n_rows: int) -> None:
+        self.rows = np.zeros(n_rows, BALL)
+        self.seen = np.zeros(n_rows + 1, np.int64)  # scratch of `balls.select`
+        # The same as plain memory, which crosses into compiled code faster than records.
+        self.raw = self.rows.view(np.float64), self.core.view(np.float64)
+
+    def add(self, parent: int, state: int, action: int) -> None:
+        """A child of a ball, around a pair of its domain."""
+        self.reserve(1)
+        space = self.space
+        balls.add_ball(
+            self.rows, self.core, self.owner, space.distances, space.action_distances, space.orders, space.action_orders,
+            parent, state, action,
+        )  # fmt: skip
+
+    def split(self, row: int, oracle: Greedy | Oracle) -> None:
+        """Covers the domain of a ball by balls of half its radius, as far as `max_balls` allows."""
+        if not isinstance(oracle, Greedy):
+            self._ask(row, oracle)
+            return
+        space, points = self.space, np.empty(int(self.rows["n_points"][row]), np.int64)
+        metric = space.distances, space.action_distances, space.orders, space.action_orders
+        n_left = np.array([balls.domain(self.rows, self.core, self.owner, *metric, row, points)])
+        answer = FULL
+        while answer == FULL:
+            self.reserve(1)
+            answer = balls.cover(self.rows, self.core, self.owner, *metric, row, oracle.candidates, points, n_left)
+
+    def _ask(self, row: int, oracle: Oracle) -> None:
+        """The same with an oracle of the user's own, whose every answer is checked."""
+        step, radius = int(self.rows["step"][row]), float(self.rows["radius"][row]) / 2
+        while self.core["n_balls"][0] < self.core["max_balls"][0]:
+            uncovered = self.owner[step] == row
+            answer = oracle(uncovered.copy(), radius, self.space)
+            if answer is None:
+                if uncovered.any():
+                    x, a = np.argwhere(uncovered)[0].tolist()
+                    raise SpaceError(f"the oracle says that all is covered, but the pair (state {x}, action {a}) is not")
+                return
+            try:
+                x, a = (int(part) for part in answer)
+            except (TypeError, ValueError) as error:
+                raise SpaceError(f"the oracle gave {answer!r}; expected a pair (state, action) of numbers, or None") from error
+            if not (0 <= x < uncovered.shape[0] and 0 <= a < uncovered.shape[1] and uncovered[x, a]):
+                raise SpaceError(
+                    f"the oracle gave the pair (state {x}, action {a}), which is covered already or not in the ball's domain; "
+                    f"it must give one where uncovered[state, action] is true, or None"
+                )
+            self.add(row, x, a)
+
+    def balls(self, step: int, axes: Axes) -> Balls:
+        """The active balls of a step."""
+        used = self.rows[: self.rows_in_use]
+        found = used[(used["step"] == step) & (used["n_points"] > 0)]
+        state, action = np.empty((len(found), axes.n_state)), np.empty((len(found), axes.n_action))
+        for k, ball in enumerate(found):
+            balls.point_of(self.space.grid, 0, axes.n_state, int(ball["state"]), state[k])
+            balls.point_of(self.space.grid, axes.n_state, axes.n_action, int(ball["action"]), action[k])
+        whole_numbers = {name: found[name].astype(np.int64) for name in ("n_visits", "depth", "n_points")}
+        return Balls(
+            state=axes.outwards(state, 0), action=axes.outwards(action, axes.n_state), radius=found["radius"].copy(),
+            q_value=found["value"].copy(), **whole_numbers, step=step,
+        )  # fmt: skip
+
+    def restore(self, core: NDArray[Any], rows: NDArray[Any]) -> None:
+        """Takes back the balls of a file, in the order in which they were made; ValueError, in words, if they cannot be."""
+        n, horizon = len(rows), len(self.owner)
+        is_table = core.dtype == CORE and core.shape == (1,) and rows.dtype == BALL and rows.ndim == 1
+        if not is_table or int(core["n_rows"][0]) != n or n < horizon:
+            raise ValueError("the balls have another layout")
+        for name in CORE.names or ():
+            if name not in ("n_rows", "n_balls", "random") and core[name][0] != self.core[name][0]:
+                raise ValueError(f"{name} is {core[name][0]} in the table but {self.core[name][0]} in the options")
+        parents = rows["parent"].astype(np.int64)
+        if (parents[:horizon] != NO_PARENT).any() or (parents[horizon:] < 0).any() or (parents >= np.arange(n)).any():
+            raise ValueError("a ball names a parent that is not older")
+        if not np.isfinite(rows["value"]).all() or (rows["n_visits"] < 0).any() or (rows["depth"] > MAX_DEPTH).any():
+            raise ValueError("a value, a number of visits or a depth is out of range")
+        inside = (rows["state"] >= 0) & (rows["state"] < self.owner.shape[1])
+        if not (inside & (rows["action"] >= 0) & (rows["action"] < self.owner.shape[2])).all():
+            raise ValueError("a center is not a point of the space")
+        self.core["random"] = core["random"]
+        self.reserve(n - horizon)
+        for row in range(horizon, n):
+            parent, state, action = int(parents[row]), int(rows["state"][row]), int(rows["action"][row])
+            if self.owner[self.rows["step"][parent], state, action] != parent:
+                raise ValueError(f"the center of ball {row} is not in the domain of its parent")
+            self.add(parent, state, action)
+        for name in ("value", "n_visits"):
+            self.rows[name][:n] = rows[name]
+        for name in BALL.names or ():
+            if (self.rows[name][:n] != rows[name]).any():
+                raise ValueError(f"the {name} of a ball does not follow from the centers and the metric")
+        if self.core["n_balls"][0] != core["n_balls"][0]:
+            raise ValueError("the number of active balls is wrong")
+
+
+def _powered(distances: Floats, power: float) -> Floats:
+    if power in (0.0, 1.0):
+        return np.ascontiguousarray(distances)
+    with np.errstate(over="ignore"):
+        found = np.ascontiguousarray(distances**power)
+    if not math.isfinite(float(found.max())):
+        raise SpaceError(f"the distances to the power {power:g} are beyond floating point; rescale them, scale=...")
+    return found

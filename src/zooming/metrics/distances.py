@@ -1,0 +1,357 @@
+"""Metrics on the states or on the actions of an environment, each checked as soon as it is made.
+
+A metric of finitely many points is its distance matrix. A box is represented by a net of points, and a value counts as the
+nearest of them: nothing finer than the net is told apart. `Product` joins a metric of the states and one of the actions.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from zooming.checks import real, whole
+from zooming.errors import SpaceError
+from zooming.kernels import LOW, WIDTH
+from zooming.metrics import paths
+from zooming.spaces import Axes
+from zooming.structure import INTERVAL
+
+Floats = NDArray[np.float64]
+ROUNDING = 1e-9  # of the largest distance: what adding up floating-point numbers may lose
+N_MIDDLES = 64  # points through which the triangle inequality is tried for all pairs
+NET_POINTS = {1: 129, 2: 33, 3: 9}  # along each axis of a box, by the number of axes
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a product: the distances of its points, and a row (low, high, number of points, whole) per axis."""
+
+    distances: Floats
+    grid: Floats
+
+
+class Metric(ABC):
+    """A distance on the states, or on the actions."""
+
+    @abstractmethod
+    def side(self, axes: Axes, first: int, n_axes: int) -> Side:
+        """The metric on these axes of an environment; SpaceError if it is for another space."""
+
+
+class Finite(Metric):
+    """A metric on finitely many points, which the environment names by their numbers 0, 1, ...
+
+    Its space is Discrete(n), or, for a compiled environment, a box [0, n-1] that holds the number. `points` are the names.
+    """
+
+    def __init__(self, distances: Floats, points: Sequence[Any]) -> None:
+        self.points = list(points)
+        self.distances = checked(distances, type(self).__name__, self.points)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} points, diameter {self.distances.max():g})"
+
+    def index(self, point: Any) -> int:
+        """The number of a point, which is what the environment and the agent call it."""
+        if point not in self.points:
+            raise SpaceError(f"{point!r} is not one of the {len(self)} points of this {type(self).__name__}")
+        return self.points.index(point)
+
+    def side(self, axes: Axes, first: int, n_axes: int) -> Side:
+        n, name = n_values(axes, first, n_axes, type(self).__name__)
+        if n != len(self):
+            raise SpaceError(f"{type(self).__name__} has {len(self)} points, but {name} has {n} values; they must be the same")
+        return Side(self.distances, np.array([[axes.low[first], axes.high[first], n, 1.0]]))
+
+
+class Matrix(Finite):
+    """The metric that a distance matrix says.
+
+    >>> Matrix([[0, 1, 2], [1, 0, 1], [2, 1, 0]])
+    Matrix(3 points, diameter 2)
+    >>> Matrix([[0, 1, 5], [1, 0, 1], [5, 1, 0]])
+    Traceback (most recent call last):
+    ...
+    zooming.errors.SpaceError: Matrix breaks the triangle inequality: d(0, 2) = 5, but d(0, 1) + d(1, 2) = 1 + 1 = 2
+    """
+
+    def __init__(self, distances: ArrayLike, points: Sequence[Any] | None = None) -> None:
+        found = _matrix(distances, "Matrix")
+        super().__init__(found, range(len(found)) if points is None else points)
+
+
+class Points(Finite):
+    """Any points under a distance of your own, `distance(one, other)`, which is called once for each ordered pair.
+
+    >>> Points([(0, 0), (3, 4)], lambda one, other: abs(one[0] - other[0]) + abs(one[1] - other[1]))
+    Points(2 points, diameter 7)
+    """
+
+    def __init__(self, points: Iterable[Any], distance: Callable[[Any, Any], float]) -> None:
+        listed = list(points)
+        if not callable(distance):
+            raise SpaceError(f"Points: distance={distance!r} is not a function of two points")
+        super().__init__(_matrix([[distance(one, other) for other in listed] for one in listed], "Points"), listed)
+
+
+class Graph(Finite):
+    """Nodes under the length of the shortest path.
+
+    `edges` are pairs (node, node), or triples with a length (else 1), each to be used both ways; or an adjacency
+    {node: {node: length}} that says every edge from both ends. Nodes may be anything hashable: 0, 1, ... keep their numbers,
+    others are numbered as they appear.
+
+    >>> ring = Graph([("north", "east"), ("east", "south"), ("south", "west"), ("west", "north", 5.0)])
+    >>> ring.points, ring.distances[0].tolist()
+    (['north', 'east', 'south', 'west'], [0.0, 1.0, 2.0, 3.0])
+    """
+
+    def __init__(self, edges: Iterable[Sequence[Any]] | Mapping[Any, Mapping[Any, float]]) -> None:
+        listed = _edges(edges)
+        nodes = list(dict.fromkeys(node for edge in listed for node in edge[:2]))
+        if all(isinstance(node, (int, np.integer)) for node in nodes) and set(nodes) == set(range(len(nodes))):
+            nodes = list(range(len(nodes)))
+        if not nodes:
+            raise SpaceError("Graph: there are no edges; give pairs of nodes, for example [(0, 1), (1, 2)]")
+        number = {node: i for i, node in enumerate(nodes)}
+        lengths = np.full((len(nodes), len(nodes)), np.inf)
+        np.fill_diagonal(lengths, 0.0)
+        for one, other, length in listed:
+            if not (math.isfinite(length) and length >= 0.0):
+                raise SpaceError(f"Graph: the edge from {one!r} to {other!r} has the length {length}; give a finite one, >= 0")
+            i, j = number[one], number[other]
+            lengths[i, j] = min(lengths[i, j], length)
+            if not isinstance(edges, Mapping):
+                lengths[j, i] = min(lengths[j, i], length)
+        if (lengths != lengths.T).any():
+            i, j = np.argwhere(lengths != lengths.T)[0]
+            raise SpaceError(
+                f"Graph is not symmetric: the edge from {nodes[i]!r} to {nodes[j]!r} has the length {lengths[i, j]:g}, the "
+                f"one back {lengths[j, i]:g}; a metric goes both ways"
+            )
+        paths.shortest_paths(lengths)
+        if np.isinf(lengths).any():
+            i, j = np.argwhere(np.isinf(lengths))[0]
+            raise SpaceError(
+                f"Graph: there is no path from {nodes[i]!r} to {nodes[j]!r}, so that their distance is not finite; connect them"
+            )
+        # Sums along a path and back may round differently; the metric is the same both ways.
+        super().__init__(np.minimum(lengths, lengths.T), nodes)
+
+
+class Strings(Finite):
+    """Strings under the edit distance: the fewest letters to insert, delete or change.
+
+    >>> Strings(["cat", "cart", "dog"]).distances[0].tolist()
+    [0.0, 1.0, 3.0]
+    """
+
+    def __init__(self, strings: Iterable[str]) -> None:
+        words = [strings] if isinstance(strings, str) else list(strings)
+        if not words or not all(isinstance(word, str) for word in words):
+            raise SpaceError("Strings: give a list of strings, at least one")
+        letters = np.array([ord(letter) for word in words for letter in word], np.int64)
+        ends = np.cumsum([0, *(len(word) for word in words)])
+        super().__init__(paths.edit_distances(letters, ends), words)
+
+
+class Discrete(Metric):
+    """The metric under which any two values are 1 apart: nothing is learned about one from another."""
+
+    def side(self, axes: Axes, first: int, n_axes: int) -> Side:
+        n, _ = n_values(axes, first, n_axes, "Discrete")
+        return Side(1.0 - np.eye(n), np.array([[axes.low[first], axes.high[first], n, 1.0]]))
+
+    def __repr__(self) -> str:
+        return "Discrete()"
+
+
+class Norm(Metric):
+    """A box under a norm; `L1`, `L2` and `LInf` are the ready ones.
+
+    Every axis is scaled to length 1 first, times its `scale` (a number, or one per axis). `points_per_axis` is the
+    resolution of the net that stands for the box: by default 129, 33 or 9 points along each of 1, 2 or 3 axes.
+    """
+
+    power: float
+
+    def __init__(self, points_per_axis: int | None = None, scale: float | Sequence[float] = 1.0) -> None:
+        self.points_per_axis = None if points_per_axis is None else whole(points_per_axis, "points_per_axis", 2)
+        scales = [scale] if isinstance(scale, (int, float, np.number)) else list(scale)
+        self.scale = [real(one, f"{type(self).__name__}: scale", 0.0, math.inf) for one in scales]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(points_per_axis={self.points_per_axis}, scale={self.scale})"
+
+    def side(self, axes: Axes, first: int, n_axes: int) -> Side:
+        kind, names = type(self).__name__, axes.names[first : first + n_axes]
+        for name, axis in zip(names, axes.kinds[first : first + n_axes], strict=True):
+            if axis != INTERVAL:
+                raise SpaceError(f"{kind} is for boxes, and {name} has whole values; use Matrix, Points, Graph or Discrete")
+        if len(self.scale) not in (1, n_axes):
+            raise SpaceError(f"{kind}: scale has {len(self.scale)} numbers for the {n_axes} axes {', '.join(names)}")
+        n = self.points_per_axis or NET_POINTS.get(n_axes)
+        if n is None or n**n_axes > MOST_POINTS:
+            raise SpaceError(
+                f"{kind}: a net of the {n_axes} axes {', '.join(names)} would have more than {MOST_POINTS:,} points; "
+                f"give points_per_axis=..., or use AdaptiveQ, whose boxes need no net"
+            )
+        unit = np.stack(np.meshgrid(*[np.linspace(0.0, 1.0, n)] * n_axes, indexing="ij"), axis=-1).reshape(-1, n_axes)
+        unit *= self.scale
+        found = np.zeros((len(unit), len(unit)))
+        for along in unit.T:
+            difference = np.abs(along[:, None] - along[None, :])
+            if math.isinf(self.power):
+                np.maximum(found, difference, out=found)
+            else:
+                found += difference**self.power
+        if self.power == 2:
+            np.sqrt(found, out=found)
+        rows = axes.table[first : first + n_axes]
+        ends = np.stack([rows[:, LOW], axes.ends[first : first + n_axes]], axis=1)
+        assert (rows[:, WIDTH] > 0).all()
+        return Side(found, np.column_stack([ends, np.full(n_axes, float(n)), np.zeros(n_axes)]))
+
+
+class L1(Norm):
+    """A box under the sum of the differences along its axes."""
+
+    power = 1.0
+
+
+class L2(Norm):
+    """A box under the straight distance."""
+
+    power = 2.0
+
+
+class LInf(Norm):
+    """A box under the largest difference along an axis: the metric of AdaptiveQ, with balls around points of one's choice."""
+
+    power = math.inf
+
+
+MOST_POINTS = 20_000  # of one side: its matrix then has 3 GB
+
+
+class Product:
+    """The distance of two (state, action) pairs from a metric of the states and one of the actions.
+
+    `combine`: "max", "sum", or a number p >= 1 for the p-norm (d_state^p + d_action^p)^(1/p). `scale`: what each of the two is
+    multiplied by first, (of the states, of the actions); with 0 a side does not matter.
+
+    >>> Product(Strings(["cat", "cart"]), LInf(), combine="sum", scale=(1.0, 4.0))
+    Product(Strings(2 points, diameter 1), LInf(points_per_axis=None, scale=[1.0]), combine='sum', scale=(1.0, 4.0))
+    """
+
+    def __init__(
+        self, states: Metric, actions: Metric, combine: str | float = "max", scale: tuple[float, float] = (1.0, 1.0)
+    ) -> None:
+        for metric, what in ((states, "states"), (actions, "actions")):
+            if not isinstance(metric, Metric):
+                raise SpaceError(f"Product: {metric!r} is not a metric of the {what}; give one of {', '.join(KINDS)}")
+        if isinstance(combine, str) and combine not in ("max", "sum"):
+            raise SpaceError(f'Product: combine={combine!r}: choose "max", "sum", or a number p >= 1')
+        if not isinstance(combine, str):
+            combine = real(combine, "Product: combine", 1.0, 64.0)
+        if not isinstance(scale, (tuple, list)) or len(scale) != 2:
+            raise SpaceError(f"Product: scale={scale!r}: give two numbers, (of the states, of the actions)")
+        first, second = (real(one, "Product: scale", 0.0, math.inf) for one in scale)
+        self.states, self.actions, self.combine, self.scale = states, actions, combine, (first, second)
+
+    @property
+    def power(self) -> float:
+        """P of the norm; 0 for the maximum, as the kernels take it."""
+        return 0.0 if self.combine == "max" else 1.0 if self.combine == "sum" else float(self.combine)
+
+    def __repr__(self) -> str:
+        return f"Product({self.states!r}, {self.actions!r}, combine={self.combine!r}, scale={self.scale})"
+
+
+KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Matrix, Points, Graph, Strings, Discrete, L1, L2, LInf)}
+
+
+def checked(distances: Floats, name: str, points: Sequence[Any]) -> Floats:
+    """The matrix, if it is a metric: finite, >= 0, 0 from a point to itself, symmetric, and no way round is shorter.
+
+    The triangle inequality is tried for all pairs through up to 64 middle points, drawn once. Different points may have
+    the distance 0: then they are not told apart.
+    """
+    n = len(distances)
+    if len(points) != n:
+        raise SpaceError(f"{name}: {len(points)} points for a {n} by {n} matrix; give one per row")
+    if n > MOST_POINTS:
+        raise SpaceError(f"{name}: {n:,} points are too many; at most {MOST_POINTS:,}, since all distances are kept")
+
+    def said(i: int, j: int) -> str:
+        return f"d({points[i]!r}, {points[j]!r}) = {distances[i, j]:g}"
+
+    def first(wrong: NDArray[np.bool_]) -> tuple[int, int]:
+        i, j = np.argwhere(wrong)[0]
+        return int(i), int(j)
+
+    if not np.isfinite(distances).all():
+        raise SpaceError(f"{name}: {said(*first(~np.isfinite(distances)))}; distances must be finite")
+    if (distances < 0).any():
+        raise SpaceError(f"{name}: {said(*first(distances < 0))}; distances must not be negative")
+    slack = ROUNDING * distances.max()
+    if (np.diagonal(distances) > slack).any():
+        i = int(np.flatnonzero(np.diagonal(distances) > slack)[0])
+        raise SpaceError(f"{name}: {said(i, i)}; the distance of a point from itself must be 0")
+    uneven = np.abs(distances - distances.T) > slack
+    if uneven.any():
+        i, j = first(uneven)
+        raise SpaceError(f"{name} is not symmetric: {said(i, j)}, but {said(j, i)}")
+    middles = range(n) if n <= N_MIDDLES else np.random.default_rng(0).choice(n, N_MIDDLES, replace=False).tolist()
+    for k in middles:
+        around = distances[:, k, None] + distances[None, k, :]
+        shorter = distances > around + slack
+        if shorter.any():
+            i, j = first(shorter)
+            raise SpaceError(
+                f"{name} breaks the triangle inequality: {said(i, j)}, but d({points[i]!r}, {points[k]!r}) + "
+                f"d({points[k]!r}, {points[j]!r}) = {distances[i, k]:g} + {distances[k, j]:g} = {around[i, j]:g}"
+            )
+    return distances
+
+
+def n_values(axes: Axes, first: int, n_axes: int, kind: str) -> tuple[int, str]:
+    """The number of values of the one whole axis that a finite metric needs, and its name."""
+    names = ", ".join(axes.names[first : first + n_axes])
+    low, high = float(axes.low[first]), float(axes.high[first])
+    if n_axes != 1 or not (low.is_integer() and high.is_integer()):
+        raise SpaceError(
+            f"{kind} is for points named by one whole number: a space Discrete(n), or a box [0, n-1]; here are {names}. "
+            f"For boxes there are L1, L2 and LInf"
+        )
+    return int(high - low) + 1, names
+
+
+def _matrix(distances: ArrayLike, name: str) -> Floats:
+    try:
+        found = np.array(distances, np.float64)
+    except (TypeError, ValueError) as error:
+        raise SpaceError(f"{name}: the distances are not numbers ({error})") from error
+    if found.ndim != 2 or found.shape[0] != found.shape[1] or not found.size:
+        raise SpaceError(f"{name}: the distances have the shape {found.shape}; give a square matrix, one row per point")
+    return found
+
+
+def _edges(edges: Any) -> list[tuple[Any, Any, float]]:
+    try:
+        if isinstance(edges, Mapping):
+            return [(one, other, float(length)) for one, near in edges.items() for other, length in near.items()]
+        return [(edge[0], edge[1], float(edge[2]) if len(edge) > 2 else 1.0) for edge in edges]
+    except (TypeError, ValueError, IndexError, AttributeError) as error:
+        raise SpaceError(
+            f"Graph: give edges as (node, node) or (node, node, length), or {{node: {{node: length}}}} ({error})"
+        ) from error

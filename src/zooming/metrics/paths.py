@@ -1,0 +1,44 @@
+"""Compiled one-off computations of distance matrices: shortest paths and edit distances."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zooming.kernels import compiled
+
+
+@compiled
+def shortest_paths(lengths):
+    """Shortest paths between all nodes, in place, from the lengths of the edges (infinite where there is none)."""
+    n = lengths.shape[0]
+    for k in range(n):
+        for i in range(n):
+            first = lengths[i, k]
+            if first == np.inf:
+                continue
+            for j in range(n):
+                lengths[i, j] = min(lengths[i, j], first + lengths[k, j])
+
+
+@compiled
+def edit_distances(letters, ends):
+    """Levenshtein distances between words: word i is letters[ends[i] : ends[i + 1]]."""
+    n = ends.shape[0] - 1
+    found = np.zeros((n, n))
+    before = np.empty(letters.shape[0] + 1)
+    now = np.empty(letters.shape[0] + 1)
+    for i in range(n):
+        for j in range(i):
+            one = letters[ends[i] : ends[i + 1]]
+            other = letters[ends[j] : ends[j + 1]]
+            for b in range(other.shape[0] + 1):
+                before[b] = b
+            for a in range(one.shape[0]):
+                now[0] = a + 1
+                for b in range(other.shape[0]):
+                    change = before[b] + (0.0 if one[a] == other[b] else 1.0)
+                    now[b + 1] = min(change, before[b + 1] + 1.0, now[b] + 1.0)
+                for b in range(other.shape[0] + 1):
+                    before[b] = now[b]
+            found[i, j] = found[j, i] = before[other.shape[0]]
+    return found

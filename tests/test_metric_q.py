@@ -1,0 +1,467 @@
+"""MetricQ against a brute-force reference and the laws of the paper: no index, every ball asked about every point."""
+
+import copy
+import functools
+import itertools
+import math
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import zooming
+from helpers import Boxes, knowledge, same_history
+from zooming import bonuses, kernels, metrics
+from zooming.errors import CheckpointError, SpaceError, TransitionError
+from zooming.metrics import balls
+from zooming.metrics.covering import BallTable
+
+
+class Brute:
+    """Algorithm 1 on a product of finite metric spaces, by the definitions."""
+
+    def __init__(self, space, horizon, bonus, lazy=False, split_after=1.0):
+        self.space, self.horizon, self.bonus, self.lazy, self.split_after = space, horizon, bonus, lazy, split_after
+        self.shape = len(space.distances), len(space.action_distances)
+        x, a = space.middle()
+        self.balls = [[{"x": x, "a": a, "depth": 0, "q": float(horizon - h), "n": 0}] for h in range(horizon)]
+
+    def contains(self, ball, x, a):
+        along, across = self.space.distances[ball["x"], x], self.space.action_distances[ball["a"], a]
+        power = self.space.power or 1.0
+        return (along + across if self.space.power else max(along, across)) <= self.space.reach * 0.5 ** (power * ball["depth"])
+
+    def owner(self, h, x, a):
+        """The ball of smallest radius that holds the pair, the oldest of these."""
+        holding = [ball for ball in self.balls[h] if self.contains(ball, x, a)]
+        return max(holding, key=lambda ball: ball["depth"])
+
+    def domain(self, h, ball):
+        return {(x, a) for x, a in np.ndindex(self.shape) if self.owner(h, x, a) is ball}
+
+    def value(self, h, x):
+        return min(self.horizon - h, max(self.owner(h, x, a)["q"] for a in range(self.shape[1])))
+
+    def update(self, h, x, a, reward, after, terminated=False):
+        ball = self.owner(h, x, a)
+        next_value = 0.0 if terminated or h + 1 == self.horizon else self.value(h + 1, after)
+        ball["n"] += 1
+        rate = (self.horizon + 1) / (self.horizon + ball["n"])
+        ball["q"] = (1 - rate) * ball["q"] + rate * (reward + next_value + self.bonus / math.sqrt(ball["n"]))
+        if ball["n"] >= self.split_after * 4 ** ball["depth"] and len(self.domain(h, ball)) > 1:
+            if self.lazy:
+                self.add(h, ball, x, a)
+            else:
+                order = [(int(y), int(b)) for y in self.space.orders[ball["x"]] for b in self.space.action_orders[ball["a"]]]
+                for y, b in order:
+                    if self.owner(h, y, b) is ball:
+                        self.add(h, ball, y, b)
+
+    def add(self, h, parent, x, a):
+        self.balls[h].append({"x": x, "a": a, "depth": parent["depth"] + 1, "q": parent["q"], "n": parent["n"]})
+
+    def active(self, h):
+        listed = [(ball, len(self.domain(h, ball))) for ball in self.balls[h]]
+        return [(b["x"], b["a"], b["depth"], b["n"], n, pytest.approx(b["q"], rel=1e-12)) for b, n in listed if n]
+
+
+def finite_env(n_states, n_actions):
+    return Boxes(gym.spaces.Discrete(n_states), gym.spaces.Discrete(n_actions))
+
+
+RING = metrics.Graph([(i, (i + 1) % 9) for i in range(9)])
+TREE = metrics.Graph([(0, 1, 2), (0, 2, 3), (1, 3, 1), (1, 4, 4), (2, 5, 1), (2, 6, 2)])
+WORDS = metrics.Strings(["", "a", "ab", "abc", "xyz", "xy"])
+PRODUCTS = {
+    "max": metrics.Product(RING, TREE),
+    "sum": metrics.Product(RING, WORDS, "sum"),
+    "norm": metrics.Product(TREE, WORDS, 2.0, scale=(0.5, 1.0)),
+    "discrete": metrics.Product(metrics.Discrete(), metrics.Matrix([[0, 1, 3], [1, 0, 2], [3, 2, 0]]), scale=(2.0, 1.0)),
+}
+SIZES = {"max": (9, 7), "sum": (9, 6), "norm": (7, 6), "discrete": (4, 3)}
+
+
+@functools.cache
+def trained(name, lazy, n_updates=100, split_after=1.0, **options):
+    """An agent, and the reference, after the same random transitions, most of them near one pair so that balls get small."""
+    n_x, n_a = SIZES[name]
+    agent = zooming.MetricQ(
+        finite_env(n_x, n_a), PRODUCTS[name], horizon=2, bonus=0.3, lazy=lazy, split_after=split_after, seed=0, **options
+    )
+    brute, rng = Brute(agent.table.space, 2, 0.3, lazy, split_after), np.random.default_rng(0)
+    for _ in range(n_updates):
+        h = int(rng.integers(2))
+        near = rng.random() < 0.7
+        x, a = (int(rng.integers(2)), int(rng.integers(2))) if near else (int(rng.integers(n_x)), int(rng.integers(n_a)))
+        transition = h, x, a, float(rng.random()), int(rng.integers(n_x)), bool(rng.random() < 0.1)
+        agent.update(*transition)
+        brute.update(*transition)
+    return agent, brute
+
+
+def shown(agent, h):
+    found = agent.balls(h)
+    columns = found.state[:, 0], found.action[:, 0], found.depth, found.n_visits, found.n_points, found.q_value
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_every_ball_agrees_with_the_reference(name, lazy):
+    agent, brute = trained(name, lazy)
+    for h in range(2):
+        assert shown(agent, h) == brute.active(h)
+        for x in range(brute.shape[0]):
+            assert agent.value(h, x) == pytest.approx(brute.value(h, x), rel=1e-12)
+            for a in range(brute.shape[1]):
+                ball = brute.owner(h, x, a)
+                assert agent.visits(h, x, a) == ball["n"]
+                assert agent.q_value(h, x, a) == pytest.approx(ball["q"], rel=1e-12)
+    assert agent.n_balls == sum(len(brute.active(h)) for h in range(2))
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_lemma_domains_cover_and_centers_of_equal_radius_are_a_radius_apart(name, lazy):
+    agent, _ = trained(name, lazy)
+    space, rows = agent.table.space, agent.table.rows[: agent.table.rows_in_use]
+    for h in range(2):
+        assert agent.balls(h).n_points.sum() == space.n_pairs
+        every = rows[rows["step"] == h]  # also those that are not active any more
+        assert len(every) > 3
+        for one, other in itertools.combinations(every, 2):
+            if one["depth"] == other["depth"]:
+                apart = space.distances_from(one["state"], one["action"])[other["state"], other["action"]]
+                assert apart >= one["radius"]
+        for row in every[1:]:
+            parent = rows[row["parent"]]
+            assert row["radius"] == parent["radius"] / 2
+            if row["parent"] >= 2:  # the center lies in its parent
+                apart = space.distances_from(parent["state"], parent["action"])[row["state"], row["action"]]
+                assert apart <= parent["radius"] * (1 + 1e-12)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("lazy", [False, True])
+def test_the_chosen_ball_is_relevant_and_best_and_its_action_in_its_domain(lazy):
+    agent, brute = trained("max", lazy)
+    for h, x in itertools.product(range(2), range(9)):
+        relevant = [brute.owner(h, x, a) for a in range(7)]
+        best = max(ball["q"] for ball in relevant)
+        for deterministic in (True, False):
+            action, _ = agent.predict(x, state=[h], deterministic=deterministic)
+            assert relevant[int(action)]["q"] == pytest.approx(best, rel=1e-12)
+        assert relevant[int(agent.act(h, x))]["q"] == pytest.approx(best, rel=1e-12)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("candidates", [2, 7, 100])
+def test_more_candidates_still_make_a_net(candidates):
+    agent, _ = trained("max", False, oracle=metrics.Greedy(candidates))
+    space, rows = agent.table.space, agent.table.rows[: agent.table.rows_in_use]
+    for one, other in itertools.combinations(rows, 2):
+        if one["depth"] == other["depth"] and one["step"] == other["step"]:
+            assert space.distances_from(one["state"], one["action"])[other["state"], other["action"]] > one["radius"]
+    # A ball that was due and is not lazy has no domain left.
+    due = rows["n_visits"] >= 4.0 ** rows["depth"]
+    assert (rows["n_points"][due] <= 1).all()
+    assert agent.balls(0).n_points.sum() == space.n_pairs
+
+
+@pytest.mark.plain
+def test_lemma_a_ball_splits_exactly_at_the_papers_number_of_visits():
+    agent = zooming.MetricQ(finite_env(9, 7), PRODUCTS["max"], horizon=1, seed=0)
+    for t in range(1, 65):
+        agent.update(0, 4, 3, 0.5, 4)
+        rows = agent.table.rows[: agent.table.rows_in_use]
+        is_parent = np.isin(np.arange(len(rows)), rows["parent"])
+        assert all(rows["n_visits"][row] == 4 ** rows["depth"][row] for row in np.flatnonzero(is_parent))
+        assert agent.visits(0, 4, 3) == t
+        holding = agent.table.owner[0, 4, 3]
+        assert rows["n_points"][holding] == 1 or t < 4 ** rows["depth"][holding]
+
+
+def test_the_update_and_the_generator_are_those_of_the_kernels():
+    """They are written twice, because Numba's cache does not see other files; this is what keeps them one."""
+    ours, theirs = np.zeros(1, balls.CORE), np.zeros(1, kernels.CORE)
+    for core in (ours, theirs):
+        core["random"], core["horizon"], core["bonus"], core["max_balls"] = 12345, 7, 0.4, 100
+        core["reward_high"], core["split_after" if core is ours else "cubes"] = 1.0, 1
+    assert [balls.draw(ours) for _ in range(5)] == [kernels.draw(theirs) for _ in range(5)]
+    ball, table = np.zeros(1, balls.BALL), np.zeros(1, kernels.BALL)
+    table["parent"] = kernels.NO_PARENT
+    for k in range(50):
+        balls.update_ball(ball, ours, 0, 0.01 * k, 1.0 / (k + 1))
+        kernels.update_ball(table, theirs, np.zeros((0, 2)), np.zeros((2, 5)), 0, 0, 0.01 * k, 1.0 / (k + 1))
+        assert ball["value"][0] == table["value"][0]
+        assert ball["n_visits"][0] == table["n_visits"][0]
+    for step, full in itertools.product(range(7), (0, 1)):
+        ours["full_cap"] = theirs["full_cap"] = full
+        assert balls.ceiling(ours, step) == kernels.ceiling(theirs, step)
+
+
+# --- oracles ---------------------------------------------------------------------------------------------------------------
+
+
+def first_uncovered(uncovered, radius, space):
+    found = np.argwhere(uncovered)
+    return None if not len(found) else tuple(found[0])
+
+
+@pytest.mark.plain
+def test_an_oracle_of_ones_own_makes_the_cover():
+    agent, _ = trained("sum", False, oracle=first_uncovered)
+    space, rows = agent.table.space, agent.table.rows[: agent.table.rows_in_use]
+    assert agent.balls(0).n_points.sum() == space.n_pairs
+    assert len(rows) > 10
+    assert rows["state"][2] == rows["action"][2] == 0  # the first child of a root
+    with pytest.raises(SpaceError, match="oracle of your own cannot be saved"):
+        agent.save("somewhere.zoom")
+
+
+@pytest.mark.parametrize(
+    ("oracle", "explanation"),
+    [
+        (lambda uncovered, radius, space: (0, 0), r"pair \(state 0, action 0\), which is covered already"),
+        (lambda uncovered, radius, space: None, r"all is covered, but the pair \(state 0, action 0\) is not"),
+        (lambda uncovered, radius, space: (99, 0), "state 99, action 0"),
+        (lambda uncovered, radius, space: 3, r"gave 3; expected a pair"),
+    ],
+)
+def test_an_oracle_that_answers_wrongly_is_named(oracle, explanation):
+    agent = zooming.MetricQ(finite_env(9, 7), PRODUCTS["max"], horizon=1, oracle=oracle)
+    with pytest.raises(SpaceError, match=explanation):
+        agent.update(0, 4, 3, 0.5, 4)
+
+
+# --- whole runs ------------------------------------------------------------------------------------------------------------
+
+
+def ambulance(state, action, step, params, outcome, next_state):
+    n = int(params[0])
+    next_state[0] = outcome[0]
+    travel = params[1 + int(state[0]) * n + int(action[0])]
+    return 1.0 - 0.25 * travel - 0.75 * params[1 + int(outcome[0]) * n + int(action[0])]
+
+
+@functools.cache
+def built(n):
+    graph = metrics.Graph([*((i, (i + 1) % (n - 2)) for i in range(n - 2)), (0, n - 2), (n - 2, n - 1)])
+    share, space = graph.distances / graph.distances.max(), gym.spaces.Discrete(n)
+    law = [[3.0], [5.0], [n - 1.0]], [0.5, 0.3, 0.2]
+    env = zooming.compiled_env(ambulance, space, space, 3, start=[0.0], params=[n, *share.ravel()], outcomes=law)
+    return env, graph, share
+
+
+def city(n=12):
+    """Ambulances on a ring road with a spur: calls come from three places. The environment, its metric, its travel times."""
+    env, graph, share = built(n)
+    return copy.deepcopy(env), graph, share
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("options", [{}, {"lazy": True}, {"action": "uniform"}, {"oracle": metrics.Greedy(5), "max_balls": 40}])
+def test_fused_and_python_drivers_agree_to_the_last_bit(options):
+    env, graph, _ = city()
+    fused, python = (zooming.MetricQ(env, graph, seed=3, **options) for _ in range(2))
+    history = fused.learn(60, driver="fused")
+    assert same_history(history, python.learn(60, driver="python"))
+    assert knowledge(fused) == knowledge(python)
+    parts = zooming.MetricQ(env, graph, seed=3, **options)
+    assert same_history(parts.learn(25) + parts.learn(35), history)
+    assert fused.n_balls <= options.get("max_balls", math.inf)
+
+
+def make_on_boxes(env, seed, **options):
+    metric = metrics.Product(metrics.L2(points_per_axis=6), metrics.LInf(points_per_axis=5), "sum")
+    return zooming.MetricQ(env, metric, seed=seed, **options)
+
+
+@pytest.mark.plain
+def test_metric_q_passes_the_harness():
+    checked = zooming.check_agent(make_on_boxes)
+    assert [line.split(" (")[0] for line in checked.skipped] == [
+        "the fused driver and the Python one give the same run to the last bit"  # Uneven is not compiled
+    ]
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("lazy", [False, True])
+def test_save_load_continue_equals_never_having_stopped(lazy, tmp_path):
+    env, graph, _ = city()
+    metric = metrics.Product(graph, metrics.Discrete(), 2.0, scale=(1.0, 3.0))
+    agent = zooming.MetricQ(env, metric, lazy=lazy, seed=1, split_after=0.5)
+    agent.learn(40)
+    agent.save(tmp_path / "city.zoom")
+    loaded = zooming.load(tmp_path / "city.zoom", env=city()[0])
+    assert knowledge(loaded) == knowledge(agent)
+    assert same_history(loaded.learn(40), agent.learn(40))
+    assert loaded.metric.combine == 2.0
+    assert np.array_equal(loaded.metric.states.distances, graph.distances)
+    with pytest.raises(CheckpointError, match=r"state.* was .* in the given environment"):
+        zooming.load(tmp_path / "city.zoom", env=city(n=11)[0])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "explanation"),
+    [
+        (lambda arrays: arrays["balls"]["parent"].__setitem__(5, 9), "parent that is not older"),
+        (lambda arrays: arrays["balls"]["state"].__setitem__(5, 99), "not a point of the space"),
+        (lambda arrays: arrays["balls"]["value"].__setitem__(5, np.nan), "out of range"),
+        (lambda arrays: arrays["balls"]["radius"].__setitem__(5, 3.3), "radius of a ball does not follow"),
+        (
+            lambda arrays: arrays["balls"]["state"].__setitem__(5, arrays["balls"]["state"][4]),
+            "not in the domain|does not follow",
+        ),
+        (lambda arrays: arrays["core"]["n_balls"].__setitem__(0, 3), "number of active balls"),
+        (lambda arrays: arrays["core"]["bonus"].__setitem__(0, 3.0), "bonus is 3.0 in the table"),
+        (lambda arrays: arrays["core"]["n_rows"].__setitem__(0, 3), "another layout"),
+    ],
+)
+def test_a_table_that_cannot_be_is_refused(spoil, explanation):
+    env, graph, _ = city()
+    agent, other = (zooming.MetricQ(env, graph, seed=1) for _ in range(2))
+    agent.learn(40)
+    arrays = {name: array.copy() for name, array in agent._state()[1].items()}
+    spoil(arrays)
+    with pytest.raises(ValueError, match=explanation):
+        other._restore({}, arrays)
+
+
+def test_the_optimum_of_a_finite_problem_is_exact_and_learned():
+    env, graph, share = city()
+    optimal = zooming.solve(env)
+    calls, weights = np.array([3, 5, 11]), np.array([0.5, 0.3, 0.2])
+    value = np.zeros(12)
+    for step in reversed(range(3)):
+        q = 1 - 0.25 * share - 0.75 * (weights @ share[calls])[None, :] + weights @ value[calls]
+        value = q.max(axis=1)
+        np.testing.assert_allclose(optimal.values(step, np.arange(12.0)[:, None]), value, rtol=1e-12)
+        assert q[4, int(optimal.action(step, [4.0])[0])] == pytest.approx(value[4])
+        assert optimal.q_value(step, [2.0], [7.0]) == pytest.approx(q[2, 7])
+    assert optimal.return_ == pytest.approx(value[0])
+    agent = zooming.MetricQ(env, graph, bonus=0.5, split_after=0.25, seed=0)
+    before = zooming.evaluate(agent, env, exact=True).mean
+    agent.learn(5000)
+    assert before < optimal.return_ - 0.2
+    assert zooming.evaluate(agent, env, exact=True).mean > optimal.return_ - 0.05
+    with pytest.raises(SpaceError, match="give no resolution"):
+        zooming.solve(env, resolution=6)
+
+
+def test_a_gymnasium_environment_with_discrete_spaces_is_learned_as_its_compiled_twin():
+    env, graph, share = city()
+
+    class Plain(gym.Env):
+        observation_space = action_space = gym.spaces.Discrete(12)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self.state = 0
+            return 0, {}
+
+        def step(self, action):
+            call = (3, 5, 11)[int(np.searchsorted([0.5, 0.8], self.np_random.random(), side="right"))]
+            reward = 1.0 - 0.25 * share[self.state, action] - 0.75 * share[call, action]
+            self.state = call
+            return call, reward, False, False, {}
+
+    plain = zooming.MetricQ(gym.wrappers.TimeLimit(Plain(), 3), graph, seed=5)
+    assert plain.learn(50).returns.tolist() == pytest.approx(zooming.MetricQ(env, graph, seed=5).learn(50).returns.tolist())
+    assert plain.env.action_space.contains(plain.act(0, 3))
+
+
+def test_balls_under_l_infinity_learn_about_as_well_as_boxes():
+    env = gym.make("zooming/Ambulance-v0", arrivals="uniform", travel_weight=0.25)
+    optimal = zooming.solve(env)
+    regrets = {}
+    for name, make in {
+        "ball": lambda env, seed: zooming.MetricQ(env, metrics.LInf(), seed=seed),
+        "box": zooming.AdaptiveQ,
+    }.items():
+        histories = zooming.learn_many(make, env, seeds=range(4), episodes=2000)
+        regrets[name] = np.mean([history.regret(optimal).per_episode.sum() for history in histories])
+    assert 0.5 < regrets["ball"] / regrets["box"] < 2.0
+
+
+def test_states_and_actions_that_are_not_points_are_refused():
+    env, graph, _ = city()
+    agent, untouched = (zooming.MetricQ(env, graph, seed=0) for _ in range(2))
+    for bad in ([0.5], [-1.0], [12.0], [np.nan]):
+        for call in (
+            lambda bad=bad: agent.act(0, bad),
+            lambda bad=bad: agent.predict(bad),
+            lambda bad=bad: agent.value(0, bad),
+            lambda bad=bad: agent.q_value(0, [0.0], bad),
+            lambda bad=bad: agent.update(0, bad, [1.0], 0.5, [1.0]),
+            lambda bad=bad: agent.update(0, [1.0], bad, 0.5, [1.0]),
+            lambda bad=bad: agent.update(0, [1.0], [1.0], 0.5, bad),
+        ):
+            with pytest.raises(TransitionError, match=r"(state|action)\[0\] = "):
+                call()
+    assert knowledge(agent) == knowledge(untouched)
+
+
+def test_feasible_actions_are_respected():
+    agent = zooming.MetricQ(finite_env(9, 7), PRODUCTS["max"], horizon=2, seed=0)
+    mask = np.zeros(7, np.int8)
+    mask[[2, 5]] = 1
+    for k in range(30):
+        action = agent.act(0, k % 9, info={"action_mask": mask})
+        assert action in (2, 5)
+        agent.update(0, k % 9, action, 0.1 * (action == 5), 3, next_info={"action_mask": mask})
+        assert agent.predict(k % 9, info={"action_mask": mask})[0] in (2, 5)
+    rows = agent.table.owner[0, 3, [2, 5]]
+    assert agent.value(0, 3, info={"action_mask": mask}) == min(2.0, agent.table.rows["value"][rows].max())
+    box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+    on_box = zooming.MetricQ(Boxes(box, box), metrics.LInf(points_per_axis=9), horizon=1, seed=0)
+    for high in (0.5, 0.05):
+        action = on_box.act(0, [0.3], info={"action_low": [0.04], "action_high": [high]})
+        assert action[0] <= 0.5 if high == 0.5 else action[0] in (0.0, 0.125)
+        greedy, _ = on_box.predict([0.3], info={"action_low": [0.04], "action_high": [high]})
+        assert 0.04 <= greedy[0] <= high
+
+
+@pytest.mark.parametrize(
+    ("options", "explanation"),
+    [
+        ({"metric": "L2"}, r"give a metrics.Product"),
+        ({"oracle": 3}, "metrics.Greedy"),
+        ({"split_after": 0.0}, "split_after=0.0"),
+        ({"bonus": bonuses.Exact(100)}, r"scale / sqrt\(t\)"),
+        ({"bonus": bonuses.Bernstein(100)}, r"scale / sqrt\(t\)"),
+        ({"bonus": bonuses.Theory()}, r"scale / sqrt\(t\)"),
+        ({"bonus": bonuses.Doubling(bonuses.Theory())}, r"scale / sqrt\(t\)"),
+        ({"max_balls": 0}, "max_balls=0"),
+        ({"ties": "last"}, "ties='last'"),
+        ({"metric": metrics.Product(RING, TREE, scale=(0.0, 0.0))}, "every distance is 0"),
+        ({"metric": metrics.Product(RING, metrics.Discrete(), 60.0, scale=(1e9, 1.0))}, "beyond floating point"),
+    ],
+)
+def test_wrong_options_are_refused(options, explanation):
+    with pytest.raises(SpaceError, match=explanation):
+        zooming.MetricQ(finite_env(9, 7), **{"metric": PRODUCTS["max"], "horizon": 2, **options})
+
+
+def test_too_many_pairs_are_refused_before_they_take_memory(monkeypatch):
+    monkeypatch.setattr("zooming.metrics.covering.MOST_PAIRS", 100)
+    with pytest.raises(SpaceError, match="make 126 pairs to look after; at most 100"):
+        zooming.MetricQ(finite_env(9, 7), PRODUCTS["max"], horizon=2)
+
+
+def test_one_state_and_one_action_are_a_space_too():
+    agent = zooming.MetricQ(finite_env(1, 1), metrics.Discrete(), horizon=1, bonus=0.0)
+    agent.update(0, 0, 0, 0.25, 0)
+    assert (agent.act(0, 0), agent.value(0, 0), agent.n_balls) == (0, 0.25, 1)
+
+
+def test_partition_says_what_there_is_instead():
+    agent = zooming.MetricQ(finite_env(9, 7), PRODUCTS["max"], horizon=2)
+    with pytest.raises(SpaceError, match=r"agent.balls\(step\)"):
+        agent.partition(0)
+    assert len(agent.balls(1)) == 1
+    assert "MetricQ" in repr(agent)
+    assert "Product" in agent._repr_html_()
+    assert BallTable.__doc__
