@@ -143,7 +143,10 @@ def _conditions(agent: AdaptiveQ, c1: float, c2: float, aspect: float) -> Law:
     rule = agent.split if isinstance(agent.split, str) else type(agent.split).__name__
     root = agent.axes.table[:, WEIGHT][agent.axes.table[:, WEIGHT] > 0]
     widest = LARGEST_ASPECT * float(root.max() / root.min())
-    limited = agent.n_balls + 2**agent.axes.n_wide - 1 > _most(agent)
+    # How many children a rule of the user's own makes is not known beforehand; the agent knows whether they ever did not fit.
+    limited = agent.is_full or (
+        isinstance(agent.split, str) and agent.n_balls + 2 ** int(agent.table.core["split_axes"][0]) - 1 > _most(agent)
+    )
     faults = []
     if c1 < SMALLEST_C1:
         faults.append(f"balls are split too early, c1 = {c1:.3g} < {SMALLEST_C1:g}")
