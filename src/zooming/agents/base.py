@@ -141,8 +141,8 @@ class Agent(ABC):
         try:
             states, is_batch = self.axes.flat_states(observation)
         except ZoomingError as error:
-            steps = "0" if state is None else ", ".join(str(step) for step in np.ravel(np.asarray(state, object)))
-            raise type(error)(f"{self.env_name}, step {steps}: {error}") from error
+            where = "0" if state is None else ", ".join(str(step) for step in np.ravel(np.asarray(state, object)))
+            raise type(error)(f"{self.env_name}, step {where}: {error}") from error
         steps = np.zeros(len(states), np.int64) if state is None else np.array(state).reshape(-1)
         if not np.issubdtype(steps.dtype, np.integer):
             raise SpaceError(f"state={state!r}: give the step of each environment, whole numbers")

@@ -129,7 +129,8 @@ class Trial:
     def batch(self) -> Any:
         """All of `observations` as a vector environment gives them."""
         space, found = self.env.observation_space, self.observations()
-        return gym.vector.utils.concatenate(space, found, gym.vector.utils.create_empty_array(space, len(found)))
+        empty: Any = gym.vector.utils.create_empty_array(space, len(found))
+        return gym.vector.utils.concatenate(space, found, empty)
 
     def singles(self, actions: Any, n: int) -> list[bytes]:
         """The n actions of a batch, as bytes, one by one."""
