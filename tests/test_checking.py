@@ -16,12 +16,18 @@ from zooming.checking.promises import PROMISES
 def test_every_agent_passes(kind):
     checked = zooming.check_agent(AGENTS[kind])
     skipped = {line.split(" (")[0] for line in checked.skipped if "Ambulance" in line}
+    masks = "only actions that info allows are played, by act and by predict"
+    ends = "after a terminal transition there is no future value"
     fused = "the fused driver and the Python one give the same run to the last bit"
     balls = "an agent with max_balls never has more balls than that"
-    assert skipped == (set() if kind in TABLED else {fused}) | (set() if kind in ("AdaptiveQ", "as_published") else {balls})
+    assert skipped == {masks} | (set() if kind in TABLED else {fused, ends}) | (
+        set() if kind in ("AdaptiveQ", "as_published") else {balls}
+    )
     same_spaces_only = kind in ("NoMovement", "Median")
     assert any("everything (Uneven)" in line for line in checked.skipped) == same_spaces_only
-    assert len(checked.kept) + len(checked.skipped) == len(PROMISES) + (1 if same_spaces_only else len(PROMISES))
+    assert any("everything (Gears)" in line for line in checked.skipped) == same_spaces_only
+    assert f"{masks} (Gears)" in checked.kept or same_spaces_only
+    assert len(checked.kept) + len(checked.skipped) == len(PROMISES) + 2 * (1 if same_spaces_only else len(PROMISES))
     assert str(checked).count("\n") == len(checked.kept) + len(checked.skipped) - 1
 
 
@@ -34,16 +40,15 @@ class Best(zooming.Agent):
         self.best = [(-np.inf, self.middle())] * self.horizon
 
     def middle(self):
-        n = self.axes.n_state
-        return (self.axes.low[n:] + self.axes.high[n:]) / 2
+        return np.mean(self.axes.action_ends, axis=0)
 
-    def act(self, step, observation):
+    def act(self, step, observation, *, info=None):
         self.checked_state(step, observation)
-        low, high = self.axes.low[self.axes.n_state :], self.axes.high[self.axes.n_state :]
+        low, high = self.axes.action_ends
         near = self.best[step][1] + 0.1 * (high - low) * self.generator.standard_normal(len(low))
-        return self.axes.shaped_action(np.clip(near, low, high))
+        return self.axes.shaped_action(self.nearest_feasible(step, np.clip(near, low, high), info))
 
-    def update(self, step, observation, action, reward, next_observation, terminated=False):
+    def update(self, step, observation, action, reward, next_observation, terminated=False, **options):
         _, action, reward, _ = self.checked_transition(step, observation, action, reward, next_observation)
         self.best[step] = max(self.best[step], (reward, action), key=lambda pair: pair[0])
 
@@ -72,6 +77,17 @@ def test_an_agent_for_one_problem_is_checked_on_it():
     assert all(line.endswith("(Drift)") for line in checked.kept)
     with pytest.raises(zooming.SpaceError, match="how long an episode is"):
         zooming.check_agent(Best, make_env=Drift)
+
+
+@pytest.mark.parametrize("kind", ["AdaptiveQ", "NetQ", "Random", "Best"])
+def test_sound_agents_pass_on_any_kind_of_space(kind):
+    def make(env, seed):
+        options = {"squash": 5.0, "weights": {"state": 0.3}} if kind in ("AdaptiveQ", "NetQ") else {"squash": True}
+        return {**AGENTS, "Best": Best}[kind](env, seed=seed, **options)
+
+    checked = zooming.check_agent(make, lambda: gym.make("CartPole-v1", max_episode_steps=4))
+    assert any(line.startswith("predict takes a batch") for line in checked.kept)
+    assert any(line.startswith("a state, action, reward or step that is none") for line in checked.kept)
 
 
 @pytest.mark.plain
@@ -109,30 +125,30 @@ class FewReturns(Best):
 
 
 class Outside(Best):
-    def act(self, step, observation):
-        return super().act(step, observation) + np.asarray(99.0, self.axes.action_space.dtype)
+    def act(self, step, observation, **options):
+        return super().act(step, observation, **options) + np.asarray(99.0, self.axes.action_space.dtype)
 
 
 class WrongType(Best):
-    def act(self, step, observation):
-        return super().act(step, observation).astype(np.float16)
+    def act(self, step, observation, **options):
+        return super().act(step, observation, **options).astype(np.float16)
 
 
 class WrongShape(Best):
-    def act(self, step, observation):
-        return super().act(step, observation)[None]
+    def act(self, step, observation, **options):
+        return super().act(step, observation, **options)[None]
 
 
 class NumberAction(Best):
-    def act(self, step, observation):
-        return float(super().act(step, observation)[0])
+    def act(self, step, observation, **options):
+        return float(super().act(step, observation, **options)[0])
 
 
 class SlicedByTheWrongDimension(Best):
     """Takes the action's bounds from behind the action's number of axes: right only if dim S = dim A."""
 
-    def act(self, step, observation):
-        super().act(step, observation)
+    def act(self, step, observation, **options):
+        super().act(step, observation, **options)
         first = self.axes.n_action
         middle = (self.axes.low[first : first + self.axes.n_action] + self.axes.high[first : first + self.axes.n_action]) / 2
         return self.axes.shaped_action(middle)
@@ -157,21 +173,21 @@ class PredictIsRandom(Best):
 
 
 class StepStays(Best):
-    def predict(self, observation, state=None, episode_start=None, deterministic=True):
-        actions, after = super().predict(observation, state, episode_start, deterministic)
+    def predict(self, observation, state=None, episode_start=None, deterministic=True, **options):
+        actions, after = super().predict(observation, state, episode_start, deterministic, **options)
         return actions, after - 1
 
 
 class IgnoresTheStep(Best):
-    def predict(self, observation, state=None, episode_start=None, deterministic=True):
-        _, after = super().predict(observation, state, episode_start, deterministic)
+    def predict(self, observation, state=None, episode_start=None, deterministic=True, **options):
+        _, after = super().predict(observation, state, episode_start, deterministic, **options)
         is_batch = len(after) > 1
         return super().predict(observation, None if is_batch else state)[0], after
 
 
 class IgnoresStarts(Best):
-    def predict(self, observation, state=None, episode_start=None, deterministic=True):
-        return super().predict(observation, state, None, deterministic)
+    def predict(self, observation, state=None, episode_start=None, deterministic=True, **options):
+        return super().predict(observation, state, None, deterministic, **options)
 
 
 class StartsOver(Best):
@@ -206,41 +222,64 @@ class ForgetsItsGenerator(Best):
 
 
 class OtherFused(zooming.AdaptiveQ):
-    def act(self, step, observation):
+    def act(self, step, observation, **options):
         self.table.core["random"] += 1
-        return super().act(step, observation)
+        return super().act(step, observation, **options)
 
 
 class Credulous(Best):
-    def update(self, step, observation, action, reward, next_observation, terminated=False):
+    def update(self, step, observation, action, reward, next_observation, terminated=False, **options):
         step, action = self._check_step(step), self.axes.flat_action(action)
         self.best[step] = max(self.best[step], (reward, action), key=lambda pair: pair[0])
 
 
 class Crashes(Best):
-    def act(self, step, observation):
+    def act(self, step, observation, **options):
         self.best[step]
-        return super().act(step, observation)
+        return super().act(step, observation, **options)
 
 
 class LearnsThenRefuses(Best):
-    def update(self, step, observation, action, reward, next_observation, terminated=False):
+    def update(self, step, observation, action, reward, next_observation, terminated=False, **options):
         self.generator.random()
-        super().update(step, observation, action, reward, next_observation, terminated)
+        super().update(step, observation, action, reward, next_observation, terminated, **options)
 
 
 class Clips(Best):
-    def act(self, step, observation):
+    def clipped(self, observation):
         space = self.axes.state_space
-        return super().act(step, np.clip(observation, space.low, space.high) if np.isfinite(observation).all() else observation)
+        return np.clip(observation, space.low, space.high) if np.isfinite(observation).all() else observation
+
+    def act(self, step, observation, **options):
+        return super().act(step, self.clipped(observation), **options)
 
 
 class Overwrites(Best):
-    def act(self, step, observation):
-        action = super().act(step, observation)
+    def act(self, step, observation, **options):
+        action = super().act(step, observation, **options)
         if isinstance(observation, np.ndarray):
             observation[:] = self.axes.low[: self.axes.n_state]
         return action
+
+
+class GoesOnForever(zooming.AdaptiveQ):
+    def update(self, step, observation, action, reward, next_observation, terminated=False, **options):
+        super().update(step, observation, action, reward, next_observation, False, **options)
+
+
+class IgnoresMasks(Best):
+    def act(self, step, observation, **options):
+        return super().act(step, observation)
+
+
+class PredictIgnoresMasks(Best):
+    def predict(self, observation, state=None, episode_start=None, deterministic=True, **options):
+        return super().predict(observation, state, episode_start, deterministic)
+
+
+class KnowsNoMasks(Best):
+    def act(self, step, observation):
+        return super().act(step, observation)
 
 
 class Greedy(zooming.AdaptiveQ):
@@ -252,9 +291,9 @@ class Greedy(zooming.AdaptiveQ):
 
 
 class GlobalNumPy(Best):
-    def act(self, step, observation):
+    def act(self, step, observation, **options):
         np.random.random()
-        return super().act(step, observation)
+        return super().act(step, observation, **options)
 
 
 class GlobalPython(Best):
@@ -287,6 +326,10 @@ BROKEN = {
     Crashes: ("a state, action, reward or step that is none", r"act at step 5 raised IndexError .*, which is no ValueError"),
     LearnsThenRefuses: ("a state, action, reward or step that is none", "the returns differ from episode"),
     Clips: ("a state, action, reward or step that is none", r"act in the state \[2.\] was not refused"),
+    GoesOnForever: ("after a terminal transition", "after terminated=True, and .* if the episode goes on"),
+    IgnoresMasks: ("only actions that info allows", r"act\(.* gave .*, which .*action_mask.* does not allow"),
+    PredictIgnoresMasks: ("only actions that info allows", r"predict\(.* gave .*, which .*action_mask.* does not allow"),
+    KnowsNoMasks: ("act and predict give actions", r"SpaceError: Gears says .* KnowsNoMasks.act takes no info; add"),
     Overwrites: ("the arrays that come in stay", "changed"),
     Greedy: ("an agent with max_balls", "balls with max_balls=20"),
     GlobalNumPy: ("the global generators are never touched", "numpy.random or random has moved"),

@@ -343,3 +343,14 @@ def test_estimates_survive_a_file(path, kind):
         assert loaded.value(step, [0.4]) == agent.value(step, [0.4])
         assert loaded.q_value(step, [0.4], [0.6]) == agent.q_value(step, [0.4], [0.6])
         assert loaded.visits(step, [0.4], [0.6]) == agent.visits(step, [0.4], [0.6])
+
+
+def test_loading_with_an_environment_of_shorter_episodes_warns_and_of_the_same_does_not(tmp_path):
+    def limited(n):
+        return gym.wrappers.TimeLimit(Drift(n_steps=9), n)
+
+    zooming.AdaptiveQ(limited(5), seed=0).save(tmp_path / "five.zoom")
+    zooming.load(tmp_path / "five.zoom", env=limited(5))
+    zooming.load(tmp_path / "five.zoom")
+    with pytest.warns(UserWarning, match="horizon=5, but an episode of Drift ends after 3 steps"):
+        zooming.load(tmp_path / "five.zoom", env=limited(3))

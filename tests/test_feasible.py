@@ -80,6 +80,71 @@ def test_every_action_is_feasible_and_in_the_space(kind, given_info, seed):
             assert fits(predicted)
 
 
+@pytest.mark.parametrize("kind", EVERY)
+@settings(max_examples=25)
+@given(data=st.data(), seed=st.integers(0, 99))
+def test_masks_and_bounds_together_leave_what_both_allow(kind, data, seed):
+    """A mask is about all values of a space, also where bounds= leaves the agent some of them."""
+    low, high = sorted(data.draw(st.tuples(st.integers(0, 9), st.integers(0, 9))))
+    masks = [np.array(data.draw(st.lists(st.booleans(), min_size=10, max_size=10)), np.int8) for _ in range(2)]
+    for mask in masks:
+        mask[data.draw(st.integers(low, high))] = 1
+    start = data.draw(st.integers(-3, 3))
+    bounds = {"action": (low + start, high + start)}
+    spaces = {
+        "one": (Discrete(10, start=start), masks[0]),
+        "list": (Discrete(10, start=start), masks[0].tolist()),
+        "two": (MultiDiscrete([10, 10], start=[start, start]), tuple(masks)),
+    }
+    for space, mask in spaces.values():
+        if kind == "longest":
+            agent = TABLED[kind](Boxes(UNIT, space), horizon=1, bounds=bounds, seed=seed)
+        else:
+            agent = EVERY[kind](Boxes(UNIT, space), horizon=1, ordered=True, bounds=bounds, seed=seed)
+        for _ in range(4):
+            action = agent.act(0, [0.5], info={"action_mask": mask})
+            for value, allowed in zip(np.atleast_1d(action), masks, strict=False):
+                assert allowed[value - start] == 1
+                assert low <= value - start <= high
+            agent.update(0, [0.5], action, 0.5, [0.5], next_info={"action_mask": mask})
+
+
+@pytest.mark.plain
+def test_a_mask_that_bounds_leave_nothing_of_is_refused():
+    agent = zooming.AdaptiveQ(Boxes(UNIT, Discrete(10)), horizon=1, ordered=True, bounds={"action": (2, 5)}, seed=0)
+    with pytest.raises(zooming.TransitionError, match=r"no value of action is feasible; .* at least one action from 2 to 5"):
+        agent.act(0, [0.5], info={"action_mask": np.arange(10) > 5})
+
+
+class Always(zooming.Agent):
+    """An agent of one's own, whose policy is one flat action."""
+
+    def __init__(self, env, action, **options):
+        super().__init__(env, horizon=1, **options)
+        self.action = action
+
+    def act(self, step, observation, *, info=None):
+        return self.axes.shaped_action(self.nearest_feasible(step, self.action, info))
+
+    def update(self, step, observation, action, reward, next_observation, terminated=False, *, next_info=None):
+        pass
+
+    def greedy(self, step, state):
+        return self.action
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("form", [np.array, list])
+def test_the_policy_of_an_own_agent_is_moved_to_the_nearest_feasible_action(form):
+    for action, mask, nearest in ((1, [1, 0, 1, 1], 0), (0, [0, 0, 0, 1], 3), (3, [0, 1, 0, 0], 1), (2, [1, 1, 1, 0], 2)):
+        agent = Always(Boxes(UNIT, Discrete(4, start=5)), [5.0 + action])
+        info = {"action_mask": form(mask)}
+        assert agent.predict([0.5], info=info)[0] == agent.act(0, [0.5], info=info) == 5 + nearest
+    agent = Always(Boxes(UNIT, Dict(gas=Box(0.0, 4.0, (1,)), gear=Discrete(3))), [1.0, 1.0])
+    found = agent.predict([0.5], info={"action_mask": {"gear": form([0, 0, 1])}, "action_low": {"gas": 2.5}})[0]
+    assert (found["gas"].tolist(), found["gear"]) == ([2.5], 2)
+
+
 # --- selection and values are those of the feasible balls ------------------------------------------------------------------
 
 
@@ -183,6 +248,63 @@ def test_a_batch_has_an_info_per_environment():
     assert actions[:3].tolist() == [2, 0, 1]
     with pytest.raises(zooming.SpaceError, match="info has 3 entries for 4 observations"):
         agent.predict(np.full((4, 1), 0.5), info=masks)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("space", [Discrete(3), Dict(gear=Discrete(3))], ids=["mask", "nested"])
+def test_a_vector_environment_of_gymnasium_gives_one_dict_of_arrays(space):
+    class Masked(gym.Env):
+        observation_space, action_space = UNIT, space
+
+        def __init__(self, mask):
+            self.mask = mask
+
+        def reset(self, *, seed=None, options=None):
+            nested = {"gear": self.mask} if isinstance(space, Dict) else self.mask
+            return np.array([0.5]), {} if self.mask is None else {"action_mask": nested, "other": 1}
+
+    masks = [np.eye(3, dtype=np.int8)[k] for k in (2, 0, 1)]
+    envs = gym.vector.SyncVectorEnv([lambda mask=mask: Masked(mask) for mask in [*masks, None]])
+    observations, info = envs.reset()
+    agent = zooming.AdaptiveQ(Masked(None), horizon=1, seed=0)
+    actions = agent.predict(observations, info=info)[0]
+    assert (actions["gear"] if isinstance(space, Dict) else actions)[:3].tolist() == [2, 0, 1]
+    envs.close()
+
+
+@pytest.mark.plain
+def test_an_info_that_is_none_is_refused():
+    agent = zooming.AdaptiveQ(Boxes(UNIT, Discrete(3)), horizon=1, seed=0)
+    mask = {"action_mask": np.ones(3)}
+    with pytest.raises(zooming.SpaceError, match="for one observation give the dict that came with it"):
+        agent.predict([0.5], info=[mask])
+    with pytest.raises(zooming.SpaceError, match=r"info\[1\] is 3; give the dict of each environment, or None"):
+        agent.predict(np.full((2, 1), 0.5), info=[mask, 3])
+    with pytest.raises(zooming.SpaceError, match=r"info\['action_mask'\] has 3 entries for 2 observations"):
+        agent.predict(np.full((2, 1), 0.5), info={"action_mask": np.ones((3, 3))})
+
+
+@pytest.mark.plain
+def test_the_mask_of_a_shaped_multidiscrete_is_nested_as_sample_takes_it():
+    space = MultiDiscrete([[2, 3], [2, 2]])
+    mask = (
+        (np.array([0, 1], np.int8), np.array([0, 0, 1], np.int8)),
+        (np.array([1, 0], np.int8), np.array([0, 1], np.int8)),
+    )
+    assert space.sample(mask=mask).tolist() == [[1, 2], [0, 1]]
+    agent = zooming.AdaptiveQ(Boxes(UNIT, space), horizon=1, seed=0)
+    assert agent.act(0, [0.5], info={"action_mask": mask}).tolist() == [[1, 2], [0, 1]]
+
+
+@pytest.mark.plain
+def test_an_own_agent_that_takes_no_info_is_told_so_by_learn():
+    class Plain(Always):
+        def act(self, step, observation):
+            return super().act(step, observation)
+
+    env = gym.wrappers.TimeLimit(Corridor(), 6)
+    with pytest.raises(zooming.SpaceError, match=r"Corridor says which .* Plain.act takes no info; add `\*, info=None`"):
+        Plain(env, [1.0]).learn(1)
 
 
 # --- what is not a feasible set ------------------------------------------------------------------------------------------

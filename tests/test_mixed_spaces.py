@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 import zooming
 from helpers import Boxes, box, knowledge
 from zooming import kernels
+from zooming.partition import BallTable
 from zooming.reference import ReferenceAxis, ReferenceMixedQ
 from zooming.spaces import Axes
 from zooming.structure import space_of
+
+UNIT = box((0, 1))
 
 # --- random spaces -------------------------------------------------------------------------------------------------------
 
@@ -83,7 +86,8 @@ def test_every_action_is_in_the_space_and_credited_whatever_the_spaces(state_spa
         for deterministic in (True, False):
             assert agent.predict(state, [i % 2], deterministic=deterministic)[0] in action_space
         state = after
-    assert agent.table.fault(agent.axes.table) is None or agent.table.rows_in_use != len(agent.table.rows)
+    table, n = agent.table, agent.table.rows_in_use
+    assert BallTable(table.core, table.rows[:n], table.stats[:n]).fault(agent.axes.table) is None
 
 
 @settings(max_examples=40)
@@ -345,7 +349,8 @@ def test_bounds_clip_and_squash_bends_an_axis_without_ends():
         for axis in range(3):
             point = end.copy()
             point[axis] = bad
-            with pytest.raises(zooming.TransitionError, match=rf"state\[{axis}\] = {bad}"):
+            fault = "not finite" if axis == 2 else "outside"
+            with pytest.raises(zooming.TransitionError, match=rf"state\[{axis}\] = {bad} is {fault}"):
                 agent.act(0, point)
 
 
@@ -361,6 +366,80 @@ def test_squashed_actions_are_finite_and_in_the_space(space):
             assert action in space
             assert np.isfinite(action).all()
             agent.update(0, state, action, 0.5, state)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(("low", "high"), [(-np.inf, np.inf), (2.0, np.inf), (-np.inf, 2.0)])
+def test_the_outer_balls_of_a_squashed_axis_have_no_end_and_the_picture_has_one(low, high):
+    agent = zooming.AdaptiveQ(Boxes(Box(low, high, (1,)), UNIT), horizon=1, squash=5.0, seed=0)
+    for _ in range(30):
+        state = np.array([1.0 if high == 2.0 else 3.0])
+        agent.update(0, state, agent.act(0, state), 0.5, state)
+    balls = agent.partition(0)
+    assert (balls.low[:, 0].min(), balls.high[:, 0].max()) == (low, high)
+    assert (balls.low < balls.high).all()
+    first, last = balls.window()
+    assert np.isfinite([first, last]).all()
+    assert last[0] - first[0] < 100  # twenty scales, not a million
+    far = np.array([1e12 if high == np.inf else -1e12])
+    assert agent.visits(0, far, [0.5]) in balls.n_visits[(balls.low[:, 0] == low) | (balls.high[:, 0] == high)]
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    "space", [Box(2**60, 2**60 + 1000, (1,), np.int64), Discrete(3, start=2**60), Discrete(2, start=-(2**52))]
+)
+def test_whole_numbers_beyond_what_floats_tell_apart_are_refused(space):
+    for spaces in ((space, UNIT), (UNIT, space)):
+        with pytest.raises(zooming.SpaceError, match=r"larger whole numbers than a float tells apart.*below 2\^52"):
+            zooming.AdaptiveQ(Boxes(*spaces), horizon=1)
+    largest = Box(2**52 - 9, 2**52 - 1, (1,), np.int64)
+    agent = zooming.AdaptiveQ(Boxes(UNIT, largest), horizon=1, seed=0)
+    for _ in range(60):
+        action = agent.act(0, [0.5])
+        assert action in largest
+        agent.update(0, [0.5], action, 0.5, [0.5])
+
+
+@pytest.mark.plain
+def test_a_nested_space_without_parts_is_carried_along():
+    space = Dict({"nothing": Dict({}), "none": Tuple([]), "here": Discrete(3), "x": UNIT})
+    agent = zooming.AdaptiveQ(Boxes(space, space), horizon=1, seed=0)
+    state = space.sample()
+    action = agent.act(0, state)
+    assert action in space
+    agent.update(0, state, action, 0.5, state)
+    assert agent.predict(state)[0] in space
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("squashed", [False, True])
+def test_the_policy_of_an_own_agent_is_in_the_units_of_checked_transition(squashed):
+    class Last(zooming.Agent):
+        def act(self, step, observation, *, info=None):
+            return self.axes.action_space.sample()
+
+        def update(self, step, observation, action, reward, next_observation, terminated=False, *, next_info=None):
+            self.last = self.checked_transition(step, observation, action, reward, next_observation)[1]
+
+        def greedy(self, step, state):
+            return self.last
+
+    wide = Box(-np.inf, np.inf, (2,), np.float64) if squashed else box((-3, 5), (0, 9))
+    space = Dict({"gear": Discrete(3, start=2), "gas": wide})
+    agent = Last(Boxes(UNIT, space), horizon=1, squash=squashed)
+    low, high = agent.axes.action_ends
+    for _ in range(5):
+        action = agent.act(0, [0.5])
+        agent.update(0, [0.5], action, 0.5, [0.5])
+        assert (low <= agent.last).all()
+        assert (agent.last <= high).all()
+        played = agent.predict([0.5])[0]
+        assert played["gear"] == action["gear"]
+        assert played["gas"].tolist() == pytest.approx(action["gas"].tolist(), rel=1e-9)
+    agent.last = agent.last[:1]
+    with pytest.raises(zooming.SpaceError, match=r"greedy gave an action of shape \(1,\); give the flat vector of 3 numbers"):
+        agent.predict([0.5])
 
 
 @pytest.mark.plain
@@ -439,9 +518,24 @@ def test_an_observation_outside_its_space_is_refused_and_the_axis_named(observat
         lambda: agent.update(0, observation, 1, 0.5, GOOD),
         lambda: agent.update(0, GOOD, 1, 0.5, observation),
     ):
-        with pytest.raises(zooming.ZoomingError, match=text):
+        with pytest.raises(zooming.ZoomingError, match=text) as caught:
             call()
+        assert str(caught.value).startswith("Boxes, step 0: ")
+    assert str(caught.value).startswith("Boxes, step 0: next ")
     assert agent.visits(0, GOOD, 1) == 0
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("bad", [[1.5], [np.nan], [0.5, 0.5], "word"], ids=str)
+def test_a_bad_next_state_is_reported_at_its_step_also_with_a_mask(bad):
+    agent = zooming.AdaptiveQ(Boxes(UNIT, Discrete(2)), horizon=3, seed=0)
+    for next_info in (None, {"action_mask": np.ones(2)}):
+        with pytest.raises(zooming.ZoomingError, match=r"^Boxes, step 1: next (state\[0\] = |observation )"):
+            agent.update(1, [0.5], 1, 0.5, bad, next_info=next_info)
+        with pytest.raises(zooming.ZoomingError, match=r"^Boxes, step 1: (state\[0\] = |observation )"):
+            agent.act(1, bad, info=next_info)
+    with pytest.raises(zooming.ZoomingError, match=r"^Boxes, step 2: (state\[0\] = |observation )"):
+        agent.predict(bad, [2])
 
 
 # --- files ---------------------------------------------------------------------------------------------------------------
@@ -471,6 +565,29 @@ def test_an_agent_on_mixed_spaces_survives_save_and_load(kind, tmp_path):
     other = Boxes(env.observation_space, Tuple([MultiBinary(2), Box(0, 9, (1,), np.int64)]))
     with pytest.raises(zooming.CheckpointError, match=r"action\[1\] was int32 of shape \(1,\).*is int64"):
         zooming.load(tmp_path / "mixed.zoom", env=other)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"squash": np.float32(2)},
+        {"squash": {"state[1]": np.float64(2), "state[2]": 3}},
+        {"bounds": {"state[0]": iter((np.float32(0.25), 1))}, "squash": 2, "weights": iter([1, 1, np.int64(2), 1])},
+        {"ordered": (name for name in ["action"]), "squash": True},
+    ],
+    ids=["float32", "mapping", "iterators", "names"],
+)
+def test_options_of_any_numeric_type_survive_save_and_load(options, tmp_path):
+    env = Boxes(CART, Discrete(3))
+    agent = zooming.AdaptiveQ(env, horizon=1, seed=0, **options)
+    agent.save(tmp_path / "options.zoom")
+    for again in (zooming.load(tmp_path / "options.zoom"), zooming.load(tmp_path / "options.zoom", env=env)):
+        assert again.axes.describe() == agent.axes.describe()
+        assert again.axes.table.tobytes() == agent.axes.table.tobytes()
+        for one in (again, agent):
+            one.update(0, [0.5, 40.0, 7.0], 1, 0.5, [0.5, 40.0, 7.0])
+        assert again.partition(0).low.tolist() == agent.partition(0).low.tolist()
+        agent = zooming.load(tmp_path / "options.zoom", env=env)
 
 
 @pytest.mark.parametrize(

@@ -203,3 +203,24 @@ def test_the_layout_is_that_of_their_own_monitor(tmp_path):
     assert ours[1] == theirs[1]
     assert float(ours[2].split(",")[0]) == pytest.approx(float(theirs[2].split(",")[0]), abs=1e-6)
     assert ours[2].split(",")[1] == theirs[2].split(",")[1]
+
+
+@pytest.mark.parametrize("mode", [gym.vector.AutoresetMode.SAME_STEP, gym.vector.AutoresetMode.NEXT_STEP])
+def test_a_vector_environment_that_resets_too_late_is_told_the_mode_that_works(mode):
+    agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    envs = gym.vector.SyncVectorEnv([lambda: gym.make("zooming/Oil-v0")] * 2, autoreset_mode=mode)
+
+    def play():
+        observations, _ = envs.reset(seed=0)
+        steps, starts = None, np.ones(2, bool)
+        for _ in range(12):
+            actions, steps = agent.predict(observations, steps, starts)
+            observations, _, terminated, truncated, _ = envs.step(actions)
+            starts = (terminated | truncated) & (mode == gym.vector.AutoresetMode.SAME_STEP)
+
+    if mode == gym.vector.AutoresetMode.SAME_STEP:
+        play()
+    else:  # the last observation of an episode comes with a step that is none
+        with pytest.raises(zooming.TransitionError, match=r"step 5 is outside the episode.*AutoresetMode.SAME_STEP"):
+            play()
+    envs.close()

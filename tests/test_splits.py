@@ -263,3 +263,71 @@ def test_many_axes_are_for_the_longest_side():
         state = env.observation_space.sample()
         agent.update(0, state, agent.act(0, state), 0.5, state)
     assert agent.n_balls == 31
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("axes", [None, 5, "action[0]"])
+def test_a_rule_that_gives_no_list_of_axes_is_refused(axes):
+    with pytest.raises(zooming.SpaceError, match=r"Wrong.axes gave .*; give a list of axes, \[\] for none"):
+        zooming.AdaptiveQ(oil(), split=Wrong(axes=axes), seed=0).learn(1)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("n_axes", [18, 32])
+def test_a_rule_that_halves_too_many_axes_at_once_is_refused(n_axes):
+    env = Boxes(gym.spaces.Box(0.0, 1.0, (n_axes - 1,)), gym.spaces.Box(0.0, 1.0, (1,)))
+    agent = zooming.AdaptiveQ(env, split=AtOnce(), horizon=1, seed=0)
+    state = env.observation_space.sample()
+    with pytest.raises(zooming.SpaceError, match=rf"AtOnce.axes halves {n_axes} axes of .* at once.*name at most 12"):
+        agent.update(0, state, agent.act(0, state), 0.5, state)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("bonus", [0.1, zooming.bonuses.Exact(episodes=50, lipschitz=0.1)], ids=["scaled", "exact"])
+def test_a_rule_that_fails_leaves_the_ball_whole_and_due(bonus):
+    class Fails(Cubes):
+        is_broken = True
+
+        def due_at(self, low, high):
+            if self.is_broken and low[0] >= 0.5 and low[1] >= 0.5:
+                raise RuntimeError("mine")
+            return super().due_at(low, high)
+
+    rule, sound = Fails(), zooming.AdaptiveQ(oil(), split=Cubes(), bonus=bonus, seed=0)
+    agent = zooming.AdaptiveQ(oil(), split=rule, bonus=bonus, seed=0)
+    with pytest.raises(RuntimeError, match="mine"):
+        agent.update(0, [0.5], [0.5], 0.5, [0.5])
+    assert agent.n_balls == 5
+    assert agent.visits(0, [0.5], [0.5]) == 1
+    assert zooming.audit(agent).laws[-1].holds  # the ball table
+    rule.is_broken = False
+    for one in (agent, sound, sound):
+        one.update(0, [0.5], [0.5], 0.5, [0.5])
+    assert agent.n_balls == 8
+    assert agent.visits(0, [0.5], [0.5]) == sound.visits(0, [0.5], [0.5]) == 2
+
+
+def test_a_rule_is_not_asked_again_for_a_ball_whose_halves_do_not_fit():
+    class Counted(Cubes):
+        n_asked = 0
+
+        def axes(self, low, high):
+            self.n_asked += 1
+            return super().axes(low, high)
+
+    rule = Counted()
+    agent = zooming.AdaptiveQ(oil(), split=rule, max_balls=20, seed=0)
+    agent.learn(1000)
+    assert agent.n_balls > 16
+    assert rule.n_asked <= 25  # once for each ball, not at each of 5,000 visits
+
+
+def test_the_audit_sees_a_rule_that_never_splits_whatever_max_balls_is():
+    for max_balls in (5, 6, 8):
+        agent = zooming.AdaptiveQ(oil(), split=Never(), max_balls=max_balls, seed=0)
+        agent.learn(500)
+        with pytest.warns(UserWarning, match="too late, c2 = "):
+            assert not zooming.audit(agent).holds
+        full = zooming.AdaptiveQ(oil(), split=Cubes(), max_balls=max_balls, seed=0)
+        full.learn(2000)
+        assert zooming.audit(full).holds  # its balls would be split if they fitted in

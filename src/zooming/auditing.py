@@ -21,7 +21,7 @@ from zooming.agents.tabled import TabledAgent
 from zooming.bonuses import Doubling, Exact, Theory
 from zooming.envs.compiled import CompiledEnv
 from zooming.errors import SpaceError
-from zooming.kernels import WEIGHT
+from zooming.kernels import ACTIVE, WEIGHT
 from zooming.optimal import Optimal
 from zooming.partition import BallTable, Partition, lengths
 
@@ -143,7 +143,7 @@ def _conditions(agent: AdaptiveQ, c1: float, c2: float, aspect: float) -> Law:
     rule = agent.split if isinstance(agent.split, str) else type(agent.split).__name__
     root = agent.axes.table[:, WEIGHT][agent.axes.table[:, WEIGHT] > 0]
     widest = LARGEST_ASPECT * float(root.max() / root.min())
-    limited = agent.n_balls + 2**agent.axes.n_wide - 1 > _most(agent)
+    limited = _is_limited(agent)
     faults = []
     if c1 < SMALLEST_C1:
         faults.append(f"balls are split too early, c1 = {c1:.3g} < {SMALLEST_C1:g}")
@@ -156,6 +156,17 @@ def _conditions(agent: AdaptiveQ, c1: float, c2: float, aspect: float) -> Law:
         warnings.warn(found, stacklevel=3)
         return Law("split rule", False, found)
     return Law("split rule", True, f"{rule!r} keeps c1^2 / diam^2 <= n <= c2^2 / diam^2")
+
+
+def _is_limited(agent: AdaptiveQ) -> bool:
+    """Whether max_balls keeps balls from being split that the rule would split."""
+    table, n = agent.table, agent.table.rows_in_use
+    if isinstance(agent.split, str):
+        return bool(agent.n_balls + 2 ** int(table.core["split_axes"][0]) - 1 > _most(agent))
+    # How many halves a rule of the user's own makes is not known: some did not fit, or no ball does and one is due.
+    due = (table.rows["child"][:n] == ACTIVE) & (table.rows["n_visits"][:n] >= table.rows["threshold"][:n])
+    due &= table.rows["threshold"][:n] > 0  # the row that only keeps pairs together
+    return agent.is_full or (agent.n_balls >= _most(agent) and bool(due.any()))
 
 
 def _ball(p: Partition, i: int) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from zooming.checks import real
 from zooming.errors import SpaceError
-from zooming.structure import CATEGORICAL, INTERVAL, MOST_VALUES, ORDERED
+from zooming.structure import CATEGORICAL, INTERVAL, LARGEST_WHOLE, ORDERED
 
 
 @dataclass
@@ -121,10 +121,10 @@ def check(axis: Axis) -> None:
             f"bounds={{{axis.name!r}: (low, high)}} (values beyond count as the ends), or squash=True"
         )
     if axis.kind != INTERVAL:
-        if high - low + 1 > MOST_VALUES:
+        if max(-low, high) >= LARGEST_WHOLE:
             raise SpaceError(
-                f"axis {axis.name} runs from {low:g} to {high:g}: more whole numbers than a float tells apart. Give the agent "
-                f"its usual range, bounds={{{axis.name!r}: (low, high)}}"
+                f"axis {axis.name} runs from {low:g} to {high:g}: larger whole numbers than a float tells apart. Give the "
+                f"agent its usual range, bounds={{{axis.name!r}: (low, high)}}, or numbers below 2^52 (a wrapper)"
             )
         return
     if not low < high:

@@ -2,7 +2,8 @@
 
 A callback is any function `callback(agent, history)`; `history` has the episodes of this call of learn() so far, and False
 ends the run. One that has an attribute `every` is called after every so many episodes of the agent, and after the last one of
-the run. It may use the agent's environment and save the agent: the run goes on as if it had not been there.
+the run; one that has a method `check_agent(agent)` may refuse the agent with it when learn() starts. It may use the agent's
+environment and save the agent: the run goes on as if it had not been there.
 """
 
 from __future__ import annotations
@@ -43,6 +44,10 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike[str], every: int = 1000) -> None:
         self.path, self.every = _in_a_folder(path), whole(every, "every", 1)
 
+    def check_agent(self, agent: Agent) -> None:
+        """Refuses an agent that cannot be saved when learn() starts, not after `every` episodes."""
+        agent.check_savable()
+
     def __call__(self, agent: Agent, history: History) -> None:
         agent.save(str(self.path).replace("{episodes}", str(agent.n_episodes)))
 
@@ -75,6 +80,11 @@ class Evaluate:
         self.best = None if best is None else _in_a_folder(best)
         self.n_episodes: list[int] = []
         self.evaluations: list[Evaluation] = []
+
+    def check_agent(self, agent: Agent) -> None:
+        """Refuses an agent that cannot be saved when learn() starts, if the best one is to be kept."""
+        if self.best is not None:
+            agent.check_savable()
 
     def __call__(self, agent: Agent, history: History) -> None:
         env = agent.env if self.env is None else self.env

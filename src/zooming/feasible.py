@@ -16,7 +16,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.errors import TransitionError
+from zooming.errors import SpaceError, TransitionError
 from zooming.kernels import ATOMS, FIRST_VALUE, LOW, WIDTH, read_mask
 from zooming.spaces import Axes
 from zooming.structure import CATEGORICAL, INTERVAL, Branch, Leaf, numeric
@@ -28,15 +28,28 @@ _MOST_VALUES = 2**16  # of an axis with a mask, which takes as many numbers
 
 @dataclass(frozen=True)
 class Feasible:
-    """What may be played: `allowed` for the kernels, and the bounds of every action axis in the environment's units."""
+    """What may be played: `allowed` for the kernels, and the bounds of every action axis in the environment's units.
+
+    The k-th entry of the mask of an axis (`n_values` of them, 0 for an interval) is about its value `first` + k.
+    """
 
     allowed: Floats
     low: Floats
     high: Floats
+    first: Floats
+    n_values: Floats
+
+    def between(self, action: Floats) -> Floats:
+        """The flat action, moved between the bounds along every axis: rounding must not carry out what a kernel chose."""
+        return np.minimum(np.maximum(action, self.low), self.high)
 
     def nearest(self, action: Floats) -> Floats:
-        """The flat action, moved between the bounds along every axis: rounding must not carry it out."""
-        return np.minimum(np.maximum(action, self.low), self.high)
+        """The feasible flat action nearest to any other: between the bounds, and on a value that the mask allows."""
+        found = self.between(action)
+        for i in np.flatnonzero(self.n_values):
+            values = self.first[i] + np.flatnonzero(self.allowed[i, FIRST_VALUE : FIRST_VALUE + int(self.n_values[i])])
+            found[i] = values[np.abs(values - found[i]).argmin()]
+        return found
 
 
 def says(info: Any) -> bool:
@@ -44,13 +57,44 @@ def says(info: Any) -> bool:
     return bool(info) and (MASK in info or LEAST in info or MOST in info)
 
 
+def one_each(info: Any, n: int, is_batch: bool) -> list[Mapping[str, Any] | None]:
+    """The info of each of n observations: from one per environment, or from the dict of arrays of a vector environment."""
+    if not is_batch:
+        if info is not None and not isinstance(info, Mapping):
+            raise SpaceError(f"info is {info!r}; for one observation give the dict that came with it")
+        return [info]
+    if info is None:
+        return [None] * n
+    if isinstance(info, Mapping):
+        return [_row_of({key: info[key] for key in info if key.lstrip("_") in (MASK, LEAST, MOST)}, k, n) for k in range(n)]
+    infos = list(info)
+    if len(infos) != n:
+        raise SpaceError(f"info has {len(infos)} entries for {n} observations; give one dict per environment")
+    for k, one in enumerate(infos):
+        if one is not None and not isinstance(one, Mapping):
+            raise SpaceError(f"info[{k}] is {one!r}; give the dict of each environment, or None")
+    return infos
+
+
+def _row_of(infos: Mapping[str, Any], k: int, n: int) -> dict[str, Any]:
+    """What Gymnasium's vector environments say of the k-th environment: where `_key` is false, it said nothing."""
+    found = {}
+    for key, value in infos.items():
+        if key.startswith("_") and key[1:] in infos:
+            continue
+        if not isinstance(value, Mapping) and len(value) != n:
+            raise SpaceError(f"info[{key!r}] has {len(value)} entries for {n} observations; give one per environment")
+        if f"_{key}" not in infos or infos[f"_{key}"][k]:
+            found[key] = _row_of(value, k, n) if isinstance(value, Mapping) else value[k]
+    return found
+
+
 def feasible(axes: Axes, info: Mapping[str, Any], where: str) -> Feasible:
     """What `info` allows; TransitionError, beginning with `where`, if it is not of the right form or allows nothing."""
     quick = _of_one_mask(axes, info)
     if quick is not None:
         return quick
-    rows = axes.table[axes.n_state :]
-    n_values = rows[:, ATOMS].astype(np.int64)
+    n_values = axes.table[axes.n_state :, ATOMS].astype(np.int64)
     if n_values.max() > _MOST_VALUES:
         name = axes.names[axes.n_state + int(n_values.argmax())]
         raise TransitionError(f"{where}: {name} has {n_values.max():,} values, too many for feasible actions; at most 65,536")
@@ -59,12 +103,12 @@ def feasible(axes: Axes, info: Mapping[str, Any], where: str) -> Feasible:
     for row, n in zip(allowed, n_values, strict=True):
         row[FIRST_VALUE : FIRST_VALUE + n] = 1.0
     low, high = axes.low[axes.n_state :].copy(), axes.high[axes.n_state :].copy()
-    _read_mask(axes.actions, info.get(MASK), allowed, f"{where}: info[{MASK!r}]")
+    _read_mask(axes, axes.actions, info.get(MASK), allowed, f"{where}: info[{MASK!r}]")
     _read_bounds(axes.actions, info.get(LEAST), low, np.maximum, f"{where}: info[{LEAST!r}]")
     _read_bounds(axes.actions, info.get(MOST), high, np.minimum, f"{where}: info[{MOST!r}]")
     for i in range(axes.n_action):
         _narrow(axes, i, allowed[i], int(n_values[i]), low, high, where)
-    return Feasible(allowed, low, high)
+    return Feasible(allowed, low, high, axes.low[axes.n_state :], axes.table[axes.n_state :, ATOMS])
 
 
 def _of_one_mask(axes: Axes, info: Mapping[str, Any]) -> Feasible | None:
@@ -74,11 +118,13 @@ def _of_one_mask(axes: Axes, info: Mapping[str, Any]) -> Feasible | None:
     mask, n = info[MASK], int(axes.action_space.n)
     if not isinstance(mask, np.ndarray) or mask.shape != (n,) or mask.dtype.kind not in "biu" or n > _MOST_VALUES:
         return None
+    if axes.table[-1, ATOMS] != n:  # bounds= leaves some values out
+        return None
     allowed = np.empty((1, FIRST_VALUE + n))
     allowed[0, FIRST_VALUE:] = mask
     if read_mask(allowed[0]) < 1:
         return None
-    return Feasible(allowed, axes.low[-1:], axes.high[-1:])
+    return Feasible(allowed, axes.low[-1:], axes.high[-1:], axes.low[-1:], axes.table[-1:, ATOMS])
 
 
 def _narrow(axes: Axes, i: int, row: Floats, n_values: int, low: Floats, high: Floats, where: str) -> None:
@@ -91,7 +137,8 @@ def _narrow(axes: Axes, i: int, row: Floats, n_values: int, low: Floats, high: F
         found = np.flatnonzero(mask)
         if not len(found):
             raise TransitionError(
-                f"{where}: no value of {axis.name} is feasible; an environment must leave at least one action"
+                f"{where}: no value of {axis.name} is feasible; an environment must leave at least one action "
+                f"from {axis.low:g} to {axis.high:g}"
             )
         low[i], high[i] = values[found[0]], values[found[-1]]
         row[:2] = (found[[0, -1]] + 0.5) / n_values
@@ -116,12 +163,12 @@ def _inner_single(end: float, inwards: float) -> float:
     return float(np.nextafter(single, np.float32(inwards)) if is_outside else single)
 
 
-def _read_mask(node: Leaf | Branch, mask: Any, allowed: Floats, what: str) -> None:
+def _read_mask(axes: Axes, node: Leaf | Branch, mask: Any, allowed: Floats, what: str) -> None:
     if mask is None:
         return
     if isinstance(node, Branch):
         for key, part in _parts(node, mask, what):
-            _read_mask(node.parts[key], part, allowed, f"{what}[{key!r}]")
+            _read_mask(axes, node.parts[key], part, allowed, f"{what}[{key!r}]")
         return
     if node.kind == INTERVAL or isinstance(node.space, gym.spaces.Box):
         raise TransitionError(f"{what}: {node.name} is a Box, which has no mask; give info[{LEAST!r}] and info[{MOST!r}]")
@@ -138,16 +185,27 @@ def _read_mask(node: Leaf | Branch, mask: Any, allowed: Floats, what: str) -> No
             if entries.shape != (size,) or not np.isin(entries, (0, 1)).all():
                 raise _wrong_mask(one, what, f"{size} entries of 0 or 1")
     for i, one in enumerate(masks):
-        row = allowed[node.first + i]
-        row[FIRST_VALUE : FIRST_VALUE + len(one)] *= np.asarray(one, np.float64)
+        axis = axes[axes.n_state + node.first + i]
+        # A mask is about all values of the space, `allowed` about those that bounds= leaves.
+        left = slice(int(axis.low - node.low[i]), int(axis.high - node.low[i]) + 1)
+        row = allowed[node.first + i, FIRST_VALUE : FIRST_VALUE + left.stop - left.start]
+        row *= np.asarray(one, np.float64)[left]
 
 
 def _per_component(mask: Any, sizes: list[int], what: str) -> list[Any]:
     if isinstance(mask, np.ndarray) and mask.shape == (sum(sizes),) and mask.dtype != object:
         return np.split(mask, np.cumsum(sizes)[:-1])
-    if not isinstance(mask, (tuple, list)) or len(mask) != len(sizes):
+    found = _flattened(mask)
+    if not isinstance(mask, (tuple, list)) or len(found) != len(sizes):
         raise _wrong_mask(mask, what, f"one array for each of its {len(sizes)} components, of {sizes} entries")
-    return list(mask)
+    return found
+
+
+def _flattened(mask: Any) -> list[Any]:
+    """The masks of the components of a MultiDiscrete, whose tuples are nested as its shape is."""
+    if isinstance(mask, (tuple, list)) and any(isinstance(part, (tuple, list, np.ndarray)) for part in mask):
+        return [one for part in mask for one in _flattened(part)]
+    return [mask]
 
 
 def _wrong_mask(mask: Any, what: str, expected: str) -> TransitionError:

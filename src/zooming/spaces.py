@@ -75,9 +75,11 @@ class Axes:
         self._tabulate()
         # What makes these axes again, as JSON.
         self.options: dict[str, Any] = {
-            "bounds": None if bounds is None else {name: [float(end) for end in pair] for name, pair in bounds.items()},
+            "bounds": None if bounds is None else {axis.name: [axis.low, axis.high] for axis in self._axes if axis.clips},
             "ordered": ordered,
-            "squash": {name: float(scale) for name, scale in squash.items()} if isinstance(squash, Mapping) else squash,
+            "squash": squash
+            if isinstance(squash, bool)
+            else {axis.name: axis.squash for axis in self._axes if axis.squash is not None},
             "weights": None if weights is None else self.weights,
         }
 
@@ -114,6 +116,12 @@ class Axes:
     def n_values(self) -> list[int]:
         """The number of categories of every axis; 1 for those that are not cut into values from the start."""
         return [int(axis.high - axis.low) + 1 if axis.kind == CATEGORICAL and axis.weight > 0 else 1 for axis in self._axes]
+
+    @property
+    def action_ends(self) -> tuple[Floats, Floats]:
+        """The lowest and the highest flat action, as `flat_action` gives them: from 0 to 1 along a squashed axis."""
+        squashed = np.array([bool(axis.squash) for axis in self._axes[self.n_state :]])
+        return np.where(squashed, 0.0, self.low[self.n_state :]), np.where(squashed, 1.0, self.high[self.n_state :])
 
     def cells(self) -> list[Floats]:
         """The borders of an initial partition: categories are atoms from the start. [SBY19, discrete metric]"""

@@ -17,6 +17,7 @@ from zooming.errors import SpaceError
 
 Floats = NDArray[np.float64]
 RULES = {"all": kernels.ALL, "longest": kernels.LONGEST}
+MOST_HALVED = 12  # axes at once: beyond this the first split alone would fill a small device
 _SHORTEST = 2.0**-16  # a side is not halved any further: borders must stay apart in floating point
 
 
@@ -66,8 +67,10 @@ def due_at(rule: Rule, low: Floats, high: Floats) -> float:
 
 def halved(rule: Rule, low: Floats, high: Floats, names: Sequence[str], axes: Floats) -> int:
     """The axes that the rule names, as bits, less those that are too short to be halved."""
-    bits = 0
-    for given in rule.axes(low.copy(), high.copy()):
+    bits, named = 0, rule.axes(low.copy(), high.copy())
+    if isinstance(named, str) or not isinstance(named, Iterable):
+        raise SpaceError(f"{type(rule).__name__}.axes gave {named!r} for {_box(low, high)}; give a list of axes, [] for none")
+    for given in named:
         axis = names.index(given) if given in names else given
         if isinstance(axis, (bool, str)) or not isinstance(axis, (int, np.integer)) or not 0 <= axis < len(names):
             raise SpaceError(
@@ -76,6 +79,11 @@ def halved(rule: Rule, low: Floats, high: Floats, names: Sequence[str], axes: Fl
         side, n_values = high[axis] - low[axis], axes[axis, kernels.ATOMS]
         if side > _SHORTEST and (n_values == 0 or round(side * n_values) > 1):
             bits |= 1 << int(axis)
+    if bits.bit_count() > MOST_HALVED:
+        raise SpaceError(
+            f"{type(rule).__name__}.axes halves {bits.bit_count()} axes of {_box(low, high)} at once, which makes "
+            f"2^axes balls; name at most {MOST_HALVED}"
+        )
     return bits
 
 

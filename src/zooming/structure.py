@@ -19,7 +19,7 @@ from zooming.errors import SpaceError, TransitionError
 Floats = NDArray[np.float64]
 INTERVAL, ORDERED, CATEGORICAL = "interval", "ordered", "categorical"  # kinds of axes
 SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, and Tuple and Dict of these"
-MOST_VALUES = 2**53  # of a whole axis: beyond, floats skip some
+LARGEST_WHOLE = 2**52  # of a whole axis: beyond, floats skip the borders halfway between values
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,11 @@ class Branch:
             part.write(self.entry(value, key, what), flat, f"{what}{_index(key)}")
 
     def batch(self, values: Any, what: str) -> tuple[Floats, bool]:
-        found = [part.batch(self.entry(values, key, what), f"{what}{_index(key)}") for key, part in self.parts.items()]
+        found = [
+            part.batch(self.entry(values, key, what), f"{what}{_index(key)}")
+            for key, part in self.parts.items()
+            if any(len(leaf.low) for leaf in part.leaves())  # an empty part has no length
+        ]
         n, is_batch = len(found[0][0]), found[0][1]
         if any((len(rows), batched) != (n, is_batch) for rows, batched in found):
             raise SpaceError(f"{what}: its parts are batches of different lengths, {[len(rows) for rows, _ in found]}")

@@ -14,9 +14,8 @@ from zooming.agents.tabled import MOST_BALLS, TabledAgent
 from zooming.bonuses import Bonus
 from zooming.errors import SpaceError
 from zooming.partition import BallTable, lengths
-from zooming.splits import RULES, Rule, checked_rule, due_at, halved
+from zooming.splits import MOST_HALVED, RULES, Rule, checked_rule, due_at, halved
 
-MOST_HALVED = 12  # axes at once: beyond this the first split alone would fill a small device
 MOST_CELLS = 2**20  # balls of an initial partition
 
 
@@ -67,6 +66,7 @@ class AdaptiveQ(TabledAgent):
             )
         self.max_balls = None if max_balls is None else int(max_balls)
         self.split = checked_rule(split)
+        self.is_full = False  # a rule of the user's own was refused a split by max_balls
         if self.split == "all" and self.axes.n_wide > MOST_HALVED:
             raise SpaceError(
                 f"{self.axes.n_wide} axes are too many: a split makes 2^axes balls, so at most {MOST_HALVED} axes are "
@@ -109,11 +109,21 @@ class AdaptiveQ(TabledAgent):
         n_children = 1 << bits.bit_count()
         if not bits:
             table.rows["threshold"][row] = np.inf  # nothing left to halve
-        elif self.n_balls + n_children - 1 <= table.core["max_balls"][0]:
+        elif self.n_balls + n_children - 1 > table.core["max_balls"][0]:
+            table.rows["threshold"][row] = np.inf  # room never comes back, and asking again at each visit takes long
+            self.is_full = True
+        else:
             table.reserve(2 * (n_children - 1))
+            ball, core = table.rows[row].copy(), table.core.copy()
             kernels.halve(table.rows, table.core, table.stats, axes.table, row, low, high, bits)
-            for child in range(table.rows_in_use - n_children, table.rows_in_use):
-                table.rows["threshold"][child] = due_at(self.split, *table.box(child))
+            children = range(table.rows_in_use - n_children, table.rows_in_use)
+            try:
+                table.rows["threshold"][children.start : children.stop] = [
+                    due_at(self.split, *table.box(child)) for child in children
+                ]
+            except BaseException:  # the rule's own: the ball is whole again, and due
+                table.rows[row], table.core[:] = ball, core
+                raise
 
     @classmethod
     def as_published(cls, env: Any, bonus: float | Bonus, **options: Any) -> AdaptiveQ:

@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 from zooming import notebook
 from zooming.checks import clipped, whole
 from zooming.envs.compiled import CompiledEnv
-from zooming.errors import SpaceError, TransitionError
-from zooming.feasible import Feasible, feasible, says
+from zooming.errors import SpaceError, TransitionError, ZoomingError
+from zooming.feasible import Feasible, feasible, one_each, says
 from zooming.history import History
 from zooming.kernels import LOW
 from zooming.partition import Partition
 from zooming.spaces import Axes
+from zooming.structure import numeric
 
 
 class Agent(ABC):
@@ -56,7 +57,7 @@ class Agent(ABC):
         self.axes = Axes(
             env.observation_space, env.action_space, bounds=bounds, ordered=ordered, squash=squash, weights=weights
         )
-        self.horizon = _horizon(env, horizon)
+        self.horizon = horizon_of(env, horizon)
         self.reward_range = _reward_range(reward_range)
         self.seed = _seed(seed)
         self.env = env
@@ -133,10 +134,15 @@ class Agent(ABC):
         The policy depends on the step, so `state` is the step of each environment (None: step 0), and comes back one
         higher; where `episode_start` is true it starts at 0 again. With `deterministic=False` the action is drawn uniformly
         from the best ball.
-        `info` came with the observation (for a batch, one dict each): only feasible actions are played.
+        `info` came with the observation (for a batch, one dict each, or the dict of arrays of Gymnasium's vector
+        environments): only feasible actions are played.
         Gymnasium's own vector environments must reset in the same step (`AutoresetMode.SAME_STEP`), as Stable-Baselines3's do.
         """
-        states, is_batch = self.axes.flat_states(observation)
+        try:
+            states, is_batch = self.axes.flat_states(observation)
+        except ZoomingError as error:
+            where = "0" if state is None else ", ".join(str(step) for step in np.ravel(np.asarray(state, object)))
+            raise type(error)(f"{self.env_name}, step {where}: {error}") from error
         steps = np.zeros(len(states), np.int64) if state is None else np.array(state).reshape(-1)
         if not np.issubdtype(steps.dtype, np.integer):
             raise SpaceError(f"state={state!r}: give the step of each environment, whole numbers")
@@ -150,15 +156,16 @@ class Agent(ABC):
             steps[np.broadcast_to(starts, steps.shape)] = 0
         for step in steps.tolist():
             self._check_step(step)
-        infos = [None] * len(states) if info is None else [info] if not is_batch else list(info)
-        if len(infos) != len(states):
-            raise SpaceError(f"info has {len(infos)} entries for {len(states)} observations; give one dict per environment")
+        infos = one_each(info, len(states), is_batch)
         allowed = [self._feasible(step, one) for step, one in zip(steps.tolist(), infos, strict=True)]
         actions = self._greedy(steps, states, deterministic, allowed)
         return self.axes.shaped_action(actions if is_batch else actions[0]), steps + 1
 
     def greedy(self, step: int, state: NDArray[np.float64]) -> Any:
-        """The action of the learned policy, for a state that `checked_state` gave; it learns nothing and draws nothing."""
+        """The action of the learned policy, for a state that `checked_state` gave; it learns nothing and draws nothing.
+
+        It is a vector as `checked_transition` gives it: flat, squashed axes squashed, between `axes.action_ends`.
+        """
         if type(self)._greedy is Agent._greedy:
             name = type(self).__name__
             raise NotImplementedError(f"{name} does not say what its policy plays: define greedy(self, step, state)")
@@ -174,9 +181,18 @@ class Agent(ABC):
         """One flat action per (step, state), out of what is allowed (None: everything): `greedy` in a loop, or faster."""
         actions = np.empty((len(steps), self.axes.n_action))
         for k, step in enumerate(steps.tolist()):
-            action = self.axes.flat_action(self.greedy(step, self._checked(step, states[k], 0)))
+            action = numeric(self.greedy(step, self._checked(step, states[k], 0)), "greedy's action")
+            if action.shape != actions[k].shape:
+                raise SpaceError(
+                    f"greedy gave an action of shape {action.shape}; give the flat vector of {self.axes.n_action} numbers that "
+                    f"checked_transition gives"
+                )
             actions[k] = self._nearest(action, allowed[k])
         return actions
+
+    def nearest_feasible(self, step: int, action: Any, info: Mapping[str, Any] | None) -> NDArray[np.float64]:
+        """The flat action, moved to the nearest one that `info` allows; as it is, if `info` says nothing of actions."""
+        return self._nearest(numeric(action, "action"), self._feasible(step, info))
 
     def _feasible(self, step: int, info: Mapping[str, Any] | None) -> Feasible | None:
         return feasible(self.axes, info, f"{self.env_name}, step {step}") if info and says(info) else None
@@ -233,6 +249,13 @@ class Agent(ABC):
 
         checkpoints.save(self, path)
 
+    def check_savable(self) -> None:
+        """SpaceError if `save` would refuse this agent, so that a long run is told before it begins."""
+        from zooming.agents import checkpoints
+
+        if type(self).save is Agent.save:
+            checkpoints.check(self)
+
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: Any = None) -> Self:
         """The agent in a file, to use or to go on learning; see `zooming.load`."""
@@ -264,7 +287,8 @@ class Agent(ABC):
 
     def checked_state(self, step: int, observation: Any) -> NDArray[np.float64]:
         """The observation as a float64 vector inside its bounds, rounding clipped; TransitionError if it is not a state."""
-        return self._checked(self._check_step(step), self.axes.flat_state(observation), 0)
+        step = self._check_step(step)
+        return self._checked(step, self._flat_state(step, observation), 0)
 
     def checked_transition(
         self, step: int, observation: Any, action: Any, reward: float, next_observation: Any
@@ -272,9 +296,22 @@ class Agent(ABC):
         """(state, action, reward, next state), each checked like `checked_state`; TransitionError if one is bad."""
         step = self._check_step(step)
         reward = self._check_reward(step, reward)
-        state = self._checked(step, self.axes.flat_state(observation), 0)
-        played = self._checked(step, self.axes.flat_action(action), self.axes.n_state)
-        return state, played, reward, self._checked(step, self.axes.flat_state(next_observation), 0, "next ")
+        state = self._checked(step, self._flat_state(step, observation), 0)
+        played = self._checked(step, self._flat_action(step, action), self.axes.n_state)
+        return state, played, reward, self._checked(step, self._flat_state(step, next_observation, "next "), 0, "next ")
+
+    def _flat_state(self, step: int, observation: Any, what: str = "") -> NDArray[np.float64]:
+        """`Axes.flat_state`, whose errors then say where it was."""
+        try:
+            return self.axes.flat_state(observation)
+        except ZoomingError as error:
+            raise type(error)(f"{self.env_name}, step {step}: {what}{error}") from error
+
+    def _flat_action(self, step: int, action: Any) -> NDArray[np.float64]:
+        try:
+            return self.axes.flat_action(action)
+        except ZoomingError as error:
+            raise type(error)(f"{self.env_name}, step {step}: {error}") from error
 
     def _checked(self, step: int, point: NDArray[np.float64], first_axis: int, what: str = "") -> NDArray[np.float64]:
         axes = slice(first_axis, first_axis + len(point))
@@ -290,7 +327,8 @@ class Agent(ABC):
             raise TransitionError(f"step {step!r} is not a whole number; steps run from 0 to {self.horizon - 1}") from error
         if not 0 <= whole < self.horizon:
             raise TransitionError(
-                f"step {step} is outside the episode: steps run from 0 to {self.horizon - 1} (horizon {self.horizon})"
+                f"step {step} is outside the episode: steps run from 0 to {self.horizon - 1} (horizon {self.horizon}). "
+                f"A vector environment must reset in the same step: autoreset_mode=AutoresetMode.SAME_STEP"
             )
         return whole
 
@@ -313,10 +351,10 @@ class Agent(ABC):
 
     def _bad_coordinate(self, step: int, axis: int, value: float, what: str = "") -> TransitionError:
         name, low, high = self.axes.names[axis], self.axes[axis].low, self.axes[axis].high
-        return TransitionError(
-            f"{self.env_name}, step {step}: {what}{name} = {value} is outside [{low}, {high}]; "
-            f"check the environment's space, or clip the value"
-        )
+        fault, fix = f"outside [{low}, {high}]", "the environment's space, or clip the value"
+        if self.axes[axis].squash and not np.isfinite(value):  # such an axis has no end to be outside of
+            fault, fix = "not finite", "the environment"
+        return TransitionError(f"{self.env_name}, step {step}: {what}{name} = {value} is {fault}; check {fix}")
 
     def _no_estimate(self) -> SpaceError:
         return SpaceError(f"{type(self).__name__} is a heuristic: it keeps no balls and no estimates. AdaptiveQ and NetQ do.")
@@ -334,7 +372,8 @@ class Compiled(Protocol):
         """
 
 
-def _horizon(env: Any, horizon: int | None) -> int:
+def horizon_of(env: Any, horizon: int | None) -> int:
+    """The steps of an episode: what is given, with a warning if the environment ends earlier, or what it says itself."""
     # A compiled environment knows its horizon; any other says it through its spec. A time limit may shorten it.
     inner = getattr(env, "unwrapped", env)
     own = inner.horizon if isinstance(inner, CompiledEnv) else None

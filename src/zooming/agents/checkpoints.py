@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import zooming
 from zooming import files
 from zooming.agents.adaptive_q import AdaptiveQ
-from zooming.agents.base import Agent
+from zooming.agents.base import Agent, horizon_of
 from zooming.agents.drivers import generator_at
 from zooming.agents.heuristics import Median, NoMovement, Random
 from zooming.agents.metric_q import MetricQ
@@ -36,11 +36,17 @@ class _StoredEnv:
     spec: None = None
 
 
-def save(agent: Agent, path: str | os.PathLike[str]) -> None:
+def check(agent: Agent) -> None:
+    """SpaceError, with the reason, for an agent that cannot be saved."""
     if AGENTS.get(type(agent).__name__) is not type(agent):
         raise SpaceError(
             f"{type(agent).__name__} is not one of zooming's agents ({', '.join(AGENTS)}), so load() could not rebuild it"
         )
+    agent._options()
+
+
+def save(agent: Agent, path: str | os.PathLike[str]) -> None:
+    check(agent)
     if agent.env_generator is not None:
         generator_at(agent.env_generator)
     values, arrays = agent._state()
@@ -68,11 +74,14 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # whoever made the agent was told already
-            return _loaded(path, env, header, arrays)
+            agent = _loaded(path, env, header, arrays)
     except CheckpointError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError) as error:
         raise CheckpointError(f"{path}: the content is not what a saved agent holds ({error})") from error
+    if env is not None:
+        horizon_of(env, agent.horizon)  # this environment may be another one, with shorter episodes
+    return agent
 
 
 def _loaded(path: Any, env: Any, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Agent:

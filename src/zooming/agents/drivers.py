@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from zooming import kernels, seeds
 from zooming.agents.base import Agent, Compiled
+from zooming.agents.many import takes
 from zooming.agents.pauses import Callback, Pauses
 from zooming.checks import whole
 from zooming.envs.compiled import CompiledEnv, compiled_inside
@@ -107,6 +108,8 @@ def _learn_python(agent: Any, returns: NDArray[Any], n_balls: NDArray[Any], n_st
     for episode in range(len(returns)):
         observation, info = env.reset(seed=_env_seed(agent) if agent.env_generator is None and episode == 0 else None)
         total = 0.0
+        if episode == 0 and info and says(info):
+            _check_takes_info(agent)
         for step in range(agent.horizon):
             action = act(step, observation, info=info) if info and says(info) else act(step, observation)
             next_observation, reward, terminated, truncated, info = env.step(action)
@@ -121,6 +124,15 @@ def _learn_python(agent: Any, returns: NDArray[Any], n_balls: NDArray[Any], n_st
         returns[episode], n_balls[episode], n_steps[episode] = total, agent.n_balls, step + 1
         agent.n_episodes += 1
         advance(1)
+
+
+def _check_takes_info(agent: Any) -> None:
+    for method, name in ((agent.act, "info"), (agent.update, "next_info")):
+        if not takes(method, name):
+            raise SpaceError(
+                f"{agent.env_name} says which actions are feasible, but {type(agent).__name__}.{method.__name__} takes no "
+                f"{name}; add `*, {name}=None` to its arguments, see Agent.nearest_feasible"
+            )
 
 
 @contextmanager

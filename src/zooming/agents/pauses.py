@@ -33,6 +33,9 @@ class Pauses:
         self.policy_values: list[float] = []
         self.stops = _checked_stops(checkpoints, episodes)
         self.callbacks = _checked_callbacks(callback)
+        for _, one in self.callbacks:
+            if hasattr(one, "check_agent"):
+                one.check_agent(agent)
         self.is_stopped = False
 
     def next_after(self, done: int) -> int:

@@ -115,15 +115,15 @@ class TabledAgent(Agent):
         axes, table = self.axes, self.table
         if info and says(info):
             allowed = self._feasible(step, info)
-            return axes.shaped_action(self._choose(step, axes.flat_state(observation), allowed, TIES[self.ties])[0])
+            return axes.shaped_action(self._choose(step, self._flat_state(step, observation), allowed, TIES[self.ties])[0])
         action = np.empty(axes.n_action)
-        flat = observation if axes.has_plain_states else axes.flat_state(observation)
+        flat = observation if axes.has_plain_states else self._flat_state(step, observation)
         try:
             answer = self._act(table.raw_rows, table.raw_core, axes.table, step, flat, action)
         except (TypeError, ValueError):  # not a plain float64 vector: make it one
             answer = kernels.WRONG_SIZE
         if answer != -1:
-            state = axes.flat_state(observation)
+            state = self._flat_state(step, observation)
             answer = self._act(table.raw_rows, table.raw_core, axes.table, step, state, action)
             if answer >= 0:
                 raise self._bad_coordinate(step, answer, axes.outwards(state, 0)[answer])
@@ -140,7 +140,7 @@ class TabledAgent(Agent):
         row = int(kernels.choose(table.rows, core, axes.table, step, state, ties, rule, allowed.allowed, action))
         if row < 0:  # every axis has a feasible value, and so has some ball
             raise self._bad_coordinate(step, -1 - row, axes.outwards(state, 0)[-1 - row])
-        return axes.inwards(allowed.nearest(axes.outwards(action, axes.n_state)), axes.n_state), row
+        return axes.inwards(allowed.between(axes.outwards(action, axes.n_state)), axes.n_state), row
 
     def update(
         self,
@@ -163,11 +163,12 @@ class TabledAgent(Agent):
             reward = self._check_reward(step, reward)
         state, played, after = observation, action, next_observation
         if not axes.has_plain_states:
-            state, after = axes.flat_state(observation), axes.flat_state(next_observation)
+            state, after = self._flat_state(step, observation), self._flat_state(step, next_observation, "next ")
         if not axes.has_plain_actions:
-            played = axes.flat_action(action)
+            played = self._flat_action(step, action)
         next_value = math.nan
         if next_info and says(next_info) and not terminated and step + 1 < self.horizon:
+            self._checked(step, self._flat_state(step, next_observation, "next "), 0, "next ")
             next_value = self.value(step + 1, next_observation, info=next_info)
         try:
             answer = self._update(
@@ -179,7 +180,8 @@ class TabledAgent(Agent):
         if answer <= kernels.DUE and answer != kernels.WRONG_SIZE:
             self._split(kernels.DUE - answer)
         elif answer != kernels.FINE:
-            state, played, after = axes.flat_state(observation), axes.flat_action(action), axes.flat_state(next_observation)
+            state, played = self._flat_state(step, observation), self._flat_action(step, action)
+            after = self._flat_state(step, next_observation, "next ")
             table.reserve(int(kernels.rows_needed(table.core, 1)))
             answer = self._update(
                 table.raw_rows, table.raw_core, table.stats, axes.table,
@@ -277,7 +279,7 @@ class TabledAgent(Agent):
 
     def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
         step = self._check_step(step)
-        state = self.axes.flat_state(observation)
+        state = self._flat_state(step, observation)
         table, stack = self.table, kernels.new_stack(self.table.core)
         if info and says(info):
             _, row = self._choose(step, state, self._feasible(step, info), kernels.EITHER, kernels.CENTER)
@@ -289,7 +291,7 @@ class TabledAgent(Agent):
 
     def _row(self, step: int, observation: Any, action: Any) -> int:
         step = self._check_step(step)
-        state, played = self.axes.flat_state(observation), self.axes.flat_action(action)
+        state, played = self._flat_state(step, observation), self._flat_action(step, action)
         unit = np.empty(len(self.axes))
         row = int(kernels.locate(self.table.rows, self.table.core, self.axes.table, step, state, played, unit))
         if row < 0:
@@ -298,7 +300,12 @@ class TabledAgent(Agent):
 
     def partition(self, step: int) -> Partition:
         found = self.table.partition(self._check_step(step), self.axes.names, self.axes.table, self.axes.ends)
-        return replace(found, low=self.axes.outwards(found.low, 0), high=self.axes.outwards(found.high, 0))
+        low, high = self.axes.outwards(found.low, 0), self.axes.outwards(found.high, 0)
+        for i in range(len(self.axes)):
+            axis = self.axes[i]
+            if axis.squash:  # the way back stops at a million scales; the outer balls do not
+                low[found.low[:, i] == 0.0, i], high[found.high[:, i] == 1.0, i] = axis.low, axis.high
+        return replace(found, low=low, high=high)
 
     @property
     def n_balls(self) -> int:

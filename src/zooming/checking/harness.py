@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from zooming.checking.promises import PROMISES
-from zooming.checking.trial import Broken, Skipped, Trial, Uneven, requests
+from zooming.checking.trial import Broken, Gears, Skipped, Trial, Uneven, requests
 from zooming.errors import BrokenPromise, SpaceError
 
 
@@ -26,9 +26,10 @@ class Checked:
 def check_agent(make_agent: Callable[..., Any], make_env: Callable[[], Any] | None = None) -> Checked:
     """The promises that the agents of `make_agent(env, seed)` keep; BrokenPromise, with what was seen, at the first broken one.
 
-    They are checked on a compiled environment and on a plain one, whose states and actions have different dimensions and units
-    and whose episodes may end early; an agent that refuses the second with a SpaceError is checked on the first alone. An
-    agent for one problem only is checked on that: `make_env()` makes it, with finite boxes and rewards in the agent's range.
+    They are checked on a compiled environment, on a plain one, whose states and actions have different dimensions and units
+    and whose episodes may end early, and on one of mixed spaces with feasible actions; an agent that refuses the second or
+    the third with a SpaceError is checked on the others. An agent for one problem only is checked on that: `make_env()` makes
+    it, with rewards in the agent's range.
 
     >>> import zooming
     >>> checked = zooming.check_agent(zooming.AdaptiveQ)
@@ -45,7 +46,7 @@ def check_agent(make_agent: Callable[..., Any], make_env: Callable[[], Any] | No
     """
     kept: list[str] = []
     skipped: list[str] = []
-    for k, environment in enumerate([make_env] if make_env is not None else [requests, Uneven.limited]):
+    for k, environment in enumerate([make_env] if make_env is not None else [requests, Uneven.limited, Gears.limited]):
         trial = Trial(make_agent, environment)
         try:
             trial.agent()

@@ -16,9 +16,10 @@ import numpy as np
 from zooming.agents.many import takes
 from zooming.agents.metric_q import MetricQ
 from zooming.agents.tabled import TabledAgent
-from zooming.checking.trial import EPISODES, Broken, Skipped, Trial, ask, knowledge
+from zooming.checking.trial import EPISODES, Broken, Skipped, Trial, as_bytes, ask, knowledge
 from zooming.envs.compiled import compiled_inside
 from zooming.errors import SpaceError
+from zooming.feasible import says
 
 
 def _has_the_surface(trial: Trial) -> None:
@@ -72,19 +73,21 @@ def _predicts_in_batches(trial: Trial) -> None:
     """predict takes a batch, with one step per environment as state, and episode_start begins at step 0 again."""
     agent = trial.agent()
     agent.learn(EPISODES)
-    batch = trial.batch()
-    steps = np.arange(len(batch)) % agent.horizon
+    batch, observations = trial.batch(), trial.observations()
+    n = len(observations)
+    steps = np.arange(n) % agent.horizon
     actions, after = agent.predict(batch, state=steps)
     ask(np.array_equal(after, steps + 1), f"the steps {steps.tolist()} came back as {list(after)}, not one higher")
-    alone = [agent.predict(observation, state=np.array([step]))[0] for observation, step in zip(batch, steps, strict=True)]
-    ask(np.array_equal(actions, np.stack(alone)), "a batch and its observations one by one have different actions")
-    starts = np.arange(len(batch)) % 2 == 0
+    pairs = zip(observations, steps, strict=True)
+    alone = [as_bytes(agent.predict(observation, state=np.array([step]))[0]) for observation, step in pairs]
+    ask(trial.singles(actions, n) == alone, "a batch and its observations one by one have different actions")
+    starts = np.arange(n) % 2 == 0
     restarted, after = agent.predict(batch, state=steps, episode_start=starts)
     expected, _ = agent.predict(batch, state=np.where(starts, 0, steps))
     ask(np.array_equal(after, np.where(starts, 1, steps + 1)), f"episode_start={starts.tolist()} gave the steps {list(after)}")
-    ask(np.array_equal(restarted, expected), "where an episode starts, the action is not the one of step 0")
+    ask(as_bytes(restarted) == as_bytes(expected), "where an episode starts, the action is not the one of step 0")
     first, _ = agent.predict(batch)
-    ask(np.array_equal(first, agent.predict(batch, state=np.zeros(len(batch), int))[0]), "state=None is not step 0")
+    ask(as_bytes(first) == as_bytes(agent.predict(batch, state=np.zeros(n, int))[0]), "state=None is not step 0")
 
 
 def _learns_in_parts(trial: Trial) -> None:
@@ -138,7 +141,7 @@ def _refuses(trial: Trial) -> None:
     refusing, left_alone = trial.agent(), trial.agent()
     for agent in (refusing, left_alone):
         agent.learn(EPISODES)
-    good, action = trial.observations()[0], np.asarray(trial.env.action_space.sample())
+    good, action = trial.observations()[0], trial.env.action_space.sample()
     low, high = getattr(refusing, "reward_range", (0.0, 1.0))
     calls: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = []
     for step in (-1, refusing.horizon):
@@ -146,12 +149,12 @@ def _refuses(trial: Trial) -> None:
         calls.append((f"update at step {step}", refusing.update, (step, good, action, low, good)))
     for reward in (np.nan, np.inf, high + 1.0, low - 1.0):
         calls.append((f"a reward of {reward}", refusing.update, (0, good, action, reward, good)))
-    for bad in trial.outside(trial.env.observation_space):
+    for bad in trial.outside(refusing, trial.env.observation_space):
         calls.append((f"act in the state {bad}", refusing.act, (0, bad)))
         calls.append((f"predict in the state {bad}", refusing.predict, (bad,)))
         calls.append((f"update from the state {bad}", refusing.update, (0, bad, action, low, good)))
         calls.append((f"update to the state {bad}", refusing.update, (0, good, action, low, bad)))
-    for bad in trial.outside(trial.env.action_space):
+    for bad in trial.outside(refusing, trial.env.action_space):
         calls.append((f"update with the action {bad}", refusing.update, (0, good, bad, low, good)))
     for what, call, arguments in calls:
         try:
@@ -166,15 +169,51 @@ def _refuses(trial: Trial) -> None:
     trial.ask_same(refusing, left_alone, refusing.learn(EPISODES), left_alone.learn(EPISODES))
 
 
+def _ends_where_the_environment_does(trial: Trial) -> None:
+    """after a terminal transition there is no future value."""
+    ended, went_on = trial.agent(), trial.agent()
+    state, action = trial.observations()[0], trial.env.action_space.sample()
+    try:
+        is_worth = ended.horizon > 1 and ended.value(1, state) > 0
+    except (SpaceError, AttributeError) as error:
+        raise Skipped("it keeps no estimates") from error
+    if not is_worth:
+        raise Skipped("its values begin at 0, or an episode has one step")
+    low, _ = getattr(ended, "reward_range", (0.0, 1.0))
+    ended.update(0, state, action, low, state, True)
+    went_on.update(0, state, action, low, state, False)
+    values = ended.q_value(0, state, action), went_on.q_value(0, state, action)
+    ask(values[0] < values[1], f"Q is {values[0]:g} after terminated=True, and {values[1]:g} if the episode goes on")
+
+
+def _plays_what_is_feasible(trial: Trial) -> None:
+    """only actions that info allows are played, by act and by predict."""
+    agent, env = trial.agent(), trial.make_env()
+    for episode in range(EPISODES):
+        observation, info = env.reset(seed=episode)
+        for step in range(agent.horizon):
+            if not says(info):
+                raise Skipped("the environment names no feasible actions")
+            for deterministic in (True, False):
+                action, _ = agent.predict(observation, np.array([step]), deterministic=deterministic, info=info)
+                trial.ask_feasible(action, info, f"predict({observation}, deterministic={deterministic}) at step {step}")
+            action = agent.act(step, observation, info=info)
+            trial.ask_feasible(action, info, f"act({step}, {observation})")
+            before, (observation, reward, terminated, truncated, info) = observation, env.step(action)
+            agent.update(step, before, action, reward, observation, terminated, next_info=info)
+            if terminated or truncated:
+                break
+
+
 def _leaves_inputs_alone(trial: Trial) -> None:
     """the arrays that come in stay as they are."""
     agent = trial.agent()
     for observation in trial.observations():
-        before, action = observation.tobytes(), np.asarray(agent.act(0, observation)).copy()
-        played = action.tobytes()
+        before, action = as_bytes(observation), agent.act(0, observation)
+        played = as_bytes(action)
         agent.predict(observation)
         agent.update(0, observation, action, float(np.mean(getattr(agent, "reward_range", (0.0, 1.0)))), observation)
-        ask(observation.tobytes() == before and action.tobytes() == played, f"the state {observation} or its action changed")
+        ask(as_bytes(observation) == before and as_bytes(action) == played, f"the state {observation} or its action changed")
 
 
 def _stays_within_its_balls(trial: Trial) -> None:
@@ -183,7 +222,7 @@ def _stays_within_its_balls(trial: Trial) -> None:
     if getattr(agent, "max_balls", None) is None:
         if not (hasattr(agent, "max_balls") and takes(trial.make_agent, "max_balls")):
             raise Skipped("it has no option max_balls")
-        agent = trial.agent(max_balls=4 * agent.horizon)
+        agent = trial.agent(max_balls=4 * agent.n_balls)
     history = agent.learn(10 * EPISODES)
     most = max(int(history.n_balls.max()), agent.n_balls)
     ask(most <= agent.max_balls, f"it had {most} balls with max_balls={agent.max_balls}")
@@ -206,6 +245,6 @@ def _global_generators() -> Any:
 
 PROMISES = (
     _has_the_surface, _plays_inside, _tells_what_happened, _repeats, _predicts_without_a_trace, _predicts_in_batches,
-    _learns_in_parts, _stops, _saves, _drivers_agree, _refuses, _leaves_inputs_alone, _stays_within_its_balls,
-    _leaves_global_generators_alone,
+    _learns_in_parts, _stops, _saves, _drivers_agree, _refuses, _ends_where_the_environment_does, _plays_what_is_feasible,
+    _leaves_inputs_alone, _stays_within_its_balls, _leaves_global_generators_alone,
 )  # fmt: skip
