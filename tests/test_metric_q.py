@@ -465,3 +465,37 @@ def test_partition_says_what_there_is_instead():
     assert "MetricQ" in repr(agent)
     assert "Product" in agent._repr_html_()
     assert BallTable.__doc__
+
+
+def whole_numbers(start=0.0, actions=None):
+    def stay(state, action, step, params, outcome, next_state):
+        next_state[0] = state[0]
+        return 1.0 - abs(action[0] - 0.5)
+
+    spaces = gym.spaces.Discrete(2), gym.spaces.Discrete(2) if actions is None else actions
+    return zooming.compiled_env(stay, *spaces, 1, start=start, outcomes=([0.0], [1.0]))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: zooming.AdaptiveQ(whole_numbers()), "between the whole numbers; use zooming.MetricQ"),
+        (lambda: zooming.Random(whole_numbers()), "between the whole numbers"),
+        (lambda: zooming.MetricQ(whole_numbers(), metrics.L1()), "a norm is for boxes"),
+        (lambda: whole_numbers("uniform"), "give one whole number"),
+        (lambda: whole_numbers([0.5]), "give one whole number"),
+        (lambda: whole_numbers(actions=gym.spaces.Box(0.0, 1.0, (1,))), "two boxes, or two Discrete"),
+        (lambda: zooming.MetricQ(whole_numbers(), metrics.Discrete(), lazy=True, oracle=metrics.Greedy(4)), "asks no oracle"),
+        (lambda: metrics.Graph({0: {1: 1.0}, 1: {0: 1.0}, 2: {}}), "no path from"),
+        (lambda: metrics.L1(scale=None), "give a number, or one per axis"),
+        (
+            lambda: zooming.MetricQ(
+                gym.make("zooming/Oil-v0"), metrics.Product(metrics.L1(), metrics.L1(), "sum", scale=(1e308, 1e308))
+            ),
+            "beyond floating point",
+        ),
+    ],
+)
+def test_what_would_play_between_whole_numbers_or_never_end_is_refused(make, message):
+    with pytest.raises(zooming.SpaceError, match=message):
+        make()

@@ -229,6 +229,8 @@ def _open_points(agent: TabledAgent, episodes: int, epsilon: float, delta: float
         found.append("the constants of the bound are for cubes or atoms, not for other shapes of balls")
     elif agent.axes.n_wide > MOST_AXES:
         found.append(f"{agent.axes.n_wide} axes are more than the {MOST_AXES} for which iota pays for balls chosen by the data")
+    if getattr(getattr(agent.env, "unwrapped", None), "start_kind", "fixed") != "fixed":
+        found.append("episodes start in different states, and the bound on the regret is about those where they did start")
     if agent.n_episodes or agent.table.core["episode"][0]:
         found.append("the agent had learned before, and the bound is for a run from the start")
     if not isinstance(bonus, Theory):
@@ -244,7 +246,11 @@ def _open_points(agent: TabledAgent, episodes: int, epsilon: float, delta: float
 
 def _assumptions(agent: TabledAgent) -> tuple[str, ...]:
     low, high = agent.reward_range
-    found = [f"rewards in [{low:g}, {high:g}]", "episodes are independent and start alike", f"H = {agent.horizon} steps each"]
+    found = [
+        f"rewards in [{low:g}, {high:g}]",
+        "episodes are independent and start in one state",
+        f"H = {agent.horizon} steps each",
+    ]
     if agent.axes.n_wide:
         found.append(f"Q* is Lipschitz with L = {_lipschitz(agent):g} on the unit cube (not checked)")
     if agent.action == "uniform":

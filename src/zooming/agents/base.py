@@ -40,6 +40,8 @@ class Agent(ABC):
     the promises. One that can be saved also defines `_options`, `_state` and `_restore`, and is listed in `checkpoints`.
     """
 
+    _plays_whole_numbers = False  # where a compiled environment has Discrete spaces
+
     def __init__(
         self,
         env: Any,
@@ -54,6 +56,11 @@ class Agent(ABC):
     ) -> None:
         if isinstance(env, (str, type)) or not hasattr(env, "observation_space"):
             raise SpaceError(f'{env!r} is not an environment; give an instance, for example gymnasium.make("zooming/Oil-v0")')
+        if getattr(getattr(env, "unwrapped", env), "is_finite", False) is True and not self._plays_whole_numbers:
+            raise SpaceError(
+                f"{_name(env)} is a compiled environment with Discrete spaces, where {type(self).__name__} would play between "
+                f"the whole numbers; use zooming.MetricQ(env, zooming.metrics.Discrete()), or an ordinary Gymnasium environment"
+            )
         self.axes = Axes(
             env.observation_space, env.action_space, bounds=bounds, ordered=ordered, squash=squash, weights=weights
         )

@@ -47,6 +47,8 @@ class MetricQ(Agent):
     (0.25, 16641)
     """
 
+    _plays_whole_numbers = True
+
     def __init__(
         self,
         env: Any,
@@ -80,7 +82,15 @@ class MetricQ(Agent):
             _choice("action", action, ACTIONS),
         )
         self.metric = _product(metric)
+        if getattr(getattr(env, "unwrapped", env), "is_finite", False) is True and any(
+            isinstance(side, Norm) for side in (self.metric.states, self.metric.actions)
+        ):
+            raise SpaceError(
+                "a norm is for boxes, and this environment has Discrete spaces; use Matrix, Points, Graph or Discrete"
+            )
         self.lazy = bool(lazy)
+        if self.lazy and oracle is not None:
+            raise SpaceError("lazy=True covers around what is played and asks no oracle; give one of the two")
         self.oracle: Greedy | Oracle = Greedy() if oracle is None else oracle
         if not (isinstance(self.oracle, Greedy) or callable(self.oracle)) or isinstance(self.oracle, type):
             raise SpaceError(f"oracle={oracle!r}: give metrics.Greedy(candidates), or a function (uncovered, radius, space)")

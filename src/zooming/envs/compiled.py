@@ -48,7 +48,9 @@ class CompiledEnv(gym.Env[Any, Any]):
         name: str | None = None,
     ) -> None:
         # Finitely many states and actions, which are whole numbers: then `zooming.solve` is exact.
-        self.is_finite = isinstance(observation_space, gym.spaces.Discrete) and isinstance(action_space, gym.spaces.Discrete)
+        self.is_finite = _are_finite(observation_space, action_space)
+        if self.is_finite and not _is_whole_start(start):
+            raise SpaceError(f"start={start!r}: with Discrete spaces give one whole number, or a function that writes one")
         self.observation_space: gym.spaces.Box = _float64_box(observation_space, "observation_space")
         self.action_space: gym.spaces.Box = _float64_box(action_space, "action_space")
         self.horizon = whole(horizon, "horizon", 1)
@@ -199,7 +201,7 @@ def compiled_env(
     is compiled with Numba, so it may use floats, loops, `math`, and the methods of `rng`, a NumPy Generator. State and action
     are float64 vectors in the units of the two boxes. `start` is a state, "uniform", or a compiled
     `start(params, rng, state)` that writes one. A space Discrete(n) becomes the box [0, n-1], and its values vectors of one
-    whole number: `int(state[0])`; `zooming.MetricQ` plays whole numbers then, other agents anything in between.
+    whole number: `int(state[0])`. Then both spaces are Discrete, and the agent is `zooming.MetricQ`, which plays whole numbers.
 
     With `outcomes=(values, weights)` the dynamics take, in the place of `rng`, one of the `values` (a vector), drawn with the
     given weights: then `zooming.solve` can compute the optimum. Without chance there is one: `outcomes=([0.0], [1.0])`.
@@ -289,6 +291,21 @@ def _vector(values: Any, what: str) -> Floats:
         return np.array(values, np.float64).ravel()
     except (TypeError, ValueError) as error:
         raise SpaceError(f"{what}={values!r}: give a sequence of numbers") from error
+
+
+def _are_finite(states: Any, actions: Any) -> bool:
+    finite = [isinstance(space, gym.spaces.Discrete) for space in (states, actions)]
+    if any(finite) and not all(finite):
+        raise SpaceError(
+            "a compiled environment has two boxes, or two Discrete spaces; write the Discrete one as a Box of floats"
+        )
+    return all(finite)
+
+
+def _is_whole_start(start: Any) -> bool:
+    if callable(start) or isinstance(start, str):
+        return callable(start)
+    return bool((np.asarray(start, np.float64) == np.rint(np.asarray(start, np.float64))).all())
 
 
 def _float64_box(space: Any, where: str) -> gym.spaces.Box:

@@ -117,6 +117,8 @@ class BallTable:
                 f"{horizon * space.n_pairs:,} pairs to look after; at most {MOST_PAIRS:,} are supported. Give fewer points: a "
                 f"net of them, or a smaller points_per_axis"
             )
+        if not np.isfinite(space.reach):
+            raise SpaceError("the distances of pairs are beyond floating point; rescale them, scale=...")
         if not space.diameter > 0.0 and space.n_pairs > 1:
             raise SpaceError("every distance is 0, so that no two points are told apart; give one side a positive scale")
         self.space, self.core = space, core

@@ -117,7 +117,8 @@ class Graph(Finite):
 
     def __init__(self, edges: Iterable[Sequence[Any]] | Mapping[Any, Mapping[Any, float]]) -> None:
         listed = _edges(edges)
-        nodes = list(dict.fromkeys(node for edge in listed for node in edge[:2]))
+        alone = edges if isinstance(edges, Mapping) else ()  # nodes without an edge are nodes, too
+        nodes = list(dict.fromkeys([*alone, *(node for edge in listed for node in edge[:2])]))
         if all(isinstance(node, (int, np.integer)) for node in nodes) and set(nodes) == set(range(len(nodes))):
             nodes = list(range(len(nodes)))
         if not nodes:
@@ -186,6 +187,8 @@ class Norm(Metric):
 
     def __init__(self, points_per_axis: int | None = None, scale: float | Sequence[float] = 1.0) -> None:
         self.points_per_axis = None if points_per_axis is None else whole(points_per_axis, "points_per_axis", 2)
+        if not isinstance(scale, (int, float, np.number, Sequence, np.ndarray)) or isinstance(scale, str):
+            raise SpaceError(f"{type(self).__name__}: scale={scale!r}: give a number, or one per axis")
         scales = [scale] if isinstance(scale, (int, float, np.number)) else list(scale)
         self.scale = [real(one, f"{type(self).__name__}: scale", 0.0, math.inf) for one in scales]
 

@@ -23,7 +23,7 @@ from zooming.paper.claims import Verdict
 from zooming.paper.draw import draw
 from zooming.paper.figures import Figure, figures_named
 from zooming.paper.sweep import ADAPTIVE, NET, UNTUNED, Evidence, sweep
-from zooming.study.command import say_how_to_continue
+from zooming.study.command import say_how_to_continue, wide_console
 from zooming.study.engines import prepare_worker
 from zooming.study.store import LOCK, locked
 from zooming.study.study import Stopped, stoppable
@@ -164,11 +164,10 @@ def _finding(evidence: Evidence, verdicts: Sequence[Verdict]) -> dict[str, Any]:
 
 def show(found: Sequence[dict[str, Any]]) -> None:
     """The regret and the verdicts of each figure, as a table and in sentences."""
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    console = Console()
+    console = wide_console()
     title = "regret after all episodes, ± half a 95 % interval; balls of both; claims that hold"
     table = Table(title=title, title_justify="left", box=rich.box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("problem", no_wrap=True)

@@ -6,7 +6,7 @@ const at = (id) => document.getElementById(id);
 const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const DASHES = ["solid", "dash", "dashdot", "dot", "longdash", "longdashdot"];
 const SYMBOLS = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross"];
-const CONFIG = { displaylogo: false, responsive: true, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
+const CONFIG = { displaylogo: false, displayModeBar: false, responsive: true, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
 
 function layout(x, y, more) {
   const axis = { gridcolor: "#e8ecf0", zeroline: false, linecolor: "#8a96a3", ticks: "outside", tickcolor: "#8a96a3", automargin: true };

@@ -27,6 +27,8 @@ def report(
         out: the page; by default report.html in the folder.
     """
     path = Path(out) if out is not None else Path(folder) / "report.html"
+    if not Path(folder).is_dir():
+        raise SpaceError(f"there is no folder {folder}; zooming run ... --out {folder} makes one")
     if not path.parent.is_dir():
         raise SpaceError(f"cannot write {path}: the folder {path.parent} does not exist")
     page = written(collect(Path(folder)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shlex
 import sys
 import time
@@ -17,6 +18,7 @@ from zooming.study.study import FEW_SEEDS, Row, Stopped, Study
 from zooming.study.tune import PAPERS_SCALES, Tuned
 from zooming.study.tune import tune as tune_options
 
+WIDTH = 140  # of tables that go to a file or a pipe
 Names = tyro.conf.Positional[tuple[str, ...]]
 
 
@@ -90,7 +92,7 @@ def tune(
         values: the values to try; by default the paper's scales of the bonus. Whole numbers stay whole.
         trials: values that optuna tries.
         episodes: K, for every run.
-        seeds: runs per value while tuning.
+        seeds: runs per value while tuning; the value with the largest mean return of all episodes is best.
         evaluation_seeds: runs of the best value; these seeds are not the tuning's.
         set: options of the problems.
         entropy: another number gives another set of seeds.
@@ -115,16 +117,16 @@ def tune(
         )
     except Stopped as stopped:
         say_how_to_continue(stopped)
-    show_tuned(found, evaluation_seeds)
+    show_tuned(found, evaluation_seeds, values)
     print(f"samples are the steps that tuning took; the values are in {out}/tuned.json")
 
 
-def show_tuned(found: Sequence[Tuned], n_seeds: int) -> None:
+def show_tuned(found: Sequence[Tuned], n_seeds: int, values: Sequence[float]) -> None:
     """The best value per problem and agent, its return on fresh seeds, and what finding it cost."""
-    from rich.console import Console
     from rich.table import Table
 
-    table = Table(title="the best value of each, evaluated on seeds it was not tuned on", title_justify="left")
+    title = "the value with the largest mean return of all episodes, evaluated on seeds it was not tuned on"
+    table = Table(title=title, title_justify="left")
     for column in ("problem", "agent", "value", "final return", "regret", "samples"):
         table.add_column(column, justify="left" if column in ("problem", "agent") else "right", overflow="fold")
     for tuned in found:
@@ -132,8 +134,12 @@ def show_tuned(found: Sequence[Tuned], n_seeds: int) -> None:
         final = _around(row.final_return, "{:.4f}") if row.final_return else f"{row.mean_return:.4f}"
         value = f"{tuned.option}={tuned.value if isinstance(tuned.value, int) else format(tuned.value, '.4g')}"
         table.add_row(tuned.problem, tuned.agent, value, final, _regret(row), f"{tuned.samples:,}")
-    console = Console()
+    console = wide_console()
     console.print(table)
+    for tuned in found:
+        if tuned.value in (min(values), max(values)) and len(values) > 1:
+            where = f"{tuned.agent} on {tuned.problem}"
+            console.print(f"[yellow]{where}: {tuned.value:g} is at the edge of what was tried; try values beyond it.[/]")
     _warn_of_few_seeds(console, n_seeds, "--evaluation-seeds")
 
 
@@ -145,15 +151,16 @@ def say_how_to_continue(stopped: Stopped) -> NoReturn:
 
 def show(rows: Sequence[Row], n_seeds: int) -> None:
     """The summary as a table; intervals are 95 % over the seeds, advantages are paired by seed."""
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    console = wide_console()
     for problem, ours in itertools.groupby(rows, key=lambda row: (row.problem, row.optimum)):
         optimum = "" if problem[1] is None else f", optimum {problem[1]:.4f}"
         table = Table(title=f"{problem[0]}{optimum}", title_justify="left")
         for column in ("agent", "final return", "regret", "advantage", "balls", "bytes", "ms/run"):
-            table.add_column(column, justify="left" if column == "agent" else "right")
+            table.add_column(
+                column, justify="left" if column == "agent" else "right", no_wrap=column != "agent", overflow="fold"
+            )
         for row in ours:
             final = _around(row.final_return, "{:.4f}") if row.final_return else f"{row.mean_return:.4f}"
             regret, advantage = _regret(row), _around(row.advantage, "{:+.4f}")
@@ -162,9 +169,17 @@ def show(rows: Sequence[Row], n_seeds: int) -> None:
             )
         console.print(table)
     console.print(
-        "± is half a 95 % interval over the seeds; the advantage per episode is over the first agent, paired by seed."
+        "± is half a 95 % interval over the seeds. Final return: the last tenth of the episodes. Advantage over the first agent: "
+        "per episode, over all episodes, paired by seed."
     )
     _warn_of_few_seeds(console, n_seeds, "--seeds")
+
+
+def wide_console() -> Any:
+    """A console as wide as the terminal; what goes to a file or a pipe is not squeezed."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH)
 
 
 def _warn_of_few_seeds(console: Any, n_seeds: int, option: str) -> None:

@@ -7,6 +7,7 @@ import difflib
 import importlib
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -110,7 +111,8 @@ def problem_named(name: str, options: dict[str, Any] | None = None) -> Problem:
         return Problem(_labelled(name, options), preset.env_id, merged)
     if name in gym.registry or _registers(name):
         return Problem(_labelled(name, options), name, options)
-    raise SpaceError(f"no problem is named {name!r}{nearest(name, [*PRESETS, *gym.registry])}. zooming list shows the presets")
+    yours = "zooming list shows the presets; an environment of your own is module:Id, of a module in this folder or installed"
+    raise SpaceError(f"no problem is named {name!r}{nearest(name, [*PRESETS, *gym.registry])} ({yours})")
 
 
 def _registers(name: str) -> bool:
@@ -118,6 +120,8 @@ def _registers(name: str) -> bool:
     module, colon, env_id = name.partition(":")
     if not colon:
         return False
+    if "" not in sys.path and "." not in sys.path:
+        sys.path.append(".")  # a user's module lies where the command is given
     try:
         importlib.import_module(module)
     except ImportError as error:
@@ -138,7 +142,7 @@ def agent_named(text: str) -> AgentChoice:
     """`adaptive-q` or `adaptive-q:bonus=0.5:cap=horizon`."""
     kind, *settings = text.split(":")
     if kind not in AGENTS:
-        raise SpaceError(f"no agent is named {kind!r}{nearest(kind, AGENTS)}. There are {', '.join(AGENTS)}")
+        raise SpaceError(f"no agent is named {kind!r}{nearest(kind, AGENTS)} (there are {', '.join(AGENTS)})")
     return AgentChoice(kind, settings_from(settings))
 
 

@@ -263,7 +263,7 @@ def _progress(total: int, done: int, shown: bool) -> Iterator[Any]:
             per_second = steps / (time.perf_counter() - began)
             speed = f"{per_second / 1e6:.1f} M steps/s" if per_second >= 1e5 else f"{per_second:,.0f} steps/s"
             against = "" if best is None else f" of {best:.3f}"
-            news = escape(f"{chunk.problem.name}: {arrays['final_return'].mean():.3f}{against}")
+            news = escape(f"{chunk.agent.label} on {chunk.problem.name}: {arrays['final_return'].mean():.3f}{against}")
             progress.update(task, advance=chunk.n_runs, speed=speed, news=news)
 
         yield show
