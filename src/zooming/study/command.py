@@ -169,8 +169,8 @@ def show(rows: Sequence[Row], n_seeds: int) -> None:
             )
         console.print(table)
     console.print(
-        "± is half a 95 % interval over the seeds. Final return: the last tenth of the episodes. Advantage over the first agent: "
-        "per episode, over all episodes, paired by seed."
+        "± is half a 95 % interval over the seeds. Final return: the last tenth of the episodes. Advantage over the first "
+        "agent: per episode, over all episodes, paired by seed."
     )
     _warn_of_few_seeds(console, n_seeds, "--seeds")
 
