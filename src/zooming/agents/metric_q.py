@@ -279,7 +279,8 @@ class MetricQ(Agent):
         stored = options["metric"]
         states, actions = (_rebuilt(stored[name], arrays.get(f"{name}_distances")) for name in SIDES)
         metric = Product(states, actions, stored["combine"], tuple(stored["scale"]))
-        given = {**options, "bonus": bonuses.from_json(options["bonus"]), "oracle": Greedy(options["oracle"])}
+        oracle = None if options["lazy"] else Greedy(options["oracle"])
+        given = {**options, "bonus": bonuses.from_json(options["bonus"]), "oracle": oracle}
         return cls(env, **{**given, "metric": metric})
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
