@@ -414,6 +414,13 @@ def test_an_environment_of_a_module_is_a_problem(tmp_path, monkeypatch):
         problem_named("chop:Chop-v0")
 
 
+def test_an_environment_or_a_class_in_the_place_of_a_name_is_refused():
+    with pytest.raises(zooming.SpaceError, match="is not a problem; give a preset's name"):
+        zooming.Study([gym.make("zooming/Oil-v0")], ["adaptive-q"], 10, 2)
+    with pytest.raises(zooming.SpaceError, match="is not an agent's name"):
+        zooming.Study(["oil-laplace-1"], [zooming.AdaptiveQ], 10, 2)
+
+
 def test_commas_inside_brackets_belong_to_the_value():
     found = agents_named("adaptive-q:reward_range=(-17,0):bonus=0.5,net-q,random:reward_range=[0, 2]")
     assert [agent.settings for agent in found] == [{"reward_range": [-17, 0], "bonus": 0.5}, {}, {"reward_range": [0, 2]}]

@@ -68,7 +68,7 @@ function summary() {
   at("few-seeds").hidden = !data.few_seeds;
   at("overview-note").textContent =
     `Final return: mean of the last tenth of ${fixed(data.episodes, 0)} episodes. ± is half a 95 % interval over ${data.n_seeds} seeds. ` +
-    "Regret is against the solved optimum; the least is bold. The advantage per episode is over a problem's first agent, paired by seed.";
+    "Regret is against the solved optimum; the least is bold. The advantage is over a problem's first agent, per episode over all episodes, paired by seed.";
 }
 
 function banded(agent, i, x, band) {

@@ -102,6 +102,8 @@ class AgentChoice:
 
 def problem_named(name: str, options: dict[str, Any] | None = None) -> Problem:
     """A preset, or any registered Gymnasium id with options; the nearest name if there is none."""
+    if not isinstance(name, str):
+        raise SpaceError(f"{name!r} is not a problem; give a preset's name, a registered Gymnasium id, or a Problem")
     options = options or {}
     if name in PRESETS:
         preset = PRESETS[name]
@@ -140,6 +142,10 @@ def agents_named(text: str) -> list[AgentChoice]:
 
 def agent_named(text: str) -> AgentChoice:
     """`adaptive-q` or `adaptive-q:bonus=0.5:cap=horizon`."""
+    if not isinstance(text, str):
+        raise SpaceError(
+            f"{text!r} is not an agent's name; give one of {', '.join(AGENTS)}, with settings: adaptive-q:bonus=0.5"
+        )
     kind, *settings = text.split(":")
     if kind not in AGENTS:
         raise SpaceError(f"no agent is named {kind!r}{nearest(kind, AGENTS)} (there are {', '.join(AGENTS)})")
