@@ -1,6 +1,7 @@
 """Bonuses: the formulas, at numbers worked out by hand."""
 
 import math
+from functools import partial
 
 import gymnasium as gym
 import numpy as np
@@ -11,7 +12,7 @@ import zooming
 from helpers import Boxes, knowledge, same_history
 from test_adaptive_q import agreeing, unit_env
 from test_mixed_spaces import Tables, UcbH
-from zooming import bonuses, kernels, seeds
+from zooming import bonuses, kernels, metrics, seeds
 from zooming.bonuses import Bernstein, Doubling, Exact, Scaled, Theory
 from zooming.reference import ReferenceQ, ReferenceWidthQ
 
@@ -252,7 +253,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("bonus", UNKNOWN.values(), ids=UNKNOWN)
-@pytest.mark.parametrize("kind", [zooming.AdaptiveQ, zooming.NetQ])
+@pytest.mark.parametrize("kind", [zooming.AdaptiveQ, zooming.NetQ, partial(zooming.MetricQ, metric=metrics.LInf(9))])
 def test_drivers_parts_and_files_agree_whether_k_is_known_or_not(bonus, kind, tmp_path):
     def agent():
         return kind(gym.make("zooming/Ambulance-v0", horizon=3), bonus=bonus, seed=0)

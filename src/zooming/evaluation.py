@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numba
 import numpy as np
 from numba import float64, int64, types
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from zooming.checks import whole
 from zooming.errors import SpaceError
 from zooming.feasible import says
 from zooming.intervals import mean_interval
-from zooming.kernels import GIVEN, PLAIN
+from zooming.kernels import GIVEN, cached
 from zooming.optimal import solvable
 
 N_OUTCOMES = {1: 400, 2: 100, 3: 40}  # of a density, by number of state axes
@@ -124,9 +123,7 @@ def _spread_states(given, params, step, outcomes, chances, states, weights, acti
 @functools.cache
 def _spread() -> Callable[..., float]:
     """The kernel above, compiled on first use for any environment's dynamics."""
-    if PLAIN:
-        return _spread_states
     row, matrix = float64[::1], float64[:, ::1]
     signature = float64(types.FunctionType(GIVEN), row, int64, matrix, row, matrix, row, matrix, matrix, row)
-    kernel: Callable[..., float] = numba.njit(signature, cache=True, error_model="numpy", nogil=True)(_spread_states)
+    kernel: Callable[..., float] = cached(_spread_states, signature)
     return kernel

@@ -15,6 +15,7 @@ L h / 2 by the search and L h / 2 by the outcomes, h the spacing.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
 from collections.abc import Callable
@@ -22,7 +23,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-import numba
 import numpy as np
 from numba import float64, int64, types, void
 from numpy.typing import ArrayLike, NDArray
@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from zooming.checks import n_cores, real
 from zooming.envs.compiled import CompiledEnv, compiled_inside
 from zooming.errors import SpaceError
-from zooming.kernels import GIVEN, PLAIN
+from zooming.kernels import GIVEN, cached, lean
 
 Floats = NDArray[np.float64]
 DEFAULT_RESOLUTION = {1: 200, 2: 20, 3: 8}  # cells per axis that take seconds
@@ -40,7 +40,7 @@ HALVINGS = 10  # of the step of the action search
 _ROUNDING = 1e-9  # no error is reported smaller than what adding up floating-point numbers may lose
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True, _nrt=False)  # type: ignore[call-overload]  # see kernels.lean
+@lean
 def interpolate(values, first, n_cells, low, scale, point):  # type: ignore[no-untyped-def]
     """Multilinear interpolation of values on a grid of n_cells + 1 points per axis, from values[first] on."""
     n_axes = point.shape[0]
@@ -112,20 +112,14 @@ def _backups(  # type: ignore[no-untyped-def]
         values[i] = best_value
 
 
-_backup_kernel: Callable[..., None] | None = None
-
-
+@functools.cache
 def _backup() -> Callable[..., None]:
-    """The kernel above, compiled on first use for any environment's dynamics."""
-    global _backup_kernel
-    if _backup_kernel is None:
-        row, matrix = float64[::1], float64[:, ::1]
-        given = types.FunctionType(GIVEN)
-        signature = void(given, row, int64, matrix, row, matrix, row, int64, matrix, matrix, int64, row, matrix, row, row)
-        options: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True, "_nrt": False}  # see kernels.lean
-        compiled = numba.njit(signature, **options)
-        _backup_kernel = _backups if PLAIN else compiled(_backups)
-    return _backup_kernel
+    """The kernel above, compiled on first use for any environment's dynamics; it allocates nothing, see `kernels.lean`."""
+    row, matrix = float64[::1], float64[:, ::1]
+    given = types.FunctionType(GIVEN)
+    signature = void(given, row, int64, matrix, row, matrix, row, int64, matrix, matrix, int64, row, matrix, row, row)
+    kernel: Callable[..., None] = cached(_backups, signature, _nrt=False)
+    return kernel
 
 
 class Grid:

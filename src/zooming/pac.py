@@ -90,7 +90,7 @@ class Certificate:
 
 
 def learn_pac(
-    agent: TabledAgent,
+    agent: Any,
     epsilon: float,
     delta: float,
     *,

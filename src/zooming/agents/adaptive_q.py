@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import kernels
-from zooming.agents.tabled import MOST_BALLS, TabledAgent
+from zooming.agents.learner import MOST_BALLS
+from zooming.agents.tabled import TabledAgent
 from zooming.bonuses import Bonus
 from zooming.errors import SpaceError
 from zooming.partition import BallTable, lengths

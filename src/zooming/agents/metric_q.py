@@ -9,15 +9,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming import bonuses, seeds
-from zooming.agents.base import Agent
-from zooming.agents.tabled import ACTIONS, CAPS, DEFAULT_BONUS, MOST_BALLS, TIES, _choice
+from zooming import bonuses
+from zooming.agents.learner import ACTIONS, MOST_BALLS, TIES, QLearner
 from zooming.checks import real, whole
 from zooming.errors import SpaceError
 from zooming.feasible import Feasible, says
-from zooming.kernels import BAD_STATE, DUE, FINE, FIRST_VALUE, LOW, WIDTH
-from zooming.metrics import balls, distances
-from zooming.metrics.balls import CENTER, CORE, EITHER, UNIFORM
+from zooming.kernels import (
+    BAD_STATE,
+    CENTER,
+    DUE,
+    EITHER,
+    FINE,
+    FIRST_VALUE,
+    LOW,
+    UNIFORM,
+    WIDTH,
+    ball_episodes,
+    balls,
+    ceiling,
+)
+from zooming.metrics import distances
 from zooming.metrics.covering import Balls, BallTable, Greedy, Oracle, Space
 from zooming.metrics.distances import Matrix, Metric, Norm, Product
 from zooming.partition import Partition
@@ -26,7 +37,7 @@ Floats = NDArray[np.float64]
 SIDES = ("states", "actions")
 
 
-class MetricQ(Agent):
+class MetricQ(QLearner):
     """Q-learning on balls of a metric of your choice: no boxes, no axes, only a distance and a covering oracle.
 
     `metric`: a `zooming.metrics.Product` of a metric of the states and one of the actions, or one metric that serves for both
@@ -34,7 +45,7 @@ class MetricQ(Agent):
     that was played, until it is covered (the paper's footnote); by default it is covered at once. `oracle`: how it is
     covered, `metrics.Greedy(candidates)` or a function of yours, see `zooming.metrics.covering`. `split_after`: a ball is
     due after this many times (d_max / radius)^2 visits. `bonus`, `cap`, `ties`, `action`, `max_balls` and the rest are those of
-    AdaptiveQ; of the bonuses, those of the form scale / sqrt(t), with a Lipschitz constant per d_max.
+    AdaptiveQ; the Lipschitz constant of a bonus is per d_max, the largest distance of two pairs.
 
     >>> import gymnasium as gym, zooming
     >>> env = gym.make("zooming/Oil-v0")
@@ -48,6 +59,8 @@ class MetricQ(Agent):
     """
 
     _plays_whole_numbers = True
+    _core_layout = balls.CORE
+    table: BallTable
 
     def __init__(
         self,
@@ -68,19 +81,10 @@ class MetricQ(Agent):
         max_balls: int | None = None,
         seed: int | None = None,
     ) -> None:
-        super().__init__(env, horizon=horizon, reward_range=reward_range, bounds=bounds, squash=squash, seed=seed)
-        low, high = self.reward_range
-        self.bonus = bonuses.as_bonus(DEFAULT_BONUS * (high - low) if bonus is None else bonus)
-        if not _is_plain(self.bonus):
-            raise SpaceError(
-                f"MetricQ takes bonuses of the form scale / sqrt(t): a number, bonuses.Scaled, or bonuses.Theory(episodes=K); "
-                f"{self.bonus} is another"
-            )
-        self.cap, self.ties, self.action = (
-            _choice("cap", cap, CAPS),
-            _choice("ties", ties, TIES),
-            _choice("action", action, ACTIONS),
-        )
+        super().__init__(
+            env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon, reward_range=reward_range, bounds=bounds,
+            squash=squash, seed=seed,
+        )  # fmt: skip
         self.metric = _product(metric)
         if getattr(getattr(env, "unwrapped", env), "is_finite", False) is True and any(
             isinstance(side, Norm) for side in (self.metric.states, self.metric.actions)
@@ -97,26 +101,16 @@ class MetricQ(Agent):
         self.split_after = real(split_after, "split_after", 1e-6, 1e6)
         self.max_balls = None if max_balls is None else whole(max_balls, "max_balls", self.horizon)
         core = self._core(MOST_BALLS if self.max_balls is None else self.max_balls)
-        root_values = np.array([balls.ceiling(core, step) for step in range(self.horizon)])
-        self.table = BallTable(Space(self.metric, self.axes), core, root_values)
-
-    def _core(self, max_balls: int) -> NDArray[Any]:
-        low, high = self.reward_range
-        core = np.zeros(1, CORE)
-        core["max_balls"], core["random"], core["horizon"] = max_balls, seeds.word(self.seed, "agent"), self.horizon
-        core["n_state"], core["n_action"] = self.axes.n_state, self.axes.n_action
-        core["ties"], core["action_rule"], core["full_cap"] = TIES[self.ties], ACTIONS[self.action], self.cap == "horizon"
         core["lazy"], core["split_after"], core["power"] = self.lazy, self.split_after, self.metric.power
-        core["bonus"] = self.bonus.scale(self.horizon, high - low)
-        if not np.isfinite(core["bonus"][0]):
-            raise SpaceError(f"the bonus {self.bonus} has the scale {core['bonus'][0]}; it must be finite")
-        core["reward_low"], core["reward_high"] = low, high
-        return core
+        self._begin(BallTable(Space(self.metric, self.axes), core, self._root_values(core)))
 
     # --- learning ------------------------------------------------------------------------------------------------------
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         step, state = self._check_step(step), self.axes.flat_state(observation)
+        if step == 0 and self._first_table is not None:
+            self.checked_state(step, observation)  # refused before anything is forgotten
+            self._restart_if_due()
         mask = self._mask(self._feasible(step, info)) if info else self.table.space.everything
         action, _ = self._choose(step, state, mask, TIES[self.ties], ACTIONS[self.action], self.table.core)
         return self.axes.shaped_action(action)
@@ -127,7 +121,7 @@ class MetricQ(Agent):
         """An action, and the row of the ball that it is played in."""
         table, action = self.table, np.empty(self.axes.n_action)
         space = table.space
-        row = balls.act(
+        row = ball_episodes.act(
             table.raw[0], core.view(np.float64), table.owner, mask, space.action_orders, space.grid, step, state, ties, rule,
             table.seen, action,
         )  # fmt: skip
@@ -164,16 +158,19 @@ class MetricQ(Agent):
         *,
         next_info: Mapping[str, Any] | None = None,
     ) -> None:
-        axes, table = self.axes, self.table
         step = self._check_step(step)
+        if step == 0 and self._first_table is not None:
+            self.checked_transition(step, observation, action, reward, next_observation)
+            self._restart_if_due()
+        axes, table = self.axes, self.table
         reward = self._check_reward(step, reward)
         state, played, after = axes.flat_state(observation), axes.flat_action(action), axes.flat_state(next_observation)
         next_value = math.nan
         if next_info and says(next_info) and not terminated and step + 1 < self.horizon:
             next_value = self.value(step + 1, next_observation, info=next_info)
-        answer = balls.update(
-            *table.raw, table.owner, table.space.everything, table.space.grid, table.seen, step, state, played, reward, after,
-            bool(terminated), next_value,
+        answer = ball_episodes.update(
+            *table.raw, table.stats, table.owner, table.space.everything, table.space.grid, table.seen, step, state, played,
+            reward, after, bool(terminated), next_value,
         )  # fmt: skip
         if answer > FINE:
             axis = answer - BAD_STATE
@@ -190,14 +187,16 @@ class MetricQ(Agent):
             self._split(DUE - answer)
 
     def play(self, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], trouble: NDArray[Any], paused: NDArray[Any]) -> int:
+        n = self._episodes_in_phase(len(returns), paused)
         table = self.table
         space = table.space
         if self.lazy:
             table.reserve(max(1024, self.horizon))
-        return balls.play()(
-            table.rows, table.core, table.owner, space.distances, space.action_distances, space.orders, space.action_orders,
-            space.grid, space.everything, table.seen, env.dynamics, env.start, env.params, env.np_random, env.horizon,
-            returns, n_balls, trouble, paused,
+        return ball_episodes.play()(
+            table.rows, table.core, table.stats, table.owner, space.distances, space.action_distances, space.orders,
+            space.action_orders, space.grid, space.everything, table.seen, env.dynamics, env.start, env.params, env.np_random,
+            env.horizon,
+            returns[:n], n_balls[:n], trouble, paused,
         )  # fmt: skip
 
     def _split(self, row: int) -> None:
@@ -227,11 +226,11 @@ class MetricQ(Agent):
         step, table = self._check_step(step), self.table
         mask = self._mask(self._feasible(step, info)) if info else table.space.everything
         _, row = self._choose(step, self.axes.flat_state(observation), mask, EITHER, CENTER, table.core)
-        return min(float(balls.ceiling(table.core, step)), float(table.rows["value"][row]))
+        return min(float(ceiling(table.core, step)), float(table.rows["value"][row]))
 
     def _row(self, step: int, observation: Any, action: Any) -> int:
         step, state, played = self._check_step(step), self.axes.flat_state(observation), self.axes.flat_action(action)
-        row = int(balls.locate(self.table.core, self.table.owner, self.table.space.grid, step, state, played))
+        row = int(ball_episodes.locate(self.table.core, self.table.owner, self.table.space.grid, step, state, played))
         if row < 0:
             values = np.concatenate([self.axes.outwards(state, 0), self.axes.outwards(played, self.axes.n_state)])
             raise self._bad_coordinate(step, -1 - row, float(values[-1 - row]))
@@ -243,14 +242,6 @@ class MetricQ(Agent):
 
     def partition(self, step: int) -> Partition:
         raise SpaceError("MetricQ has balls, not boxes: agent.balls(step) gives them as arrays")
-
-    @property
-    def n_balls(self) -> int:
-        return int(self.table.core["n_balls"][0])
-
-    @property
-    def nbytes(self) -> int:
-        return self.table.nbytes
 
     def _facts(self) -> dict[str, Any]:
         balls_ = f"{self.n_balls:,} in {self.nbytes:,} bytes"
@@ -286,27 +277,25 @@ class MetricQ(Agent):
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The balls, and the distances of finite sets; which ball owns what follows from them."""
         table = self.table
-        arrays = {"core": table.core, "balls": table.rows[: table.rows_in_use]}
+        n = table.rows_in_use
+        arrays = {"core": table.core, "balls": table.rows[:n], "stats": table.stats[:n]}
         for name in SIDES:
             if not isinstance(getattr(self.metric, name), Norm):
                 arrays[f"{name}_distances"] = getattr(table.space, name).distances
         return {}, arrays
 
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        self.table.restore(arrays["core"], arrays["balls"])
+        core = arrays["core"]
+        if core.dtype != self._core_layout or core.shape != (1,):
+            raise ValueError("the balls have another layout")
+        self._core_at(core)
+        self.table.restore(core, arrays["balls"], arrays["stats"])
 
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}({self.env_name}, {self.metric!r}, horizon={self.horizon}, bonus={self.bonus}, "
             f"{self.n_balls} balls after {self.n_episodes} episodes)"
         )
-
-
-def _is_plain(bonus: bonuses.Bonus) -> bool:
-    """Whether b(t) is one number over sqrt(t), in every episode."""
-    if isinstance(bonus, bonuses.Theory):
-        return bonus.episodes is not None
-    return not isinstance(bonus, (bonuses.Exact, bonuses.Bernstein, bonuses.Doubling))
 
 
 def _product(metric: Any) -> Product:

@@ -9,7 +9,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from zooming import kernels
-from zooming.agents.tabled import ACTIONS, MOST_BALLS, TabledAgent
+from zooming.agents.learner import ACTIONS, MOST_BALLS
+from zooming.agents.tabled import TabledAgent
 from zooming.bonuses import Bonus
 from zooming.checks import real, whole
 from zooming.errors import SpaceError

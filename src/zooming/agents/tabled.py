@@ -1,108 +1,35 @@
-"""What agents with a ball table share: everything but how the table begins."""
+"""What agents with a table of boxes share: everything but how the table begins."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming import bonuses, kernels, seeds
-from zooming.agents.base import Agent
-from zooming.errors import SpaceError
+from zooming import bonuses, kernels
+from zooming.agents.learner import TIES, QLearner
 from zooming.feasible import Feasible, says
 from zooming.kernels import BALL, CORE
 from zooming.partition import BallTable, Partition
 
-if TYPE_CHECKING:
-    from zooming.pac import Certificate
-
 Floats = NDArray[np.float64]
-CAPS = ("remaining", "horizon")
-TIES = {"random": kernels.RANDOM, "first": kernels.FIRST}
-ACTIONS = {"center": kernels.CENTER, "uniform": kernels.UNIFORM}
-DEFAULT_BONUS = 0.1  # c, for rewards that span 1
 _ROOM = 1024  # rows that whole episodes find free, so that a growing table does not send them back too often
 MOST_PICTURES = 5  # of partitions, in a notebook
-MOST_BALLS = 2**30 - 1  # a table of twice as many rows still has 31-bit row numbers
 
 
-class TabledAgent(Agent):
-    """An agent whose knowledge is a ball table; the kernels select, act and update."""
+class TabledAgent(QLearner):
+    """An agent whose balls are boxes; the kernels select, act and update."""
 
-    _actions = ACTIONS
+    table: BallTable
 
-    def __init__(
-        self,
-        env: Any,
-        *,
-        bonus: float | bonuses.Bonus | None = None,
-        cap: str = "remaining",
-        ties: str = "random",
-        action: str = "center",
-        **options: Any,
-    ) -> None:
+    def __init__(self, env: Any, **options: Any) -> None:
         super().__init__(env, **options)
-        low, high = self.reward_range
-        self.bonus = bonuses.as_bonus(DEFAULT_BONUS * (high - low) if bonus is None else bonus)
-        self.cap = _choice("cap", cap, CAPS)
-        self.ties = _choice("ties", ties, TIES)
-        self.action = _choice("action", action, self._actions)
         self._act, self._update = kernels.act(), kernels.update()
         self._lowest_reward, self._highest_reward = self.reward_range
-        self.table: BallTable  # a subclass makes it, and calls _begin with it
-        self._first_table: BallTable | None = None  # to restart with
-
-    def _core(self, max_balls: int) -> NDArray[Any]:
-        low, high = self.reward_range
-        core = np.zeros(1, CORE)
-        core["max_balls"] = max_balls
-        core["random"] = seeds.word(self.seed, "agent")
-        core["horizon"] = self.horizon
-        core["n_state"], core["n_action"] = self.axes.n_state, self.axes.n_action
-        core["ties"], core["action_rule"] = TIES[self.ties], self._actions[self.action]
-        core["full_cap"] = self.cap == "horizon"
-        core["reward_low"], core["reward_high"], core["reward_span"] = low, high, high - low
-        self._set_bonus(core)
-        return core
-
-    def _set_bonus(self, core: NDArray[Any]) -> None:
-        """Writes the bonus of the coming episode; with the doubling trick that of its phase."""
-        bonus, span, coming = self.bonus, float(core["reward_span"][0]), int(core["episode"][0]) + 1
-        if isinstance(bonus, bonuses.Doubling):
-            bonus, core["phase"] = bonus.phase(coming), bonuses.number_of_phase(coming)
-        core["bonus"] = bonus.scale(self.horizon, span)
-        if not np.isfinite(core["bonus"][0]):
-            raise SpaceError(f"the bonus {self.bonus} has the scale {core['bonus'][0]}; it must be finite")
-        if isinstance(bonus, (bonuses.Theory, bonuses.Exact, bonuses.Bernstein)):
-            core["per_root_iota"], core["plain"] = bonus.terms(self.horizon, span)
-            core["iota"] = bonus.log_term(self.horizon)
-            core["first_iota"] = core["iota"] if bonus.episodes is None else 0.0
-        if isinstance(bonus, bonuses.Exact):
-            core["bonus_rule"], core["lipschitz"] = kernels.EXACT, bonus.lipschitz
-            core["reward_spread"] = bonus.reward_spread(span)
-        elif isinstance(bonus, bonuses.Bernstein):
-            core["bonus_rule"], core["c1"], core["c2"] = kernels.BERNSTEIN, bonus.c1, bonus.c2
-
-    def _begin(self, table: BallTable) -> None:
-        """Takes the table that an agent begins with."""
-        self.table = table
-        self._first_table = table.copy() if isinstance(self.bonus, bonuses.Doubling) else None
-
-    def _restart_if_due(self) -> None:
-        """Forgets everything, between two episodes, if the next one begins a phase of the doubling trick."""
-        old = self.table.core
-        if self._first_table is None or bonuses.number_of_phase(int(old["episode"][0]) + 1) == old["phase"][0]:
-            return
-        self.table = self._first_table.copy()
-        self.table.core["random"], self.table.core["episode"] = old["random"], old["episode"]
-        self._set_bonus(self.table.core)
-
-    def _root_values(self, core: NDArray[Any]) -> NDArray[np.float64]:
-        return np.array([kernels.ceiling(core, step) for step in range(self.horizon)])
 
     # --- learning ------------------------------------------------------------------------------------------------------
 
@@ -197,49 +124,13 @@ class TabledAgent(Agent):
                 raise self._bad_coordinate(step, axis - len(axes) if is_next else axis, value, "next " if is_next else "")
 
     def play(self, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], trouble: NDArray[Any], paused: NDArray[Any]) -> int:
-        if self._first_table is not None:  # no further than the phase goes; an episode that is under way counts already
-            is_under_way = paused[0] > 0
-            if not is_under_way:
-                self._restart_if_due()
-            core = self.table.core
-            n_left = 2 ** (int(core["phase"][0]) + 1) - 1 - int(core["episode"][0]) + is_under_way
-            returns, n_balls = returns[:n_left], n_balls[:n_left]
+        n = self._episodes_in_phase(len(returns), paused)
         table = self.table
         n_splits = max(self.horizon, _ROOM // max(1, int(kernels.rows_per_split(table.core))))
         table.reserve(int(kernels.rows_needed(table.core, n_splits)))
         return kernels.play()(
             table.rows, table.core, table.stats, self.axes.table, env.dynamics, env.start, env.params, env.np_random,
-            env.horizon, returns, n_balls, trouble, paused,
-        )  # fmt: skip
-
-    def learn_pac(
-        self,
-        epsilon: float,
-        delta: float,
-        *,
-        episodes: int | None = None,
-        best_of: int = 1,
-        evaluation_episodes: int = 1000,
-        progress_bar: bool = False,
-    ) -> Certificate:
-        """Learns, and returns one of the policies played, drawn uniformly, in a certificate of what is known about it.
-
-        The number of `episodes` is the theory's for a gap of at most `epsilon` with probability 1 - `delta`, or a budget. With
-        `best_of` several are drawn and the best of them is chosen, by `evaluation_episodes` fresh episodes each. The
-        certificate says what was proved, under which assumptions, and what was only measured. Its `policy` is an agent of its
-        own: save it, or use its `predict`. This agent itself has learned all the episodes.
-
-        >>> import gymnasium as gym, zooming
-        >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
-        >>> certificate = agent.learn_pac(epsilon=0.5, delta=0.1, episodes=2000, best_of=3, evaluation_episodes=100)
-        >>> certificate.status, certificate.drawn, certificate.evaluation_episodes
-        ('nothing', (551, 1587, 1900), 400)
-        """
-        from zooming.pac import learn_pac  # it knows agents
-
-        return learn_pac(
-            self, epsilon, delta, episodes=episodes, best_of=best_of, evaluation_episodes=evaluation_episodes,
-            progress_bar=progress_bar,
+            env.horizon, returns[:n], n_balls[:n], trouble, paused,
         )  # fmt: skip
 
     def _split(self, row: int) -> None:
@@ -307,14 +198,6 @@ class TabledAgent(Agent):
                 low[found.low[:, i] == 0.0, i], high[found.high[:, i] == 1.0, i] = axis.low, axis.high
         return replace(found, low=low, high=high)
 
-    @property
-    def n_balls(self) -> int:
-        return int(self.table.core["n_balls"][0])
-
-    @property
-    def nbytes(self) -> int:
-        return self.table.nbytes
-
     def _facts(self) -> dict[str, Any]:
         axes = ", ".join(
             f"{n} in [{a:g}, {b:g}]" for n, a, b in zip(self.axes.names, self.axes.low, self.axes.high, strict=True)
@@ -359,12 +242,7 @@ class TabledAgent(Agent):
         is_table = core.dtype == CORE and core.shape == (1,) and balls.dtype == BALL and balls.ndim == 1
         if not is_table or arrays["stats"].dtype != np.float64 or arrays["stats"].ndim != 2:
             raise ValueError("the ball table has another layout")
-        fresh = self._core_at(int(core["episode"][0]), int(core["phase"][0]))
-        for name in CORE.names or ():
-            if name in ("n_rows", "n_balls", "random"):
-                continue  # what learning changes; the rest follows from the options
-            if core[name][0] != fresh[name][0]:
-                raise ValueError(f"{name} is {core[name][0]} in the table but {fresh[name][0]} in the options")
+        self._core_at(core)
         # A plain copy has the right alignment and dtype for the kernels, whatever the file's dtype said.
         restored = BallTable.of_roots(np.zeros(1, CORE), np.zeros(len(balls)))
         restored.rows[:] = 0
@@ -376,29 +254,8 @@ class TabledAgent(Agent):
             raise ValueError(fault)
         self.table = table
 
-    def _core_at(self, episode: int, phase: int) -> NDArray[Any]:
-        """The core of a new agent, moved on to an episode: what a file must agree with."""
-        core = self.table.core.copy()
-        if episode < 0:
-            raise ValueError(f"{episode} episodes")
-        if self._first_table is not None:
-            # After the restart and before the first update the phase is that of the coming episode.
-            if phase not in {bonuses.number_of_phase(max(episode, 1)), bonuses.number_of_phase(episode + 1)}:
-                raise ValueError(f"episode {episode} is not in the phase {phase} of the doubling trick")
-            core["episode"] = 2**phase - 1
-            self._set_bonus(core)
-        core["episode"] = episode
-        kernels.set_iota(core)
-        return core
-
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}({self.env_name}, horizon={self.horizon}, bonus={self.bonus}, "
             f"{self.n_balls} balls in {self.nbytes:,} bytes after {self.n_episodes} episodes)"
         )
-
-
-def _choice(name: str, given: str, allowed: Any) -> str:
-    if given not in tuple(allowed):
-        raise SpaceError(f"{name}={given!r}: choose one of {', '.join(repr(choice) for choice in allowed)}")
-    return given

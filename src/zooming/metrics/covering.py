@@ -6,6 +6,7 @@ is not. Covering dom(B) greedily, a ball around each point that it gives, is an 
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,9 +17,8 @@ from numpy.typing import NDArray
 
 from zooming.checks import whole
 from zooming.errors import SpaceError
-from zooming.kernels import FULL
-from zooming.metrics import balls
-from zooming.metrics.balls import BALL, CORE, MAX_DEPTH, NO_PARENT
+from zooming.kernels import FULL, N_STATS, NO_PARENT, balls
+from zooming.kernels.balls import BALL, MAX_DEPTH
 from zooming.metrics.distances import Product, Side
 from zooming.spaces import Axes
 
@@ -122,6 +122,7 @@ class BallTable:
         if not space.diameter > 0.0 and space.n_pairs > 1:
             raise SpaceError("every distance is 0, so that no two points are told apart; give one side a positive scale")
         self.space, self.core = space, core
+        self.stats = np.zeros((0, N_STATS))  # a row per ball, if the bonus keeps any
         self._allocate(max(64, horizon))
         state, action = space.middle()
         roots = self.rows[:horizon]
@@ -140,28 +141,38 @@ class BallTable:
     @property
     def nbytes(self) -> int:
         """Of the balls and of the index that finds them."""
-        return self.rows_in_use * BALL.itemsize + self.owner.nbytes
+        per_ball = BALL.itemsize + (self.stats.itemsize * N_STATS if len(self.stats) else 0)
+        return self.rows_in_use * per_ball + self.owner.nbytes
 
     def reserve(self, n: int) -> None:
         """Makes room for n more balls."""
         if self.rows_in_use + n > len(self.rows):
-            old = self.rows
+            old, stats = self.rows, self.stats
             self._allocate(max(self.rows_in_use + n, 2 * len(old)))
-            self.rows[: len(old)] = old
+            self.rows[: len(old)], self.stats[: len(stats)] = old, stats
 
     def _allocate(self, n_rows: int) -> None:
         self.rows = np.zeros(n_rows, BALL)
+        self.stats = np.zeros((n_rows if self.core["bonus_rule"][0] else 0, N_STATS))
         self.seen = np.zeros(n_rows + 1, np.int64)  # scratch of `balls.select`
         # The same as plain memory, which crosses into compiled code faster than records.
         self.raw = self.rows.view(np.float64), self.core.view(np.float64)
+
+    def copy(self) -> BallTable:
+        """Balls of their own in the same space."""
+        twin = copy.copy(self)
+        twin.core, twin.owner = self.core.copy(), self.owner.copy()
+        twin._allocate(len(self.rows))
+        twin.rows[:], twin.stats[:] = self.rows, self.stats
+        return twin
 
     def add(self, parent: int, state: int, action: int) -> None:
         """A child of a ball, around a pair of its domain."""
         self.reserve(1)
         space = self.space
         balls.add_ball(
-            self.rows, self.core, self.owner, space.distances, space.action_distances, space.orders, space.action_orders,
-            parent, state, action,
+            self.rows, self.core, self.stats, self.owner, space.distances, space.action_distances, space.orders,
+            space.action_orders, parent, state, action,
         )  # fmt: skip
 
     def split(self, row: int, oracle: Greedy | Oracle) -> None:
@@ -175,7 +186,7 @@ class BallTable:
         answer = FULL
         while answer == FULL:
             self.reserve(1)
-            answer = balls.cover(self.rows, self.core, self.owner, *metric, row, oracle.candidates, points, n_left)
+            answer = balls.cover(self.rows, self.core, self.stats, self.owner, *metric, row, oracle.candidates, points, n_left)
 
     def _ask(self, row: int, oracle: Oracle) -> None:
         """The same with an oracle of the user's own, whose every answer is checked."""
@@ -213,24 +224,26 @@ class BallTable:
             q_value=found["value"].copy(), **whole_numbers, step=step,
         )  # fmt: skip
 
-    def restore(self, core: NDArray[Any], rows: NDArray[Any]) -> None:
+    def restore(self, core: NDArray[Any], rows: NDArray[Any], stats: NDArray[Any]) -> None:
         """Takes back the balls of a file, in the order in which they were made; ValueError, in words, if they cannot be."""
         n, horizon = len(rows), len(self.owner)
-        is_table = core.dtype == CORE and core.shape == (1,) and rows.dtype == BALL and rows.ndim == 1
-        if not is_table or int(core["n_rows"][0]) != n or n < horizon:
+        if rows.dtype != BALL or rows.ndim != 1 or int(core["n_rows"][0]) != n or n < horizon:
             raise ValueError("the balls have another layout")
-        for name in CORE.names or ():
-            if name not in ("n_rows", "n_balls", "random") and core[name][0] != self.core[name][0]:
-                raise ValueError(f"{name} is {core[name][0]} in the table but {self.core[name][0]} in the options")
+        if stats.dtype != np.float64 or stats.shape != (n if len(self.stats) else 0, N_STATS):
+            raise ValueError("the statistics of the balls have another layout")
         parents = rows["parent"].astype(np.int64)
         if (parents[:horizon] != NO_PARENT).any() or (parents[horizon:] < 0).any() or (parents >= np.arange(n)).any():
             raise ValueError("a ball names a parent that is not older")
-        if not np.isfinite(rows["value"]).all() or (rows["n_visits"] < 0).any() or (rows["depth"] > MAX_DEPTH).any():
-            raise ValueError("a value, a number of visits or a depth is out of range")
+        if not (np.isfinite(rows["value"]).all() and np.isfinite(stats).all()):
+            raise ValueError("a value or a statistic is not finite")
+        if (rows["n_visits"] < 0).any() or (rows["depth"] > MAX_DEPTH).any():
+            raise ValueError("a number of visits or a depth is out of range")
         inside = (rows["state"] >= 0) & (rows["state"] < self.owner.shape[1])
         if not (inside & (rows["action"] >= 0) & (rows["action"] < self.owner.shape[2])).all():
             raise ValueError("a center is not a point of the space")
-        self.core["random"] = core["random"]
+        for name in self.core.dtype.names or ():
+            if name not in ("n_rows", "n_balls"):
+                self.core[name] = core[name]
         self.reserve(n - horizon)
         for row in range(horizon, n):
             parent, state, action = int(parents[row]), int(rows["state"][row]), int(rows["action"][row])
@@ -239,6 +252,7 @@ class BallTable:
             self.add(parent, state, action)
         for name in ("value", "n_visits"):
             self.rows[name][:n] = rows[name]
+        self.stats[: len(stats)] = stats
         for name in BALL.names or ():
             if (self.rows[name][:n] != rows[name]).any():
                 raise ValueError(f"the {name} of a ball does not follow from the centers and the metric")

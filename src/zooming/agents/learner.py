@@ -1,0 +1,174 @@
+"""What agents with balls share, boxes or balls of a metric: options, the bonus of an episode, the doubling trick, PAC."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming import bonuses, kernels, seeds
+from zooming.agents.base import Agent
+from zooming.errors import SpaceError
+
+if TYPE_CHECKING:
+    from zooming.pac import Certificate
+
+CAPS = ("remaining", "horizon")
+TIES = {"random": kernels.RANDOM, "first": kernels.FIRST}
+ACTIONS = {"center": kernels.CENTER, "uniform": kernels.UNIFORM}
+DEFAULT_BONUS = 0.1  # c, for rewards that span 1
+MOST_BALLS = 2**30 - 1  # a table of twice as many rows still has 31-bit row numbers
+
+
+class QLearner(Agent):
+    """An agent whose knowledge is a table of balls, which the update rule changes."""
+
+    _actions = ACTIONS
+    _core_layout = kernels.CORE
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        bonus: float | bonuses.Bonus | None = None,
+        cap: str = "remaining",
+        ties: str = "random",
+        action: str = "center",
+        **options: Any,
+    ) -> None:
+        super().__init__(env, **options)
+        low, high = self.reward_range
+        self.bonus = bonuses.as_bonus(DEFAULT_BONUS * (high - low) if bonus is None else bonus)
+        self.cap = _choice("cap", cap, CAPS)
+        self.ties = _choice("ties", ties, TIES)
+        self.action = _choice("action", action, self._actions)
+        self.table: Any  # a subclass makes it, and calls _begin with it
+        self._first_table: Any = None  # to restart with
+
+    def _core(self, max_balls: int) -> NDArray[Any]:
+        low, high = self.reward_range
+        core = np.zeros(1, self._core_layout)
+        core["max_balls"] = max_balls
+        core["random"] = seeds.word(self.seed, "agent")
+        core["horizon"] = self.horizon
+        core["n_state"], core["n_action"] = self.axes.n_state, self.axes.n_action
+        core["ties"], core["action_rule"] = TIES[self.ties], self._actions[self.action]
+        core["full_cap"] = self.cap == "horizon"
+        core["reward_low"], core["reward_high"], core["reward_span"] = low, high, high - low
+        self._set_bonus(core)
+        return core
+
+    def _set_bonus(self, core: NDArray[Any]) -> None:
+        """Writes the bonus of the coming episode; with the doubling trick that of its phase."""
+        bonus, span, coming = self.bonus, float(core["reward_span"][0]), int(core["episode"][0]) + 1
+        if isinstance(bonus, bonuses.Doubling):
+            bonus, core["phase"] = bonus.phase(coming), bonuses.number_of_phase(coming)
+        core["bonus"] = bonus.scale(self.horizon, span)
+        if not np.isfinite(core["bonus"][0]):
+            raise SpaceError(f"the bonus {self.bonus} has the scale {core['bonus'][0]}; it must be finite")
+        if isinstance(bonus, (bonuses.Theory, bonuses.Exact, bonuses.Bernstein)):
+            core["per_root_iota"], core["plain"] = bonus.terms(self.horizon, span)
+            core["iota"] = bonus.log_term(self.horizon)
+            core["first_iota"] = core["iota"] if bonus.episodes is None else 0.0
+        if isinstance(bonus, bonuses.Exact):
+            core["bonus_rule"], core["lipschitz"] = kernels.EXACT, bonus.lipschitz
+            core["reward_spread"] = bonus.reward_spread(span)
+        elif isinstance(bonus, bonuses.Bernstein):
+            core["bonus_rule"], core["c1"], core["c2"] = kernels.BERNSTEIN, bonus.c1, bonus.c2
+
+    def _root_values(self, core: NDArray[Any]) -> NDArray[np.float64]:
+        return np.array([kernels.ceiling(core, step) for step in range(self.horizon)])
+
+    # --- the doubling trick ----------------------------------------------------------------------------------------------
+
+    def _begin(self, table: Any) -> None:
+        """Takes the table that an agent begins with."""
+        self.table = table
+        self._first_table = table.copy() if isinstance(self.bonus, bonuses.Doubling) else None
+
+    def _restart_if_due(self) -> None:
+        """Forgets everything, between two episodes, if the next one begins a phase of the doubling trick."""
+        old = self.table.core
+        if self._first_table is None or bonuses.number_of_phase(int(old["episode"][0]) + 1) == old["phase"][0]:
+            return
+        self.table = self._first_table.copy()
+        self.table.core["random"], self.table.core["episode"] = old["random"], old["episode"]
+        self._set_bonus(self.table.core)
+
+    def _episodes_in_phase(self, n: int, paused: NDArray[Any]) -> int:
+        """How many of n episodes can be played before the next restart, which is made if it is due."""
+        if self._first_table is None:
+            return n
+        is_under_way = paused[0] > 0  # such an episode counts already
+        if not is_under_way:
+            self._restart_if_due()
+        core = self.table.core
+        n_left: int = 2 ** (int(core["phase"][0]) + 1) - 1 - int(core["episode"][0]) + bool(is_under_way)
+        return min(n, n_left)
+
+    def learn_pac(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        episodes: int | None = None,
+        best_of: int = 1,
+        evaluation_episodes: int = 1000,
+        progress_bar: bool = False,
+    ) -> Certificate:
+        """Learns, and returns one of the policies played, drawn uniformly, in a certificate of what is known about it.
+
+        The number of `episodes` is the theory's for a gap of at most `epsilon` with probability 1 - `delta`, or a budget. With
+        `best_of` several are drawn and the best of them is chosen, by `evaluation_episodes` fresh episodes each. The
+        certificate says what was proved, under which assumptions, and what was only measured. Its `policy` is an agent of its
+        own: save it, or use its `predict`. This agent itself has learned all the episodes.
+
+        >>> import gymnasium as gym, zooming
+        >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+        >>> certificate = agent.learn_pac(epsilon=0.5, delta=0.1, episodes=2000, best_of=3, evaluation_episodes=100)
+        >>> certificate.status, certificate.drawn, certificate.evaluation_episodes
+        ('nothing', (551, 1587, 1900), 400)
+        """
+        from zooming.pac import learn_pac  # it knows agents
+
+        return learn_pac(
+            self, epsilon, delta, episodes=episodes, best_of=best_of, evaluation_episodes=evaluation_episodes,
+            progress_bar=progress_bar,
+        )  # fmt: skip
+
+    # --- size and files --------------------------------------------------------------------------------------------------
+
+    @property
+    def n_balls(self) -> int:
+        return int(self.table.core["n_balls"][0])
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.table.nbytes)
+
+    def _core_at(self, core: NDArray[Any]) -> NDArray[Any]:
+        """The core of a new agent, moved on to the episode of the core in a file, which must agree with it."""
+        episode, phase = int(core["episode"][0]), int(core["phase"][0])
+        fresh: NDArray[Any] = self.table.core.copy()
+        if episode < 0:
+            raise ValueError(f"{episode} episodes")
+        if self._first_table is not None:
+            # After the restart and before the first update the phase is that of the coming episode.
+            if phase not in {bonuses.number_of_phase(max(episode, 1)), bonuses.number_of_phase(episode + 1)}:
+                raise ValueError(f"episode {episode} is not in the phase {phase} of the doubling trick")
+            fresh["episode"] = 2**phase - 1
+            self._set_bonus(fresh)
+        fresh["episode"] = episode
+        kernels.set_iota(fresh)
+        for name in self._core_layout.names or ():
+            # The first three are what learning changes; the rest follows from the options.
+            if name not in ("n_rows", "n_balls", "random") and core[name][0] != fresh[name][0]:
+                raise ValueError(f"{name} is {core[name][0]} in the table but {fresh[name][0]} in the options")
+        return fresh
+
+
+def _choice(name: str, given: str, allowed: Any) -> str:
+    if given not in tuple(allowed):
+        raise SpaceError(f"{name}={given!r}: choose one of {', '.join(repr(choice) for choice in allowed)}")
+    return given

@@ -1,0 +1,27 @@
+"""Compiled kernels: everything that runs per step, in files that call each other from top to bottom.
+
+`compiling` (how), `layout` (the ball table), `learning` (the update rule), `points`, `boxes` (selection), `splitting`,
+`feasible` (masks), `episodes` (both drivers); `balls` and `ball_episodes` are the same for balls of any metric. All of them
+live in this folder, because that is what their cache on disk depends on. Here is what the rest of the package uses of boxes.
+"""
+
+from zooming.kernels.boxes import length, new_stack, play_action, sides, update_ball  # noqa: I001
+from zooming.kernels.compiling import DYNAMICS, GENERATOR, GIVEN, PLAIN, START, cached, compiled, fixed, inlined, lean
+from zooming.kernels.episodes import act, best_ball, greedy, locate, play, update
+from zooming.kernels.feasible import choose, read_mask
+from zooming.kernels.layout import (
+    ACTIVE, ALL, ATOMS, BAD_REWARD, BAD_STATE, BALL, BERNSTEIN, CENTER, CORE, CORNER, DUE, EITHER, EXACT, FINE, FIRST,
+    FIRST_VALUE, FULL, LONGEST, LOW, N_STATS, NO_PARENT, OWN, RANDOM, SAME, UNIFORM, WEIGHT, WIDTH, WRONG_SIZE,
+)  # fmt: skip
+from zooming.kernels.learning import ceiling, draw, set_iota
+from zooming.kernels.points import bend, to_unit, unbend
+from zooming.kernels.splitting import due_at, halve, rows_needed, rows_per_split
+
+__all__ = [
+    "DYNAMICS", "GENERATOR", "GIVEN", "PLAIN", "START", "cached", "compiled", "fixed", "inlined", "lean", "ACTIVE", "ALL",
+    "ATOMS", "BAD_REWARD", "BAD_STATE", "BALL", "BERNSTEIN", "CENTER", "CORE", "CORNER", "DUE", "EITHER", "EXACT", "FINE",
+    "FIRST", "FIRST_VALUE", "FULL", "LONGEST", "LOW", "N_STATS", "NO_PARENT", "OWN", "RANDOM", "SAME", "UNIFORM", "WEIGHT",
+    "WIDTH", "WRONG_SIZE", "ceiling", "draw", "set_iota", "bend", "to_unit", "unbend", "length", "new_stack", "play_action",
+    "sides", "update_ball", "due_at", "halve", "rows_needed", "rows_per_split", "choose", "read_mask", "act", "best_ball",
+    "greedy", "locate", "play", "update",
+]  # fmt: skip

@@ -1,0 +1,160 @@
+"""Balls of a metric driven: one step from Python, or whole episodes without coming back; as `episodes` does for boxes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import numba
+import numpy as np
+from numba import float64, int32, int64, types, uint8
+
+from zooming.kernels.balls import BALL, CORE, add_ball, index_of, play_action, point_of, select, update_ball
+from zooming.kernels.compiling import DYNAMICS, GENERATOR, START, compiled, fixed, lean
+from zooming.kernels.layout import BAD_REWARD, BAD_STATE, DUE, EITHER, FINE, FULL
+from zooming.kernels.learning import ceiling
+
+# Table and core cross from Python as plain float64 memory: as records they would take ten times as long.
+
+
+@compiled
+def act(raw_table, raw_core, owner, mask, action_orders, grid, step, observation, ties, rule, seen, action):
+    """Selects and writes the action, in the environment's units; the row that is played, or -1 - i for a bad coordinate i."""
+    table = raw_table.view(BALL)
+    core = raw_core.view(CORE)
+    n_state = core[0]["n_state"]
+    state = index_of(grid, 0, n_state, observation)
+    if state < 0:
+        return state
+    row = select(table, core, owner, mask, step, state, ties, seen)
+    played = play_action(table, core, owner, mask, action_orders, row, step, state, rule)
+    point_of(grid, n_state, core[0]["n_action"], played, action)
+    return row
+
+
+@lean
+def locate(core, owner, grid, step, observation, action):
+    """The row of the ball that owns (observation, action); -1 - axis for a bad coordinate."""
+    n_state = core[0]["n_state"]
+    state = index_of(grid, 0, n_state, observation)
+    if state < 0:
+        return state
+    played = index_of(grid, n_state, core[0]["n_action"], action)
+    if played < 0:
+        return played - n_state
+    return np.int64(owner[step, state, played])
+
+
+@compiled
+def update(
+    raw_table, raw_core, stats, owner, mask, grid, seen, step, observation, action, reward, next_observation, terminated,
+    next_value,
+):  # fmt: skip
+    """One transition from Python: FINE, DUE - row (a ball to split), or BAD_STATE + the index of a bad coordinate among
+    (observation, action, next observation). `next_value` is V(x') if the caller knows better, else NaN."""
+    table = raw_table.view(BALL)
+    core = raw_core.view(CORE)
+    row = locate(core, owner, grid, step, observation, action)
+    if row < 0:
+        return BAD_STATE - 1 - row
+    next_state = index_of(grid, 0, core[0]["n_state"], next_observation)
+    if next_state < 0:
+        return BAD_STATE + grid.shape[0] - 1 - next_state
+    if terminated or step + 1 >= core[0]["horizon"]:
+        next_value = 0.0
+    elif np.isnan(next_value):
+        best = select(table, core, owner, mask, step + 1, next_state, EITHER, seen)
+        next_value = min(ceiling(core, step + 1), table[best]["value"])
+    if update_ball(table, core, stats, step, row, reward, next_value):
+        return DUE - row
+    return FINE
+
+
+def _play(
+    table, core, stats, owner, distances, action_distances, orders, action_orders, grid, mask, seen, dynamics, start, params,
+    rng, n_env_steps, returns, n_balls, trouble, paused,
+):  # fmt: skip
+    """Plays len(returns) whole episodes; how many were finished, with the reason for fewer in `trouble`, as in `kernels`.
+
+    A ball that is due is split by the caller, who calls again (`paused` keeps where the episode stands); lazy children are made
+    here, while there is room for one a step.
+    """
+    n_state = core[0]["n_state"]
+    n_action = core[0]["n_action"]
+    n_steps = min(core[0]["horizon"], n_env_steps)
+    ties = core[0]["ties"]
+    rule = core[0]["action_rule"]
+    point = np.empty(n_state)
+    next_point = np.empty(n_state)
+    action = np.empty(n_action)
+    for episode in range(returns.shape[0]):
+        if core[0]["lazy"] == 1 and core[0]["n_rows"] + n_steps > table.shape[0]:
+            trouble[0] = FULL
+            return episode
+        first_step = np.int64(paused[0])
+        total = 0.0
+        row = np.int64(0)
+        if first_step > 0:
+            paused[0] = 0.0
+            row = np.int64(paused[1])
+            total = paused[2]
+            for i in range(n_state):
+                point[i] = paused[3 + i]
+        else:
+            start(params, rng, point)
+        state = index_of(grid, 0, n_state, point)
+        if state < 0:
+            trouble[0], trouble[1], trouble[2], trouble[3] = BAD_STATE, 0, -1 - state, point[-1 - state]
+            return episode
+        if first_step == 0:
+            row = select(table, core, owner, mask, 0, state, ties, seen)
+        for step in range(first_step, n_steps):
+            played = play_action(table, core, owner, mask, action_orders, row, step, state, rule)
+            point_of(grid, n_state, n_action, played, action)
+            for i in range(n_state):
+                next_point[i] = np.nan  # so that a coordinate that the dynamics forget to write is found
+            reward = dynamics(point, action, step, params, rng, next_point)
+            if not (reward >= core[0]["reward_low"] and reward <= core[0]["reward_high"]):
+                trouble[0], trouble[1], trouble[3] = BAD_REWARD, step, reward
+                return episode
+            next_state = index_of(grid, 0, n_state, next_point)
+            if next_state < 0:
+                bad = -1 - next_state
+                trouble[0], trouble[1], trouble[2], trouble[3] = BAD_STATE, step + 1, bad, next_point[bad]
+                return episode
+            next_row = row
+            next_value = 0.0
+            if step + 1 < n_steps:
+                next_row = select(table, core, owner, mask, step + 1, next_state, ties, seen)
+                next_value = min(ceiling(core, step + 1), table[next_row]["value"])
+            due = update_ball(table, core, stats, step, row, reward, next_value)
+            if due and core[0]["lazy"] == 1:
+                add_ball(table, core, stats, owner, distances, action_distances, orders, action_orders, row, state, played)
+                due = False
+            total += reward
+            last = row
+            row = next_row
+            state = next_state
+            for i in range(n_state):
+                point[i] = next_point[i]
+            if due:
+                trouble[0], trouble[1] = DUE, last
+                paused[0], paused[1], paused[2] = step + 1, row, total
+                for i in range(n_state):
+                    paused[3 + i] = point[i]
+                return episode
+        returns[episode] = total
+        n_balls[episode] = core[0]["n_balls"]
+    trouble[0] = FINE
+    return returns.shape[0]
+
+
+@functools.cache
+def play() -> Callable[..., int]:
+    """`_play`, compiled on first use for any environment's dynamics."""
+    vector, matrix, order = float64[::1], float64[:, ::1], int32[:, ::1]
+    return fixed(
+        _play, numba.from_dtype(BALL)[::1], numba.from_dtype(CORE)[::1], matrix, int32[:, :, ::1], matrix, matrix, order, order,
+        matrix, uint8[::1], int64[::1], types.FunctionType(DYNAMICS), types.FunctionType(START), vector, GENERATOR, int64,
+        vector, int64[::1], vector, vector,
+    )  # fmt: skip

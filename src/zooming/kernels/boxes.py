@@ -1,0 +1,217 @@
+"""Boxes: which holds a point, which is relevant with the largest Q, what is played in it, and its update.
+
+Selection is branch and bound over the binary tree of `layout`: go to the better child first, skip what cannot win.
+
+    V(x) = min(cap, max of Q over the balls relevant for x)
+
+The metric is the largest weighted distance along an axis, with d_max = 1; an atom (a single value) has length 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zooming.kernels.compiling import compiled, inlined, lean
+from zooming.kernels.layout import ACTIVE, ATOMS, CENTER, EXACT, FIRST, NO_PARENT, RANDOM, UNIFORM, WEIGHT
+from zooming.kernels.learning import draw, learn
+from zooming.kernels.points import in_units, play_value
+
+
+@lean
+def find(table, n_state, root, state, action):
+    """The row of the active ball whose domain holds (state, action)."""
+    row = root
+    while table[row]["child"] != ACTIVE:
+        axis = np.int64(table[row]["axis"])
+        coordinate = state[axis] if axis < n_state else action[axis - n_state]
+        row = np.int64(table[row]["child"]) + np.int64(coordinate >= table[row]["threshold"])
+    return row
+
+
+@compiled
+def new_stack(core):
+    """Room for every fork of a path: 18 halvings of each action axis, after the 31 bits of an initial net's row numbers."""
+    return np.empty(40 + 18 * core[0]["n_action"], np.int64)
+
+
+@inlined
+def select(table, core, root, state, ties, stack):
+    """The relevant ball with the largest Q, and how many rows were read to find it. [SBY19 Alg. 1, selection rule]
+
+    An inner row on a state axis has one relevant side. On an action axis both are: dive into the better one and keep the
+    other on the stack; `rival` is the largest value put aside, so most selections end without looking at the stack again.
+    With random ties the m-th ball that ties replaces the one kept with probability 1/m, so each is equally likely.
+    """
+    n_state = core[0]["n_state"]
+    all_ties = ties == RANDOM
+    n_tied = 0
+    best = -np.inf
+    rival = -np.inf
+    found = root
+    row = root
+    top = 0
+    n_read = 1
+    while True:
+        while True:
+            child = np.int64(table[row]["child"])
+            if child == ACTIVE or table[row]["value"] < best or (table[row]["value"] == best and not all_ties):
+                break
+            axis = np.int64(table[row]["axis"])
+            if axis < n_state:
+                if state[axis] >= table[row]["threshold"]:
+                    row = child + 1
+                else:
+                    row = child
+            else:
+                first = table[child]["value"]
+                second = table[child + 1]["value"]
+                if second > first and ties != FIRST:
+                    stack[top] = child
+                    rival = max(rival, first)
+                    row = child + 1
+                else:
+                    stack[top] = child + 1
+                    rival = max(rival, second)
+                    row = child
+                top += 1
+                n_read += 1
+            n_read += 1
+        if table[row]["child"] == ACTIVE:
+            if table[row]["value"] > best:
+                best = table[row]["value"]
+                found = row
+                n_tied = 1
+            elif all_ties and table[row]["value"] == best:
+                n_tied += 1
+                if draw(core) % np.uint64(n_tied) == np.uint64(0):
+                    found = row
+        if rival < best or (rival == best and not all_ties):
+            return found, n_read
+        while True:
+            if top == 0:
+                return found, n_read
+            top -= 1
+            row = stack[top]
+            if table[row]["value"] > best or (table[row]["value"] == best and all_ties):
+                break
+
+
+@lean
+def sides(table, row, first_axis, low, high):
+    """Writes the ball's sides along len(low) axes from `first_axis` on, whatever its shape: up until all are known."""
+    n_axes = low.shape[0]
+    for i in range(n_axes):
+        low[i] = 0.0
+        high[i] = 1.0
+    unknown = 2 * n_axes
+    while unknown > 0:
+        parent = np.int64(table[row]["parent"])
+        if parent == NO_PARENT:
+            break
+        i = np.int64(table[parent]["axis"]) - first_axis
+        if i >= 0 and i < n_axes:
+            if row & 1:
+                if low[i] == 0.0:  # thresholds lie strictly inside (0, 1)
+                    low[i] = table[parent]["threshold"]
+                    unknown -= 1
+            elif high[i] == 1.0:
+                high[i] = table[parent]["threshold"]
+                unknown -= 1
+        row = parent
+
+
+@inlined
+def cube_sides(table, row, first_axis, low, high):
+    """The same for a cube, whose last splits were along the axes D-1, D-2, ... in this order: one row up per axis."""
+    side = 1.0 / np.float64(np.int64(1) << np.int64(table[row]["depth"]))
+    for i in range(low.shape[0] - 1, -1, -1):
+        parent = np.int64(table[row]["parent"])
+        low[i] = 0.0
+        if parent != NO_PARENT:
+            low[i] = table[parent]["threshold"] - (0.0 if row & 1 else side)
+            row = parent
+        high[i] = low[i] + side
+
+
+@inlined
+def play_action(table, core, axes, row, rule, low, high, action):
+    """Writes the action played in a ball, in the environment's units; false if rounding moved it out of the ball."""
+    n_state = core[0]["n_state"]
+    if core[0]["cubes"] == 1:
+        cube_sides(table, row, n_state, low, high)
+    else:
+        sides(table, row, n_state, low, high)
+    inside = True
+    for i in range(action.shape[0]):
+        axis = n_state + i
+        if axes[axis, ATOMS] > 0.0:
+            action[i] = play_value(core, axes, axis, rule, low[i], high[i])
+            continue
+        unit = low[i]
+        if rule == CENTER:
+            unit = 0.5 * (low[i] + high[i])
+        elif rule == UNIFORM:
+            share = np.float64(draw(core) >> np.uint64(11)) * 2.0**-53
+            unit = low[i] + share * (high[i] - low[i])
+        action[i], back = in_units(axes, axis, unit, low[i])
+        inside = inside and (back < high[i] or high[i] == 1.0)
+    return inside
+
+
+@inlined
+def keep_maxima(table, row):
+    """Makes the value of every inner row above `row` the largest Q below it again."""
+    value = table[row]["value"]
+    while True:
+        parent = np.int64(table[row]["parent"])
+        if parent == NO_PARENT:
+            break
+        value = max(value, table[row ^ 1]["value"])
+        if value == table[parent]["value"]:
+            break
+        table[parent]["value"] = value
+        row = parent
+
+
+@lean
+def length(axes, axis, low, high):
+    """The weighted length of a side: the largest distance between two of its points."""
+    n_values = axes[axis, ATOMS]
+    if n_values == 0.0:
+        return axes[axis, WEIGHT] * (high - low)
+    n_inside = np.rint((high - low) * n_values)
+    return axes[axis, WEIGHT] * (n_inside - 1.0) / (n_values - 1.0) if n_inside > 1.0 else 0.0
+
+
+@lean
+def diameter(table, core, axes, row):
+    """The largest length of a ball's sides; of a net, its spacing. Walks up once per axis: nothing is allocated."""
+    if core[0]["cubes"] == 1:
+        return 1.0 / np.float64(np.int64(1) << np.int64(table[row]["depth"]))
+    if core[0]["spacing"] > 0.0:
+        return core[0]["spacing"]
+    longest = 0.0
+    for axis in range(axes.shape[0]):
+        low = 0.0
+        high = 1.0
+        child = row
+        while (low == 0.0 or high == 1.0) and np.int64(table[child]["parent"]) != NO_PARENT:
+            parent = np.int64(table[child]["parent"])
+            if np.int64(table[parent]["axis"]) == axis:
+                if child & 1:
+                    if low == 0.0:
+                        low = table[parent]["threshold"]
+                elif high == 1.0:
+                    high = table[parent]["threshold"]
+            child = parent
+        longest = max(longest, length(axes, axis, low, high))
+    return longest
+
+
+@inlined
+def update_ball(table, core, stats, axes, step, row, reward, next_value):
+    """Applies the update rule to a ball; true when it is due to split."""
+    across = diameter(table, core, axes, row) if core[0]["bonus_rule"] == EXACT else 0.0
+    n_visits = learn(table, core, stats, step, row, across, reward, next_value)
+    keep_maxima(table, row)
+    return n_visits >= table[row]["threshold"] and core[0]["n_balls"] < core[0]["max_balls"]

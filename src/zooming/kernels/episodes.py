@@ -1,0 +1,216 @@
+"""Boxes driven: one step from Python, or whole episodes without coming back.
+
+Kernels validate nothing but what they must look at anyway (points and rewards): they answer with a code, the Python edge
+explains.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import numba
+import numpy as np
+from numba import float64, int64, types
+
+from zooming.kernels.boxes import find, new_stack, play_action, select, update_ball
+from zooming.kernels.compiling import DYNAMICS, GENERATOR, START, compiled, fixed
+from zooming.kernels.layout import BAD_REWARD, BAD_STATE, BALL, CORE, DUE, EITHER, FINE, FULL, OWN, WRONG_SIZE
+from zooming.kernels.learning import ceiling
+from zooming.kernels.points import to_unit
+from zooming.kernels.splitting import rows_needed, split
+
+
+@compiled
+def best_ball(table, core, axes, step, observation, stack):
+    """(row of the relevant ball with the largest Q, rows read); row is -1 - i for a bad coordinate i."""
+    state = np.empty(core[0]["n_state"])
+    bad = to_unit(axes, 0, observation, state)
+    if bad >= 0:
+        return -1 - bad, 0
+    return select(table, core, step, state, EITHER, stack)
+
+
+def _act(raw_table, raw_core, axes, step, observation, action):
+    """Selects as the agent does when it learns and writes its action; the index of a bad coordinate, -1, or WRONG_SIZE.
+
+    Here and in `update`, table and core cross from Python as plain float64 memory: that takes a third of the time. All scratch
+    vectors are parts of one, because an allocation costs as much as a selection.
+    """
+    table = raw_table.view(BALL)
+    core = raw_core.view(CORE)
+    n_state = core[0]["n_state"]
+    n_action = core[0]["n_action"]
+    if observation.shape[0] != n_state:
+        return WRONG_SIZE
+    scratch = np.empty(n_state + 2 * n_action)
+    state = scratch[:n_state]
+    bad = to_unit(axes, 0, observation, state)
+    if bad >= 0:
+        return bad
+    row, _ = select(table, core, step, state, core[0]["ties"], new_stack(core))
+    low = scratch[n_state : n_state + n_action]
+    play_action(table, core, axes, row, core[0]["action_rule"], low, scratch[n_state + n_action :], action)
+    return -1
+
+
+@compiled
+def locate(table, core, axes, step, observation, action, unit):
+    """The row of the ball that holds (observation, action), written to `unit`; -1 - axis for a bad coordinate."""
+    n_state = core[0]["n_state"]
+    bad = to_unit(axes, 0, observation, unit[:n_state])
+    if bad >= 0:
+        return -1 - bad
+    bad = to_unit(axes, n_state, action, unit[n_state:])
+    if bad >= 0:
+        return -1 - n_state - bad
+    return find(table, n_state, step, unit[:n_state], unit[n_state:])
+
+
+def _update(raw_table, raw_core, stats, axes, step, observation, action, reward, next_observation, terminated, next_value):
+    """One transition from Python: FINE, DUE - row (a ball that the user's rule is to split), FULL (grow the table, call
+    again), WRONG_SIZE, or BAD_STATE + the index of a bad coordinate among (observation, action, next observation). The table
+    changes only when the answer is FINE or DUE. `next_value` is V(x') if the caller knows better, else NaN."""
+    table = raw_table.view(BALL)
+    core = raw_core.view(CORE)
+    n_state = core[0]["n_state"]
+    n_axes = n_state + core[0]["n_action"]
+    if observation.shape[0] != n_state or action.shape[0] != n_axes - n_state or next_observation.shape[0] != n_state:
+        return WRONG_SIZE
+    if core[0]["n_rows"] + rows_needed(core, 1) > table.shape[0]:
+        return FULL
+    unit = np.empty(n_axes)
+    row = locate(table, core, axes, step, observation, action, unit)
+    if row < 0:
+        return BAD_STATE - 1 - row
+    next_state = unit[:n_state]
+    bad = to_unit(axes, 0, next_observation, next_state)
+    if bad >= 0:
+        return BAD_STATE + n_axes + bad
+    if terminated or step + 1 >= core[0]["horizon"]:
+        next_value = 0.0
+    elif np.isnan(next_value):
+        next_row, _ = select(table, core, step + 1, next_state, EITHER, new_stack(core))
+        next_value = min(ceiling(core, step + 1), table[next_row]["value"])
+    if update_ball(table, core, stats, axes, step, row, reward, next_value):
+        if core[0]["rule"] == OWN:
+            return DUE - row
+        split(table, core, stats, axes, row)
+    return FINE
+
+
+@compiled
+def greedy(table, core, axes, steps, observations, rule, actions):
+    """Writes the action of the best ball for each (step, observation); (row, index) of a bad coordinate, or (-1, -1)."""
+    stack = new_stack(core)
+    low = np.empty(actions.shape[1])
+    high = np.empty(actions.shape[1])
+    for k in range(steps.shape[0]):
+        row, _ = best_ball(table, core, axes, steps[k], observations[k], stack)
+        if row < 0:
+            return k, -1 - row
+        play_action(table, core, axes, row, rule, low, high, actions[k])
+    return -1, -1
+
+
+def _play(table, core, stats, axes, dynamics, start, params, rng, n_env_steps, returns, n_balls, trouble, paused):
+    """Plays len(returns) whole episodes; how many were finished, with the reason for fewer in `trouble`.
+
+    `trouble` is (code, step, coordinate, value). When a ball is due to split by the user's own rule, the caller splits it
+    and calls again: `paused` keeps where the episode stands, (steps played, row to play next, return so far, state).
+    The next state is looked up once: its best ball gives both V(x') for this update and the ball to play next; the partition
+    of step h+1 does not change in between.
+    """
+    n_state = core[0]["n_state"]
+    n_action = core[0]["n_action"]
+    n_steps = min(core[0]["horizon"], n_env_steps)
+    ties = core[0]["ties"]
+    rule = core[0]["action_rule"]
+    stack = new_stack(core)
+    state = np.empty(n_state)
+    next_state = np.empty(n_state)
+    unit_state = np.empty(n_state)
+    unit_action = np.empty(n_action)
+    action = np.empty(n_action)
+    low = np.empty(n_action)
+    high = np.empty(n_action)
+    for episode in range(returns.shape[0]):
+        if core[0]["n_rows"] + rows_needed(core, n_steps) > table.shape[0]:
+            trouble[0] = FULL
+            return episode
+        first_step = np.int64(paused[0])
+        total = 0.0
+        row = np.int64(0)
+        if first_step > 0:
+            paused[0] = 0.0
+            row = np.int64(paused[1])
+            total = paused[2]
+            for i in range(n_state):
+                state[i] = paused[3 + i]
+        else:
+            start(params, rng, state)
+        bad = to_unit(axes, 0, state, unit_state)
+        if bad >= 0:
+            trouble[0], trouble[1], trouble[2], trouble[3] = BAD_STATE, 0, bad, state[bad]
+            return episode
+        if first_step == 0:
+            row, _ = select(table, core, 0, unit_state, ties, stack)
+        for step in range(first_step, n_steps):
+            if not play_action(table, core, axes, row, rule, low, high, action):
+                to_unit(axes, n_state, action, unit_action)
+                row = find(table, n_state, step, unit_state, unit_action)
+            for i in range(n_state):
+                next_state[i] = np.nan  # so that a coordinate that the dynamics forget to write is found
+            reward = dynamics(state, action, step, params, rng, next_state)
+            if not (reward >= core[0]["reward_low"] and reward <= core[0]["reward_high"]):
+                trouble[0], trouble[1], trouble[3] = BAD_REWARD, step, reward
+                return episode
+            bad = to_unit(axes, 0, next_state, unit_state)
+            if bad >= 0:
+                trouble[0], trouble[1], trouble[2], trouble[3] = BAD_STATE, step + 1, bad, next_state[bad]
+                return episode
+            next_row = row
+            next_value = 0.0
+            if step + 1 < n_steps:
+                next_row, _ = select(table, core, step + 1, unit_state, ties, stack)
+                next_value = min(ceiling(core, step + 1), table[next_row]["value"])
+            if update_ball(table, core, stats, axes, step, row, reward, next_value):
+                if core[0]["rule"] == OWN:
+                    trouble[0], trouble[1] = DUE, row
+                    paused[0], paused[1], paused[2] = step + 1, next_row, total + reward
+                    for i in range(n_state):
+                        paused[3 + i] = next_state[i]
+                    return episode
+                split(table, core, stats, axes, row)
+            total += reward
+            row = next_row
+            for i in range(n_state):
+                state[i] = next_state[i]
+        returns[episode] = total
+        n_balls[episode] = core[0]["n_balls"]
+    trouble[0] = FINE
+    return returns.shape[0]
+
+
+@functools.cache
+def play() -> Callable[..., int]:
+    """`_play`, compiled on first use."""
+    table, core, stats, axes = numba.from_dtype(BALL)[::1], numba.from_dtype(CORE)[::1], float64[:, ::1], float64[:, ::1]
+    functions = types.FunctionType(DYNAMICS), types.FunctionType(START)
+    return fixed(
+        _play, table, core, stats, axes, *functions, float64[::1], GENERATOR, int64, float64[::1], int64[::1], float64[::1],
+        float64[::1],
+    )  # fmt: skip
+
+
+@functools.cache
+def act() -> Callable[..., int]:
+    """`_act`, compiled on first use."""
+    return fixed(_act, float64[::1], float64[::1], float64[:, ::1], int64, float64[::1], float64[::1])
+
+
+@functools.cache
+def update() -> Callable[..., int]:
+    """`_update`, compiled on first use."""
+    vector, matrix = float64[::1], float64[:, ::1]
+    return fixed(_update, vector, vector, matrix, matrix, int64, vector, vector, float64, vector, types.boolean, float64)

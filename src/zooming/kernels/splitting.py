@@ -1,0 +1,120 @@
+"""Splits of boxes: when a ball is due, which of its sides are halved, and its halves.
+
+split B, after its update, when n(B) >= (d_max / diam(B))^2 = 4^depth for cubes   [SBY19 Alg. 1]
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zooming.kernels.boxes import cube_sides, diameter, length, sides
+from zooming.kernels.compiling import compiled, lean
+from zooming.kernels.layout import ACTIVE, ATOMS, LONGEST, N_STATS, SAME, SCALED
+
+
+@lean
+def due_at(diameter):
+    """The visits that make a ball due: (d_max / diam)^2, with d_max = 1; a ball of diameter 0 never is."""
+    return (1.0 - 1e-12) / (diameter * diameter) if diameter > 0.0 else np.inf  # less a rounding: 1 / (1/3)^2 is 9
+
+
+@lean
+def sides_to_halve(core, axes, low, high):
+    """Bit i is set if the rule halves axis i: ALL leaves balls of half the diameter, LONGEST halves one longest side."""
+    longest = 0.0
+    first = 0
+    for axis in range(axes.shape[0]):
+        side = length(axes, axis, low[axis], high[axis])
+        if side > longest * (1.0 + SAME):
+            longest = side
+            first = axis
+    if core[0]["rule"] == LONGEST:
+        return np.int64(1) << first
+    halved = np.int64(0)
+    for axis in range(axes.shape[0]):
+        if length(axes, axis, low[axis], high[axis]) > 0.5 * longest * (1.0 + SAME):
+            halved |= np.int64(1) << axis
+    return halved
+
+
+@lean
+def middle(axes, axis, low, high):
+    """Where a side is cut in two; between two values, if they are whole."""
+    n_values = axes[axis, ATOMS]
+    if n_values == 0.0:
+        return 0.5 * (low + high)
+    return np.floor(0.5 * (np.rint(low * n_values) + np.rint(high * n_values))) / n_values
+
+
+@compiled
+def halve(table, core, stats, axes, row, low, high, halved):
+    """Replaces an active ball by its halves along the axes in `halved`, which inherit Q and n. The caller has made room.
+
+    `low` and `high` are its sides. Every split of every rule is made here. [SBY19 Split Ball]
+    """
+    depth = np.int64(table[row]["depth"])
+    first_parent = row
+    n_parents = 1
+    next_row = core[0]["n_rows"]
+    for axis in range(axes.shape[0]):
+        if halved >> axis & 1 == 0:
+            continue
+        is_last = halved >> (axis + 1) == 0
+        threshold = middle(axes, axis, low[axis], high[axis])
+        for i in range(n_parents):
+            parent = first_parent + i
+            child = next_row + 2 * i
+            table[parent]["axis"] = axis
+            table[parent]["threshold"] = threshold
+            table[parent]["child"] = child
+            for c in range(child, child + 2):
+                table[c]["value"] = table[row]["value"]
+                table[c]["n_visits"] = table[row]["n_visits"]
+                table[c]["parent"] = parent
+                table[c]["child"] = ACTIVE
+                table[c]["depth"] = min(depth + 1, 255) if is_last else depth
+                if core[0]["bonus_rule"] != SCALED:
+                    for i in range(N_STATS):
+                        stats[c, i] = stats[row, i]
+        first_parent = next_row
+        n_parents *= 2
+        next_row += n_parents
+    # Halves of an interval are alike, so that one look serves a cube; halves of five values are not.
+    due = due_at(diameter(table, core, axes, first_parent))
+    for c in range(first_parent, next_row):
+        table[c]["threshold"] = due if core[0]["cubes"] == 1 else due_at(diameter(table, core, axes, c))
+    core[0]["n_rows"] = next_row
+    core[0]["n_balls"] += n_parents - 1
+
+
+@compiled
+def split(table, core, stats, axes, row):
+    """Splits a ball that is due by the agent's rule, if its halves fit in. The caller has made room."""
+    n_axes = axes.shape[0]
+    if core[0]["cubes"] == 1 and core[0]["n_balls"] + (np.int64(1) << n_axes) - 1 > core[0]["max_balls"]:
+        return
+    low = np.empty(n_axes)
+    high = np.empty(n_axes)
+    halved = (np.int64(1) << n_axes) - 1
+    if core[0]["cubes"] == 1:
+        cube_sides(table, row, 0, low, high)
+    else:
+        sides(table, row, 0, low, high)
+        halved = sides_to_halve(core, axes, low, high)
+        n_children = np.int64(1)
+        for axis in range(n_axes):
+            n_children <<= halved >> axis & 1
+        if core[0]["n_balls"] + n_children - 1 > core[0]["max_balls"]:
+            return
+    halve(table, core, stats, axes, row, low, high, halved)
+
+
+@lean
+def rows_per_split(core):
+    return 2 * ((np.int64(1) << core[0]["split_axes"]) - 1)
+
+
+@lean
+def rows_needed(core, n_splits):
+    """The rows that so many splits may take, given that there are never more than `max_balls` balls."""
+    return min(n_splits * rows_per_split(core), 2 * (core[0]["max_balls"] - core[0]["n_balls"]))

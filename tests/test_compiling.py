@@ -1,0 +1,53 @@
+"""Kernels kept on disk: used again, and never when a file that they depend on has changed."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import zooming
+
+SCRIPT = """
+import numpy as np
+from zooming import kernels
+table, core = np.zeros(1, kernels.BALL), np.zeros(1, kernels.CORE)
+table["parent"], core["horizon"], core["max_balls"] = kernels.NO_PARENT, 5, 10
+for _ in range(2):
+    kernels.update_ball(table, core, np.zeros((0, 3)), np.zeros((2, 5)), 0, 0, 1.0, 0.0)
+print(table["value"][0], sum(kernels.update_ball.stats.cache_hits.values()))
+"""
+
+
+def value_and_hits(folder):
+    variables = {**os.environ, "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "cache")}
+    run = subprocess.run([sys.executable, "-c", SCRIPT], env=variables, capture_output=True, text=True, check=True)
+    value, hits = run.stdout.split()
+    return float(value), int(hits)
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_cached_kernel_sees_an_edit_in_another_file_of_its_folder(tmp_path):
+    shutil.copytree(Path(zooming.__file__).parent, tmp_path / "zooming", ignore=shutil.ignore_patterns("__pycache__"))
+    assert value_and_hits(tmp_path) == (1.0, 0)
+    assert value_and_hits(tmp_path) == (1.0, 1)
+    rule = tmp_path / "zooming" / "kernels" / "learning.py"
+    rule.write_text(rule.read_text().replace("target = reward +", "target = 3.0 + reward +"))
+    assert value_and_hits(tmp_path) == (4.0, 0)
+
+
+@pytest.mark.process
+def test_where_nothing_can_be_written_kernels_are_compiled_anew(tmp_path):
+    script = (
+        "import numba.core.caching as c\n"
+        "def refuse(*a): raise RuntimeError('no locator available')\n"
+        "c.FunctionCache.__init__ = refuse\n"
+        "from zooming.kernels import compiling\n"
+        "@compiling.compiled\ndef double(x):\n    return 2 * x\n"
+        "print(double(4))"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["8"]
