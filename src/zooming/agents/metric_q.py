@@ -19,7 +19,7 @@ from zooming.kernels import BAD_STATE, DUE, FINE, FIRST_VALUE, LOW, WIDTH
 from zooming.metrics import balls, distances
 from zooming.metrics.balls import CENTER, CORE, EITHER, UNIFORM
 from zooming.metrics.covering import Balls, BallTable, Greedy, Oracle, Space
-from zooming.metrics.distances import Matrix, Metric, Norm, Product
+from zooming.metrics.distances import Discrete, Finite, Matrix, Metric, Norm, Product
 from zooming.partition import Partition
 
 Floats = NDArray[np.float64]
@@ -321,8 +321,15 @@ def _product(metric: Any) -> Product:
 
 def _described(metric: Metric) -> dict[str, Any]:
     """A metric as JSON: a finite set is its distances, which go into the file as an array."""
+    kind = type(metric).__name__
+    if isinstance(metric, Norm) and distances.KINDS.get(kind) is not type(metric):
+        raise SpaceError(f"a norm of your own ({kind}) cannot be saved: a file that named its class would have to run its code")
+    if not isinstance(metric, (Norm, Finite, Discrete)):
+        raise SpaceError(
+            f"a metric of your own ({kind}) cannot be saved; one that is made by metrics.Matrix or metrics.Points can"
+        )
     if isinstance(metric, Norm):
-        return {"kind": type(metric).__name__, "points_per_axis": metric.points_per_axis, "scale": metric.scale}
+        return {"kind": kind, "points_per_axis": metric.points_per_axis, "scale": metric.scale}
     points = getattr(metric, "points", None)
     named = points is not None and all(isinstance(point, (str, int)) for point in points)
     return {"kind": "Matrix", "points": points if named else None}
