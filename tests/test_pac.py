@@ -69,6 +69,9 @@ def test_the_best_of_several_is_chosen_and_measured_again():
     assert certificate.evaluation.mean > 4.0
     assert certificate.value_low == pytest.approx(certificate.evaluation.mean - 5 * math.sqrt(math.log(10) / 100))
     assert certificate.choice_error == pytest.approx(5 * math.sqrt(math.log(8 / 0.025) / 100))
+    shown = str(certificate)
+    assert "with probability 0.9 (Hoeffding, if rewards stay in their range and episodes are independent)" in shown
+    assert "together" not in shown  # nothing is proved, so there is one line with a probability
     assert "by a union bound the 4 means that chose it are within 1.2 of the truth with probability 0.975" in str(certificate)
 
 
@@ -112,6 +115,11 @@ def test_what_the_paper_claims_with_an_open_step_is_not_called_proved(monkeypatc
     assert certificate.status == "claimed"
     assert certificate.gap_bound == pytest.approx(0.01 / 50 / 0.09)
     assert "nothing; the paper claims that V* - V is at most 0.002222 with probability 0.9, but one step" in str(certificate)
+    assert "together" not in str(certificate)
+    measured = oil(bonus=Theory(episodes=50, delta=0.01)).learn_pac(0.5, 0.1, episodes=50, evaluation_episodes=10)
+    assert "together  what is claimed and what is measured hold with these probabilities each, with 0.8 both at once" in str(
+        measured
+    )
 
 
 def test_theorem_the_gap_bound_of_the_best_of_several_adds_the_union_bound():
@@ -132,6 +140,9 @@ def test_theorem_two_coins_are_proved_within_a_feasible_number_of_episodes():
     assert certificate.gap_bound < 0.9
     assert 0.9 - certificate.evaluation.mean < certificate.gap_bound
     assert "proved    V* - V is at most 0.8185 with probability 0.1 (asked: 0.9)" in str(certificate)
+    assert "together  what is proved and what is measured hold with these probabilities each, with 0 both at once" in str(
+        certificate
+    )
     assert "Lipschitz" not in str(certificate)
 
 

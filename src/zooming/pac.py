@@ -38,8 +38,11 @@ class Certificate:
     `status` is "proved", "claimed" (by the paper, whose proof has an open step for H > 1 with splits) or "nothing".
     `gap_bound` is the largest gap to the optimum that the theory leaves after these episodes, `episodes_needed` how many it
     asks for; `reasons` say why nothing more is proved. `evaluation` was measured on fresh episodes, None if there were none;
-    `value_low` is below the policy's value with probability 1 - delta, whatever the problem. `choice_error` is how far the
-    means that chose among several may be from the truth, all of them, except with probability delta / 4.
+    `value_low` is below the policy's value with probability 1 - delta, by Hoeffding's inequality: it needs that rewards stay in
+    their range and that episodes are independent, and nothing else of the problem. `choice_error` is how far the means that
+    chose among several may be from the truth, all of them, except with probability delta / 4.
+
+    The bound that was proved and `value_low` hold with probability 1 - delta each, so both at once with 1 - 2 delta only.
     """
 
     policy: Any = field(repr=False)  # an agent of its own, as it was before the episode `chosen`
@@ -76,13 +79,16 @@ class Certificate:
         if self.evaluation is not None:
             measured = (
                 f"its value is {self.evaluation}; at least {self.value_low:.4f} with probability {1 - self.delta:g} "
-                f"(Hoeffding, whatever the problem){union if m > 1 else ''}"
+                f"(Hoeffding, if rewards stay in their range and episodes are independent){union if m > 1 else ''}"
             )
+        at_once = max(0.0, 1 - 2 * self.delta)
+        both = f"what is {self.status} and what is measured hold with these probabilities each, with {at_once:g} both at once"
         lines = {
             "policy": f"{whole_run} from {self.episodes:,}",
             "proved": proved[self.status],
             "assuming": "; ".join(self.assumptions),
             "measured": measured,
+            **({"together": both} if self.status != "nothing" and self.evaluation is not None else {}),
             "samples": f"{self.episodes:,} episodes to learn, {self.evaluation_episodes:,} to evaluate",
         }
         title = f"PAC certificate for epsilon = {self.epsilon:g}, delta = {self.delta:g}"
