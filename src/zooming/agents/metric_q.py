@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import bonuses, seeds
-from zooming.agents.base import Agent
+from zooming.agents.ball_agent import BallAgent
 from zooming.agents.tabled import ACTIONS, CAPS, DEFAULT_BONUS, MOST_BALLS, TIES, _choice
 from zooming.checks import real, whole
 from zooming.errors import SpaceError
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 SIDES = ("states", "actions")
 
 
-class MetricQ(Agent):
+class MetricQ(BallAgent):
     """Q-learning on balls of a metric of your choice: no boxes, no axes, only a distance and a covering oracle.
 
     `metric`: a `zooming.metrics.Product` of a metric of the states and one of the actions, or one metric that serves for both
@@ -98,7 +98,7 @@ class MetricQ(Agent):
         self.max_balls = None if max_balls is None else whole(max_balls, "max_balls", self.horizon)
         core = self._core(MOST_BALLS if self.max_balls is None else self.max_balls)
         root_values = np.array([balls.ceiling(core, step) for step in range(self.horizon)])
-        self.table = BallTable(Space(self.metric, self.axes), core, root_values)
+        self.table: BallTable = BallTable(Space(self.metric, self.axes), core, root_values)
 
     def _core(self, max_balls: int) -> NDArray[Any]:
         low, high = self.reward_range
@@ -255,6 +255,15 @@ class MetricQ(Agent):
     def _facts(self) -> dict[str, Any]:
         balls_ = f"{self.n_balls:,} in {self.nbytes:,} bytes"
         return {"metric": self.metric, "bonus": self.bonus, "balls": balls_, "seed": self.seed}
+
+    def _without_bound(self) -> str | None:
+        return (
+            "no bound with constants is worked out for balls of a general metric; it would take the packing numbers of this "
+            "one (theory.metric_regret_bound) and a union over all balls that the data may choose"
+        )
+
+    def _smoothness(self) -> str | None:
+        return "per diameter of the metric"
 
     # --- files ---------------------------------------------------------------------------------------------------------
 

@@ -5,20 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zooming import bonuses, kernels, seeds
-from zooming.agents.base import Agent
+from zooming.agents.ball_agent import BallAgent
 from zooming.errors import SpaceError
 from zooming.feasible import Feasible, says
 from zooming.kernels import BALL, CORE
 from zooming.partition import BallTable, Partition
-
-if TYPE_CHECKING:
-    from zooming.pac import Certificate
 
 Floats = NDArray[np.float64]
 CAPS = ("remaining", "horizon")
@@ -30,7 +27,7 @@ MOST_PICTURES = 5  # of partitions, in a notebook
 MOST_BALLS = 2**30 - 1  # a table of twice as many rows still has 31-bit row numbers
 
 
-class TabledAgent(Agent):
+class TabledAgent(BallAgent):
     """An agent whose knowledge is a ball table; the kernels select, act and update."""
 
     _actions = ACTIONS
@@ -210,36 +207,6 @@ class TabledAgent(Agent):
         return kernels.play()(
             table.rows, table.core, table.stats, self.axes.table, env.dynamics, env.start, env.params, env.np_random,
             env.horizon, returns, n_balls, trouble, paused,
-        )  # fmt: skip
-
-    def learn_pac(
-        self,
-        epsilon: float,
-        delta: float,
-        *,
-        episodes: int | None = None,
-        best_of: int = 1,
-        evaluation_episodes: int = 1000,
-        progress_bar: bool = False,
-    ) -> Certificate:
-        """Learns, and returns one of the policies played, drawn uniformly, in a certificate of what is known about it.
-
-        The number of `episodes` is the theory's for a gap of at most `epsilon` with probability 1 - `delta`, or a budget. With
-        `best_of` several are drawn and the best of them is chosen, by `evaluation_episodes` fresh episodes each. The
-        certificate says what was proved, under which assumptions, and what was only measured. Its `policy` is an agent of its
-        own: save it, or use its `predict`. This agent itself has learned all the episodes.
-
-        >>> import gymnasium as gym, zooming
-        >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
-        >>> certificate = agent.learn_pac(epsilon=0.5, delta=0.1, episodes=2000, best_of=3, evaluation_episodes=100)
-        >>> certificate.status, certificate.drawn, certificate.evaluation_episodes
-        ('nothing', (551, 1587, 1900), 400)
-        """
-        from zooming.pac import learn_pac  # it knows agents
-
-        return learn_pac(
-            self, epsilon, delta, episodes=episodes, best_of=best_of, evaluation_episodes=evaluation_episodes,
-            progress_bar=progress_bar,
         )  # fmt: skip
 
     def _split(self, row: int) -> None:

@@ -6,6 +6,7 @@ is not. Covering dom(B) greedily, a ball around each point that it gives, is an 
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -169,6 +170,14 @@ class BallTable:
             old = self.rows
             self._allocate(max(self.rows_in_use + n, 2 * len(old)))
             self.rows[: len(old)] = old
+
+    def copy(self) -> BallTable:
+        """A table of its own with the same balls of the same space."""
+        other = copy.copy(self)
+        other.core, other.owner = self.core.copy(), self.owner.copy()
+        other._allocate(self.rows_in_use)
+        other.rows[:] = self.rows[: self.rows_in_use]
+        return other
 
     def _allocate(self, n_rows: int) -> None:
         self.rows = np.zeros(n_rows, BALL)
