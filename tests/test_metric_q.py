@@ -1,6 +1,7 @@
 """MetricQ against a brute-force reference and the laws of the paper: no index, every ball asked about every point."""
 
 import copy
+import decimal
 import functools
 import itertools
 import math
@@ -13,6 +14,8 @@ import zooming
 from helpers import Boxes, knowledge, same_history
 from zooming import bonuses, metrics
 from zooming.errors import CheckpointError, SpaceError, TransitionError
+from zooming.kernels import balls
+from zooming.metrics import distances
 from zooming.metrics.covering import BallTable
 
 
@@ -255,6 +258,69 @@ def test_every_bonus_agrees_with_its_definition(bonus, lazy):
     assert agent.n_balls > 15
 
 
+@pytest.mark.plain
+@pytest.mark.parametrize("scale", [1e-200, 1e-30, 1.0, 1e30, 1e200])
+@pytest.mark.parametrize("power", [1.0, 1.5, 2.0, 3.0, 8.0, distances.MAX_POWER])
+def test_a_ball_holds_what_is_within_its_radius_in_exact_arithmetic_at_any_power_and_scale(power, scale):
+    rng = np.random.default_rng(int(power * 10))
+
+    def apart(n):  # from 1 down to 1e-8 away from the last, so that the deepest balls still tell some of them apart
+        places = rng.choice([-1, 1], (n, 2)) * 10.0 ** -(np.linspace(0, 8, n) + rng.random(n))[:, None]
+        places[-1] = 0.0
+        return scale * np.hypot(*(places[:, None] - places[None, :]).transpose(2, 0, 1))
+
+    along, across, weights = apart(9), apart(7), (1.0, 0.3)
+    metric = metrics.Product(metrics.Matrix(along), metrics.Matrix(across), power, scale=weights)
+    table = zooming.MetricQ(finite_env(9, 7), metric, horizon=1).table
+    with decimal.localcontext(prec=60):
+        p = decimal.Decimal(power)
+        powered = [
+            [[decimal.Decimal(d * w) ** p for d in row] for row in m] for m, w in zip((along, across), weights, strict=True)
+        ]
+        diameter = max(map(max, powered[0])) + max(map(max, powered[1]))
+        assert table.space.diameter == pytest.approx(float(diameter ** (1 / p)), rel=1e-14)
+        row = n_checked = n_apart = 0
+        while table.rows["n_points"][row] > 1 and table.rows["depth"][row] < balls.MAX_DEPTH:
+            x, a = 8, 6
+            table.add(row, x, a)
+            row = table.rows_in_use - 1
+            assert table.rows["radius"][row] == pytest.approx(table.space.diameter * 0.5 ** table.rows["depth"][row], rel=1e-14)
+            for (y, b), owner in np.ndenumerate(table.owner[0]):
+                ratio = (
+                    (powered[0][x][y] + powered[1][a][b]) / diameter * decimal.Decimal(2) ** (p * int(table.rows["depth"][row]))
+                )
+                if abs(ratio - 1) > 1e-12:  # further from the border than rounding
+                    assert (owner == row) == (ratio < 1)
+                    n_checked, n_apart = n_checked + 1, n_apart + (owner != row)
+    assert n_checked > 1000
+    assert n_apart > 500
+
+
+def test_a_metric_of_ones_own_is_checked_before_the_kernels_see_it():
+    class Own(metrics.Metric):
+        def __init__(self, found, grid):
+            self.found, self.grid = found, grid
+
+        def side(self, axes, first, n_axes):
+            return distances.Side(self.found, self.grid)
+
+    good, grid = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0))), [[0, 3, 4, 1]]
+    agent = zooming.MetricQ(finite_env(4, 4), Own(good, grid), horizon=1)
+    agent.update(0, 3, 1, 0.5, 0)
+    assert agent.visits(0, 3, 1) == 1
+    with pytest.raises(SpaceError, match=r"a metric of your own \(Own\) cannot be saved"):
+        agent.save("somewhere.zoom")
+    for found, rows, explanation in [
+        (good, [[0, 3, 5, 1]], "5 points for a 4 by 4 matrix"),
+        (good, [[0, 3, 4]], "Own.side gave .* a row"),
+        (good, [[0, 3, np.nan, 1]], "Own.side gave .* a row"),
+        (good**2, grid, "Own breaks the triangle inequality"),
+        (good[:3], grid, "square matrix"),
+    ]:
+        with pytest.raises(SpaceError, match=explanation):
+            zooming.MetricQ(finite_env(4, 4), Own(found, rows), horizon=1)
+
+
 # --- oracles ---------------------------------------------------------------------------------------------------------------
 
 
@@ -491,7 +557,9 @@ def test_feasible_actions_are_respected():
         ({"max_balls": 0}, "max_balls=0"),
         ({"ties": "last"}, "ties='last'"),
         ({"metric": metrics.Product(RING, TREE, scale=(0.0, 0.0))}, "every distance is 0"),
-        ({"metric": metrics.Product(RING, metrics.Discrete(), 60.0, scale=(1e9, 1.0))}, "beyond floating point"),
+        ({"metric": metrics.Product(RING, TREE, scale=(1e308, 0.0))}, "beyond floating point; rescale"),
+        ({"metric": metrics.Product(RING, TREE, scale=(1e-305, 0.0))}, r"largest distance is 4e-305, and the radii .* rescale"),
+        ({"metric": metrics.Product(metrics.Matrix(RING.distances * 1e-200), TREE, scale=(1e-200, 0.0))}, "radii .* rescale"),
     ],
 )
 def test_wrong_options_are_refused(options, explanation):

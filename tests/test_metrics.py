@@ -1,5 +1,6 @@
 """Distances: the ready ones against plain computations, and what is no metric refused by name."""
 
+import fractions
 import functools
 import itertools
 import math
@@ -8,9 +9,13 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+import zooming
 from helpers import box
 from zooming import metrics
 from zooming.errors import SpaceError, ZoomingError
+from zooming.kernels.balls import MAX_DEPTH
+from zooming.metrics import distances
+from zooming.metrics.axioms import checked
 from zooming.metrics.covering import Space
 from zooming.spaces import Axes
 
@@ -71,6 +76,49 @@ def test_a_norm_of_a_box_is_that_norm_after_scaling(kind, order):
     assert side.grid.tolist() == [[-2.0, 3.0, 5.0, 0.0], [0.0, 100.0, 5.0, 0.0]]
 
 
+class Cubic(metrics.Norm):
+    power = 3
+
+
+@pytest.mark.parametrize("scale", [1e-290, 1.0, 1e200, 1e307])
+@pytest.mark.parametrize("power", [1.0, 1.5, 2.0, 3.0, 40.0, 500.0])
+def test_a_norm_of_any_power_is_a_metric_at_any_scale(power, scale):
+    norm = Cubic(points_per_axis=5, scale=(scale, 0.7 * scale))
+    norm.power = power
+    side = norm.side(Axes(box((0.0, 1.0), (0.0, 1.0)), box((0.0, 1.0))), 0, 2)
+    points = [(x, 0.7 * y) for x, y in itertools.product(np.linspace(0, 1, 5), repeat=2)]
+    for (i, one), (j, other) in itertools.product(enumerate(points), repeat=2):
+        apart = [fractions.Fraction(abs(s - t)) for s, t in zip(one, other, strict=True)]
+        largest = max(apart) or fractions.Fraction(1)  # what is left lies between 1 and 2
+        rest = sum(float(share / largest) ** power for share in apart) ** (1 / power)
+        assert side.distances[i, j] == pytest.approx(scale * float(largest) * rest, rel=1e-12)
+    checked(side.distances, "the norm", range(25))
+
+
+def test_a_subclass_with_a_power_of_its_own_takes_the_root_and_cannot_be_saved(tmp_path):
+    axes = Axes(box((0.0, 1.0), (0.0, 1.0)), box((0.0, 1.0)))
+    assert Cubic(points_per_axis=2).side(axes, 0, 2).distances[0].tolist() == pytest.approx([0, 1, 1, 2 ** (1 / 3)])
+    agent = zooming.MetricQ(gym.make("zooming/Oil-v0"), Cubic(points_per_axis=5), seed=0)
+    with pytest.raises(SpaceError, match=r"a norm of your own \(Cubic\) cannot be saved: .* would have to run its code"):
+        agent.save(tmp_path / "agent.zoom")
+
+
+@pytest.mark.parametrize("power", [0.5, 0, -1, math.nan, "two", None, True])
+def test_below_1_there_is_no_norm_and_the_error_says_why(power):
+    norm = Cubic()
+    norm.power = power
+    with pytest.raises(SpaceError, match=r"Cubic: power=.*p >= 1, .* below 1 the triangle inequality fails"):
+        norm.side(Axes(box((0.0, 1.0)), box((0.0, 1.0))), 0, 1)
+    with pytest.raises(SpaceError, match=r"Norm: power=None.* L1, L2 and LInf are ready"):
+        metrics.Norm().side(Axes(box((0.0, 1.0)), box((0.0, 1.0))), 0, 1)
+
+
+def test_the_largest_power_of_a_product_is_the_last_whose_smallest_radius_is_a_normal_float():
+    assert (2.0**-MAX_DEPTH) ** distances.MAX_POWER >= np.finfo(float).tiny > (2.0**-MAX_DEPTH) ** (distances.MAX_POWER + 1)
+    with pytest.raises(SpaceError, match="p may be up to 39; beyond that the radii of the smallest balls, 2\\^-26"):
+        metrics.Product(metrics.L2(), metrics.L2(), 39.5)
+
+
 @pytest.mark.parametrize(("combine", "order"), [("max", np.inf), ("sum", 1), (1.0, 1), (2.0, 2), (3.5, 3.5)])
 def test_a_product_is_the_norm_of_the_two_distances(combine, order):
     graph, words = metrics.Graph([(0, 1), (1, 2)]), metrics.Strings(["a", "bb", "abc", "xyz"])
@@ -89,6 +137,9 @@ def test_a_product_is_the_norm_of_the_two_distances(combine, order):
 def test_points_take_any_function_and_discrete_is_all_ones():
     found = metrics.Points([(0, 0), (3, 4), (6, 8)], math.dist)
     assert found.distances.tolist() == [[0, 5, 10], [5, 0, 5], [10, 5, 0]]
+    assert found.index((3, 4)) == found.index(np.array([3, 4])) == 1
+    arrays = metrics.Points([np.zeros(2), np.ones(2)], math.dist)
+    assert arrays.index(np.ones(2)) == arrays.index((1, 1)) == 1
     axes = Axes(gym.spaces.Discrete(3, start=5), gym.spaces.Discrete(2))
     side = metrics.Discrete().side(axes, 0, 1)
     assert side.distances.tolist() == [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
@@ -149,7 +200,37 @@ def test_a_shortcut_in_a_large_matrix_is_found_through_sampled_points():
         (lambda: metrics.Strings([]), "at least one"),
         (lambda: metrics.Strings([3]), "a list of strings"),
         (lambda: metrics.Points([0, 1], 3), "not a function of two points"),
-        (lambda: metrics.Points([0, 1], lambda one, other: "far"), "not numbers"),
+        (lambda: metrics.Points([0, 1], lambda one, other: "far"), "distance\\(0, 0\\) gave 'far'; it must return a number"),
+        (lambda: metrics.Points([0, 1], lambda one, other: "0"), "gave '0'; it must return a number"),
+        (lambda: metrics.Points([0, 1], lambda one, other: None), "gave None; it must return a number"),
+        (lambda: metrics.Points([0, 1], lambda one, other: 10**400 * (one != other)), "distance\\(0, 1\\) gave 1000"),
+        (lambda: metrics.Points([0, 1], lambda one, other: 1 / one), "distance\\(0, 0\\) raised ZeroDivisionError"),
+        (lambda: metrics.Points([0, 1], lambda one: 0.0), "raised TypeError: .*give a function of two points"),
+        (lambda: metrics.Points(3, math.dist), "3 is not a list of points"),
+        (lambda: metrics.Strings(3), "3 is not a list of strings"),
+        (lambda: metrics.Matrix("abc"), "not numbers"),
+        (lambda: metrics.Matrix([["0", "1"], ["1", "0"]]), "not numbers"),
+        (lambda: metrics.Matrix(np.array([[0, 1j], [1j, 0]])), "not numbers"),
+        (lambda: metrics.Matrix([[0, 10**400], [10**400, 0]]), "not numbers"),
+        (lambda: metrics.Matrix([[0, 1], [1]]), "as many in each row"),
+        (lambda: metrics.Matrix(np.zeros((2, 2)), 3), "3 is not a list of points"),
+        (lambda: metrics.Finite("ab", "cd"), "Finite: the distances are not numbers"),
+        (lambda: metrics.Graph(["ab"]), r"'ab' is not an edge; give edges as \(node, node\)"),
+        (lambda: metrics.Graph("ab"), "'ab' is not a list of edges"),
+        (lambda: metrics.Graph(7), "7 is not a list of edges"),
+        (lambda: metrics.Graph([(0, 1, 2.0, 3.0)]), "is not an edge"),
+        (lambda: metrics.Graph([{"a": 1}]), "is not an edge"),
+        (lambda: metrics.Graph({0: [1], 1: [0]}), r"0 has \[1\] for its neighbors; .*\{node: \{node: length\}\}"),
+        (lambda: metrics.Graph([([1], [2])]), r"\[1\] cannot name a node, since it is not hashable; name nodes by numbers"),
+        (lambda: metrics.Graph([(0, 1, "2")]), "has the length '2'; give edges as"),
+        (lambda: metrics.Graph([(0, 1, 1e308), (1, 2, 1e308)]), "the path from 0 to 2 is beyond floating point"),
+        (
+            lambda: metrics.Strings(["a", "b"]).index(np.array(["a", "b"])),
+            "not one of the 2 points of this Strings; .*'a', 'b'",
+        ),
+        (lambda: metrics.Points([(0, 0), (3, 4)], math.dist).index(np.zeros(3)), r"`points` lists them: \(0, 0\), \(3, 4\)"),
+        (lambda: metrics.L2(scale=10**400), "give a finite number"),
+        (lambda: metrics.L2(scale=b"ab"), "give a number, or one per axis"),
         (lambda: metrics.Matrix(np.zeros((2, 2)), ["a"]), "1 points for a 2 by 2 matrix"),
         (lambda: metrics.L2(points_per_axis=1), "points_per_axis=1"),
         (lambda: metrics.L2(scale=-1.0), "scale=-1"),
@@ -175,6 +256,8 @@ def test_wrong_descriptions_are_refused_at_once(make, explanation):
         (metrics.L2(), gym.spaces.Discrete(3), "L2 is for boxes, and state has whole values"),
         (metrics.L2(), box(*[(0.0, 1.0)] * 4), "give points_per_axis"),
         (metrics.L2(points_per_axis=200), box(*[(0.0, 1.0)] * 2), "more than 20,000 points"),
+        (metrics.L1(scale=1e308), box(*[(0.0, 1.0)] * 2), "beyond floating point; give a smaller scale"),
+        (metrics.Discrete(), gym.spaces.Discrete(30_000), "30,000 values, too many; at most 20,000"),
         (metrics.L2(scale=(1.0, 2.0)), box((0.0, 1.0)), "scale has 2 numbers for the 1 axes"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import math
 import re
+from functools import partial
 
 import gymnasium as gym
 import numpy as np
@@ -31,7 +32,11 @@ def oil(**options):
     return zooming.AdaptiveQ(gym.make("zooming/Oil-v0", noise=0.1), seed=0, **options)
 
 
-@pytest.mark.parametrize("kind", [zooming.AdaptiveQ, zooming.NetQ])
+def on_balls(env, **options):
+    return zooming.MetricQ(env, zooming.metrics.LInf(points_per_axis=17), **options)
+
+
+@pytest.mark.parametrize("kind", [zooming.AdaptiveQ, zooming.NetQ, on_balls, partial(on_balls, lazy=True)])
 def test_the_policy_is_the_agent_as_it_was_before_the_episode_that_was_drawn(kind):
     agent, same = (kind(gym.make("zooming/Ambulance-v0"), seed=3) for _ in range(2))
     certificate = agent.learn_pac(0.5, 0.1, episodes=300, evaluation_episodes=20)
@@ -46,6 +51,23 @@ def test_the_policy_is_the_agent_as_it_was_before_the_episode_that_was_drawn(kin
     before = knowledge(agent)
     certificate.policy.learn(301 - certificate.chosen)  # an agent of its own, that goes on as the other did
     assert knowledge(certificate.policy) == before == knowledge(agent)
+
+
+def test_balls_of_a_metric_are_drawn_and_measured_but_nothing_is_proved_of_them():
+    agent = on_balls(gym.make("zooming/Oil-v0", noise=0.1), bonus=Theory(episodes=400, delta=0.001, lipschitz=3.0), seed=0)
+    with pytest.raises(zooming.SpaceError, match=r"names no number of episodes for MetricQ: .*packing numbers.* Give a budget"):
+        agent.learn_pac(0.5, 0.1)
+    assert agent.n_episodes == 0
+    certificate = agent.learn_pac(0.5, 0.1, episodes=400, best_of=3, evaluation_episodes=50)
+    assert (certificate.status, certificate.gap_bound, certificate.episodes_needed) == ("nothing", math.inf, math.inf)
+    assert len(certificate.reasons) == 1  # another bonus would not help
+    shown = str(certificate)
+    assert "proved    nothing: no bound with constants is worked out for balls of a general metric; it would take" in shown
+    assert "Q* is Lipschitz with L = 3 per diameter of the metric (not checked)" in shown
+    assert certificate.evaluation_episodes == 4 * 50
+    assert certificate.value_low == pytest.approx(certificate.evaluation.mean - 5 * math.sqrt(math.log(10) / 100))
+    with pytest.raises(zooming.SpaceError, match="no number of episodes for NetQ"):
+        zooming.NetQ(gym.make("zooming/Oil-v0"), seed=0).learn_pac(0.5, 0.1)
 
 
 def test_the_draw_is_uniform_and_made_from_the_seed():
@@ -69,6 +91,9 @@ def test_the_best_of_several_is_chosen_and_measured_again():
     assert certificate.evaluation.mean > 4.0
     assert certificate.value_low == pytest.approx(certificate.evaluation.mean - 5 * math.sqrt(math.log(10) / 100))
     assert certificate.choice_error == pytest.approx(5 * math.sqrt(math.log(8 / 0.025) / 100))
+    shown = str(certificate)
+    assert "with probability 0.9 (Hoeffding, if rewards stay in their range and episodes are independent)" in shown
+    assert "together" not in shown  # nothing is proved, so there is one line with a probability
     assert "by a union bound the 4 means that chose it are within 1.2 of the truth with probability 0.975" in str(certificate)
 
 
@@ -86,7 +111,7 @@ def test_without_a_proof_the_certificate_says_nothing_and_why():
     assert "measured  nothing" in str(certificate)
     wide = zooming.AdaptiveQ(gym.make("zooming/Oil-v0", dims=4), bonus=right, seed=0)
     agents = {
-        "no bound is known for NetQ": zooming.NetQ(gym.make("zooming/Oil-v0"), bonus=right, seed=0),
+        "no bound with constants is known for NetQ": zooming.NetQ(gym.make("zooming/Oil-v0"), bonus=right, seed=0),
         "max_balls=90": oil(bonus=right, max_balls=90),
         "cubes or atoms": oil(bonus=right, weights={"action": 0.5}),
         "8 axes are more than the 6": wide,
@@ -104,6 +129,9 @@ def test_without_a_proof_the_certificate_says_nothing_and_why():
     learned = oil(bonus=right)
     learned.learn(1)
     assert "learned before" in learned.learn_pac(0.5, 0.1, episodes=50, evaluation_episodes=0).reasons[0]
+    by_hand = oil(bonus=right)
+    by_hand.update(0, [0.5], [0.5], 0.5, [0.5])
+    assert "learned before" in by_hand.learn_pac(0.5, 0.1, episodes=50, evaluation_episodes=0).reasons[0]
 
 
 def test_what_the_paper_claims_with_an_open_step_is_not_called_proved(monkeypatch):
@@ -112,6 +140,11 @@ def test_what_the_paper_claims_with_an_open_step_is_not_called_proved(monkeypatc
     assert certificate.status == "claimed"
     assert certificate.gap_bound == pytest.approx(0.01 / 50 / 0.09)
     assert "nothing; the paper claims that V* - V is at most 0.002222 with probability 0.9, but one step" in str(certificate)
+    assert "together" not in str(certificate)
+    measured = oil(bonus=Theory(episodes=50, delta=0.01)).learn_pac(0.5, 0.1, episodes=50, evaluation_episodes=10)
+    assert "together  what is claimed and what is measured hold with these probabilities each, with 0.8 both at once" in str(
+        measured
+    )
 
 
 def test_theorem_the_gap_bound_of_the_best_of_several_adds_the_union_bound():
@@ -132,6 +165,9 @@ def test_theorem_two_coins_are_proved_within_a_feasible_number_of_episodes():
     assert certificate.gap_bound < 0.9
     assert 0.9 - certificate.evaluation.mean < certificate.gap_bound
     assert "proved    V* - V is at most 0.8185 with probability 0.1 (asked: 0.9)" in str(certificate)
+    assert "together  what is proved and what is measured hold with these probabilities each, with 0 both at once" in str(
+        certificate
+    )
     assert "Lipschitz" not in str(certificate)
 
 

@@ -24,7 +24,10 @@ def whole(value: Any, what: str, least: int) -> int:
 
 def real(value: Any, what: str, low: float, high: float) -> float:
     """The value as a float, if it is a number from `low` to `high`."""
-    number = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
+    try:
+        number = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
+    except OverflowError:  # a whole number or a fraction beyond floating point
+        number = math.inf
     if not (math.isfinite(number) and low <= number <= high):
         bound = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
         raise SpaceError(f"{what}={value!r}: give a finite number, {bound}")

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from zooming import seeds, theory
-from zooming.agents.adaptive_q import AdaptiveQ
-from zooming.agents.tabled import TabledAgent
+from zooming.agents.ball_agent import BallAgent
 from zooming.bonuses import Theory
 from zooming.checks import real, whole
 from zooming.errors import SpaceError
@@ -28,7 +27,6 @@ from zooming.evaluation import Evaluation, evaluate
 MOST_EPISODES = 10**8  # that are played without being asked for
 BLOCK = 10**6  # episodes learned at once, so that their histories need not be kept together
 EVALUATION_SHARE = 0.25  # of delta, for the choice among several
-MOST_AXES = 6  # for which iota pays for the choice of the balls by the data, see `theory.iota`
 
 
 @dataclass(frozen=True)
@@ -38,8 +36,11 @@ class Certificate:
     `status` is "proved", "claimed" (by the paper, whose proof has an open step for H > 1 with splits) or "nothing".
     `gap_bound` is the largest gap to the optimum that the theory leaves after these episodes, `episodes_needed` how many it
     asks for; `reasons` say why nothing more is proved. `evaluation` was measured on fresh episodes, None if there were none;
-    `value_low` is below the policy's value with probability 1 - delta, whatever the problem. `choice_error` is how far the
-    means that chose among several may be from the truth, all of them, except with probability delta / 4.
+    `value_low` is below the policy's value with probability 1 - delta, by Hoeffding's inequality: it needs that rewards stay in
+    their range and that episodes are independent, and nothing else of the problem. `choice_error` is how far the means that
+    chose among several may be from the truth, all of them, except with probability delta / 4.
+
+    The bound that was proved and `value_low` hold with probability 1 - delta each, so both at once with 1 - 2 delta only.
     """
 
     policy: Any = field(repr=False)  # an agent of its own, as it was before the episode `chosen`
@@ -76,13 +77,16 @@ class Certificate:
         if self.evaluation is not None:
             measured = (
                 f"its value is {self.evaluation}; at least {self.value_low:.4f} with probability {1 - self.delta:g} "
-                f"(Hoeffding, whatever the problem){union if m > 1 else ''}"
+                f"(Hoeffding, if rewards stay in their range and episodes are independent){union if m > 1 else ''}"
             )
+        at_once = max(0.0, 1 - 2 * self.delta)
+        both = f"what is {self.status} and what is measured hold with these probabilities each, with {at_once:g} both at once"
         lines = {
             "policy": f"{whole_run} from {self.episodes:,}",
             "proved": proved[self.status],
             "assuming": "; ".join(self.assumptions),
             "measured": measured,
+            **({"together": both} if self.status != "nothing" and self.evaluation is not None else {}),
             "samples": f"{self.episodes:,} episodes to learn, {self.evaluation_episodes:,} to evaluate",
         }
         title = f"PAC certificate for epsilon = {self.epsilon:g}, delta = {self.delta:g}"
@@ -90,7 +94,7 @@ class Certificate:
 
 
 def learn_pac(
-    agent: Any,
+    agent: BallAgent,
     epsilon: float,
     delta: float,
     *,
@@ -117,6 +121,11 @@ def learn_pac(
         )
     needed = _episodes_needed(agent, epsilon, delta)
     if episodes is None:
+        if (why := agent._without_bound()) is not None:
+            raise SpaceError(
+                f"the theory names no number of episodes for {type(agent).__name__}: {why}. Give a budget, "
+                f"learn_pac({epsilon}, {delta}, episodes=...): the policy is drawn and measured all the same"
+            )
         if needed > MOST_EPISODES:
             raise SpaceError(
                 f"epsilon={epsilon}, delta={delta}: the theory asks for {needed:.3g} episodes, more than the {MOST_EPISODES:,} "
@@ -152,7 +161,7 @@ def learn_pac(
     )  # fmt: skip
 
 
-def _play(agent: TabledAgent, episodes: int, n: int, progress_bar: bool) -> tuple[list[int], dict[int, Any]]:
+def _play(agent: BallAgent, episodes: int, n: int, progress_bar: bool) -> tuple[list[int], dict[int, Any]]:
     """The episodes drawn, and for each of them the agent as it was before; the agent has learned all `episodes` then.
 
     The draws are made up front, so only these are kept.
@@ -171,24 +180,24 @@ def _play(agent: TabledAgent, episodes: int, n: int, progress_bar: bool) -> tupl
     return drawn, policies
 
 
-def _copy(agent: TabledAgent) -> TabledAgent:
+def _copy(agent: BallAgent) -> BallAgent:
     """The agent as it is, with a table of its own; the environment is shared, and its generator put back for each learner."""
     policy = copy.copy(agent)
     policy.table, policy.env_generator = agent.table.copy(), copy.deepcopy(agent.env_generator)
     return policy
 
 
-def _n_atoms(agent: TabledAgent) -> int:
+def _n_atoms(agent: BallAgent) -> int:
     """Balls per step that are there from the start."""
     return math.prod(agent.axes.n_values)
 
 
-def _lipschitz(agent: TabledAgent) -> float:
+def _lipschitz(agent: BallAgent) -> float:
     bonus = getattr(agent.bonus, "bonus", agent.bonus)
     return float(getattr(bonus, "lipschitz", 1.0))
 
 
-def _regret_bound(agent: TabledAgent, episodes: int, delta: float) -> float:
+def _regret_bound(agent: BallAgent, episodes: int, delta: float) -> float:
     """In units of the reward's span, for rewards scaled to [0, 1]."""
     span = agent.reward_range[1] - agent.reward_range[0]
     if agent.axes.n_wide == 0:
@@ -196,7 +205,7 @@ def _regret_bound(agent: TabledAgent, episodes: int, delta: float) -> float:
     return theory.regret_bound(agent.horizon, episodes, agent.axes.n_wide, _n_atoms(agent), delta, _lipschitz(agent) / span)
 
 
-def _gap_bound(agent: TabledAgent, episodes: int, delta: float, best_of: int, eta: float) -> float:
+def _gap_bound(agent: BallAgent, episodes: int, delta: float, best_of: int, eta: float) -> float:
     """The largest gap that is left with probability 1 - delta, if the agent's bonus keeps its promise."""
     assert isinstance(agent.bonus, Theory)
     span = agent.reward_range[1] - agent.reward_range[0]
@@ -205,8 +214,10 @@ def _gap_bound(agent: TabledAgent, episodes: int, delta: float, best_of: int, et
     return average / math.pow(left, 1 / best_of) + 2 * eta
 
 
-def _episodes_needed(agent: TabledAgent, epsilon: float, delta: float) -> float:
-    """For a single draw."""
+def _episodes_needed(agent: BallAgent, epsilon: float, delta: float) -> float:
+    """For a single draw; infinite where no bound is known."""
+    if agent._without_bound() is not None:
+        return math.inf
     span = agent.reward_range[1] - agent.reward_range[0]
     if agent.axes.n_wide == 0:
         return theory.discrete_pac_episodes(agent.horizon, epsilon / span, delta, _n_atoms(agent), 1)
@@ -215,23 +226,17 @@ def _episodes_needed(agent: TabledAgent, epsilon: float, delta: float) -> float:
     )
 
 
-def _open_points(agent: TabledAgent, episodes: int, epsilon: float, delta: float) -> list[str]:
+def _open_points(agent: BallAgent, episodes: int, epsilon: float, delta: float) -> list[str]:
     """Why the theory says nothing of this agent, whatever the number of episodes; empty if it does."""
     span, bonus = agent.reward_range[1] - agent.reward_range[0], agent.bonus
     share = delta * epsilon / (2 * agent.horizon * span)
     right = f"Theory(episodes={episodes}, delta={share:.3g}, lipschitz={_lipschitz(agent):g})"
-    found = []
-    if not isinstance(agent, AdaptiveQ):
-        found.append(f"no bound is known for {type(agent).__name__} with these constants")
-    elif agent.max_balls is not None:
-        found.append(f"max_balls={agent.max_balls:,} stops the splits that the bound counts on")
-    elif not agent.table.core["cubes"][0] and agent.axes.n_wide:
-        found.append("the constants of the bound are for cubes or atoms, not for other shapes of balls")
-    elif agent.axes.n_wide > MOST_AXES:
-        found.append(f"{agent.axes.n_wide} axes are more than the {MOST_AXES} for which iota pays for balls chosen by the data")
+    if (why := agent._without_bound()) is not None:
+        return [why]
+    found = [] if (against := agent._against_bound()) is None else [against]
     if getattr(getattr(agent.env, "unwrapped", None), "start_kind", "fixed") != "fixed":
         found.append("episodes start in different states, and the bound on the regret is about those where they did start")
-    if agent.n_episodes or agent.table.core["episode"][0]:
+    if agent.n_episodes or agent.table.rows["n_visits"][: agent.table.rows_in_use].any():
         found.append("the agent had learned before, and the bound is for a run from the start")
     if not isinstance(bonus, Theory):
         found.append(f"the bonus {bonus} has no bound with constants; {right} has")
@@ -244,21 +249,21 @@ def _open_points(agent: TabledAgent, episodes: int, epsilon: float, delta: float
     return found
 
 
-def _assumptions(agent: TabledAgent) -> tuple[str, ...]:
+def _assumptions(agent: BallAgent) -> tuple[str, ...]:
     low, high = agent.reward_range
     found = [
         f"rewards in [{low:g}, {high:g}]",
         "episodes are independent and start in one state",
         f"H = {agent.horizon} steps each",
     ]
-    if agent.axes.n_wide:
-        found.append(f"Q* is Lipschitz with L = {_lipschitz(agent):g} on the unit cube (not checked)")
+    if (where := agent._smoothness()) is not None:
+        found.append(f"Q* is Lipschitz with L = {_lipschitz(agent):g} {where} (not checked)")
     if agent.action == "uniform":
         return (*found, "the policy is played as it learned, with act: predict plays the center of the ball instead of a draw")
     return (*found, "no two best balls tie: else the proof is for act, and predict may break the tie in another way")
 
 
-def _return_range(agent: TabledAgent) -> tuple[float, float]:
+def _return_range(agent: BallAgent) -> tuple[float, float]:
     """An episode may end early, so 0 is among what it can earn."""
     low, high = agent.reward_range
     return min(0.0, agent.horizon * low), max(0.0, agent.horizon * high)

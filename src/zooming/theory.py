@@ -30,6 +30,7 @@ METRICS = ("linf", "l1", "l2", "discrete")
 Covering = Callable[[float], float]
 
 ROUNDING = 1e-12  # forgiven, because quotients such as 0.7 / 0.1 miss a whole number
+MOST_AXES = 6  # for which iota pays for the choice of the balls by the data, see `iota`
 
 
 def diameter(sides: Sequence[float], metric: str = "linf") -> float:

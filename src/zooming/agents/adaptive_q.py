@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import kernels
-from zooming.agents.learner import MOST_BALLS
+from zooming.agents.ball_agent import MOST_BALLS
 from zooming.agents.tabled import TabledAgent
 from zooming.bonuses import Bonus
 from zooming.errors import SpaceError
 from zooming.partition import BallTable, lengths
 from zooming.splits import MOST_HALVED, RULES, Rule, checked_rule, due_at, halved
+from zooming.theory import MOST_AXES
 
 MOST_CELLS = 2**20  # balls of an initial partition
 
@@ -130,6 +131,18 @@ class AdaptiveQ(TabledAgent):
     def as_published(cls, env: Any, bonus: float | Bonus, **options: Any) -> AdaptiveQ:
         """The paper's own form: values capped by H, roots at H, actions drawn uniformly from the ball, bonus c / sqrt(t)."""
         return cls(env, bonus=bonus, cap="horizon", ties="random", action="uniform", **options)
+
+    def _without_bound(self) -> str | None:
+        return None
+
+    def _against_bound(self) -> str | None:
+        if self.max_balls is not None:
+            return f"max_balls={self.max_balls:,} stops the splits that the bound counts on"
+        if not self.table.core["cubes"][0] and self.axes.n_wide:
+            return "the constants of the bound are for cubes or atoms, not for other shapes of balls"
+        if self.axes.n_wide > MOST_AXES:
+            return f"{self.axes.n_wide} axes are more than the {MOST_AXES} for which iota pays for balls chosen by the data"
+        return None
 
     def _options(self) -> dict[str, Any]:
         if not isinstance(self.split, str):

@@ -10,34 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import bonuses
-from zooming.agents.learner import ACTIONS, MOST_BALLS, TIES, QLearner
+from zooming.agents.ball_agent import ACTIONS, MOST_BALLS, TIES, BallAgent
 from zooming.checks import real, whole
 from zooming.errors import SpaceError
 from zooming.feasible import Feasible, says
-from zooming.kernels import (
-    BAD_STATE,
-    CENTER,
-    DUE,
-    EITHER,
-    FINE,
-    FIRST_VALUE,
-    LOW,
-    UNIFORM,
-    WIDTH,
-    ball_episodes,
-    balls,
-    ceiling,
-)
+from zooming.kernels import ball_episodes, balls, ceiling
+from zooming.kernels.layout import BAD_STATE, CENTER, DUE, EITHER, FINE, FIRST_VALUE, LOW, UNIFORM, WIDTH
 from zooming.metrics import distances
 from zooming.metrics.covering import Balls, BallTable, Greedy, Oracle, Space
-from zooming.metrics.distances import Matrix, Metric, Norm, Product
+from zooming.metrics.distances import Discrete, Finite, Matrix, Metric, Norm, Product
 from zooming.partition import Partition
 
 Floats = NDArray[np.float64]
 SIDES = ("states", "actions")
 
 
-class MetricQ(QLearner):
+class MetricQ(BallAgent):
     """Q-learning on balls of a metric of your choice: no boxes, no axes, only a distance and a covering oracle.
 
     `metric`: a `zooming.metrics.Product` of a metric of the states and one of the actions, or one metric that serves for both
@@ -247,6 +235,15 @@ class MetricQ(QLearner):
         balls_ = f"{self.n_balls:,} in {self.nbytes:,} bytes"
         return {"metric": self.metric, "bonus": self.bonus, "balls": balls_, "seed": self.seed}
 
+    def _without_bound(self) -> str | None:
+        return (
+            "no bound with constants is worked out for balls of a general metric; it would take the packing numbers of this "
+            "one (theory.metric_regret_bound) and a union over all balls that the data may choose"
+        )
+
+    def _smoothness(self) -> str | None:
+        return "per diameter of the metric"
+
     # --- files ---------------------------------------------------------------------------------------------------------
 
     def _options(self) -> dict[str, Any]:
@@ -310,8 +307,15 @@ def _product(metric: Any) -> Product:
 
 def _described(metric: Metric) -> dict[str, Any]:
     """A metric as JSON: a finite set is its distances, which go into the file as an array."""
+    kind = type(metric).__name__
+    if isinstance(metric, Norm) and distances.KINDS.get(kind) is not type(metric):
+        raise SpaceError(f"a norm of your own ({kind}) cannot be saved: a file that named its class would have to run its code")
+    if not isinstance(metric, (Norm, Finite, Discrete)):
+        raise SpaceError(
+            f"a metric of your own ({kind}) cannot be saved; one that is made by metrics.Matrix or metrics.Points can"
+        )
     if isinstance(metric, Norm):
-        return {"kind": type(metric).__name__, "points_per_axis": metric.points_per_axis, "scale": metric.scale}
+        return {"kind": kind, "points_per_axis": metric.points_per_axis, "scale": metric.scale}
     points = getattr(metric, "points", None)
     named = points is not None and all(isinstance(point, (str, int)) for point in points)
     return {"kind": "Matrix", "points": points if named else None}

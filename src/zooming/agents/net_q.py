@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from zooming import kernels
-from zooming.agents.learner import ACTIONS, MOST_BALLS
+from zooming.agents.ball_agent import ACTIONS, MOST_BALLS
 from zooming.agents.tabled import TabledAgent
 from zooming.bonuses import Bonus
 from zooming.checks import real, whole

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import bonuses, kernels
-from zooming.agents.learner import TIES, QLearner
+from zooming.agents.ball_agent import TIES, BallAgent
 from zooming.feasible import Feasible, says
 from zooming.kernels import BALL, CORE
 from zooming.partition import BallTable, Partition
@@ -21,7 +21,7 @@ _ROOM = 1024  # rows that whole episodes find free, so that a growing table does
 MOST_PICTURES = 5  # of partitions, in a notebook
 
 
-class TabledAgent(QLearner):
+class TabledAgent(BallAgent):
     """An agent whose balls are boxes; the kernels select, act and update."""
 
     table: BallTable

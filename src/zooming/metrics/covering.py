@@ -18,12 +18,16 @@ from numpy.typing import NDArray
 from zooming.checks import whole
 from zooming.errors import SpaceError
 from zooming.kernels import FULL, N_STATS, NO_PARENT, balls
-from zooming.kernels.balls import BALL, MAX_DEPTH
-from zooming.metrics.distances import Product, Side
+from zooming.kernels.balls import BALL, COUNT, MAX_DEPTH
+from zooming.metrics.axioms import checked, matrix
+from zooming.metrics.distances import Discrete, Finite, Metric, Norm, Product, Side
 from zooming.spaces import Axes
+from zooming.structure import numeric
 
 Floats = NDArray[np.float64]
 MOST_PAIRS = 2**28  # entries of `owner`: a gigabyte
+SMALLEST = float(np.finfo(np.float64).tiny) * 2**MAX_DEPTH  # a diameter of which every radius is a normal float
+GRID = "(low, high, number of points, 1 if whole)"  # columns of a side's `grid`
 # (uncovered [n_x, n_a], radius of the balls to be added, the space) -> a pair (state, action), or None for "covered"
 Oracle = Callable[[NDArray[np.bool_], float, "Space"], tuple[int, int] | None]
 
@@ -42,22 +46,43 @@ class Greedy:
 
 
 class Space:
-    """The product of a metric space of states and one of actions, both finite, as the kernels take it."""
+    """The product of a metric space of states and one of actions, both finite, as the kernels take it.
+
+    `distances` and `action_distances` are divided by `unit`, a power of two (so nothing is rounded) of about the diameter, and
+    then taken to the power p of the product: only their ratios to the diameter matter, and no power over- or underflows.
+    What has the name of a distance or a radius elsewhere is in the user's units.
+    """
 
     def __init__(self, metric: Product, axes: Axes) -> None:
         self.metric = metric
         self.n_state, self.n_action = axes.n_state, axes.n_action
-        self.states: Side = metric.states.side(axes, 0, axes.n_state)
-        self.actions: Side = metric.actions.side(axes, axes.n_state, axes.n_action)
+        self.states = _checked_side(metric.states, axes, 0, axes.n_state)
+        self.actions = _checked_side(metric.actions, axes, axes.n_state, axes.n_action)
         self.grid = np.ascontiguousarray(np.concatenate([self.states.grid, self.actions.grid]))
-        self.power = metric.power
-        self.distances, self.action_distances = (
-            _powered(side.distances * scale, self.power)
-            for side, scale in zip((self.states, self.actions), metric.scale, strict=True)
-        )
+        self.power, self.unit = metric.power, 1.0
+        sides = list(zip((self.states, self.actions), metric.scale, strict=True))
+        with np.errstate(over="ignore", under="ignore"):
+            both = [np.asarray(side.distances * by) for side, by in sides]
+        largest = max(float(one.max()) for one in both)
+        if not math.isfinite(2 * largest):
+            raise SpaceError("the distances of pairs are beyond floating point; rescale them, scale=...")
+        is_flat = not any(by > 0.0 and side.distances.any() for side, by in sides)
+        if is_flat and len(both[0]) * len(both[1]) > 1:
+            raise SpaceError("every distance is 0, so that no two points are told apart; give one side a positive scale")
+        if largest < SMALLEST and not is_flat:
+            raise SpaceError(
+                f"the largest distance is {largest:.3g}, and the radii of its smallest balls, 2^-{MAX_DEPTH} of it, are below "
+                f"floating point; rescale them, scale=..."
+            )
+        if not is_flat:
+            self.unit = 2.0 ** (math.frexp(largest)[1] - 1)  # at most the largest, and more than half of it
+        with np.errstate(under="ignore"):  # what is 0 then is so in the smallest ball, too
+            self.distances, self.action_distances = (
+                np.ascontiguousarray((one / self.unit) ** (self.power or 1.0)) for one in both
+            )
         # Stable, so that ties go by number and a seed repeats everywhere.
         self.orders, self.action_orders = (
-            np.argsort(matrix, axis=1, kind="stable").astype(np.int32) for matrix in (self.distances, self.action_distances)
+            np.argsort(one, axis=1, kind="stable").astype(np.int32) for one in (self.distances, self.action_distances)
         )
         self.everything = np.ones(len(self.action_distances), np.uint8)
 
@@ -67,21 +92,21 @@ class Space:
 
     @property
     def reach(self) -> float:
-        """The diameter d_max, to the power p."""
+        """The diameter d_max as the kernels take it: in units of `unit`, and to the power p."""
         along, across = float(self.distances.max()), float(self.action_distances.max())
         return along + across if self.power else max(along, across)
 
     @property
     def diameter(self) -> float:
         """d_max: the largest distance of two pairs."""
-        return float(self.reach ** (1 / self.power)) if self.power else self.reach
+        return float(self.unit * self.reach ** (1 / (self.power or 1.0)))
 
     def distances_from(self, state: int, action: int) -> Floats:
         """The distances [n_x, n_a] of all pairs from one."""
         along, across = self.distances[state][:, None], self.action_distances[action][None, :]
         if not self.power:
-            return np.asarray(np.maximum(along, across))
-        return np.asarray((along + across) ** (1 / self.power))
+            return np.asarray(self.unit * np.maximum(along, across))
+        return np.asarray(self.unit * (along + across) ** (1 / self.power))
 
     def middle(self) -> tuple[int, int]:
         """A pair from which the farthest is as near as can be."""
@@ -117,10 +142,6 @@ class BallTable:
                 f"{horizon * space.n_pairs:,} pairs to look after; at most {MOST_PAIRS:,} are supported. Give fewer points: a "
                 f"net of them, or a smaller points_per_axis"
             )
-        if not np.isfinite(space.reach):
-            raise SpaceError("the distances of pairs are beyond floating point; rescale them, scale=...")
-        if not space.diameter > 0.0 and space.n_pairs > 1:
-            raise SpaceError("every distance is 0, so that no two points are told apart; give one side a positive scale")
         self.space, self.core = space, core
         self.stats = np.zeros((0, N_STATS))  # a row per ball, if the bonus keeps any
         self._allocate(max(64, horizon))
@@ -260,11 +281,20 @@ class BallTable:
             raise ValueError("the number of active balls is wrong")
 
 
-def _powered(distances: Floats, power: float) -> Floats:
-    if power in (0.0, 1.0):
-        return np.ascontiguousarray(distances)
-    with np.errstate(over="ignore"):
-        found = np.ascontiguousarray(distances**power)
-    if not math.isfinite(float(found.max())):
-        raise SpaceError(f"the distances to the power {power:g} are beyond floating point; rescale them, scale=...")
-    return found
+def _checked_side(metric: Metric, axes: Axes, first: int, n_axes: int) -> Side:
+    """One side of the product; that of a metric of the user's own only if it is what the kernels may rely on."""
+    side, kind = metric.side(axes, first, n_axes), type(metric).__name__
+    if type(metric).side in (Finite.side, Norm.side, Discrete.side):
+        return side
+    grid = numeric(side.grid, f"{kind}: the grid") if isinstance(side, Side) else np.empty(0)
+    if (
+        grid.shape != (n_axes, 4)
+        or not np.isfinite(grid).all()
+        or (grid[:, COUNT] != np.maximum(1, np.rint(grid[:, COUNT]))).any()
+    ):
+        raise SpaceError(
+            f"{kind}.side gave the grid {getattr(side, 'grid', None)!r}; give a Side with a row {GRID} of `grid` for each "
+            f"of the {n_axes} axes"
+        )
+    n_points = math.prod(grid[:, COUNT].astype(int).tolist())
+    return Side(checked(matrix(side.distances, kind), kind, range(n_points)), grid)

@@ -18,14 +18,14 @@ from numpy.typing import ArrayLike, NDArray
 from zooming.checks import real, whole
 from zooming.errors import SpaceError
 from zooming.kernels import LOW, WIDTH
-from zooming.metrics import paths
+from zooming.metrics import axioms, paths
+from zooming.metrics.axioms import MOST_POINTS, listed
 from zooming.spaces import Axes
 from zooming.structure import INTERVAL
 
 Floats = NDArray[np.float64]
-ROUNDING = 1e-9  # of the largest distance: what adding up floating-point numbers may lose
-N_MIDDLES = 64  # points through which the triangle inequality is tried for all pairs
 NET_POINTS = {1: 129, 2: 33, 3: 9}  # along each axis of a box, by the number of axes
+MAX_POWER = 39.0  # p of a product: the radius of the deepest balls, 2^-26 of the diameter, to the power p is a normal float
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,10 @@ class Finite(Metric):
     Its space is Discrete(n), or, for a compiled environment, a box [0, n-1] that holds the number. `points` are the names.
     """
 
-    def __init__(self, distances: Floats, points: Sequence[Any]) -> None:
-        self.points = list(points)
-        self.distances = checked(distances, type(self).__name__, self.points)
+    def __init__(self, distances: ArrayLike, points: Iterable[Any]) -> None:
+        name = type(self).__name__
+        self.points = listed(points, name, "a list of points")
+        self.distances = axioms.checked(axioms.matrix(distances, name), name, self.points)
 
     def __len__(self) -> int:
         return len(self.points)
@@ -62,9 +63,13 @@ class Finite(Metric):
 
     def index(self, point: Any) -> int:
         """The number of a point, which is what the environment and the agent call it."""
-        if point not in self.points:
-            raise SpaceError(f"{point!r} is not one of the {len(self)} points of this {type(self).__name__}")
-        return self.points.index(point)
+        for i, known in enumerate(self.points):
+            if axioms.is_same(known, point):
+                return i
+        raise SpaceError(
+            f"{point!r} is not one of the {len(self)} points of this {type(self).__name__}; `points` lists them: "
+            f"{', '.join(map(repr, self.points[:3]))}{', ...' if len(self) > 3 else ''}"
+        )
 
     def side(self, axes: Axes, first: int, n_axes: int) -> Side:
         n, name = n_values(axes, first, n_axes, type(self).__name__)
@@ -84,8 +89,8 @@ class Matrix(Finite):
     zooming.errors.SpaceError: Matrix breaks the triangle inequality: d(0, 2) = 5, but d(0, 1) + d(1, 2) = 1 + 1 = 2
     """
 
-    def __init__(self, distances: ArrayLike, points: Sequence[Any] | None = None) -> None:
-        found = _matrix(distances, "Matrix")
+    def __init__(self, distances: ArrayLike, points: Iterable[Any] | None = None) -> None:
+        found = axioms.matrix(distances, "Matrix")
         super().__init__(found, range(len(found)) if points is None else points)
 
 
@@ -97,10 +102,8 @@ class Points(Finite):
     """
 
     def __init__(self, points: Iterable[Any], distance: Callable[[Any, Any], float]) -> None:
-        listed = list(points)
-        if not callable(distance):
-            raise SpaceError(f"Points: distance={distance!r} is not a function of two points")
-        super().__init__(_matrix([[distance(one, other) for other in listed] for one in listed], "Points"), listed)
+        found = listed(points, "Points", "a list of points")
+        super().__init__(axioms.between(found, distance), found)
 
 
 class Graph(Finite):
@@ -116,9 +119,9 @@ class Graph(Finite):
     """
 
     def __init__(self, edges: Iterable[Sequence[Any]] | Mapping[Any, Mapping[Any, float]]) -> None:
-        listed = _edges(edges)
+        every = axioms.edges_of(edges)
         alone = edges if isinstance(edges, Mapping) else ()  # nodes without an edge are nodes, too
-        nodes = list(dict.fromkeys([*alone, *(node for edge in listed for node in edge[:2])]))
+        nodes = listed(dict.fromkeys([*alone, *(node for edge in every for node in edge[:2])]), "Graph", "nodes")
         if all(isinstance(node, (int, np.integer)) for node in nodes) and set(nodes) == set(range(len(nodes))):
             nodes = list(range(len(nodes)))
         if not nodes:
@@ -126,9 +129,7 @@ class Graph(Finite):
         number = {node: i for i, node in enumerate(nodes)}
         lengths = np.full((len(nodes), len(nodes)), np.inf)
         np.fill_diagonal(lengths, 0.0)
-        for one, other, length in listed:
-            if not (math.isfinite(length) and length >= 0.0):
-                raise SpaceError(f"Graph: the edge from {one!r} to {other!r} has the length {length}; give a finite one, >= 0")
+        for one, other, length in every:
             i, j = number[one], number[other]
             lengths[i, j] = min(lengths[i, j], length)
             if not isinstance(edges, Mapping):
@@ -139,9 +140,15 @@ class Graph(Finite):
                 f"Graph is not symmetric: the edge from {nodes[i]!r} to {nodes[j]!r} has the length {lengths[i, j]:g}, the "
                 f"one back {lengths[j, i]:g}; a metric goes both ways"
             )
+        one_hop = np.where(np.isinf(lengths), np.inf, 0.0)
         paths.shortest_paths(lengths)
         if np.isinf(lengths).any():
             i, j = np.argwhere(np.isinf(lengths))[0]
+            paths.shortest_paths(one_hop)
+            if np.isfinite(one_hop[i, j]):
+                raise SpaceError(
+                    f"Graph: the path from {nodes[i]!r} to {nodes[j]!r} is beyond floating point; shorten the edges"
+                )
             raise SpaceError(
                 f"Graph: there is no path from {nodes[i]!r} to {nodes[j]!r}, so that their distance is not finite; connect them"
             )
@@ -157,7 +164,7 @@ class Strings(Finite):
     """
 
     def __init__(self, strings: Iterable[str]) -> None:
-        words = [strings] if isinstance(strings, str) else list(strings)
+        words = [strings] if isinstance(strings, str) else listed(strings, "Strings", "a list of strings")
         if not words or not all(isinstance(word, str) for word in words):
             raise SpaceError("Strings: give a list of strings, at least one")
         letters = np.array([ord(letter) for word in words for letter in word], np.int64)
@@ -169,7 +176,11 @@ class Discrete(Metric):
     """The metric under which any two values are 1 apart: nothing is learned about one from another."""
 
     def side(self, axes: Axes, first: int, n_axes: int) -> Side:
-        n, _ = n_values(axes, first, n_axes, "Discrete")
+        n, name = n_values(axes, first, n_axes, "Discrete")
+        if n > MOST_POINTS:
+            raise SpaceError(
+                f"Discrete: {name} has {n:,} values, too many; at most {MOST_POINTS:,}, since all distances are kept"
+            )
         return Side(1.0 - np.eye(n), np.array([[axes.low[first], axes.high[first], n, 1.0]]))
 
     def __repr__(self) -> str:
@@ -177,7 +188,7 @@ class Discrete(Metric):
 
 
 class Norm(Metric):
-    """A box under a norm; `L1`, `L2` and `LInf` are the ready ones.
+    """A box under a norm; `L1`, `L2` and `LInf` are the ready ones, a subclass with another `power` p >= 1 is one more.
 
     Every axis is scaled to length 1 first, times its `scale` (a number, or one per axis). `points_per_axis` is the
     resolution of the net that stands for the box: by default 129, 33 or 9 points along each of 1, 2 or 3 axes.
@@ -187,13 +198,22 @@ class Norm(Metric):
 
     def __init__(self, points_per_axis: int | None = None, scale: float | Sequence[float] = 1.0) -> None:
         self.points_per_axis = None if points_per_axis is None else whole(points_per_axis, "points_per_axis", 2)
-        if not isinstance(scale, (int, float, np.number, Sequence, np.ndarray)) or isinstance(scale, str):
+        if not isinstance(scale, (int, float, np.number, Sequence, np.ndarray)) or isinstance(scale, (str, bytes)):
             raise SpaceError(f"{type(self).__name__}: scale={scale!r}: give a number, or one per axis")
-        scales = [scale] if isinstance(scale, (int, float, np.number)) else list(scale)
+        scales = [scale] if isinstance(scale, (int, float, np.number)) else list(np.atleast_1d(np.asarray(scale, object)))
         self.scale = [real(one, f"{type(self).__name__}: scale", 0.0, math.inf) for one in scales]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(points_per_axis={self.points_per_axis}, scale={self.scale})"
+
+    def _checked_power(self) -> float:
+        kind, power = type(self).__name__, getattr(self, "power", None)
+        if isinstance(power, bool) or not isinstance(power, (int, float, np.number)) or not power >= 1:
+            raise SpaceError(
+                f"{kind}: power={power!r}: a norm needs a number p >= 1, or infinity; below 1 the triangle inequality fails, "
+                f"(1 + 1)^(1/p) > 1 + 1. L1, L2 and LInf are ready"
+            )
+        return float(power)
 
     def side(self, axes: Axes, first: int, n_axes: int) -> Side:
         kind, names = type(self).__name__, axes.names[first : first + n_axes]
@@ -209,16 +229,9 @@ class Norm(Metric):
                 f"give points_per_axis=..., or use AdaptiveQ, whose boxes need no net"
             )
         unit = np.stack(np.meshgrid(*[np.linspace(0.0, 1.0, n)] * n_axes, indexing="ij"), axis=-1).reshape(-1, n_axes)
-        unit *= self.scale
-        found = np.zeros((len(unit), len(unit)))
-        for along in unit.T:
-            difference = np.abs(along[:, None] - along[None, :])
-            if math.isinf(self.power):
-                np.maximum(found, difference, out=found)
-            else:
-                found += difference**self.power
-        if self.power == 2:
-            np.sqrt(found, out=found)
+        found = paths.norms(unit * self.scale, self._checked_power())
+        if not math.isfinite(float(found.max())):
+            raise SpaceError(f"{kind}: the distances are beyond floating point; give a smaller scale than {self.scale}")
         rows = axes.table[first : first + n_axes]
         ends = np.stack([rows[:, LOW], axes.ends[first : first + n_axes]], axis=1)
         assert (rows[:, WIDTH] > 0).all()
@@ -243,9 +256,6 @@ class LInf(Norm):
     power = math.inf
 
 
-MOST_POINTS = 20_000  # of one side: its matrix then has 3 GB
-
-
 class Product:
     """The distance of two (state, action) pairs from a metric of the states and one of the actions.
 
@@ -265,7 +275,12 @@ class Product:
         if isinstance(combine, str) and combine not in ("max", "sum"):
             raise SpaceError(f'Product: combine={combine!r}: choose "max", "sum", or a number p >= 1')
         if not isinstance(combine, str):
-            combine = real(combine, "Product: combine", 1.0, 64.0)
+            combine = real(combine, "Product: combine", 1.0, math.inf)
+            if combine > MAX_POWER:
+                raise SpaceError(
+                    f"Product: combine={combine:g}: p may be up to {MAX_POWER:g}; beyond that the radii of the smallest balls, "
+                    f'2^-26 of the diameter, to the power p are below floating point. "max" is what p tends to'
+                )
         if not isinstance(scale, (tuple, list)) or len(scale) != 2:
             raise SpaceError(f"Product: scale={scale!r}: give two numbers, (of the states, of the actions)")
         first, second = (real(one, "Product: scale", 0.0, math.inf) for one in scale)
@@ -283,50 +298,6 @@ class Product:
 KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Matrix, Points, Graph, Strings, Discrete, L1, L2, LInf)}
 
 
-def checked(distances: Floats, name: str, points: Sequence[Any]) -> Floats:
-    """The matrix, if it is a metric: finite, >= 0, 0 from a point to itself, symmetric, and no way round is shorter.
-
-    The triangle inequality is tried for all pairs through up to 64 middle points, drawn once. Different points may have
-    the distance 0: then they are not told apart.
-    """
-    n = len(distances)
-    if len(points) != n:
-        raise SpaceError(f"{name}: {len(points)} points for a {n} by {n} matrix; give one per row")
-    if n > MOST_POINTS:
-        raise SpaceError(f"{name}: {n:,} points are too many; at most {MOST_POINTS:,}, since all distances are kept")
-
-    def said(i: int, j: int) -> str:
-        return f"d({points[i]!r}, {points[j]!r}) = {distances[i, j]:g}"
-
-    def first(wrong: NDArray[np.bool_]) -> tuple[int, int]:
-        i, j = np.argwhere(wrong)[0]
-        return int(i), int(j)
-
-    if not np.isfinite(distances).all():
-        raise SpaceError(f"{name}: {said(*first(~np.isfinite(distances)))}; distances must be finite")
-    if (distances < 0).any():
-        raise SpaceError(f"{name}: {said(*first(distances < 0))}; distances must not be negative")
-    slack = ROUNDING * distances.max()
-    if (np.diagonal(distances) > slack).any():
-        i = int(np.flatnonzero(np.diagonal(distances) > slack)[0])
-        raise SpaceError(f"{name}: {said(i, i)}; the distance of a point from itself must be 0")
-    uneven = np.abs(distances - distances.T) > slack
-    if uneven.any():
-        i, j = first(uneven)
-        raise SpaceError(f"{name} is not symmetric: {said(i, j)}, but {said(j, i)}")
-    middles = range(n) if n <= N_MIDDLES else np.random.default_rng(0).choice(n, N_MIDDLES, replace=False).tolist()
-    for k in middles:
-        around = distances[:, k, None] + distances[None, k, :]
-        shorter = distances > around + slack
-        if shorter.any():
-            i, j = first(shorter)
-            raise SpaceError(
-                f"{name} breaks the triangle inequality: {said(i, j)}, but d({points[i]!r}, {points[k]!r}) + "
-                f"d({points[k]!r}, {points[j]!r}) = {distances[i, k]:g} + {distances[k, j]:g} = {around[i, j]:g}"
-            )
-    return distances
-
-
 def n_values(axes: Axes, first: int, n_axes: int, kind: str) -> tuple[int, str]:
     """The number of values of the one whole axis that a finite metric needs, and its name."""
     names = ", ".join(axes.names[first : first + n_axes])
@@ -337,24 +308,3 @@ def n_values(axes: Axes, first: int, n_axes: int, kind: str) -> tuple[int, str]:
             f"For boxes there are L1, L2 and LInf"
         )
     return int(high - low) + 1, names
-
-
-def _matrix(distances: ArrayLike, name: str) -> Floats:
-    try:
-        found = np.array(distances, np.float64)
-    except (TypeError, ValueError) as error:
-        raise SpaceError(f"{name}: the distances are not numbers ({error})") from error
-    if found.ndim != 2 or found.shape[0] != found.shape[1] or not found.size:
-        raise SpaceError(f"{name}: the distances have the shape {found.shape}; give a square matrix, one row per point")
-    return found
-
-
-def _edges(edges: Any) -> list[tuple[Any, Any, float]]:
-    try:
-        if isinstance(edges, Mapping):
-            return [(one, other, float(length)) for one, near in edges.items() for other, length in near.items()]
-        return [(edge[0], edge[1], float(edge[2]) if len(edge) > 2 else 1.0) for edge in edges]
-    except (TypeError, ValueError, IndexError, AttributeError) as error:
-        raise SpaceError(
-            f"Graph: give edges as (node, node) or (node, node, length), or {{node: {{node: length}}}} ({error})"
-        ) from error

@@ -1,8 +1,11 @@
-"""Compiled one-off computations of distance matrices: shortest paths and edit distances."""
+"""One-off computations of distance matrices: shortest paths, edit distances, norms."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+from numpy.typing import NDArray
 
 from zooming.kernels import compiled
 
@@ -41,4 +44,29 @@ def edit_distances(letters, ends):
                 for b in range(other.shape[0] + 1):
                     before[b] = now[b]
             found[i, j] = found[j, i] = before[other.shape[0]]
+    return found
+
+
+def norms(points: NDArray[np.float64], power: float) -> NDArray[np.float64]:
+    """The p-norms of the differences of all pairs of points [n, n_axes]; infinite where they are beyond floating point.
+
+    The largest difference of a pair is taken out before the power: neither a huge scale nor a large p overflows on the way.
+    """
+    largest = np.zeros((len(points), len(points)))
+    for along in points.T:
+        np.maximum(largest, np.abs(along[:, None] - along[None, :]), out=largest)
+    if math.isinf(power) or points.shape[1] == 1:
+        return largest
+    if power == 1.0:
+        largest[:] = 1.0  # a sum needs no care, and is exact where it can be
+    apart = np.where(largest > 0.0, largest, 1.0)
+    found = np.zeros_like(largest)
+    with np.errstate(over="ignore", under="ignore"):
+        for along in points.T:
+            share = np.abs(along[:, None] - along[None, :])
+            share /= apart
+            share **= power
+            found += share
+        found **= 1.0 / power
+        found *= largest
     return found

@@ -21,8 +21,8 @@ DEFAULT_BONUS = 0.1  # c, for rewards that span 1
 MOST_BALLS = 2**30 - 1  # a table of twice as many rows still has 31-bit row numbers
 
 
-class QLearner(Agent):
-    """An agent whose knowledge is a table of balls, which the update rule changes."""
+class BallAgent(Agent):
+    """An agent whose knowledge is a table of balls, boxes or others, which the update rule changes."""
 
     _actions = ACTIONS
     _core_layout = kernels.CORE
@@ -119,10 +119,11 @@ class QLearner(Agent):
     ) -> Certificate:
         """Learns, and returns one of the policies played, drawn uniformly, in a certificate of what is known about it.
 
-        The number of `episodes` is the theory's for a gap of at most `epsilon` with probability 1 - `delta`, or a budget. With
-        `best_of` several are drawn and the best of them is chosen, by `evaluation_episodes` fresh episodes each. The
-        certificate says what was proved, under which assumptions, and what was only measured. Its `policy` is an agent of its
-        own: save it, or use its `predict`. This agent itself has learned all the episodes.
+        The number of `episodes` is the theory's for a gap of at most `epsilon` with probability 1 - `delta`, or a budget;
+        where no bound is known (`NetQ`, `MetricQ`) it must be given. With `best_of` several are drawn and the best of them is
+        chosen, by `evaluation_episodes` fresh episodes each. The certificate says what was proved, under which assumptions,
+        and what was only measured. Its `policy` is an agent of its own: save it, or use its `predict`. This agent itself has
+        learned all the episodes.
 
         >>> import gymnasium as gym, zooming
         >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
@@ -136,6 +137,18 @@ class QLearner(Agent):
             self, epsilon, delta, episodes=episodes, best_of=best_of, evaluation_episodes=evaluation_episodes,
             progress_bar=progress_bar,
         )  # fmt: skip
+
+    def _without_bound(self) -> str | None:
+        """Why no bound on the regret with constants is known for agents of this kind; None if one is."""
+        return f"no bound with constants is known for {type(self).__name__}"
+
+    def _against_bound(self) -> str | None:
+        """What about this very agent the bound does not cover; None if it covers it."""
+        return None
+
+    def _smoothness(self) -> str | None:
+        """In which space Q* is assumed to be Lipschitz; None if nothing is assumed."""
+        return "on the unit cube" if self.axes.n_wide else None
 
     # --- size and files --------------------------------------------------------------------------------------------------
 

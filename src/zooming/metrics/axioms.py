@@ -1,0 +1,155 @@
+"""What a metric must be, and what is given for one: distances as numbers, points, edges. Anything else is refused in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from zooming.errors import SpaceError
+from zooming.structure import numeric
+
+Floats = NDArray[np.float64]
+ROUNDING = 1e-9  # of the largest distance: what adding up floating-point numbers may lose
+N_MIDDLES = 64  # points through which the triangle inequality is tried for all pairs
+MOST_POINTS = 20_000  # of one side: its matrix then has 3 GB
+
+
+def checked(distances: Floats, name: str, points: Sequence[Any]) -> Floats:
+    """The matrix, if it is a metric: finite, >= 0, 0 from a point to itself, symmetric, and no way round is shorter.
+
+    The triangle inequality is tried for all pairs through up to 64 middle points, drawn once. Different points may have
+    the distance 0: then they are not told apart.
+    """
+    n = len(distances)
+    if len(points) != n:
+        raise SpaceError(f"{name}: {len(points)} points for a {n} by {n} matrix; give one per row")
+
+    def said(i: int, j: int) -> str:
+        return f"d({points[i]!r}, {points[j]!r}) = {distances[i, j]:g}"
+
+    def first(wrong: NDArray[np.bool_]) -> tuple[int, int]:
+        i, j = np.argwhere(wrong)[0]
+        return int(i), int(j)
+
+    if not np.isfinite(distances).all():
+        raise SpaceError(f"{name}: {said(*first(~np.isfinite(distances)))}; distances must be finite")
+    if (distances < 0).any():
+        raise SpaceError(f"{name}: {said(*first(distances < 0))}; distances must not be negative")
+    slack = ROUNDING * distances.max()
+    if (np.diagonal(distances) > slack).any():
+        i = int(np.flatnonzero(np.diagonal(distances) > slack)[0])
+        raise SpaceError(f"{name}: {said(i, i)}; the distance of a point from itself must be 0")
+    uneven = np.abs(distances - distances.T) > slack
+    if uneven.any():
+        i, j = first(uneven)
+        raise SpaceError(f"{name} is not symmetric: {said(i, j)}, but {said(j, i)}")
+    middles = range(n) if n <= N_MIDDLES else np.random.default_rng(0).choice(n, N_MIDDLES, replace=False).tolist()
+    for k in middles:
+        with np.errstate(over="ignore"):  # a way round that is beyond floating point is not shorter
+            around = distances[:, k, None] + distances[None, k, :]
+        shorter = distances > around + slack
+        if shorter.any():
+            i, j = first(shorter)
+            raise SpaceError(
+                f"{name} breaks the triangle inequality: {said(i, j)}, but d({points[i]!r}, {points[k]!r}) + "
+                f"d({points[k]!r}, {points[j]!r}) = {distances[i, k]:g} + {distances[k, j]:g} = {around[i, j]:g}"
+            )
+    return distances
+
+
+def matrix(distances: ArrayLike, name: str) -> Floats:
+    """A square matrix of numbers, of one's own."""
+    try:
+        found = numeric(distances, "the matrix")
+    except (SpaceError, OverflowError) as error:
+        raise SpaceError(
+            f"{name}: the distances are not numbers, as many in each row; give a square matrix, for example [[0, 2], [2, 0]]"
+        ) from error
+    if found.ndim != 2 or found.shape[0] != found.shape[1] or not found.size:
+        raise SpaceError(f"{name}: the distances have the shape {found.shape}; give a square matrix, one row per point")
+    return found
+
+
+def listed(given: Any, name: str, what: str) -> list[Any]:
+    """What was given, as a list that is not too long."""
+    if not isinstance(given, Iterable) or (isinstance(given, np.ndarray) and given.ndim == 0):
+        raise SpaceError(f"{name}: {given!r} is not {what}; give a list of them")
+    found = list(given)
+    if len(found) > MOST_POINTS:
+        raise SpaceError(f"{name}: {len(found):,} points are too many; at most {MOST_POINTS:,}, since all distances are kept")
+    return found
+
+
+def number(value: Any) -> float:
+    """A distance or a length as a float; TypeError or OverflowError if it is none. A string of digits is none."""
+    if isinstance(value, (str, bytes)) or np.iscomplexobj(value):
+        raise TypeError(f"{value!r} is not a real number")
+    return float(value)
+
+
+def between(points: Sequence[Any], distance: Any) -> Floats:
+    """The distances of all ordered pairs, by a function of the user's own."""
+    if not callable(distance):
+        raise SpaceError(f"Points: distance={distance!r} is not a function of two points")
+    found = np.empty((len(points), len(points)))
+    for i, one in enumerate(points):
+        for j, other in enumerate(points):
+            try:
+                value = distance(one, other)
+            except Exception as error:  # whatever a user's function may raise
+                raise SpaceError(
+                    f"Points: distance({one!r}, {other!r}) raised {type(error).__name__}: {error}; give a function of two "
+                    f"points that returns a number"
+                ) from error
+            try:
+                found[i, j] = number(value)
+            except (TypeError, ValueError, OverflowError) as error:
+                raise SpaceError(f"Points: distance({one!r}, {other!r}) gave {value!r}; it must return a number") from error
+    return found
+
+
+def edges_of(edges: Any) -> list[tuple[Any, Any, float]]:
+    """The edges of a graph as (node, node, length)."""
+    hint = "give edges as (node, node) or (node, node, length), or {node: {node: length}}"
+    if isinstance(edges, Mapping):
+        for one, near in edges.items():
+            if not isinstance(near, Mapping):
+                raise SpaceError(f"Graph: {one!r} has {near!r} for its neighbors; {hint}")
+        found: Any = [(one, other, length) for one, near in edges.items() for other, length in near.items()]
+    elif isinstance(edges, str) or not isinstance(edges, Iterable):
+        raise SpaceError(f"Graph: {edges!r} is not a list of edges; {hint}")
+    else:
+        found = list(edges)
+    return [_edge(edge, hint) for edge in found]
+
+
+def _edge(edge: Any, hint: str) -> tuple[Any, Any, float]:
+    if not isinstance(edge, (Sequence, np.ndarray)) or isinstance(edge, (str, bytes)) or len(edge) not in (2, 3):
+        raise SpaceError(f"Graph: {edge!r} is not an edge; {hint}")
+    for node in edge[:2]:
+        try:
+            hash(node)
+        except TypeError as error:
+            raise SpaceError(
+                f"Graph: {node!r} cannot name a node, since it is not hashable; name nodes by numbers, strings or tuples"
+            ) from error
+    try:
+        length = number(edge[2]) if len(edge) > 2 else 1.0
+    except (TypeError, ValueError, OverflowError) as error:
+        raise SpaceError(f"Graph: the edge from {edge[0]!r} to {edge[1]!r} has the length {edge[2]!r}; {hint}") from error
+    if not (np.isfinite(length) and length >= 0.0):
+        raise SpaceError(f"Graph: the edge from {edge[0]!r} to {edge[1]!r} has the length {length}; give a finite one, >= 0")
+    return edge[0], edge[1], length
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two names of points are one; arrays are compared as a whole."""
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        try:
+            return bool(np.array_equal(one, other))
+        except (TypeError, ValueError):
+            return False
+    return bool(one == other)
