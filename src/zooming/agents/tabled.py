@@ -15,7 +15,7 @@ from zooming.agents.base import Agent
 from zooming.errors import SpaceError
 from zooming.feasible import Feasible, says
 from zooming.kernels import BALL, CORE
-from zooming.partition import BallTable, Partition
+from zooming.partition import BallTable, Partition, some_steps
 
 if TYPE_CHECKING:
     from zooming.pac import Certificate
@@ -319,15 +319,17 @@ class TabledAgent(Agent):
         axes = ", ".join(
             f"{n} in [{a:g}, {b:g}]" for n, a, b in zip(self.axes.names, self.axes.low, self.axes.high, strict=True)
         )
+        shown = f"{MOST_PICTURES} of {self.horizon} steps; partition(step) has any"
         return {
             "axes": axes,
             "bonus": self.bonus,
             "balls": f"{self.n_balls:,} in {self.nbytes:,} bytes",
             "seed": self.seed,
+            **({"shown": shown} if self.horizon > MOST_PICTURES else {}),
         }
 
     def _pictures(self) -> list[str]:
-        return [self.partition(step).thumbnail() for step in range(min(self.horizon, MOST_PICTURES))]
+        return [self.partition(step).thumbnail() for step in some_steps(self.horizon, MOST_PICTURES)]
 
     # --- files ---------------------------------------------------------------------------------------------------------
 

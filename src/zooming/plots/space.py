@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from zooming.agents.base import Agent
 from zooming.errors import SpaceError
 from zooming.optimal import Optimal
-from zooming.partition import Partition
+from zooming.partition import Partition, some_steps
 from zooming.plots.look import GRAY, LINES, TICKS, drawing
 
 Floats = NDArray[np.float64]
@@ -107,7 +107,7 @@ def policy(
     left, right = (low[state_axis], high[state_axis]) if limits is None else limits
     if not -np.inf < left < right < np.inf:
         raise SpaceError(f"{space.names[state_axis]} from {left} to {right}: give limits=(low, high), the states to draw")
-    chosen = _some_steps(agent.horizon) if steps is None else list(steps)
+    chosen = some_steps(agent.horizon, MOST_STEPS) if steps is None else list(steps)
     states = np.tile(point, (n, 1))
     states[:, state_axis] = np.linspace(left, right, n)
     observations = states.reshape(n, *space.state_space.shape)
@@ -169,11 +169,6 @@ def _middle(low: Floats, high: Floats) -> Floats:
     """Of each axis; 0, or the one end, where there is no other."""
     finite_low, finite_high = np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)
     return np.nan_to_num((finite_low + finite_high) / 2, nan=0.0, posinf=0.0, neginf=0.0)
-
-
-def _some_steps(horizon: int) -> list[int]:
-    """All steps, or MOST_STEPS of them with the first and the last."""
-    return [round(step) for step in np.linspace(0, horizon - 1, min(horizon, MOST_STEPS)).tolist()]
 
 
 def _boxes(low: Floats, high: Floats, **options: Any) -> Any:
