@@ -21,6 +21,7 @@ from zooming import files, seeds
 from zooming.checks import n_cores, whole
 from zooming.errors import SpaceError
 from zooming.intervals import Interval, mean_interval
+from zooming.options import known_options
 from zooming.study.problems import AgentChoice, Problem, agent_named, problem_named
 from zooming.study.runs import Chunk
 from zooming.study.store import Store, locked
@@ -62,6 +63,7 @@ class Tuned:
     evaluation: Row
 
 
+@known_options
 def tune(
     problems: Sequence[str | Problem],
     agents: Sequence[str | AgentChoice],
