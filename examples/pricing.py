@@ -47,7 +47,7 @@ def main(episodes: int = 100_000, n_seeds: int = 5) -> None:
     axes[0].set(xlabel="customer", ylabel="price", title="balls of c = 1")
     plots.policy(agents["c = 1"], axes[1], optimal=optimal)
     axes[1].set(xlabel="customer", ylabel="price", title="learned and best prices")
-    axes[1].get_legend().texts[-1].set_text("learned")
+    axes[1].get_legend().texts[0].set_text("learned")
     plots.regret(regrets, axes[2])
     axes[2].set(xlim=(10, None), ylim=(1, 1e6))
     OUT.parent.mkdir(exist_ok=True)

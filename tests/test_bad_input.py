@@ -1,5 +1,8 @@
 """What must not be learned from is refused in words, and the agent is as it was before."""
 
+import inspect
+import re
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -574,3 +577,48 @@ def test_a_heuristic_says_that_it_keeps_no_estimates(kind):
     agent = taught(kind)
     for call in (lambda: agent.q_value(0, GOOD, GOOD), lambda: agent.value(0, GOOD), lambda: agent.partition(0)):
         assert_refused(agent, call, "heuristic", "AdaptiveQ", error=zooming.SpaceError)
+
+
+# --- options -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda env: zooming.AdaptiveQ(env, bonsu=1), "AdaptiveQ has no option 'bonsu'; did you mean 'bonus'?"),
+        (lambda env: zooming.AdaptiveQ.as_published(env, 1.0, max_ball=9), "AdaptiveQ has no option 'max_ball'; did you mean"),
+        (lambda env: zooming.NetQ(env, spcing=0.1), "NetQ has no option 'spcing'; did you mean 'spacing'?"),
+        (lambda env: zooming.MetricQ(env, zooming.metrics.LInf(), lasy=1), "MetricQ has no option 'lasy'; did you mean 'lazy'"),
+        (lambda env: zooming.Random(env, horizn=3), "Random has no option 'horizn'; did you mean 'horizon'?"),
+        (lambda env: zooming.Median(env, quantile=3), "Median has no option 'quantile'"),
+        (lambda env: zooming.Study(["oil-laplace-1"], ["random"], 9, seds=2), "Study has no option 'seds'; did you mean"),
+        (lambda env: zooming.tune(["oil-laplace-1"], ["net-q"], "x", vales=(1,)), "tune has no option 'vales'; did you mean"),
+        (lambda env: gym.make("zooming/Oil-v0", sharpnes=1), "Oil has no option 'sharpnes'; did you mean 'sharpness'?"),
+        (lambda env: gym.make("zooming/Ambulance-v0", arrival="beta"), "Ambulance has no option 'arrival'; did you mean"),
+    ],
+)
+def test_a_misspelled_option_is_named_with_the_nearest_one(make, message):
+    with pytest.raises(zooming.SpaceError, match=re.escape(message)):
+        make(gym.make("zooming/Oil-v0"))
+
+
+@pytest.mark.plain
+def test_signatures_are_those_that_were_written():
+    for made in (zooming.AdaptiveQ, zooming.NetQ, zooming.MetricQ, zooming.Study):
+        parameters = inspect.signature(made).parameters
+        assert not any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters.values()), made
+    assert inspect.signature(zooming.AdaptiveQ).parameters["cap"].default == "remaining"
+
+
+@pytest.mark.plain
+def test_an_agent_of_ones_own_may_keep_options_to_itself_and_has_its_misspelled_ones_named():
+    class Mine(zooming.Random):
+        def __init__(self, env, **options):
+            self.mine = options.pop("mine", None)
+            super().__init__(env, **options)
+
+    env = gym.make("zooming/Oil-v0")
+    assert Mine(env, mine=3, seed=1).mine == 3
+    with pytest.raises(zooming.SpaceError, match="Mine has no option 'sed'; did you mean 'seed'"):
+        Mine(env, mine=3, sed=1)

@@ -109,22 +109,39 @@ def test_a_policy_is_what_predict_says_at_each_step(agent, optimal):
     ax = plots.policy(agent, steps=(0, 3), optimal=optimal, n=21)
     lines = {line.get_label(): line for line in ax.lines}
     for step in (0, 3):
-        line = lines[f"step {step}"]
-        played = [agent.predict([x], state=[step])[0][0] for x in line.get_xdata()]
-        assert line.get_ydata().tolist() == played
-    assert lines["step 0"].get_linestyle() != lines["step 3"].get_linestyle()
-    best = [optimal.action(0, [x])[0] for x in lines["optimal"].get_xdata()]
-    assert lines["optimal"].get_ydata().tolist() == best
+        line, best = lines[f"step {step}"], lines[f"_optimal {step}"]
+        faint = ax.lines[ax.lines.index(line) - 1]
+        for x, y, weak in zip(line.get_xdata(), line.get_ydata(), faint.get_ydata(), strict=True):
+            (action,), _ = agent.predict([x], state=[step])
+            assert np.isnan(y) == (agent.visits(step, [x], [action]) < 10)
+            assert action in (y, weak)
+        assert best.get_ydata().tolist() == [optimal.action(step, [x])[0] for x in best.get_xdata()]
+        assert tuple(best.get_color()) == tuple(line.get_color())
+        assert (best.get_linestyle(), line.get_linestyle()) == ("--", "-")
+    assert np.isnan(lines["step 0"].get_ydata()).any()  # episodes start at 0.5, so that few were near 0 or 1
+    assert texts(ax) == ["step 0", "step 3", "optimal", "under 10 visits"]
+    assert ax.get_title() == "policy, 2 of 5 steps"
+
+
+def test_steps_of_a_policy_have_lines_that_black_and_white_tells_apart(agent):
+    lines = {line.get_label(): line for line in plots.policy(agent, n=21).lines}
+    assert len({lines[f"step {step}"].get_linestyle() for step in range(4)}) == 4
+
+
+def test_a_policy_of_a_rule_of_thumb_is_never_faint():
+    ax = plots.policy(zooming.NoMovement(gym.make("zooming/Ambulance-v0")), steps=[2], n=5)
+    assert ax.lines[-1].get_ydata().tolist() == [0.0, 0.25, 0.5, 0.75, 1.0]
+    assert texts(ax) == ["step 2"]
 
 
 def test_a_policy_of_more_dimensions_is_a_slice_and_says_so():
     env = gym.make("zooming/Ambulance-v0", n_ambulances=2, horizon=40)
     agent = zooming.AdaptiveQ(env, seed=0)
     ax = plots.policy(agent, axes=(1, 0), at=[0.2, 0.5], n=5)
-    assert ax.get_title() == "policy at state[0] = 0.2"
+    assert ax.get_title() == "policy at state[0] = 0.2, 6 of 40 steps"
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("state[1]", "action[0]")
     steps = texts(ax)
-    assert (len(steps), steps[0], steps[-1]) == (6, "step 0", "step 39")
+    assert steps == [*(f"step {step}" for step in (0, 8, 16, 23, 31, 39)), "under 10 visits"]
     for options, message in (({"axes": (2, 0)}, "state axis from 0 to 1"), ({"at": [0.5]}, "one state, 2 numbers")):
         with pytest.raises(zooming.SpaceError, match=message):
             plots.policy(agent, **options)

@@ -4,13 +4,16 @@ import json
 import os
 import shutil
 
+import gymnasium as gym
+import numpy as np
 import pytest
 
 import zooming
-from zooming import cli
+from zooming import cli, seeds
 from zooming.report.collect import collect
 from zooming.report.page import written
-from zooming.study.problems import Problem
+from zooming.study import engines
+from zooming.study.problems import Problem, problem_named
 
 EVIL = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=2</script>"
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -36,15 +39,45 @@ def browser():
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def unsolved(tmp_path_factory):
+    """A study of a problem with four state axes, too many to solve, and of one whose law nobody knows."""
+    gym.register("Endless-v0", entry_point=Endless, max_episode_steps=3)
+    folder = tmp_path_factory.mktemp("report") / "unsolved"
+    problems = [problem_named("zooming/Ambulance-v0", {"n_ambulances": 4}), Problem("endless", "Endless-v0")]
+    study = zooming.Study(problems, ["adaptive-q:squash=1.0:max_balls=3000", "random:squash=1.0"], episodes=60, seeds=3)
+    chunks = study.configuration.chunks()
+    # No other process knows the environment that was registered here.
+    compute = engines.compute
+    engines.compute = lambda *arguments: iter([(chunk, chunk.run(), 0.1) for chunk in chunks])
+    try:
+        study.run(folder)
+    finally:
+        engines.compute = compute
+    return folder
+
+
+class Endless(gym.Env):
+    observation_space = gym.spaces.Box(-np.inf, np.inf, (1,), np.float64)
+    action_space = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.array([0.0]), {}
+
+    def step(self, action):
+        return self.np_random.normal(0.0, 3.0, 1), float(action[0]) ** 2, False, False, {}
+
+
 @pytest.fixture
 def opened(folder, browser):
     """Opens the report, and fails at the end if the page complained or asked for anything."""
-    path = folder / "report.html"
-    if not path.exists():
-        cli.main(["report", str(folder)])
     complaints, requests, pages = [], [], []
 
-    def open_at(width, height):
+    def open_at(width, height, folder=folder):
+        path = folder / "report.html"
+        if not path.exists():
+            cli.main(["report", str(folder)])
         page = browser.new_page(viewport={"width": width, "height": height})
         page.on("console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -120,6 +153,49 @@ def test_a_phone_shows_everything_without_scrolling_sideways(opened):
         box = page.locator(f"#{plot} .main-svg").first.bounding_box()
         assert box["width"] > 250
         assert box["height"] > 250
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("width", [1280, 390])
+def test_without_an_optimum_the_page_shows_returns_and_estimates_and_says_why(opened, unsolved, width):
+    page = opened(width, 900, unsolved)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    head = page.locator("#summary th").all_inner_texts()
+    assert "mean return" in head
+    assert "regret" not in head
+    assert page.locator("#summary tr.best").count() == 2
+    shown = {}
+    for problem in ("zooming/Ambulance-v0:n_ambulances=4", "endless"):
+        page.locator("#problem-choice").select_option(label=problem)
+        shown[problem] = page.locator("#unsolved").inner_text()
+        assert page.locator("#regret-caption").inner_text() == "Mean return of all episodes so far"
+        assert "up and to the left" in page.locator("#memory-caption").inner_text()
+        assert not page.locator("#regret-log").is_visible()
+        assert len(page.evaluate("document.getElementById('memory').data[1].y")) == 3
+        colors = page.evaluate("document.getElementById('replay').data[0].z.flat()")
+        assert len({*colors}) > 1
+        assert None not in colors  # every place belongs to a ball
+        assert "own estimate" in page.locator("#replay-title").inner_text()
+    ambulance, endless = shown.values()
+    assert "returns take the place of regret: ambulance beta 0.25 x4 has 4 state axes" in ambulance
+    assert "not a compiled environment" in endless
+
+
+def test_the_estimates_of_a_replay_are_those_of_the_run(unsolved):
+    for problem, is_slice in zip(collect(unsolved)["problems"], (True, False), strict=True):
+        (replay,) = problem["replays"]
+        assert replay["axes"] == ["state[0]", "action[0]"]
+        assert replay["is_slice"] == is_slice
+        study = zooming.Study.stored(unsolved).configuration
+        ours = next(p for p in study.problems if p.name == problem["name"])
+        agent = study.agents[0].make(ours.make(), seeds.word(0, "run 0"))
+        agent.learn(60)
+        last = len(replay["frames"]) - 1
+        for step, balls in enumerate(replay["steps"]):
+            partition = agent.partition(step)
+            expected = partition.q_value[partition.slice()[2]]
+            assert sorted(ball[6][-1] for ball in balls if ball[5] == last) == pytest.approx(sorted(expected), abs=1e-4)
+            assert all(len(ball[6]) == ball[5] - ball[4] + 1 for ball in balls)
 
 
 def test_the_page_is_one_file_whatever_is_in_the_data(folder):

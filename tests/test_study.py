@@ -476,6 +476,11 @@ def test_the_grid_finds_the_value_with_the_largest_return_on_seeds_of_its_own(tm
     }
     assert ours.value == max(scores, key=scores.get)
     assert ours.tuning_return == pytest.approx(max(scores.values()))
+    assert [tried.value for tried in ours.tried] == [*values]
+    assert [tried.mean_return for tried in ours.tried] == pytest.approx([scores[c] for c in values])
+    for tried in net.tried:
+        assert tried.interval.low < tried.mean_return < tried.interval.high
+        assert tried.n_seeds == 6
     assert ours.samples == net.samples == 3 * 6 * 300 * 5
     fresh = [zooming.AdaptiveQ(env, bonus=ours.value, seed=seeds.word(0, f"run {i}")).learn(300) for i in range(5)]
     assert ours.evaluation.mean_return == pytest.approx(np.mean([history.returns[-30:].mean() for history in fresh]))
@@ -490,6 +495,10 @@ def test_optuna_tunes_prunes_and_continues(tmp_path):
         assert many.tuning_return >= few.tuning_return
         assert few.samples < many.samples <= 12 * 10 * 300 * 5
     assert min(many.samples for many in more) < 12 * 10 * 300 * 5  # some trials were given up early
+    for many in more:
+        assert many.samples == sum(tried.n_seeds for tried in many.tried) * 300 * 5
+        assert many.tuning_return == max(tried.mean_return for tried in many.tried if tried.n_seeds == 10)
+        assert [tried.value for tried in many.tried] == sorted(tried.value for tried in many.tried)
     other = tuned(tmp_path / "tuning", method="optuna", values=(6.0, 7.0), trials=2, seeds=10)
     assert all(6.0 <= found.value <= 7.0 for found in other)  # another search does not take up this one's trials
 
@@ -542,3 +551,8 @@ def test_the_command_tunes_and_prints_what_it_cost(tmp_path, capsys):
     (found,) = json.loads((tmp_path / "tuning" / "tuned.json").read_text())
     assert f"bonus={found['value']:g}" in shown
     assert "1,000" in shown  # 2 values x 2 seeds x 50 episodes x 5 steps
+    lines = {value: next(line for line in shown.splitlines() if f" bonus={value:g} │" in line) for value in (0.1, 1.0)}
+    for tried in found["tried"]:
+        half = (tried["interval"]["high"] - tried["interval"]["low"]) / 2
+        assert f"{tried['mean_return']:.4f} ± {half:.4f}" in lines[tried["value"]]
+    assert [value for value, line in lines.items() if "best" in line] == [found["value"]]

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from zooming.partition import Partition
     from zooming.regret import Regret, regret_exponent
     from zooming.study.study import Study
+    from zooming.study.tune import tune
 
 __version__ = "0.1.0"
 
@@ -55,6 +56,7 @@ _HOME = {
     "Regret": "regret",
     "audit": "auditing",
     "Study": "study.study",
+    "tune": "study.tune",
     "Audit": "auditing",
     "Certificate": "pac",
     "CompiledEnv": "envs.compiled",
@@ -89,6 +91,7 @@ __all__ = [
     "Regret",
     "audit",
     "Study",
+    "tune",
     "Audit",
     "Certificate",
     "CompiledEnv",

@@ -102,6 +102,15 @@ class Partition:
         return plots.partition(self, ax=ax, **options)
 
 
+def some_steps(horizon: int, most: int) -> list[int]:
+    """The steps to show: all, or so many of them, spread evenly, with the first and the last.
+
+    >>> some_steps(3, 5), some_steps(40, 5)
+    ([0, 1, 2], [0, 10, 20, 29, 39])
+    """
+    return [round(step) for step in np.linspace(0, horizon - 1, min(horizon, most)).tolist()]
+
+
 class BallTable:
     """Rows of `kernels.BALL` for all steps of one agent, and the `kernels.CORE` record that the kernels work with."""
 

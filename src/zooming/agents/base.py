@@ -22,6 +22,7 @@ from zooming.errors import SpaceError, TransitionError, ZoomingError
 from zooming.feasible import Feasible, feasible, one_each, says
 from zooming.history import History
 from zooming.kernels import LOW
+from zooming.options import known_options
 from zooming.partition import Partition
 from zooming.spaces import Axes
 from zooming.structure import numeric
@@ -42,6 +43,12 @@ class Agent(ABC):
 
     _plays_whole_numbers = False  # where a compiled environment has Discrete spaces
 
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if "__init__" in cls.__dict__:
+            cls.__init__ = known_options(cls.__init__)  # type: ignore[method-assign]  # the same, with a better error
+
+    @known_options
     def __init__(
         self,
         env: Any,

@@ -14,7 +14,7 @@ from zooming import bonuses, kernels
 from zooming.agents.ball_agent import TIES, BallAgent
 from zooming.feasible import Feasible, says
 from zooming.kernels import BALL, CORE
-from zooming.partition import BallTable, Partition
+from zooming.partition import BallTable, Partition, some_steps
 
 Floats = NDArray[np.float64]
 _ROOM = 1024  # rows that whole episodes find free, so that a growing table does not send them back too often
@@ -202,15 +202,17 @@ class TabledAgent(BallAgent):
         axes = ", ".join(
             f"{n} in [{a:g}, {b:g}]" for n, a, b in zip(self.axes.names, self.axes.low, self.axes.high, strict=True)
         )
+        shown = f"{MOST_PICTURES} of {self.horizon} steps; partition(step) has any"
         return {
             "axes": axes,
             "bonus": self.bonus,
             "balls": f"{self.n_balls:,} in {self.nbytes:,} bytes",
             "seed": self.seed,
+            **({"shown": shown} if self.horizon > MOST_PICTURES else {}),
         }
 
     def _pictures(self) -> list[str]:
-        return [self.partition(step).thumbnail() for step in range(min(self.horizon, MOST_PICTURES))]
+        return [self.partition(step).thumbnail() for step in some_steps(self.horizon, MOST_PICTURES)]
 
     # --- files ---------------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from zooming.checks import real, whole
 from zooming.envs.compiled import CompiledEnv, Outcomes
 from zooming.errors import SpaceError
 from zooming.kernels import inlined
+from zooming.options import known_options
 
 ARRIVALS = ("beta", "uniform", "shifting")
 SHIFTING = ((0.0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1.0), (0.45, 0.55))  # over the steps; longer episodes repeat it
@@ -84,6 +85,7 @@ class Ambulance(CompiledEnv):
     True
     """
 
+    @known_options
     def __init__(
         self,
         arrivals: Arrivals = "beta",

@@ -20,6 +20,7 @@ from zooming.checks import real, whole
 from zooming.envs.compiled import CompiledEnv, Outcomes
 from zooming.errors import SpaceError
 from zooming.kernels import inlined
+from zooming.options import known_options
 
 SURVEYS = ("laplace", "quadratic")
 _SURVEY, _SHARPNESS, _NOISE, _CENTER = 0, 1, 2, 3  # places in params
@@ -64,6 +65,7 @@ class Oil(CompiledEnv):
     (0.75, 0.75)
     """
 
+    @known_options
     def __init__(
         self,
         survey: str = "laplace",

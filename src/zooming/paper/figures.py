@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zooming.errors import SpaceError
+from zooming.options import nearest
 from zooming.paper.claims import (
     AdaptiveBeats,
     Claim,
@@ -22,7 +23,7 @@ from zooming.paper.claims import (
     NetFallsShort,
     NobodyIsOptimal,
 )
-from zooming.study.problems import PRESETS, Problem, nearest
+from zooming.study.problems import PRESETS, Problem
 
 SECOND_STEP = 1  # counted from 0: the paper shows h = 2
 

@@ -100,7 +100,7 @@ def _choices(figure: Figure, grid: Grid, learners: dict[str, AgentChoice], folde
     """The agents of a figure by the names that it gives them."""
     best = grid.best(folder)
     tuned = {
-        name: AgentChoice(agent.kind, {**agent.settings, "bonus": best[figure.problem, agent.label][0]})
+        name: AgentChoice(agent.kind, {**agent.settings, "bonus": best[figure.problem, agent.label].value})
         for name, agent in learners.items()
     }
     others = {name: AgentChoice(name) for name in HEURISTICS if figure.has_heuristics}

@@ -12,11 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from zooming.agents.base import Agent
 from zooming.errors import SpaceError
 from zooming.optimal import Optimal
-from zooming.partition import Partition
+from zooming.partition import Partition, some_steps
 from zooming.plots.look import GRAY, LINES, TICKS, drawing
 
 Floats = NDArray[np.float64]
 MOST_STEPS = 6  # lines of a policy that a reader can tell apart
+FEW_VISITS = 10  # of a ball: what is played there is hardly learned yet
+FAINT = 0.25  # opacity
 
 
 def partition(
@@ -85,9 +87,10 @@ def policy(
 ) -> Any:
     """The learned action against the state, one line for each of the `steps` (by default at most six, evenly chosen).
 
-    Where the agent never was, a line means nothing. With `optimal` the best actions too, thin and gray. With more state or
-    action axes it is a slice: `axes` are the state and the action axis to show (both counted from 0), through the state `at`
-    (by default the middle of the space). `limits` are the least and the largest state to draw.
+    A line is faint where its ball has fewer than ten visits: there it means little. With `optimal` the best actions too, dashed
+    and in the color of their step. With more state or action axes it is a slice: `axes` are the state and the action axis to
+    show (both counted from 0), through the state `at` (by default the middle of the space). `limits` are the least and the
+    largest state to draw.
     """
     space = agent.axes
     if not isinstance(space.state_space, gym.spaces.Box):
@@ -104,7 +107,7 @@ def policy(
     left, right = (low[state_axis], high[state_axis]) if limits is None else limits
     if not -np.inf < left < right < np.inf:
         raise SpaceError(f"{space.names[state_axis]} from {left} to {right}: give limits=(low, high), the states to draw")
-    chosen = _some_steps(agent.horizon) if steps is None else list(steps)
+    chosen = some_steps(agent.horizon, MOST_STEPS) if steps is None else list(steps)
     states = np.tile(point, (n, 1))
     states[:, state_axis] = np.linspace(left, right, n)
     observations = states.reshape(n, *space.state_space.shape)
@@ -114,21 +117,43 @@ def policy(
 
         shades = mpl.colormaps["viridis"](np.linspace(0.0, 0.75, max(len(chosen), 1)))  # steps have an order
         if optimal is not None:
-            for i, step in enumerate(chosen):
+            for step, shade in zip(chosen, shades, strict=True):
                 best = [optimal.action(step, state)[action_axis] for state in few]
-                ax.plot(few[:, state_axis], best, color=GRAY, linewidth=0.7, label=None if i else "optimal")
-        for i, step in enumerate(chosen):
-            played = agent.predict(observations, state=np.full(n, step))[0].reshape(n, -1)[:, action_axis]
-            ax.plot(states[:, state_axis], played, color=shades[i], linestyle=LINES[i % len(LINES)], label=f"step {step}")
+                ax.plot(few[:, state_axis], best, color=shade, linewidth=0.9, linestyle="--", label=f"_optimal {step}")
+        is_faint = False
+        for i, (step, shade) in enumerate(zip(chosen, shades, strict=True)):
+            actions = agent.predict(observations, state=np.full(n, step))[0]
+            few_visits = _hardly_visited(agent, step, observations, actions)
+            is_faint |= bool(few_visits.any())
+            # Dashes are the optimum's, if it is there.
+            look = {"color": shade, "linestyle": LINES[i % len(LINES)] if optimal is None else "-"}
+            x, played = states[:, state_axis], actions.reshape(n, -1)[:, action_axis]
+            near = few_visits | np.roll(few_visits, 1) | np.roll(few_visits, -1)  # so that the faint part joins the other
+            ax.plot(x, np.where(near, played, np.nan), alpha=FAINT, **look)
+            ax.plot(x, np.where(few_visits, np.nan, played), label=f"step {step}", **look)
         bounds = space.low[space.n_state + action_axis], space.high[space.n_state + action_axis]
         margin = 0.02 * (bounds[1] - bounds[0])  # a line at the border is a line too
         ax.set(xlim=(left, right), ylim=(bounds[0] - margin, bounds[1] + margin))
         names = space.names
         ax.set(xlabel=_label(names, state_axis), ylabel=_label(names, space.n_state + action_axis))
         others = [f"{names[i]} = {point[i]:.3g}" for i in range(space.n_state) if i != state_axis]
-        ax.set_title("policy" + (f" at {', '.join(others)}" if others else ""))
-        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))  # beside the lines, which may be anywhere
+        part = f", {len(chosen)} of {agent.horizon} steps" if len(chosen) < agent.horizon else ""
+        ax.set_title("policy" + (f" at {', '.join(others)}" if others else "") + part)
+        handles = ax.get_legend_handles_labels()[0]
+        if optimal is not None:
+            handles += ax.plot([], [], color=GRAY, linewidth=0.9, linestyle="--", label="optimal")
+        if is_faint:
+            handles += ax.plot([], [], color=GRAY, alpha=FAINT, label=f"under {FEW_VISITS} visits")
+        ax.legend(handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5))  # beside the lines, which may be anywhere
     return ax
+
+
+def _hardly_visited(agent: Agent, step: int, observations: Floats, actions: Any) -> NDArray[np.bool_]:
+    """Where the ball of (observation, action) has few visits; nowhere for an agent without balls."""
+    if type(agent).visits is Agent.visits:
+        return np.zeros(len(observations), bool)
+    pairs = zip(observations, actions, strict=True)
+    return np.array([agent.visits(step, observation, action) < FEW_VISITS for observation, action in pairs])
 
 
 def _over_optimum(balls: Partition, optimal: Optimal, pair: list[int], point: Floats, n: int) -> tuple[Floats, Floats, Floats]:
@@ -144,11 +169,6 @@ def _middle(low: Floats, high: Floats) -> Floats:
     """Of each axis; 0, or the one end, where there is no other."""
     finite_low, finite_high = np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)
     return np.nan_to_num((finite_low + finite_high) / 2, nan=0.0, posinf=0.0, neginf=0.0)
-
-
-def _some_steps(horizon: int) -> list[int]:
-    """All steps, or MOST_STEPS of them with the first and the last."""
-    return [round(step) for step in np.linspace(0, horizon - 1, min(horizon, MOST_STEPS)).tolist()]
 
 
 def _boxes(low: Floats, high: Floats, **options: Any) -> Any:

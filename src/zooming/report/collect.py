@@ -13,17 +13,21 @@ import numpy as np
 
 from zooming import seeds
 from zooming.agents.tabled import TabledAgent
+from zooming.envs.compiled import CompiledEnv
 from zooming.errors import SpaceError
 from zooming.intervals import Interval, mean_interval
+from zooming.optimal import solvable
+from zooming.partition import Partition
 from zooming.plots import COLORS
 from zooming.plots.runs import Runs, read_study
 from zooming.study.problems import AgentChoice, Problem
+from zooming.study.runs import Configuration
 from zooming.study.store import MANIFEST, Store
 from zooming.study.study import FEW_SEEDS, Row, Study
 
 N_FRAMES = 40  # moments of the replay
 N_POINTS = 61  # of Q* along each axis
-MOST_REPLAYED_BALLS = 4000  # of one agent, all steps together: more would make the page heavy
+MOST_REPLAYED_BALLS = 4000  # of one agent in one frame, all steps together: more would make the page heavy
 MOST_SEEDS_SHOWN = 100  # as single points
 
 
@@ -38,12 +42,14 @@ def collect(folder: Path) -> dict[str, Any]:
             runs = read_study(where, problem.name)
             ours = [row for row in rows if row.problem == problem.name]
             agents = [_agent(row, names, i, runs[row.agent]) for i, row in enumerate(ours)]
-            replays = _replays(problem, configuration.agents, configuration, names)
+            is_solved = ours[0].optimum is not None
+            replays = _replays(problem, configuration.agents, configuration, names, with_estimates=not is_solved)
             problems.append({
                 "name": problem.name, "heading": extra.get("heading", problem.name), "optimum": ours[0].optimum,
+                "why_unsolved": None if is_solved else _why_unsolved(problem),
                 "made_by": f"{problem.env_id}({', '.join(f'{key}={value!r}' for key, value in problem.options.items())})",
                 "verdicts": extra.get("verdicts", []), "agents": agents, "replays": replays,
-                "q_star": _q_star(problem, configuration.optimum) if replays else None,
+                "q_star": _q_star(problem, configuration.optimum) if replays and is_solved else None,
             })  # fmt: skip
         manifests.append(json.loads((where / MANIFEST).read_text()))
     first = Store.existing(next(_studies(folder))[0]).configuration
@@ -77,13 +83,16 @@ def _studies(folder: Path) -> Iterator[tuple[Path, dict[str, str], dict[str, Any
 
 
 def _agent(row: Row, names: dict[str, str], i: int, runs: Runs) -> dict[str, Any]:
+    mean_return = runs.total_return / runs.episode
     regret = None if runs.optimum is None else runs.regret
+    objective = mean_return if regret is None else regret  # what the page compares agents by
     return {
         "label": row.agent,
         "name": names.get(row.agent, row.agent),
         "color": COLORS[i % len(COLORS)],
         "final_return": _bounds(row.final_return, row.mean_return),
         "regret": _bounds(row.regret, row.mean_regret),
+        "mean_return": [_band(mean_return[:, -1:])[part][0] for part in ("mean", "low", "high")],
         "advantage": _bounds(row.advantage, None),
         "n_balls": row.n_balls,
         "nbytes": row.nbytes,
@@ -91,10 +100,10 @@ def _agent(row: Row, names: dict[str, str], i: int, runs: Runs) -> dict[str, Any
         "curve": {
             "episode": runs.episode.tolist(),
             "returns": _learning_curve(runs),
-            "regret": None if regret is None else _band(regret),
+            "objective": _band(objective),
         },
-        "seeds": None if regret is None else [
-            [int(runs.n_balls[k, -1]), round(float(regret[k, -1]), 2)] for k in range(min(len(regret), MOST_SEEDS_SHOWN))
+        "seeds": [
+            [int(runs.n_balls[k, -1]), round(float(objective[k, -1]), 4)] for k in range(min(runs.n_seeds, MOST_SEEDS_SHOWN))
         ],
     }  # fmt: skip
 
@@ -134,8 +143,28 @@ def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None  # JSON knows no NaN
 
 
-def _replays(problem: Problem, agents: tuple[AgentChoice, ...], configuration: Any, names: dict[str, str]) -> list[Any]:
-    """How the partitions of each agent's first run grew, for one state and one action axis."""
+def _why_unsolved(problem: Problem) -> str:
+    try:
+        env = problem.make()
+        if not isinstance(env.unwrapped, CompiledEnv):
+            return f"{problem.env_id} is not a compiled environment; zooming.compiled_env makes one, whose law is known"
+        solvable(env)
+    except (SpaceError, gym.error.Error) as error:
+        return str(error)
+    return "zooming.solve could not certify one"
+
+
+def _replays(
+    problem: Problem,
+    agents: tuple[AgentChoice, ...],
+    configuration: Configuration,
+    names: dict[str, str],
+    with_estimates: bool,
+) -> list[dict[str, Any]]:
+    """How the partitions of each agent's first run grew, along one state and one action axis through the middle of the space.
+
+    A ball is its corners, its first and its last frame and, `with_estimates`, its Q in each frame from first to last.
+    """
     frames = np.unique(np.round(np.geomspace(1, configuration.episodes, N_FRAMES)).astype(int)).tolist()
     found = []
     for choice in agents:
@@ -143,33 +172,53 @@ def _replays(problem: Problem, agents: tuple[AgentChoice, ...], configuration: A
             agent = choice.make(problem.make(), seeds.word(configuration.entropy, f"{configuration.stream} 0"))
         except (SpaceError, TypeError, gym.error.Error):
             continue  # a setting that was an object, or an environment that is not registered here: no replay
-        if not isinstance(agent, TabledAgent) or (agent.axes.n_state, agent.axes.n_action) != (1, 1):
+        if not isinstance(agent, TabledAgent):
             continue
-        balls: list[dict[tuple[float, ...], list[Any]]] = [{} for _ in range(agent.horizon)]
+        steps: list[list[list[Any]]] = [[] for _ in range(agent.horizon)]
+        alive: list[dict[tuple[float, ...], list[Any]]] = [{} for _ in range(agent.horizon)]
         shown: list[int] = []
         for frame, episode in enumerate(frames):
             agent.learn(episode - agent.n_episodes)
-            if agent.n_balls > MOST_REPLAYED_BALLS:
+            slices = [_slice(agent.partition(step)) for step in range(agent.horizon)]
+            if sum(len(q_values) for _, q_values in slices) > MOST_REPLAYED_BALLS:
                 break
             shown.append(episode)
-            for step, known in enumerate(balls):
-                partition = agent.partition(step)
-                for low, high in zip(partition.low.tolist(), partition.high.tolist(), strict=True):
-                    ball = known.setdefault((*low, *high), [*(round(side, 7) for side in (*low, *high)), frame, frame])
+            for step, (corners, q_values) in enumerate(slices):
+                before, alive[step] = alive[step], {}
+                for sides, q_value in zip(corners, q_values, strict=True):
+                    ball = before.get(tuple(sides))
+                    if ball is None:
+                        ball = [*sides, frame, frame, []]
+                        steps[step].append(ball)
+                    alive[step][tuple(sides)] = ball
                     ball[5] = frame
+                    ball[6].append(round(q_value, 4))
         if shown:
-            steps = [list(known.values()) for known in balls]
-            name, is_cut = names.get(choice.label, choice.label), len(shown) < len(frames)
-            found.append({"name": name, "frames": shown, "steps": steps, "is_cut": is_cut})
+            found.append({
+                "name": names.get(choice.label, choice.label), "frames": shown, "is_cut": len(shown) < len(frames),
+                "steps": steps if with_estimates else [[ball[:6] for ball in balls] for balls in steps],
+                "axes": [agent.axes.names[axis] for axis in agent.partition(0).slice()[0]],
+                "is_slice": len(agent.axes.names) > 2,
+            })  # fmt: skip
     return found
 
 
+def _slice(balls: Partition) -> tuple[list[list[float]], list[float]]:
+    """Corners (left, bottom, right, top) and Q of the balls that the replay shows; what has no end is cut at the window."""
+    (across, up), _, cut = balls.slice()
+    low, high = (np.clip(corner[cut], *balls.window())[:, [across, up]] for corner in (balls.low, balls.high))
+    return np.round(np.hstack([low, high]), 7).tolist(), balls.q_value[cut].tolist()
+
+
 def _q_star(problem: Problem, optimum: str) -> dict[str, Any] | None:
+    """Q* of each step on a grid along the first state and the first action axis, through the middle of the space."""
     optimal = problem.optimal(optimum)
     if optimal is None:
         return None
-    env = optimal.grid.env
-    x, a = (np.linspace(space.low[0], space.high[0], N_POINTS) for space in (env.observation_space, env.action_space))
-    grid = np.stack(np.meshgrid(x, a), axis=-1).reshape(-1, 2)
-    steps = [optimal.q_values(step, grid[:, :1], grid[:, 1:]).reshape(N_POINTS, N_POINTS) for step in range(optimal.horizon)]
-    return {"state": x.tolist(), "action": a.tolist(), "steps": [np.round(q, 4).tolist() for q in steps]}
+    spaces = optimal.grid.env.observation_space, optimal.grid.env.action_space
+    ends = [np.linspace(space.low[0], space.high[0], N_POINTS) for space in spaces]
+    points = [np.tile((space.low + space.high) / 2, (N_POINTS**2, 1)) for space in spaces]
+    for axis, place in zip(points, np.meshgrid(*ends), strict=True):
+        axis[:, 0] = place.ravel()
+    steps = [optimal.q_values(step, *points).reshape(N_POINTS, N_POINTS) for step in range(optimal.horizon)]
+    return {"state": ends[0].tolist(), "action": ends[1].tolist(), "steps": [np.round(q, 4).tolist() for q in steps]}

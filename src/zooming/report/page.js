@@ -36,29 +36,35 @@ function bounded(cell, bounds, digits, sign) {
 
 function summary() {
   const head = element("thead"), row = element("tr");
-  for (const title of ["agent", "final return", "optimum", "regret", "advantage", "balls", "bytes", "ms a run"]) row.append(element("th", title));
+  const solved = data.problems.some((problem) => problem.optimum !== null), unsolved = data.problems.some((problem) => problem.optimum === null);
+  const titles = ["agent", "final return", ...(solved ? ["optimum", "regret"] : []), ...(unsolved ? ["mean return"] : []), "advantage", "balls", "bytes", "ms a run"];
+  for (const title of titles) row.append(element("th", title));
   head.append(row);
   const body = element("tbody");
   data.problems.forEach((problem, i) => {
-    const regrets = problem.agents.map((agent) => (agent.regret ? agent.regret[0] : Infinity));
-    const title = element("tr", undefined, { className: "problem" }), name = element("td", undefined, { colSpan: 8 });
+    const regret = (agent) => (problem.optimum === null ? -agent.mean_return[0] : agent.regret[0]), least = Math.min(...problem.agents.map(regret));
+    const title = element("tr", undefined, { className: "problem" }), name = element("td", undefined, { colSpan: titles.length });
     name.append(element("button", problem.name, { className: "problem-name", type: "button" }));
     title.append(name);
     body.append(title);
     title.addEventListener("click", () => { choose(i); at("problem").scrollIntoView({ behavior: "smooth" }); });
     problem.agents.forEach((agent) => {
       const row = element("tr");
-      if (agent.regret && agent.regret[0] === Math.min(...regrets)) row.classList.add("best");
+      if (regret(agent) === least) row.classList.add("best");
       const label = element("td"), swatch = element("span", "", { className: "swatch" });
       swatch.style.background = agent.color;
       label.append(swatch, agent.name);
       label.title = agent.label;
-      const cells = [element("td"), element("td"), element("td", undefined, { className: "regret" }), element("td")];
-      bounded(cells[0], agent.final_return, 3);
-      cells[1].textContent = problem.optimum === null ? "–" : fixed(problem.optimum, 3);
-      bounded(cells[2], agent.regret, 1);
-      bounded(cells[3], agent.advantage, 3, true);
-      row.append(label, ...cells, element("td", fixed(agent.n_balls, 0)), element("td", fixed(agent.nbytes, 0)));
+      row.append(label);
+      const cell = (bounds, digits, className, sign) => { const made = element("td", undefined, { className }); bounded(made, bounds, digits, sign); row.append(made); };
+      cell(agent.final_return, 3, "");
+      if (solved) {
+        row.append(element("td", problem.optimum === null ? "–" : fixed(problem.optimum, 3)));
+        cell(agent.regret, 1, "objective");
+      }
+      if (unsolved) cell(agent.mean_return, 3, problem.optimum === null ? "objective" : "");
+      cell(agent.advantage, 3, "", true);
+      row.append(element("td", fixed(agent.n_balls, 0)), element("td", fixed(agent.nbytes, 0)));
       row.append(element("td", agent.milliseconds === null ? "–" : fixed(agent.milliseconds, 1)));
       row.addEventListener("click", () => { choose(i); at("problem").scrollIntoView({ behavior: "smooth" }); });
       body.append(row);
@@ -68,7 +74,9 @@ function summary() {
   at("few-seeds").hidden = !data.few_seeds;
   at("overview-note").textContent =
     `Final return: mean of the last tenth of ${fixed(data.episodes, 0)} episodes. ± is half a 95 % interval over ${data.n_seeds} seeds. ` +
-    "Regret is against the solved optimum; the least is bold. The advantage is over a problem's first agent, per episode over all episodes, paired by seed.";
+    (solved ? "Regret is against the solved optimum; the least is bold. " : "") +
+    (unsolved ? `Mean return: of all episodes${solved ? "" : "; the largest is bold, as no optimum is known to have regret against"}. ` : "") +
+    "The advantage is over a problem's first agent, per episode over all episodes, paired by seed.";
 }
 
 function banded(agent, i, x, band) {
@@ -80,41 +88,30 @@ function banded(agent, i, x, band) {
   ];
 }
 
-function empty(id, text) {
-  Plotly.purge(at(id));
-  at(id).classList.add("empty");
-  at(id).textContent = text;
-}
-
-function draw(id, traces, shape) {
-  if (at(id).classList.contains("empty")) { at(id).classList.remove("empty"); at(id).textContent = ""; }
-  return Plotly.react(id, traces, shape, CONFIG);
-}
-
 function curves(problem) {
   const returns = problem.agents.flatMap((agent, i) => banded(agent, i, agent.curve.returns.episode, agent.curve.returns));
   if (problem.optimum !== null) {
     returns.push({ x: [0, data.episodes], y: [problem.optimum, problem.optimum], mode: "lines", name: "optimum", line: { color: "#595959", dash: "dot", width: 1.5 } });
   }
-  draw("returns", returns, layout("episode", "return"));
-  const solved = problem.agents.filter((agent) => agent.curve.regret);
-  if (!solved.length) {
-    empty("regret", "The optimum of this problem is not known, so there is no regret.");
-    empty("memory", "The optimum of this problem is not known, so there is no regret.");
-    return;
-  }
-  const regrets = problem.agents.flatMap((agent, i) => banded(agent, i, agent.curve.episode, agent.curve.regret));
-  const kind = at("regret-log").checked ? { type: "log", dtick: 1 } : {};
-  const shape = layout("episodes K", "regret R(K)");
+  Plotly.react("returns", returns, layout("episode", "return"), CONFIG);
+  const solved = problem.optimum !== null, objective = solved ? "regret R(K)" : "mean return";
+  at("unsolved").hidden = solved;
+  at("unsolved").textContent = `The optimum of this problem is not known, so returns take the place of regret: ${problem.why_unsolved}.`;
+  at("regret-caption").textContent = solved ? "True regret R(K)" : "Mean return of all episodes so far";
+  at("memory-caption").textContent = `Memory against ${solved ? "regret" : "mean return"}: a point a seed (up to 100); ${solved ? "down" : "up"} and to the left is better`;
+  at("regret-log").parentElement.hidden = !solved;  // returns may be negative
+  const regrets = problem.agents.flatMap((agent, i) => banded(agent, i, agent.curve.episode, agent.curve.objective));
+  const kind = solved && at("regret-log").checked ? { type: "log", dtick: 1 } : {};
+  const shape = layout("episodes K", objective);
   Object.assign(shape.xaxis, kind);
   Object.assign(shape.yaxis, kind);
-  draw("regret", regrets, shape);
+  Plotly.react("regret", regrets, shape, CONFIG);
   const points = problem.agents.map((agent, i) => ({
     x: agent.seeds.map((seed) => seed[0]), y: agent.seeds.map((seed) => seed[1]), mode: "markers", name: plain(agent.name),
     marker: { color: agent.color, symbol: SYMBOLS[i % SYMBOLS.length], size: 7, opacity: 0.65 },
-    hovertemplate: "%{x:,} balls, regret %{y:,.1f}<extra>" + plain(agent.name) + "</extra>",
+    hovertemplate: `%{x:,} balls, ${solved ? "regret %{y:,.1f}" : "mean return %{y:.4g}"}<extra>${plain(agent.name)}</extra>`,
   }));
-  draw("memory", points, layout("active balls at the end", "regret R(K)"));
+  Plotly.react("memory", points, layout("active balls at the end", objective), CONFIG);
 }
 
 function legend(problem) {
@@ -147,23 +144,38 @@ function borders(balls, frame) {
   return { x, y, n };
 }
 
+// The estimates of the balls of a frame on an even grid, which plotly draws faster than boxes of many colors.
+function painted(balls, frame, [left, right], [bottom, top]) {
+  const n = 128, z = Array.from({ length: n }, () => new Array(n).fill(null));
+  const cell = (place, low, high) => Math.round((place - low) / (high - low) * n);
+  for (const [x0, y0, x1, y1, birth, death, estimates] of balls) {
+    if (birth > frame || death < frame) continue;
+    const first = cell(x0, left, right), last = Math.max(cell(x1, left, right), first + 1);
+    for (let j = cell(y0, bottom, top); j < Math.min(n, Math.max(cell(y1, bottom, top), cell(y0, bottom, top) + 1)); j++) {
+      z[j].fill(estimates[frame - birth], first, Math.min(n, last));
+    }
+  }
+  const middles = (low, high) => z.map((_, i) => low + (i + 0.5) / n * (high - low));
+  return { x: middles(left, right), y: middles(bottom, top), z };
+}
+
 function replay() {
   const problem = data.problems[shown], agent = problem.replays[at("replay-agent").value], step = Number(at("replay-step").value);
   const frame = Number(at("replay-frame").value), lines = borders(agent.steps[step], frame);
   const cut = agent.is_cut && frame === agent.frames.length - 1 ? "; later there are too many to show" : "";
-  at("replay-caption").textContent = `episode ${agent.frames[frame].toLocaleString("en-US")}: ${lines.n} balls${cut}`;
+  at("replay-caption").textContent = `episode ${agent.frames[frame].toLocaleString("en-US")}: ${lines.n} balls${agent.is_slice ? " in the slice" : ""}${cut}`;
   const over = { x: lines.x, y: lines.y, mode: "lines", line: { color: "#000000", width: 1 }, hoverinfo: "skip", showlegend: false };
-  const traces = [];
-  if (problem.q_star) {
-    traces.push({ type: "heatmap", x: problem.q_star.state, y: problem.q_star.action, z: problem.q_star.steps[step], colorscale: "Viridis", zsmooth: "best",
-      colorbar: { title: { text: "Q*", side: "top" }, thickness: 12, outlinewidth: 0 }, hovertemplate: "state %{x:.3f}, action %{y:.3f}: Q* %{z:.3f}<extra></extra>" });
-  }
-  traces.push(over);
   const all = agent.steps[step], range = (k) => [Math.min(...all.map((ball) => ball[k])), Math.max(...all.map((ball) => ball[k + 2]))];
-  const shape = layout("state", "action", { margin: { l: 52, r: 8, t: 8, b: 44 } });
+  const star = problem.q_star, symbol = star ? "Q*" : "Q", [x, y] = agent.axes.map((name) => (agent.is_slice ? name : name.split("[")[0]));
+  at("replay-title").textContent = `How a partition grew, ${star ? "over Q*" : "colored by the agent's own estimate Q"}` +
+    (agent.is_slice ? ": a slice through the middle of the space" : "");
+  const colors = star ? { x: star.state, y: star.action, z: star.steps[step], zsmooth: "best" } : painted(all, frame, range(0), range(1));
+  const traces = [{ type: "heatmap", ...colors, colorscale: "Viridis", colorbar: { title: { text: symbol, side: "top" }, thickness: 12, outlinewidth: 0 },
+    hovertemplate: `${plain(x)} %{x:.3f}, ${plain(y)} %{y:.3f}: ${symbol} %{z:.3f}<extra></extra>` }, over];
+  const shape = layout(plain(x), plain(y), { margin: { l: 52, r: 8, t: 8, b: 44 } });
   Object.assign(shape.xaxis, { range: range(0), showgrid: false, constrain: "domain" });
   Object.assign(shape.yaxis, { range: range(1), showgrid: false });
-  return draw("replay", traces, shape);
+  return Plotly.react("replay", traces, shape, CONFIG);
 }
 
 function stop() {

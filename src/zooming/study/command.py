@@ -118,7 +118,7 @@ def tune(
     except Stopped as stopped:
         say_how_to_continue(stopped)
     show_tuned(found, evaluation_seeds, values)
-    print(f"samples are the steps that tuning took; the values are in {out}/tuned.json")
+    print(f"samples are the steps that tuning took; every value that was tried is in {out}/tuned.json")
 
 
 def show_tuned(found: Sequence[Tuned], n_seeds: int, values: Sequence[float]) -> None:
@@ -132,15 +132,36 @@ def show_tuned(found: Sequence[Tuned], n_seeds: int, values: Sequence[float]) ->
     for tuned in found:
         row = tuned.evaluation
         final = _around(row.final_return, "{:.4f}") if row.final_return else f"{row.mean_return:.4f}"
-        value = f"{tuned.option}={tuned.value if isinstance(tuned.value, int) else format(tuned.value, '.4g')}"
-        table.add_row(tuned.problem, tuned.agent, value, final, _regret(row), f"{tuned.samples:,}")
+        table.add_row(tuned.problem, tuned.agent, _setting(tuned, tuned.value), final, _regret(row), f"{tuned.samples:,}")
     console = wide_console()
+    console.print(_tried(found))
     console.print(table)
     for tuned in found:
         if tuned.value in (min(values), max(values)) and len(values) > 1:
             where = f"{tuned.agent} on {tuned.problem}"
             console.print(f"[yellow]{where}: {tuned.value:g} is at the edge of what was tried; try values beyond it.[/]")
     _warn_of_few_seeds(console, n_seeds, "--evaluation-seeds")
+
+
+def _tried(found: Sequence[Tuned]) -> Any:
+    """A line per value that was tried."""
+    from rich.table import Table
+
+    table = Table(title="mean return of all episodes on the tuning seeds, ± half a 95 % interval", title_justify="left")
+    for column in ("problem", "agent", "value", "return", "seeds", ""):
+        table.add_column(column, justify="left" if column in ("problem", "agent", "") else "right", overflow="fold")
+    for tuned in found:
+        table.add_section()
+        for i, tried in enumerate(tuned.tried):
+            shown = _around(tried.interval, "{:.4f}") if tried.interval else f"{tried.mean_return:.4f}"
+            names = ("", "") if i else (tuned.problem, tuned.agent)
+            is_best = (tried.value, tried.mean_return) == (tuned.value, tuned.tuning_return)
+            table.add_row(*names, _setting(tuned, tried.value), shown, str(tried.n_seeds), "best" if is_best else "")
+    return table
+
+
+def _setting(tuned: Tuned, value: float) -> str:
+    return f"{tuned.option}={value if isinstance(value, int) else format(value, '.4g')}"
 
 
 def say_how_to_continue(stopped: Stopped) -> NoReturn:

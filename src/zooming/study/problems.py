@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import importlib
 import json
 import re
@@ -23,6 +22,7 @@ from zooming.envs.ambulance import Ambulance
 from zooming.envs.oil import Oil
 from zooming.errors import SpaceError
 from zooming.optimal import Optimal, default_resolution, solvable, solve
+from zooming.options import nearest
 
 AGENTS: dict[str, Callable[..., Agent]] = {
     "adaptive-q": AdaptiveQ,
@@ -179,9 +179,3 @@ def entry_point(env_id: str) -> Callable[..., Any] | None:
 def listed(value: Any) -> Any:
     """Arrays as lists, anything else as text: for JSON."""
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else str(value)
-
-
-def nearest(name: str, names: Iterable[str]) -> str:
-    """`; did you mean ...?`, or nothing if no name is close."""
-    close = difflib.get_close_matches(name, names, 1, 0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""

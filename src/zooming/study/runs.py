@@ -7,10 +7,8 @@ computed, so that a study gives the same files for any number of workers, any or
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 import re
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -19,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import seeds
-from zooming.agents.adaptive_q import AdaptiveQ
 from zooming.agents.many import learn_many
 from zooming.checks import whole
 from zooming.errors import SpaceError, ZoomingError
-from zooming.study.problems import AGENTS, OPTIMUM, AgentChoice, Problem, entry_point, listed, nearest
+from zooming.options import refuse_unknown
+from zooming.study.problems import AGENTS, OPTIMUM, AgentChoice, Problem, entry_point, listed
 
 MOST_SEEDS, MOST_EPISODES = 20, 40_000  # of a chunk: long runs come in small chunks, so that little is lost and all cores work
 N_CHECKPOINTS = 60
@@ -56,9 +54,10 @@ class Configuration:
             if len(set(names)) < len(names):
                 raise SpaceError(f"the same {what} twice: {', '.join(names)}")
         for problem in self.problems:
-            _check_names(problem.name, problem.options, entry_point(problem.env_id))
+            if (make := entry_point(problem.env_id)) is not None:
+                refuse_unknown(problem.name, problem.options, make)
         for agent in self.agents:
-            _check_names(agent.label, agent.settings, AGENTS[agent.kind])
+            refuse_unknown(agent.label, agent.settings, AGENTS[agent.kind])
 
     def check(self) -> None:
         """Makes every agent on every problem once: what cannot be made is told before anything is computed."""
@@ -146,16 +145,6 @@ class Chunk:
             "curve_total": np.array([total[episodes - 1] for total in totals]),
             "curve_n_balls": np.array([history.n_balls[episodes - 1] for history in histories]),
         }
-
-
-def _check_names(label: str, options: dict[str, Any], make: Callable[..., Any] | None) -> None:
-    """Refuses an option that `make` does not have, with the nearest one that it has."""
-    parameters = inspect.signature(make).parameters if make is not None else {}
-    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
-    known = [*parameters] + ([*inspect.signature(AdaptiveQ).parameters] if make == AdaptiveQ.as_published else [])
-    for name in options:
-        if make is not None and name not in known and (make == AdaptiveQ.as_published or not takes_any):
-            raise SpaceError(f"{label} has no option {name!r}{nearest(name, known)}")
 
 
 def checkpoints(episodes: int) -> NDArray[np.int64]:

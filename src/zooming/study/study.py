@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from zooming import notebook
 from zooming.errors import SpaceError
 from zooming.intervals import Interval, mean_interval
+from zooming.options import known_options
 from zooming.study import engines
 from zooming.study.problems import AgentChoice, Problem, agent_named, problem_named
 from zooming.study.runs import Chunk, Configuration
@@ -62,6 +63,7 @@ class Study:
     [('oil-laplace-1', 'adaptive-q'), ('oil-laplace-1', 'net-q')]
     """
 
+    @known_options
     def __init__(
         self,
         problems: Sequence[str | Problem],

@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 from zooming import files, seeds
 from zooming.checks import n_cores, whole
 from zooming.errors import SpaceError
-from zooming.study.problems import AgentChoice, Problem
+from zooming.intervals import Interval, mean_interval
+from zooming.options import known_options
+from zooming.study.problems import AgentChoice, Problem, agent_named, problem_named
 from zooming.study.runs import Chunk
 from zooming.study.store import Store, locked
 from zooming.study.study import Row, Stopped, Study, noted_stop, run_all
@@ -33,6 +35,21 @@ STREAM = "tune"  # never the seeds of an evaluation, whose stream is "run"
 
 
 @dataclass(frozen=True)
+class Tried:
+    """A value that was tried, and the mean return per episode over the tuning seeds, with its 95 % interval."""
+
+    value: float
+    mean_return: float
+    interval: Interval | None  # None with one seed
+    n_seeds: int  # fewer than asked for where optuna gave the value up
+
+    @classmethod
+    def of(cls, value: float, returns: Sequence[float]) -> Tried:
+        """From the mean return per episode of each seed."""
+        return cls(value, float(np.mean(returns)), mean_interval(returns) if len(returns) > 1 else None, len(returns))
+
+
+@dataclass(frozen=True)
 class Tuned:
     """The best value of the option for one agent on one problem, and how it does on seeds it was not tuned on."""
 
@@ -41,13 +58,15 @@ class Tuned:
     option: str
     value: float  # or int, if all values to try are
     tuning_return: float  # mean return per episode on the tuning seeds
+    tried: tuple[Tried, ...]  # every value: the grid's as they were given, optuna's in the order of their size
     samples: int  # steps played to find it
     evaluation: Row
 
 
+@known_options
 def tune(
-    problems: Sequence[Problem],
-    agents: Sequence[AgentChoice],
+    problems: Sequence[str | Problem],
+    agents: Sequence[str | AgentChoice],
     folder: str | Path,
     *,
     option: str = "bonus",
@@ -61,21 +80,30 @@ def tune(
     workers: int | None = None,
     progress_bar: bool = False,
 ) -> list[Tuned]:
-    """The best value per problem and agent, then evaluated on fresh seeds. Optuna looks from the least to the largest value."""
+    """The best value per problem and agent, then evaluated on fresh seeds. Optuna looks from the least to the largest value.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     (found,) = tune(["oil-laplace-1"], ["net-q"], folder, values=(0.1, 1.0), episodes=100, seeds=2, workers=1)
+    >>> found.value, [(tried.value, round(tried.mean_return, 1)) for tried in found.tried]
+    (0.1, [(0.1, 3.3), (1.0, 3.0)])
+    """
     if method not in METHODS:
         raise SpaceError(f"method={method!r}: choose one of {METHODS}")
     if not values or not all(isinstance(v, (int, float)) and math.isfinite(v) for v in values):
         raise SpaceError(f"values={values!r}: give at least one finite number")
     for name, number in (("evaluation_seeds", evaluation_seeds), ("trials", trials), ("seeds", seeds)):
         whole(number, name, 1)
-    settled = [AgentChoice(a.kind, {k: v for k, v in a.settings.items() if k != option}) for a in agents]
+    posed = [p if isinstance(p, Problem) else problem_named(p) for p in problems]
+    choices = [a if isinstance(a, AgentChoice) else agent_named(a) for a in agents]
+    settled = [AgentChoice(a.kind, {k: v for k, v in a.settings.items() if k != option}) for a in choices]
     if len({agent.label for agent in settled}) < len(settled):
         raise SpaceError(
-            f"the same agent twice, but for {option}, which is tuned: {', '.join(agent.label for agent in agents)}"
+            f"the same agent twice, but for {option}, which is tuned: {', '.join(agent.label for agent in choices)}"
         )
     search = _grid if method == "grid" else _optuna
     scope = _Scope(
-        tuple(problems),
+        tuple(posed),
         tuple(settled),
         Path(folder),
         option,
@@ -89,18 +117,18 @@ def tune(
     )
     best = search(scope)
     evaluations: list[tuple[Study, str | Path]] = []
-    for problem in problems:
-        chosen = [AgentChoice(a.kind, {**a.settings, option: best[problem.name, a.label][0]}) for a in settled]
+    for problem in posed:
+        chosen = [AgentChoice(a.kind, {**a.settings, option: best[problem.name, a.label].value}) for a in settled]
         study = Study([problem], chosen, episodes, evaluation_seeds, entropy=entropy)
         # Another best value is another study.
         evaluations.append((study, Path(folder) / "evaluation" / study.configuration.name))
     found = []
-    for problem, rows in zip(problems, run_all(evaluations, workers=workers, progress_bar=progress_bar), strict=True):
+    for problem, rows in zip(posed, run_all(evaluations, workers=workers, progress_bar=progress_bar), strict=True):
         for agent, row in zip(settled, rows, strict=True):
-            value, score, samples = best[problem.name, agent.label]
-            found.append(Tuned(problem.name, agent.label, option, value, score, samples, row))
-    listed = [{**asdict(tuned), "evaluation": asdict(tuned.evaluation)} for tuned in found]
-    files.write_atomically(Path(folder) / TUNED, json.dumps(listed, indent=1, default=str).encode())
+            ours = best[problem.name, agent.label]
+            found.append(Tuned(problem.name, agent.label, option, ours.value, ours.mean_return, ours.tried, ours.samples, row))
+    content = json.dumps([asdict(tuned) for tuned in found], indent=1, default=str)
+    files.write_atomically(Path(folder) / TUNED, content.encode())
     return found
 
 
@@ -119,7 +147,17 @@ class _Scope:
     progress_bar: bool
 
 
-Best = dict[tuple[str, str], tuple[float, float, int]]  # (problem, agent): value, return per episode, samples
+@dataclass(frozen=True)
+class Searched:
+    """What the search of one agent's value on one problem gave."""
+
+    value: float
+    mean_return: float
+    tried: tuple[Tried, ...]
+    samples: int
+
+
+Best = dict[tuple[str, str], Searched]  # by problem and agent
 
 
 def _grid(scope: _Scope) -> Best:
@@ -160,10 +198,12 @@ class Grid:
         found, best = self._read(folder), Best()
         for problem in self.study.configuration.problems:
             for agent in self.agents:
-                tried = {value: found[problem.name, agent.label, value] for value in self.values}
-                value = max(tried, key=lambda v: float(tried[v][0].mean()))
-                score = float(tried[value][0].mean()) / self.study.configuration.episodes
-                best[problem.name, agent.label] = value, score, sum(steps for _, steps in tried.values())
+                ours = {value: found[problem.name, agent.label, value] for value in self.values}
+                episodes = self.study.configuration.episodes
+                tried = tuple(Tried.of(value, (totals / episodes).tolist()) for value, (totals, _) in ours.items())
+                most = max(tried, key=lambda one: one.mean_return)
+                samples = sum(steps for _, steps in ours.values())
+                best[problem.name, agent.label] = Searched(most.value, most.mean_return, tried, samples)
         return best
 
     def _read(self, folder: Path) -> dict[tuple[str, str, float], tuple[NDArray[np.float64], int]]:
@@ -216,8 +256,11 @@ def _optuna(scope: _Scope) -> Best:
                         study.optimize(objective, n_trials=1)
                         advance(1, problem, agent)
                     samples = sum(int(trial.user_attrs.get("samples", 0)) for trial in study.trials)
+                    played = [trial for trial in study.trials if "returns" in trial.user_attrs]
+                    tried = (Tried.of(trial.params[scope.option], trial.user_attrs["returns"]) for trial in played)
                     value = study.best_params[scope.option]
-                    best[problem.name, agent.label] = value, float(study.best_value), samples
+                    in_order = tuple(sorted(tried, key=lambda one: one.value))
+                    best[problem.name, agent.label] = Searched(value, float(study.best_value), in_order, samples)
     except sqlalchemy.exc.SQLAlchemyError as error:
         raise SpaceError(f"{file} is damaged ({error.args[0]}); restore it, or choose another --out") from error
     except OSError as error:
@@ -264,18 +307,19 @@ def _objective(
         value = getattr(trial, suggest)(scope.option, min(scope.values), max(scope.values), log=True)
         choice = AgentChoice(agent.kind, {**agent.settings, scope.option: value})
         whole_chunk = Chunk(problem, choice, scope.episodes, 0, scope.seeds, scope.entropy, STREAM)
-        totals: list[float] = []
+        returns: list[float] = []  # per episode, of each seed
         samples = 0
         for first in range(0, scope.seeds, SEEDS_BETWEEN_LOOKS):
             arrays = replace(whole_chunk, first=first, last=min(first + SEEDS_BETWEEN_LOOKS, scope.seeds)).run(n_threads)
             if stop:
                 raise Stopped(0, 0, stop[0])
-            totals += arrays["total_return"].tolist()
+            returns += (arrays["total_return"] / scope.episodes).tolist()
             samples += int(arrays["horizon"].sum()) * scope.episodes
             trial.set_user_attr("samples", samples)
-            trial.report(float(np.mean(totals)) / scope.episodes, len(totals))
-            if len(totals) < scope.seeds and trial.should_prune():
+            trial.set_user_attr("returns", returns)
+            trial.report(float(np.mean(returns)), len(returns))
+            if len(returns) < scope.seeds and trial.should_prune():
                 raise pruned
-        return float(np.mean(totals)) / scope.episodes
+        return float(np.mean(returns))
 
     return objective
