@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from zooming.agents.base import Agent
 from zooming.checks import whole
+from zooming.envs.compiled import CompiledEnv
 from zooming.errors import SpaceError
 from zooming.feasible import says
+from zooming.grids import bad_transition
 from zooming.intervals import mean_interval
 from zooming.kernels import GIVEN, PLAIN
 from zooming.optimal import solvable
@@ -64,7 +66,7 @@ def evaluate(
         interval = mean_interval(returns)
         return Evaluation(interval.mean, interval.low, interval.high, False, returns)
     inner = solvable(env)
-    n = resolution or N_OUTCOMES[inner.observation_space.shape[0]]
+    n = resolution or N_OUTCOMES[inner.state_box.shape[0]]
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 4:
         raise SpaceError(f"resolution={n!r} is too small: give a whole number of outcomes per step, at least 4")
     rough, mean = (_policy_value(agent, inner, int(k)) for k in (n // 2, n))
@@ -85,7 +87,7 @@ def _play(agent: Agent, env: Any, episodes: int, seed: int) -> NDArray[np.float6
     return returns
 
 
-def _policy_value(agent: Agent, env: Any, n_outcomes: int) -> float:
+def _policy_value(agent: Agent, env: CompiledEnv, n_outcomes: int) -> float:
     """The expected return, with the weighted set of states that the policy can be in carried from step to step.
 
     No interpolation: a policy jumps at the borders of its balls, and a value that is interpolated across a jump is wrong.
@@ -94,18 +96,25 @@ def _policy_value(agent: Agent, env: Any, n_outcomes: int) -> float:
     states, weights = env.start_states(4096)
     total = 0.0
     for step in range(min(agent.horizon, env.horizon)):
-        actions, _ = agent.predict(states, state=np.full(len(states), step))
+        actions, _ = agent.predict(env.observations(states), state=np.full(len(states), step))
         outcomes, chances = env.outcomes(step, n_outcomes)
         if len(states) * len(chances) > MOST_STATES:
             raise SpaceError(
                 f"the policy reaches more than {MOST_STATES:,} states of {env.name}; give a smaller resolution, or exact=False"
             )
-        after = np.empty((len(states) * len(chances), states.shape[1]))
-        spread = np.empty(len(after))
-        played = np.ascontiguousarray(actions, np.float64)
-        total += _spread()(env.given, env.params, step, outcomes, chances, states, weights, played, after, spread)
+        after = np.full((len(states) * len(chances), states.shape[1]), np.nan)
+        spread, played = np.empty(len(after)), env.actions(actions)
+        reward = _spread()(env.given, env.params, step, outcomes, chances, states, weights, played, after, spread)
+        is_good = env.are_states(after)
+        if not (is_good.all() and np.isfinite(reward)):
+            # A reward that is not finite may come from any state; the sum says only that there is one.
+            suspects = range(len(states)) if is_good.all() else [int(np.flatnonzero(~is_good)[0]) // len(chances)]
+            faults = (bad_transition(env, step, outcomes, states[i], played[i]) for i in suspects)
+            raise next(filter(None, faults), SpaceError(f"{env.name}, step {step}: rewards add up to {reward}; rescale them"))
+        total += reward
+        after = np.rint(after) if env.has_whole_states else after
         states, place = np.unique(after, axis=0, return_inverse=True)
-        weights = np.bincount(place.ravel(), spread, len(states))
+        weights = np.asarray(np.bincount(place.ravel(), spread, len(states)), np.float64)
     return total
 
 

@@ -47,8 +47,6 @@ class MetricQ(Agent):
     (0.25, 16641)
     """
 
-    _plays_whole_numbers = True
-
     def __init__(
         self,
         env: Any,
@@ -82,12 +80,6 @@ class MetricQ(Agent):
             _choice("action", action, ACTIONS),
         )
         self.metric = _product(metric)
-        if getattr(getattr(env, "unwrapped", env), "is_finite", False) is True and any(
-            isinstance(side, Norm) for side in (self.metric.states, self.metric.actions)
-        ):
-            raise SpaceError(
-                "a norm is for boxes, and this environment has Discrete spaces; use Matrix, Points, Graph or Discrete"
-            )
         self.lazy = bool(lazy)
         if self.lazy and oracle is not None:
             raise SpaceError("lazy=True covers around what is played and asks no oracle; give one of the two")

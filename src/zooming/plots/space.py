@@ -115,7 +115,7 @@ def policy(
         shades = mpl.colormaps["viridis"](np.linspace(0.0, 0.75, max(len(chosen), 1)))  # steps have an order
         if optimal is not None:
             for i, step in enumerate(chosen):
-                best = [optimal.action(step, state)[action_axis] for state in few]
+                best = [np.atleast_1d(optimal.action(step, state))[action_axis] for state in few]
                 ax.plot(few[:, state_axis], best, color=GRAY, linewidth=0.7, label=None if i else "optimal")
         for i, step in enumerate(chosen):
             played = agent.predict(observations, state=np.full(n, step))[0].reshape(n, -1)[:, action_axis]
@@ -137,7 +137,8 @@ def _over_optimum(balls: Partition, optimal: Optimal, pair: list[int], point: Fl
     points = np.tile(point, (n * n, 1))
     points[:, pair] = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     n_state = sum(name.startswith("state") for name in balls.names)
-    return x, y, optimal.q_values(balls.step, points[:, :n_state], points[:, n_state:]).reshape(n, n)
+    states, actions = optimal.grid.env.playable(points[:, :n_state], points[:, n_state:])
+    return x, y, optimal.q_values(balls.step, states, actions).reshape(n, n)
 
 
 def _middle(low: Floats, high: Floats) -> Floats:

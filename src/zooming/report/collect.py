@@ -169,7 +169,9 @@ def _q_star(problem: Problem, optimum: str) -> dict[str, Any] | None:
     if optimal is None:
         return None
     env = optimal.grid.env
-    x, a = (np.linspace(space.low[0], space.high[0], N_POINTS) for space in (env.observation_space, env.action_space))
+    sides = (env.state_box, 0.5 * env.has_whole_states), (env.action_box, 0.5 * env.has_whole_actions)
+    x, a = (np.linspace(box.low[0] - reach, box.high[0] + reach, N_POINTS) for box, reach in sides)  # what the balls cover
     grid = np.stack(np.meshgrid(x, a), axis=-1).reshape(-1, 2)
-    steps = [optimal.q_values(step, grid[:, :1], grid[:, 1:]).reshape(N_POINTS, N_POINTS) for step in range(optimal.horizon)]
+    states, actions = env.playable(grid[:, :1], grid[:, 1:])
+    steps = [optimal.q_values(step, states, actions).reshape(N_POINTS, N_POINTS) for step in range(optimal.horizon)]
     return {"state": x.tolist(), "action": a.tolist(), "steps": [np.round(q, 4).tolist() for q in steps]}
