@@ -299,3 +299,107 @@ def test_rounding_just_outside_is_fine(options):
     env = straying(**options)
     assert zooming.solve(env, 8).return_ == pytest.approx(1.5)
     assert zooming.evaluate(Always(env), env, exact=True).mean == pytest.approx(1.5)
+
+
+# --- random starts -------------------------------------------------------------------------------------------------------
+
+
+def keep(state, action, step, params, outcome, next_state):
+    """You stay where you are, whatever you do: x a step."""
+    next_state[:] = state
+    return state[0]
+
+
+def power(params, rng, state):
+    """U^p, after some draws that are thrown away: another sample for each."""
+    for _ in range(int(params[1])):
+        rng.random()
+    state[0] = rng.random() ** params[0]
+
+
+UNIT = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+POWERS = [(float(p), skipped) for p in (1, 2, 3, 9) for skipped in range(10)]
+
+
+def keeping(start, params=(), states=UNIT, actions=UNIT):
+    return zooming.compiled_env(keep, states, actions, 2, start=start, params=params, outcomes=NO_CHANCE)
+
+
+def test_the_return_over_a_start_function_is_within_its_reported_error():
+    env, missed = keeping(power, [0.0, 0.0]), 0
+    for p, skipped in POWERS:
+        env.params[:2] = p, skipped
+        optimal, truth = zooming.solve(env, 8), 2 / (p + 1)
+        error = 2 * np.sqrt(1 / (2 * p + 1) - 1 / (p + 1) ** 2) / 64  # the standard error of 4,096 draws
+        assert optimal.error == 1e-9  # V is linear
+        assert optimal.return_error == pytest.approx(1.96 * error, rel=0.15)
+        assert f"{optimal.return_:.4f} within {optimal.return_error:.1e}" in repr(optimal)
+        missed += abs(optimal.return_ - truth) > optimal.return_error
+    assert missed <= 5  # of 40, two of which are expected
+
+
+def test_the_computed_value_of_a_policy_over_a_start_function_is_within_its_interval():
+    env, missed = keeping(power, [0.0, 0.0]), 0
+    agent = zooming.AdaptiveQ(env, seed=0)
+    for p, skipped in POWERS:
+        env.params[:2] = p, skipped
+        found, truth = zooming.evaluate(agent, env, exact=True), 2 / (p + 1)
+        error = 2 * np.sqrt(1 / (2 * p + 1) - 1 / (p + 1) ** 2) / 64
+        assert 0.3 * error < found.high - found.mean < 6 * error  # eight batches leave it some play
+        missed += not found.low <= truth <= found.high
+        assert str(found).endswith("computed, over 4,096 drawn starts)")
+    assert missed <= 5
+
+
+def bowl(state, action, step, params, outcome, next_state):
+    next_state[:] = state
+    total = 0.0
+    for x in state:
+        total += x * (1.0 - x)
+    return total
+
+
+@pytest.mark.parametrize("n_axes", [1, 2])
+def test_a_uniform_start_says_what_its_grid_may_miss(n_axes):
+    states = gym.spaces.Box(0.0, 1.0, (n_axes,), np.float64)
+    env = zooming.compiled_env(bowl, states, gym.spaces.Discrete(2), 1, start="uniform", outcomes=NO_CHANCE)
+    optimal, truth = zooming.solve(env), n_axes / 6
+    assert optimal.error < optimal.return_error < optimal.error + 1e-3
+    assert abs(optimal.return_ - truth) <= optimal.return_error < 0.01
+    found = zooming.evaluate(zooming.AdaptiveQ(env), env, exact=True)
+    assert found.low <= truth <= found.high
+    assert 0 < found.high - found.low < 1e-3
+    assert str(found).endswith("computed)")
+
+
+SEVEN = gym.spaces.Discrete(7)
+
+
+@pytest.mark.parametrize(
+    ("start", "sides", "mean"),
+    [
+        ([0.25], (UNIT, UNIT), 0.25),
+        (([0.25, 0.75, 1.0], [0.5, 0.25, 0.25]), (UNIT, UNIT), 0.5625),
+        (([0, 3, 6], [0.1, 0.2, 0.7]), (SEVEN, SEVEN), 4.8),
+        ("uniform", (SEVEN, SEVEN), 3.0),
+        (lambda params, rng, state: state.fill(0.25), (UNIT, UNIT), 0.25),
+    ],
+)
+def test_a_start_that_is_known_adds_no_error(start, sides, mean):
+    env = keeping(start, (), *sides)
+    optimal = zooming.solve(env, None if sides[0] is SEVEN else 8)
+    assert optimal.return_ == pytest.approx(2 * mean, abs=1e-12)
+    assert optimal.return_error == optimal.error == 1e-9
+    found = zooming.evaluate(zooming.AdaptiveQ(env), env, exact=True)
+    assert found.low == found.mean == found.high == pytest.approx(2 * mean, abs=1e-12)
+    assert str(found).endswith("computed)")
+
+
+def test_a_start_outside_the_space_is_an_error():
+    def outside(params, rng, state):
+        state[0] = 1.1 if rng.random() < 0.01 else 0.5
+
+    env = keeping(outside)
+    for compute in (lambda: zooming.solve(env, 8), lambda: zooming.evaluate(zooming.AdaptiveQ(env), env, exact=True)):
+        with pytest.raises(zooming.SpaceError, match=r"keep: start wrote the state \[1.1\], which is not in Box"):
+            compute()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,12 +15,14 @@ from numpy.typing import NDArray
 
 from zooming.checks import ROUNDING, clipped, n_cores
 from zooming.envs.compiled import CompiledEnv
+from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
 from zooming.errors import SpaceError
 from zooming.kernels import GIVEN, PLAIN
 
 Floats = NDArray[np.float64]
 HALVINGS = 10  # of the step of the action search
 GIVEN_ACTIONS = -1  # no search
+DEVIATIONS = 1.96  # standard errors of a mean over drawn starts: its error is smaller in 95 of 100 cases
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True, _nrt=False)  # type: ignore[call-overload]  # see kernels.lean
@@ -189,9 +192,21 @@ class Grid:
         is_whole = self.env.has_whole_states
         return float(interpolate(self.values.reshape(-1), first, self.n_cells, is_whole, low, scale, state))
 
-    def mean_start_value(self) -> float:
-        states, weights = self.env.start_states(4096)
-        return float(sum(weight * self.value(0, state) for state, weight in zip(states, weights, strict=True)))
+    def start_value(self) -> tuple[float, float]:
+        """The mean value over the start, and how far off it may be because the start is not known exactly."""
+        mean, spread, n = self._mean_value(N_STARTS)
+        if self.env.start_kind == FUNCTION and n > 1:
+            return mean, DEVIATIONS * spread / math.sqrt(n - 1)
+        if self.env.start_kind == UNIFORM:  # half as many points along each axis
+            return mean, abs(mean - self._mean_value(N_STARTS >> self.n_state)[0])
+        return mean, 0.0
+
+    def _mean_value(self, n: int) -> tuple[float, float, int]:
+        """Mean and standard deviation of the value over about n start states, and how many there were."""
+        states, weights = self.env.start_states(n)
+        values = np.array([self.value(0, state) for state in states])
+        mean = float(sum(weight * value for weight, value in zip(weights, values, strict=True)))
+        return mean, float(np.sqrt(weights @ (values - mean) ** 2)), len(states)
 
 
 def bad_transition(env: CompiledEnv, step: int, outcomes: Floats, state: Floats, action: Floats) -> SpaceError | None:

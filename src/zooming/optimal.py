@@ -12,6 +12,10 @@ half the resolution (which sees the outcomes and the search), and the sum over t
 cell, given the slopes of the cells beside it (which sees a kink of V that both grids miss). Something narrower than a cell
 can fool both. Given a Lipschitz constant L of Q* on the unit cube it is a bound: a step loses at most L h by interpolation,
 L h / 2 by the search and L h / 2 by the outcomes, h the spacing.
+
+The return is the mean of V over the start, and `return_error` adds what is not known of that: of a start function there are
+only draws, and 1.96 standard errors are added; for "uniform" on a box, the difference to half as many points along each axis.
+One state, (states, weights) and "uniform" over Discrete are exact.
 """
 
 from __future__ import annotations
@@ -51,10 +55,12 @@ class Optimal:
     resolution: int
     return_: float  # the expected return of the optimal policy from the start
     error: float  # of every value: an estimate, or with `lipschitz` a bound; see above
+    return_error: float  # of `return_`: `error`, and what a start that is not known exactly adds
     seconds: float = field(compare=False)
 
     def __repr__(self) -> str:
-        return f"Optimal(return {self.return_:.4f} within {self.error:.1e}, resolution {self.resolution}, {self.seconds:.1f} s)"
+        within = f"{self.return_:.4f} within {self.return_error:.1e}"
+        return f"Optimal(return {within}, resolution {self.resolution}, {self.seconds:.1f} s)"
 
     @property
     def horizon(self) -> int:
@@ -133,7 +139,7 @@ def solve(
     the optimum is exact, and `resolution` is not asked for.
     """
     inner = solvable(env)
-    began, n_state, is_exact = time.perf_counter(), inner.state_box.shape[0], _is_finite(inner)
+    began, n_state, is_exact = time.perf_counter(), inner.state_box.shape[0], is_finite(inner)
     if is_exact and resolution is not None:
         raise SpaceError(f"{inner.name} has finitely many states and actions; all are used, so give no resolution")
     default = 4 if is_exact else default_resolution(inner)
@@ -160,10 +166,12 @@ def solve(
             f"resolution={resolution} certifies the optimum of {inner.name} only to {error:.2g}, not to {tolerance:g}. "
             f"Try resolution={2 * resolution}, or accept tolerance={error:.2g}"
         )
-    return Optimal(fine, fine.n_cells if is_exact else resolution, fine.mean_start_value(), error, time.perf_counter() - began)
+    return_, start_error = fine.start_value()
+    found, seconds = fine.n_cells if is_exact else resolution, time.perf_counter() - began
+    return Optimal(fine, found, return_, error, error + start_error, seconds)
 
 
-def _is_finite(env: CompiledEnv) -> bool:
+def is_finite(env: CompiledEnv) -> bool:
     """Whether states, actions and what chance may do are all finitely many."""
     if not (env.has_whole_states and env.has_whole_actions):
         return False

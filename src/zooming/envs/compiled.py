@@ -156,16 +156,19 @@ class CompiledEnv(gym.Env[Any, Any]):
     def start_states(self, n: int) -> Weighted:
         """Start states [m, n_state] and their weights: all there are, or about n.
 
-        For "uniform" on a box the midpoints of a grid; for a start function of your own, draws (seed 0).
+        For "uniform" on a box the midpoints of a grid; for a start function of your own, independent draws (seed 0).
         """
         law = self.start_law
         if len(law.states):
             return law.states, law.weights
         if law.kind == starts.UNIFORM:
             return starts.midpoints(self.state_box, n)
-        rng, states = np.random.default_rng(0), np.empty((n, *self.state_box.shape))
+        rng, states = np.random.default_rng(0), np.full((n, *self.state_box.shape), np.nan)
         for state in states:
             self.start(self.params, rng, state)
+        if not self.are_states(states).all():
+            bad = states[~self.are_states(states)][0].tolist()
+            raise SpaceError(f"{self.name}: start wrote the state {bad}, which is not in {self.observation_space}; check it")
         found = np.unique(states, axis=0)
         return (found, np.ones(1)) if len(found) == 1 else (states, np.full(n, 1 / n))
 

@@ -23,6 +23,7 @@ Floats = NDArray[np.float64]
 Start = Callable[..., None]
 Weighted = tuple[Floats, Floats]  # values [n, k], and their weights [n]
 FIXED, FINITE, UNIFORM, FUNCTION = "fixed", "finite", "uniform", "function"
+N_STARTS = 4096  # states that stand for a start that is not known exactly
 FORMS = 'give a state, (states, weights), "uniform", or a function start(params, rng, state)'
 _NONE = np.empty(0)
 
