@@ -19,6 +19,31 @@ def lottery_env(horizon=2):
     return zooming.compiled_env(lottery, box, box, horizon, start=0.5, outcomes=([-0.3, 0.0, 0.3], [0.4, 0.2, 0.4]))
 
 
+def steps(state, action, step, params, outcome, next_state):
+    """The lottery between whole numbers, or from a number to a whole one."""
+    next_state[0] = min(4.0, max(0.0, np.rint(0.5 * (state[0] + action[0])) + outcome[0]))
+    return 1.0 - 0.1 * abs(action[0] - 2.0) - 0.1 * abs(state[0] - 1.0)
+
+
+FIVE, REALS = gym.spaces.Discrete(5), gym.spaces.Box(0.0, 4.0, (1,), np.float64)
+
+
+@pytest.mark.parametrize("sides", [(FIVE, FIVE), (REALS, FIVE), (FIVE, REALS)], ids=str)
+@pytest.mark.parametrize("options", [{}, {"ordered": True}])
+def test_an_audit_looks_at_the_values_of_discrete_sides(sides, options):
+    env = zooming.compiled_env(steps, *sides, 2, start=1, outcomes=([-1.0, 0.0, 1.0], [0.4, 0.2, 0.4]))
+    optimal = zooming.solve(env)
+    proved = zooming.AdaptiveQ(env, bonus=bonuses.Exact(episodes=300, lipschitz=2.0), seed=0, **options)
+    proved.learn(300)
+    report = zooming.audit(proved, optimal, n_points=100)
+    assert report.holds
+    assert law(report, "optimism").holds
+    assert report.optimism_failures == 0
+    shy = zooming.AdaptiveQ(env, bonus=0.0, seed=0, **options)
+    shy.learn(300)
+    assert zooming.audit(shy, optimal, n_points=100).optimism_failures > 0
+
+
 @pytest.fixture
 def agent():
     agent = zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0"), seed=0)

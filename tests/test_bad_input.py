@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from functools import partial
 
 import gymnasium as gym
 import numpy as np
@@ -394,6 +395,36 @@ def test_both_drivers_refuse_a_bad_start_and_leave_the_same_agent(kind, bad):
     assert_drivers_refuse_alike(
         kind, lambda: flawed(-1, 0, bad, rarely_starts_badly), f"flawed, step 0: state[1] = {bad} is outside"
     )
+
+
+def rarely_between(state, action, step, params, rng, next_state):
+    next_state[0] = params[0] if rng.random() < 0.03 and step == 1 else float(int(3.0 * rng.random()))
+    return 0.5
+
+
+def rarely_starts_between(params, rng, state):
+    state[0] = params[0] if rng.random() < 0.03 else 1.0
+
+
+METRIC_Q = partial(zooming.MetricQ, metric=zooming.metrics.Discrete())
+
+
+@pytest.mark.parametrize("make", [*(AGENTS[kind] for kind in (*TABLED, "Random")), METRIC_Q])
+@pytest.mark.parametrize("bad", [1.5, -0.25, -1.0, 3.0, 0.999, np.nan, np.inf])
+@pytest.mark.parametrize("start", [1, rarely_starts_between])
+def test_both_drivers_refuse_what_is_not_whole_on_a_discrete_side_and_say_so(make, bad, start):
+    three, agents, messages = gym.spaces.Discrete(3), [], []
+    for driver in ("fused", "python"):
+        env = zooming.compiled_env(rarely_between, three, three, 3, start=start, params=[bad], name="between")
+        agents.append(make(env, seed=4))
+        with pytest.raises(zooming.TransitionError) as caught:
+            agents[-1].learn(1000, driver=driver)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+    assert f"state = {bad} is not a whole number from 0 to 2; check" in messages[0]
+    assert ("between, step 1: next state" if start == 1 else "between, step") in messages[0]
+    assert agents[0].n_episodes > 3
+    assert knowledge(agents[0]) == knowledge(agents[1])
 
 
 @pytest.mark.plain

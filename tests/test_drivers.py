@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import zooming
+from helpers import knowledge
 from test_envs import OPTIONS, stock_env
 from zooming import kernels
 
@@ -48,6 +49,65 @@ def test_the_same_holds_for_your_own_dynamics_in_their_own_units(make_agent):
     fused, python = (agent.learn(40, driver=driver) for agent, driver in zip(agents, ("fused", "python"), strict=True))
     assert fused.returns.tobytes() == python.returns.tobytes()
     assert bytes_of(agents[0]) == bytes_of(agents[1])
+
+
+def drive(state, action, step, params, rng, next_state):
+    """Toward the action, with a push of chance; params are the ends of the states, and 1 if they are whole."""
+    after = 0.5 * (state[0] + action[0]) + rng.random() - 0.5
+    after = np.rint(after) if params[2] == 1.0 else after
+    next_state[0] = min(params[1], max(params[0], after))
+    return 1.0 / (1.0 + abs(state[0] - action[0]))
+
+
+def mixed_env(states, actions, start):
+    low, high = (states.start, states.start + states.n - 1) if isinstance(states, gym.spaces.Discrete) else (-2.0, 4.0)
+    params = [low, high, isinstance(states, gym.spaces.Discrete)]
+    return zooming.compiled_env(drive, states, actions, 4, start=start, params=params)
+
+
+REALS = gym.spaces.Box(-2.0, 4.0, (1,), np.float64)
+SIDES = {
+    "Discrete, Discrete": (gym.spaces.Discrete(7), gym.spaces.Discrete(5, start=2), "uniform"),
+    "the same Discrete": (gym.spaces.Discrete(7, start=-2), gym.spaces.Discrete(7, start=-2), ([-2, 3], [0.25, 0.75])),
+    "Box, Discrete": (REALS, gym.spaces.Discrete(3, start=-1), "uniform"),
+    "Discrete, Box": (gym.spaces.Discrete(4, start=1), REALS, 2),
+}
+WHOLE_AGENTS = {
+    **AGENTS,
+    "ordered": lambda env, seed: zooming.AdaptiveQ(env, ordered=True, bonus=0.5, seed=seed),
+    "uniform": lambda env, seed: zooming.AdaptiveQ(env, ordered=True, action="uniform", seed=seed),
+    "Random": zooming.Random,
+}
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("make_agent", WHOLE_AGENTS.values(), ids=WHOLE_AGENTS.keys())
+@pytest.mark.parametrize("sides", SIDES.values(), ids=SIDES.keys())
+def test_the_same_holds_for_discrete_spaces(sides, make_agent):
+    env = mixed_env(*sides)
+    agents = [make_agent(env, seed=3) for _ in range(2)]
+    n = 10 if kernels.PLAIN else 150
+    fused, python = (agent.learn(n, driver=driver) for agent, driver in zip(agents, ("fused", "python"), strict=True))
+    assert fused.returns.tobytes() == python.returns.tobytes()
+    assert len({*fused.returns.tolist()}) > 3
+    assert knowledge(agents[0]) == knowledge(agents[1])
+    assert env.action_space.contains(agents[0].predict(env.reset(seed=0)[0])[0])
+
+
+@pytest.mark.plain
+def test_to_stay_is_possible_between_values_too():
+    env = mixed_env(*SIDES["the same Discrete"])
+    fused, python = (zooming.NoMovement(env, seed=0).learn(20, driver=driver) for driver in ("fused", "python"))
+    assert fused.returns.tolist() == python.returns.tolist() == [4.0] * 20
+
+
+@pytest.mark.plain
+def test_two_discrete_sides_are_atoms_from_the_start():
+    agent = zooming.AdaptiveQ(mixed_env(*SIDES["Discrete, Discrete"]), seed=0)
+    assert agent.n_balls == 4 * 7 * 5
+    history = agent.learn(50, driver="fused")
+    assert agent.n_balls == 4 * 7 * 5
+    assert sum(agent.partition(0).n_visits) == len(history) == 50
 
 
 @pytest.mark.plain

@@ -286,16 +286,110 @@ def test_compiled_environments_want_finite_boxes(space, message):
         zooming.compiled_env(stock, space, gym.spaces.Box(0, 1, (1,)), horizon=2, start=0.5)
 
 
-@pytest.mark.plain
-def test_discrete_spaces_become_boxes_of_one_whole_number():
-    def count(state, action, step, params, rng, next_state):
-        next_state[0] = min(state[0] + action[0], params[0])
-        return 0.1 * action[0]
+def count(state, action, step, params, rng, next_state):
+    next_state[0] = min(state[0] + action[0], params[0])
+    return 0.1 * action[0]
 
-    env = zooming.compiled_env(count, gym.spaces.Discrete(5), gym.spaces.Discrete(2, start=1), 3, start=[0.0], params=[4.0])
-    assert env.is_finite
-    assert (env.observation_space.low, env.observation_space.high) == ([0.0], [4.0])
-    assert (env.action_space.low, env.action_space.high) == ([1.0], [2.0])
-    assert env.reset(seed=0)[0].tolist() == [0.0]
-    assert env.step([2.0])[:2] == ([2.0], pytest.approx(0.2))
-    assert not gym.make("zooming/Oil-v0").unwrapped.is_finite
+
+def counting(start=0, n_states=5, **options):
+    spaces = gym.spaces.Discrete(n_states), gym.spaces.Discrete(2, start=1)
+    return zooming.compiled_env(count, *spaces, 3, start=start, params=[4.0], **options)
+
+
+@pytest.mark.plain
+def test_discrete_spaces_stay_what_they_are_and_the_dynamics_see_vectors():
+    env = counting()
+    assert (env.observation_space, env.action_space) == (gym.spaces.Discrete(5), gym.spaces.Discrete(2, start=1))
+    assert (env.state_box.low, env.state_box.high) == ([0.0], [4.0])
+    assert (env.action_box.low, env.action_box.high) == ([1.0], [2.0])
+    observation, _ = env.reset(seed=0)
+    assert (observation, type(observation)) == (0, np.int64)
+    after, reward, *_ = env.step(np.int64(2))
+    assert (after, type(after), reward) == (2, np.int64, pytest.approx(0.2))
+    assert env.step(1)[0] == 3
+    small = zooming.compiled_env(count, gym.spaces.Discrete(5, dtype=np.int32), env.action_space, 3, start=0, params=[4.0])
+    assert small.reset(seed=0)[0].dtype == np.int32
+
+
+@pytest.mark.plain
+def test_a_box_of_states_with_discrete_actions_is_mixed():
+    def slide(state, action, step, params, rng, next_state):
+        next_state[0] = min(1.0, max(0.0, state[0] + 0.25 * action[0]))
+        return state[0]
+
+    env = zooming.compiled_env(slide, gym.spaces.Box(0, 1, (1,)), gym.spaces.Discrete(3, start=-1), 3, start=[0.5])
+    observation, _ = env.reset(seed=0)
+    assert (observation.tolist(), observation.dtype) == ([0.5], np.float64)
+    assert env.step(-1)[:2] == ([0.25], 0.5)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("start", [0, "uniform", ([1, 3], [0.5, 0.5])])
+def test_a_discrete_compiled_environment_passes_gymnasiums_check_without_a_warning(start):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(counting(start), skip_render_check=True)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("action", [0, 3, 1.5, np.nan, [1, 2], "up", None])
+def test_what_is_no_value_of_a_discrete_action_is_refused(action):
+    env = counting()
+    env.reset(seed=0)
+    with pytest.raises(zooming.TransitionError, match=r"count, step 0: action"):
+        env.step(action)
+    assert env.step(1)[0] == 1  # the episode goes on
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        (0.5, "start=0.5 is not a whole number from 0 to 4"),
+        ([7.0], "is not a whole number from 0 to 4"),
+        ("anywhere", "give a state"),
+        ([1.0, 2.0], "not a state of 1 coordinates"),
+        (([0, 1], [0.5, 0.6]), "start: states must be finite and weights positive, with sum 1"),
+        (([0, 1], [1.0]), "one weight per state"),
+        (([0, 1], [1.5, -0.5]), "positive"),
+        (([0, np.nan], [0.5, 0.5]), "finite"),
+        (([0, 9], [0.5, 0.5]), r"start=\[9.0\] is not a whole number from 0 to 4"),
+        (([[0, 1]], [1.0]), "not a state of 1 coordinates"),
+        (([[0], [1, 2]], [0.5, 0.5]), "give \\(states, weights\\)"),
+    ],
+)
+def test_a_start_that_cannot_be_says_what_to_give(start, message):
+    with pytest.raises(zooming.SpaceError, match=message):
+        counting(start)
+
+
+@pytest.mark.plain
+def test_uniform_over_discrete_is_each_value_equally_often():
+    def stay(state, action, step, params, rng, next_state):
+        next_state[0] = state[0]
+        return 0.0
+
+    values = gym.spaces.Discrete(3, start=-1)
+    env = zooming.compiled_env(stay, values, values, 1, start="uniform")
+    starts = [int(env.reset(seed=0 if i == 0 else None)[0]) for i in range(3000)]
+    assert np.bincount(np.array(starts) + 1).tolist() == pytest.approx([1000, 1000, 1000], abs=100)
+    states, weights = env.start_states(2)
+    assert (states.tolist(), weights.tolist()) == ([[-1.0], [0.0], [1.0]], [1 / 3] * 3)
+
+
+@pytest.mark.plain
+def test_a_declared_start_is_drawn_by_its_weights():
+    box = gym.spaces.Box(0.0, 1.0, (2,), np.float64)
+
+    def stay(state, action, step, params, rng, next_state):
+        next_state[:] = state
+        return params[0]
+
+    law = [[0.1, 0.2], [0.5, 0.6], [0.9, 1.0]], [0.2, 0.7, 0.1]
+    env = zooming.compiled_env(stay, box, box, 1, start=law, params=[0.25])
+    starts = [tuple(env.reset(seed=0 if i == 0 else None)[0].tolist()) for i in range(2000)]
+    assert {*starts} == {(0.1, 0.2), (0.5, 0.6), (0.9, 1.0)}
+    assert [starts.count(tuple(state)) for state in law[0]] == pytest.approx([400, 1400, 200], abs=80)
+    assert env.step([0.5, 0.5])[1] == 0.25  # the problem's own parameters are where they were
+    states, weights = env.start_states(1)
+    assert (states.tolist(), weights.tolist()) == (law[0], law[1])

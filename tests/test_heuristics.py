@@ -101,7 +101,7 @@ def test_the_medians_requests_stay_sorted_and_complete():
         kept = sorted([*kept, after[0]])
         assert known[:n_known].tolist() == kept
         place = np.empty(1)
-        rules.choose(rules.MEDIAN, known, n_known, np.zeros(1), np.ones(1), rng, action, place)
+        rules.choose(rules.MEDIAN, known, n_known, np.empty((0, 3)), rng, action, place)
         assert place[0] == pytest.approx(np.median(kept))
 
 

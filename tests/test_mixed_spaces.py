@@ -490,11 +490,11 @@ def test_a_wrong_option_is_told_with_the_fix(options, text):
 NESTED = Dict({"gear": Discrete(3), "road": Tuple([box((0, 1)), MultiDiscrete([2, 4])])})
 GOOD = {"gear": 1, "road": (np.array([0.5]), np.array([1, 3]))}
 BAD = {
-    "category": ({**GOOD, "gear": 3}, r'step 0: (next )?state\["gear"\] = 3.0 is outside \[0.0, 2.0\]'),
+    "category": ({**GOOD, "gear": 3}, r'step 0: (next )?state\["gear"\] = 3.0 is not a whole number from 0 to 2'),
     "half": ({**GOOD, "gear": 1.5}, r'state\["gear"\] = 1.5 is not a whole number from 0 to 2'),
     "deep": (
         {**GOOD, "road": (np.array([0.5]), np.array([1, -1]))},
-        r'state\["road"\]\[1\]\[1\] = -1.0 is outside \[0.0, 3.0\]',
+        r'state\["road"\]\[1\]\[1\] = -1.0 is not a whole number from 0 to 3',
     ),
     "interval": ({**GOOD, "road": (np.array([1.5]), np.array([1, 3]))}, r'state\["road"\]\[0\]\[0\] = 1.5 is outside'),
     "missing key": ({"gear": 1}, r"observation is \{'gear': 1\}; expected a dict with the keys \['gear', 'road'\]"),

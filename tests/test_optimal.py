@@ -171,3 +171,235 @@ def test_an_environment_without_declared_outcomes_is_refused():
     box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
     with pytest.raises(zooming.SpaceError, match="outcomes="):
         zooming.solve(zooming.compiled_env(noisy, box, box, 3, start=0.5))
+
+
+def test_the_optimum_of_discrete_sides_is_exact_wherever_they_start():
+    rng = np.random.default_rng(0)
+    rewards, chances = rng.random((4, 3)), rng.dirichlet(np.ones(4), (4, 3))  # the law of each pair is one of 12
+    cumulative = np.cumsum(chances, axis=2)
+
+    def chain(state, action, step, params, outcome, next_state):
+        pair = 3 * (int(state[0]) + 2) + int(action[0]) - 5
+        next_state[0] = -2.0
+        for k in range(3):
+            next_state[0] += 1.0 if outcome[0] >= params[12 + 4 * pair + k] else 0.0
+        return params[pair]
+
+    cuts = np.unique(np.concatenate([[0.0], cumulative[:, :, :3].ravel(), [1.0]]))  # between two cuts nothing changes
+    law = (cuts[:-1] + cuts[1:]) / 2, np.diff(cuts)
+    sides = gym.spaces.Discrete(4, start=-2), gym.spaces.Discrete(3, start=5)
+    params = [*rewards.ravel(), *cumulative.ravel()]
+    env = zooming.compiled_env(chain, *sides, 3, start="uniform", params=params, outcomes=law)
+    optimal, value = zooming.solve(env), np.zeros(4)
+    for step in reversed(range(3)):
+        q = rewards + chances @ value
+        value = q.max(axis=1)
+        np.testing.assert_allclose(optimal.values(step, [-2, -1, 0, 1]), value, rtol=1e-12)
+        assert [optimal.action(step, x) - 5 for x in range(-2, 2)] == q.argmax(axis=1).tolist()
+        np.testing.assert_allclose(optimal.q_values(step, [-2, 1], [5, 7]), q[[0, 3], [0, 2]], rtol=1e-12)
+    assert optimal.return_ == pytest.approx(value.mean(), rel=1e-12)
+    with pytest.raises(zooming.SpaceError, match=r"state 0\.5 is not a whole number from -2 to 1"):
+        optimal.value(0, 0.5)
+
+
+def lever(state, action, step, params, outcome, next_state):
+    """A state of one or two coordinates is kept. The best lever is a half past the state, which a whole number cannot be."""
+    next_state[:] = state
+    return 1.0 - (action[0] - state[0] - 0.5) ** 2 / 16.0
+
+
+NO_CHANCE = ([0.0], [1.0])
+REALS = gym.spaces.Box(0.0, 2.0, (1,), np.float64)
+
+
+@pytest.mark.parametrize("n_axes", [1, 2])
+def test_of_discrete_actions_only_the_values_are_tried(n_axes):
+    states = gym.spaces.Box(0.0, 2.0, (n_axes,), np.float64)
+    env = zooming.compiled_env(lever, states, gym.spaces.Discrete(4), 2, start=0.25, outcomes=NO_CHANCE)
+    optimal = zooming.solve(env, 16)
+    for x in (0.0, 0.25, 1.375, 2.0):
+        best = min(range(4), key=lambda a, x=x: abs(a - x - 0.5))
+        loss = (best - x - 0.5) ** 2 / 16
+        assert optimal.value(0, [x] * n_axes) == pytest.approx(2 * (1 - loss), abs=1e-12)  # grid points: nothing between
+        if abs(loss - 1 / 64) > 1e-9:  # else two values are as good
+            assert optimal.action(0, [x] * n_axes) == best
+    assert optimal.error < 0.05
+
+
+def test_of_discrete_states_none_is_between():
+    env = zooming.compiled_env(lever, gym.spaces.Discrete(2), REALS, 2, start=1, outcomes=NO_CHANCE)
+    optimal = zooming.solve(env, 10)
+    assert [optimal.value(0, x) for x in (0, 1)] == pytest.approx([2.0, 2.0], abs=1e-6)
+    assert optimal.action(0, 1) == pytest.approx([1.5], abs=1e-3)
+    assert optimal.error < 0.05
+    one = zooming.compiled_env(lever, gym.spaces.Discrete(1), gym.spaces.Discrete(3), 2, start=0, outcomes=NO_CHANCE)
+    assert zooming.solve(one).return_ == pytest.approx(2 * (1 - 1 / 64), abs=1e-12)  # a bandit
+
+
+def straying(to, where=0.75, *, reward=0.5, states=REALS, actions=REALS, start=0.0):
+    def stray(state, action, step, params, outcome, next_state):
+        next_state[0] = params[0] if step == 1 and outcome[0] == 1.0 and action[0] >= params[1] else state[0]
+        return params[2] if action[0] >= params[1] and step == 1 else 0.5
+
+    outcomes = [0.0, 1.0], [0.5, 0.5]
+    return zooming.compiled_env(stray, states, actions, 3, start=start, params=[to, where, reward], outcomes=outcomes)
+
+
+FOUR = gym.spaces.Discrete(4)
+STRAYING = [
+    ({"to": 2.5}, r"stray, step 1: in state \[.*\], action \[.*\], next_state\[0\] is 2.5, outside \[0, 2\]"),
+    ({"to": -0.1}, r"next_state\[0\] is -0.1, outside \[0, 2\]"),
+    ({"to": np.nan}, r"next_state\[0\] is nan, outside"),
+    ({"to": 0.5, "reward": np.nan}, r"stray, step 1: .* the reward is nan"),
+    ({"to": 0.5, "reward": -np.inf}, r"stray, step 1: .* the reward is -inf"),
+    (
+        {"to": 1.5, "states": FOUR},
+        r"step 1: in state .*, action .*, the next state is 1.5, not a whole number from 0 to 3",
+    ),
+    ({"to": 4.0, "states": FOUR, "actions": FOUR}, r"the next state is 4.0, not a whole number from 0 to 3"),
+    ({"to": -1.0, "actions": FOUR}, r"action \[[123].0\], next_state\[0\] is -1.0, outside \[0, 2\]"),
+]
+
+
+class Always(zooming.Agent):
+    """Plays the highest action."""
+
+    def act(self, step, observation, *, info=None):
+        return self.axes.shaped_action(self.greedy(step, self.checked_state(step, observation)))
+
+    def update(self, *transition, **options):
+        pass
+
+    def greedy(self, step, state):
+        return self.axes.action_ends[1]
+
+
+@pytest.mark.parametrize(("options", "message"), STRAYING)
+def test_a_next_state_that_cannot_be_is_an_error_and_not_a_value(options, message):
+    env = straying(**options)
+    with pytest.raises(zooming.SpaceError, match=message):
+        zooming.solve(env, None if env.has_whole_states and env.has_whole_actions else 8)
+    with pytest.raises(zooming.SpaceError, match=message):
+        zooming.evaluate(Always(env), env, exact=True)
+
+
+def test_a_coordinate_that_is_forgotten_now_and_then_is_found():
+    def forgets(state, action, step, params, outcome, next_state):
+        if state[0] < 1.5:
+            next_state[0] = state[0]
+        return 0.5
+
+    env = zooming.compiled_env(forgets, REALS, REALS, 2, start=0.0, outcomes=NO_CHANCE)
+    with pytest.raises(zooming.SpaceError, match=r"next_state\[0\] is nan"):
+        zooming.solve(env, 8)
+
+
+@pytest.mark.parametrize("options", [{"to": 2 + 1e-9}, {"to": 3 - 1e-9, "states": FOUR}])
+def test_rounding_just_outside_is_fine(options):
+    env = straying(**options)
+    assert zooming.solve(env, 8).return_ == pytest.approx(1.5)
+    assert zooming.evaluate(Always(env), env, exact=True).mean == pytest.approx(1.5)
+
+
+# --- random starts -------------------------------------------------------------------------------------------------------
+
+
+def keep(state, action, step, params, outcome, next_state):
+    """You stay where you are, whatever you do: x a step."""
+    next_state[:] = state
+    return state[0]
+
+
+def power(params, rng, state):
+    """U^p, after some draws that are thrown away: another sample for each."""
+    for _ in range(int(params[1])):
+        rng.random()
+    state[0] = rng.random() ** params[0]
+
+
+UNIT = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+POWERS = [(float(p), skipped) for p in (1, 2, 3, 9) for skipped in range(10)]
+
+
+def keeping(start, params=(), states=UNIT, actions=UNIT):
+    return zooming.compiled_env(keep, states, actions, 2, start=start, params=params, outcomes=NO_CHANCE)
+
+
+def test_the_return_over_a_start_function_is_within_its_reported_error():
+    env, missed = keeping(power, [0.0, 0.0]), 0
+    for p, skipped in POWERS:
+        env.params[:2] = p, skipped
+        optimal, truth = zooming.solve(env, 8), 2 / (p + 1)
+        error = 2 * np.sqrt(1 / (2 * p + 1) - 1 / (p + 1) ** 2) / 64  # the standard error of 4,096 draws
+        assert optimal.error == 1e-9  # V is linear
+        assert optimal.return_error == pytest.approx(1.96 * error, rel=0.15)
+        assert f"{optimal.return_:.4f} within {optimal.return_error:.1e}" in repr(optimal)
+        missed += abs(optimal.return_ - truth) > optimal.return_error
+    assert missed <= 5  # of 40, two of which are expected
+
+
+def test_the_computed_value_of_a_policy_over_a_start_function_is_within_its_interval():
+    env, missed = keeping(power, [0.0, 0.0]), 0
+    agent = zooming.AdaptiveQ(env, seed=0)
+    for p, skipped in POWERS:
+        env.params[:2] = p, skipped
+        found, truth = zooming.evaluate(agent, env, exact=True), 2 / (p + 1)
+        error = 2 * np.sqrt(1 / (2 * p + 1) - 1 / (p + 1) ** 2) / 64
+        assert 0.3 * error < found.high - found.mean < 6 * error  # eight batches leave it some play
+        missed += not found.low <= truth <= found.high
+        assert str(found).endswith("computed, over 4,096 drawn starts)")
+    assert missed <= 5
+
+
+def bowl(state, action, step, params, outcome, next_state):
+    next_state[:] = state
+    total = 0.0
+    for x in state:
+        total += x * (1.0 - x)
+    return total
+
+
+@pytest.mark.parametrize("n_axes", [1, 2])
+def test_a_uniform_start_says_what_its_grid_may_miss(n_axes):
+    states = gym.spaces.Box(0.0, 1.0, (n_axes,), np.float64)
+    env = zooming.compiled_env(bowl, states, gym.spaces.Discrete(2), 1, start="uniform", outcomes=NO_CHANCE)
+    optimal, truth = zooming.solve(env), n_axes / 6
+    assert optimal.error < optimal.return_error < optimal.error + 1e-3
+    assert abs(optimal.return_ - truth) <= optimal.return_error < 0.01
+    found = zooming.evaluate(zooming.AdaptiveQ(env), env, exact=True)
+    assert found.low <= truth <= found.high
+    assert 0 < found.high - found.low < 1e-3
+    assert str(found).endswith("computed)")
+
+
+SEVEN = gym.spaces.Discrete(7)
+
+
+@pytest.mark.parametrize(
+    ("start", "sides", "mean"),
+    [
+        ([0.25], (UNIT, UNIT), 0.25),
+        (([0.25, 0.75, 1.0], [0.5, 0.25, 0.25]), (UNIT, UNIT), 0.5625),
+        (([0, 3, 6], [0.1, 0.2, 0.7]), (SEVEN, SEVEN), 4.8),
+        ("uniform", (SEVEN, SEVEN), 3.0),
+        (lambda params, rng, state: state.fill(0.25), (UNIT, UNIT), 0.25),
+    ],
+)
+def test_a_start_that_is_known_adds_no_error(start, sides, mean):
+    env = keeping(start, (), *sides)
+    optimal = zooming.solve(env, None if sides[0] is SEVEN else 8)
+    assert optimal.return_ == pytest.approx(2 * mean, abs=1e-12)
+    assert optimal.return_error == optimal.error == 1e-9
+    found = zooming.evaluate(zooming.AdaptiveQ(env), env, exact=True)
+    assert found.low == found.mean == found.high == pytest.approx(2 * mean, abs=1e-12)
+    assert str(found).endswith("computed)")
+
+
+def test_a_start_outside_the_space_is_an_error():
+    def outside(params, rng, state):
+        state[0] = 1.1 if rng.random() < 0.01 else 0.5
+
+    env = keeping(outside)
+    for compute in (lambda: zooming.solve(env, 8), lambda: zooming.evaluate(zooming.AdaptiveQ(env), env, exact=True)):
+        with pytest.raises(zooming.SpaceError, match=r"keep: start wrote the state \[1.1\], which is not in Box"):
+            compute()

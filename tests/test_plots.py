@@ -270,6 +270,22 @@ def test_a_missing_library_is_named_with_the_command_that_installs_it(library, m
         history.plot() if library == "matplotlib" else plots.read_study(tmp_path)
 
 
+def test_values_of_discrete_sides_are_drawn_as_blocks_of_q_star():
+    def climb(state, action, step, params, outcome, next_state):
+        next_state[0] = min(4.0, max(0.0, state[0] + action[0]))
+        return state[0] / 4.0
+
+    for states in (gym.spaces.Discrete(5), gym.spaces.Box(0.0, 4.0, (1,), np.float64)):
+        env = zooming.compiled_env(climb, states, gym.spaces.Discrete(3, start=-1), 2, start=2, outcomes=([0.0], [1.0]))
+        optimal, agent = zooming.solve(env), zooming.AdaptiveQ(env, seed=0)
+        agent.learn(50)
+        ax = plots.partition(agent.partition(0), optimal=optimal, n=30)
+        picture = ax.collections[0] if ax.collections else ax.images[0]
+        drawn = np.ma.getdata(picture.get_array()).reshape(30, 30)
+        assert len(np.unique(drawn.round(6), axis=0)) == 3  # actions
+    plots.policy(agent, optimal=optimal)
+
+
 # --- the look ------------------------------------------------------------------------------------------------------------
 
 

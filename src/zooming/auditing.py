@@ -21,7 +21,7 @@ from zooming.agents.tabled import TabledAgent
 from zooming.bonuses import Doubling, Exact, Theory
 from zooming.envs.compiled import CompiledEnv
 from zooming.errors import SpaceError
-from zooming.kernels import ACTIVE, WEIGHT
+from zooming.kernels import ACTIVE, LOW, WEIGHT, WIDTH
 from zooming.optimal import Optimal
 from zooming.partition import BallTable, Partition, lengths
 
@@ -232,9 +232,10 @@ def _optimism(agent: TabledAgent, optimal: Optimal, generator: np.random.Generat
         in_balls = (balls.low[:, None] + (balls.high - balls.low)[:, None] * corners).reshape(-1, n_axes)
         random = agent.axes.low + generator.random((n_points, n_axes)) * (agent.axes.high - agent.axes.low)
         points = np.concatenate([in_balls, random])
-        at_random = [agent.q_value(step, x[:n_state], x[n_state:]) for x in random]
-        estimate = np.concatenate([np.repeat(balls.q_value, len(corners)), at_random])
-        truth = optimal.q_values(step, points[:, :n_state], points[:, n_state:])
+        states, actions = optimal.grid.env.playable(points[:, :n_state], points[:, n_state:])
+        pairs = zip(states[len(in_balls) :], actions[len(in_balls) :], strict=True)
+        estimate = np.concatenate([np.repeat(balls.q_value, len(corners)), [agent.q_value(step, x, a) for x, a in pairs]])
+        truth = optimal.q_values(step, states, actions)
         short = truth - estimate - optimal.error
         failed, looked = failed + int((short > 1e-9).sum()), looked + len(short)
         worst = max(worst, float(short.max()))
@@ -260,8 +261,9 @@ def _has_random_rewards(env: CompiledEnv, generator: np.random.Generator) -> boo
     for step in range(env.horizon):
         outcomes, _ = env.outcomes(step, 16)
         for _ in range(20):
-            x = generator.uniform(env.observation_space.low, env.observation_space.high)
-            a = generator.uniform(env.action_space.low, env.action_space.high)
+            x = generator.uniform(env.state_box.low, env.state_box.high)
+            a = generator.uniform(env.action_box.low, env.action_box.high)
+            x, a = env.playable(x, a)
             if len({round(float(env.given(x, a, step, env.params, w, np.empty_like(x))), 12) for w in outcomes}) > 1:
                 return True
     return False
@@ -271,9 +273,10 @@ def _zooming_dimension(agent: TabledAgent, optimal: Optimal, partitions: list[Pa
     """The slope of log2 (balls of depth l whose center is within H 2^-l of optimal) over l."""
     n_state, counts = agent.axes.n_state, np.zeros(17)
     for step, p in enumerate(partitions):
-        center = agent.axes.low + (p.low + p.high) / 2 * (agent.axes.high - agent.axes.low)
-        gap = optimal.values(step, center[:, :n_state]) - optimal.q_values(step, center[:, :n_state], center[:, n_state:])
-        near = gap <= agent.horizon * p.radius
+        center = agent.axes.table[:, LOW] + (p.low + p.high) / 2 * agent.axes.table[:, WIDTH]
+        states, actions = optimal.grid.env.playable(center[:, :n_state], center[:, n_state:])
+        gap = optimal.values(step, states) - optimal.q_values(step, states, actions)
+        near = (gap <= agent.horizon * p.radius) & (p.radius > 0)  # an atom has no radius to be near within
         level = np.rint(-np.log2(p.radius[near])).astype(np.int64)  # the depth of a cube of this radius
         counts += np.bincount(level, minlength=17)[:17]
     depths: NDArray[np.int64] = np.flatnonzero(counts > 0)

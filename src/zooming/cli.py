@@ -36,7 +36,7 @@ def audit_file(
             raise SpaceError(f"{file} does not say how to make its environment {agent.env_name}; audit it from Python")
         optimal = zooming.solve(agent.env, resolution)
         policy = zooming.evaluate(agent, agent.env, exact=True)
-        print(f"optimum {optimal.return_:.4f} (within {optimal.error:.1e}); policy {policy}")
+        print(f"optimum {optimal.return_:.4f} (within {optimal.return_error:.1e}); policy {policy}")
     report = zooming.audit(agent, optimal)
     print(report)
     if not report.holds:

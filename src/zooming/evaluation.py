@@ -13,22 +13,27 @@ from numpy.typing import NDArray
 
 from zooming.agents.base import Agent
 from zooming.checks import whole
+from zooming.envs.compiled import CompiledEnv
+from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
 from zooming.errors import SpaceError
 from zooming.feasible import says
+from zooming.grids import bad_transition
 from zooming.intervals import mean_interval
 from zooming.kernels import GIVEN, cached
 from zooming.optimal import solvable
 
 N_OUTCOMES = {1: 400, 2: 100, 3: 40}  # of a density, by number of state axes
 MOST_STATES = 20_000_000
+N_BATCHES = 8  # of drawn starts, whose means make the interval
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """The expected return of the greedy policy, between `low` and `high`.
 
-    Sampled: a 95 % confidence interval over the episodes. Exact: the difference to half as many outcomes on both sides; none
-    if chance has a finite set of outcomes.
+    Sampled: a 95 % confidence interval over the episodes. Exact: the difference to half as many outcomes on both sides (none
+    if chance has a finite set of outcomes), and what the start adds: nothing if it is one state or (states, weights), the
+    difference to half as many points along each axis for "uniform", a 95 % interval over draws of a start function.
     """
 
     mean: float
@@ -36,9 +41,11 @@ class Evaluation:
     high: float
     exact: bool
     returns: NDArray[np.float64] = field(repr=False)  # of the sampled episodes; empty if exact
+    n_drawn: int = 0  # starts, if exact and they are known by draws only
 
     def __str__(self) -> str:
-        how = "computed" if self.exact else f"95% interval over {len(self.returns)} episodes"
+        over = f", over {self.n_drawn:,} drawn starts" if self.n_drawn else ""
+        how = f"computed{over}" if self.exact else f"95% interval over {len(self.returns)} episodes"
         return f"{self.mean:.4f} ({self.low:.4f} to {self.high:.4f}, {how})"
 
 
@@ -63,11 +70,21 @@ def evaluate(
         interval = mean_interval(returns)
         return Evaluation(interval.mean, interval.low, interval.high, False, returns)
     inner = solvable(env)
-    n = resolution or N_OUTCOMES[inner.observation_space.shape[0]]
+    n = resolution or N_OUTCOMES[inner.state_box.shape[0]]
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 4:
         raise SpaceError(f"resolution={n!r} is too small: give a whole number of outcomes per step, at least 4")
-    rough, mean = (_policy_value(agent, inner, int(k)) for k in (n // 2, n))
-    return Evaluation(mean, mean - abs(mean - rough), mean + abs(mean - rough), True, np.empty(0))
+    starts = inner.start_states(N_STARTS)
+    rough, mean = (_policy_value(agent, inner, int(k), *starts) for k in (n // 2, n))
+    start_error, n_drawn = 0.0, 0
+    if inner.start_kind == UNIFORM:
+        fewer = inner.start_states(N_STARTS >> inner.state_box.shape[0])
+        start_error = abs(mean - _policy_value(agent, inner, int(n), *fewer))
+    elif inner.start_kind == FUNCTION and len(starts[0]) > 1:
+        n_drawn, batches = len(starts[0]), np.split(starts[0], N_BATCHES)
+        found = [_policy_value(agent, inner, int(n), batch, np.full(len(batch), 1 / len(batch))) for batch in batches]
+        start_error = mean_interval(found).high - float(np.mean(found))
+    half = abs(mean - rough) + start_error
+    return Evaluation(mean, mean - half, mean + half, True, np.empty(0), n_drawn)
 
 
 def _play(agent: Agent, env: Any, episodes: int, seed: int) -> NDArray[np.float64]:
@@ -84,27 +101,35 @@ def _play(agent: Agent, env: Any, episodes: int, seed: int) -> NDArray[np.float6
     return returns
 
 
-def _policy_value(agent: Agent, env: Any, n_outcomes: int) -> float:
-    """The expected return, with the weighted set of states that the policy can be in carried from step to step.
+def _policy_value(
+    agent: Agent, env: CompiledEnv, n_outcomes: int, states: NDArray[np.float64], weights: NDArray[np.float64]
+) -> float:
+    """The expected return from weighted starts, with the states that the policy can be in carried from step to step.
 
     No interpolation: a policy jumps at the borders of its balls, and a value that is interpolated across a jump is wrong.
     The set stays small, because states that coincide are merged and the policy has as many actions as balls.
     """
-    states, weights = env.start_states(4096)
     total = 0.0
     for step in range(min(agent.horizon, env.horizon)):
-        actions, _ = agent.predict(states, state=np.full(len(states), step))
+        actions, _ = agent.predict(env.observations(states), state=np.full(len(states), step))
         outcomes, chances = env.outcomes(step, n_outcomes)
         if len(states) * len(chances) > MOST_STATES:
             raise SpaceError(
                 f"the policy reaches more than {MOST_STATES:,} states of {env.name}; give a smaller resolution, or exact=False"
             )
-        after = np.empty((len(states) * len(chances), states.shape[1]))
-        spread = np.empty(len(after))
-        played = np.ascontiguousarray(actions, np.float64)
-        total += _spread()(env.given, env.params, step, outcomes, chances, states, weights, played, after, spread)
+        after = np.full((len(states) * len(chances), states.shape[1]), np.nan)
+        spread, played = np.empty(len(after)), env.actions(actions)
+        reward = _spread()(env.given, env.params, step, outcomes, chances, states, weights, played, after, spread)
+        is_good = env.are_states(after)
+        if not (is_good.all() and np.isfinite(reward)):
+            # A reward that is not finite may come from any state; the sum says only that there is one.
+            suspects = range(len(states)) if is_good.all() else [int(np.flatnonzero(~is_good)[0]) // len(chances)]
+            faults = (bad_transition(env, step, outcomes, states[i], played[i]) for i in suspects)
+            raise next(filter(None, faults), SpaceError(f"{env.name}, step {step}: rewards add up to {reward}; rescale them"))
+        total += reward
+        after = np.rint(after) if env.has_whole_states else after
         states, place = np.unique(after, axis=0, return_inverse=True)
-        weights = np.bincount(place.ravel(), spread, len(states))
+        weights = np.asarray(np.bincount(place.ravel(), spread, len(states)), np.float64)
     return total
 
 

@@ -4,173 +4,39 @@
 
 The sum runs over the environment's weighted outcomes (exact for finite sets, slices of a density otherwise). Between grid
 points V is interpolated linearly. The maximum is looked for on a grid of actions and then, around the best one, with steps
-halved until they are a thousandth of the grid's.
+halved until they are a thousandth of the grid's. Of a Discrete side the grid is all values, and nothing lies in between. A next
+state outside the space, or not whole on a Discrete side, is an error.
 
 The reported error is an estimate, the larger of two: the largest difference, over all steps and states, to the solution at
 half the resolution (which sees the outcomes and the search), and the sum over the steps of what interpolation can lose in a
 cell, given the slopes of the cells beside it (which sees a kink of V that both grids miss). Something narrower than a cell
 can fool both. Given a Lipschitz constant L of Q* on the unit cube it is a bound: a step loses at most L h by interpolation,
 L h / 2 by the search and L h / 2 by the outcomes, h the spacing.
+
+The return is the mean of V over the start, and `return_error` adds what is not known of that: of a start function there are
+only draws, and 1.96 standard errors are added; for "uniform" on a box, the difference to half as many points along each axis.
+One state, (states, weights) and "uniform" over Discrete are exact.
 """
 
 from __future__ import annotations
 
-import functools
-import itertools
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numba import float64, int64, types, void
 from numpy.typing import ArrayLike, NDArray
 
-from zooming.checks import n_cores, real
+from zooming.checks import real
 from zooming.envs.compiled import CompiledEnv, compiled_inside
 from zooming.errors import SpaceError
-from zooming.kernels import GIVEN, cached, lean
+from zooming.grids import GIVEN_ACTIONS, Grid, n_cells
 
 Floats = NDArray[np.float64]
 DEFAULT_RESOLUTION = {1: 200, 2: 20, 3: 8}  # cells per axis that take seconds
 DETERMINISTIC_RESOLUTION = {1: 1000, 2: 40, 3: 12}  # the same where each action has one outcome
 MOST_BACKUPS = 2e8  # that a default resolution may take
-HALVINGS = 10  # of the step of the action search
 _ROUNDING = 1e-9  # no error is reported smaller than what adding up floating-point numbers may lose
-
-
-@lean
-def interpolate(values, first, n_cells, low, scale, point):  # type: ignore[no-untyped-def]
-    """Multilinear interpolation of values on a grid of n_cells + 1 points per axis, from values[first] on."""
-    n_axes = point.shape[0]
-    if n_axes == 1:  # most problems; the loop below takes four times as long
-        place = min(max((point[0] - low[0]) * scale[0], 0.0), float(n_cells))
-        cell = min(int(place), n_cells - 1)
-        share = place - cell
-        return (1.0 - share) * values[first + cell] + share * values[first + cell + 1]
-    total = 0.0
-    for corner in range(1 << n_axes):
-        weight = 1.0
-        index = 0
-        for axis in range(n_axes):
-            place = min(max((point[axis] - low[axis]) * scale[axis], 0.0), float(n_cells))
-            cell = min(int(place), n_cells - 1)
-            share = place - cell
-            if corner >> axis & 1:
-                weight *= share
-                cell += 1
-            else:
-                weight *= 1.0 - share
-            index = index * (n_cells + 1) + cell
-        if weight != 0.0:
-            total += weight * values[first + index]
-    return total
-
-
-def _backups(  # type: ignore[no-untyped-def]
-    given, params, step, outcomes, weights, grid, next_values, first, states, actions, search, values, best, next_state, trial
-):
-    """Writes the best Q and its action for each state, over all rows of `actions` and then around the best of them.
-
-    `grid` has rows low, scale (of the states), low, high, step (of the actions), each padded; its last entry is n_cells. With
-    `search` = 0 the actions are a policy: state i plays row i.
-    """
-    n_state = states.shape[1]
-    n_action = actions.shape[1]
-    n_cells = int(grid[5, 0])
-    low, scale = grid[0, :n_state], grid[1, :n_state]
-    for i in range(states.shape[0]):
-        state = states[i]
-        best_value = -np.inf
-        n_trials = actions.shape[0] if search > 0 else 1
-        n_directions = 2 * n_action + (1 << n_action)  # along the axes, and diagonally: a ridge may run between the axes
-        for j in range(n_trials + search * n_directions):
-            if j < n_trials:
-                row = j if search > 0 else i
-                for axis in range(n_action):
-                    trial[axis] = actions[row, axis]
-            else:
-                around = j - n_trials
-                direction = around % n_directions
-                for axis in range(n_action):
-                    sign = 0.0
-                    if direction >= 2 * n_action:
-                        sign = 1.0 if (direction - 2 * n_action) >> axis & 1 else -1.0
-                    elif direction // 2 == axis:
-                        sign = 1.0 if direction % 2 else -1.0
-                    trial[axis] = best[i, axis] + sign * grid[4, axis] * 0.5 ** (1 + around // n_directions)
-                    trial[axis] = min(grid[3, axis], max(grid[2, axis], trial[axis]))
-            total = 0.0
-            for w in range(weights.shape[0]):
-                reward = given(state, trial, step, params, outcomes[w], next_state)
-                total += weights[w] * (reward + interpolate(next_values, first, n_cells, low, scale, next_state))
-            if total > best_value:
-                best_value = total
-                for axis in range(n_action):
-                    best[i, axis] = trial[axis]
-        values[i] = best_value
-
-
-@functools.cache
-def _backup() -> Callable[..., None]:
-    """The kernel above, compiled on first use for any environment's dynamics; it allocates nothing, see `kernels.lean`."""
-    row, matrix = float64[::1], float64[:, ::1]
-    given = types.FunctionType(GIVEN)
-    signature = void(given, row, int64, matrix, row, matrix, row, int64, matrix, matrix, int64, row, matrix, row, row)
-    kernel: Callable[..., None] = cached(_backups, signature, _nrt=False)
-    return kernel
-
-
-class Grid:
-    """A grid of states on which values of all steps are kept, and the backups on it.
-
-    For finitely many states and actions the grid is all of them, and nothing is interpolated or searched for in between.
-    """
-
-    def __init__(self, env: CompiledEnv, resolution: int, n_outcomes: int | None = None) -> None:
-        self.env, self.resolution = env, resolution
-        states, actions = env.observation_space, env.action_space
-        self.n_state, self.n_action = states.shape[0], actions.shape[0]
-        self.states = _points(states, resolution)
-        self.actions = _points(actions, int(actions.high[0] - actions.low[0]) if env.is_finite else resolution)
-        self.table = np.zeros((6, max(self.n_state, self.n_action)))
-        self.table[0, : self.n_state], self.table[1, : self.n_state] = states.low, resolution / (states.high - states.low)
-        self.table[2, : self.n_action], self.table[3, : self.n_action] = actions.low, actions.high
-        self.table[4, : self.n_action] = 0.0 if env.is_finite else (actions.high - actions.low) / resolution
-        self.table[5, 0] = resolution
-        self.outcomes = [env.outcomes(step, n_outcomes or resolution) for step in range(env.horizon)]
-        self.values = np.zeros((env.horizon + 1, len(self.states)))
-
-    def backup(self, step: int, states: Floats, actions: Floats, search: int) -> tuple[Floats, Floats]:
-        """Best Q and action of each state, all cores at work."""
-        outcomes, weights = self.outcomes[step]
-        values, best = np.empty(len(states)), np.empty((len(states), self.n_action))
-        n_parts = min(n_cores() * 4, len(states)) if len(states) > 16 else 1
-        kernel, flat = _backup(), self.values.reshape(-1)
-
-        def part(k: int) -> None:
-            chosen = slice(len(states) * k // n_parts, len(states) * (k + 1) // n_parts)
-            kernel(
-                self.env.given, self.env.params, step, outcomes, weights, self.table, flat, (step + 1) * self.values.shape[1],
-                states[chosen], actions if search else actions[chosen], search, values[chosen], best[chosen],
-                np.empty(self.n_state), np.empty(self.n_action),
-            )  # fmt: skip
-
-        if n_parts == 1:
-            part(0)
-        else:
-            with ThreadPoolExecutor(n_cores()) as pool:
-                list(pool.map(part, range(n_parts)))
-        return values, best
-
-    def value(self, step: int, state: Floats) -> float:
-        first, low, scale = step * self.values.shape[1], self.table[0, : self.n_state], self.table[1, : self.n_state]
-        return float(interpolate(self.values.reshape(-1), first, self.resolution, low, scale, state))
-
-    def mean_start_value(self) -> float:
-        states, weights = self.env.start_states(4096)
-        return float(sum(weight * self.value(0, state) for state, weight in zip(states, weights, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -189,10 +55,12 @@ class Optimal:
     resolution: int
     return_: float  # the expected return of the optimal policy from the start
     error: float  # of every value: an estimate, or with `lipschitz` a bound; see above
+    return_error: float  # of `return_`: `error`, and what a start that is not known exactly adds
     seconds: float = field(compare=False)
 
     def __repr__(self) -> str:
-        return f"Optimal(return {self.return_:.4f} within {self.error:.1e}, resolution {self.resolution}, {self.seconds:.1f} s)"
+        within = f"{self.return_:.4f} within {self.return_error:.1e}"
+        return f"Optimal(return {within}, resolution {self.resolution}, {self.seconds:.1f} s)"
 
     @property
     def horizon(self) -> int:
@@ -201,54 +69,64 @@ class Optimal:
 
     def value(self, step: int, state: ArrayLike) -> float:
         """V*_h(x)."""
-        return self.grid.value(self._step(step), self._point(state, self.grid.env.observation_space, "state"))
+        return self.grid.value(self._step(step), self._state(state))
 
     def values(self, step: int, states: ArrayLike) -> Floats:
-        """V*_h of many states [n, n_state]."""
-        return np.array([self.value(step, state) for state in np.atleast_2d(np.asarray(states, np.float64))])
+        """V*_h of many states [n, n_state], or [n] if they are Discrete."""
+        env, step = self.grid.env, self._step(step)
+        if not env.has_whole_states:
+            states = np.atleast_2d(np.asarray(states, np.float64))
+        return np.array([self.grid.value(step, x) for x in _checked(states, env.state_box, env.has_whole_states, "state")])
 
     def q_value(self, step: int, state: ArrayLike, action: ArrayLike) -> float:
         """Q*_h(x, a)."""
         return float(self.q_values(step, np.array([state]), np.array([action]))[0])
 
     def q_values(self, step: int, states: ArrayLike, actions: ArrayLike) -> Floats:
-        """Q*_h of many pairs: states [n, n_state] and actions [n, n_action]."""
+        """Q*_h of many pairs: states [n, n_state] and actions [n, n_action], or [n] where they are Discrete."""
         env = self.grid.env
-        x = self._points(states, env.observation_space, "state")
-        a = self._points(actions, env.action_space, "action")
+        x = _checked(states, env.state_box, env.has_whole_states, "state")
+        a = _checked(actions, env.action_box, env.has_whole_actions, "action")
         if len(x) != len(a) or not len(x):
             raise SpaceError(f"{len(x)} states and {len(a)} actions: give as many of each, at least one")
-        return self.grid.backup(self._step(step), x, a, search=0)[0]
+        return self.grid.backup(self._step(step), x, a, GIVEN_ACTIONS)[0]
 
-    def action(self, step: int, state: ArrayLike) -> Floats:
-        """A best action in a state."""
-        x = self._point(state, self.grid.env.observation_space, "state")[None]
-        best: Floats = self.grid.backup(self._step(step), x, self.grid.actions, search=HALVINGS)[1][0]
-        return best
+    def action(self, step: int, state: ArrayLike) -> Any:
+        """A best action in a state: a vector, or a number if actions are Discrete."""
+        grid = self.grid
+        best = grid.backup(self._step(step), self._state(state)[None], grid.actions, grid.search)[1][0]
+        return np.int64(best[0]) if grid.env.has_whole_actions else best
 
     def _step(self, step: int) -> int:
         if not 0 <= step < self.horizon:
             raise SpaceError(f"step {step} is outside the episode: steps run from 0 to {self.horizon - 1}")
         return int(step)
 
-    @classmethod
-    def _points(cls, values: ArrayLike, space: Any, what: str) -> Floats:
-        points = np.asarray(values, np.float64)
-        if points.ndim != 2 or space.shape != points.shape[1:] or not _inside(points, space).all():
-            return np.array([cls._point(point, space, what) for point in points])  # which says what is wrong
-        return np.ascontiguousarray(points)
-
-    @staticmethod
-    def _point(values: ArrayLike, space: Any, what: str) -> Floats:
-        point = np.array(values, np.float64).reshape(-1)
-        if point.shape != space.shape or not _inside(point, space).all():
-            raise SpaceError(f"{what} {values!r} is not a point of {space}")
-        return point
+    def _state(self, state: ArrayLike) -> Floats:
+        env = self.grid.env
+        return _point(state, env.state_box, env.has_whole_states, "state")
 
 
-def _inside(points: Floats, space: Any) -> NDArray[np.bool_]:
-    inside: NDArray[np.bool_] = (space.low - 1e-9 <= points) & (points <= space.high + 1e-9)
-    return inside
+def _checked(values: ArrayLike, box: Any, is_whole: bool, what: str) -> Floats:
+    """Many points of a side, as [n, n_axes]."""
+    points = np.asarray(values, np.float64)
+    points = points[:, None] if is_whole and points.ndim == 1 else points
+    if points.ndim != 2 or box.shape != points.shape[1:] or not _inside(points, box, is_whole).all():
+        return np.array([_point(point, box, is_whole, what) for point in points])  # which says what is wrong
+    return np.ascontiguousarray(points)
+
+
+def _point(values: ArrayLike, box: Any, is_whole: bool, what: str) -> Floats:
+    point = np.array(values, np.float64).reshape(-1)
+    if point.shape != box.shape or not _inside(point, box, is_whole).all():
+        wanted = f"a whole number from {box.low[0]:g} to {box.high[0]:g}" if is_whole else f"a point of {box}"
+        raise SpaceError(f"{what} {values!r} is not {wanted}")
+    return point
+
+
+def _inside(points: Floats, box: Any, is_whole: bool) -> NDArray[np.bool_]:
+    inside: NDArray[np.bool_] = (box.low - 1e-9 <= points) & (points <= box.high + 1e-9)
+    return inside & (points == np.rint(points)) if is_whole else inside
 
 
 def solve(
@@ -257,52 +135,60 @@ def solve(
     """The optimum of a compiled environment with 1 to 3 state axes, on a grid of `resolution` cells per axis.
 
     With `lipschitz`, a Lipschitz constant of Q* on the unit cube, the reported error is a bound. With `tolerance` the error
-    must not be larger: an exception says which resolution to try otherwise. With finitely many states and actions the
-    optimum is exact, and `resolution` is not asked for.
+    must not be larger: an exception says which resolution to try otherwise. With finitely many states, actions and outcomes
+    the optimum is exact, and `resolution` is not asked for.
     """
     inner = solvable(env)
-    if inner.is_finite:
-        return _exact(inner, resolution)
-    n_state, default = inner.observation_space.shape[0], default_resolution(inner)
+    began, n_state, is_exact = time.perf_counter(), inner.state_box.shape[0], is_finite(inner)
+    if is_exact and resolution is not None:
+        raise SpaceError(f"{inner.name} has finitely many states and actions; all are used, so give no resolution")
+    default = 4 if is_exact else default_resolution(inner)
     resolution = default if resolution is None else resolution
     if isinstance(resolution, bool) or not isinstance(resolution, (int, np.integer)) or resolution < 4 or resolution % 2:
         raise SpaceError(
             f"resolution={resolution!r} is too small to certify anything: give an even number of cells per axis, at least 4 "
             f"(by default {default} here)"
         )
-    began = time.perf_counter()
-    coarse, fine = (_solved(Grid(inner, n)) for n in (int(resolution) // 2, int(resolution)))
-    shape = (inner.horizon + 1, *[int(resolution) + 1] * n_state)
-    shared = fine.values.reshape(shape)[(slice(None), *[slice(None, None, 2)] * n_state)].reshape(inner.horizon + 1, -1)
-    difference = float(np.abs(shared - coarse.values).max())
-    error = max(difference, _interpolation_error(fine.values.reshape(shape)), _ROUNDING)
-    if lipschitz is not None:
-        error = max(error, 2 * inner.horizon * real(lipschitz, "lipschitz", 0.0, np.inf) / int(resolution))
+    resolution = int(resolution)
+    fine, error = _solved(Grid(inner, resolution)), _ROUNDING
+    if not is_exact:
+        coarse, shared = _solved(Grid(inner, resolution // 2)), fine.values
+        if not inner.has_whole_states:
+            shape = (inner.horizon + 1, *[resolution + 1] * n_state)
+            on_grid = fine.values.reshape(shape)
+            shared = on_grid[(slice(None), *[slice(None, None, 2)] * n_state)].reshape(inner.horizon + 1, -1)
+            error = max(error, _interpolation_error(on_grid))
+        error = max(error, float(np.abs(shared - coarse.values).max()))
+    if lipschitz is not None and not is_exact:
+        error = max(error, 2 * inner.horizon * real(lipschitz, "lipschitz", 0.0, np.inf) / resolution)
     if tolerance is not None and not error <= tolerance:
         raise SpaceError(
             f"resolution={resolution} certifies the optimum of {inner.name} only to {error:.2g}, not to {tolerance:g}. "
-            f"Try resolution={2 * int(resolution)}, or accept tolerance={error:.2g}"
+            f"Try resolution={2 * resolution}, or accept tolerance={error:.2g}"
         )
-    return Optimal(fine, int(resolution), fine.mean_start_value(), error, time.perf_counter() - began)
+    return_, start_error = fine.start_value()
+    found, seconds = fine.n_cells if is_exact else resolution, time.perf_counter() - began
+    return Optimal(fine, found, return_, error, error + start_error, seconds)
 
 
-def _exact(env: CompiledEnv, resolution: int | None) -> Optimal:
-    """The optimum over all states and actions."""
-    began, space = time.perf_counter(), env.observation_space
-    n_cells = int(space.high[0] - space.low[0])
-    if resolution not in (None, n_cells) or n_cells < 1:
-        raise SpaceError(f"{env.name} has {n_cells + 1} states, at least 2 are needed; all are used, so give no resolution")
-    grid = _solved(Grid(env, n_cells))
-    return Optimal(grid, n_cells, grid.mean_start_value(), _ROUNDING, time.perf_counter() - began)
+def is_finite(env: CompiledEnv) -> bool:
+    """Whether states, actions and what chance may do are all finitely many."""
+    if not (env.has_whole_states and env.has_whole_actions):
+        return False
+    return all(len(env.outcomes(step, 4)[1]) == len(env.outcomes(step, 8)[1]) for step in range(env.horizon))
 
 
 def default_resolution(env: CompiledEnv) -> int:
     """Cells per axis that take seconds."""
-    n_state = env.observation_space.shape[0]
+    n_state, n_action = env.state_box.shape[0], env.action_box.shape[0]
     is_deterministic = all(len(env.outcomes(step, 2)[1]) == 1 for step in range(env.horizon))
     default = (DETERMINISTIC_RESOLUTION if is_deterministic else DEFAULT_RESOLUTION)[n_state]
-    n_axes = n_state + env.action_space.shape[0] + (0 if is_deterministic else 1)
-    while default > 4 and env.horizon * (default + 1) ** n_axes > MOST_BACKUPS:
+    values = 1  # of Discrete sides
+    n_axes = 0 if is_deterministic else 1
+    for box, n, is_whole in ((env.state_box, n_state, env.has_whole_states), (env.action_box, n_action, env.has_whole_actions)):
+        values *= n_cells(box) + 1 if is_whole else 1
+        n_axes += 0 if is_whole else n
+    while default > 4 and env.horizon * values * (default + 1) ** n_axes > MOST_BACKUPS:
         default -= 2
     return default
 
@@ -320,19 +206,14 @@ def solvable(env: Any) -> CompiledEnv:
     inner.outcomes(0, 1)
     if inner.given is None:
         raise SpaceError(f"{inner.name} declares outcomes but no dynamics for a given outcome")
-    if inner.observation_space.shape[0] not in DEFAULT_RESOLUTION:
-        raise SpaceError(f"{inner.name} has {inner.observation_space.shape[0]} state axes; grids are feasible for 1 to 3")
+    if inner.state_box.shape[0] not in DEFAULT_RESOLUTION:
+        raise SpaceError(f"{inner.name} has {inner.state_box.shape[0]} state axes; grids are feasible for 1 to 3")
     return inner
 
 
 def _solved(grid: Grid) -> Grid:
     for step in reversed(range(grid.env.horizon)):
-        grid.values[step], _ = grid.backup(step, grid.states, grid.actions, search=HALVINGS)
-        if not np.isfinite(grid.values[step]).all():
-            bad = grid.states[np.flatnonzero(~np.isfinite(grid.values[step]))[0]].tolist()
-            raise SpaceError(
-                f"{grid.env.name}, step {step}: the value of state {bad} is not finite; check the dynamics' reward"
-            )
+        grid.values[step], _ = grid.backup(step, grid.states, grid.actions, grid.search)
     return grid
 
 
@@ -353,8 +234,3 @@ def _interpolation_error(values: Floats) -> float:
         border = np.abs(np.stack([rise[:, 0] - rise[:, 1], rise[:, -1] - rise[:, -2]])).max(axis=(0, 2)) / 4
         total += np.maximum(inside.max(axis=(1, 2)), border)
     return float(total.sum())
-
-
-def _points(space: Any, resolution: int) -> Floats:
-    axes = [np.linspace(low, high, resolution + 1) for low, high in zip(space.low, space.high, strict=True)]
-    return np.array(list(itertools.product(*axes)))

@@ -19,12 +19,18 @@ RANDOM, STAY, MEDIAN = 0, 1, 2
 
 
 @compiled
-def choose(rule, requests, n_requests, low, high, generator, state, action):
-    """Writes the rule's action: anywhere, where the state is, or at the quantiles 1/2k, 3/2k, ... of the sorted requests."""
+def choose(rule, requests, n_requests, bounds, generator, state, action):
+    """Writes the rule's action: anywhere, where the state is, or at the quantiles 1/2k, 3/2k, ... of the sorted requests.
+
+    `bounds` has a row (low, high, 1 if only whole numbers are played) for each axis of the action.
+    """
     k = action.shape[0]
     for i in range(k):
         if rule == RANDOM:
-            action[i] = low[i] + generator.random() * (high[i] - low[i])
+            low, high, reach = bounds[i, 0], bounds[i, 1], 0.5 * bounds[i, 2]
+            action[i] = low - reach + generator.random() * (high + reach - (low - reach))
+            if reach > 0.0:
+                action[i] = min(high, max(low, np.floor(action[i] + 0.5)))
         elif rule == STAY or n_requests == 0:
             action[i] = state[i]
         else:
@@ -81,44 +87,51 @@ def see(requests, n_requests, action, next_state):
 
 
 @lean
-def clip(low, high, point, clipped):
-    """Writes the point with rounding outside the bounds clipped; the index of the first coordinate further out, or -1."""
+def clip(bounds, point, clipped):
+    """Writes the point with rounding outside the bounds clipped; the index of the first coordinate further out, or -1.
+
+    Along an axis of whole numbers it writes the number; what is not whole is as bad.
+    """
     for i in range(point.shape[0]):
-        slack = ROUNDING * (high[i] - low[i])
-        if not (point[i] >= low[i] - slack and point[i] <= high[i] + slack):
+        low, high = bounds[i, 0], bounds[i, 1]
+        slack = ROUNDING * (high - low)
+        if bounds[i, 2] == 1.0:
+            clipped[i] = np.rint(point[i])
+            if not (abs(point[i] - clipped[i]) <= ROUNDING and clipped[i] >= low and clipped[i] <= high):
+                return i
+        elif not (point[i] >= low - slack and point[i] <= high + slack):
             return i
-        clipped[i] = min(high[i], max(low[i], point[i]))
+        else:
+            clipped[i] = min(high, max(low, point[i]))
     return -1
 
 
 def _play(rule, requests, count, bounds, rewards, generator, dynamics, start, params, rng, n_steps, action, returns, trouble):
     """Plays len(returns) whole episodes; how many were finished, with the reason for fewer in `trouble`, as in `kernels`.
 
-    `bounds` has a row (low, high) for each axis, the state's first; `action` is scratch. `requests` has room for all that
-    may come, and count[0] of them are known.
+    `bounds` has a row (low, high, is whole) for each axis, the state's first; `action` is scratch. `requests` has room for all
+    that may come, and count[0] of them are known.
     """
     n_state = bounds.shape[0] - action.shape[0]
-    low = bounds[:, 0].copy()
-    high = bounds[:, 1].copy()
     state = np.empty(n_state)
     next_state = np.empty(n_state)
     seen = np.empty(n_state)  # the state as the rule sees it: rounding clipped
     for episode in range(returns.shape[0]):
         start(params, rng, state)
-        bad = clip(low, high, state, seen)
+        bad = clip(bounds, state, seen)
         if bad >= 0:
             trouble[0], trouble[1], trouble[2], trouble[3] = BAD_STATE, 0, bad, state[bad]
             return episode
         total = 0.0
         for step in range(n_steps):
-            choose(rule, requests, count[0], low[n_state:], high[n_state:], generator, seen, action)
+            choose(rule, requests, count[0], bounds[n_state:], generator, seen, action)
             for i in range(n_state):
                 next_state[i] = np.nan  # so that a coordinate that the dynamics forget to write is found
             reward = dynamics(state, action, step, params, rng, next_state)
             if not (reward >= rewards[0] and reward <= rewards[1]):
                 trouble[0], trouble[1], trouble[3] = BAD_REWARD, step, reward
                 return episode
-            bad = clip(low, high, next_state, seen)
+            bad = clip(bounds, next_state, seen)
             if bad >= 0:
                 trouble[0], trouble[1], trouble[2], trouble[3] = BAD_STATE, step + 1, bad, next_state[bad]
                 return episode

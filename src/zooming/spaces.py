@@ -104,8 +104,8 @@ class Axes:
 
     @property
     def are_plain(self) -> bool:
-        """Whether a float64 vector of this environment is what the kernels take, with nothing in between."""
-        return self.has_plain_states and self.has_plain_actions
+        """Whether what a compiled environment's dynamics see is what the kernels take: nothing is clipped or squashed."""
+        return not self._bent
 
     @property
     def are_cubes(self) -> bool:

@@ -25,7 +25,7 @@ from zooming.kernels import LOW
 from zooming.options import known_options
 from zooming.partition import Partition
 from zooming.spaces import Axes
-from zooming.structure import numeric
+from zooming.structure import INTERVAL, numeric
 
 
 class Agent(ABC):
@@ -40,8 +40,6 @@ class Agent(ABC):
     not be learned from; `learn`, `predict` and the callbacks are there then, and `zooming.check_agent` tells whether it keeps
     the promises. One that can be saved also defines `_options`, `_state` and `_restore`, and is listed in `checkpoints`.
     """
-
-    _plays_whole_numbers = False  # where a compiled environment has Discrete spaces
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -63,11 +61,6 @@ class Agent(ABC):
     ) -> None:
         if isinstance(env, (str, type)) or not hasattr(env, "observation_space"):
             raise SpaceError(f'{env!r} is not an environment; give an instance, for example gymnasium.make("zooming/Oil-v0")')
-        if getattr(getattr(env, "unwrapped", env), "is_finite", False) is True and not self._plays_whole_numbers:
-            raise SpaceError(
-                f"{_name(env)} is a compiled environment with Discrete spaces, where {type(self).__name__} would play between "
-                f"the whole numbers; use zooming.MetricQ(env, zooming.metrics.Discrete()), or an ordinary Gymnasium environment"
-            )
         self.axes = Axes(
             env.observation_space, env.action_space, bounds=bounds, ordered=ordered, squash=squash, weights=weights
         )
@@ -368,6 +361,8 @@ class Agent(ABC):
         fault, fix = f"outside [{low}, {high}]", "the environment's space, or clip the value"
         if self.axes[axis].squash and not np.isfinite(value):  # such an axis has no end to be outside of
             fault, fix = "not finite", "the environment"
+        if self.axes[axis].kind != INTERVAL:
+            fault, fix = f"not a whole number from {low:g} to {high:g}", "the environment's space"
         return TransitionError(f"{self.env_name}, step {step}: {what}{name} = {value} is {fault}; check {fix}")
 
     def _no_estimate(self) -> SpaceError:

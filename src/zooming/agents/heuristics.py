@@ -52,10 +52,10 @@ class Heuristic(Agent):
     def play(self, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], trouble: NDArray[Any], paused: NDArray[Any]) -> int:
         self._make_room(env.horizon * len(returns))
         axes, action = self.axes, np.empty(self.axes.n_action)
+        bounds = np.stack([axes.low, axes.high, axes.table[:, ATOMS] > 0], axis=1)
         return rules.play()(
-            self._rule, self._requests, self._count, np.stack([axes.low, axes.high], axis=1), np.array(self.reward_range),
-            self._generator, env.dynamics, env.start, env.params, env.np_random, min(self.horizon, env.horizon), action,
-            returns, trouble,
+            self._rule, self._requests, self._count, bounds, np.array(self.reward_range), self._generator,
+            env.dynamics, env.start, env.params, env.np_random, min(self.horizon, env.horizon), action, returns, trouble,
         )  # fmt: skip
 
     def _greedy(
@@ -147,16 +147,18 @@ class _Mover(Heuristic):
             n == self.axes.n_action
             and (self.axes.low[:n] == self.axes.low[n:]).all()
             and (self.axes.high[:n] == self.axes.high[n:]).all()
-            and self.axes.kinds[:n] == self.axes.kinds[n:] == [INTERVAL] * n
+            and self.axes.kinds[:n] == self.axes.kinds[n:]
         )
         if not same:
             raise SpaceError(
-                f"{type(self).__name__} plays states as actions, so both spaces must be the same box; here they differ"
+                f"{type(self).__name__} plays states as actions, so both spaces must be the same box, or the same Discrete; "
+                f"here they differ"
             )
 
     def _choose(self, state: Floats, allowed: Feasible | None) -> Floats:
         place = np.empty(self.axes.n_action)
-        rules.choose(self._rule, self._requests, self._count[0], state, state, self._generator, state, place)
+        nowhere = np.empty((0, 3))  # only the random rule looks at the bounds
+        rules.choose(self._rule, self._requests, self._count[0], nowhere, self._generator, state, place)
         return self._nearest(place, allowed)
 
 
@@ -177,6 +179,8 @@ class Median(_Mover):
 
     def __init__(self, env: Any, **options: Any) -> None:
         super().__init__(env, **options)
+        if self.axes.kinds != [INTERVAL] * len(self.axes):
+            raise SpaceError("Median plays between requests, so both spaces must be boxes of floats; here are whole numbers")
         if len({*self.axes.low.tolist()}) > 1 or len({*self.axes.high.tolist()}) > 1:
             raise SpaceError("Median pools the requests of all axes, so they must have the same bounds; here they differ")
 

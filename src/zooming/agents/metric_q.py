@@ -46,7 +46,6 @@ class MetricQ(BallAgent):
     (0.25, 16641)
     """
 
-    _plays_whole_numbers = True
     _core_layout = balls.CORE
     table: BallTable
 
@@ -74,12 +73,6 @@ class MetricQ(BallAgent):
             squash=squash, seed=seed,
         )  # fmt: skip
         self.metric = _product(metric)
-        if getattr(getattr(env, "unwrapped", env), "is_finite", False) is True and any(
-            isinstance(side, Norm) for side in (self.metric.states, self.metric.actions)
-        ):
-            raise SpaceError(
-                "a norm is for boxes, and this environment has Discrete spaces; use Matrix, Points, Graph or Discrete"
-            )
         self.lazy = bool(lazy)
         if self.lazy and oracle is not None:
             raise SpaceError("lazy=True covers around what is played and asks no oracle; give one of the two")

@@ -8,30 +8,33 @@ one truth, two drivers.
 from __future__ import annotations
 
 import copy
-import functools
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import numba
 import numpy as np
 from gymnasium.utils import seeding
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from numpy.typing import ArrayLike, NDArray
 
-from zooming.checks import clipped, whole
+from zooming.checks import ROUNDING, clipped, whole
+from zooming.envs import starts
+from zooming.envs.compiling import compile_as
+from zooming.envs.starts import Start, Weighted
 from zooming.errors import SpaceError, TransitionError
-from zooming.kernels import DYNAMICS, GIVEN, PLAIN, START
+from zooming.kernels import DYNAMICS, GIVEN
 
 Floats = NDArray[np.float64]
 Dynamics = Callable[..., float]
-Start = Callable[..., None]
-Outcomes = tuple[Floats, Floats]  # values [n, k] of what chance decides, and their weights [n]
+Outcomes = Weighted  # values [n, k] of what chance decides, and their weights [n]
 
 
 class CompiledEnv(gym.Env[Any, Any]):
-    """A Gymnasium environment whose rule is one compiled function; `zooming.compiled_env` makes one from yours."""
+    """A Gymnasium environment whose rule is one compiled function; `zooming.compiled_env` makes one from yours.
+
+    The dynamics see vectors of `state_box` and `action_box`. A box is its own; Discrete(n, start=s) is the box [s, s + n - 1],
+    of whose points only the whole numbers are played, and values of it are plain numbers outside.
+    """
 
     metadata = {"render_modes": []}  # noqa: RUF012  # Gymnasium's name and type for it
 
@@ -42,37 +45,42 @@ class CompiledEnv(gym.Env[Any, Any]):
         action_space: gym.spaces.Box | gym.spaces.Discrete,
         horizon: int,
         *,
-        start: ArrayLike | str | Start,
+        start: Any,
         params: ArrayLike = (),
         given: Dynamics | None = None,
         name: str | None = None,
     ) -> None:
-        # Finitely many states and actions, which are whole numbers: then `zooming.solve` is exact.
-        self.is_finite = _are_finite(observation_space, action_space)
-        if self.is_finite and not _is_whole_start(start):
-            raise SpaceError(f"start={start!r}: with Discrete spaces give one whole number, or a function that writes one")
-        self.observation_space: gym.spaces.Box = _float64_box(observation_space, "observation_space")
-        self.action_space: gym.spaces.Box = _float64_box(action_space, "action_space")
+        self.observation_space, self.state_box = _sides(observation_space, "observation_space")
+        self.action_space, self.action_box = _sides(action_space, "action_space")
+        self.has_whole_states = isinstance(observation_space, gym.spaces.Discrete)
+        self.has_whole_actions = isinstance(action_space, gym.spaces.Discrete)
         self.horizon = whole(horizon, "horizon", 1)
         self.name = name or getattr(dynamics, "__name__", "compiled")
-        self.dynamics = _compile(dynamics, DYNAMICS, "dynamics(state, action, step, params, rng, next_state) -> reward")
+        self.dynamics = compile_as(dynamics, DYNAMICS, "dynamics(state, action, step, params, rng, next_state) -> reward")
         form = "dynamics(state, action, step, params, outcome, next_state) -> reward"
-        self.given = None if given is None else _compile(given, GIVEN, form)  # the dynamics for a given outcome
-        self.start_kind = "function" if callable(start) else "uniform" if isinstance(start, str) else "fixed"
-        self.start, self.params = _starting(start, _vector(params, "params"), self.observation_space)
+        self.given = None if given is None else compile_as(given, GIVEN, form)  # the dynamics for a given outcome
+        self.start_law = starts.law_of(start, observation_space, self.state_box)
+        self.start: Start = self.start_law.draw
+        self.params = np.concatenate([_vector(params, "params"), self.start_law.packed])
         self._state: Floats | None = None
         self._step = 0
         if type(self) in (CompiledEnv, _DeclaredEnv):
             self._try(dynamics)
 
+    @property
+    def start_kind(self) -> str:
+        """How episodes begin: see `zooming.envs.starts`."""
+        return self.start_law.kind
+
     def _try(self, dynamics: Dynamics) -> None:
         """Plays one step in plain Python, where a wrong index is an error and not somebody else's memory."""
-        rng, state = np.random.default_rng(0), np.full(self.observation_space.shape, np.nan)
+        rng, state = np.random.default_rng(0), np.full(self.state_box.shape, np.nan)
         self.start(self.params, rng, state)
-        low, high = self.action_space.low, self.action_space.high
+        low, high = self.action_box.low, self.action_box.high
         after, written = np.full_like(state, np.nan), "write every coordinate: next_state[i] = ..."
+        action = low.copy() if self.has_whole_actions else (low + high) / 2
         try:
-            getattr(dynamics, "py_func", dynamics)(state, (low + high) / 2, 0, self.params.copy(), rng, after)
+            getattr(dynamics, "py_func", dynamics)(state, action, 0, self.params.copy(), rng, after)
         except IndexError as error:
             raise SpaceError(f"{self.name}: {error}; the state has {len(state)} coordinates, the action {len(low)}") from error
         except Exception:  # it may need to be compiled to run at all: then only the compiled form tells
@@ -81,22 +89,62 @@ class CompiledEnv(gym.Env[Any, Any]):
         if len(missing):
             raise SpaceError(f"{self.name} did not write next_state[{missing[0]}], or wrote NaN; {written}")
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Floats, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
-        state = np.empty(self.observation_space.shape)
+        state = np.empty(self.state_box.shape)
         self.start(self.params, self.np_random, state)
+        observation = self._observed(state, 0, "")
         self._state, self._step = state, 0
-        return state.copy(), {}
+        return observation, {}
 
-    def step(self, action: Any) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         if self._state is None or self._step >= self.horizon:
             raise gym.error.ResetNeeded(f"{self.name}: no episode is under way; call reset() first")
         next_state = np.full_like(self._state, np.nan)  # a coordinate that the dynamics forget to write is found
         checked = self._checked(action)
         reward = self.dynamics(self._state, checked, self._step, self.params, self.np_random, next_state)
+        observation = self._observed(next_state, self._step, "next ")
         self._state = next_state
         self._step += 1
-        return next_state.copy(), float(reward), self._step >= self.horizon, False, {}
+        return observation, float(reward), self._step >= self.horizon, False, {}
+
+    def observations(self, states: Floats) -> NDArray[Any]:
+        """States [n, n_state], as the dynamics see them, as a batch of observations."""
+        return np.rint(states[:, 0]).astype(self.observation_space.dtype) if self.has_whole_states else states
+
+    def actions(self, batch: Any) -> Floats:
+        """A batch of actions as the dynamics see them: [n, n_action]."""
+        return np.ascontiguousarray(batch, np.float64).reshape(len(batch), -1)
+
+    def playable(self, states: Floats, actions: Floats) -> tuple[Floats, Floats]:
+        """Points of the two boxes, moved to the nearest value where a side is Discrete."""
+        if self.has_whole_states:
+            states = np.clip(np.rint(states), self.state_box.low, self.state_box.high)
+        if self.has_whole_actions:
+            actions = np.clip(np.rint(actions), self.action_box.low, self.action_box.high)
+        return states, actions
+
+    def are_states(self, points: Floats) -> NDArray[np.bool_]:
+        """Which of the points [n, n_state] are states, up to rounding: in the box, and whole if states are Discrete."""
+        low, high = self.state_box.low, self.state_box.high
+        if self.has_whole_states:
+            found = np.abs(points - np.clip(np.rint(points), low, high)) <= ROUNDING
+        else:
+            slack = ROUNDING * (high - low)
+            found = (points >= low - slack) & (points <= high + slack)
+        return np.asarray(found.all(axis=1))
+
+    def _observed(self, state: Floats, step: int, what: str) -> Any:
+        """A state as Gymnasium sees it. Whether it is in its box is for the agent to say; a number must be one here."""
+        if not self.has_whole_states:
+            return state.copy()
+        if not self.are_states(state[None])[0]:
+            low, high = self.state_box.low[0], self.state_box.high[0]
+            raise TransitionError(
+                f"{self.name}, step {step}: {what}state = {state[0]} is not a whole number from {low:g} to {high:g}; "
+                f"check the environment's space"
+            )
+        return self.observations(state[None])[0]
 
     def outcomes(self, step: int, n: int) -> Outcomes:
         """What chance may decide at a step, as about n weighted outcomes for `given`; exact if it is a finite set."""
@@ -105,20 +153,22 @@ class CompiledEnv(gym.Env[Any, Any]):
             f"Declare them: compiled_env(dynamics, ..., outcomes=(values, weights)); dynamics then take an outcome, not rng"
         )
 
-    def start_states(self, n: int) -> Outcomes:
-        """Start states [m, n_state] and their weights: the one there is, or about n.
+    def start_states(self, n: int) -> Weighted:
+        """Start states [m, n_state] and their weights: all there are, or about n.
 
-        For "uniform" the midpoints of a grid; for a start function of your own, draws (seed 0).
+        For "uniform" on a box the midpoints of a grid; for a start function of your own, independent draws (seed 0).
         """
-        if self.start_kind == "uniform":
-            low, high = self.observation_space.low, self.observation_space.high
-            per_axis = max(1, round(n ** (1 / len(low))))
-            axes = [a + (b - a) * (np.arange(per_axis) + 0.5) / per_axis for a, b in zip(low, high, strict=True)]
-            grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(low))
-            return grid, np.full(len(grid), 1 / len(grid))
-        rng, states = np.random.default_rng(0), np.empty((n, *self.observation_space.shape))
+        law = self.start_law
+        if len(law.states):
+            return law.states, law.weights
+        if law.kind == starts.UNIFORM:
+            return starts.midpoints(self.state_box, n)
+        rng, states = np.random.default_rng(0), np.full((n, *self.state_box.shape), np.nan)
         for state in states:
             self.start(self.params, rng, state)
+        if not self.are_states(states).all():
+            bad = states[~self.are_states(states)][0].tolist()
+            raise SpaceError(f"{self.name}: start wrote the state {bad}, which is not in {self.observation_space}; check it")
         found = np.unique(states, axis=0)
         return (found, np.ones(1)) if len(found) == 1 else (states, np.full(n, 1 / n))
 
@@ -132,8 +182,19 @@ class CompiledEnv(gym.Env[Any, Any]):
         self._state = None
 
     def _checked(self, action: Any) -> Floats:
-        low, high = self.action_space.low, self.action_space.high
-        point = np.ascontiguousarray(action, np.float64)
+        """An action as the dynamics see it."""
+        low, high = self.action_box.low, self.action_box.high
+        try:
+            point = np.ascontiguousarray(action, np.float64)
+        except (TypeError, ValueError) as error:
+            raise TransitionError(f"{self.name}, step {self._step}: action {action!r} is not in {self.action_space}") from error
+        if self.has_whole_actions:
+            if point.size != 1 or not (low[0] <= point.flat[0] <= high[0] and float(point.flat[0]).is_integer()):
+                raise TransitionError(
+                    f"{self.name}, step {self._step}: action = {action!r} is not a whole number from {low[0]:g} to "
+                    f"{high[0]:g}; give a value of {self.action_space}"
+                )
+            return point.reshape(1)
         if point.shape != low.shape:
             raise TransitionError(f"{self.name}, step {self._step}: action has shape {point.shape}; expected {low.shape}")
         point, i = clipped(point, low, high)
@@ -162,11 +223,11 @@ class _DeclaredEnv(CompiledEnv):
     def __init__(
         self, dynamics: Dynamics, *spaces: Any, outcomes: Any, params: ArrayLike, name: str | None, **options: Any
     ) -> None:
-        values, weights = _declared(outcomes)
+        values, weights = starts.weighted(outcomes, "outcomes")
         own = _vector(params, "params")
         # Behind the problem's own parameters: the outcomes, then their cumulative weights, where `draw_one` finds them.
         packed = np.concatenate([own, values.ravel(), np.cumsum(weights)])
-        given = _compile(dynamics, GIVEN, "dynamics(state, action, step, params, outcome, next_state) -> reward")
+        given = compile_as(dynamics, GIVEN, "dynamics(state, action, step, params, outcome, next_state) -> reward")
         drawing = _draw_one(given, len(own), *values.shape)
         name = name or getattr(dynamics, "__name__", None)
         super().__init__(drawing, *spaces, params=packed, given=dynamics, name=name, **options)
@@ -190,7 +251,7 @@ def compiled_env(
     action_space: gym.spaces.Box | gym.spaces.Discrete,
     horizon: int,
     *,
-    start: ArrayLike | str | Start,
+    start: Any,
     params: ArrayLike = (),
     outcomes: Any = None,
     name: str | None = None,
@@ -199,9 +260,11 @@ def compiled_env(
 
     `dynamics(state, action, step, params, rng, next_state)` writes the next state into `next_state` and returns the reward; it
     is compiled with Numba, so it may use floats, loops, `math`, and the methods of `rng`, a NumPy Generator. State and action
-    are float64 vectors in the units of the two boxes. `start` is a state, "uniform", or a compiled
-    `start(params, rng, state)` that writes one. A space Discrete(n) becomes the box [0, n-1], and its values vectors of one
-    whole number: `int(state[0])`. Then both spaces are Discrete, and the agent is `zooming.MetricQ`, which plays whole numbers.
+    are float64 vectors in the units of the two spaces: of a Discrete one they hold one whole number, `int(state[0])`, which is
+    a plain number for agents, `env.reset` and `env.step`.
+
+    `start` is a state, (states, weights), "uniform", or a compiled `start(params, rng, state)` that writes one. Of a function
+    `zooming.solve` and `zooming.evaluate` know draws only, and say how far off that may be.
 
     With `outcomes=(values, weights)` the dynamics take, in the place of `rng`, one of the `values` (a vector), drawn with the
     given weights: then `zooming.solve` can compute the optimum. Without chance there is one: `outcomes=([0.0], [1.0])`.
@@ -222,21 +285,6 @@ def compiled_env(
     return CompiledEnv(dynamics, *spaces, start=start, params=params, name=name)
 
 
-def _declared(outcomes: Any) -> Outcomes:
-    try:
-        values, weights = (np.array(part, np.float64) for part in outcomes)
-    except (TypeError, ValueError) as error:
-        raise SpaceError(f"outcomes={outcomes!r}: give (values, weights), one weight per value") from error
-    values = values.reshape(len(values), -1) if values.ndim else values
-    if values.ndim != 2 or weights.shape != (len(values),) or not len(values):
-        raise SpaceError(
-            f"outcomes: {values.shape} values and {weights.shape} weights; give one weight per value, at least one"
-        )
-    if not (np.isfinite(values).all() and (weights > 0).all() and abs(weights.sum() - 1) < 1e-9):
-        raise SpaceError("outcomes: values must be finite and weights positive, with sum 1")
-    return values, weights
-
-
 def _draw_one(given: Any, first: int, n: int, width: int) -> Any:
     """Dynamics that draw one of the n outcomes behind params[first] and play it."""
     weights = first + n * width
@@ -251,41 +299,6 @@ def _draw_one(given: Any, first: int, n: int, width: int) -> Any:
     return drawing
 
 
-def fixed_start(params: Any, rng: Any, state: Any) -> None:
-    """The start state stands behind the other parameters."""
-    first = params.shape[0] - state.shape[0]
-    for i in range(state.shape[0]):
-        state[i] = params[first + i]
-
-
-def uniform_start(params: Any, rng: Any, state: Any) -> None:
-    """Uniform between the low and the high corner that stand behind the other parameters."""
-    n = state.shape[0]
-    first = params.shape[0] - 2 * n
-    for i in range(n):
-        state[i] = params[first + i] + rng.random() * (params[first + n + i] - params[first + i])
-
-
-def _starting(start: Any, params: Floats, space: gym.spaces.Box) -> tuple[Start, Floats]:
-    if callable(start):
-        return _compile(start, START, "start(params, rng, state)"), params
-    if isinstance(start, str):
-        if start != "uniform":
-            raise SpaceError(f'start={start!r}: give a state, "uniform", or a function start(params, rng, state)')
-        params = np.concatenate([params, space.low, space.high])
-        return _compile(uniform_start, START, "start"), params
-    try:
-        state = np.asarray(start, np.float64)
-        state = np.full(space.shape, state) if state.ndim == 0 else state
-        if state.shape != space.shape:
-            raise ValueError(f"it has shape {state.shape}")
-    except (TypeError, ValueError) as error:
-        raise SpaceError(f"start={start!r} is not a state of {space.shape[0]} coordinates ({error})") from error
-    if not space.contains(state.astype(np.float64)):
-        raise SpaceError(f"start={start!r} lies outside the observation space {space}")
-    return _compile(fixed_start, START, "start"), np.concatenate([params, state])
-
-
 def _vector(values: Any, what: str) -> Floats:
     try:
         return np.array(values, np.float64).ravel()
@@ -293,42 +306,14 @@ def _vector(values: Any, what: str) -> Floats:
         raise SpaceError(f"{what}={values!r}: give a sequence of numbers") from error
 
 
-def _are_finite(states: Any, actions: Any) -> bool:
-    finite = [isinstance(space, gym.spaces.Discrete) for space in (states, actions)]
-    if any(finite) and not all(finite):
-        raise SpaceError(
-            "a compiled environment has two boxes, or two Discrete spaces; write the Discrete one as a Box of floats"
-        )
-    return all(finite)
-
-
-def _is_whole_start(start: Any) -> bool:
-    if callable(start) or isinstance(start, str):
-        return callable(start)
-    return bool((np.asarray(start, np.float64) == np.rint(np.asarray(start, np.float64))).all())
-
-
-def _float64_box(space: Any, where: str) -> gym.spaces.Box:
-    """float64, so that the agent sees exactly the state that the dynamics computed."""
+def _sides(space: Any, where: str) -> tuple[gym.Space[Any], gym.spaces.Box]:
+    """The space as Gymnasium sees it, and as the dynamics do: float64, so that the agent sees exactly what they computed."""
     if isinstance(space, gym.spaces.Discrete):
         first = float(space.start)
-        return gym.spaces.Box(first, first + float(space.n) - 1.0, (1,), np.float64)
+        return space, gym.spaces.Box(first, first + float(space.n) - 1.0, (1,), np.float64)
     if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1 or not np.issubdtype(space.dtype, np.floating):
         raise SpaceError(f"{where} of a compiled environment must be a one-dimensional Box of floats, or Discrete, not {space}")
     if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
         raise SpaceError(f"{where} is unbounded: {space}. Give finite bounds.")
-    return gym.spaces.Box(space.low.astype(np.float64), space.high.astype(np.float64), dtype=np.float64)
-
-
-@functools.cache
-def _compile(function: Any, signature: Any, form: str) -> Any:
-    python = getattr(function, "py_func", function)
-    if PLAIN:
-        return python
-    # Numba's disk cache sees neither globals nor other files, so that only our own functions, which use none, are kept there.
-    is_ours = Path(python.__code__.co_filename).parent == Path(__file__).parent and python.__closure__ is None
-    try:
-        return numba.njit(signature, cache=is_ours, error_model="numpy", nogil=True)(python)
-    except (numba.core.errors.NumbaError, TypeError) as error:
-        name = getattr(python, "__name__", repr(python))
-        raise SpaceError(f"{name} does not compile as {form} (does it return the reward?). Numba says: {error}") from error
+    box = gym.spaces.Box(space.low.astype(np.float64), space.high.astype(np.float64), dtype=np.float64)
+    return box, box

@@ -31,14 +31,15 @@ def stamp(*files: Path) -> str:
 FOLDER = stamp(*sorted(Path(__file__).parent.glob("*.py")))
 
 
-def cached(function: Any, signature: Any = None, **options: Any) -> Any:
+def cached(function: Any, signature: Any = None, *, on_disk: bool = True, **options: Any) -> Any:
     """The function compiled: for one signature at once and no other, or for what it is called with; see above."""
     if PLAIN:
         return function
     kernel: Any = numba.njit(error_model="numpy", nogil=True, **options)(function)
     try:
-        kernel.enable_caching()
-        kernel._cache._cache_file._source_stamp = FOLDER, stamp(Path(function.__code__.co_filename))
+        if on_disk:
+            kernel.enable_caching()
+            kernel._cache._cache_file._source_stamp = FOLDER, stamp(Path(function.__code__.co_filename))
     except (RuntimeError, AttributeError, OSError):
         # No folder can be written to, or this Numba keeps its stamp elsewhere: then it is compiled each time, and right.
         kernel = numba.njit(error_model="numpy", nogil=True, **options)(function)

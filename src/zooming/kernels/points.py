@@ -18,11 +18,14 @@ from zooming.kernels.learning import draw
 def to_unit(axes, first_axis, point, unit):
     """Writes `point` (environment's units) into the unit cube; the index of the first bad coordinate, or -1.
 
-    Rounding just outside a bound is clipped; NaN, infinities and anything further out are bad.
+    Rounding just outside a bound is clipped; NaN, infinities and anything further out are bad, and so is what is not whole
+    along an axis of whole values.
     """
     for i in range(unit.shape[0]):
         u = (point[i] - axes[first_axis + i, LOW]) / axes[first_axis + i, WIDTH]
         if not (u >= -ROUNDING and u <= 1.0 + ROUNDING):
+            return i
+        if axes[first_axis + i, ATOMS] > 0.0 and abs(point[i] - np.rint(point[i])) > ROUNDING:
             return i
         unit[i] = min(1.0, max(0.0, u))
     return -1

@@ -47,7 +47,7 @@ class Metric(ABC):
 class Finite(Metric):
     """A metric on finitely many points, which the environment names by their numbers 0, 1, ...
 
-    Its space is Discrete(n), or, for a compiled environment, a box [0, n-1] that holds the number. `points` are the names.
+    Its space is Discrete(n), or a box [0, n-1] that holds the number. `points` are the names.
     """
 
     def __init__(self, distances: ArrayLike, points: Iterable[Any]) -> None:

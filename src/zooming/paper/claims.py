@@ -146,7 +146,7 @@ class NobodyIsOptimal(Claim):
         gaps = {name: mean_interval(evidence.optimal.return_ - _final(evidence, name)) for name in _papers(evidence)}
         nearest = min(gaps, key=lambda name: gaps[name].mean)
         # A gap within the solver's error says nothing either way.
-        is_short = [True if gap.low > evidence.optimal.error else None for gap in gaps.values()]
+        is_short = [True if gap.low > evidence.optimal.return_error else None for gap in gaps.values()]
         finding = (
             f"Nearest to {evidence.optimal.return_:.3f} is {_called(nearest)}, {gaps[nearest].mean:.3f} below it in the last "
             f"tenth of the episodes."

@@ -153,7 +153,7 @@ def _finding(evidence: Evidence, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "heading": evidence.figure.heading,
         "problem": evidence.figure.problem,
         "optimum": evidence.optimal.return_,
-        "error": evidence.optimal.error,
+        "error": evidence.optimal.return_error,
         "best_scale": evidence.best,
         "agents": {choice.label: name for name, choice in evidence.choices.items()},
         "regret": {name: [regret.mean, regret.low, regret.high] for name, regret in regrets.items()},

@@ -118,7 +118,7 @@ def policy(
         shades = mpl.colormaps["viridis"](np.linspace(0.0, 0.75, max(len(chosen), 1)))  # steps have an order
         if optimal is not None:
             for step, shade in zip(chosen, shades, strict=True):
-                best = [optimal.action(step, state)[action_axis] for state in few]
+                best = [np.atleast_1d(optimal.action(step, state))[action_axis] for state in few]
                 ax.plot(few[:, state_axis], best, color=shade, linewidth=0.9, linestyle="--", label=f"_optimal {step}")
         is_faint = False
         for i, (step, shade) in enumerate(zip(chosen, shades, strict=True)):
@@ -162,7 +162,8 @@ def _over_optimum(balls: Partition, optimal: Optimal, pair: list[int], point: Fl
     points = np.tile(point, (n * n, 1))
     points[:, pair] = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     n_state = sum(name.startswith("state") for name in balls.names)
-    return x, y, optimal.q_values(balls.step, points[:, :n_state], points[:, n_state:]).reshape(n, n)
+    states, actions = optimal.grid.env.playable(points[:, :n_state], points[:, n_state:])
+    return x, y, optimal.q_values(balls.step, states, actions).reshape(n, n)
 
 
 def _middle(low: Floats, high: Floats) -> Floats:

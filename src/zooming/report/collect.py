@@ -215,10 +215,12 @@ def _q_star(problem: Problem, optimum: str) -> dict[str, Any] | None:
     optimal = problem.optimal(optimum)
     if optimal is None:
         return None
-    spaces = optimal.grid.env.observation_space, optimal.grid.env.action_space
-    ends = [np.linspace(space.low[0], space.high[0], N_POINTS) for space in spaces]
-    points = [np.tile((space.low + space.high) / 2, (N_POINTS**2, 1)) for space in spaces]
-    for axis, place in zip(points, np.meshgrid(*ends), strict=True):
-        axis[:, 0] = place.ravel()
-    steps = [optimal.q_values(step, *points).reshape(N_POINTS, N_POINTS) for step in range(optimal.horizon)]
-    return {"state": ends[0].tolist(), "action": ends[1].tolist(), "steps": [np.round(q, 4).tolist() for q in steps]}
+    env = optimal.grid.env
+    sides = (env.state_box, 0.5 * env.has_whole_states), (env.action_box, 0.5 * env.has_whole_actions)
+    x, a = (np.linspace(box.low[0] - reach, box.high[0] + reach, N_POINTS) for box, reach in sides)  # what the balls cover
+    points = [np.tile((box.low + box.high) / 2, (N_POINTS**2, 1)) for box, _ in sides]
+    for side, places in zip(points, np.meshgrid(x, a), strict=True):
+        side[:, 0] = places.ravel()
+    played = env.playable(*points)
+    steps = [optimal.q_values(step, *played).reshape(N_POINTS, N_POINTS) for step in range(optimal.horizon)]
+    return {"state": x.tolist(), "action": a.tolist(), "steps": [np.round(q, 4).tolist() for q in steps]}

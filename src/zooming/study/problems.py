@@ -21,7 +21,7 @@ from zooming.agents.net_q import NetQ
 from zooming.envs.ambulance import Ambulance
 from zooming.envs.oil import Oil
 from zooming.errors import SpaceError
-from zooming.optimal import Optimal, default_resolution, solvable, solve
+from zooming.optimal import Optimal, default_resolution, is_finite, solvable, solve
 from zooming.options import nearest
 
 AGENTS: dict[str, Callable[..., Agent]] = {
@@ -67,8 +67,9 @@ class Problem:
         if key not in _OPTIMA:
             try:
                 env = self.make()
-                halved = default_resolution(solvable(env)) // 4 * 2
-                _OPTIMA[key] = solve(env, halved if optimum == "rough" else None)
+                inner = solvable(env)
+                is_rough = optimum == "rough" and not is_finite(inner)
+                _OPTIMA[key] = solve(env, default_resolution(inner) // 4 * 2 if is_rough else None)
             except SpaceError:
                 _OPTIMA[key] = None
         return _OPTIMA[key]

@@ -1,0 +1,139 @@
+"""How episodes begin: the law of the start as a compiled function, and as weighted states.
+
+A law is FIXED (one state), FINITE (states with weights, or "uniform" over Discrete), UNIFORM over a box, or a FUNCTION of the
+user's, of which only draws are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.checks import clipped
+from zooming.envs.compiling import compile_as
+from zooming.errors import SpaceError
+from zooming.kernels import START
+
+Floats = NDArray[np.float64]
+Start = Callable[..., None]
+Weighted = tuple[Floats, Floats]  # values [n, k], and their weights [n]
+FIXED, FINITE, UNIFORM, FUNCTION = "fixed", "finite", "uniform", "function"
+N_STARTS = 4096  # states that stand for a start that is not known exactly
+FORMS = 'give a state, (states, weights), "uniform", or a function start(params, rng, state)'
+_NONE = np.empty(0)
+
+
+@dataclass(frozen=True)
+class StartLaw:
+    """`draw(params, rng, state)` writes a start state; it reads `packed` from the end of the parameters."""
+
+    kind: str
+    draw: Start
+    packed: Floats = field(default_factory=lambda: _NONE)
+    states: Floats = field(default_factory=lambda: _NONE)  # with their weights, if the law is FIXED or FINITE
+    weights: Floats = field(default_factory=lambda: _NONE)
+
+
+def law_of(start: Any, space: gym.Space[Any], box: gym.spaces.Box) -> StartLaw:
+    """The law that a user's `start` says; `box` is what the dynamics see of the `space`."""
+    is_whole = isinstance(space, gym.spaces.Discrete)
+    if callable(start):
+        return StartLaw(FUNCTION, compile_as(start, START, "start(params, rng, state)"))
+    if isinstance(start, str):
+        if start != "uniform":
+            raise SpaceError(f"start={start!r}: {FORMS}")
+        ends = np.concatenate([box.low, box.high])
+        if not is_whole:
+            return StartLaw(UNIFORM, compile_as(uniform_start, START, "start"), ends)
+        values = np.arange(box.low[0], box.high[0] + 1.0)[:, None]
+        return StartLaw(FINITE, compile_as(any_value, START, "start"), ends, values, np.full(len(values), 1 / len(values)))
+    if _is_weighted(start):
+        states, weights = weighted(start, "start", "state")
+        states = np.array([_state(state, state.tolist(), space, box) for state in states])
+        packed = np.concatenate([states.ravel(), np.cumsum(weights), [float(len(weights))]])
+        return StartLaw(FINITE, compile_as(weighted_start, START, "start"), packed, states, weights)
+    try:
+        state = np.asarray(start, np.float64)
+    except (TypeError, ValueError) as error:
+        raise SpaceError(f"start={start!r} is not a state of {box.shape[0]} coordinates ({error}); {FORMS}") from error
+    state = _state(np.full(box.shape, state) if state.ndim == 0 else state, start, space, box)
+    return StartLaw(FIXED, compile_as(fixed_start, START, "start"), state, state[None], np.ones(1))
+
+
+def weighted(given: Any, what: str, one: str = "value") -> Weighted:
+    """What a user gave as (values, weights), checked; `one` of the values is called so."""
+    try:
+        values, weights = (np.array(part, np.float64) for part in given)
+    except (TypeError, ValueError) as error:
+        raise SpaceError(f"{what}={given!r}: give ({one}s, weights), one weight per {one}") from error
+    values = values.reshape(len(values), -1) if values.ndim else values
+    if values.ndim != 2 or weights.shape != (len(values),) or not len(values):
+        raise SpaceError(f"{what}: {values.shape} {one}s and {weights.shape} weights; give one weight per {one}, at least one")
+    if not (np.isfinite(values).all() and (weights > 0).all() and abs(weights.sum() - 1) < 1e-9):
+        raise SpaceError(f"{what}: {one}s must be finite and weights positive, with sum 1")
+    return values, weights
+
+
+def midpoints(box: gym.spaces.Box, n: int) -> Weighted:
+    """About n points of a box, each with the same share of it around."""
+    per_axis = max(1, round(n ** (1 / len(box.low))))
+    axes = [a + (b - a) * (np.arange(per_axis) + 0.5) / per_axis for a, b in zip(box.low, box.high, strict=True)]
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(box.low))
+    return grid, np.full(len(grid), 1 / len(grid))
+
+
+def _is_weighted(start: Any) -> bool:
+    """Whether it is (states, weights): a pair whose first part is more than a coordinate."""
+    is_pair = isinstance(start, (tuple, list)) and len(start) == 2
+    return is_pair and (isinstance(start[0], (tuple, list, range)) or getattr(start[0], "ndim", 0) > 0)
+
+
+def _state(state: Floats, said: Any, space: gym.Space[Any], box: gym.spaces.Box) -> Floats:
+    if state.shape != box.shape:
+        raise SpaceError(f"start={said!r} is not a state of {box.shape[0]} coordinates (it has shape {state.shape}); {FORMS}")
+    state, bad = clipped(state, box.low, box.high)
+    if isinstance(space, gym.spaces.Discrete) and (bad is not None or state[0] != np.rint(state[0])):
+        raise SpaceError(f"start={said!r} is not a whole number from {box.low[0]:g} to {box.high[0]:g}; {FORMS}")
+    if bad is not None:
+        raise SpaceError(f"start={said!r} lies outside the observation space {space}")
+    return state
+
+
+def fixed_start(params: Any, rng: Any, state: Any) -> None:
+    """The start state stands behind the other parameters."""
+    first = params.shape[0] - state.shape[0]
+    for i in range(state.shape[0]):
+        state[i] = params[first + i]
+
+
+def uniform_start(params: Any, rng: Any, state: Any) -> None:
+    """Uniform between the low and the high corner that stand behind the other parameters."""
+    n = state.shape[0]
+    first = params.shape[0] - 2 * n
+    for i in range(n):
+        state[i] = params[first + i] + rng.random() * (params[first + n + i] - params[first + i])
+
+
+def any_value(params: Any, rng: Any, state: Any) -> None:
+    """Each whole number from the low to the high one, which stand behind the other parameters, equally likely."""
+    low, high = params[params.shape[0] - 2], params[params.shape[0] - 1]
+    state[0] = low + float(int(rng.random() * (high - low + 1.0)))
+
+
+def weighted_start(params: Any, rng: Any, state: Any) -> None:
+    """One of n states. They stand behind the other parameters, then their cumulative weights, then n."""
+    width = state.shape[0]
+    n = int(params[params.shape[0] - 1])
+    weights = params.shape[0] - 1 - n
+    share = rng.random()
+    i = 0
+    while i < n - 1 and share >= params[weights + i]:
+        i += 1
+    first = weights - n * width + i * width
+    for axis in range(width):
+        state[axis] = params[first + axis]
