@@ -251,6 +251,10 @@ def _same_center(agent, one, other):
         agent.table.rows[name][young] = agent.table.rows[name][old]
 
 
+def _own(row):
+    return lambda agent, one, other: agent.table.owner.__setitem__((1, 4, 6), row)
+
+
 def _set(name, value):
     def spoil(agent, one, other):
         agent.table.rows[name][one] = value
@@ -261,8 +265,8 @@ def _set(name, value):
 @pytest.mark.parametrize(
     ("spoil", "broken", "explanation"),
     [
-        (lambda agent, *_: agent.table.owner.__setitem__((1, 4, 6), 1), "covering", r"step 1: the pair \(state 4, action 6\) is .* ball 1, but"),
-        (lambda agent, *_: agent.table.owner.__setitem__((1, 4, 6), -7), "covering", "domain of ball -7"),
+        (_own(1), "covering", r"step 1: the pair \(state 4, action 6\) is in the domain of ball 1, but the smallest ball"),
+        (_own(-7), "covering", "domain of ball -7"),
         (_set("n_points", 77), "covering", "the ball .* says that its domain has 77 pairs; it has"),
         (lambda agent, *_: agent.table.core["n_balls"].__setitem__(0, 3), "covering", "counts 3 active balls"),
         (_same_center, "separation", "step 1, the ball .* is no further than its radius from step 1, the ball"),

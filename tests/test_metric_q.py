@@ -468,6 +468,10 @@ def test_states_and_actions_that_are_not_points_are_refused():
             with pytest.raises(TransitionError, match=r"(state|action)\[0\] = "):
                 call()
     assert knowledge(agent) == knowledge(untouched)
+    with pytest.raises(TransitionError, match=r"state\[0\] = 0.5 lies between the whole numbers 0 to 11 by which Graph names"):
+        agent.act(0, [0.5])
+    with pytest.raises(TransitionError, match=r"action\[0\] = 12.0 is outside \[0.0, 11.0\]"):
+        agent.q_value(0, [0.0], [12.0])
 
 
 def test_feasible_actions_are_respected():

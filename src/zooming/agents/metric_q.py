@@ -13,7 +13,7 @@ from zooming import bonuses, seeds
 from zooming.agents.ball_agent import BallAgent
 from zooming.agents.tabled import ACTIONS, CAPS, DEFAULT_BONUS, MOST_BALLS, TIES, _choice
 from zooming.checks import real, whole
-from zooming.errors import SpaceError
+from zooming.errors import SpaceError, TransitionError
 from zooming.feasible import Feasible, says
 from zooming.kernels import BAD_STATE, DUE, FINE, FIRST_VALUE, LOW, WIDTH
 from zooming.metrics import balls, distances
@@ -202,6 +202,16 @@ class MetricQ(BallAgent):
 
     def _split(self, row: int) -> None:
         self.table.split(row, self.oracle)
+
+    def _bad_coordinate(self, step: int, axis: int, value: float, what: str = "") -> TransitionError:
+        low, high, _, is_whole = self.table.space.grid[axis]
+        if not (is_whole and low <= value <= high):
+            return super()._bad_coordinate(step, axis, value, what)
+        kind = type(self.metric.states if axis < self.axes.n_state else self.metric.actions).__name__
+        return TransitionError(
+            f"{self.env_name}, step {step}: {what}{self.axes.names[axis]} = {value} lies between the whole numbers {low:g} to "
+            f"{high:g} by which {kind} names its points; give a number of them, or for a box a norm: L1, L2 or LInf"
+        )
 
     # --- the learned policy --------------------------------------------------------------------------------------------
 

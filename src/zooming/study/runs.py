@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import seeds
-from zooming.agents.adaptive_q import AdaptiveQ
 from zooming.agents.many import learn_many
 from zooming.checks import whole
 from zooming.errors import SpaceError, ZoomingError
-from zooming.study.problems import AGENTS, OPTIMUM, AgentChoice, Problem, entry_point, listed, nearest
+from zooming.study.problems import AGENTS, OPTIMUM, PASSED_ON, AgentChoice, Problem, entry_point, listed, nearest
 
 MOST_SEEDS, MOST_EPISODES = 20, 40_000  # of a chunk: long runs come in small chunks, so that little is lost and all cores work
 N_CHECKPOINTS = 60
@@ -151,10 +150,11 @@ class Chunk:
 def _check_names(label: str, options: dict[str, Any], make: Callable[..., Any] | None) -> None:
     """Refuses an option that `make` does not have, with the nearest one that it has."""
     parameters = inspect.signature(make).parameters if make is not None else {}
-    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
-    known = [*parameters] + ([*inspect.signature(AdaptiveQ).parameters] if make == AdaptiveQ.as_published else [])
+    passed_on = PASSED_ON.get(make) if make is not None else None
+    takes_any = passed_on is None and any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+    known = [*parameters, *(inspect.signature(passed_on).parameters if passed_on is not None else ())]
     for name in options:
-        if make is not None and name not in known and (make == AdaptiveQ.as_published or not takes_any):
+        if make is not None and name not in known and not takes_any:
             raise SpaceError(f"{label} has no option {name!r}{nearest(name, known)}")
 
 
