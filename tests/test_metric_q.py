@@ -5,6 +5,7 @@ import decimal
 import functools
 import itertools
 import math
+import pickle
 
 import gymnasium as gym
 import numpy as np
@@ -264,6 +265,24 @@ def test_a_metric_of_ones_own_is_checked_before_the_kernels_see_it():
     ]:
         with pytest.raises(SpaceError, match=explanation):
             zooming.MetricQ(finite_env(4, 4), Own(found, rows), horizon=1)
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda agent: pickle.loads(pickle.dumps(agent))])
+@pytest.mark.parametrize(
+    "make",
+    [lambda env: zooming.MetricQ(env, metrics.LInf(points_per_axis=9), seed=0), lambda env: zooming.AdaptiveQ(env, seed=0)],
+)
+def test_a_copy_of_an_agent_learns_in_its_own_memory(make, duplicate):
+    agent = make(gym.make("zooming/Oil-v0"))
+    agent.learn(20)
+    other, before = duplicate(agent), knowledge(agent)
+    assert knowledge(other) == before
+    transition = 0, np.array([0.5]), np.array([0.5]), 0.0, np.array([0.5])
+    other.update(*transition)
+    assert knowledge(agent) == before
+    agent.update(*transition)
+    assert other.q_value(0, [0.5], [0.5]) == agent.q_value(0, [0.5], [0.5])
+    assert knowledge(other) == knowledge(agent) != before
 
 
 # --- oracles ---------------------------------------------------------------------------------------------------------------

@@ -181,15 +181,19 @@ class BallTable:
 
     def copy(self) -> BallTable:
         """A table of its own with the same balls of the same space."""
-        other = copy.copy(self)
-        other.core, other.owner = self.core.copy(), self.owner.copy()
-        other._allocate(self.rows_in_use)
-        other.rows[:] = self.rows[: self.rows_in_use]
-        return other
+        return copy.deepcopy(self, {id(self.space): self.space})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A table that was copied or unpickled has memory of its own, and its views must be of that."""
+        vars(self).update(state)
+        self._view()
 
     def _allocate(self, n_rows: int) -> None:
         self.rows = np.zeros(n_rows, BALL)
         self.seen = np.zeros(n_rows + 1, np.int64)  # scratch of `balls.select`
+        self._view()
+
+    def _view(self) -> None:
         # The same as plain memory, which crosses into compiled code faster than records.
         self.raw = self.rows.view(np.float64), self.core.view(np.float64)
 
