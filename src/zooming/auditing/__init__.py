@@ -13,6 +13,7 @@ from zooming.agents.tabled import TabledAgent
 from zooming.auditing.balls import audit_balls
 from zooming.auditing.boxes import audit_boxes
 from zooming.auditing.report import Audit, Law
+from zooming.checks import whole
 from zooming.errors import SpaceError
 from zooming.optimal import Optimal
 
@@ -32,6 +33,9 @@ def audit(agent: Agent, optimal: Optimal | None = None, *, n_points: int = 2000,
     """
     if not isinstance(agent, (TabledAgent, MetricQ)):
         raise SpaceError(f"{type(agent).__name__} keeps no balls, so there is nothing to audit; AdaptiveQ, NetQ and MetricQ do")
+    whole(n_points, "n_points", 1)
+    if optimal is not None and not isinstance(optimal, Optimal):
+        raise SpaceError(f"optimal={optimal!r}: give what zooming.solve(env) returns")
     if optimal is not None and optimal.horizon != agent.horizon:
         raise SpaceError(f"the optimum is for {optimal.horizon} steps, the agent plays {agent.horizon}: solve its environment")
     if isinstance(agent, MetricQ):
