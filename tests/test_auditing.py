@@ -1,11 +1,13 @@
 """Audits: they pass on what is right, and name the ball that is wrong."""
 
+import re
+
 import gymnasium as gym
 import numpy as np
 import pytest
 
 import zooming
-from zooming import bonuses, cli
+from zooming import bonuses, cli, metrics
 
 
 def lottery(state, action, step, params, outcome, next_state):
@@ -176,6 +178,10 @@ def test_only_a_bonus_with_a_proof_can_break_the_promise_of_optimism():
 
 def test_audits_refuse_what_they_cannot_check():
     env = gym.make("zooming/Oil-v0")
+    with pytest.raises(zooming.SpaceError, match=r"optimal=4.75: give what zooming.solve\(env\) returns"):
+        zooming.audit(zooming.AdaptiveQ(env), 4.75)
+    with pytest.raises(zooming.SpaceError, match="n_points='all'"):
+        zooming.audit(zooming.AdaptiveQ(env), n_points="all")
     with pytest.raises(zooming.SpaceError, match="keeps no balls"):
         zooming.audit(zooming.Random(env))
     with pytest.raises(zooming.SpaceError, match="steps"):
@@ -196,6 +202,172 @@ def test_the_command_audits_a_file(tmp_path, capsys, agent):
         cli.main(["audit", str(tmp_path / "bad.zoom")])
     with pytest.raises(SystemExit, match="missing"):
         cli.main(["audit", str(tmp_path / "missing.zoom")])
+
+
+# --- balls of a metric ---------------------------------------------------------------------------------------------------
+
+
+def errand(state, action, step, params, outcome, next_state):
+    """Ten stations on a ring: wait at one, and the call comes from two of them."""
+    next_state[0] = outcome[0]
+    way = abs(action[0] - outcome[0])
+    return 1.0 - min(way, 10.0 - way) / 5.0
+
+
+RING = metrics.Graph([(i, (i + 1) % 10) for i in range(10)])
+STATIONS = zooming.compiled_env(
+    errand, gym.spaces.Discrete(10), gym.spaces.Discrete(10), 3, start=[0.0], outcomes=([[2.0], [7.0]], [0.7, 0.3])
+)
+
+
+def on_ring(episodes=400, metric=RING, **options):
+    agent = zooming.MetricQ(STATIONS, metric, seed=0, **options)
+    agent.learn(episodes)
+    return agent
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"lazy": True},
+        {"split_after": 0.1},
+        {"split_after": 0.1, "lazy": True},
+        {"split_after": 3.0},
+        {"max_balls": 25},
+        {"max_balls": 25, "lazy": True},
+        {"oracle": metrics.Greedy(5)},
+        {"metric": metrics.Product(RING, metrics.Discrete(), "sum", scale=(1e-100, 3e-100))},
+        {"metric": metrics.Product(RING, RING, 1.5), "lazy": True},
+        {"episodes": 0},
+    ],
+)
+def test_lemma_balls_of_a_metric_keep_every_law(options):
+    agent = on_ring(**options)
+    report = zooming.audit(agent, zooming.solve(STATIONS))
+    assert report.holds
+    assert [law.name for law in report.laws] == [
+        "covering", "separation", "parents", "visits per depth", "ball table", "optimism",
+    ]  # fmt: skip
+    assert all(law.holds for law in report.laws[:-1])
+    assert report.nbytes == agent.nbytes
+    assert "K^(d/(d+2))" not in str(report)  # the dimension of a general metric is not known
+    if options == {}:
+        assert agent.n_balls > 60
+        assert 0.5 <= report.c1 <= report.c2 < 1.0
+        assert "sqrt(n) r / d_max" in str(report)
+    if options == {"lazy": True}:
+        assert report.c2 > 1.0
+        assert "more, one for each child" in law(report, "visits per depth").found
+
+
+def _some(agent, depth=2):
+    """A ball of this depth with a domain of several pairs, and another of its radius and step."""
+    rows = agent.table.rows[: agent.table.rows_in_use]
+    found = np.flatnonzero((rows["depth"] == depth) & (rows["step"] == 1))
+    return int(found[np.argmax(rows["n_points"][found])]), int(found[np.argmin(rows["n_points"][found])])
+
+
+def _another_parent(agent, one, other):
+    rows = agent.table.rows
+    parents = np.flatnonzero((rows["depth"] == 1) & (rows["step"] == 1))
+    rows["parent"][one] = parents[parents != rows["parent"][one]][0]
+
+
+def _same_center(agent, one, other):
+    old, young = sorted((one, other))
+    for name in ("state", "action"):
+        agent.table.rows[name][young] = agent.table.rows[name][old]
+
+
+def _own(row):
+    return lambda agent, one, other: agent.table.owner.__setitem__((1, 4, 6), row)
+
+
+def _set(name, value):
+    def spoil(agent, one, other):
+        agent.table.rows[name][one] = value
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    ("spoil", "broken", "explanation"),
+    [
+        (_own(1), "covering", r"step 1: the pair \(state 4, action 6\) is in the domain of ball 1, but the smallest ball"),
+        (_own(-7), "covering", "domain of ball -7"),
+        (_set("n_points", 77), "covering", "the ball .* says that its domain has 77 pairs; it has"),
+        (lambda agent, *_: agent.table.core["n_balls"].__setitem__(0, 3), "covering", "counts 3 active balls"),
+        (_same_center, "separation", "step 1, the ball .* is no further than its radius from step 1, the ball"),
+        (_another_parent, "parents", "had its center in the domain of ball .*, not in that of its parent"),
+        (_set("n_visits", 3), "visits per depth", "3 visits.* should have from 4 to 15"),
+        (_set("n_visits", 16), "visits per depth", "16 visits.* should have from 4 to 15"),
+        (_set("radius", 0.3), "ball table", r"has a radius that is not d_max 2\^-depth"),
+        (_set("reach", 0.3), "ball table", r"has a radius that is not d_max 2\^-depth"),
+        (_set("depth", 5), "ball table", "is not one deeper than its parent"),
+        (_set("step", 2), "ball table", "is not at its parent's step"),
+        (_set("parent", 10**6), "ball table", "names a parent that is not older"),
+        (_set("action", 10), "ball table", r"\(state .*, action number 10\).* has a center that is no point"),
+        (_set("value", np.nan), "ball table", "has a value that is not finite"),
+    ],
+)  # fmt: skip
+def test_one_thing_that_is_wrong_with_a_ball_is_named(spoil, broken, explanation):
+    agent = on_ring(40)
+    one, other = _some(agent)
+    assert one != other
+    assert zooming.audit(agent).holds
+    spoil(agent, one, other)
+    report = zooming.audit(agent)
+    assert law(report, broken).holds is False
+    assert re.search(explanation, law(report, broken).found), law(report, broken).found
+    assert "BROKEN" in str(report)
+
+
+def test_lazy_children_excuse_as_many_visits_as_there_are_children_and_no_more():
+    agent = on_ring(lazy=True)
+    rows = agent.table.rows[: agent.table.rows_in_use]
+    children = np.bincount(rows["parent"][3:], minlength=len(rows))
+    row = int(np.argmax(np.where(rows["n_points"] > 1, children, 0)))
+    assert rows["n_visits"][row] == 4 ** rows["depth"][row] - 1 + children[row]
+    rows["n_visits"][row] += 1
+    assert law(zooming.audit(agent), "visits per depth").holds is False
+
+
+def test_optimism_of_balls_is_looked_at_in_every_pair_of_a_finite_problem():
+    optimal = zooming.solve(STATIONS)
+    greedy = zooming.audit(on_ring(bonus=0.0), optimal)
+    assert greedy.optimism_failures > 0.1
+    assert law(greedy, "optimism").holds is None
+    assert "of 300 pairs" in law(greedy, "optimism").found
+    assert "nothing is promised here" in law(greedy, "optimism").found
+    agent = on_ring(bonus=bonuses.Theory(episodes=400, lipschitz=5.0))
+    report = zooming.audit(agent, optimal)
+    assert law(report, "optimism").holds is True
+    assert report.zooming_dimension is None or report.zooming_dimension >= 0
+    row = int(agent.table.owner[2, 4, 6])
+    pairs = int((agent.table.owner[2] == row).sum())
+    agent.table.rows["value"][row] = -1.0
+    report = zooming.audit(agent, optimal)
+    assert law(report, "optimism").holds is False
+    assert report.optimism_failures == pytest.approx(pairs / 300)
+    assert re.search(r"first at step 2, \(state \d, action \d\): Q = -1.0000 < Q\*", law(report, "optimism").found)
+    for options in ({"lazy": True}, {"split_after": 2.0}, {"max_balls": 30}):  # the constant 4 is for balls split in time
+        spoiled = on_ring(bonus=bonuses.Theory(episodes=400, lipschitz=5.0), **options)
+        spoiled.table.rows["value"][:] = -1.0
+        assert law(zooming.audit(spoiled, optimal), "optimism").holds is None
+
+
+def test_balls_on_boxes_are_audited_against_the_optimum_from_a_file(tmp_path, capsys):
+    agent = zooming.MetricQ(gym.make("zooming/Ambulance-v0"), metrics.LInf(points_per_axis=17), seed=0)
+    agent.learn(300)
+    agent.save(tmp_path / "balls.zoom")
+    cli.main(["audit", str(tmp_path / "balls.zoom"), "--solve", "--resolution", "20"])
+    shown = capsys.readouterr().out
+    assert "optimum 4.3" in shown
+    assert "parents: every center was" in shown
+    assert "optimism" in shown
+    agent.table.owner[0, 3, 8] = 4
+    assert "the pair (state [0.1875], action [0.5])" in law(zooming.audit(agent), "covering").found
 
 
 # --- the exact bonus -----------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import decimal
 import functools
 import itertools
 import math
+import pickle
 
 import gymnasium as gym
 import numpy as np
@@ -52,7 +53,7 @@ class Brute:
         ball["n"] += 1
         if callable(self.bonus):
             self.episode += h == 0
-            across = min(1.0, 2.0 * 0.5 ** ball["depth"]) if len(self.domain(h, ball)) > 1 else 0.0
+            across = min(1.0, 3.0 * 0.5 ** ball["depth"]) if len(self.domain(h, ball)) > 1 else 0.0
             ball["visits"].append((reward, next_value, across, self.episode))
             ball["q"] = self.bonus(self, h, ball)
         else:
@@ -321,6 +322,24 @@ def test_a_metric_of_ones_own_is_checked_before_the_kernels_see_it():
             zooming.MetricQ(finite_env(4, 4), Own(found, rows), horizon=1)
 
 
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda agent: pickle.loads(pickle.dumps(agent))])
+@pytest.mark.parametrize(
+    "make",
+    [lambda env: zooming.MetricQ(env, metrics.LInf(points_per_axis=9), seed=0), lambda env: zooming.AdaptiveQ(env, seed=0)],
+)
+def test_a_copy_of_an_agent_learns_in_its_own_memory(make, duplicate):
+    agent = make(gym.make("zooming/Oil-v0"))
+    agent.learn(20)
+    other, before = duplicate(agent), knowledge(agent)
+    assert knowledge(other) == before
+    transition = 0, np.array([0.5]), np.array([0.5]), 0.0, np.array([0.5])
+    other.update(*transition)
+    assert knowledge(agent) == before
+    agent.update(*transition)
+    assert other.q_value(0, [0.5], [0.5]) == agent.q_value(0, [0.5], [0.5])
+    assert knowledge(other) == knowledge(agent) != before
+
+
 # --- oracles ---------------------------------------------------------------------------------------------------------------
 
 
@@ -526,6 +545,12 @@ def test_states_and_actions_that_are_not_points_are_refused():
             with pytest.raises(TransitionError, match=r"(state|action) = .* is not a whole number from 0 to 11"):
                 call()
     assert knowledge(agent) == knowledge(untouched)
+    numbers = gym.spaces.Box(0.0, 11.0, (1,), np.float64)  # a box may hold the numbers of points, too
+    agent = zooming.MetricQ(Boxes(numbers, numbers), graph, horizon=1, seed=0)
+    with pytest.raises(TransitionError, match=r"state\[0\] = 0.5 lies between the whole numbers 0 to 11 by which Graph names"):
+        agent.act(0, [0.5])
+    with pytest.raises(TransitionError, match=r"action\[0\] = 12.0 is outside \[0.0, 11.0\]"):
+        agent.q_value(0, [0.0], [12.0])
 
 
 def test_feasible_actions_are_respected():

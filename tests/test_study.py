@@ -228,6 +228,27 @@ def test_a_chunk_is_what_one_by_one_gives():
     assert arrays["curve_n_balls"][2].tolist() == history.n_balls[checkpoints(200) - 1].tolist()
 
 
+def test_boxes_and_balls_are_compared_in_one_study_that_resumes(tmp_path):
+    balls = "metric-q:metric=l1:points_per_axis=17:split_after=0.5:lazy=True:bonus=0.2:scale=(1, 2)"
+    study = zooming.Study(["oil-quadratic-1"], ["adaptive-q", balls], episodes=60, seeds=3)
+    rows = study.run(tmp_path / "study", workers=1)
+    assert [row.agent for row in rows] == [agent.label for agent in study.configuration.agents]
+    before = fingerprint(tmp_path / "study")
+    for chunk in (tmp_path / "study" / "chunks").glob("*metric-q*"):
+        chunk.unlink()
+    assert study.run(tmp_path / "study", workers=1) == rows
+    assert fingerprint(tmp_path / "study") == before
+    env = gym.make("zooming/Oil-v0", survey="quadratic", sharpness=1.0)
+    norm = zooming.metrics.L1(points_per_axis=17)
+    metric = zooming.metrics.Product(norm, norm, "sum", scale=(1, 2))
+    arrays = study.configuration.chunks()[1].run()
+    for i in range(3):
+        agent = zooming.MetricQ(env, metric, split_after=0.5, lazy=True, bonus=0.2, seed=seeds.word(0, f"run {i}"))
+        history = agent.learn(60)
+        assert arrays["total_return"][i] == pytest.approx(history.returns.sum(), rel=1e-15)
+        assert arrays["curve_n_balls"][i].tolist() == history.n_balls[checkpoints(60) - 1].tolist()
+
+
 def test_adding_seeds_and_agents_changes_no_other_run(tmp_path):
     few = small(seeds=20).configuration.chunks()[0].run()
     more = zooming.Study(["ambulance-beta-0", "oil-quadratic-1"], ["random", "adaptive-q"], episodes=200, seeds=40)
@@ -353,6 +374,15 @@ def test_a_full_disk_keeps_what_is_done(tmp_path, monkeypatch):
         (["oil-laplace-1", "--agents", "adaptve-q"], "did you mean 'adaptive-q'"),
         (["oil-laplace-1", "--agents", "adaptive-q:bonis=1"], "no option 'bonis'; did you mean 'bonus'"),
         (["oil-laplace-1", "--agents", "adaptive-q-published:bonus=1:max_ball=9"], "did you mean 'max_balls'"),
+        (["oil-laplace-1", "--agents", "metric-q:split_aftre=1"], "no option 'split_aftre'; did you mean 'split_after'"),
+        (
+            ["oil-laplace-1", "--agents", "metric-q:metric=l3"],
+            "metric='l3'; did you mean 'l.'.: choose one of linf, l1, l2, discrete",
+        ),
+        (["oil-laplace-1", "--agents", "metric-q:combine=min"], 'combine=.min.: choose "max", "sum"'),
+        (["oil-laplace-1", "--agents", "metric-q:metric=discrete"], "Discrete names its points; .* for a box a norm"),
+        (["oil-laplace-1", "--agents", "metric-q:metric=discrete:points_per_axis=9"], "so leave it out"),
+        (["oil-laplace-1", "--agents", "metric-q:lazy=True:candidates=4"], "lazy=True covers around what is played"),
         (["oil-laplace-1", "--agents", "adaptive-q", "--set", "sharpnes=2"], "did you mean 'sharpness'"),
         (["oil-laplace-1", "--agents", "adaptive-q", "--set", "nonsense"], "key=value"),
         (["oil-laplace-1", "--agents", "adaptive-q,adaptive-q"], "twice"),

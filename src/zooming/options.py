@@ -44,7 +44,7 @@ def refuse_unknown(label: str, names: Iterable[str], make: Callable[..., Any]) -
 
 
 def option_names(make: Callable[..., Any]) -> list[str]:
-    """What a function, a class, or a class method that passes options on to its class takes by name.
+    """What a function, a class, or what passes options on to a class (its own, if it is a class method) takes by name.
 
     >>> from zooming import Median
     >>> option_names(Median)[:3]
@@ -59,9 +59,19 @@ def option_names(make: Callable[..., Any]) -> list[str]:
     return [*dict.fromkeys(found)]
 
 
+def passes_options_to(owner: type[Any]) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Marks a function whose `**options` are those of a class."""
+
+    def marked(function: Callable[P, T]) -> Callable[P, T]:
+        function.passes_options_to = owner  # type: ignore[attr-defined]
+        return function
+
+    return marked
+
+
 def _in_order(make: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
     """The functions that an option meets, from the one that is called to the one that takes no other."""
-    owner = getattr(make, "__self__", make)
+    owner = getattr(make, "passes_options_to", None) or getattr(make, "__self__", make)
     if owner is not make or not isinstance(owner, type):
         yield make
     if isinstance(owner, type):

@@ -121,6 +121,12 @@ class BallTable:
         # What a bonus that follows the visits of a ball keeps; nothing for the others.
         self.stats = np.zeros((len(rows) if core["bonus_rule"][0] else 0, N_STATS)) if stats is None else stats
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A table that was unpickled has memory of its own, and its views must be of that."""
+        self.core, self.stats = state["core"], state["stats"]
+        self.raw_core = self.core.view(np.float64)
+        self._use(state["rows"])
+
     def _use(self, rows: NDArray[Any]) -> None:
         self.rows = rows
         self.raw_rows: Floats = rows.view(np.float64)  # the same memory, as the kernels that are called once a step take it
@@ -204,6 +210,9 @@ class BallTable:
         rows = _allocate(n)
         rows[:] = self.rows[:n]
         return BallTable(self.core.copy(), rows, self.stats[:n].copy())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> BallTable:
+        return self.copy()
 
     def boxes(self, step: int) -> tuple[NDArray[np.int64], Floats, Floats]:
         """Row, low and high corner (in the unit cube) of the active balls of a step, in the order of their rows."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from zooming import bonuses
 from zooming.agents.ball_agent import ACTIONS, MOST_BALLS, TIES, BallAgent
 from zooming.checks import real, whole
-from zooming.errors import SpaceError
+from zooming.errors import SpaceError, TransitionError
 from zooming.feasible import Feasible, says
 from zooming.kernels import ball_episodes, balls, ceiling
 from zooming.kernels.layout import BAD_STATE, CENTER, DUE, EITHER, FINE, FIRST_VALUE, LOW, UNIFORM, WIDTH
@@ -182,6 +182,16 @@ class MetricQ(BallAgent):
 
     def _split(self, row: int) -> None:
         self.table.split(row, self.oracle)
+
+    def _bad_coordinate(self, step: int, axis: int, value: float, what: str = "") -> TransitionError:
+        low, high, _, is_whole = self.table.space.grid[axis]
+        if not (is_whole and low <= value <= high):
+            return super()._bad_coordinate(step, axis, value, what)
+        kind = type(self.metric.states if axis < self.axes.n_state else self.metric.actions).__name__
+        return TransitionError(
+            f"{self.env_name}, step {step}: {what}{self.axes.names[axis]} = {value} lies between the whole numbers {low:g} to "
+            f"{high:g} by which {kind} names its points; give a number of them, or for a box a norm: L1, L2 or LInf"
+        )
 
     # --- the learned policy --------------------------------------------------------------------------------------------
 

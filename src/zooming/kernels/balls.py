@@ -167,8 +167,12 @@ def play_action(table, core, owner, mask, order, row, step, state, rule):
 
 @lean
 def diameter(table, row):
-    """How far apart, in d_max, two pairs of a domain can be: 2 r(B), and never more than 1."""
-    return min(1.0, 2.0 / np.float64(np.int64(1) << table[row]["depth"])) if table[row]["n_points"] > 1 else 0.0
+    """How far, in d_max, a pair played in a ball can be from one of its domain, or of the domain of a descendant's.
+
+    Centers of descendants are r, r/2, r/4, ... from one to the next, and a domain may stick out of the parent's: 3 r in all.
+    A single pair has no other near it, and no descendants.
+    """
+    return min(1.0, 3.0 / np.float64(np.int64(1) << table[row]["depth"])) if table[row]["n_points"] > 1 else 0.0
 
 
 @inlined

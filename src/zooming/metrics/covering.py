@@ -108,6 +108,14 @@ class Space:
             return np.asarray(self.unit * np.maximum(along, across))
         return np.asarray(self.unit * (along + across) ** (1 / self.power))
 
+    def points(self, side: int, axes: Axes) -> Floats:
+        """All states (side 0) or actions (side 1), [n, n_axes], in the environment's units."""
+        first, n_axes = (axes.n_state, axes.n_action) if side else (0, axes.n_state)
+        found = np.empty((len(self.action_distances if side else self.distances), n_axes))
+        for k, point in enumerate(found):
+            balls.point_of(self.grid, first, n_axes, k, point)
+        return axes.outwards(found, first)
+
     def middle(self) -> tuple[int, int]:
         """A pair from which the farthest is as near as can be."""
         return int(self.distances.max(axis=1).argmin()), int(self.action_distances.max(axis=1).argmin())
@@ -172,20 +180,24 @@ class BallTable:
             self._allocate(max(self.rows_in_use + n, 2 * len(old)))
             self.rows[: len(old)], self.stats[: len(stats)] = old, stats
 
+    def copy(self) -> BallTable:
+        """A table of its own with the same balls of the same space."""
+        return copy.deepcopy(self, {id(self.space): self.space})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A table that was copied or unpickled has memory of its own, and its views must be of that."""
+        vars(self).update(state)
+        self._view()
+
     def _allocate(self, n_rows: int) -> None:
         self.rows = np.zeros(n_rows, BALL)
         self.stats = np.zeros((n_rows if self.core["bonus_rule"][0] else 0, N_STATS))
         self.seen = np.zeros(n_rows + 1, np.int64)  # scratch of `balls.select`
+        self._view()
+
+    def _view(self) -> None:
         # The same as plain memory, which crosses into compiled code faster than records.
         self.raw = self.rows.view(np.float64), self.core.view(np.float64)
-
-    def copy(self) -> BallTable:
-        """Balls of their own in the same space."""
-        twin = copy.copy(self)
-        twin.core, twin.owner = self.core.copy(), self.owner.copy()
-        twin._allocate(len(self.rows))
-        twin.rows[:], twin.stats[:] = self.rows, self.stats
-        return twin
 
     def add(self, parent: int, state: int, action: int) -> None:
         """A child of a ball, around a pair of its domain."""
@@ -235,13 +247,10 @@ class BallTable:
         """The active balls of a step."""
         used = self.rows[: self.rows_in_use]
         found = used[(used["step"] == step) & (used["n_points"] > 0)]
-        state, action = np.empty((len(found), axes.n_state)), np.empty((len(found), axes.n_action))
-        for k, ball in enumerate(found):
-            balls.point_of(self.space.grid, 0, axes.n_state, int(ball["state"]), state[k])
-            balls.point_of(self.space.grid, axes.n_state, axes.n_action, int(ball["action"]), action[k])
+        state, action = (self.space.points(k, axes)[found[name]] for k, name in enumerate(("state", "action")))
         whole_numbers = {name: found[name].astype(np.int64) for name in ("n_visits", "depth", "n_points")}
         return Balls(
-            state=axes.outwards(state, 0), action=axes.outwards(action, axes.n_state), radius=found["radius"].copy(),
+            state=state, action=action, radius=found["radius"].copy(),
             q_value=found["value"].copy(), **whole_numbers, step=step,
         )  # fmt: skip
 

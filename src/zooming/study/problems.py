@@ -14,20 +14,59 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from zooming import metrics
 from zooming.agents.adaptive_q import AdaptiveQ
 from zooming.agents.base import Agent
 from zooming.agents.heuristics import Median, NoMovement, Random
+from zooming.agents.metric_q import MetricQ
 from zooming.agents.net_q import NetQ
 from zooming.envs.ambulance import Ambulance
 from zooming.envs.oil import Oil
 from zooming.errors import SpaceError
 from zooming.optimal import Optimal, default_resolution, is_finite, solvable, solve
-from zooming.options import nearest
+from zooming.options import nearest, passes_options_to
 
+
+@passes_options_to(MetricQ)
+def metric_q(
+    env: Any,
+    metric: str = "linf",
+    combine: str | float | None = None,
+    scale: Any = (1.0, 1.0),
+    points_per_axis: int | None = None,
+    candidates: int | None = None,
+    **options: Any,
+) -> MetricQ:
+    """Q-learning on balls of a norm of the pair (state, action), or of no metric at all: MetricQ by plain settings.
+
+    `metric` is "linf", "l1" or "l2" on boxes, "discrete" on finite spaces; `combine` (by default the same norm again) and
+    `scale` are those of `metrics.Product`, `candidates` that of `metrics.Greedy`. The rest are settings of MetricQ.
+
+    >>> import gymnasium as gym
+    >>> metric_q(gym.make("zooming/Oil-v0"), "l2", points_per_axis=9).metric
+    Product(L2(points_per_axis=9, scale=[1.0]), L2(points_per_axis=9, scale=[1.0]), combine=2.0, scale=(1.0, 1.0))
+    """
+    if metric not in _METRICS:
+        raise SpaceError(f"metric-q: metric={metric!r}{nearest(str(metric), _METRICS)}: choose one of {', '.join(_METRICS)}")
+    kind, same = _METRICS[metric]
+    if kind is metrics.Discrete and points_per_axis is not None:
+        raise SpaceError("metric-q: points_per_axis is for the net of a box; metric=discrete has none, so leave it out")
+    side = metrics.Discrete() if kind is metrics.Discrete else kind(points_per_axis)
+    both = metrics.Product(side, side, same if combine is None else combine, scale)
+    return MetricQ(env, both, oracle=None if candidates is None else metrics.Greedy(candidates), **options)
+
+
+_METRICS: dict[str, tuple[Any, str | float]] = {
+    "linf": (metrics.LInf, "max"),
+    "l1": (metrics.L1, "sum"),
+    "l2": (metrics.L2, 2.0),
+    "discrete": (metrics.Discrete, "max"),
+}
 AGENTS: dict[str, Callable[..., Agent]] = {
     "adaptive-q": AdaptiveQ,
     "adaptive-q-published": AdaptiveQ.as_published,
     "net-q": NetQ,
+    "metric-q": metric_q,
     "random": Random,
     "no-movement": NoMovement,
     "median": Median,

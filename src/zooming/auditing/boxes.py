@@ -1,26 +1,18 @@
-"""Whether the paper's guarantees hold on the agent in front of you. [SBY19 sec. 4 and 5]
-
-The laws that any partition of this family must keep: the domains cover the space, centers of balls of one radius lie a
-radius apart, and a ball of depth l has between 4^(l-1) and 4^l visits. For any other split rule: the conditions of the theorem
-on nested schemes, c1 <= sqrt(n) diam <= c2 with bounded aspect ratios. With the optimum at hand: how often optimism Q >= Q*
-fails, and the zooming dimension, the growth of the number of near-optimal balls as they get smaller.
-"""
+"""The laws on boxes. For a split rule that makes no cubes: the conditions of the theorem on nested schemes,
+c1 <= sqrt(n) diam <= c2 with bounded aspect ratios."""
 
 from __future__ import annotations
 
 import itertools
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zooming.agents.adaptive_q import AdaptiveQ
-from zooming.agents.base import Agent
 from zooming.agents.tabled import TabledAgent
-from zooming.bonuses import Doubling, Exact, Theory
-from zooming.envs.compiled import CompiledEnv
-from zooming.errors import SpaceError
+from zooming.auditing.optimism import promised_by
+from zooming.auditing.report import Audit, Law, growth
 from zooming.kernels import ACTIVE, LOW, WEIGHT, WIDTH
 from zooming.optimal import Optimal
 from zooming.partition import BallTable, Partition, lengths
@@ -28,59 +20,7 @@ from zooming.partition import BallTable, Partition, lengths
 SMALLEST_C1, LARGEST_C2, LARGEST_ASPECT = 0.1, 10.0, 8.0  # the built-in rules stay within 1/4, sqrt(axes) and 2
 
 
-@dataclass(frozen=True)
-class Law:
-    """One law: whether it holds (None: it does not apply), and what was found, naming the first ball that breaks it."""
-
-    name: str
-    holds: bool | None
-    found: str
-
-
-@dataclass(frozen=True)
-class Audit:
-    """The report of `zooming.audit`; print it."""
-
-    title: str
-    laws: tuple[Law, ...]
-    c1: float  # the least and the largest sqrt(n) diam over played balls: the constants of the theorem on any nested scheme
-    c2: float
-    aspect: float  # the largest ratio of the longest to the shortest side of a ball, of those sides that can be halved
-    size_ratio: float  # the largest |P_h| / K^(d/(d+2))
-    optimism_failures: float | None  # share of (x, a) with Q < Q*, if the optimum was given
-    zooming_dimension: float | None
-    nbytes: int
-
-    @property
-    def holds(self) -> bool:
-        """Whether no law is broken."""
-        return all(law.holds is not False for law in self.laws)
-
-    def __str__(self) -> str:
-        marks = {True: "holds ", False: "BROKEN", None: "  -   "}
-        lines = [self.title, *(f"  {marks[law.holds]}  {law.name}: {law.found}" for law in self.laws)]
-        indent = " " * 10
-        lines.append(f"{indent}c1 = {self.c1:.3g} <= sqrt(n) diam <= c2 = {self.c2:.3g}, aspect ratio up to {self.aspect:.3g}")
-        lines.append(f"{indent}the largest partition has {self.size_ratio:.3g} K^(d/(d+2)) balls")
-        if self.zooming_dimension is not None:
-            lines.append(f"{indent}near-optimal balls grow like r^-{self.zooming_dimension:.2f} (empirical zooming dimension)")
-        lines.append(f"{indent}{self.nbytes:,} bytes")
-        return "\n".join(lines)
-
-
-def audit(agent: Agent, optimal: Optimal | None = None, *, n_points: int = 2000, seed: int = 0) -> Audit:
-    """Checks the paper's laws on a live agent; with `optimal` (from `zooming.solve`) also optimism, at `n_points` per step.
-
-    >>> import gymnasium as gym, zooming
-    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
-    >>> history = agent.learn(1000)
-    >>> zooming.audit(agent).holds
-    True
-    """
-    if not isinstance(agent, TabledAgent):
-        raise SpaceError(f"{type(agent).__name__} keeps no balls, so there is nothing to audit; AdaptiveQ and NetQ do")
-    if optimal is not None and optimal.horizon != agent.horizon:
-        raise SpaceError(f"the optimum is for {optimal.horizon} steps, the agent plays {agent.horizon}: solve its environment")
+def audit_boxes(agent: TabledAgent, optimal: Optimal | None, n_points: int, seed: int) -> Audit:
     partitions = [_unit(agent, agent.partition(step)) for step in range(agent.horizon)]
     grows, c1, c2, aspect = isinstance(agent, AdaptiveQ), *_constants(agent, partitions)
     generator = np.random.default_rng(seed)
@@ -153,7 +93,7 @@ def _conditions(agent: AdaptiveQ, c1: float, c2: float, aspect: float) -> Law:
         faults.append(f"balls are too long, aspect ratio {aspect:.3g} > {widest:.3g}")
     if faults:
         found = f"the split rule {rule!r} breaks the conditions of the regret bound: {'; '.join(faults)}"
-        warnings.warn(found, stacklevel=3)
+        warnings.warn(found, stacklevel=4)
         return Law("split rule", False, found)
     return Law("split rule", True, f"{rule!r} keeps c1^2 / diam^2 <= n <= c2^2 / diam^2")
 
@@ -244,29 +184,11 @@ def _optimism(agent: TabledAgent, optimal: Optimal, generator: np.random.Generat
             where = _ball(balls, i // len(corners)) if i < len(in_balls) else f"step {step}, {points[i].round(4).tolist()}"
             first = f"; first in {where}: Q = {estimate[i]:.4f} < Q* = {truth[i]:.4f}"
     share = failed / looked
-    bonus = agent.bonus.bonus if isinstance(agent.bonus, Doubling) else agent.bonus
-    covers_noise = isinstance(bonus, Exact) and (bonus.random_rewards or bonus.reward_noise > 0)
-    proved = isinstance(bonus, Theory) or (
-        isinstance(bonus, Exact) and (covers_noise or not _has_random_rewards(optimal.grid.env, generator))
-    )
+    proved = promised_by(agent.bonus, optimal.grid.env, generator) is not None
     found = f"Q >= Q* fails at {share:.2%} of the points" + (f", by up to {worst:.3g}{first}" if failed else "")
     # Only a bonus that promises optimism can break the promise.
     found += "" if proved or not failed else " (this bonus promises none here)"
     return Law("optimism", not failed if proved else None, found), share
-
-
-def _has_random_rewards(env: CompiledEnv, generator: np.random.Generator) -> bool:
-    """Whether the reward of some (x, a) depends on the outcome, as far as twenty tries per step tell."""
-    assert env.given is not None
-    for step in range(env.horizon):
-        outcomes, _ = env.outcomes(step, 16)
-        for _ in range(20):
-            x = generator.uniform(env.state_box.low, env.state_box.high)
-            a = generator.uniform(env.action_box.low, env.action_box.high)
-            x, a = env.playable(x, a)
-            if len({round(float(env.given(x, a, step, env.params, w, np.empty_like(x))), 12) for w in outcomes}) > 1:
-                return True
-    return False
 
 
 def _zooming_dimension(agent: TabledAgent, optimal: Optimal, partitions: list[Partition]) -> float | None:
@@ -279,9 +201,4 @@ def _zooming_dimension(agent: TabledAgent, optimal: Optimal, partitions: list[Pa
         near = (gap <= agent.horizon * p.radius) & (p.radius > 0)  # an atom has no radius to be near within
         level = np.rint(-np.log2(p.radius[near])).astype(np.int64)  # the depth of a cube of this radius
         counts += np.bincount(level, minlength=17)[:17]
-    depths: NDArray[np.int64] = np.flatnonzero(counts > 0)
-    if len(depths) < 3:
-        return None
-    # The deepest level is still being filled.
-    depths = depths[:-1]
-    return max(0.0, float(np.polyfit(depths, np.log2(counts[depths]), 1)[0]))
+    return growth(counts)

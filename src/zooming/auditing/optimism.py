@@ -1,0 +1,35 @@
+"""Which bonuses promise optimism, Q >= Q*: only a promise can be broken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from zooming.bonuses import Doubling, Exact, Theory
+from zooming.envs.compiled import CompiledEnv
+
+
+def promised_by(bonus: Any, env: CompiledEnv, generator: np.random.Generator) -> Theory | Exact | None:
+    """The bonus whose promise it is, inside a `Doubling` too; None if there is none in this environment."""
+    inner = bonus.bonus if isinstance(bonus, Doubling) else bonus
+    if isinstance(inner, Theory):
+        return inner
+    if not isinstance(inner, Exact):
+        return None
+    covers_noise = inner.random_rewards or inner.reward_noise > 0
+    return inner if covers_noise or not _has_random_rewards(env, generator) else None
+
+
+def _has_random_rewards(env: CompiledEnv, generator: np.random.Generator) -> bool:
+    """Whether the reward of some (x, a) depends on the outcome, as far as twenty tries per step tell."""
+    assert env.given is not None
+    for step in range(env.horizon):
+        outcomes, _ = env.outcomes(step, 16)
+        for _ in range(20):
+            x = generator.uniform(env.state_box.low, env.state_box.high)
+            a = generator.uniform(env.action_box.low, env.action_box.high)
+            x, a = env.playable(x, a)
+            if len({round(float(env.given(x, a, step, env.params, w, np.empty_like(x))), 12) for w in outcomes}) > 1:
+                return True
+    return False
