@@ -323,6 +323,15 @@ def test_one_thing_that_is_wrong_with_a_ball_is_named(spoil, broken, explanation
     assert "BROKEN" in str(report)
 
 
+@pytest.mark.parametrize(("away", "holds"), [(4, False), (5, True)])
+def test_centers_of_equal_radius_at_exactly_that_distance_are_too_near(away, holds):
+    places = np.minimum(np.arange(10.0), 8.0)  # of diameter 8: the radius 4 is a distance
+    agent = on_ring(0, metrics.Matrix(np.abs(np.subtract.outer(places, places))))
+    agent.table.add(1, 0, 4)
+    agent.table.add(1, away, 4)
+    assert law(zooming.audit(agent), "separation").holds is holds
+
+
 def test_lazy_children_excuse_as_many_visits_as_there_are_children_and_no_more():
     agent = on_ring(lazy=True)
     rows = agent.table.rows[: agent.table.rows_in_use]
