@@ -1,11 +1,13 @@
 """Random, no movement, median."""
 
+import bisect
+
 import gymnasium as gym
 import numpy as np
 import pytest
 
 import zooming
-from zooming import rules
+from zooming.kernels import rules
 
 pytestmark = pytest.mark.plain
 
@@ -92,17 +94,38 @@ def test_fused_and_python_driven_heuristics_agree_to_the_last_bit(kind, n):
     assert fused.nbytes == python.nbytes
 
 
-def test_the_medians_requests_stay_sorted_and_complete():
-    rng, known, kept = np.random.default_rng(0), np.empty(64), []
-    n_known = 0
-    for _ in range(60):
-        action, after = np.array([0.25]), rng.choice([0.1, 0.25, 0.7], 1)
-        n_known = rules.see(known, n_known, action, after)
-        kept = sorted([*kept, after[0]])
-        assert known[:n_known].tolist() == kept
-        place = np.empty(1)
-        rules.choose(rules.MEDIAN, known, n_known, np.empty((0, 3)), rng, action, place)
-        assert place[0] == pytest.approx(np.median(kept))
+def test_the_medians_requests_are_complete_and_in_two_sorted_runs():
+    """Against a sorted list, to the last bit, across several merges of the two runs."""
+    rng, known, count, kept = np.random.default_rng(0), np.empty(701), np.zeros(2, np.int64), []
+    merges = 0
+    for _ in range(700):
+        action, after = np.array([0.25]), rng.choice([0.1, 0.25, 0.7, rng.random()], 1)
+        old = count[1]
+        rules.see(known, count, action, after)
+        merges += count[1] > old
+        bisect.insort(kept, after[0])
+        assert sorted(known[: count[0]].tolist()) == kept
+        for run in (known[: count[1]], known[count[1] : count[0]]):
+            assert (np.diff(run) >= 0).all()
+        for rank in {0, len(kept) // 3, len(kept) - 1}:
+            assert rules.ranked(known, count, rank) == (kept[rank], kept[min(rank + 1, len(kept) - 1)])
+        assert rules.n_at(known, count, 0.7) == kept.count(0.7)
+        places, n = np.empty(2), len(kept)
+        rules.choose(rules.MEDIAN, known, count, np.empty((0, 3)), rng, np.zeros(2), places)
+        for place, share in zip(places, (0.25, 0.75), strict=True):
+            below = int(share * (n - 1))
+            first, second = kept[below], kept[min(below + 1, n - 1)]
+            assert place == first + (share * (n - 1) - below) * (second - first)
+    assert merges >= 4
+
+
+def test_a_median_that_is_saved_between_two_merges_goes_on_as_if_it_were_not(tmp_path):
+    agent = zooming.Median(ambulance(n_ambulances=2), seed=0)
+    agent.learn(30)
+    agent.save(tmp_path / "median.zoom")
+    again = zooming.load(tmp_path / "median.zoom")
+    assert again.learn(40).returns.tolist() == agent.learn(40).returns.tolist()
+    assert again.act(0, [0.5, 0.5]).tolist() == agent.act(0, [0.5, 0.5]).tolist()
 
 
 def test_a_heuristic_names_the_state_that_leaves_the_box():

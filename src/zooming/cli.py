@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from zooming.errors import SpaceError, ZoomingError
+from zooming.options import option_names
 
 try:
     import rich  # noqa: F401  # the commands below print with it
@@ -29,6 +31,8 @@ def audit_file(
     """
     import zooming
 
+    if resolution is not None and not solve:
+        raise SpaceError("--resolution is for --solve")
     agent = zooming.load(file)
     optimal: Any = None
     if solve:
@@ -51,25 +55,51 @@ def main(args: Sequence[str] | None = None) -> None:
     from zooming.report.page import report
     from zooming.study import command
 
-    if list(sys.argv[1:] if args is None else args) == ["--version"]:
+    given = list(sys.argv[1:] if args is None else args)
+    if given == ["--version"]:
         print(f"zooming {zooming.__version__}")
         return
+    commands: dict[str, Callable[..., Any]] = {
+        "run": command.run,
+        "tune": command.tune,
+        "reproduce": reproduce,
+        "report": report,
+        "audit": audit_file,
+        "bench": bench.main,
+        "list": command.list_names,
+    }
     try:
         tyro.extras.subcommand_cli_from_dict(
-            {
-                "run": command.run,
-                "tune": command.tune,
-                "reproduce": reproduce,
-                "report": report,
-                "audit": audit_file,
-                "bench": bench.main,
-                "list": command.list_names,
-            },
+            commands,
             prog="zooming",
             description="Reinforcement learning in continuous spaces that learns its own discretization.",
             args=args,
         )
-    except (ZoomingError, OSError) as error:
-        sys.exit(f"zooming: {error}")
+    except ZoomingError as error:
+        raise _refused(_in_flags(str(error), commands.get(given[0]) if given else None)) from error
+    except OSError as error:
+        what = f"{error.filename2 or error.filename}: {error.strerror}" if error.filename else str(error)
+        raise _refused(what) from error
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _refused(message: str) -> SystemExit:
+    """Says what is wrong, and ends with exit code 2, as an unknown flag does; 1 is for a law that is broken."""
+    print(f"zooming: {message}", file=sys.stderr)
+    end = SystemExit(message)
+    end.code = 2
+    return end
+
+
+def _in_flags(message: str, command: Callable[..., Any] | None) -> str:
+    """`episodes=0: ...` as `--episodes 0: ...`, if the command has that flag: errors name options as Python writes them.
+
+    >>> _in_flags("resolution=3 is too small", audit_file)
+    '--resolution 3 is too small'
+    """
+    found = re.match(r"(\w+)=(\S+?)(:? )", message)
+    if command is None or found is None or found[1] not in option_names(command):
+        return message
+    value = found[2].strip("'\"")
+    return f"--{found[1].replace('_', '-')} {value}{message[found.start(3) :]}"

@@ -36,10 +36,10 @@ def known_options(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def refuse_unknown(label: str, names: Iterable[str], make: Callable[..., Any]) -> None:
-    """SpaceError for the first name that is no option of what makes it."""
-    known = option_names(make)
+    """SpaceError for the first name that is no option of what makes it; what takes any option is trusted."""
+    known, takes_any = _options(make)
     for name in names:
-        if name not in known:
+        if name not in known and not takes_any:
             raise SpaceError(f"{label} has no option {name!r}{nearest(name, known)}")
 
 
@@ -50,13 +50,18 @@ def option_names(make: Callable[..., Any]) -> list[str]:
     >>> option_names(Median)[:3]
     ['env', 'horizon', 'reward_range']
     """
+    return _options(make)[0]
+
+
+def _options(make: Callable[..., Any]) -> tuple[list[str], bool]:
+    """Names, and whether any other is taken as well."""
     found: list[str] = []
     for function in _in_order(make):
         parameters = [p for p in inspect.signature(function).parameters.values() if p.name not in ("self", "cls")]
         found += [parameter.name for parameter in parameters if parameter.kind in _NAMED]
         if not any(parameter.kind is _ANY for parameter in parameters):
-            break
-    return [*dict.fromkeys(found)]
+            return [*dict.fromkeys(found)], False
+    return [*dict.fromkeys(found)], True
 
 
 def passes_options_to(owner: type[Any]) -> Callable[[Callable[P, T]], Callable[P, T]]:

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming import rules, seeds
+from zooming import seeds
 from zooming.agents.base import Agent
 from zooming.errors import SpaceError
 from zooming.feasible import Feasible
-from zooming.kernels import ATOMS, FIRST_VALUE, LOW
+from zooming.kernels import ATOMS, FIRST_VALUE, LOW, rules
 from zooming.structure import INTERVAL
 
 Floats = NDArray[np.float64]
 
 
 class Heuristic(Agent):
-    """A fixed rule of `zooming.rules`, which says what it plays; what is not feasible is moved to what is.
+    """A fixed rule of `zooming.kernels.rules`, which says what it plays; what is not feasible is moved to what is.
 
     The requests are what it remembers.
     """
@@ -29,7 +29,7 @@ class Heuristic(Agent):
     def __init__(self, env: Any, **options: Any) -> None:
         super().__init__(env, **options)
         self._generator = np.random.Generator(np.random.PCG64(seeds.stream(self.seed, "agent")))
-        self._requests, self._count = np.empty(0), np.zeros(1, np.int64)  # sorted; how many there are, with room for more
+        self._requests, self._count = np.empty(0), np.zeros(2, np.int64)  # as `rules` keeps them, with room for more
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         state = self.checked_state(step, observation)
@@ -158,7 +158,7 @@ class _Mover(Heuristic):
     def _choose(self, state: Floats, allowed: Feasible | None) -> Floats:
         place = np.empty(self.axes.n_action)
         nowhere = np.empty((0, 3))  # only the random rule looks at the bounds
-        rules.choose(self._rule, self._requests, self._count[0], nowhere, self._generator, state, place)
+        rules.choose(self._rule, self._requests, self._count, nowhere, self._generator, state, place)
         return self._nearest(place, allowed)
 
 
@@ -190,7 +190,7 @@ class Median(_Mover):
 
     def _see(self, action: Floats, next_state: Floats) -> None:
         self._make_room(1)
-        self._count[0] = rules.see(self._requests, self._count[0], action, next_state)
+        rules.see(self._requests, self._count, action, next_state)
 
     def _make_room(self, n_steps: int) -> None:
         needed = int(self._count[0]) + n_steps * self.axes.n_action
@@ -200,11 +200,11 @@ class Median(_Mover):
             self._requests = grown
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        return {}, {"requests": self._requests[: self._count[0]]}
+        return {}, {"requests": np.sort(self._requests[: self._count[0]])}
 
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         requests = arrays["requests"]
         in_space = (requests >= self.axes.low.min()) & (requests <= self.axes.high.max())
         if requests.dtype != np.float64 or requests.ndim != 1 or not in_space.all() or (np.diff(requests) < 0).any():
             raise ValueError("the requests are not a sorted list of places")
-        self._requests, self._count[0] = np.array(requests), len(requests)
+        self._requests, self._count[:] = np.array(requests), len(requests)

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from zooming.checks import real, whole
 from zooming.errors import SpaceError
-from zooming.kernels import LOW, WIDTH
-from zooming.metrics import axioms, paths
+from zooming.kernels import LOW, WIDTH, paths
+from zooming.metrics import axioms
 from zooming.metrics.axioms import MOST_POINTS, listed
 from zooming.spaces import Axes
 from zooming.structure import INTERVAL

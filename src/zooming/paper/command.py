@@ -23,8 +23,8 @@ from zooming.paper.claims import Verdict
 from zooming.paper.draw import draw
 from zooming.paper.figures import Figure, figures_named
 from zooming.paper.sweep import ADAPTIVE, NET, UNTUNED, Evidence, sweep
+from zooming.study import engines
 from zooming.study.command import say_how_to_continue, wide_console
-from zooming.study.engines import prepare_worker
 from zooming.study.store import LOCK, locked
 from zooming.study.study import Stopped, stoppable
 
@@ -68,6 +68,7 @@ def reproduce(
     for option, given, least in (("seeds", n_seeds, 2), ("episodes", episodes, FEWEST_EPISODES)):
         if given < least:
             raise SpaceError(f"--{option} {given}: give at least {least}, or nothing can be said of the claims")
+    engines.check("local", workers, None)
     findings = _findings(folder, settings)
     left = [figure for figure in chosen if not _is_done(figure, folder, findings)]
     if left:
@@ -131,7 +132,7 @@ def _drawn(evidence: Sequence[Evidence], pictures: Path, workers: int | None) ->
         return
     done = 0
     try:
-        with ProcessPoolExecutor(n_workers, get_context("spawn"), prepare_worker) as pool:
+        with ProcessPoolExecutor(n_workers, get_context("spawn"), engines.prepare_worker) as pool:
             drawn = pool.map(_draw, evidence, [pictures] * len(evidence))
             for found in rich.progress.track(drawn, "drawing", total=len(evidence), transient=True):
                 done += 1

@@ -75,7 +75,7 @@ function summary() {
   at("overview-note").textContent =
     `Final return: mean of the last tenth of ${fixed(data.episodes, 0)} episodes. ± is half a 95 % interval over ${data.n_seeds} seeds. ` +
     (solved ? "Regret is against the solved optimum; the least is bold. " : "") +
-    (unsolved ? `Mean return: of all episodes${solved ? "" : "; the largest is bold, as no optimum is known to have regret against"}. ` : "") +
+    (unsolved ? "Mean return: of all episodes; the largest is bold where no optimum is known to have regret against. " : "") +
     "The advantage is over a problem's first agent, per episode over all episodes, paired by seed.";
 }
 

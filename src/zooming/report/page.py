@@ -29,6 +29,8 @@ def report(
     path = Path(out) if out is not None else Path(folder) / "report.html"
     if not Path(folder).is_dir():
         raise SpaceError(f"there is no folder {folder}; zooming run ... --out {folder} makes one")
+    if path.is_dir():
+        raise SpaceError(f"cannot write {path}: it is a folder; give the page a name, --out {path}/report.html")
     if not path.parent.is_dir():
         raise SpaceError(f"cannot write {path}: the folder {path.parent} does not exist")
     page = written(collect(Path(folder)))

@@ -27,12 +27,19 @@ MOST_ATTEMPTS = 5  # of a chunk whose worker dies each time
 
 def compute(chunks: Sequence[Chunk], engine: str, workers: int | None, address: str | None = None) -> Iterator[Finished]:
     """Computes all chunks; a worker or node that dies is replaced, and what it was at is repeated."""
+    check(engine, workers, address)
+    n_workers = n_cores() if workers is None else workers
+    return _local(chunks, n_workers) if engine == "local" else _ray(chunks, workers, address)
+
+
+def check(engine: str, workers: int | None, address: str | None) -> None:
+    """SpaceError if `compute` would refuse these, so that nothing is written before."""
     if engine not in ENGINES:
-        raise SpaceError(f"engine={engine!r}: choose one of {ENGINES}")
-    n_workers = n_cores() if workers is None else whole(workers, "workers", 1)
+        raise SpaceError(f"engine={engine!r}: choose one of {', '.join(ENGINES)}")
+    if workers is not None:
+        whole(workers, "workers", 1)
     if address is not None and engine != "ray":
         raise SpaceError("--address is for --engine ray")
-    return _local(chunks, n_workers) if engine == "local" else _ray(chunks, workers, address)
 
 
 def _run(chunk: Chunk) -> tuple[dict[str, NDArray[Any]], float]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import importlib
 import json
-import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -20,8 +19,6 @@ from zooming.agents.base import Agent
 from zooming.agents.heuristics import Median, NoMovement, Random
 from zooming.agents.metric_q import MetricQ
 from zooming.agents.net_q import NetQ
-from zooming.envs.ambulance import Ambulance
-from zooming.envs.oil import Oil
 from zooming.errors import SpaceError
 from zooming.optimal import Optimal, default_resolution, is_finite, solvable, solve
 from zooming.options import nearest, passes_options_to
@@ -177,7 +174,19 @@ def agents_named(text: str) -> list[AgentChoice]:
     >>> [agent.label for agent in agents_named("random:reward_range=(-17, 0),net-q")]
     ['random:reward_range=[-17, 0]', 'net-q']
     """
-    return [agent_named(part) for part in re.split(r",(?![^()\[\]]*[)\]])", text)]
+    return [agent_named(part) for part in _split(text, ",")]
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """The parts between separators that are in no brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        if character == separator and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
 
 
 def agent_named(text: str) -> AgentChoice:
@@ -186,7 +195,7 @@ def agent_named(text: str) -> AgentChoice:
         raise SpaceError(
             f"{text!r} is not an agent's name; give one of {', '.join(AGENTS)}, with settings: adaptive-q:bonus=0.5"
         )
-    kind, *settings = text.split(":")
+    kind, *settings = _split(text, ":")
     if kind not in AGENTS:
         raise SpaceError(f"no agent is named {kind!r}{nearest(kind, AGENTS)} (there are {', '.join(AGENTS)})")
     return AgentChoice(kind, settings_from(settings))
@@ -208,12 +217,6 @@ def settings_from(pairs: Iterable[str]) -> dict[str, Any]:
 
 def _labelled(name: str, options: dict[str, Any]) -> str:
     return ":".join([name, *(f"{key}={value}" for key, value in sorted(options.items()))])
-
-
-def entry_point(env_id: str) -> Callable[..., Any] | None:
-    """The class behind one of zooming's ids, whose options can be checked by name; None for any other."""
-    found = {"zooming/Oil-v0": Oil, "zooming/Ambulance-v0": Ambulance}
-    return found.get(env_id)
 
 
 def listed(value: Any) -> Any:

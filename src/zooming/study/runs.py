@@ -7,21 +7,25 @@ computed, so that a study gives the same files for any number of workers, any or
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.envs.registration import load_env_creator
 from numpy.typing import NDArray
 
 from zooming import seeds
 from zooming.agents.many import learn_many
 from zooming.checks import whole
 from zooming.errors import SpaceError, ZoomingError
-from zooming.options import refuse_unknown
-from zooming.study.problems import AGENTS, OPTIMUM, AgentChoice, Problem, entry_point, listed
+from zooming.options import option_names, refuse_unknown
+from zooming.study.problems import AGENTS, OPTIMUM, AgentChoice, Problem, listed
 
 MOST_SEEDS, MOST_EPISODES = 20, 40_000  # of a chunk: long runs come in small chunks, so that little is lost and all cores work
 N_CHECKPOINTS = 60
@@ -49,26 +53,34 @@ class Configuration:
         if self.optimum not in OPTIMUM:
             raise SpaceError(f"optimum={self.optimum!r}: choose one of {OPTIMUM}")
         if not self.problems or not self.agents:
-            raise SpaceError("a study needs at least one problem and one agent")
+            raise SpaceError("a study needs at least one problem and one agent; zooming list shows some")
         for what, names in (("problem", [p.name for p in self.problems]), ("agent", [a.label for a in self.agents])):
             if len(set(names)) < len(names):
                 raise SpaceError(f"the same {what} twice: {', '.join(names)}")
-        for problem in self.problems:
-            if (make := entry_point(problem.env_id)) is not None:
-                refuse_unknown(problem.name, problem.options, make)
         for agent in self.agents:
-            refuse_unknown(agent.label, agent.settings, AGENTS[agent.kind])
+            make = AGENTS[agent.kind]
+            refuse_unknown(agent.kind, agent.settings, make)
+            for name in ("env", "seed"):
+                if name in agent.settings:
+                    raise SpaceError(f"{agent.label}: a study gives every run its {name} itself; leave it out")
+            for name, parameter in inspect.signature(make).parameters.items():
+                is_needed = parameter.default is parameter.empty and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+                if is_needed and name not in {"env", *agent.settings}:
+                    raise SpaceError(f"{agent.kind} needs {name}: write {agent.kind}:{name}=...")
 
     def check(self) -> None:
         """Makes every agent on every problem once: what cannot be made is told before anything is computed."""
         for problem in self.problems:
+            with _told(problem.name):
+                creator = gym.spec(problem.env_id).entry_point
+                make = load_env_creator(creator) if isinstance(creator, str) else creator
+            if make is not None:
+                refuse_unknown(problem.env_id, problem.options.keys() - {*option_names(gym.make)}, make)
+            with _told(problem.name):
+                problem.make()
             for agent in self.agents:
-                try:
+                with _told(f"{agent.label} on {problem.name}", agent.kind):
                     agent.make(problem.make(), 0)
-                except ZoomingError:
-                    raise
-                except (TypeError, ValueError, gym.error.Error) as error:
-                    raise SpaceError(f"{agent.label} on {problem.name}: {error}") from error
 
     def as_json(self) -> dict[str, Any]:
         described: dict[str, Any] = json.loads(json.dumps(asdict(self), default=listed))
@@ -130,7 +142,8 @@ class Chunk:
         """Per run: totals and final values; per run and checkpoint: the sum of returns so far, and the number of balls."""
         run_seeds = [seeds.word(self.entropy, f"{self.stream} {i}") for i in range(self.first, self.last)]
         # One thread where the engine gives every core a process of its own.
-        histories = learn_many(self.agent.make, self.problem.make(), run_seeds, self.episodes, n_workers=n_threads)
+        with _told(f"{self.agent.label} on {self.problem.name}", self.agent.kind, ours=(ZoomingError,)):
+            histories = learn_many(self.agent.make, self.problem.make(), run_seeds, self.episodes, n_workers=n_threads)
         episodes = checkpoints(self.episodes)
         totals = [np.cumsum(history.returns) for history in histories]
         tail = max(1, self.episodes // 10)
@@ -145,6 +158,19 @@ class Chunk:
             "curve_total": np.array([total[episodes - 1] for total in totals]),
             "curve_n_balls": np.array([history.n_balls[episodes - 1] for history in histories]),
         }
+
+
+@contextmanager
+def _told(
+    where: str, kind: str | None = None, ours: tuple[type[Exception], ...] = (TypeError, ValueError, gym.error.Error)
+) -> Iterator[None]:
+    """Errors say where they come from and, if they name an option as Python writes it, how a study takes it."""
+    try:
+        yield
+    except ours as error:
+        is_code = kind is not None and re.search(r"\bgive\b.*\w=", str(error), re.IGNORECASE)
+        hint = f" (here: {kind}:option=value for the agent, --set option=value for the problem)" if is_code else ""
+        raise (type(error) if isinstance(error, ZoomingError) else SpaceError)(f"{where}: {error}{hint}") from error
 
 
 def checkpoints(episodes: int) -> NDArray[np.int64]:

@@ -30,6 +30,7 @@ from zooming import files
 from zooming.errors import CheckpointError, SpaceError
 from zooming.study.runs import Chunk, Configuration
 
+MOST_SHOWN = 120  # characters of a setting that differs
 MANIFEST, OPTIMA, TIMINGS, CHUNKS, LOCK = "manifest.json", "optima.json", "timings.jsonl", "chunks", ".lock"
 
 
@@ -238,7 +239,12 @@ def _differences(stored: Any, ours: Any, where: str = "") -> Iterable[str]:
         for i, (there, here) in enumerate(zip(stored, ours, strict=True)):
             yield from _differences(there, here, f"{where}[{i}]")
     elif stored != ours:
-        yield f"  {where}: there {json.dumps(stored)}, here {json.dumps(ours)}"
+        yield f"  {where}: there {_short(stored)}, here {_short(ours)}"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 def _polars() -> Any:

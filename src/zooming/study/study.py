@@ -21,7 +21,7 @@ from zooming.options import known_options
 from zooming.study import engines
 from zooming.study.problems import AgentChoice, Problem, agent_named, problem_named
 from zooming.study.runs import Chunk, Configuration
-from zooming.study.store import MANIFEST, Store
+from zooming.study.store import CHUNKS, Store
 
 FEW_SEEDS = 5
 
@@ -165,9 +165,10 @@ def run_all(
     progress_bar: bool = False,
 ) -> list[list[Row]]:
     """Several studies, each in its folder, by the same workers and with one progress bar: their summaries."""
+    engines.check(engine, workers, address)
     for study, folder in studies:
-        if not (Path(folder) / MANIFEST).exists():
-            study.configuration.check()  # before the folder is made; a study that is there was checked when it began
+        if not any((Path(folder) / CHUNKS).glob("*.zoom")):
+            study.configuration.check()  # before the folder is made; what has a finished run was checked when it began
     stores = [Store(folder, study.configuration) for study, folder in studies]
     total, done = sum(chunk.n_runs for store in stores for chunk in store.configuration.chunks()), 0
     with stoppable() as stop, engines.one_thread_each(), ExitStack() as folders:

@@ -22,6 +22,7 @@ from zooming.checks import n_cores, whole
 from zooming.errors import SpaceError
 from zooming.intervals import Interval, mean_interval
 from zooming.options import known_options
+from zooming.study import engines
 from zooming.study.problems import AgentChoice, Problem, agent_named, problem_named
 from zooming.study.runs import Chunk
 from zooming.study.store import Store, locked
@@ -89,11 +90,12 @@ def tune(
     (0.1, [(0.1, 3.3), (1.0, 3.0)])
     """
     if method not in METHODS:
-        raise SpaceError(f"method={method!r}: choose one of {METHODS}")
+        raise SpaceError(f"method={method!r}: choose one of {', '.join(METHODS)}")
     if not values or not all(isinstance(v, (int, float)) and math.isfinite(v) for v in values):
-        raise SpaceError(f"values={values!r}: give at least one finite number")
+        raise SpaceError(f"values={', '.join(map(str, values)) or 'nothing'}: give at least one number, all of them finite")
     for name, number in (("evaluation_seeds", evaluation_seeds), ("trials", trials), ("seeds", seeds)):
         whole(number, name, 1)
+    engines.check("local", workers, None)
     posed = [p if isinstance(p, Problem) else problem_named(p) for p in problems]
     choices = [a if isinstance(a, AgentChoice) else agent_named(a) for a in agents]
     settled = [AgentChoice(a.kind, {k: v for k, v in a.settings.items() if k != option}) for a in choices]

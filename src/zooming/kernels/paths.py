@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.kernels import compiled
+from zooming.kernels.compiling import compiled
 
 
 @compiled

@@ -1,6 +1,9 @@
 """Compiled rules of thumb: what they play, what they remember, and whole episodes of it.
 
-A family of its own beside `kernels`: nothing here calls a kernel of that file, so Numba's disk cache cannot go stale.
+The requests that the median remembers are two sorted runs in one array: the first count[1] of them are old, those behind, up
+to count[0], are new. A request is put among the new ones, and these are merged into the old ones when there are about 4 sqrt(n)
+of them. With one run, an array of megabytes would move at every step of a long run.
+
 Points are in the environment's units.
 """
 
@@ -13,18 +16,19 @@ import numpy as np
 from numba import float64, int64, types
 
 from zooming.checks import ROUNDING
-from zooming.kernels import BAD_REWARD, BAD_STATE, DYNAMICS, FINE, GENERATOR, START, compiled, fixed, lean
+from zooming.kernels.compiling import DYNAMICS, GENERATOR, START, compiled, fixed, lean
+from zooming.kernels.layout import BAD_REWARD, BAD_STATE, FINE
 
 RANDOM, STAY, MEDIAN = 0, 1, 2
 
 
 @compiled
-def choose(rule, requests, n_requests, bounds, generator, state, action):
-    """Writes the rule's action: anywhere, where the state is, or at the quantiles 1/2k, 3/2k, ... of the sorted requests.
+def choose(rule, requests, count, bounds, generator, state, action):
+    """Writes the rule's action: anywhere, where the state is, or at the quantiles 1/2k, 3/2k, ... of the requests.
 
     `bounds` has a row (low, high, 1 if only whole numbers are played) for each axis of the action.
     """
-    k = action.shape[0]
+    k, n_requests = action.shape[0], count[0]
     for i in range(k):
         if rule == RANDOM:
             low, high, reach = bounds[i, 0], bounds[i, 1], 0.5 * bounds[i, 2]
@@ -36,14 +40,36 @@ def choose(rule, requests, n_requests, bounds, generator, state, action):
         else:
             place = (2 * i + 1) / (2 * k) * (n_requests - 1)
             below = np.int64(place)
-            first, second = requests[below], requests[min(below + 1, n_requests - 1)]
+            first, second = ranked(requests, count, below)
             action[i] = first + (place - below) * (second - first)
 
 
 @lean
-def n_below(requests, n_requests, place, or_at):
-    """How many of the sorted requests lie below a place, or at it as well."""
-    first, last = 0, n_requests
+def ranked(requests, count, rank):
+    """The request with so many before it, and the one after it (itself, if it is the last)."""
+    n_requests, n_old = count[0], count[1]
+    least, most = max(0, rank - n_old), min(rank, n_requests - n_old)
+    while least < most:  # how many of those before it are new
+        n_new = (least + most) // 2
+        if requests[n_old + n_new] < requests[rank - n_new - 1]:
+            least = n_new + 1
+        else:
+            most = n_new
+    old, new = rank - least, n_old + least
+    is_old = new == n_requests or (old < n_old and requests[old] <= requests[new])
+    first = requests[old] if is_old else requests[new]
+    if is_old:
+        old += 1
+    else:
+        new += 1
+    if old < n_old and (new == n_requests or requests[old] <= requests[new]):
+        return first, requests[old]
+    return first, requests[new] if new < n_requests else first
+
+
+@lean
+def behind(requests, first, last, place, or_at):
+    """The index behind those of a sorted run of requests that lie below a place, or at it as well."""
     while first < last:
         middle = (first + last) // 2
         if requests[middle] < place or (or_at and requests[middle] == place):
@@ -54,36 +80,62 @@ def n_below(requests, n_requests, place, or_at):
 
 
 @lean
-def insert(requests, n_requests, request):
-    """Puts a request into its place among the sorted ones; the caller has made room."""
-    place = n_below(requests, n_requests, request, True)
+def n_at(requests, count, place):
+    """How many requests came from a place."""
+    n_old = behind(requests, 0, count[1], place, True) - behind(requests, 0, count[1], place, False)
+    return n_old + behind(requests, count[1], count[0], place, True) - behind(requests, count[1], count[0], place, False)
+
+
+@compiled
+def insert(requests, count, request):
+    """Puts a request into its place among the new ones, which join the old ones if they are many; the caller has made room."""
+    n_requests = count[0]
+    place = behind(requests, count[1], n_requests, request, True)
     for k in range(n_requests - place):
         i = np.uint64(n_requests - k)  # unsigned: no check for indices from the end, so that the loop becomes one move
         requests[i] = requests[i - np.uint64(1)]
     requests[place] = request
+    count[0] += 1
+    n_new = count[0] - count[1]
+    if n_new >= 64 and n_new * n_new > 16 * count[0]:
+        merge(requests, count)
 
 
-@lean
-def see(requests, n_requests, action, next_state):
-    """Inserts the requests of a step; how many there are then.
+@compiled
+def merge(requests, count):
+    """Makes one sorted run of the two, from the end: what is old and below every new one stays where it is."""
+    new = requests[count[1] : count[0]].copy()
+    left, old, place = len(new), count[1], count[0]
+    while left > 0:
+        place -= 1
+        if old > 0 and requests[old - 1] > new[left - 1]:
+            old -= 1
+            requests[place] = requests[old]
+        else:
+            left -= 1
+            requests[place] = new[left]
+    count[1] = count[0]
+
+
+@compiled
+def see(requests, count, action, next_state):
+    """Inserts the requests of a step.
 
     A request is read off the next state: a coordinate that is not where the action put it. If there is none, the call came
     where an ambulance waited already: most likely where most calls came from before.
     """
-    n_known = n_requests
+    n_known = count[0]
     for i in range(next_state.shape[0]):
         if next_state[i] != action[i]:
-            insert(requests, n_requests, next_state[i])
-            n_requests += 1
-    if n_requests > n_known:
-        return n_requests
+            insert(requests, count, next_state[i])
+    if count[0] > n_known:
+        return
     place, most = next_state[0], -1
     for i in range(next_state.shape[0]):
-        n_there = n_below(requests, n_known, next_state[i], True) - n_below(requests, n_known, next_state[i], False)
+        n_there = n_at(requests, count, next_state[i])
         if n_there > most:
             place, most = next_state[i], n_there
-    insert(requests, n_requests, place)
-    return n_requests + 1
+    insert(requests, count, place)
 
 
 @lean
@@ -110,7 +162,7 @@ def _play(rule, requests, count, bounds, rewards, generator, dynamics, start, pa
     """Plays len(returns) whole episodes; how many were finished, with the reason for fewer in `trouble`, as in `kernels`.
 
     `bounds` has a row (low, high, is whole) for each axis, the state's first; `action` is scratch. `requests` has room for all
-    that may come, and count[0] of them are known.
+    that may come.
     """
     n_state = bounds.shape[0] - action.shape[0]
     state = np.empty(n_state)
@@ -124,7 +176,7 @@ def _play(rule, requests, count, bounds, rewards, generator, dynamics, start, pa
             return episode
         total = 0.0
         for step in range(n_steps):
-            choose(rule, requests, count[0], bounds[n_state:], generator, seen, action)
+            choose(rule, requests, count, bounds[n_state:], generator, seen, action)
             for i in range(n_state):
                 next_state[i] = np.nan  # so that a coordinate that the dynamics forget to write is found
             reward = dynamics(state, action, step, params, rng, next_state)
@@ -136,7 +188,7 @@ def _play(rule, requests, count, bounds, rewards, generator, dynamics, start, pa
                 trouble[0], trouble[1], trouble[2], trouble[3] = BAD_STATE, step + 1, bad, next_state[bad]
                 return episode
             if rule == MEDIAN:
-                count[0] = see(requests, count[0], action, seen)
+                see(requests, count, action, seen)
             total += reward
             for i in range(n_state):
                 state[i] = next_state[i]
