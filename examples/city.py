@@ -32,10 +32,10 @@ def main(episodes: int = 5_000) -> None:
     calls[[19, 20, 25, 26]] = 20.0  # most calls come from the last two stops of two lines
     law = np.arange(n, dtype=float), calls / calls.sum()
     stations, times = gym.spaces.Discrete(n), graph.distances.ravel() / graph.distances.max()
-    env = zooming.compiled_env(ambulance, stations, stations, 5, start=[0.0], params=[n, *times], outcomes=law)
+    env = zooming.compiled_env(ambulance, stations, stations, 5, start=0, params=[n, *times], outcomes=law)
     optimal, histories = zooming.solve(env), {}
-    for name, metric in {"travel time": graph, "no metric": metrics.Discrete()}.items():
-        make = partial(zooming.MetricQ, metric=metric, bonus=0.25)
+    for name, agent in {"travel time": partial(zooming.MetricQ, metric=graph), "no metric": zooming.AdaptiveQ}.items():
+        make = partial(agent, bonus=0.25)  # without a metric every pair of stations is an atom: UCB-H
         histories[name] = zooming.learn_many(make, env, seeds=range(5), episodes=episodes)
         policy = np.mean([zooming.evaluate(history.agent, env, exact=True).mean for history in histories[name]])
         print(f"{name}: the policies are worth {policy:.3f} of {optimal.return_:.3f} at best")
@@ -45,11 +45,11 @@ def main(episodes: int = 5_000) -> None:
     place = np.column_stack([out * np.cos(np.pi / 3 * angle), out * np.sin(np.pi / 3 * angle)])
     for i, j in np.argwhere((graph.distances == 2.0) | (graph.distances == 3.0)):
         right.plot(*place[[i, j]].T, color="0.8", zorder=0)
-    here = np.arange(float(n))[:, None]
+    here = np.arange(n)
     after, _ = histories["travel time"][0].agent.predict(here, state=np.full(n, 2))
     loss = optimal.values(2, here) - optimal.q_values(2, here, after)
     figure.colorbar(right.scatter(*place.T, s=90, c=loss, cmap="viridis_r", vmin=0), label="loss against the best action")
-    right.scatter(*place[np.unique(after).astype(int)].T, s=300, marker="*", facecolor="none", edgecolor="black", linewidth=1.2)
+    right.scatter(*place[np.unique(after)].T, s=300, marker="*", facecolor="none", edgecolor="black", linewidth=1.2)
     right.set(title="stars: where it waits next", aspect="equal", xticks=[], yticks=[])
     OUT.parent.mkdir(exist_ok=True)
     figure.savefig(OUT, dpi=100)

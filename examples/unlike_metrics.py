@@ -35,7 +35,7 @@ def main(episodes: int = 3_000) -> None:
     words = [word for product in LIMITS for word in typed(product, np.random.default_rng(0))]
     limits = np.repeat(list(LIMITS.values()), len(words) // len(LIMITS))
     law, spaces = (np.arange(len(words)), np.full(len(words), 1 / len(words))), map(gym.spaces.Discrete, (len(words), 41))
-    env = zooming.compiled_env(shop, *spaces, horizon=4, start=[0.0], params=limits, outcomes=law)
+    env = zooming.compiled_env(shop, *spaces, horizon=4, start=0, params=limits, outcomes=law)
     letters, money = metrics.Strings(words), metrics.Points(range(41), lambda one, other: abs(one - other))
     optimal, histories = zooming.solve(env), {}
     for name, worth in {"1 letter = 4 in money": 4.0, "1 letter = 400": 400.0, "1 letter = 0.04": 0.04}.items():
@@ -45,9 +45,9 @@ def main(episodes: int = 3_000) -> None:
         print(f"{name}: regret {regret:.0f} after {episodes} episodes of {optimal.return_:.3f} at best")
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
     plots.learning_curves(histories, left, optimum=optimal.return_)
-    agent, everyone = histories["1 letter = 4 in money"][0].agent, np.arange(float(len(words)))[:, None]
+    agent, everyone = histories["1 letter = 4 in money"][0].agent, np.arange(len(words))
     asked, _ = agent.predict(everyone, state=np.ones(len(words), int))
-    right.plot(asked[:, 0], "o", limits / 2, ":k", markersize=4)
+    right.plot(asked, "o", limits / 2, ":k", markersize=4)
     right.set(
         xticks=[letters.index(product) for product in LIMITS], xticklabels=LIMITS, ylabel="price asked (dots), best price"
     )

@@ -273,6 +273,18 @@ def test_dynamics_that_do_not_write_their_next_state_are_found_at_once(wrong, me
 
 
 @pytest.mark.plain
+@pytest.mark.parametrize("outcomes", [None, ([0.0, 1.0], [0.5, 0.5])])
+def test_dynamics_that_read_past_their_params_are_found_though_other_numbers_stand_behind(outcomes):
+    def reads(state, action, step, params, chance, next_state):
+        next_state[0] = state[0]
+        return params[1]
+
+    box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+    with pytest.raises(zooming.SpaceError, match=r"reads: index 1 is out of bounds .*; .* and params 1 numbers"):
+        zooming.compiled_env(reads, box, box, horizon=2, start=0.5, params=[0.6], outcomes=outcomes)
+
+
+@pytest.mark.plain
 @pytest.mark.parametrize(
     ("space", "message"),
     [

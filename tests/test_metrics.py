@@ -250,7 +250,7 @@ def test_wrong_descriptions_are_refused_at_once(make, explanation):
     ("metric", "space", "explanation"),
     [
         (metrics.Strings(["a", "b"]), gym.spaces.Discrete(3), r"Strings has 2 points, but state has 3 values"),
-        (metrics.Strings(["a", "b"]), box((0.0, 0.5)), r"one whole number: a space Discrete\(n\)"),
+        (metrics.Strings(["a", "b"]), box((0.0, 1.0)), r"one whole number: a space Discrete\(n\)"),
         (metrics.Strings(["a", "b"]), box((0.0, 1.0), (0.0, 1.0)), r"here are state\[0\], state\[1\]"),
         (metrics.Discrete(), gym.spaces.MultiDiscrete([2, 2]), "one whole number"),
         (metrics.L2(), gym.spaces.Discrete(3), "L2 is for boxes, and state has whole values"),

@@ -236,6 +236,32 @@ def test_of_discrete_states_none_is_between():
     assert zooming.solve(one).return_ == pytest.approx(2 * (1 - 1 / 64), abs=1e-12)  # a bandit
 
 
+class Noisy(zooming.CompiledEnv):
+    """Two values on each side, and a reward that is the square of a uniform number."""
+
+    def __init__(self):
+        two = gym.spaces.Discrete(2)
+        super().__init__(square, two, two, 2, start=0, given=square_given)
+
+    def outcomes(self, step, n):
+        return (np.arange(n) + 0.5)[:, None] / n, np.full(n, 1 / n)
+
+
+def square(state, action, step, params, rng, next_state):
+    next_state[0] = state[0]
+    return rng.random() ** 2
+
+
+def square_given(state, action, step, params, outcome, next_state):
+    next_state[0] = state[0]
+    return outcome[0] ** 2
+
+
+def test_whole_sides_with_a_density_of_outcomes_are_not_called_exact():
+    optimal = zooming.solve(Noisy(), 20)
+    assert 1e-4 < abs(optimal.return_ - 2 / 3) <= optimal.error < 0.01
+
+
 def straying(to, where=0.75, *, reward=0.5, states=REALS, actions=REALS, start=0.0):
     def stray(state, action, step, params, outcome, next_state):
         next_state[0] = params[0] if step == 1 and outcome[0] == 1.0 and action[0] >= params[1] else state[0]

@@ -10,7 +10,7 @@ import pytest
 
 import zooming
 from zooming import cli, seeds
-from zooming.report.collect import collect
+from zooming.report.collect import _q_star, collect
 from zooming.report.page import written
 from zooming.study import engines
 from zooming.study.problems import Problem, problem_named
@@ -253,3 +253,23 @@ def test_what_cannot_be_reported_is_said(what, folder, tmp_path):
         arguments, message = ["report", str(folder), "--out", str(tmp_path / "no" / "page.html")], "does not exist"
     with pytest.raises(SystemExit, match=message):
         cli.main(arguments)
+
+
+def test_a_finite_problem_has_its_exact_optimum_also_where_a_rough_one_would_do():
+    def climb(state, action, step, params, outcome, next_state):
+        next_state[0] = min(3.0, state[0] + action[0])
+        return state[0] / 4.0
+
+    def make():
+        spaces = gym.spaces.Discrete(4), gym.spaces.Discrete(2)
+        return zooming.compiled_env(climb, *spaces, 2, start=0, outcomes=([0.0], [1.0]))
+
+    gym.register("Climb-v0", entry_point=make)
+    try:
+        problem = Problem("climb", "Climb-v0", {})
+        assert problem.optimal("rough").return_ == problem.optimal("fine").return_ == 0.25
+        shown = _q_star(problem, "rough")
+        assert (shown["state"][0], shown["state"][-1]) == (-0.5, 3.5)  # what the atoms cover
+        assert {*np.ravel(shown["steps"][0]).tolist()} == {0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5}
+    finally:
+        gym.registry.pop("Climb-v0")

@@ -380,7 +380,7 @@ def test_a_full_disk_keeps_what_is_done(tmp_path, monkeypatch):
             "metric='l3'; did you mean 'l.'.: choose one of linf, l1, l2, discrete",
         ),
         (["oil-laplace-1", "--agents", "metric-q:combine=min"], 'combine=.min.: choose "max", "sum"'),
-        (["oil-laplace-1", "--agents", "metric-q:metric=discrete"], "Discrete names its points; .* for a box a norm"),
+        (["oil-laplace-1", "--agents", "metric-q:metric=discrete"], "Discrete is for points named by one whole number"),
         (["oil-laplace-1", "--agents", "metric-q:metric=discrete:points_per_axis=9"], "so leave it out"),
         (["oil-laplace-1", "--agents", "metric-q:lazy=True:candidates=4"], "lazy=True covers around what is played"),
         (["oil-laplace-1", "--agents", "adaptive-q", "--set", "sharpnes=2"], "did you mean 'sharpness'"),

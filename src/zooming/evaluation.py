@@ -21,6 +21,7 @@ from zooming.grids import bad_transition
 from zooming.intervals import mean_interval
 from zooming.kernels import GIVEN, cached
 from zooming.optimal import solvable
+from zooming.options import known_options
 
 N_OUTCOMES = {1: 400, 2: 100, 3: 40}  # of a density, by number of state axes
 MOST_STATES = 20_000_000
@@ -49,6 +50,7 @@ class Evaluation:
         return f"{self.mean:.4f} ({self.low:.4f} to {self.high:.4f}, {how})"
 
 
+@known_options
 def evaluate(
     agent: Agent, env: Any, episodes: int = 1000, *, seed: int = 0, exact: bool = False, resolution: int | None = None
 ) -> Evaluation:

@@ -75,7 +75,7 @@ class History:
         """Regret against the optimum that `zooming.solve` gives, or a number that you know.
 
         Realized, and exact where learn() had checkpoints. With random starts the optimum's mean over the starts is compared
-        with, which is right in expectation.
+        with, which is right in expectation, up to `optimal.return_error` an episode.
         """
         best = float(getattr(optimal, "return_", optimal))
         ours, theirs = getattr(self.agent, "horizon", None), getattr(optimal, "horizon", None)

@@ -31,6 +31,7 @@ from zooming.checks import real
 from zooming.envs.compiled import CompiledEnv, compiled_inside
 from zooming.errors import SpaceError
 from zooming.grids import GIVEN_ACTIONS, Grid, n_cells
+from zooming.options import known_options
 
 Floats = NDArray[np.float64]
 DEFAULT_RESOLUTION = {1: 200, 2: 20, 3: 8}  # cells per axis that take seconds
@@ -129,6 +130,7 @@ def _inside(points: Floats, box: Any, is_whole: bool) -> NDArray[np.bool_]:
     return inside & (points == np.rint(points)) if is_whole else inside
 
 
+@known_options
 def solve(
     env: Any, resolution: int | None = None, *, tolerance: float | None = None, lipschitz: float | None = None
 ) -> Optimal:

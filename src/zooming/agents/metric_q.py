@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from zooming import bonuses
 from zooming.agents.ball_agent import ACTIONS, MOST_BALLS, TIES, BallAgent
 from zooming.checks import real, whole
-from zooming.errors import SpaceError, TransitionError
+from zooming.errors import SpaceError
 from zooming.feasible import Feasible, says
 from zooming.kernels import ball_episodes, balls, ceiling
 from zooming.kernels.layout import BAD_STATE, CENTER, DUE, EITHER, FINE, FIRST_VALUE, LOW, UNIFORM, WIDTH
@@ -88,7 +88,8 @@ class MetricQ(BallAgent):
     # --- learning ------------------------------------------------------------------------------------------------------
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
-        step, state = self._check_step(step), self.axes.flat_state(observation)
+        step = self._check_step(step)
+        state = self._flat_state(step, observation)
         if step == 0 and self._first_table is not None:
             self.checked_state(step, observation)  # refused before anything is forgotten
             self._restart_if_due()
@@ -145,7 +146,8 @@ class MetricQ(BallAgent):
             self._restart_if_due()
         axes, table = self.axes, self.table
         reward = self._check_reward(step, reward)
-        state, played, after = axes.flat_state(observation), axes.flat_action(action), axes.flat_state(next_observation)
+        state, played = self._flat_state(step, observation), self._flat_action(step, action)
+        after = self._flat_state(step, next_observation, "next ")
         next_value = math.nan
         if next_info and says(next_info) and not terminated and step + 1 < self.horizon:
             next_value = self.value(step + 1, next_observation, info=next_info)
@@ -183,16 +185,6 @@ class MetricQ(BallAgent):
     def _split(self, row: int) -> None:
         self.table.split(row, self.oracle)
 
-    def _bad_coordinate(self, step: int, axis: int, value: float, what: str = "") -> TransitionError:
-        low, high, _, is_whole = self.table.space.grid[axis]
-        if not (is_whole and low <= value <= high):
-            return super()._bad_coordinate(step, axis, value, what)
-        kind = type(self.metric.states if axis < self.axes.n_state else self.metric.actions).__name__
-        return TransitionError(
-            f"{self.env_name}, step {step}: {what}{self.axes.names[axis]} = {value} lies between the whole numbers {low:g} to "
-            f"{high:g} by which {kind} names its points; give a number of them, or for a box a norm: L1, L2 or LInf"
-        )
-
     # --- the learned policy --------------------------------------------------------------------------------------------
 
     def _greedy(
@@ -216,11 +208,12 @@ class MetricQ(BallAgent):
     def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
         step, table = self._check_step(step), self.table
         mask = self._mask(self._feasible(step, info)) if info else table.space.everything
-        _, row = self._choose(step, self.axes.flat_state(observation), mask, EITHER, CENTER, table.core)
+        _, row = self._choose(step, self._flat_state(step, observation), mask, EITHER, CENTER, table.core)
         return min(float(ceiling(table.core, step)), float(table.rows["value"][row]))
 
     def _row(self, step: int, observation: Any, action: Any) -> int:
-        step, state, played = self._check_step(step), self.axes.flat_state(observation), self.axes.flat_action(action)
+        step = self._check_step(step)
+        state, played = self._flat_state(step, observation), self._flat_action(step, action)
         row = int(ball_episodes.locate(self.table.core, self.table.owner, self.table.space.grid, step, state, played))
         if row < 0:
             values = np.concatenate([self.axes.outwards(state, 0), self.axes.outwards(played, self.axes.n_state)])

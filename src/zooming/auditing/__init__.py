@@ -16,10 +16,12 @@ from zooming.auditing.report import Audit, Law
 from zooming.checks import whole
 from zooming.errors import SpaceError
 from zooming.optimal import Optimal
+from zooming.options import known_options
 
 __all__ = ["Audit", "Law", "audit"]
 
 
+@known_options
 def audit(agent: Agent, optimal: Optimal | None = None, *, n_points: int = 2000, seed: int = 0) -> Audit:
     """Checks the paper's laws on a live agent; with `optimal` (from `zooming.solve`) also optimism, at `n_points` per step.
 

@@ -41,9 +41,10 @@ class Audit:
         lines = [self.title, *(f"  {marks[law.holds]}  {law.name}: {law.found}" for law in self.laws)]
         indent = " " * 10
         size = "r / d_max" if self.aspect is None else "diam"
-        lines.append(f"{indent}c1 = {self.c1:.3g} <= sqrt(n) {size} <= c2 = {self.c2:.3g}")
-        if self.aspect is not None:
-            lines[-1] += f", aspect ratio up to {self.aspect:.3g}"
+        if self.c1 <= self.c2:  # NaN if no ball that was played can be split
+            lines.append(f"{indent}c1 = {self.c1:.3g} <= sqrt(n) {size} <= c2 = {self.c2:.3g}")
+            if self.aspect is not None:
+                lines[-1] += f", aspect ratio up to {self.aspect:.3g}"
         if self.size_ratio is not None:
             lines.append(f"{indent}the largest partition has {self.size_ratio:.3g} K^(d/(d+2)) balls")
         if self.zooming_dimension is not None:

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from zooming.agents.base import Compiled
 from zooming.agents.many import takes
-from zooming.agents.metric_q import MetricQ
-from zooming.agents.tabled import TabledAgent
 from zooming.checking.trial import EPISODES, Broken, Skipped, Trial, as_bytes, ask, knowledge
 from zooming.envs.compiled import compiled_inside
 from zooming.errors import SpaceError
@@ -130,8 +129,9 @@ def _saves(trial: Trial) -> None:
 def _drivers_agree(trial: Trial) -> None:
     """the fused driver and the Python one give the same run to the last bit."""
     fused, python = trial.agent(), trial.agent()
-    if not isinstance(fused, (TabledAgent, MetricQ)) or compiled_inside(fused.env) is None:
-        raise Skipped("the fused driver is for compiled environments and agents with a ball table")
+    is_compiled = isinstance(fused, Compiled)
+    if not (is_compiled and fused.axes.are_plain) or compiled_inside(fused.env) is None:
+        raise Skipped("the fused driver is for compiled environments and compiled agents without bounds=")
     history = fused.learn(EPISODES, driver="fused")
     trial.ask_same(fused, python, history, python.learn(EPISODES, driver="python"))
 

@@ -25,7 +25,7 @@ def to_unit(axes, first_axis, point, unit):
         u = (point[i] - axes[first_axis + i, LOW]) / axes[first_axis + i, WIDTH]
         if not (u >= -ROUNDING and u <= 1.0 + ROUNDING):
             return i
-        if axes[first_axis + i, ATOMS] > 0.0 and abs(point[i] - np.rint(point[i])) > ROUNDING:
+        if axes[first_axis + i, ATOMS] > 0.0 and (abs(point[i] - np.rint(point[i])) > ROUNDING or u < 0.0 or u > 1.0):
             return i
         unit[i] = min(1.0, max(0.0, u))
     return -1

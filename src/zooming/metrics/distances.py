@@ -47,7 +47,7 @@ class Metric(ABC):
 class Finite(Metric):
     """A metric on finitely many points, which the environment names by their numbers 0, 1, ...
 
-    Its space is Discrete(n), or a box [0, n-1] that holds the number. `points` are the names.
+    Its space is Discrete(n). `points` are the names.
     """
 
     def __init__(self, distances: ArrayLike, points: Iterable[Any]) -> None:
@@ -302,9 +302,9 @@ def n_values(axes: Axes, first: int, n_axes: int, kind: str) -> tuple[int, str]:
     """The number of values of the one whole axis that a finite metric needs, and its name."""
     names = ", ".join(axes.names[first : first + n_axes])
     low, high = float(axes.low[first]), float(axes.high[first])
-    if n_axes != 1 or not (low.is_integer() and high.is_integer()):
+    if n_axes != 1 or axes.kinds[first] == INTERVAL:
         raise SpaceError(
-            f"{kind} is for points named by one whole number: a space Discrete(n), or a box [0, n-1]; here are {names}. "
-            f"For boxes there are L1, L2 and LInf"
+            f"{kind} is for points named by one whole number: a space Discrete(n); here are {names}. For boxes there are "
+            f"L1, L2 and LInf"
         )
     return int(high - low) + 1, names
