@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 import zooming
 from zooming import files
 from zooming.agents.adaptive_q import AdaptiveQ
-from zooming.agents.base import Agent, horizon_of
+from zooming.agents.base import Agent
 from zooming.agents.drivers import generator_at
 from zooming.agents.heuristics import Median, NoMovement, Random
 from zooming.agents.metric_q import MetricQ
 from zooming.agents.net_q import NetQ
+from zooming.agents.setting import horizon_of
 from zooming.errors import CheckpointError, SpaceError
 from zooming.structure import Leaf, space_of
 

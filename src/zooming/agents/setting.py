@@ -1,0 +1,183 @@
+"""The problem that an agent is made for, and the refusal, in words, of what does not belong to it."""
+
+from __future__ import annotations
+
+import numbers
+import operator
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.wrappers import TimeLimit
+from numpy.typing import NDArray
+
+from zooming.checks import clipped, whole
+from zooming.envs.compiled import CompiledEnv
+from zooming.errors import SpaceError, TransitionError, ZoomingError
+from zooming.kernels import LOW
+from zooming.options import known_options
+from zooming.spaces import Axes
+from zooming.structure import INTERVAL
+
+
+class Setting:
+    """Axes, horizon, rewards and seed of an agent, and its place in the episodes; steps, points and rewards are checked."""
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if "__init__" in cls.__dict__:
+            cls.__init__ = known_options(cls.__init__)  # type: ignore[method-assign]  # the same, with a better error
+
+    @known_options
+    def __init__(
+        self,
+        env: Any,
+        *,
+        horizon: int | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        bounds: Mapping[str, Any] | None = None,
+        ordered: bool | Iterable[str] = False,
+        squash: bool | float | Mapping[str, float] = False,
+        weights: Mapping[str, float] | Iterable[float] | None = None,
+        seed: int | None = None,
+    ) -> None:
+        if isinstance(env, (str, type)) or not hasattr(env, "observation_space"):
+            raise SpaceError(f'{env!r} is not an environment; give an instance, for example gymnasium.make("zooming/Oil-v0")')
+        self.axes = Axes(
+            env.observation_space, env.action_space, bounds=bounds, ordered=ordered, squash=squash, weights=weights
+        )
+        self.horizon = horizon_of(env, horizon)
+        self.reward_range = _reward_range(reward_range)
+        self.seed = _seed(seed)
+        self.env = env
+        self.stored_env: dict[str, Any] | None = None  # what a file said of the environment that this agent came without
+        self.env_name = _name(env)
+        self.n_episodes = 0  # finished ones
+        self.env_generator: dict[str, Any] | None = None  # where the environment's generator stands, once learn() has seeded it
+        self.is_learning = False  # learn() is under way
+
+    # --- checks --------------------------------------------------------------------------------------------------------
+
+    def checked_state(self, step: int, observation: Any) -> NDArray[np.float64]:
+        """The observation as a float64 vector inside its bounds, rounding clipped; TransitionError if it is not a state."""
+        step = self._check_step(step)
+        return self._checked(step, self._flat_state(step, observation), 0)
+
+    def checked_transition(
+        self, step: int, observation: Any, action: Any, reward: float, next_observation: Any
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, NDArray[np.float64]]:
+        """(state, action, reward, next state), each checked like `checked_state`; TransitionError if one is bad."""
+        step = self._check_step(step)
+        reward = self._check_reward(step, reward)
+        state = self._checked(step, self._flat_state(step, observation), 0)
+        played = self._checked(step, self._flat_action(step, action), self.axes.n_state)
+        return state, played, reward, self._checked(step, self._flat_state(step, next_observation, "next "), 0, "next ")
+
+    def _flat_state(self, step: int, observation: Any, what: str = "") -> NDArray[np.float64]:
+        """`Axes.flat_state`, whose errors then say where it was."""
+        try:
+            return self.axes.flat_state(observation)
+        except ZoomingError as error:
+            raise type(error)(f"{self.env_name}, step {step}: {what}{error}") from error
+
+    def _flat_action(self, step: int, action: Any) -> NDArray[np.float64]:
+        try:
+            return self.axes.flat_action(action)
+        except ZoomingError as error:
+            raise type(error)(f"{self.env_name}, step {step}: {error}") from error
+
+    def _checked(self, step: int, point: NDArray[np.float64], first_axis: int, what: str = "") -> NDArray[np.float64]:
+        axes = slice(first_axis, first_axis + len(point))
+        point, i = clipped(point, self.axes.table[axes, LOW], self.axes.ends[axes])
+        if i is not None:
+            raise self._bad_coordinate(step, first_axis + i, float(self.axes.outwards(point, first_axis)[i]), what)
+        return point
+
+    def _check_step(self, step: Any) -> int:
+        try:
+            whole = operator.index(step)
+        except TypeError as error:
+            raise TransitionError(f"step {step!r} is not a whole number; steps run from 0 to {self.horizon - 1}") from error
+        if not 0 <= whole < self.horizon:
+            raise TransitionError(
+                f"step {step} is outside the episode: steps run from 0 to {self.horizon - 1} (horizon {self.horizon}). "
+                f"A vector environment must reset in the same step: autoreset_mode=AutoresetMode.SAME_STEP"
+            )
+        return whole
+
+    def _check_reward(self, step: int, reward: Any) -> float:
+        low, high = self.reward_range
+        is_number = isinstance(reward, numbers.Real) or (isinstance(reward, np.ndarray) and reward.shape == ())
+        if not is_number:
+            raise TransitionError(f"{self.env_name}, step {step}: reward {reward!r} is not a number")
+        if not low <= reward <= high:
+            raise self._bad_reward(step, float(reward))
+        return float(reward)
+
+    def _bad_reward(self, step: int, reward: float) -> TransitionError:
+        low, high = self.reward_range
+        rescale = f"give {type(self).__name__}(..., reward_range=(low, high)) or rescale the reward"
+        fix = rescale if np.isfinite(reward) else "check the environment"
+        return TransitionError(
+            f"{self.env_name}, step {step}: reward {reward} is outside the reward range [{low}, {high}]; {fix}"
+        )
+
+    def _bad_coordinate(self, step: int, axis: int, value: float, what: str = "") -> TransitionError:
+        name, low, high = self.axes.names[axis], self.axes[axis].low, self.axes[axis].high
+        fault, fix = f"outside [{low}, {high}]", "the environment's space, or clip the value"
+        if self.axes[axis].squash and not np.isfinite(value):  # such an axis has no end to be outside of
+            fault, fix = "not finite", "the environment"
+        if self.axes[axis].kind != INTERVAL:
+            fault, fix = f"not a whole number from {low:g} to {high:g}", "the environment's space"
+        return TransitionError(f"{self.env_name}, step {step}: {what}{name} = {value} is {fault}; check {fix}")
+
+
+def horizon_of(env: Any, horizon: int | None) -> int:
+    """The steps of an episode: what is given, with a warning if the environment ends earlier, or what it says itself."""
+    # A compiled environment knows its horizon; any other says it through its spec. A time limit may shorten it.
+    inner = getattr(env, "unwrapped", env)
+    own = inner.horizon if isinstance(inner, CompiledEnv) else None
+    limits = [getattr(getattr(env, "spec", None), "max_episode_steps", None)]
+    wrapper = env
+    while isinstance(wrapper, gym.Wrapper):
+        limits.append(getattr(wrapper, "_max_episode_steps", None) if isinstance(wrapper, TimeLimit) else None)
+        wrapper = wrapper.env
+    said = [n for n in (own, *limits) if n is not None]
+    if horizon is not None and said and isinstance(horizon, int) and horizon > min(said):
+        message = (
+            f"horizon={horizon}, but an episode of {_name(env)} ends after {min(said)} steps: values will be too optimistic"
+        )
+        warnings.warn(message, stacklevel=4)
+    found = horizon if horizon is not None else min(said) if said else None
+    if found is None:
+        raise SpaceError(
+            f"the environment {_name(env)} does not say how long an episode is. Give the agent horizon=..., "
+            f"or make the environment with gymnasium.make(..., max_episode_steps=...)"
+        )
+    return whole(found, "horizon", 1)
+
+
+def _reward_range(reward_range: Any) -> tuple[float, float]:
+    try:
+        low, high = (float(bound) for bound in reward_range)
+    except (TypeError, ValueError) as error:
+        raise SpaceError(f"reward_range={reward_range!r}: give two numbers, (lowest, highest)") from error
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise SpaceError(f"reward_range={reward_range!r}: give two finite numbers, the lowest reward first")
+    return low, high
+
+
+def _seed(seed: Any) -> int:
+    if seed is None:
+        return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]  # one integer when none was given
+    return whole(seed, "seed", 0)
+
+
+def _name(env: Any) -> str:
+    spec = getattr(env, "spec", None)
+    if spec is not None:
+        return str(spec.id)
+    inner = env.unwrapped if isinstance(env, gym.Env) else env
+    return str(getattr(inner, "name", None) or type(inner).__name__)
