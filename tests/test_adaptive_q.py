@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import zooming
 from zooming import bonuses, kernels
-from zooming.partition import BallTable
 from zooming.reference import ReferenceQ
+from zooming.table import BallTable
 
 
 def unit_env(n_state, n_action, horizon=3):

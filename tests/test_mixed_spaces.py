@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import zooming
 from helpers import Boxes, box, knowledge
 from zooming import kernels
-from zooming.partition import BallTable
 from zooming.reference import ReferenceAxis, ReferenceMixedQ
 from zooming.spaces import Axes
 from zooming.structure import space_of
+from zooming.table import BallTable
 
 UNIT = box((0, 1))
 

@@ -14,8 +14,8 @@ from zooming.agents.ball_agent import MOST_BALLS
 from zooming.agents.tabled import TabledAgent
 from zooming.bonuses import Bonus
 from zooming.errors import SpaceError
-from zooming.partition import BallTable, lengths
 from zooming.splits import MOST_HALVED, RULES, Rule, checked_rule, due_at, halved
+from zooming.table import BallTable, lengths
 from zooming.theory import MOST_AXES
 
 MOST_CELLS = 2**20  # balls of an initial partition

@@ -14,8 +14,8 @@ from zooming.agents.tabled import TabledAgent
 from zooming.bonuses import Bonus
 from zooming.checks import real, whole
 from zooming.errors import SpaceError
-from zooming.partition import BallTable
 from zooming.spaces import Axes
+from zooming.table import BallTable
 
 PAPERS_EPISODES = 2000
 MOST_PER_AXIS = 2**26  # cells along one axis

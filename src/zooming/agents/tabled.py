@@ -14,7 +14,8 @@ from zooming import bonuses, kernels
 from zooming.agents.ball_agent import TIES, BallAgent
 from zooming.feasible import Feasible, says
 from zooming.kernels import BALL, CORE
-from zooming.partition import BallTable, Partition, some_steps
+from zooming.partition import Partition, some_steps
+from zooming.table import BallTable
 
 Floats = NDArray[np.float64]
 _ROOM = 1024  # rows that whole episodes find free, so that a growing table does not send them back too often

@@ -15,7 +15,8 @@ from zooming.auditing.optimism import promised_by
 from zooming.auditing.report import Audit, Law, growth
 from zooming.kernels import ACTIVE, LOW, WEIGHT, WIDTH
 from zooming.optimal import Optimal
-from zooming.partition import BallTable, Partition, lengths
+from zooming.partition import Partition
+from zooming.table import BallTable, lengths
 
 SMALLEST_C1, LARGEST_C2, LARGEST_ASPECT = 0.1, 10.0, 8.0  # the built-in rules stay within 1/4, sqrt(axes) and 2
 
