@@ -199,6 +199,8 @@ def test_a_shortcut_in_a_large_matrix_is_found_through_sampled_points():
         (lambda: metrics.Graph([3]), r"\(node, node, length\)"),
         (lambda: metrics.Strings([]), "at least one"),
         (lambda: metrics.Strings([3]), "a list of strings"),
+        (lambda: metrics.Strings("tea"), "a list of strings"),
+        (lambda: metrics.Strings(["tea", "cup", "tea"]), "'tea' is there twice"),
         (lambda: metrics.Points([0, 1], 3), "not a function of two points"),
         (lambda: metrics.Points([0, 1], lambda one, other: "far"), "distance\\(0, 0\\) gave 'far'; it must return a number"),
         (lambda: metrics.Points([0, 1], lambda one, other: "0"), "gave '0'; it must return a number"),
@@ -251,7 +253,11 @@ def test_wrong_descriptions_are_refused_at_once(make, explanation):
     [
         (metrics.Strings(["a", "b"]), gym.spaces.Discrete(3), r"Strings has 2 points, but state has 3 values"),
         (metrics.Strings(["a", "b"]), box((0.0, 1.0)), r"one whole number: a space Discrete\(n\)"),
-        (metrics.Strings(["a", "b"]), box((0.0, 1.0), (0.0, 1.0)), r"here are state\[0\], state\[1\]"),
+        (
+            metrics.Strings(["a", "b"]),
+            box((0.0, 1.0), (0.0, 1.0)),
+            r"here are 2 axes: state\[0\], state\[1\]. Number the combinations as one Discrete\(n\)",
+        ),
         (metrics.Discrete(), gym.spaces.MultiDiscrete([2, 2]), "one whole number"),
         (metrics.L2(), gym.spaces.Discrete(3), "L2 is for boxes, and state has whole values"),
         (metrics.L2(), box(*[(0.0, 1.0)] * 4), "give points_per_axis"),

@@ -10,7 +10,7 @@ import pytest
 from gymnasium.spaces import Discrete
 
 import zooming
-from helpers import knowledge
+from helpers import Boxes, knowledge
 from zooming import pac, theory
 from zooming.bonuses import Doubling, Exact, Theory
 
@@ -63,7 +63,7 @@ def test_balls_of_a_metric_are_drawn_and_measured_but_nothing_is_proved_of_them(
     assert len(certificate.reasons) == 1  # another bonus would not help
     shown = str(certificate)
     assert "proved    nothing: no bound with constants is worked out for balls of a general metric; it would take" in shown
-    assert "Q* is Lipschitz with L = 3 per diameter of the metric (not checked)" in shown
+    assert "assuming  rewards in [0, 1]; independent episodes; H = 5 steps each\n" in shown
     assert certificate.evaluation_episodes == 4 * 50
     assert certificate.value_low == pytest.approx(certificate.evaluation.mean - 5 * math.sqrt(math.log(10) / 100))
     with pytest.raises(zooming.SpaceError, match="no number of episodes for NetQ"):
@@ -100,7 +100,7 @@ def test_the_best_of_several_is_chosen_and_measured_again():
 def test_without_a_proof_the_certificate_says_nothing_and_why():
     text = str(oil().learn_pac(0.5, 0.1, episodes=50, evaluation_episodes=10))
     assert "proved    nothing: the bonus Scaled(c=0.1) has no bound with constants; Theory(episodes=50, delta=0.005" in text
-    assert "Q* is Lipschitz with L = 1 on the unit cube (not checked)" in text
+    assert "assuming  rewards in [0, 1]; independent episodes; H = 5 steps each\n" in text  # what Hoeffding needs
     assert "50 episodes to learn, 10 to evaluate" in text
     right = Theory(episodes=50, delta=0.005)
     certificate = oil(bonus=right).learn_pac(0.5, 0.1, episodes=50, evaluation_episodes=0)
@@ -141,6 +141,7 @@ def test_what_the_paper_claims_with_an_open_step_is_not_called_proved(monkeypatc
     assert certificate.gap_bound == pytest.approx(0.01 / 50 / 0.09)
     assert "nothing; the paper claims that V* - V is at most 0.002222 with probability 0.9, but one step" in str(certificate)
     assert "together" not in str(certificate)
+    assert "Q* is Lipschitz with L = 1 on the unit cube (not checked)" in str(certificate)
     measured = oil(bonus=Theory(episodes=50, delta=0.01)).learn_pac(0.5, 0.1, episodes=50, evaluation_episodes=10)
     assert "together  what is claimed and what is measured hold with these probabilities each, with 0.8 both at once" in str(
         measured
@@ -154,6 +155,45 @@ def test_theorem_the_gap_bound_of_the_best_of_several_adds_the_union_bound():
     assert pac._gap_bound(agent, 1000, 0.4, 3, 0.01) == pytest.approx(bound / 0.25 ** (1 / 3) + 0.02)
     scaled = zooming.AdaptiveQ(Coins(), horizon=1, bonus=Theory(episodes=1000, delta=0.05), reward_range=(-5.0, 5.0), seed=0)
     assert pac._gap_bound(scaled, 1000, 0.4, 1, 0.0) == pytest.approx(10 * bound / 0.35)
+
+
+def coins_at_two_tables(start):
+    """One step: at one table the first of two coins is better, at the other the second."""
+
+    def toss(state, action, step, params, outcome, next_state):
+        next_state[0] = state[0]
+        return 1.0 if outcome[0] < (0.8 if state[0] == action[0] else 0.2) else 0.0
+
+    spaces = gym.spaces.Discrete(2), gym.spaces.Discrete(2)
+    return zooming.compiled_env(toss, *spaces, horizon=1, start=start, outcomes=([0.1, 0.5, 0.9], [0.2, 0.6, 0.2]))
+
+
+def test_theorem_random_starts_add_an_azuma_term_and_take_a_share_of_delta():
+    bonus, bound = Theory(episodes=1000, delta=0.05), theory.discrete_regret_bound(1, 1000, 4, 1, 0.05)
+    one, several = (zooming.AdaptiveQ(coins_at_two_tables(start), bonus=bonus) for start in (0, "uniform"))
+    assert pac._gap_bound(one, 1000, 0.4, 1, 0.0) == pytest.approx(bound / 1000 / 0.35)
+    beyond = math.sqrt(1000 * math.log(1 / 0.1) / 2)
+    assert pac._gap_bound(several, 1000, 0.4, 1, 0.0) == pytest.approx((bound + beyond) / 1000 / 0.25)
+    assert pac._gap_bound(several, 1000, 0.4, 2, 0.0) == pytest.approx((bound + beyond) / 1000 / math.sqrt(0.15))
+    assert pac._episodes_needed(several, 0.9, 0.9) > pac._episodes_needed(one, 0.9, 0.9)
+    unknown = zooming.AdaptiveQ(Boxes(gym.spaces.Discrete(2), gym.spaces.Discrete(2)), horizon=1, bonus=bonus)
+    assert pac._gap_bound(unknown, 1000, 0.4, 1, 0.0) == pac._gap_bound(several, 1000, 0.4, 1, 0.0)
+
+
+@pytest.mark.slow
+def test_theorem_random_starts_are_proved_too_and_the_gap_is_within_the_bound():
+    env = coins_at_two_tables(([0.0, 1.0], [0.3, 0.7]))
+    agent = zooming.AdaptiveQ(env, bonus=Theory(episodes=2_000_000, delta=0.01), seed=0)
+    certificate = agent.learn_pac(0.9, 0.9, episodes=2_000_000, evaluation_episodes=0)
+    assert certificate.status == "proved"
+    assert zooming.solve(env).return_ - zooming.evaluate(certificate.policy, env, exact=True).mean < certificate.gap_bound < 0.9
+
+
+def test_lemma_gaps_from_all_starts_exceed_those_from_the_drawn_ones_by_more_only_with_probability_delta():
+    rng, delta, k = np.random.default_rng(0), 0.2, 50
+    excess = np.array([(0.5 - rng.integers(0, 2, k)).sum() for _ in range(4000)])  # the widest law on [0, 1]
+    assert (excess > theory.start_error(1, k, delta)).mean() <= delta
+    assert (excess > theory.start_error(1, k, delta) / 3).mean() > delta  # and the bound is not vacuous
 
 
 @pytest.mark.slow

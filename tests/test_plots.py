@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import zooming
-from zooming import plots
+from helpers import Boxes
+from zooming import metrics, plots
 from zooming.intervals import mean_interval
 from zooming.plots.curves import _edges
 from zooming.plots.look import LINES, MARKERS
@@ -311,3 +312,40 @@ def test_a_given_axes_gets_the_same_look_as_a_new_one(agent):
         assert made.title.get_fontsize() == given.title.get_fontsize()
         assert made.xaxis.label.get_fontsize() == given.xaxis.label.get_fontsize()
         assert [s.get_visible() for s in made.spines.values()] == [s.get_visible() for s in given.spines.values()]
+
+
+# --- balls of a metric -----------------------------------------------------------------------------------------------------
+
+
+def test_balls_are_drawn_by_their_domains_with_a_line_wherever_one_ends():
+    env = Boxes(gym.spaces.Discrete(3), gym.spaces.Discrete(4))
+    agent = zooming.MetricQ(env, metrics.Product(metrics.Discrete(), metrics.Discrete()), horizon=2, seed=0)
+    agent.update(0, 1, 2, 0.25, 0)
+    found = agent.balls(0)
+    assert [found.owner[x, a] == found.owner[y, b] for x, a, y, b in [(0, 0, 0, 1), (1, 2, 1, 2)]] == [False, True]
+    ax = found.plot(state_names=["low", "mid", "high"])
+    image, lines = ax.collections[0], ax.collections[1]
+    expected = [[agent.q_value(0, x, a) for x in range(3)] for a in range(4)]
+    assert np.array_equal(np.asarray(image.get_array()).reshape(4, 3), expected)
+    n_different = (found.owner[1:] != found.owner[:-1]).sum() + (found.owner[:, 1:] != found.owner[:, :-1]).sum()
+    assert len(lines.get_segments()) == n_different == 17
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["low", "mid", "high"]
+    assert ax.get_title() == "step 0: 12 balls"
+    with pytest.raises(zooming.SpaceError, match="2 names for 3 points"):
+        plots.balls(found, state_names=["a", "b"])
+    with pytest.raises(zooming.SpaceError, match=r"a MetricQ is not what MetricQ\.balls gives"):
+        plots.balls(agent)
+    with pytest.raises(zooming.SpaceError, match=r"a MetricQ is not a partition; .* agent.partition\(0\)"):
+        plots.partition(agent)
+
+
+def test_balls_of_a_box_are_drawn_over_the_optimum():
+    env = gym.make("zooming/Oil-v0")
+    agent = zooming.MetricQ(env, metrics.L2(9), seed=0)
+    agent.learn(50)
+    ax = plots.balls(agent.balls(1), optimal=zooming.solve(env, 20))
+    assert ax.get_title().endswith("balls over Q*")
+    assert (ax.get_xlim()[0], ax.get_ylim()[1]) == (-1 / 16, 1 + 1 / 16)  # half a cell of the net beyond its ends
+    wide = zooming.MetricQ(gym.make("zooming/Oil-v0", dims=2), metrics.LInf(3), seed=0)
+    with pytest.raises(zooming.SpaceError, match="one state axis and one action axis, not for 2 and 2"):
+        plots.balls(wide.balls(0))

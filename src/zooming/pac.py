@@ -2,6 +2,8 @@
 
 One of the K policies played, drawn uniformly, is as good as they are on average: with probability 1 - delta its gap to the
 optimum is at most R(K) / (K (delta - delta_b)), where delta_b is the probability that the regret bound fails. [SBY19 Thm 4.2]
+The regret is about the states where episodes did start. If starts are random, the gap from a start to come adds
+`theory.start_error`, which fails with a share of delta of its own.
 
 Of m draws, all are bad with the m-th power of the probability that one is. The best is chosen by n fresh episodes each: the m
 means are within eta = range sqrt(log(2 m / delta_e) / (2 n)) of the truth except with probability delta_e, by a union bound.
@@ -21,8 +23,11 @@ from zooming import seeds, theory
 from zooming.agents.ball_agent import BallAgent
 from zooming.bonuses import Theory
 from zooming.checks import real, whole
+from zooming.envs.compiled import CompiledEnv
+from zooming.envs.starts import FIXED
 from zooming.errors import SpaceError
 from zooming.evaluation import Evaluation, evaluate
+from zooming.structure import INTERVAL
 
 MOST_EPISODES = 10**8  # that are played without being asked for
 BLOCK = 10**6  # episodes learned at once, so that their histories need not be kept together
@@ -134,7 +139,7 @@ def learn_pac(
             )
         episodes = int(needed)
     episodes = whole(episodes, "episodes", 1)
-    reasons = _open_points(agent, episodes, epsilon, delta)
+    reasons = _open_points(agent, episodes, epsilon, delta, best_of)
     drawn, policies = _play(agent, episodes, best_of, progress_bar)
 
     env_seed, low, high = seeds.word(agent.seed, "pac evaluation", np.uint32), *_return_range(agent)
@@ -155,8 +160,9 @@ def learn_pac(
         reasons.append(f"the bound on the gap after {episodes:,} episodes is {share}; about {needed:.3g} would be needed")
     is_sound = agent.horizon == 1 or agent.axes.n_wide == 0
     status = "nothing" if reasons else "proved" if is_sound else "claimed"
+    assumptions = _assumptions(agent, is_proved=status != "nothing")
     return Certificate(
-        policies[chosen], epsilon, delta, status, gap, needed, tuple(reasons), _assumptions(agent), episodes, tuple(drawn),
+        policies[chosen], epsilon, delta, status, gap, needed, tuple(reasons), assumptions, episodes, tuple(drawn),
         chosen, evaluation, value_low, n_played, eta,
     )  # fmt: skip
 
@@ -209,9 +215,25 @@ def _gap_bound(agent: BallAgent, episodes: int, delta: float, best_of: int, eta:
     """The largest gap that is left with probability 1 - delta, if the agent's bonus keeps its promise."""
     assert isinstance(agent.bonus, Theory)
     span = agent.reward_range[1] - agent.reward_range[0]
-    left = delta - agent.bonus.delta - (EVALUATION_SHARE * delta if best_of > 1 else 0.0)
-    average: float = span * _regret_bound(agent, episodes, agent.bonus.delta) / episodes
-    return average / math.pow(left, 1 / best_of) + 2 * eta
+    left = _left_of(delta, agent, best_of) - agent.bonus.delta
+    total = _regret_bound(agent, episodes, agent.bonus.delta)
+    if not _has_one_start(agent):
+        total += theory.start_error(agent.horizon, episodes, theory.START_SHARE * delta)
+    return span * total / episodes / math.pow(left, 1 / best_of) + 2 * eta
+
+
+def _left_of(delta: float, agent: BallAgent, best_of: int) -> float:
+    """What the choice among several and random starts leave of delta."""
+    taken = (EVALUATION_SHARE if best_of > 1 else 0.0) + (0.0 if _has_one_start(agent) else theory.START_SHARE)
+    return delta * (1 - taken)
+
+
+def _has_one_start(agent: BallAgent) -> bool:
+    """Whether all episodes are known to start in one state."""
+    inner = getattr(agent.env, "unwrapped", None)
+    if isinstance(inner, CompiledEnv):
+        return inner.start_kind == FIXED
+    return all(axis.kind != INTERVAL and axis.low == axis.high for axis in (agent.axes[i] for i in range(agent.axes.n_state)))
 
 
 def _episodes_needed(agent: BallAgent, epsilon: float, delta: float) -> float:
@@ -220,13 +242,14 @@ def _episodes_needed(agent: BallAgent, epsilon: float, delta: float) -> float:
         return math.inf
     span = agent.reward_range[1] - agent.reward_range[0]
     if agent.axes.n_wide == 0:
-        return theory.discrete_pac_episodes(agent.horizon, epsilon / span, delta, _n_atoms(agent), 1)
+        return theory.discrete_pac_episodes(agent.horizon, epsilon / span, delta, _n_atoms(agent), 1, not _has_one_start(agent))
     return theory.pac_episodes(
-        agent.horizon, epsilon / span, delta, agent.axes.n_wide, _n_atoms(agent), _lipschitz(agent) / span
-    )
+        agent.horizon, epsilon / span, delta, agent.axes.n_wide, _n_atoms(agent), _lipschitz(agent) / span, 1.0,
+        not _has_one_start(agent),
+    )  # fmt: skip
 
 
-def _open_points(agent: BallAgent, episodes: int, epsilon: float, delta: float) -> list[str]:
+def _open_points(agent: BallAgent, episodes: int, epsilon: float, delta: float, best_of: int) -> list[str]:
     """Why the theory says nothing of this agent, whatever the number of episodes; empty if it does."""
     span, bonus = agent.reward_range[1] - agent.reward_range[0], agent.bonus
     share = delta * epsilon / (2 * agent.horizon * span)
@@ -234,8 +257,6 @@ def _open_points(agent: BallAgent, episodes: int, epsilon: float, delta: float) 
     if (why := agent._without_bound()) is not None:
         return [why]
     found = [] if (against := agent._against_bound()) is None else [against]
-    if getattr(getattr(agent.env, "unwrapped", None), "start_kind", "fixed") != "fixed":
-        found.append("episodes start in different states, and the bound on the regret is about those where they did start")
     if agent.n_episodes or agent.table.rows["n_visits"][: agent.table.rows_in_use].any():
         found.append("the agent had learned before, and the bound is for a run from the start")
     if not isinstance(bonus, Theory):
@@ -244,20 +265,19 @@ def _open_points(agent: BallAgent, episodes: int, epsilon: float, delta: float) 
         found.append(f"the bonus is for K = {bonus.episodes}, not for the {episodes:,} episodes of this run; {right} is")
     elif bonus.reward_noise:
         found.append("the bound with reward_noise has no constants; bounded rewards need none")
-    elif bonus.delta >= delta * (1 - EVALUATION_SHARE):
+    elif bonus.delta >= _left_of(delta, agent, best_of):
         found.append(f"the bonus may fail with probability {bonus.delta:g}, which leaves nothing of delta; {right} leaves half")
     return found
 
 
-def _assumptions(agent: BallAgent) -> tuple[str, ...]:
+def _assumptions(agent: BallAgent, is_proved: bool) -> tuple[str, ...]:
+    """What the bounds need: the measured one little, the proved or claimed one more."""
     low, high = agent.reward_range
-    found = [
-        f"rewards in [{low:g}, {high:g}]",
-        "episodes are independent and start in one state",
-        f"H = {agent.horizon} steps each",
-    ]
-    if (where := agent._smoothness()) is not None:
-        found.append(f"Q* is Lipschitz with L = {_lipschitz(agent):g} {where} (not checked)")
+    found = [f"rewards in [{low:g}, {high:g}]", "independent episodes", f"H = {agent.horizon} steps each"]
+    if not is_proved:
+        return tuple(found)
+    if agent.axes.n_wide:
+        found.append(f"Q* is Lipschitz with L = {_lipschitz(agent):g} on the unit cube (not checked)")
     if agent.action == "uniform":
         return (*found, "the policy is played as it learned, with act: predict plays the center of the ball instead of a draw")
     return (*found, "no two best balls tie: else the proof is for act, and predict may break the tie in another way")

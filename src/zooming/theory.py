@@ -29,6 +29,7 @@ from zooming.errors import SpaceError
 METRICS = ("linf", "l1", "l2", "discrete")
 Covering = Callable[[float], float]
 
+START_SHARE = 0.25  # of delta, for random starts
 ROUNDING = 1e-12  # forgiven, because quotients such as 0.7 / 0.1 miss a whole number
 MOST_AXES = 6  # for which iota pays for the choice of the balls by the data, see `iota`
 
@@ -287,7 +288,14 @@ def lower_bound(horizon: int, episodes: int, dimension: float, c: float = 1.0, c
 
 
 def pac_episodes(
-    horizon: int, epsilon: float, delta: float, dimension: float, c: float = 1.0, lipschitz: float = 1.0, d_max: float = 1.0
+    horizon: int,
+    epsilon: float,
+    delta: float,
+    dimension: float,
+    c: float = 1.0,
+    lipschitz: float = 1.0,
+    d_max: float = 1.0,
+    random_starts: bool = False,
 ) -> int:
     """The least K for which a policy drawn from the K played is epsilon-optimal with probability 1 - delta. [SBY19 Thm 4.2]
 
@@ -295,37 +303,69 @@ def pac_episodes(
     delta epsilon / (2H) and regret at most H K, which the paper neglects; the other half asks for regret_bound(K) / K <=
     delta epsilon / 2. K enters iota too, so it is found by bisection, to the precision of a float.
 
+    With `random_starts`, drawn independently of each other, the regret is about the starts that were drawn and the gap about
+    all: a quarter of delta pays for `start_error`, and the rest is halved as above.
+
     >>> f"{pac_episodes(1, epsilon=0.5, delta=0.5, dimension=0):.3e}"
     '9.124e+07'
     """
     return _least_episodes(
-        horizon, epsilon, delta, lambda k, failure: regret_bound(horizon, k, dimension, c, failure, lipschitz, d_max)
+        horizon,
+        epsilon,
+        delta,
+        lambda k, failure: regret_bound(horizon, k, dimension, c, failure, lipschitz, d_max),
+        random_starts,
     )
 
 
-def discrete_pac_episodes(horizon: int, epsilon: float, delta: float, n_states: int, n_actions: int) -> int:
+def discrete_pac_episodes(
+    horizon: int, epsilon: float, delta: float, n_states: int, n_actions: int, random_starts: bool = False
+) -> int:
     """`pac_episodes` with atoms from the start, by `discrete_regret_bound`. [SBY19 Thm 4.2, sec. 4.1]
 
     >>> discrete_pac_episodes(1, epsilon=0.5, delta=0.5, n_states=1, n_actions=2)
     7186403
     """
     return _least_episodes(
-        horizon, epsilon, delta, lambda k, failure: discrete_regret_bound(horizon, k, n_states, n_actions, failure)
+        horizon,
+        epsilon,
+        delta,
+        lambda k, failure: discrete_regret_bound(horizon, k, n_states, n_actions, failure),
+        random_starts,
     )
 
 
-def _least_episodes(horizon: int, epsilon: float, delta: float, bound: Callable[[int, float], float]) -> int:
-    """The least K with bound(K, delta epsilon / (2H)) <= K delta epsilon / 2."""
+def start_error(horizon: int, episodes: int, delta: float) -> float:
+    """H sqrt(K log(1/delta) / 2): how much the gaps from all starts sum to beyond those from the K that were drawn.
+
+    Given the past, the gap of a policy from a start drawn afresh lies in [0, H], with its mean over all starts as expectation:
+    Azuma and Hoeffding, except with probability delta. Not in the paper, which lets an adversary choose the starts.
+
+    >>> round(start_error(5, 2000, 0.05), 1)
+    273.7
+    """
+    _check_whole(horizon=horizon, episodes=episodes)
+    if not 0 < delta < 1:
+        raise SpaceError(f"delta = {delta}: the failure probability must lie between 0 and 1")
+    return horizon * math.sqrt(episodes * math.log(1 / delta) / 2)
+
+
+def _least_episodes(
+    horizon: int, epsilon: float, delta: float, bound: Callable[[int, float], float], random_starts: bool
+) -> int:
+    """The least K with bound(K, delta epsilon / (2H)) <= K delta epsilon / 2; see `pac_episodes` for random starts."""
     _check_whole(horizon=horizon)
     _check_positive(epsilon=epsilon)
     if epsilon > horizon or not 0 < delta < 1:
         raise SpaceError(
             f"epsilon = {epsilon}, delta = {delta}: the gap must be at most H = {horizon}, and delta lie in (0, 1)"
         )
-    budget = delta * epsilon / 2
+    share = START_SHARE * delta if random_starts else 0.0
+    budget = (delta - share) * epsilon / 2
 
     def enough(episodes: int) -> bool:
-        return bound(episodes, budget / horizon) <= budget * episodes
+        beyond = start_error(horizon, episodes, share) if random_starts else 0.0
+        return bound(episodes, budget / horizon) + beyond <= budget * episodes
 
     # `enough` changes once: the bound per episode falls with K, except for small K, where it is far above H.
     low, high = 0, 1

@@ -146,10 +146,6 @@ class BallAgent(Agent):
         """What about this very agent the bound does not cover; None if it covers it."""
         return None
 
-    def _smoothness(self) -> str | None:
-        """In which space Q* is assumed to be Lipschitz; None if nothing is assumed."""
-        return "on the unit cube" if self.axes.n_wide else None
-
     # --- size and files --------------------------------------------------------------------------------------------------
 
     @property

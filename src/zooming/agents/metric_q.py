@@ -237,9 +237,6 @@ class MetricQ(BallAgent):
             "one (theory.metric_regret_bound) and a union over all balls that the data may choose"
         )
 
-    def _smoothness(self) -> str | None:
-        return "per diameter of the metric"
-
     # --- files ---------------------------------------------------------------------------------------------------------
 
     def _options(self) -> dict[str, Any]:

@@ -123,8 +123,12 @@ class Space:
 
 @dataclass(frozen=True)
 class Balls:
-    """The active balls of a step as arrays, in the order of their age; `state` and `action` are the centers, in the
-    environment's units, and `n_points` counts the pairs of the domain."""
+    """The active balls of a step as arrays, in the order of their age.
+
+    `state` and `action` [n_balls, n_axes] are the centers, in the environment's units, and `n_points` counts the pairs of the
+    domain. `owner` [n_states, n_actions] is the number, in these arrays, of the ball whose domain holds a pair; the pairs are
+    those of `states` and `actions`, whose axes are called `names`.
+    """
 
     state: Floats
     action: Floats
@@ -133,10 +137,26 @@ class Balls:
     n_visits: NDArray[np.int64]
     depth: NDArray[np.int64]
     n_points: NDArray[np.int64]
+    owner: NDArray[np.int64]
+    states: Floats
+    actions: Floats
+    names: tuple[str, ...]
     step: int
 
     def __len__(self) -> int:
         return len(self.radius)
+
+    def __repr__(self) -> str:
+        return (
+            f"Balls(step={self.step}, n_balls={len(self)}, radius {self.radius.min():g} to {self.radius.max():g}, "
+            f"q_value {self.q_value.min():.3f} to {self.q_value.max():.3f})"
+        )
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draws the domains on a matplotlib Axes and returns it; see `zooming.plots.balls`."""
+        from zooming import plots  # the core never needs matplotlib
+
+        return plots.balls(self, ax, **options)
 
 
 class BallTable:
@@ -246,12 +266,14 @@ class BallTable:
     def balls(self, step: int, axes: Axes) -> Balls:
         """The active balls of a step."""
         used = self.rows[: self.rows_in_use]
-        found = used[(used["step"] == step) & (used["n_points"] > 0)]
-        state, action = (self.space.points(k, axes)[found[name]] for k, name in enumerate(("state", "action")))
+        rows = np.flatnonzero((used["step"] == step) & (used["n_points"] > 0))
+        found = used[rows]
+        states, actions = (self.space.points(side, axes) for side in (0, 1))
         whole_numbers = {name: found[name].astype(np.int64) for name in ("n_visits", "depth", "n_points")}
         return Balls(
-            state=state, action=action, radius=found["radius"].copy(),
-            q_value=found["value"].copy(), **whole_numbers, step=step,
+            state=states[found["state"]], action=actions[found["action"]], radius=found["radius"].copy(),
+            q_value=found["value"].copy(), **whole_numbers, owner=np.searchsorted(rows, self.owner[step]),
+            states=states, actions=actions, names=tuple(axes.names), step=step,
         )  # fmt: skip
 
     def restore(self, core: NDArray[Any], rows: NDArray[Any], stats: NDArray[Any]) -> None:

@@ -164,9 +164,12 @@ class Strings(Finite):
     """
 
     def __init__(self, strings: Iterable[str]) -> None:
-        words = [strings] if isinstance(strings, str) else listed(strings, "Strings", "a list of strings")
+        words = [] if isinstance(strings, str) else listed(strings, "Strings", "a list of strings")
         if not words or not all(isinstance(word, str) for word in words):
             raise SpaceError("Strings: give a list of strings, at least one")
+        if len(set(words)) < len(words):
+            twice = next(word for i, word in enumerate(words) if word in words[:i])
+            raise SpaceError(f"Strings: {twice!r} is there twice, and the two could not be told apart; give each string once")
         letters = np.array([ord(letter) for word in words for letter in word], np.int64)
         ends = np.cumsum([0, *(len(word) for word in words)])
         super().__init__(paths.edit_distances(letters, ends), words)
@@ -302,7 +305,12 @@ def n_values(axes: Axes, first: int, n_axes: int, kind: str) -> tuple[int, str]:
     """The number of values of the one whole axis that a finite metric needs, and its name."""
     names = ", ".join(axes.names[first : first + n_axes])
     low, high = float(axes.low[first]), float(axes.high[first])
-    if n_axes != 1 or axes.kinds[first] == INTERVAL:
+    if n_axes != 1:
+        raise SpaceError(
+            f"{kind} is for points named by one whole number, and here are {n_axes} axes: {names}. Number the combinations as one "
+            f"Discrete(n) and use Points(combinations, distance), or use AdaptiveQ, which takes any space"
+        )
+    if axes.kinds[first] == INTERVAL:
         raise SpaceError(
             f"{kind} is for points named by one whole number: a space Discrete(n); here are {names}. For boxes there are "
             f"L1, L2 and LInf"

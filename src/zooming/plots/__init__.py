@@ -4,6 +4,7 @@ One look for all: colors that color-blind readers can tell apart, and a line sty
 that a black-and-white print reads the same. The look is set on the Axes; matplotlib's global settings are never touched.
 """
 
+from zooming.plots.balls import balls
 from zooming.plots.curves import learning_curves, memory_against_regret, partition_sizes, regret
 from zooming.plots.look import COLORS, drawing
 from zooming.plots.runs import Runs, read_study
@@ -12,6 +13,7 @@ from zooming.plots.space import partition, partition_over_optimum, policy
 __all__ = [
     "partition",
     "partition_over_optimum",
+    "balls",
     "policy",
     "learning_curves",
     "regret",

@@ -39,6 +39,8 @@ def partition(
     With more than two dimensions it is a slice along `axes` (by default the first state and the first action axis), through the
     point `at` (by default the middle of the space).
     """
+    if not isinstance(balls, Partition):
+        raise SpaceError(f"a {type(balls).__name__} is not a partition; give that of a step, for example agent.partition(0)")
     (horizontal, vertical), point, shown = balls.slice(axes, at)
     pair = [horizontal, vertical]
     low, high = balls.window()
@@ -59,7 +61,7 @@ def partition(
         if limits:
             drawn.set_clim(*limits)
         ax.set(xlim=(low[horizontal], high[horizontal]), ylim=(low[vertical], high[vertical]))
-        ax.set(xlabel=_label(balls.names, horizontal), ylabel=_label(balls.names, vertical))
+        ax.set(xlabel=label(balls.names, horizontal), ylabel=label(balls.names, vertical))
         part = f", a slice through {int(shown.sum())}" if len(balls.names) > 2 else ""
         ax.set_title(f"step {balls.step}: {len(balls)} balls" + ("" if optimal is None else " over Q*") + part)
         if colorbar:
@@ -94,7 +96,10 @@ def policy(
     """
     space = agent.axes
     if not isinstance(space.state_space, gym.spaces.Box):
-        raise SpaceError(f"a policy is drawn over a Box of states; these are a {type(space.state_space).__name__}")
+        raise SpaceError(
+            f"a policy is drawn over a Box of states; these are a {type(space.state_space).__name__}. For MetricQ there is "
+            f"plots.balls(agent.balls(step)); agent.predict takes many states at once"
+        )
     state_axis, action_axis = axes or (0, 0)
     if not (0 <= state_axis < space.n_state and 0 <= action_axis < space.n_action):
         raise SpaceError(
@@ -135,7 +140,7 @@ def policy(
         margin = 0.02 * (bounds[1] - bounds[0])  # a line at the border is a line too
         ax.set(xlim=(left, right), ylim=(bounds[0] - margin, bounds[1] + margin))
         names = space.names
-        ax.set(xlabel=_label(names, state_axis), ylabel=_label(names, space.n_state + action_axis))
+        ax.set(xlabel=label(names, state_axis), ylabel=label(names, space.n_state + action_axis))
         others = [f"{names[i]} = {point[i]:.3g}" for i in range(space.n_state) if i != state_axis]
         part = f", {len(chosen)} of {agent.horizon} steps" if len(chosen) < agent.horizon else ""
         ax.set_title("policy" + (f" at {', '.join(others)}" if others else "") + part)
@@ -180,6 +185,7 @@ def _boxes(low: Floats, high: Floats, **options: Any) -> Any:
     return PolyCollection(corners, **options)  # type: ignore[arg-type]  # an array of polygons is documented
 
 
-def _label(names: Sequence[str], axis: int) -> str:
+def label(names: Sequence[str], axis: int) -> str:
+    """What an axis is called: by its kind, if it is the only one of it."""
     kind = names[axis].split("[")[0]
     return kind if sum(name.startswith(kind) for name in names) == 1 else names[axis]
