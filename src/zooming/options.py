@@ -85,5 +85,5 @@ def _in_order(make: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """`; did you mean ...?`, or nothing if no name is close."""
-    close = difflib.get_close_matches(name, names, 1, 0.6)
+    close = difflib.get_close_matches(name, names, 1, 0.5 if len(name) < 4 else 0.6)  # one letter of two is half
     return f"; did you mean {close[0]!r}?" if close else ""

@@ -307,8 +307,8 @@ def n_values(axes: Axes, first: int, n_axes: int, kind: str) -> tuple[int, str]:
     low, high = float(axes.low[first]), float(axes.high[first])
     if n_axes != 1:
         raise SpaceError(
-            f"{kind} is for points named by one whole number, and here are {n_axes} axes: {names}. Number the combinations as one "
-            f"Discrete(n) and use Points(combinations, distance), or use AdaptiveQ, which takes any space"
+            f"{kind} is for points named by one whole number, and here are {n_axes} axes: {names}. Number the combinations as "
+            f"one Discrete(n) and use Points(combinations, distance), or use AdaptiveQ, which takes any space"
         )
     if axes.kinds[first] == INTERVAL:
         raise SpaceError(
