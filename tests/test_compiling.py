@@ -1,6 +1,7 @@
 """Kernels kept on disk: used again, and never when a file that they depend on has changed."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -37,6 +38,13 @@ def test_a_cached_kernel_sees_an_edit_in_another_file_of_its_folder(tmp_path):
     rule = tmp_path / "zooming" / "kernels" / "learning.py"
     rule.write_text(rule.read_text().replace("target = reward +", "target = 3.0 + reward +"))
     assert value_and_hits(tmp_path) == (4.0, 0)
+
+
+def test_kernels_use_nothing_of_ours_from_outside_their_folder():
+    """What they took from elsewhere could change without their cache noticing."""
+    for path in (Path(zooming.__file__).parent / "kernels").glob("*.py"):
+        ours = re.findall(r"^(?:from|import) (zooming[\w.]*)", path.read_text(), re.M)
+        assert all(module.startswith("zooming.kernels") for module in ours), (path.name, ours)
 
 
 @pytest.mark.process

@@ -240,7 +240,7 @@ def test_a_shortcut_in_a_large_matrix_is_found_through_sampled_points():
         (lambda: metrics.Product(metrics.L2(), metrics.L2(), "min"), 'choose "max", "sum"'),
         (lambda: metrics.Product(metrics.L2(), metrics.L2(), 0.5), "combine=0.5"),
         (lambda: metrics.Product(metrics.L2(), metrics.L2(), scale=2.0), "give two numbers"),
-        (lambda: metrics.Greedy(0), "candidates=0"),
+        (lambda: metrics.Greedy(0), "tries=0"),
     ],
 )
 def test_wrong_descriptions_are_refused_at_once(make, explanation):
@@ -259,11 +259,11 @@ def test_wrong_descriptions_are_refused_at_once(make, explanation):
             r"here are 2 axes: state\[0\], state\[1\]. Number the combinations as one Discrete\(n\)",
         ),
         (metrics.Discrete(), gym.spaces.MultiDiscrete([2, 2]), "one whole number"),
-        (metrics.L2(), gym.spaces.Discrete(3), "L2 is for boxes, and state has whole values"),
+        (metrics.L2(), gym.spaces.Discrete(3), "L2 is for boxes, and state has categories"),
         (metrics.L2(), box(*[(0.0, 1.0)] * 4), "give points_per_axis"),
-        (metrics.L2(points_per_axis=200), box(*[(0.0, 1.0)] * 2), "more than 20,000 points"),
+        (metrics.L2(points_per_axis=200), box(*[(0.0, 1.0)] * 2), "more than 8,000 points"),
         (metrics.L1(scale=1e308), box(*[(0.0, 1.0)] * 2), "beyond floating point; give a smaller scale"),
-        (metrics.Discrete(), gym.spaces.Discrete(30_000), "30,000 values, too many; at most 20,000"),
+        (metrics.Discrete(), gym.spaces.Discrete(30_000), "30,000 values, too many; at most 8,000"),
         (metrics.L2(scale=(1.0, 2.0)), box((0.0, 1.0)), "scale has 2 numbers for the 1 axes"),
     ],
 )

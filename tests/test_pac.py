@@ -12,7 +12,7 @@ from gymnasium.spaces import Discrete
 import zooming
 from helpers import Boxes, knowledge
 from zooming import pac, theory
-from zooming.bonuses import Doubling, Exact, Theory
+from zooming.bonuses import Bernstein, Doubling, Exact, Theory
 
 
 class Coins(gym.Env):
@@ -178,6 +178,17 @@ def test_theorem_random_starts_add_an_azuma_term_and_take_a_share_of_delta():
     assert pac._episodes_needed(several, 0.9, 0.9) > pac._episodes_needed(one, 0.9, 0.9)
     unknown = zooming.AdaptiveQ(Boxes(gym.spaces.Discrete(2), gym.spaces.Discrete(2)), horizon=1, bonus=bonus)
     assert pac._gap_bound(unknown, 1000, 0.4, 1, 0.0) == pac._gap_bound(several, 1000, 0.4, 1, 0.0)
+
+
+def test_atoms_pay_for_no_distance_whatever_lipschitz_says():
+    """The bound on the regret of atoms knows no L, so that a bonus with one would be outside it."""
+    for bonus in (Theory, Exact, Bernstein):
+        plain, large = (
+            zooming.AdaptiveQ(coins_at_two_tables(0), bonus=bonus(episodes=50, lipschitz=L), ties="first", seed=0)
+            for L in (0.0, 1e4)
+        )
+        assert plain.learn(50).returns.tolist() == large.learn(50).returns.tolist()
+        assert plain.table.rows["value"].tolist() == large.table.rows["value"].tolist()
 
 
 @pytest.mark.slow

@@ -90,8 +90,9 @@ class Theory(_Confident):
 
     The constants are those of the main text, which its lemmas prove; the appendix exchanges them by a slip. `episodes` is K;
     None: not known, see `iota`. `lipschitz` is the Lipschitz constant L of Q* on the unit cube under the l-infinity metric;
-    with an agent's weights, under the weighted one, in which the largest weight counts as 1. `reward_noise` is
-    the sigma of rewards that are sub-Gaussian around their mean; it adds 2 sigma sqrt(H iota / t).
+    with an agent's weights, under the weighted one, in which the largest weight counts as 1. Where all balls are atoms no
+    distance is paid for, and L counts as 0. `reward_noise` is the sigma of rewards that are sub-Gaussian around their mean; it
+    adds 2 sigma sqrt(H iota / t).
 
     With K unknown a ball keeps the smaller bonuses of its early visits. The constant 2 is twice what a ball that was there from
     the start needs, which covers an iota four times as large: enough in any case up to k = (8 H / delta)^1.5, 22,627 at H = 5,

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.errors import SpaceError
-
-ROUNDING = 1e-6  # a coordinate this share of its axis outside the bounds is rounding, and clipped
+from zooming.kernels.layout import ROUNDING
 
 
 def whole(value: Any, what: str, least: int) -> int:

@@ -34,7 +34,7 @@ class Evaluation:
 
     Sampled: a 95 % confidence interval over the episodes. Exact: the difference to half as many outcomes on both sides (none
     if chance has a finite set of outcomes), and what the start adds: nothing if it is one state or (states, weights), the
-    difference to half as many points along each axis for "uniform", a 95 % interval over draws of a start function.
+    difference to about half as many points along each axis for "uniform", a 95 % interval over draws of a start function.
     """
 
     mean: float
@@ -79,7 +79,8 @@ def evaluate(
     rough, mean = (_policy_value(agent, inner, int(k), *starts) for k in (n // 2, n))
     start_error, n_drawn = 0.0, 0
     if inner.start_kind == UNIFORM:
-        fewer = inner.start_states(N_STARTS >> inner.state_box.shape[0])
+        # Not just half as many along each axis: a border of balls that falls between the same points of both would go unseen.
+        fewer = inner.start_states((round(N_STARTS ** (1 / inner.state_box.shape[0])) // 2 - 1) ** inner.state_box.shape[0])
         start_error = abs(mean - _policy_value(agent, inner, int(n), *fewer))
     elif inner.start_kind == FUNCTION and len(starts[0]) > 1:
         n_drawn, batches = len(starts[0]), np.split(starts[0], N_BATCHES)

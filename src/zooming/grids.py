@@ -13,16 +13,35 @@ import numpy as np
 from numba import float64, int64, types
 from numpy.typing import NDArray
 
-from zooming.checks import ROUNDING, clipped, n_cores
+from zooming.checks import clipped, n_cores
 from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
 from zooming.errors import SpaceError
 from zooming.kernels import GIVEN, cached, lean
+from zooming.kernels.layout import ROUNDING
 
 Floats = NDArray[np.float64]
 HALVINGS = 10  # of the step of the action search
 GIVEN_ACTIONS = -1  # no search
 DEVIATIONS = 1.96  # standard errors of a mean over drawn starts: its error is smaller in 95 of 100 cases
+
+
+@lean
+def missed_peak(best, behind, near, far, to_behind, to_near, to_far):  # type: ignore[no-untyped-def]
+    """How much higher than the best point a peak between it and the next one may be, if slopes go on on both sides of it.
+
+    Q behind the best point, at the next one, and beyond that, with the distances in between; none of them, at the border: 0.
+    """
+    if to_behind <= 0.0 or to_near <= 0.0 or best <= behind:
+        return 0.0
+    rise = (best - behind) / to_behind
+    if to_far <= 0.0:
+        return rise * to_near
+    fall = (near - far) / to_far
+    above = near + fall * to_near - best  # where the slope beyond comes from, seen at the best point
+    if rise + fall <= 0.0:
+        return rise * to_near if above >= 0.0 else 0.0
+    return rise * min(max(above / (rise + fall), 0.0), to_near)
 
 
 @lean
@@ -72,30 +91,35 @@ def interpolate(values, first, n_cells, is_whole, low, scale, point):  # type: i
 
 
 def _backups(  # type: ignore[no-untyped-def]
-    given, params, step, outcomes, weights, grid, next_values, first, states, actions, search, values, best, next_state, trial
-):
+    given, params, step, outcomes, weights, grid, next_values, first, states, actions, search, values, best, missed, next_state,
+    trial,
+):  # fmt: skip
     """Writes the best Q and its action for each state, over all rows of `actions` and then around the best of them.
 
     `grid` has rows low, scale (of the states), low, high, step (of the actions), each padded, then n_cells and 1 if states are
-    whole. `search` is how often the step is halved; with GIVEN_ACTIONS the actions are a policy: state i plays row i. The
-    answer is the number of states, or the first one where a Q is not finite, with the action in `trial`.
+    whole. `search` is how often the step is halved; with GIVEN_ACTIONS the actions are a policy: state i plays row i. `missed`
+    is how much higher a peak may be that the search stopped short of, from two more points on either side along each axis.
+    The answer is the number of states, or the first one where a Q is not finite, with the action in `trial`.
     """
     n_state = states.shape[1]
     n_action = actions.shape[1]
     n_cells = int(grid[5, 0])
     is_whole = grid[6, 0] == 1.0
     low, scale = grid[0, :n_state], grid[1, :n_state]
+    n_trials = actions.shape[0] if search >= 0 else 1
+    n_directions = 2 * n_action + (1 << n_action)  # along the axes, and diagonally: a ridge may run between the axes
+    n_searched = n_trials + max(search, 0) * n_directions
     for i in range(states.shape[0]):
         state = states[i]
         best_value = -np.inf
-        n_trials = actions.shape[0] if search >= 0 else 1
-        n_directions = 2 * n_action + (1 << n_action)  # along the axes, and diagonally: a ridge may run between the axes
-        for j in range(n_trials + max(search, 0) * n_directions):
+        missed[i] = 0.0
+        far_below, near_below, near_above = 0.0, 0.0, 0.0
+        for j in range(n_searched + (4 * n_action if search > 0 else 0)):
             if j < n_trials:
                 row = j if search >= 0 else i
                 for axis in range(n_action):
                     trial[axis] = actions[row, axis]
-            else:
+            elif j < n_searched:
                 around = j - n_trials
                 direction = around % n_directions
                 for axis in range(n_action):
@@ -106,6 +130,15 @@ def _backups(  # type: ignore[no-untyped-def]
                         sign = 1.0 if direction % 2 else -1.0
                     trial[axis] = best[i, axis] + sign * grid[4, axis] * 0.5 ** (1 + around // n_directions)
                     trial[axis] = min(grid[3, axis], max(grid[2, axis], trial[axis]))
+            else:
+                beside = j - n_searched
+                for axis in range(n_action):
+                    trial[axis] = best[i, axis]
+                axis = beside // 4
+                place = beside % 4  # two steps below, one below, one above, two above
+                last_step = grid[4, axis] * 0.5**search
+                trial[axis] = best[i, axis] + last_step * (place - 2.0 if place < 2 else place - 1.0)
+                trial[axis] = min(grid[3, axis], max(grid[2, axis], trial[axis]))
             total = 0.0
             for w in range(weights.shape[0]):
                 for axis in range(n_state):
@@ -114,7 +147,23 @@ def _backups(  # type: ignore[no-untyped-def]
                 total += weights[w] * (reward + interpolate(next_values, first, n_cells, is_whole, low, scale, next_state))
             if not np.isfinite(total):
                 return i
-            if total > best_value:
+            if j >= n_searched:
+                axis, place = (j - n_searched) // 4, (j - n_searched) % 4
+                if place == 0:
+                    far_below = total
+                elif place == 1:
+                    near_below = total
+                elif place == 2:
+                    near_above = total
+                else:
+                    last_step = grid[4, axis] * 0.5**search
+                    below = min(2.0 * last_step, best[i, axis] - grid[2, axis])
+                    above = min(2.0 * last_step, grid[3, axis] - best[i, axis])
+                    to_below, to_above = min(last_step, below), min(last_step, above)
+                    upwards = missed_peak(best_value, near_below, near_above, total, to_below, to_above, above - to_above)
+                    downwards = missed_peak(best_value, near_above, near_below, far_below, to_above, to_below, below - to_below)
+                    missed[i] += max(upwards, downwards)
+            elif total > best_value:
                 best_value = total
                 for axis in range(n_action):
                     best[i, axis] = trial[axis]
@@ -127,7 +176,7 @@ def _backup() -> Callable[..., int]:
     """The kernel above, compiled on first use for any environment's dynamics; it allocates nothing, see `kernels.lean`."""
     row, matrix = float64[::1], float64[:, ::1]
     given = types.FunctionType(GIVEN)
-    signature = int64(given, row, int64, matrix, row, matrix, row, int64, matrix, matrix, int64, row, matrix, row, row)
+    signature = int64(given, row, int64, matrix, row, matrix, row, int64, matrix, matrix, int64, row, matrix, row, row, row)
     kernel: Callable[..., int] = cached(_backups, signature, _nrt=False)
     return kernel
 
@@ -154,11 +203,12 @@ class Grid:
         self.table[5, 0], self.table[6, 0] = self.n_cells, env.has_whole_states
         self.outcomes = [env.outcomes(step, n_outcomes or resolution) for step in range(env.horizon)]
         self.values = np.zeros((env.horizon + 1, len(self.states)))
+        self.search_error = 0.0  # of all steps together
 
-    def backup(self, step: int, states: Floats, actions: Floats, search: int) -> tuple[Floats, Floats]:
-        """Best Q and action of each state, all cores at work."""
+    def backup(self, step: int, states: Floats, actions: Floats, search: int) -> tuple[Floats, Floats, Floats]:
+        """Best Q and action of each state, all cores at work; and about what the search may have missed."""
         outcomes, weights = self.outcomes[step]
-        values, best = np.empty(len(states)), np.empty((len(states), self.n_action))
+        values, best, missed = np.empty(len(states)), np.empty((len(states), self.n_action)), np.empty(len(states))
         n_parts = min(n_cores() * 4, len(states)) if len(states) > 16 else 1
         kernel, flat = _backup(), self.values.reshape(-1)
 
@@ -168,7 +218,7 @@ class Grid:
             reached = kernel(
                 self.env.given, self.env.params, step, outcomes, weights, self.table, flat, (step + 1) * self.values.shape[1],
                 mine, actions[chosen] if search == GIVEN_ACTIONS else actions, search, values[chosen], best[chosen],
-                np.empty(self.n_state), trial,
+                missed[chosen], np.empty(self.n_state), trial,
             )  # fmt: skip
             if reached < len(mine):
                 fault = bad_transition(self.env, step, outcomes, mine[reached], trial)
@@ -179,7 +229,7 @@ class Grid:
         else:
             with ThreadPoolExecutor(n_cores()) as pool:
                 list(pool.map(part, range(n_parts)))
-        return values, best
+        return values, best, missed
 
     def value(self, step: int, state: Floats) -> float:
         first, low, scale = step * self.values.shape[1], self.table[0, : self.n_state], self.table[1, : self.n_state]

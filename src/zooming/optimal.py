@@ -8,10 +8,11 @@ halved until they are a thousandth of the grid's. Of a Discrete side the grid is
 state outside the space, or not whole on a Discrete side, is an error.
 
 The reported error is an estimate, the larger of two: the largest difference, over all steps and states, to the solution at
-half the resolution (which sees the outcomes and the search), and the sum over the steps of what interpolation can lose in a
-cell, given the slopes of the cells beside it (which sees a kink of V that both grids miss). Something narrower than a cell
-can fool both. Given a Lipschitz constant L of Q* on the unit cube it is a bound: a step loses at most L h by interpolation,
-L h / 2 by the search and L h / 2 by the outcomes, h the spacing.
+half the resolution (which sees the outcomes), and the sum over the steps of what interpolation can lose in a cell, given the
+slopes of the cells beside it (which sees a kink of V that both grids miss). To it is added, for all steps, how much higher a
+peak may be that the search stopped short of, given the slopes on both sides (both grids may stop at the same point).
+Something narrower than a cell can fool all of them. Given a Lipschitz constant L of Q* on the unit cube it is a bound: a step
+loses at most L h by interpolation, L h / 2 by the search and L h / 2 by the outcomes, h the spacing.
 
 The return is the mean of V over the start, and `return_error` adds what is not known of that: of a start function there are
 only draws, and 1.96 standard errors are added; for "uniform" on a box, the difference to half as many points along each axis.
@@ -160,7 +161,7 @@ def solve(
             on_grid = fine.values.reshape(shape)
             shared = on_grid[(slice(None), *[slice(None, None, 2)] * n_state)].reshape(inner.horizon + 1, -1)
             error = max(error, _interpolation_error(on_grid))
-        error = max(error, float(np.abs(shared - coarse.values).max()))
+        error = max(error, float(np.abs(shared - coarse.values).max())) + fine.search_error
     if lipschitz is not None and not is_exact:
         error = max(error, 2 * inner.horizon * real(lipschitz, "lipschitz", 0.0, np.inf) / resolution)
     if tolerance is not None and not error <= tolerance:
@@ -215,7 +216,8 @@ def solvable(env: Any) -> CompiledEnv:
 
 def _solved(grid: Grid) -> Grid:
     for step in reversed(range(grid.env.horizon)):
-        grid.values[step], _ = grid.backup(step, grid.states, grid.actions, grid.search)
+        grid.values[step], _, missed = grid.backup(step, grid.states, grid.actions, grid.search)
+        grid.search_error += float(missed.max())
     return grid
 
 

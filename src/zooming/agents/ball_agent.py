@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,6 +65,8 @@ class BallAgent(Agent):
         bonus, span, coming = self.bonus, float(core["reward_span"][0]), int(core["episode"][0]) + 1
         if isinstance(bonus, bonuses.Doubling):
             bonus, core["phase"] = bonus.phase(coming), bonuses.number_of_phase(coming)
+        if isinstance(bonus, (bonuses.Theory, bonuses.Exact, bonuses.Bernstein)) and self._has_only_atoms():
+            bonus = replace(bonus, lipschitz=0.0)  # no ball holds two points, so there is no distance to pay for
         core["bonus"] = bonus.scale(self.horizon, span)
         if not np.isfinite(core["bonus"][0]):
             raise SpaceError(f"the bonus {self.bonus} has the scale {core['bonus'][0]}; it must be finite")
@@ -76,6 +79,10 @@ class BallAgent(Agent):
             core["reward_spread"] = bonus.reward_spread(span)
         elif isinstance(bonus, bonuses.Bernstein):
             core["bonus_rule"], core["c1"], core["c2"] = kernels.BERNSTEIN, bonus.c1, bonus.c2
+
+    def _has_only_atoms(self) -> bool:
+        """Whether every ball holds a single point from the start."""
+        return False
 
     def _root_values(self, core: NDArray[Any]) -> NDArray[np.float64]:
         return np.array([kernels.ceiling(core, step) for step in range(self.horizon)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,7 +32,7 @@ class MetricQ(BallAgent):
     `metric`: a `zooming.metrics.Product` of a metric of the states and one of the actions, or one metric that serves for both
     (the pair's distance is then the larger of the two). `lazy`: a ball that is due gets one child a visit, around the pair
     that was played, until it is covered (the paper's footnote); by default it is covered at once. `oracle`: how it is
-    covered, `metrics.Greedy(candidates)` or a function of yours, see `zooming.metrics.covering`. `split_after`: a ball is
+    covered, `metrics.Greedy(tries)` or a function of yours, see `zooming.metrics.covering`. `split_after`: a ball is
     due after this many times (d_max / radius)^2 visits. `bonus`, `cap`, `ties`, `action`, `max_balls` and the rest are those of
     AdaptiveQ; the Lipschitz constant of a bonus is per d_max, the largest distance of two pairs.
 
@@ -73,17 +74,19 @@ class MetricQ(BallAgent):
             squash=squash, seed=seed,
         )  # fmt: skip
         self.metric = _product(metric)
+        if not isinstance(lazy, (bool, np.bool_)):
+            raise SpaceError(f"lazy={lazy!r}: give True or False")
         self.lazy = bool(lazy)
         if self.lazy and oracle is not None:
             raise SpaceError("lazy=True covers around what is played and asks no oracle; give one of the two")
         self.oracle: Greedy | Oracle = Greedy() if oracle is None else oracle
         if not (isinstance(self.oracle, Greedy) or callable(self.oracle)) or isinstance(self.oracle, type):
-            raise SpaceError(f"oracle={oracle!r}: give metrics.Greedy(candidates), or a function (uncovered, radius, space)")
+            raise SpaceError(f"oracle={oracle!r}: give metrics.Greedy(tries), or a function (uncovered, radius, space)")
         self.split_after = real(split_after, "split_after", 1e-6, 1e6)
         self.max_balls = None if max_balls is None else whole(max_balls, "max_balls", self.horizon)
         core = self._core(MOST_BALLS if self.max_balls is None else self.max_balls)
         core["lazy"], core["split_after"], core["power"] = self.lazy, self.split_after, self.metric.power
-        self._begin(BallTable(Space(self.metric, self.axes), core, self._root_values(core)))
+        self._begin(BallTable(Space(self.metric, self.axes, self.horizon), core, self._root_values(core)))
 
     # --- learning ------------------------------------------------------------------------------------------------------
 
@@ -93,9 +96,9 @@ class MetricQ(BallAgent):
         if step == 0 and self._first_table is not None:
             self.checked_state(step, observation)  # refused before anything is forgotten
             self._restart_if_due()
-        mask = self._mask(self._feasible(step, info)) if info else self.table.space.everything
-        action, _ = self._choose(step, state, mask, TIES[self.ties], ACTIONS[self.action], self.table.core)
-        return self.axes.shaped_action(action)
+        allowed = self._feasible(step, info) if info else None
+        action, _ = self._choose(step, state, self._mask(allowed), TIES[self.ties], ACTIONS[self.action], self.table.core)
+        return self.axes.shaped_action(self._nearest(action, allowed))
 
     def _choose(
         self, step: int, state: Floats, mask: NDArray[np.uint8], ties: int, rule: int, core: NDArray[Any]
@@ -249,7 +252,7 @@ class MetricQ(BallAgent):
                 "scale": list(metric.scale),
                 **{name: _described(getattr(metric, name)) for name in SIDES},
             },
-            "oracle": self.oracle.candidates, "lazy": self.lazy, "split_after": self.split_after,
+            "oracle": self.oracle.tries, "lazy": self.lazy, "split_after": self.split_after,
             "bonus": bonuses.to_json(self.bonus), "cap": self.cap, "ties": self.ties, "action": self.action,
             "horizon": self.horizon, "reward_range": list(self.reward_range), "bounds": self.axes.options["bounds"],
             "squash": self.axes.options["squash"], "max_balls": self.max_balls, "seed": self.seed,
@@ -309,15 +312,44 @@ def _described(metric: Metric) -> dict[str, Any]:
         )
     if isinstance(metric, Norm):
         return {"kind": kind, "points_per_axis": metric.points_per_axis, "scale": metric.scale}
-    points = getattr(metric, "points", None)
-    named = points is not None and all(isinstance(point, (str, int)) for point in points)
-    return {"kind": "Matrix", "points": points if named else None}
+    return {"kind": "Matrix", "points": _as_json(getattr(metric, "points", None))}
 
 
 def _rebuilt(stored: dict[str, Any], found: NDArray[Any] | None) -> Metric:
     if stored["kind"] == "Matrix":
-        return Matrix(np.array(found, np.float64), stored["points"])
+        return Matrix(np.array(found, np.float64), _from_json(stored["points"]))
     if stored["kind"] not in ("L1", "L2", "LInf"):
         raise ValueError(f"the metric {stored['kind']} is unknown")
     norm: Metric = distances.KINDS[stored["kind"]](stored["points_per_axis"], stored["scale"])
     return norm
+
+
+def _as_json(points: list[Any] | None) -> list[Any] | None:
+    """The names of points, where a file can hold them: strings, numbers, and tuples of these."""
+    if points is None:
+        return None
+    try:
+        return [_name_as_json(point) for point in points]
+    except TypeError as error:
+        message = f"{error}: the names of the points are not in the file, which numbers them 0, 1, ..., as predict does"
+        warnings.warn(message, stacklevel=6)
+        return None
+
+
+def _name_as_json(point: Any) -> Any:
+    if isinstance(point, tuple):
+        return [_name_as_json(part) for part in point]
+    if isinstance(point, np.generic):
+        return point.item()
+    if not isinstance(point, (str, int, float)):
+        raise TypeError(f"{point!r} is neither a string, a number, nor a tuple of these")
+    return point
+
+
+def _from_json(stored: Any) -> Any:
+    """Names as they were: a list inside the list was a tuple."""
+
+    def named(point: Any) -> Any:
+        return tuple(named(part) for part in point) if isinstance(point, list) else point
+
+    return None if stored is None else [named(point) for point in stored]

@@ -32,6 +32,9 @@ class TabledAgent(BallAgent):
         self._act, self._update = kernels.act(), kernels.update()
         self._lowest_reward, self._highest_reward = self.reward_range
 
+    def _has_only_atoms(self) -> bool:
+        return self.axes.n_wide == 0
+
     # --- learning ------------------------------------------------------------------------------------------------------
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:

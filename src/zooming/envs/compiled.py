@@ -17,12 +17,13 @@ from gymnasium.utils import seeding
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from numpy.typing import ArrayLike, NDArray
 
-from zooming.checks import ROUNDING, clipped, whole
+from zooming.checks import clipped, whole
 from zooming.envs import starts
 from zooming.envs.compiling import compile_as
 from zooming.envs.starts import Start, Weighted
 from zooming.errors import SpaceError, TransitionError
 from zooming.kernels import DYNAMICS, GIVEN
+from zooming.kernels.layout import ROUNDING
 from zooming.options import known_options
 
 Floats = NDArray[np.float64]

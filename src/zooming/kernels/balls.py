@@ -20,10 +20,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from zooming.checks import ROUNDING
 from zooming.kernels import layout
 from zooming.kernels.compiling import compiled, inlined, lean
-from zooming.kernels.layout import CENTER, EXACT, FINE, FULL, N_STATS, RANDOM, SCALED
+from zooming.kernels.layout import CENTER, EXACT, FINE, FULL, N_STATS, RANDOM, ROUNDING, SCALED
 from zooming.kernels.learning import draw, learn
 
 BALL = np.dtype(
@@ -51,7 +50,7 @@ CORE = np.dtype(
     ],
     align=True,
 )
-SAMPLE = 256  # points that a candidate for a center is judged by: all of a small domain, and no more time for a large one
+SAMPLE = 256  # points that a possible center is judged by: all of a small domain, and no more time for a large one
 MAX_DEPTH = 26  # 4^26 visits are more than a lifetime
 LOW, HIGH, COUNT, WHOLE = 0, 1, 2, 3  # columns of `grid`, a row per axis: ends, number of points, 1 if values are their numbers
 
@@ -277,10 +276,10 @@ def domain(table, core, owner, distances, action_distances, orders, action_order
 
 
 @compiled
-def cover(table, core, stats, owner, distances, action_distances, orders, action_orders, row, n_candidates, points, n_left):
+def cover(table, core, stats, owner, distances, action_distances, orders, action_orders, row, most_tries, points, n_left):
     """Covers dom(B) by children: FINE, or FULL when rows have run out; call again then, with the same points.
 
-    The covering oracle, `covering.Greedy`: of `n_candidates` points that are not covered, evenly spread over `points` from
+    The covering oracle, `covering.Greedy`: of `most_tries` points that are not covered, evenly spread over `points` from
     its first on, the one whose ball takes the most. `points` is the domain as it was; its first n_left[0] entries hold all
     that is not covered.
     """
@@ -301,7 +300,7 @@ def cover(table, core, stats, owner, distances, action_distances, orders, action
             n_left[0] = n
         best = np.int64(-1)
         most = -1
-        n_tries = min(n_candidates, np.int64(table[row]["n_points"]))
+        n_tries = min(most_tries, np.int64(table[row]["n_points"]))
         for c in range(n_tries):
             i = c * n_left[0] // n_tries
             while owner[step, points[i] // n_actions, points[i] % n_actions] != row:

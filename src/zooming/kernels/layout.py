@@ -72,4 +72,5 @@ NOWHERE = -(2**40)  # from `choose`: no ball has a feasible action
 LOW, WIDTH, WEIGHT, ATOMS, SINGLE = 0, 1, 2, 3, 4
 FIRST_VALUE = 2  # columns of `allowed`, a row per action axis: LOW and the high end of what is feasible, then a mask of values
 MAX_VISITS = 2**32 - 1
+ROUNDING = 1e-6  # a coordinate this share of its axis outside the bounds is rounding, and clipped
 SAME = 1e-9  # lengths this close to each other are equal up to rounding

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from zooming.checks import ROUNDING
 from zooming.kernels.compiling import compiled, inlined, lean
-from zooming.kernels.layout import ATOMS, CENTER, LOW, SINGLE, UNIFORM, WIDTH
+from zooming.kernels.layout import ATOMS, CENTER, LOW, ROUNDING, SINGLE, UNIFORM, WIDTH
 from zooming.kernels.learning import draw
 
 

@@ -15,9 +15,8 @@ from collections.abc import Callable
 import numpy as np
 from numba import float64, int64, types
 
-from zooming.checks import ROUNDING
 from zooming.kernels.compiling import DYNAMICS, GENERATOR, START, compiled, fixed, lean
-from zooming.kernels.layout import BAD_REWARD, BAD_STATE, FINE
+from zooming.kernels.layout import BAD_REWARD, BAD_STATE, FINE, ROUNDING
 
 RANDOM, STAY, MEDIAN = 0, 1, 2
 

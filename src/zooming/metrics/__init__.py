@@ -5,7 +5,21 @@ Finite sets: `Graph` (shortest paths), `Strings` (edit distance), `Matrix` (any 
 """
 
 from zooming.metrics.covering import Balls, Greedy, Oracle, Space
-from zooming.metrics.distances import L1, L2, Discrete, Finite, Graph, LInf, Matrix, Metric, Norm, Points, Product, Strings
+from zooming.metrics.distances import (
+    L1,
+    L2,
+    Discrete,
+    Finite,
+    Graph,
+    LInf,
+    Matrix,
+    Metric,
+    Norm,
+    Points,
+    Product,
+    Side,
+    Strings,
+)
 
 __all__ = [
     "Balls",
@@ -21,6 +35,7 @@ __all__ = [
     "Oracle",
     "Points",
     "Product",
+    "Side",
     "Space",
     "Strings",
     "Greedy",

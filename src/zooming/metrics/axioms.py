@@ -14,7 +14,7 @@ from zooming.structure import numeric
 Floats = NDArray[np.float64]
 ROUNDING = 1e-9  # of the largest distance: what adding up floating-point numbers may lose
 N_MIDDLES = 64  # points through which the triangle inequality is tried for all pairs
-MOST_POINTS = 20_000  # of one side: its matrix then has 3 GB
+MOST_POINTS = 8_000  # of one side: its matrix then has half a gigabyte, and sorting it takes as much again
 
 
 def checked(distances: Floats, name: str, points: Sequence[Any]) -> Floats:

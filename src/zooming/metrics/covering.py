@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -35,14 +36,14 @@ Oracle = Callable[[NDArray[np.bool_], float, "Space"], tuple[int, int] | None]
 class Greedy:
     """The compiled oracle: the point not covered yet that is nearest to the parent's center, first its state, then its action.
 
-    With more than one of `candidates`, evenly spread over what is not covered, it is the one whose ball takes the most.
+    With more than one of `tries`, evenly spread over what is not covered, it is the one whose ball takes the most.
     """
 
-    def __init__(self, candidates: int = 1) -> None:
-        self.candidates = whole(candidates, "Greedy: candidates", 1)
+    def __init__(self, tries: int = 1) -> None:
+        self.tries = whole(tries, "Greedy: tries", 1)
 
     def __repr__(self) -> str:
-        return f"Greedy({self.candidates})"
+        return f"Greedy({self.tries})"
 
 
 class Space:
@@ -53,11 +54,17 @@ class Space:
     What has the name of a distance or a radius elsewhere is in the user's units.
     """
 
-    def __init__(self, metric: Product, axes: Axes) -> None:
+    def __init__(self, metric: Product, axes: Axes, horizon: int = 1) -> None:
         self.metric = metric
         self.n_state, self.n_action = axes.n_state, axes.n_action
+        n_states, n_actions = metric.states.n_points(axes, 0, axes.n_state), None
+        if n_states is not None:
+            n_actions = metric.actions.n_points(axes, axes.n_state, axes.n_action)
+        if n_states is not None and n_actions is not None:  # known before any distance is computed
+            _check_pairs(n_states, n_actions, horizon)
         self.states = _checked_side(metric.states, axes, 0, axes.n_state)
         self.actions = _checked_side(metric.actions, axes, axes.n_state, axes.n_action)
+        _check_pairs(len(self.states.distances), len(self.actions.distances), horizon)
         self.grid = np.ascontiguousarray(np.concatenate([self.states.grid, self.actions.grid]))
         self.power, self.unit = metric.power, 1.0
         sides = list(zip((self.states, self.actions), metric.scale, strict=True))
@@ -164,12 +171,6 @@ class BallTable:
 
     def __init__(self, space: Space, core: NDArray[Any], root_values: Floats) -> None:
         horizon = len(root_values)
-        if horizon * space.n_pairs > MOST_PAIRS:
-            raise SpaceError(
-                f"{len(space.distances):,} states, {len(space.action_distances):,} actions and {horizon} steps make "
-                f"{horizon * space.n_pairs:,} pairs to look after; at most {MOST_PAIRS:,} are supported. Give fewer points: a "
-                f"net of them, or a smaller points_per_axis"
-            )
         self.space, self.core = space, core
         self.stats = np.zeros((0, N_STATS))  # a row per ball, if the bonus keeps any
         self._allocate(max(64, horizon))
@@ -239,23 +240,28 @@ class BallTable:
         answer = FULL
         while answer == FULL:
             self.reserve(1)
-            answer = balls.cover(self.rows, self.core, self.stats, self.owner, *metric, row, oracle.candidates, points, n_left)
+            answer = balls.cover(self.rows, self.core, self.stats, self.owner, *metric, row, oracle.tries, points, n_left)
 
     def _ask(self, row: int, oracle: Oracle) -> None:
         """The same with an oracle of the user's own, whose every answer is checked."""
         step, radius = int(self.rows["step"][row]), float(self.rows["radius"][row]) / 2
         while self.core["n_balls"][0] < self.core["max_balls"][0]:
             uncovered = self.owner[step] == row
-            answer = oracle(uncovered.copy(), radius, self.space)
+            try:
+                answer = oracle(uncovered.copy(), radius, self.space)
+            except Exception as error:
+                raise SpaceError(f"the oracle, called with (uncovered, radius, space), failed: {error!r}") from error
             if answer is None:
                 if uncovered.any():
                     x, a = np.argwhere(uncovered)[0].tolist()
                     raise SpaceError(f"the oracle says that all is covered, but the pair (state {x}, action {a}) is not")
                 return
             try:
-                x, a = (int(part) for part in answer)
+                x, a = (operator.index(part) for part in answer)
             except (TypeError, ValueError) as error:
-                raise SpaceError(f"the oracle gave {answer!r}; expected a pair (state, action) of numbers, or None") from error
+                raise SpaceError(
+                    f"the oracle gave {answer!r}; expected a pair (state, action) of whole numbers, or None"
+                ) from error
             if not (0 <= x < uncovered.shape[0] and 0 <= a < uncovered.shape[1] and uncovered[x, a]):
                 raise SpaceError(
                     f"the oracle gave the pair (state {x}, action {a}), which is covered already or not in the ball's domain; "
@@ -310,6 +316,15 @@ class BallTable:
                 raise ValueError(f"the {name} of a ball does not follow from the centers and the metric")
         if self.core["n_balls"][0] != core["n_balls"][0]:
             raise ValueError("the number of active balls is wrong")
+
+
+def _check_pairs(n_states: int, n_actions: int, horizon: int) -> None:
+    n = horizon * n_states * n_actions
+    if n > MOST_PAIRS:
+        raise SpaceError(
+            f"{n_states:,} states, {n_actions:,} actions and {horizon} steps make {n:,} pairs to look after; at most "
+            f"{MOST_PAIRS:,} are supported. Give fewer points: a net of them, or a smaller points_per_axis"
+        )
 
 
 def _checked_side(metric: Metric, axes: Axes, first: int, n_axes: int) -> Side:

@@ -17,13 +17,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from zooming.checks import real, whole
 from zooming.errors import SpaceError
-from zooming.kernels import LOW, WIDTH, paths
+from zooming.kernels import LOW, paths
 from zooming.metrics import axioms
 from zooming.metrics.axioms import MOST_POINTS, listed
 from zooming.spaces import Axes
-from zooming.structure import INTERVAL
+from zooming.structure import CATEGORICAL, INTERVAL
 
 Floats = NDArray[np.float64]
+COMBINE = (
+    "Number the combinations as one Discrete(n) and use Points(combinations, distance), or use AdaptiveQ, which takes any space"
+)
 NET_POINTS = {1: 129, 2: 33, 3: 9}  # along each axis of a box, by the number of axes
 MAX_POWER = 39.0  # p of a product: the radius of the deepest balls, 2^-26 of the diameter, to the power p is a normal float
 
@@ -42,6 +45,10 @@ class Metric(ABC):
     @abstractmethod
     def side(self, axes: Axes, first: int, n_axes: int) -> Side:
         """The metric on these axes of an environment; SpaceError if it is for another space."""
+
+    def n_points(self, axes: Axes, first: int, n_axes: int) -> int | None:
+        """How many points `side` will have, if that is known without computing distances."""
+        return None
 
 
 class Finite(Metric):
@@ -70,6 +77,9 @@ class Finite(Metric):
             f"{point!r} is not one of the {len(self)} points of this {type(self).__name__}; `points` lists them: "
             f"{', '.join(map(repr, self.points[:3]))}{', ...' if len(self) > 3 else ''}"
         )
+
+    def n_points(self, axes: Axes, first: int, n_axes: int) -> int | None:
+        return len(self)
 
     def side(self, axes: Axes, first: int, n_axes: int) -> Side:
         n, name = n_values(axes, first, n_axes, type(self).__name__)
@@ -110,7 +120,7 @@ class Graph(Finite):
     """Nodes under the length of the shortest path.
 
     `edges` are pairs (node, node), or triples with a length (else 1), each to be used both ways; or an adjacency
-    {node: {node: length}} that says every edge from both ends. Nodes may be anything hashable: 0, 1, ... keep their numbers,
+    {node: {node: length}} that says every edge from both ends. Nodes may be anything hashable: whole numbers are sorted,
     others are numbered as they appear.
 
     >>> ring = Graph([("north", "east"), ("east", "south"), ("south", "west"), ("west", "north", 5.0)])
@@ -122,8 +132,8 @@ class Graph(Finite):
         every = axioms.edges_of(edges)
         alone = edges if isinstance(edges, Mapping) else ()  # nodes without an edge are nodes, too
         nodes = listed(dict.fromkeys([*alone, *(node for edge in every for node in edge[:2])]), "Graph", "nodes")
-        if all(isinstance(node, (int, np.integer)) for node in nodes) and set(nodes) == set(range(len(nodes))):
-            nodes = list(range(len(nodes)))
+        if all(isinstance(node, (int, np.integer)) for node in nodes):
+            nodes = sorted(int(node) for node in nodes)  # as a space Discrete(n, start=...) counts them
         if not nodes:
             raise SpaceError("Graph: there are no edges; give pairs of nodes, for example [(0, 1), (1, 2)]")
         number = {node: i for i, node in enumerate(nodes)}
@@ -178,6 +188,9 @@ class Strings(Finite):
 class Discrete(Metric):
     """The metric under which any two values are 1 apart: nothing is learned about one from another."""
 
+    def n_points(self, axes: Axes, first: int, n_axes: int) -> int | None:
+        return n_values(axes, first, n_axes, "Discrete")[0]
+
     def side(self, axes: Axes, first: int, n_axes: int) -> Side:
         n, name = n_values(axes, first, n_axes, "Discrete")
         if n > MOST_POINTS:
@@ -194,7 +207,8 @@ class Norm(Metric):
     """A box under a norm; `L1`, `L2` and `LInf` are the ready ones, a subclass with another `power` p >= 1 is one more.
 
     Every axis is scaled to length 1 first, times its `scale` (a number, or one per axis). `points_per_axis` is the
-    resolution of the net that stands for the box: by default 129, 33 or 9 points along each of 1, 2 or 3 axes.
+    resolution of the net that stands for the box: by default 129, 33 or 9 points along each of 1, 2 or 3 axes. Of a box of
+    integers all values are points.
     """
 
     power: float
@@ -218,27 +232,40 @@ class Norm(Metric):
             )
         return float(power)
 
+    def n_points(self, axes: Axes, first: int, n_axes: int) -> int | None:
+        return math.prod(int(n) for n in self._net(axes, first, n_axes)[:, 2])
+
     def side(self, axes: Axes, first: int, n_axes: int) -> Side:
-        kind, names = type(self).__name__, axes.names[first : first + n_axes]
-        for name, axis in zip(names, axes.kinds[first : first + n_axes], strict=True):
-            if axis != INTERVAL:
-                raise SpaceError(f"{kind} is for boxes, and {name} has whole values; use Matrix, Points, Graph or Discrete")
+        kind, names, net = type(self).__name__, axes.names[first : first + n_axes], self._net(axes, first, n_axes)
         if len(self.scale) not in (1, n_axes):
             raise SpaceError(f"{kind}: scale has {len(self.scale)} numbers for the {n_axes} axes {', '.join(names)}")
-        n = self.points_per_axis or NET_POINTS.get(n_axes)
-        if n is None or n**n_axes > MOST_POINTS:
+        along = [np.linspace(0.0, 1.0, int(n)) for n in net[:, 2]]
+        unit = np.stack(np.meshgrid(*along, indexing="ij"), axis=-1).reshape(-1, n_axes)
+        found = paths.norms(unit * self.scale, self._checked_power())
+        if not math.isfinite(float(found.max())):
+            raise SpaceError(f"{kind}: the distances are beyond floating point; give a smaller scale than {self.scale}")
+        return Side(found, net)
+
+    def _net(self, axes: Axes, first: int, n_axes: int) -> Floats:
+        """A row (low, high, number of points, whole) per axis: all values of a box of integers, and a net of any other."""
+        kind, names = type(self).__name__, axes.names[first : first + n_axes]
+        n_along, rows = self.points_per_axis or NET_POINTS.get(n_axes), []
+        for i in range(first, first + n_axes):
+            if axes.kinds[i] == CATEGORICAL:
+                raise SpaceError(
+                    f"{kind} is for boxes, and {axes.names[i]} has categories, of which none is near another by its number. "
+                    + (COMBINE if n_axes > 1 else "Use Matrix, Points, Graph or Discrete")
+                )
+            is_whole = axes.kinds[i] != INTERVAL
+            low, high = (axes.low[i], axes.high[i]) if is_whole else (axes.table[i, LOW], axes.ends[i])
+            rows.append([low, high, high - low + 1 if is_whole else n_along or math.inf, is_whole])
+        net = np.array(rows, np.float64)
+        if net[:, 2].prod() > MOST_POINTS:
             raise SpaceError(
                 f"{kind}: a net of the {n_axes} axes {', '.join(names)} would have more than {MOST_POINTS:,} points; "
                 f"give points_per_axis=..., or use AdaptiveQ, whose boxes need no net"
             )
-        unit = np.stack(np.meshgrid(*[np.linspace(0.0, 1.0, n)] * n_axes, indexing="ij"), axis=-1).reshape(-1, n_axes)
-        found = paths.norms(unit * self.scale, self._checked_power())
-        if not math.isfinite(float(found.max())):
-            raise SpaceError(f"{kind}: the distances are beyond floating point; give a smaller scale than {self.scale}")
-        rows = axes.table[first : first + n_axes]
-        ends = np.stack([rows[:, LOW], axes.ends[first : first + n_axes]], axis=1)
-        assert (rows[:, WIDTH] > 0).all()
-        return Side(found, np.column_stack([ends, np.full(n_axes, float(n)), np.zeros(n_axes)]))
+        return net
 
 
 class L1(Norm):
@@ -306,10 +333,7 @@ def n_values(axes: Axes, first: int, n_axes: int, kind: str) -> tuple[int, str]:
     names = ", ".join(axes.names[first : first + n_axes])
     low, high = float(axes.low[first]), float(axes.high[first])
     if n_axes != 1:
-        raise SpaceError(
-            f"{kind} is for points named by one whole number, and here are {n_axes} axes: {names}. Number the combinations as "
-            f"one Discrete(n) and use Points(combinations, distance), or use AdaptiveQ, which takes any space"
-        )
+        raise SpaceError(f"{kind} is for points named by one whole number, and here are {n_axes} axes: {names}. {COMBINE}")
     if axes.kinds[first] == INTERVAL:
         raise SpaceError(
             f"{kind} is for points named by one whole number: a space Discrete(n); here are {names}. For boxes there are "

@@ -31,26 +31,26 @@ def metric_q(
     combine: str | float | None = None,
     scale: Any = (1.0, 1.0),
     points_per_axis: int | None = None,
-    candidates: int | None = None,
+    tries: int | None = None,
     **options: Any,
 ) -> MetricQ:
     """Q-learning on balls of a norm of the pair (state, action), or of no metric at all: MetricQ by plain settings.
 
     `metric` is "linf", "l1" or "l2" on boxes, "discrete" on finite spaces; `combine` (by default the same norm again) and
-    `scale` are those of `metrics.Product`, `candidates` that of `metrics.Greedy`. The rest are settings of MetricQ.
+    `scale` are those of `metrics.Product`, `tries` that of `metrics.Greedy`. The rest are settings of MetricQ.
 
     >>> import gymnasium as gym
     >>> metric_q(gym.make("zooming/Oil-v0"), "l2", points_per_axis=9).metric
     Product(L2(points_per_axis=9, scale=[1.0]), L2(points_per_axis=9, scale=[1.0]), combine=2.0, scale=(1.0, 1.0))
     """
     if metric not in _METRICS:
-        raise SpaceError(f"metric-q: metric={metric!r}{nearest(str(metric), _METRICS)}: choose one of {', '.join(_METRICS)}")
+        raise SpaceError(f"metric-q: metric={metric!r}: choose one of {', '.join(_METRICS)}{nearest(str(metric), _METRICS)}")
     kind, same = _METRICS[metric]
     if kind is metrics.Discrete and points_per_axis is not None:
         raise SpaceError("metric-q: points_per_axis is for the net of a box; metric=discrete has none, so leave it out")
     side = metrics.Discrete() if kind is metrics.Discrete else kind(points_per_axis)
     both = metrics.Product(side, side, same if combine is None else combine, scale)
-    return MetricQ(env, both, oracle=None if candidates is None else metrics.Greedy(candidates), **options)
+    return MetricQ(env, both, oracle=None if tries is None else metrics.Greedy(tries), **options)
 
 
 _METRICS: dict[str, tuple[Any, str | float]] = {
