@@ -361,10 +361,11 @@ def test_what_is_no_value_of_a_discrete_action_is_refused(action):
         ([7.0], "is not a whole number from 0 to 4"),
         ("anywhere", "give a state"),
         ([1.0, 2.0], "not a state of 1 coordinates"),
-        (([0, 1], [0.5, 0.6]), "start: states must be finite and weights positive, with sum 1"),
+        (([0, 1], [0.5, 0.6]), "start: weights sum to 1.1, not to 1"),
         (([0, 1], [1.0]), "one weight per state"),
-        (([0, 1], [1.5, -0.5]), "positive"),
-        (([0, np.nan], [0.5, 0.5]), "finite"),
+        (([0, 1, 2], [0.6, 0.5, -0.1]), "start: weight 2 is -0.1; give weights >= 0"),
+        (([0, 1], [0.5, np.nan]), "start: weight 1 is nan"),
+        (([0, np.nan], [0.5, 0.5]), "start: state 1 is nan"),
         (([0, 9], [0.5, 0.5]), r"start=\[9.0\] is not a whole number from 0 to 4"),
         (([[0, 1]], [1.0]), "not a state of 1 coordinates"),
         (([[0], [1, 2]], [0.5, 0.5]), "give \\(states, weights\\)"),
@@ -405,3 +406,17 @@ def test_a_declared_start_is_drawn_by_its_weights():
     assert env.step([0.5, 0.5])[1] == 0.25  # the problem's own parameters are where they were
     states, weights = env.start_states(1)
     assert (states.tolist(), weights.tolist()) == (law[0], law[1])
+
+
+@pytest.mark.plain
+def test_what_has_weight_0_is_left_out():
+    def jump(state, action, step, params, outcome, next_state):
+        next_state[0] = outcome[0]
+        return outcome[0] / 4.0
+
+    values, law = gym.spaces.Discrete(4), ([0, 1, 2, 3], [0.0, 0.25, 0.75, 0.0])
+    env = zooming.compiled_env(jump, values, values, 2, start=law, outcomes=law)
+    for found, weights in (env.start_states(1), env.outcomes(0, 1)):
+        assert (found.tolist(), weights.tolist()) == ([[1.0], [2.0]], [0.25, 0.75])
+    assert {int(env.reset(seed=seed)[0]) for seed in range(50)} == {1, 2}
+    assert {int(env.step(0)[0]) for _ in range(50) if env.reset()} == {1, 2}

@@ -153,9 +153,10 @@ def test_with_a_lipschitz_constant_the_error_is_a_bound_even_for_what_the_grid_c
         (lambda: zooming.solve(coin_env(), 4).q_value(0, [0.5], [0.5, 0.5]), "not a point"),
         (lambda: zooming.solve(coin_env(), 4).q_values(0, [[0.5], [0.5]], [[0.5]]), "as many of each"),
         (lambda: zooming.solve(gym.make("zooming/Oil-v0", max_episode_steps=3)), "wrappers"),
-        (lambda: coin_env(outcomes=([0.0, 1.0], [0.5, 0.6])), "sum 1"),
+        (lambda: coin_env(outcomes=([0.0, 1.0], [0.5, 0.6])), "weights sum to 1.1, not to 1"),
         (lambda: coin_env(outcomes=([0.0, 1.0], [1.0])), "one weight per value"),
         (lambda: coin_env(outcomes=3), "values, weights"),
+        (lambda: coin_env(outcomes={1: 0.5, 2: 0.5}), r"give \(values, weights\), .* \(\[0.0, 1.0\], \[0.5, 0.5\]\)"),
     ],
 )
 def test_what_cannot_be_solved_says_what_to_give(solve, message):

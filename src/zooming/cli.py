@@ -103,3 +103,7 @@ def _in_flags(message: str, command: Callable[..., Any] | None) -> str:
         return message
     value = found[2].strip("'\"")
     return f"--{found[1].replace('_', '-')} {value}{message[found.start(3) :]}"
+
+
+if __name__ == "__main__":
+    main()
