@@ -54,7 +54,7 @@ TUNE = ["tune", "oil-laplace-1", "--out", "OUT"]
         (["audit", "OUT"], "No such file"),
         (["audit", "."], "Is a directory"),
         (["audit", "AGENT", "--resolution", "8"], "--resolution is for --solve"),
-        (["audit", "AGENT", "--solve", "--resolution", "3"], "zooming: --resolution 3 is too small"),
+        (["audit", "AGENT", "--solve", "--resolution", "3"], "zooming: --resolution 3: give a whole number >= 4"),
         (["bench", "--fast"], "Unrecognized options: --fast"),
         (["list", "all"], "Unrecognized options: all"),
     ],
