@@ -246,16 +246,6 @@ def test_dynamics_that_use_what_changed_elsewhere_are_not_taken_from_a_cache(tmp
     assert [float(run.stdout) for run in runs] == [0.25, 0.75]
 
 
-@pytest.mark.skipif("__import__('zooming.kernels').kernels.PLAIN", reason="without compilation nothing fails to compile")
-def test_dynamics_that_do_not_compile_are_explained():
-    def wrong(state, action, step, params, rng, next_state):
-        return {"a": object()}
-
-    box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
-    with pytest.raises(zooming.SpaceError, match="wrong does not compile as dynamics"):
-        zooming.compiled_env(wrong, box, box, horizon=2, start=0.5)
-
-
 @pytest.mark.plain
 @pytest.mark.parametrize(("wrong", "message"), [("forgets", "did not write next_state"), ("strays", "out of bounds")])
 def test_dynamics_that_do_not_write_their_next_state_are_found_at_once(wrong, message):
@@ -420,3 +410,88 @@ def test_what_has_weight_0_is_left_out():
         assert (found.tolist(), weights.tolist()) == ([[1.0], [2.0]], [0.25, 0.75])
     assert {int(env.reset(seed=seed)[0]) for seed in range(50)} == {1, 2}
     assert {int(env.step(0)[0]) for _ in range(50) if env.reset()} == {1, 2}
+
+
+GRAPH = object()
+
+
+def double(x):
+    return 2 * x
+
+
+def returns_nothing(state, action, step, params, rng, next_state):
+    next_state[0] = state[0]
+
+
+def uses_an_object(state, action, step, params, rng, next_state):
+    next_state[0] = GRAPH.distance
+    return 0.5
+
+
+def calls_plain_python(state, action, step, params, rng, next_state):
+    next_state[0] = double(state[0])
+    return 0.5
+
+
+def has_two_indices(state, action, step, params, rng, next_state):
+    next_state[0] = params[0, 1]
+    return 0.5
+
+
+def has_a_float_for_index(state, action, step, params, rng, next_state):
+    next_state[0] = params[state[0]]
+    return 0.5
+
+
+def draws_below(state, action, step, params, rng, next_state):
+    next_state[0] = rng.integers(4) / 4
+    return 0.5
+
+
+def chooses(state, action, step, params, rng, next_state):
+    next_state[0] = rng.choice(4) / 4
+    return 0.5
+
+
+def opens(state, action, step, params, rng, next_state):
+    with open("file") as file:
+        next_state[0] = len(file.read())
+    return 0.5
+
+
+@pytest.mark.skipif("__import__('zooming.kernels').kernels.PLAIN", reason="without compilation nothing fails to compile")
+@pytest.mark.parametrize(
+    ("dynamics", "line", "message"),
+    [
+        (returns_nothing, 1, "reward: it must return the reward, a number, on every way out. Numba says"),
+        (uses_an_object, 1, "reward: GRAPH is no number and no array of numbers; pass numbers in params. Numba says"),
+        (calls_plain_python, 1, "reward: double must be compiled too: write @numba.njit above it. Numba says"),
+        (has_two_indices, 1, "reward: params is one-dimensional: params[n * i + j]. Numba says"),
+        (has_a_float_for_index, 1, "reward: an index must be whole: int(state[0]). Numba says"),
+        (draws_below, 1, "reward: rng.integers takes both ends here: rng.integers(0, n). Numba says"),
+        (chooses, 1, "reward: of rng, choice cannot be compiled; random(), integers(0, n), normal() can. Numba says"),
+        (opens, None, "Numba says: The 'with (context manager) as (variable):' construct is not supported"),
+    ],
+)
+def test_what_does_not_compile_is_said_in_one_line_with_what_to_do(dynamics, line, message):
+    box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+    with pytest.raises(zooming.SpaceError) as caught:
+        zooming.compiled_env(dynamics, box, box, 2, start=0.5)
+    said = str(caught.value)
+    assert message in said
+    assert said.startswith(f"{dynamics.__name__} does not compile as dynamics(")
+    assert line is None or f"Numba says of line {dynamics.__code__.co_firstlineno + line} of test_envs.py: " in said
+    assert "\n" not in said
+    assert len(said) < 400
+    assert caught.value.__suppress_context__  # or a traceback would show the pages after all
+
+
+def test_the_draws_that_the_hints_name_compile():
+    def drawing(state, action, step, params, rng, next_state):
+        next_state[0] = rng.integers(0, 4) / 4
+        return rng.random() + rng.normal()
+
+    box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+    env = zooming.compiled_env(drawing, box, box, 9, start=0.5)
+    env.reset(seed=0)
+    assert {env.step([0.5])[0][0] for _ in range(9)} <= {0.0, 0.25, 0.5, 0.75}
