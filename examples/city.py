@@ -43,14 +43,14 @@ def main(episodes: int = 5_000) -> None:
     plots.learning_curves(histories, left, optimum=optimal.return_)
     out, angle = [np.r_[0, grid.ravel()] for grid in np.mgrid[1 : STOPS + 1, :LINES]]
     place = np.column_stack([out * np.cos(np.pi / 3 * angle), out * np.sin(np.pi / 3 * angle)])
-    for i, j in np.argwhere((graph.distances == 2.0) | (graph.distances == 3.0)):
-        right.plot(*place[[i, j]].T, color="0.8", zorder=0)
-    here = np.arange(n)
-    after, _ = histories["travel time"][0].agent.predict(here, state=np.full(n, 2))
+    after, _ = histories["travel time"][0].agent.predict(here := np.arange(n), state=np.full(n, 2))
     loss = optimal.values(2, here) - optimal.q_values(2, here, after)
-    figure.colorbar(right.scatter(*place.T, s=90, c=loss, cmap="viridis_r", vmin=0), label="loss against the best action")
-    right.scatter(*place[np.unique(after)].T, s=300, marker="*", facecolor="none", edgecolor="black", linewidth=1.2)
-    right.set(title="stars: where it waits next", aspect="equal", xticks=[], yticks=[])
+    with plots.drawing(right, boxed=True):
+        for i, j in np.argwhere((graph.distances == 2.0) | (graph.distances == 3.0)):
+            right.plot(*place[[i, j]].T, color="0.8", zorder=0)
+        figure.colorbar(right.scatter(*place.T, s=90, c=loss, cmap="viridis_r", vmin=0), label="loss against the best action")
+        right.scatter(*place[np.unique(after)].T, s=300, marker="*", facecolor="none", edgecolor="black", linewidth=1.2)
+        right.set(title="stars: where it waits next", aspect="equal", xticks=[], yticks=[])
     OUT.parent.mkdir(exist_ok=True)
     figure.savefig(OUT, dpi=100)
     print(f"Figure: {OUT}")

@@ -15,7 +15,7 @@ OUT = Path("out/how_good.png")
 def main(episodes: int = 20_000) -> None:
     env = gym.make("zooming/Ambulance-v0", arrivals="beta", travel_weight=0.25)
     optimal = zooming.solve(env)
-    print(f"optimum: {optimal.return_:.4f}, within {optimal.return_error:.1e}, found in {optimal.seconds:.1f} s")
+    print(f"optimum: {optimal.return_:.4f}, within about {optimal.return_error:.1e}, found in {optimal.seconds:.1f} s")
 
     histories = zooming.learn_many(zooming.AdaptiveQ, env, seeds=range(10), episodes=episodes)
     agent = histories[0].agent

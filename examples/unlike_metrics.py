@@ -47,10 +47,10 @@ def main(episodes: int = 3_000) -> None:
     plots.learning_curves(histories, left, optimum=optimal.return_)
     agent, everyone = histories["1 letter = 4 in money"][0].agent, np.arange(len(words))
     asked, _ = agent.predict(everyone, state=np.ones(len(words), int))
-    right.plot(asked, "o", limits / 2, ":k", markersize=4)
-    right.set(
-        xticks=[letters.index(product) for product in LIMITS], xticklabels=LIMITS, ylabel="price asked (dots), best price"
-    )
+    with plots.drawing(right):
+        right.plot(asked, "o", limits / 2, ":k", markersize=4)
+        right.set(xticks=[letters.index(product) for product in LIMITS], xticklabels=LIMITS)
+        right.set_ylabel("price asked (dots), best price (dotted)")
     OUT.parent.mkdir(exist_ok=True)
     figure.savefig(OUT, dpi=100)
     print(f"Figure: {OUT}")

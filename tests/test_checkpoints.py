@@ -354,3 +354,15 @@ def test_loading_with_an_environment_of_shorter_episodes_warns_and_of_the_same_d
     zooming.load(tmp_path / "five.zoom")
     with pytest.warns(UserWarning, match="horizon=5, but an episode of Drift ends after 3 steps"):
         zooming.load(tmp_path / "five.zoom", env=limited(3))
+
+
+def test_an_agent_loaded_with_another_environment_has_its_name(tmp_path):
+    class Slide(Drift):
+        pass
+
+    zooming.AdaptiveQ(Drift(), horizon=3, seed=0).save(tmp_path / "drift.zoom")
+    loaded = zooming.load(tmp_path / "drift.zoom", env=Slide())
+    assert repr(loaded).startswith("AdaptiveQ(Slide, ")
+    with pytest.raises(zooming.TransitionError, match=r"^Slide, step 1: state\[0\]"):
+        loaded.act(1, [7.0, 0.0])
+    assert repr(zooming.load(tmp_path / "drift.zoom")).startswith("AdaptiveQ(Drift, ")

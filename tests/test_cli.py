@@ -1,5 +1,8 @@
 """Wrong commands are answered with a sentence and exit code 2: no traceback, nothing written, flags written as flags."""
 
+import subprocess
+import sys
+
 import gymnasium as gym
 import pytest
 
@@ -51,7 +54,7 @@ TUNE = ["tune", "oil-laplace-1", "--out", "OUT"]
         (["audit", "OUT"], "No such file"),
         (["audit", "."], "Is a directory"),
         (["audit", "AGENT", "--resolution", "8"], "--resolution is for --solve"),
-        (["audit", "AGENT", "--solve", "--resolution", "3"], "zooming: --resolution 3 is too small"),
+        (["audit", "AGENT", "--solve", "--resolution", "3"], "zooming: --resolution 3: give a whole number >= 4"),
         (["bench", "--fast"], "Unrecognized options: --fast"),
         (["list", "all"], "Unrecognized options: all"),
     ],
@@ -88,3 +91,10 @@ def test_an_error_of_a_run_names_its_agent_and_how_a_study_takes_options(tmp_pat
 def test_settings_with_brackets_are_one_setting():
     (agent,) = agents_named('adaptive-q:bounds={"state[0]":(0,1),"state[1]":(-2, 2)}:bonus=0.5')
     assert agent.settings == {"bounds": {"state[0]": [0, 1], "state[1]": [-2, 2]}, "bonus": 0.5}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("module", ["zooming", "zooming.cli"])
+def test_the_command_is_there_as_a_module(module):
+    run = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=True)
+    assert run.stdout == f"zooming {zooming.__version__}\n"

@@ -313,6 +313,20 @@ def test_many_seeds_take_any_agent_and_any_environment():
     assert len(zooming.learn_many(zooming.Median, gym.make("zooming/Ambulance-v0"), [1], 5)) == 1
 
 
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("make_agent", "name"),
+    [
+        (zooming.MetricQ, "MetricQ .*missing a required .*'metric'"),
+        (zooming.Random(gym.make("zooming/Oil-v0"), seed=0), r"Random\(zooming/Oil-v0"),
+        (lambda: None, "<lambda> .*too many positional"),
+    ],
+)
+def test_what_makes_no_agents_is_told_what_to_give(make_agent, name):
+    with pytest.raises(zooming.SpaceError, match=rf"{name}.*functools.partial\(zooming.MetricQ, metric=...\)"):
+        zooming.learn_many(make_agent, gym.make("zooming/Oil-v0"), [0], 5)
+
+
 def test_adding_a_seed_changes_no_other():
     env = gym.make("zooming/Ambulance-v0")
     few, more = (zooming.learn_many(zooming.AdaptiveQ, env, seeds, 50) for seeds in ([4], [3, 4, 5]))

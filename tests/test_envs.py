@@ -246,16 +246,6 @@ def test_dynamics_that_use_what_changed_elsewhere_are_not_taken_from_a_cache(tmp
     assert [float(run.stdout) for run in runs] == [0.25, 0.75]
 
 
-@pytest.mark.skipif("__import__('zooming.kernels').kernels.PLAIN", reason="without compilation nothing fails to compile")
-def test_dynamics_that_do_not_compile_are_explained():
-    def wrong(state, action, step, params, rng, next_state):
-        return {"a": object()}
-
-    box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
-    with pytest.raises(zooming.SpaceError, match="wrong does not compile as dynamics"):
-        zooming.compiled_env(wrong, box, box, horizon=2, start=0.5)
-
-
 @pytest.mark.plain
 @pytest.mark.parametrize(("wrong", "message"), [("forgets", "did not write next_state"), ("strays", "out of bounds")])
 def test_dynamics_that_do_not_write_their_next_state_are_found_at_once(wrong, message):
@@ -361,10 +351,11 @@ def test_what_is_no_value_of_a_discrete_action_is_refused(action):
         ([7.0], "is not a whole number from 0 to 4"),
         ("anywhere", "give a state"),
         ([1.0, 2.0], "not a state of 1 coordinates"),
-        (([0, 1], [0.5, 0.6]), "start: states must be finite and weights positive, with sum 1"),
+        (([0, 1], [0.5, 0.6]), "start: weights sum to 1.1, not to 1"),
         (([0, 1], [1.0]), "one weight per state"),
-        (([0, 1], [1.5, -0.5]), "positive"),
-        (([0, np.nan], [0.5, 0.5]), "finite"),
+        (([0, 1, 2], [0.6, 0.5, -0.1]), "start: weight 2 is -0.1; give weights >= 0"),
+        (([0, 1], [0.5, np.nan]), "start: weight 1 is nan"),
+        (([0, np.nan], [0.5, 0.5]), "start: state 1 is nan"),
         (([0, 9], [0.5, 0.5]), r"start=\[9.0\] is not a whole number from 0 to 4"),
         (([[0, 1]], [1.0]), "not a state of 1 coordinates"),
         (([[0], [1, 2]], [0.5, 0.5]), "give \\(states, weights\\)"),
@@ -405,3 +396,102 @@ def test_a_declared_start_is_drawn_by_its_weights():
     assert env.step([0.5, 0.5])[1] == 0.25  # the problem's own parameters are where they were
     states, weights = env.start_states(1)
     assert (states.tolist(), weights.tolist()) == (law[0], law[1])
+
+
+@pytest.mark.plain
+def test_what_has_weight_0_is_left_out():
+    def jump(state, action, step, params, outcome, next_state):
+        next_state[0] = outcome[0]
+        return outcome[0] / 4.0
+
+    values, law = gym.spaces.Discrete(4), ([0, 1, 2, 3], [0.0, 0.25, 0.75, 0.0])
+    env = zooming.compiled_env(jump, values, values, 2, start=law, outcomes=law)
+    for found, weights in (env.start_states(1), env.outcomes(0, 1)):
+        assert (found.tolist(), weights.tolist()) == ([[1.0], [2.0]], [0.25, 0.75])
+    assert {int(env.reset(seed=seed)[0]) for seed in range(50)} == {1, 2}
+    assert {int(env.step(0)[0]) for _ in range(50) if env.reset()} == {1, 2}
+
+
+GRAPH = object()
+
+
+def double(x):
+    return 2 * x
+
+
+def returns_nothing(state, action, step, params, rng, next_state):
+    next_state[0] = state[0]
+
+
+def uses_an_object(state, action, step, params, rng, next_state):
+    next_state[0] = GRAPH.distance
+    return 0.5
+
+
+def calls_plain_python(state, action, step, params, rng, next_state):
+    next_state[0] = double(state[0])
+    return 0.5
+
+
+def has_two_indices(state, action, step, params, rng, next_state):
+    next_state[0] = params[0, 1]
+    return 0.5
+
+
+def has_a_float_for_index(state, action, step, params, rng, next_state):
+    next_state[0] = params[state[0]]
+    return 0.5
+
+
+def draws_below(state, action, step, params, rng, next_state):
+    next_state[0] = rng.integers(4) / 4
+    return 0.5
+
+
+def chooses(state, action, step, params, rng, next_state):
+    next_state[0] = rng.choice(4) / 4
+    return 0.5
+
+
+def opens(state, action, step, params, rng, next_state):
+    with open("file") as file:
+        next_state[0] = len(file.read())
+    return 0.5
+
+
+@pytest.mark.skipif("__import__('zooming.kernels').kernels.PLAIN", reason="without compilation nothing fails to compile")
+@pytest.mark.parametrize(
+    ("dynamics", "line", "message"),
+    [
+        (returns_nothing, 1, "reward: it must return the reward, a number, on every way out. Numba says"),
+        (uses_an_object, 1, "reward: GRAPH is no number and no array of numbers; pass numbers in params. Numba says"),
+        (calls_plain_python, 1, "reward: double must be compiled too: write @numba.njit above it. Numba says"),
+        (has_two_indices, 1, "reward: params is one-dimensional: params[n * i + j]. Numba says"),
+        (has_a_float_for_index, 1, "reward: an index must be whole: int(state[0]). Numba says"),
+        (draws_below, 1, "reward: rng.integers takes both ends here: rng.integers(0, n). Numba says"),
+        (chooses, 1, "reward: of rng, choice cannot be compiled; random(), integers(0, n), normal() can. Numba says"),
+        (opens, None, "Numba says: The 'with (context manager) as (variable):' construct is not supported"),
+    ],
+)
+def test_what_does_not_compile_is_said_in_one_line_with_what_to_do(dynamics, line, message):
+    box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+    with pytest.raises(zooming.SpaceError) as caught:
+        zooming.compiled_env(dynamics, box, box, 2, start=0.5)
+    said = str(caught.value)
+    assert message in said
+    assert said.startswith(f"{dynamics.__name__} does not compile as dynamics(")
+    assert line is None or f"Numba says of line {dynamics.__code__.co_firstlineno + line} of test_envs.py: " in said
+    assert "\n" not in said
+    assert len(said) < 400
+    assert caught.value.__suppress_context__  # or a traceback would show the pages after all
+
+
+def test_the_draws_that_the_hints_name_compile():
+    def drawing(state, action, step, params, rng, next_state):
+        next_state[0] = rng.integers(0, 4) / 4
+        return rng.random() + rng.normal()
+
+    box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+    env = zooming.compiled_env(drawing, box, box, 9, start=0.5)
+    env.reset(seed=0)
+    assert {env.step([0.5])[0][0] for _ in range(9)} <= {0.0, 0.25, 0.5, 0.75}

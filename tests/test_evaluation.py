@@ -121,6 +121,8 @@ def test_the_growth_rate_of_a_power_law_is_found_with_an_honest_interval(exponen
     ("regrets", "message"),
     [
         ([zooming.Regret(np.ones(100))], "at least two runs"),
+        (zooming.Regret(np.ones(100)), r"at least two runs: \[h.regret\(optimal\) for h in histories\]"),
+        ([zooming.History(np.ones(9), np.ones(9))] * 2, "needs the regrets"),
         ([zooming.Regret(-np.ones(100))] * 2, "not positive"),
         ([zooming.Regret(np.ones(2))] * 2, "too few"),
     ],
@@ -144,3 +146,31 @@ def test_confidence_intervals_cover_as_often_as_they_say(n):
     assert coverage == pytest.approx(0.95, abs=0.015)  # three standard deviations
     with pytest.raises(zooming.SpaceError, match="at least two"):
         mean_interval([1.0])
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_policy_for_other_states_is_refused_with_the_name_of_the_environment_given(exact):
+    agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    square = gym.spaces.Box(0.0, 1.0, (2,), np.float64)
+    other = zooming.compiled_env(keep_two, square, square, 2, start=0.5, outcomes=([0.0], [1.0]))
+    with pytest.raises(zooming.ZoomingError, match=r"^keep_two, step 0: .*\(the agent is for zooming/Oil-v0\)$"):
+        zooming.evaluate(agent, other, exact=exact)
+
+
+def keep_two(state, action, step, params, outcome, next_state):
+    next_state[:] = state
+    return 0.5
+
+
+def test_an_agent_and_an_environment_are_not_taken_for_each_other():
+    env = gym.make("zooming/Oil-v0")
+    agent = zooming.Random(env, seed=0)
+    with pytest.raises(zooming.SpaceError, match=r"is not an agent; write evaluate\(agent, env\)"):
+        zooming.evaluate(env, agent)
+    with pytest.raises(zooming.SpaceError, match="'zooming/Oil-v0' is not an environment"):
+        zooming.evaluate(agent, "zooming/Oil-v0")
+
+
+def test_what_is_no_optimum_is_said():
+    with pytest.raises(zooming.SpaceError, match=r"optimum='best': give what zooming.solve\(env\) gives, or a number"):
+        zooming.History(np.ones(3), np.ones(3, int)).regret("best")

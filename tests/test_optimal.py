@@ -134,14 +134,16 @@ def test_with_a_lipschitz_constant_the_error_is_a_bound_even_for_what_the_grid_c
     truth = 5 - abs(0.5 - 0.4232) + 1 / (20 * 500)
     blind = zooming.solve(env, 8)
     assert blind.error < abs(blind.return_ - truth)  # the estimate is fooled: the peak is narrower than a cell
-    assert zooming.solve(env, 8, lipschitz=30.0).error >= abs(blind.return_ - truth)
+    bounded = zooming.solve(env, 8, lipschitz=30.0)
+    assert bounded.error >= abs(blind.return_ - truth)
+    assert f" within {bounded.error:.1e}, resolution 8" in repr(bounded)
 
 
 @pytest.mark.parametrize(
     ("solve", "message"),
     [
-        (lambda: zooming.solve(gym.make("zooming/Oil-v0"), 2), "too small to certify"),
-        (lambda: zooming.solve(gym.make("zooming/Oil-v0"), 7), "even number"),
+        (lambda: zooming.solve(gym.make("zooming/Oil-v0"), 2), "resolution=2: give a whole number >= 4"),
+        (lambda: zooming.solve(gym.make("zooming/Oil-v0"), 401), "resolution=401 is odd: give an even number .*402"),
         (
             lambda: zooming.solve(gym.make("zooming/Oil-v0", sharpness=50.0, center=0.77), 8, tolerance=1e-6),
             "Try resolution=16",
@@ -153,9 +155,10 @@ def test_with_a_lipschitz_constant_the_error_is_a_bound_even_for_what_the_grid_c
         (lambda: zooming.solve(coin_env(), 4).q_value(0, [0.5], [0.5, 0.5]), "not a point"),
         (lambda: zooming.solve(coin_env(), 4).q_values(0, [[0.5], [0.5]], [[0.5]]), "as many of each"),
         (lambda: zooming.solve(gym.make("zooming/Oil-v0", max_episode_steps=3)), "wrappers"),
-        (lambda: coin_env(outcomes=([0.0, 1.0], [0.5, 0.6])), "sum 1"),
+        (lambda: coin_env(outcomes=([0.0, 1.0], [0.5, 0.6])), "weights sum to 1.1, not to 1"),
         (lambda: coin_env(outcomes=([0.0, 1.0], [1.0])), "one weight per value"),
         (lambda: coin_env(outcomes=3), "values, weights"),
+        (lambda: coin_env(outcomes={1: 0.5, 2: 0.5}), r"give \(values, weights\), .* \(\[0.0, 1.0\], \[0.5, 0.5\]\)"),
     ],
 )
 def test_what_cannot_be_solved_says_what_to_give(solve, message):
@@ -359,7 +362,7 @@ def test_the_return_over_a_start_function_is_within_its_reported_error():
         error = 2 * np.sqrt(1 / (2 * p + 1) - 1 / (p + 1) ** 2) / 64  # the standard error of 4,096 draws
         assert optimal.error == 1e-9  # V is linear
         assert optimal.return_error == pytest.approx(1.96 * error, rel=0.15)
-        assert f"{optimal.return_:.4f} within {optimal.return_error:.1e}" in repr(optimal)
+        assert f"{optimal.return_:.4f} within about {optimal.return_error:.1e}, resolution 8" in repr(optimal)
         missed += abs(optimal.return_ - truth) > optimal.return_error
     assert missed <= 5  # of 40, two of which are expected
 
@@ -416,6 +419,8 @@ def test_a_start_that_is_known_adds_no_error(start, sides, mean):
     optimal = zooming.solve(env, None if sides[0] is SEVEN else 8)
     assert optimal.return_ == pytest.approx(2 * mean, abs=1e-12)
     assert optimal.return_error == optimal.error == 1e-9
+    how = "within 1.0e-09, exact" if sides[0] is SEVEN else "within about 1.0e-09, resolution 8"
+    assert how in repr(optimal)
     found = zooming.evaluate(zooming.AdaptiveQ(env), env, exact=True)
     assert found.low == found.mean == found.high == pytest.approx(2 * mean, abs=1e-12)
     assert str(found).endswith("computed)")

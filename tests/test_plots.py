@@ -235,6 +235,12 @@ def test_partition_sizes_are_the_mean_number_of_balls_after_each_episode():
     assert ax.get_ylim()[0] == 0
 
 
+@pytest.mark.parametrize("wrap", [lambda one: one, lambda one: {"ours": [one]}])
+def test_what_is_not_a_list_of_histories_is_refused(wrap):
+    with pytest.raises(zooming.SpaceError, match="a list of histories, one per seed"):
+        plots.Runs.of_histories(wrap(zooming.History(np.ones(3), np.ones(3, int))))
+
+
 def test_runs_of_histories_keep_returns_balls_bytes_and_the_optimum(agent, optimal):
     histories = zooming.learn_many(zooming.AdaptiveQ, gym.make("zooming/Oil-v0"), seeds=range(2), episodes=20)
     runs = plots.Runs.of_histories(histories, optimal)

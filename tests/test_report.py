@@ -10,7 +10,8 @@ import pytest
 
 import zooming
 from zooming import cli, seeds
-from zooming.report.collect import _q_star, collect
+from zooming.plots.runs import Runs, read_study
+from zooming.report.collect import _q_star, _winner, collect
 from zooming.report.page import written
 from zooming.study import engines
 from zooming.study.problems import Problem, problem_named
@@ -118,6 +119,7 @@ def test_the_slider_moves_the_partition(opened):
     assert 3 < int(slider.input_value()) < int(slider.get_attribute("max"))
     assert 4 <= borders(page) <= last
     page.locator("#replay-play").click()
+    assert page.locator("#replay-agent option:disabled").all_inner_texts() == ["median: no partition"]
     page.locator("#replay-agent").select_option(label="net-q")
     assert borders(page) == 100
 
@@ -163,7 +165,7 @@ def test_without_an_optimum_the_page_shows_returns_and_estimates_and_says_why(op
     head = page.locator("#summary th").all_inner_texts()
     assert "mean return" in head
     assert "regret" not in head
-    assert page.locator("#summary tr.best").count() == 2
+    assert page.locator("#summary tr.best").count() == 1  # of the other problem, three seeds do not tell
     shown = {}
     for problem in ("zooming/Ambulance-v0:n_ambulances=4", "endless"):
         page.locator("#problem-choice").select_option(label=problem)
@@ -231,15 +233,75 @@ def test_an_agent_with_too_many_balls_is_not_replayed_and_others_are(tmp_path):
     study = zooming.Study(["oil-laplace-1"], ["net-q:spacing=0.02", "adaptive-q"], episodes=50, seeds=2)
     study.run(tmp_path / "study", workers=1)
     (problem,) = collect(tmp_path / "study")["problems"]
+    assert problem["unshown"] == ["net-q:spacing=0.02: too many balls to show"]
     assert [agent["name"] for agent in problem["replays"]] == ["adaptive-q"]
     assert problem["replays"][0]["frames"][-1] == 50
 
 
 def test_a_tuning_has_a_page_too(tmp_path):
-    arguments = ["--agents", "adaptive-q", "--values", "0.1", "1.0", "--episodes", "30", "--seeds", "2", "--workers", "1"]
-    cli.main(["tune", "oil-laplace-1", *arguments, "--evaluation-seeds", "3", "--out", str(tmp_path / "tuning")])
-    (problem,) = collect(tmp_path / "tuning")["problems"]
-    assert problem["name"] == "oil-laplace-1"
+    out, problems = tmp_path / "tuning", ["oil-laplace-1", "ambulance-beta-1"]
+    arguments = ["--agents", "adaptive-q", "--episodes", "30", "--seeds", "2", "--workers", "1", "--evaluation-seeds", "3"]
+    cli.main(["tune", *problems, *arguments, "--values", "0.1", "1.0", "--out", str(out)])
+    shown, tuned = collect(out)["problems"], json.loads((out / "tuned.json").read_text())
+    assert [problem["name"] for problem in shown] == problems  # in the order given
+    for problem, found in zip(shown, tuned, strict=True):
+        assert [tried["value"] for tried in problem["tried"]] == ["bonus=0.1", "bonus=1"]
+        assert [tried["mean_return"][0] for tried in problem["tried"]] == [tried["mean_return"] for tried in found["tried"]]
+        assert [tried["is_best"] for tried in problem["tried"]] == [value == found["value"] for value in (0.1, 1.0)]
+    tuned[0]["evaluation"]["agent"] = "adaptive-q:bonus=0.3"  # a later search found another value: its evaluation is the one
+    (out / "tuned.json").write_text(json.dumps(tuned))
+    assert [problem["name"] for problem in collect(out)["problems"]] == problems[1:]
+    (out / "tuned.json").write_text("{")
+    with pytest.raises(zooming.SpaceError, match=r"tuned\.json is damaged"):
+        collect(out)
+
+
+@pytest.mark.process
+def test_the_page_of_a_tuning_shows_what_was_tried(opened, folder, tmp_path):
+    data = collect(folder)
+    tried = {"agent": EVIL, "value": "bonus=0.5", "mean_return": [4.5, 4.4, 4.6], "n_seeds": 4, "is_best": True}
+    data["problems"][0]["tried"] = [tried, {**tried, "value": "bonus=1", "mean_return": [4, 4, 4], "is_best": False}]
+    (tmp_path / "report.html").write_text(written(data))
+    page = opened(1280, 900, tmp_path)
+    rows = [row.split("\t") for row in page.locator("#tried tr").all_inner_texts()]
+    assert rows[1:] == [[EVIL, "bonus=0.5", "4.5000 ± 0.1000", "4", "chosen"], ["", "bonus=1", "4.0000", "4", ""]]
+    page.locator("#problem-choice").select_option(label="ambulance-beta-1")
+    assert not page.locator("#tuning").is_visible()
+
+
+@pytest.mark.process
+def test_the_last_number_under_a_curve_is_there(opened, folder, tmp_path):
+    data = collect(folder)
+    for agent in data["problems"][0]["agents"]:
+        for curve in (agent["curve"], agent["curve"]["returns"]):
+            curve["episode"] = [10 * episode for episode in curve["episode"]]
+    data["episodes"] *= 10
+    (tmp_path / "report.html").write_text(written(data))
+    page = opened(1280, 900, tmp_path)
+    for plot in ("returns", "regret"):
+        shown = page.locator(f"#{plot} .xtick text").filter(visible=True).all_text_contents()
+        assert shown[-1] == "3000"
+
+
+def test_a_winner_wins_by_more_than_chance():
+    def named(**returns):
+        return {label: Runs.of_returns(np.reshape(values, (-1, 1))) for label, values in returns.items()}
+
+    assert _winner(named(a=[1.0, 5.0, 9.0], b=[2.0, 6.1, 10.0])) == "b"  # paired by seed: the spread is of the problem
+    assert _winner(named(a=[1.0, 5.0, 9.0], b=[9.0, 5.0, 2.0])) is None
+    assert _winner(named(a=[1.0, 5.0, 9.0], b=[2.0, 6.1, 10.0], c=[2.2, 6.0, 9.9])) is None
+    assert _winner(named(a=[1.0], b=[2.0])) is None
+    assert _winner(named(a=[1.0, 2.0])) is None
+
+
+def test_what_has_no_partition_is_named_beside_the_replays(tmp_path):
+    study = zooming.Study(["oil-laplace-1"], ["median", "metric-q", "adaptive-q"], episodes=20, seeds=2)
+    study.run(tmp_path / "study", workers=1)
+    (problem,) = collect(tmp_path / "study")["problems"]
+    assert problem["unshown"] == ["median: no partition", "metric-q: balls of a metric, not boxes"]
+    assert [agent["is_winner"] for agent in problem["agents"]] == [
+        _winner(read_study(tmp_path / "study")) == a for a in ("median", "metric-q", "adaptive-q")
+    ]
 
 
 @pytest.mark.parametrize("what", ["nothing", "unfinished", "no folder to write to"])

@@ -1,6 +1,7 @@
 """Studies: the same result however they are computed, and nothing lost whatever happens."""
 
 import hashlib
+import io
 import json
 import os
 import random
@@ -14,6 +15,7 @@ import gymnasium as gym
 import numpy as np
 import polars as pl
 import pytest
+from rich.console import Console
 
 import zooming
 from zooming import cli, seeds
@@ -21,6 +23,7 @@ from zooming.study import engines
 from zooming.study.problems import PRESETS, Problem, agent_named, agents_named, problem_named, settings_from
 from zooming.study.runs import Chunk, checkpoints
 from zooming.study.store import Store
+from zooming.study.study import progress_line
 from zooming.study.tune import tune
 
 ARGUMENTS = ["run", "oil-laplace-1", "--agents", "adaptive-q,net-q:spacing=0.25", "--episodes", "10000", "--seeds", "45"]
@@ -586,3 +589,16 @@ def test_the_command_tunes_and_prints_what_it_cost(tmp_path, capsys):
         half = (tried["interval"]["high"] - tried["interval"]["low"]) / 2
         assert f"{tried['mean_return']:.4f} ± {half:.4f}" in lines[tried["value"]]
     assert [value for value, line in lines.items() if "best" in line] == [found["value"]]
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_a_narrow_progress_line_cuts_the_news_and_never_the_counts(width):
+    news = "41,445 steps/s, " + "adaptive-q:bonus=0.25 on a-problem-with-a-long-name: 4.735 of 4.750"
+    progress = progress_line("runs")
+    progress.add_task(news, total=12000, completed=10000)
+    console = Console(width=width, file=io.StringIO())
+    console.print(progress.get_renderable())
+    (line,) = console.file.getvalue().splitlines()
+    assert "10000/12000 runs" in line
+    assert "41,445 steps/s, adaptive-q" in line
+    assert line.rstrip().endswith("4.750" if width == 200 else "…")

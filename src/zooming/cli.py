@@ -40,7 +40,8 @@ def audit_file(
             raise SpaceError(f"{file} does not say how to make its environment {agent.env_name}; audit it from Python")
         optimal = zooming.solve(agent.env, resolution)
         policy = zooming.evaluate(agent, agent.env, exact=True)
-        print(f"optimum {optimal.return_:.4f} (within {optimal.return_error:.1e}); policy {policy}")
+        about = "" if optimal.is_bound else "about "
+        print(f"optimum {optimal.return_:.4f} (within {about}{optimal.return_error:.1e}); policy {policy}")
     report = zooming.audit(agent, optimal)
     print(report)
     if not report.holds:
@@ -95,11 +96,15 @@ def _refused(message: str) -> SystemExit:
 def _in_flags(message: str, command: Callable[..., Any] | None) -> str:
     """`episodes=0: ...` as `--episodes 0: ...`, if the command has that flag: errors name options as Python writes them.
 
-    >>> _in_flags("resolution=3 is too small", audit_file)
-    '--resolution 3 is too small'
+    >>> _in_flags("resolution=5 is odd", audit_file)
+    '--resolution 5 is odd'
     """
     found = re.match(r"(\w+)=(\S+?)(:? )", message)
     if command is None or found is None or found[1] not in option_names(command):
         return message
     value = found[2].strip("'\"")
     return f"--{found[1].replace('_', '-')} {value}{message[found.start(3) :]}"
+
+
+if __name__ == "__main__":
+    main()

@@ -12,10 +12,11 @@ from numba import float64, int64, types
 from numpy.typing import NDArray
 
 from zooming.agents.base import Agent
+from zooming.agents.setting import check_env, name_of
 from zooming.checks import whole
 from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
-from zooming.errors import SpaceError
+from zooming.errors import SpaceError, ZoomingError
 from zooming.feasible import says
 from zooming.grids import bad_transition
 from zooming.intervals import mean_interval
@@ -66,6 +67,9 @@ def evaluate(
     >>> print(zooming.evaluate(agent, env, exact=True))
     4.7189 (4.7189 to 4.7189, computed)
     """
+    if not hasattr(agent, "predict"):
+        raise SpaceError(f"{agent!r} is not an agent; write evaluate(agent, env), the agent first")
+    check_env(env)
     if not exact:
         whole(episodes, "episodes", 2)
         returns = _play(agent, env, episodes, seed)
@@ -96,12 +100,21 @@ def _play(agent: Agent, env: Any, episodes: int, seed: int) -> NDArray[np.float6
         observation, info = env.reset(seed=seed if episode == 0 else None)
         state = None
         for _ in range(agent.horizon):
-            action, state = agent.predict(observation, state=state, info=info if says(info) else None)
+            action, state = _predicted(agent, env, observation, state, info if says(info) else None)
             observation, reward, terminated, truncated, info = env.step(action)
             returns[episode] += float(reward)
             if terminated or truncated:
                 break
     return returns
+
+
+def _predicted(agent: Agent, env: Any, observation: Any, state: Any, info: Any = None) -> tuple[Any, Any]:
+    """`agent.predict`, whose errors then name this environment, not the one that the agent learned on."""
+    try:
+        return agent.predict(observation, state=state, info=info)
+    except ZoomingError as error:
+        said = str(error).removeprefix(f"{agent.env_name}, ")
+        raise type(error)(f"{name_of(env)}, {said} (the agent is for {agent.env_name})") from error
 
 
 def _policy_value(
@@ -114,7 +127,7 @@ def _policy_value(
     """
     total = 0.0
     for step in range(min(agent.horizon, env.horizon)):
-        actions, _ = agent.predict(env.observations(states), state=np.full(len(states), step))
+        actions, _ = _predicted(agent, env, env.observations(states), np.full(len(states), step))
         outcomes, chances = env.outcomes(step, n_outcomes)
         if len(states) * len(chances) > MOST_STATES:
             raise SpaceError(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from zooming import notebook
 from zooming.errors import SpaceError
-from zooming.regret import Regret
+from zooming.regret import Regret, best_return
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class History:
         Realized, and exact where learn() had checkpoints. With random starts the optimum's mean over the starts is compared
         with, which is right in expectation, up to `optimal.return_error` an episode.
         """
-        best = float(getattr(optimal, "return_", optimal))
+        best = best_return(optimal)
         ours, theirs = getattr(self.agent, "horizon", None), getattr(optimal, "horizon", None)
         if ours is not None and theirs is not None and ours != theirs:
             raise SpaceError(

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from zooming.checks import real
+from zooming.checks import real, whole
 from zooming.envs.compiled import CompiledEnv, compiled_inside
 from zooming.errors import SpaceError
 from zooming.grids import GIVEN_ACTIONS, Grid, n_cells
@@ -54,15 +54,17 @@ class Optimal:
     """
 
     grid: Grid = field(repr=False)
-    resolution: int
+    resolution: int | None  # cells per axis; None if all states, actions and outcomes are there
     return_: float  # the expected return of the optimal policy from the start
     error: float  # of every value: an estimate, or with `lipschitz` a bound; see above
     return_error: float  # of `return_`: `error`, and what a start that is not known exactly adds
+    is_bound: bool  # `return_error` is one, not an estimate
     seconds: float = field(compare=False)
 
     def __repr__(self) -> str:
-        within = f"{self.return_:.4f} within {self.return_error:.1e}"
-        return f"Optimal(return {within}, resolution {self.resolution}, {self.seconds:.1f} s)"
+        within = f"{self.return_:.4f} within {'' if self.is_bound else 'about '}{self.return_error:.1e}"
+        how = "exact" if self.resolution is None else f"resolution {self.resolution}"
+        return f"Optimal(return {within}, {how}, {self.seconds:.1f} s)"
 
     @property
     def horizon(self) -> int:
@@ -145,14 +147,14 @@ def solve(
     began, n_state, is_exact = time.perf_counter(), inner.state_box.shape[0], is_finite(inner)
     if is_exact and resolution is not None:
         raise SpaceError(f"{inner.name} has finitely many states and actions; all are used, so give no resolution")
-    default = 4 if is_exact else default_resolution(inner)
-    resolution = default if resolution is None else resolution
-    if isinstance(resolution, bool) or not isinstance(resolution, (int, np.integer)) or resolution < 4 or resolution % 2:
+    if resolution is None:
+        resolution = 4 if is_exact else default_resolution(inner)
+    resolution = whole(resolution, "resolution", 4)
+    if resolution % 2:
         raise SpaceError(
-            f"resolution={resolution!r} is too small to certify anything: give an even number of cells per axis, at least 4 "
-            f"(by default {default} here)"
+            f"resolution={resolution} is odd: give an even number of cells per axis, such as {resolution + 1}, to be compared "
+            f"with half as many"
         )
-    resolution = int(resolution)
     fine, error = _solved(Grid(inner, resolution)), _ROUNDING
     if not is_exact:
         coarse, shared = _solved(Grid(inner, resolution // 2)), fine.values
@@ -170,8 +172,8 @@ def solve(
             f"Try resolution={2 * resolution}, or accept tolerance={error:.2g}"
         )
     return_, start_error = fine.start_value()
-    found, seconds = fine.n_cells if is_exact else resolution, time.perf_counter() - began
-    return Optimal(fine, found, return_, error, error + start_error, seconds)
+    is_bound, seconds = (is_exact or lipschitz is not None) and not start_error, time.perf_counter() - began
+    return Optimal(fine, None if is_exact else resolution, return_, error, error + start_error, is_bound, seconds)
 
 
 def is_finite(env: CompiledEnv) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +53,14 @@ class Regret:
         return f"Regret({len(self.per_episode)} episodes, R = {self.per_episode.sum():.2f}{exact})"
 
 
+def best_return(optimum: Any) -> float:
+    """The return of the optimum that `zooming.solve` found, or the number that was given."""
+    try:
+        return float(getattr(optimum, "return_", optimum))
+    except (TypeError, ValueError) as error:
+        raise SpaceError(f"optimum={optimum!r}: give what zooming.solve(env) gives, or a number") from error
+
+
 def regret_exponent(regrets: Sequence[Regret], *, burn_in: float = 0.1, n_points: int = 40) -> Interval:
     """The e of R(k) ~ k^e, with a 95 % interval over the runs, to compare with (d+1)/(d+2).
 
@@ -62,8 +71,10 @@ def regret_exponent(regrets: Sequence[Regret], *, burn_in: float = 0.1, n_points
     >>> round(regret_exponent(runs).mean, 3)
     0.75
     """
-    if len(regrets) < 2:
-        raise SpaceError("a growth rate with an interval needs at least two runs: give the regrets of several seeds")
+    if isinstance(regrets, Regret) or len(regrets) < 2 or not all(isinstance(regret, Regret) for regret in regrets):
+        raise SpaceError(
+            "a growth rate with an interval needs the regrets of at least two runs: [h.regret(optimal) for h in histories]"
+        )
     if not 0 < burn_in < 1:
         raise SpaceError(f"burn_in={burn_in}: the share of episodes to leave out lies between 0 and 1")
     return mean_interval([_slope(regret, burn_in, n_points, all(len(r.exact) > 2 for r in regrets)) for regret in regrets])

@@ -120,7 +120,7 @@ class Agent(Setting, ABC):
                 raise SpaceError(f"episode_start has {len(starts)} entries for {len(steps)} environments")
             steps[np.broadcast_to(starts, steps.shape)] = 0
         for step in steps.tolist():
-            self._check_step(step)
+            self._check_step(step, is_batch)
         infos = one_each(info, len(states), is_batch)
         allowed = [self._feasible(step, one) for step, one in zip(steps.tolist(), infos, strict=True)]
         actions = self._greedy(steps, states, deterministic, allowed)

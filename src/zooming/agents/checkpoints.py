@@ -96,7 +96,6 @@ def _loaded(path: Any, env: Any, header: dict[str, Any], arrays: dict[str, NDArr
     agent.n_episodes = int(header["n_episodes"])
     if agent.n_episodes < 0:
         raise ValueError(f"{agent.n_episodes} episodes")
-    agent.env_name = stored.name
     generator = header["env"]["generator"]
     if own is None:
         agent.env, agent.stored_env = None, header["env"]

@@ -190,7 +190,7 @@ def _progress(agent: Agent, episodes: int, shown: bool) -> Iterator[Advance]:
     except ImportError as error:
         raise ImportError("progress_bar=True needs rich: pip install 'zooming[study]'") from error
     columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("episodes"), TimeRemainingColumn(),
+        TextColumn("{task.description}"), BarColumn(16), MofNCompleteColumn(), TextColumn("episodes"), TimeRemainingColumn(),
         TextColumn("{task.fields[balls]:,} balls"),
     )  # fmt: skip
     with Progress(*columns) as progress:

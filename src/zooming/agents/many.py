@@ -52,9 +52,16 @@ def learn_many(
 
 def made(make_agent: Callable[..., Agent], env: Any, seed: int, **options: Any) -> Agent:
     """The agent that an agent's class, or a function (env, seed) of a user, makes."""
-    if takes(make_agent, "seed"):
-        return make_agent(env, seed=seed, **options)
-    return make_agent(env, seed, **options)
+    places, names = ((env,), {"seed": seed}) if callable(make_agent) and takes(make_agent, "seed") else ((env, seed), {})
+    try:
+        inspect.signature(make_agent).bind(*places, **names)
+    except TypeError as error:  # an agent in the place of its class, or one that asks for more
+        name = getattr(make_agent, "__name__", repr(make_agent))
+        raise SpaceError(
+            f"{name} does not make agents from an environment and a seed ({error}); give an agent's class, or one with what it "
+            f"asks for: functools.partial(zooming.MetricQ, metric=...)"
+        ) from error
+    return make_agent(*places, **names, **options)
 
 
 def takes(function: Callable[..., Any], name: str) -> bool:

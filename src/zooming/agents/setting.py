@@ -43,8 +43,7 @@ class Setting:
         weights: Mapping[str, float] | Iterable[float] | None = None,
         seed: int | None = None,
     ) -> None:
-        if isinstance(env, (str, type)) or not hasattr(env, "observation_space"):
-            raise SpaceError(f'{env!r} is not an environment; give an instance, for example gymnasium.make("zooming/Oil-v0")')
+        check_env(env)
         self.axes = Axes(
             env.observation_space, env.action_space, bounds=bounds, ordered=ordered, squash=squash, weights=weights
         )
@@ -53,7 +52,7 @@ class Setting:
         self.seed = _seed(seed)
         self.env = env
         self.stored_env: dict[str, Any] | None = None  # what a file said of the environment that this agent came without
-        self.env_name = _name(env)
+        self.env_name = name_of(env)
         self.n_episodes = 0  # finished ones
         self.env_generator: dict[str, Any] | None = None  # where the environment's generator stands, once learn() has seeded it
         self.is_learning = False  # learn() is under way
@@ -95,15 +94,16 @@ class Setting:
             raise self._bad_coordinate(step, first_axis + i, float(self.axes.outwards(point, first_axis)[i]), what)
         return point
 
-    def _check_step(self, step: Any) -> int:
+    def _check_step(self, step: Any, is_vector: bool = False) -> int:
         try:
             whole = operator.index(step)
         except TypeError as error:
             raise TransitionError(f"step {step!r} is not a whole number; steps run from 0 to {self.horizon - 1}") from error
         if not 0 <= whole < self.horizon:
+            reset = ". A vector environment must reset in the same step: autoreset_mode=AutoresetMode.SAME_STEP"
             raise TransitionError(
-                f"step {step} is outside the episode: steps run from 0 to {self.horizon - 1} (horizon {self.horizon}). "
-                f"A vector environment must reset in the same step: autoreset_mode=AutoresetMode.SAME_STEP"
+                f"step {step} is outside the episode: steps run from 0 to {self.horizon - 1} (horizon {self.horizon})"
+                f"{reset if is_vector else ''}"
             )
         return whole
 
@@ -134,6 +134,12 @@ class Setting:
         return TransitionError(f"{self.env_name}, step {step}: {what}{name} = {value} is {fault}; check {fix}")
 
 
+def check_env(env: Any) -> None:
+    """SpaceError for what is not an environment."""
+    if isinstance(env, (str, type)) or not hasattr(env, "observation_space"):
+        raise SpaceError(f'{env!r} is not an environment; give an instance, for example gymnasium.make("zooming/Oil-v0")')
+
+
 def horizon_of(env: Any, horizon: int | None) -> int:
     """The steps of an episode: what is given, with a warning if the environment ends earlier, or what it says itself."""
     # A compiled environment knows its horizon; any other says it through its spec. A time limit may shorten it.
@@ -147,13 +153,13 @@ def horizon_of(env: Any, horizon: int | None) -> int:
     said = [n for n in (own, *limits) if n is not None]
     if horizon is not None and said and isinstance(horizon, int) and horizon > min(said):
         message = (
-            f"horizon={horizon}, but an episode of {_name(env)} ends after {min(said)} steps: values will be too optimistic"
+            f"horizon={horizon}, but an episode of {name_of(env)} ends after {min(said)} steps: values will be too optimistic"
         )
         warnings.warn(message, stacklevel=4)
     found = horizon if horizon is not None else min(said) if said else None
     if found is None:
         raise SpaceError(
-            f"the environment {_name(env)} does not say how long an episode is. Give the agent horizon=..., "
+            f"the environment {name_of(env)} does not say how long an episode is. Give the agent horizon=..., "
             f"or make the environment with gymnasium.make(..., max_episode_steps=...)"
         )
     return whole(found, "horizon", 1)
@@ -175,7 +181,8 @@ def _seed(seed: Any) -> int:
     return whole(seed, "seed", 0)
 
 
-def _name(env: Any) -> str:
+def name_of(env: Any) -> str:
+    """What errors call an environment."""
     spec = getattr(env, "spec", None)
     if spec is not None:
         return str(spec.id)

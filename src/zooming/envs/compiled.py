@@ -274,13 +274,15 @@ def compiled_env(
     `dynamics(state, action, step, params, rng, next_state)` writes the next state into `next_state` and returns the reward; it
     is compiled with Numba, so it may use floats, loops, `math`, and the methods of `rng`, a NumPy Generator. State and action
     are float64 vectors in the units of the two spaces: of a Discrete one they hold one whole number, `int(state[0])`, which is
-    a plain number for agents, `env.reset` and `env.step`.
+    a plain number for agents, `env.reset` and `env.step`. `params` is a float64 vector too: of a table with n columns the
+    dynamics find row i, column j as `params[n * i + j]`.
 
     `start` is a state, (states, weights), "uniform", or a compiled `start(params, rng, state)` that writes one. Of a function
     `zooming.solve` and `zooming.evaluate` know draws only, and say how far off that may be.
 
     With `outcomes=(values, weights)` the dynamics take, in the place of `rng`, one of the `values` (a vector), drawn with the
-    given weights: then `zooming.solve` can compute the optimum. Without chance there is one: `outcomes=([0.0], [1.0])`.
+    given weights: then `zooming.solve` can compute the optimum. One of weight 0 is left out. Without chance there is one value:
+    `outcomes=([0.0], [1.0])`.
 
     >>> import gymnasium as gym, zooming
     >>> def thermostat(state, action, step, params, rng, next_state):

@@ -66,17 +66,23 @@ def law_of(start: Any, space: gym.Space[Any], box: gym.spaces.Box) -> StartLaw:
 
 
 def weighted(given: Any, what: str, one: str = "value") -> Weighted:
-    """What a user gave as (values, weights), checked; `one` of the values is called so."""
+    """What a user gave as (values, weights), checked, without those of weight 0; `one` of the values is called so."""
     try:
-        values, weights = (np.array(part, np.float64) for part in given)
+        values, weights = (np.array(part, np.float64) for part in (() if isinstance(given, dict) else given))
     except (TypeError, ValueError) as error:
-        raise SpaceError(f"{what}={given!r}: give ({one}s, weights), one weight per {one}") from error
+        form = f"give ({one}s, weights), one weight per {one}, for example ([0.0, 1.0], [0.5, 0.5])"
+        raise SpaceError(f"{what}={given!r}: {form}") from error
     values = values.reshape(len(values), -1) if values.ndim else values
     if values.ndim != 2 or weights.shape != (len(values),) or not len(values):
         raise SpaceError(f"{what}: {values.shape} {one}s and {weights.shape} weights; give one weight per {one}, at least one")
-    if not (np.isfinite(values).all() and (weights > 0).all() and abs(weights.sum() - 1) < 1e-9):
-        raise SpaceError(f"{what}: {one}s must be finite and weights positive, with sum 1")
-    return values, weights
+    for i, (value, weight) in enumerate(zip(values, weights, strict=True)):
+        if not np.isfinite(value).all():
+            raise SpaceError(f"{what}: {one} {i} is {value[0] if len(value) == 1 else value}; give finite {one}s")
+        if not weight >= 0:
+            raise SpaceError(f"{what}: weight {i} is {weight}; give weights >= 0, with sum 1")
+    if abs(weights.sum() - 1) >= 1e-9:
+        raise SpaceError(f"{what}: weights sum to {weights.sum():.12g}, not to 1; divide them by their sum")
+    return values[weights > 0], weights[weights > 0]  # what never happens needs no place
 
 
 def midpoints(box: gym.spaces.Box, n: int) -> Weighted:

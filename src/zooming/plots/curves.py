@@ -14,8 +14,8 @@ from zooming.history import History
 from zooming.intervals import Interval, t_quantile
 from zooming.optimal import Optimal
 from zooming.plots.look import BAND, COLORS, GRAY, MARKERS, drawing, line, thousands
-from zooming.plots.runs import Runs, best_return
-from zooming.regret import Regret, regret_exponent
+from zooming.plots.runs import Runs
+from zooming.regret import Regret, best_return, regret_exponent
 
 Floats = NDArray[np.float64]
 Group = Runs | Sequence[History] | ArrayLike

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from zooming.errors import SpaceError
 from zooming.history import History
 from zooming.optimal import Optimal
-from zooming.regret import Regret
+from zooming.regret import Regret, best_return
 
 Floats = NDArray[np.float64]
 
@@ -38,6 +38,8 @@ class Runs:
     @classmethod
     def of_histories(cls, histories: Sequence[History], optimum: float | Optimal | None = None) -> Runs:
         """Histories of one length, one per seed, as `zooming.learn_many` gives them."""
+        if isinstance(histories, History) or not all(isinstance(history, History) for history in histories):
+            raise SpaceError("give a list of histories, one per seed, as zooming.learn_many does; one agent at a time")
         if not histories or not all(len(history) == len(histories[0]) > 0 for history in histories):
             raise SpaceError("give histories of one length, at least one, with at least one episode")
         return cls(
@@ -76,11 +78,6 @@ class Runs:
         every = np.arange(self.episode[-1] + 1)
         known = np.concatenate([[0], self.episode])
         return [Regret(np.diff(np.interp(every, known, np.concatenate([[0.0], row])))) for row in self.regret]
-
-
-def best_return(optimum: float | Optimal) -> float:
-    """The return of the optimum that `zooming.solve` found, or the number that was given."""
-    return optimum.return_ if isinstance(optimum, Optimal) else float(optimum)
 
 
 def read_study(folder: str | Path, problem: str | None = None) -> dict[str, Runs]:

@@ -24,6 +24,7 @@ from zooming.study.problems import AgentChoice, Problem
 from zooming.study.runs import Configuration
 from zooming.study.store import MANIFEST, Store
 from zooming.study.study import FEW_SEEDS, Row, Study
+from zooming.study.tune import TUNED
 
 N_FRAMES = 40  # moments of the replay
 N_POINTS = 61  # of Q* along each axis
@@ -41,14 +42,15 @@ def collect(folder: Path) -> dict[str, Any]:
         for problem in configuration.problems:
             runs = read_study(where, problem.name)
             ours = [row for row in rows if row.problem == problem.name]
-            agents = [_agent(row, names, i, runs[row.agent]) for i, row in enumerate(ours)]
+            agents = [_agent(row, names, i, runs[row.agent], row.agent == _winner(runs)) for i, row in enumerate(ours)]
             is_solved = ours[0].optimum is not None
-            replays = _replays(problem, configuration.agents, configuration, names, with_estimates=not is_solved)
+            replays, unshown = _replays(problem, configuration.agents, configuration, names, with_estimates=not is_solved)
             problems.append({
                 "name": problem.name, "heading": extra.get("heading", problem.name), "optimum": ours[0].optimum,
                 "why_unsolved": None if is_solved else _why_unsolved(problem),
                 "made_by": f"{problem.env_id}({', '.join(f'{key}={value!r}' for key, value in problem.options.items())})",
-                "verdicts": extra.get("verdicts", []), "agents": agents, "replays": replays,
+                "verdicts": extra.get("verdicts", []), "agents": agents, "replays": replays, "unshown": unshown,
+                "tried": [tried for tuned in extra.get("tuned", []) for tried in _tried(tuned)],
                 "q_star": _q_star(problem, configuration.optimum) if replays and is_solved else None,
             })  # fmt: skip
         manifests.append(json.loads((where / MANIFEST).read_text()))
@@ -64,7 +66,7 @@ def collect(folder: Path) -> dict[str, Any]:
 
 
 def _studies(folder: Path) -> Iterator[tuple[Path, dict[str, str], dict[str, Any]]]:
-    """Each study's folder, the names of its agents if they have other ones, and what a reproduction found."""
+    """Each study's folder, the names of its agents if they have other ones, and what a reproduction or a tuning found."""
     if (folder / MANIFEST).exists():
         yield folder, {}, {}
         return
@@ -72,7 +74,7 @@ def _studies(folder: Path) -> Iterator[tuple[Path, dict[str, str], dict[str, Any
     if not findings.exists():
         if not evaluations:
             raise SpaceError(f"{folder} holds neither a study (zooming run, tune) nor a reproduction (zooming reproduce)")
-        yield from ((manifest.parent, {}, {}) for manifest in evaluations)
+        yield from ((where, {}, {"tuned": tuned}) for where, tuned in _evaluations(folder, evaluations))
         return
     try:
         figures = [(found["problem"], found["agents"], found) for found in json.loads(findings.read_text())["figures"].values()]
@@ -82,7 +84,47 @@ def _studies(folder: Path) -> Iterator[tuple[Path, dict[str, str], dict[str, Any
         yield folder / "evaluation" / problem, names, found
 
 
-def _agent(row: Row, names: dict[str, str], i: int, runs: Runs) -> dict[str, Any]:
+def _evaluations(folder: Path, manifests: list[Path]) -> list[tuple[Path, list[dict[str, Any]]]]:
+    """The evaluations of a tuning, in the order of its problems, each with what was tried for it."""
+    try:
+        tuned = json.loads((folder / TUNED).read_text())
+        named = [(one["problem"], one["evaluation"]["agent"]) for one in tuned]
+    except FileNotFoundError:  # it was stopped before the end
+        return [(manifest.parent, []) for manifest in manifests]
+    except (ValueError, KeyError, TypeError) as error:
+        raise SpaceError(f"{folder / TUNED} is damaged ({error}); delete it, and zooming tune makes it again") from error
+    found = []
+    for manifest in manifests:
+        configuration = Study.stored(manifest.parent).configuration
+        name, labels = configuration.problems[0].name, [agent.label for agent in configuration.agents]
+        if labels == [label for problem, label in named if problem == name]:  # or it is of another tuning, before
+            found.append((manifest.parent, [one for one in tuned if one["problem"] == name]))
+    return sorted(found, key=lambda one: tuned.index(one[1][0]))
+
+
+def _tried(tuned: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A row per value that was tried for one agent."""
+    for tried in tuned["tried"]:
+        interval = tried["interval"]
+        yield {
+            "agent": tuned["agent"],
+            "value": f"{tuned['option']}={tried['value']:.4g}",
+            "mean_return": [interval[part] for part in ("mean", "low", "high")] if interval else [tried["mean_return"]] * 3,
+            "n_seeds": tried["n_seeds"],
+            "is_best": (tried["value"], tried["mean_return"]) == (tuned["value"], tuned["tuning_return"]),
+        }
+
+
+def _winner(runs: dict[str, Runs]) -> str | None:
+    """The agent with the largest return, if its difference to each other one, seed by seed, is more than chance."""
+    totals = {label: ours.total_return[:, -1] for label, ours in runs.items()}
+    best = max(totals, key=lambda label: totals[label].mean())
+    others = [total for label, total in totals.items() if label != best]
+    is_clear = len(totals[best]) > 1 and others and all(mean_interval(totals[best] - total).low > 0 for total in others)
+    return best if is_clear else None
+
+
+def _agent(row: Row, names: dict[str, str], i: int, runs: Runs, is_winner: bool) -> dict[str, Any]:
     mean_return = runs.total_return / runs.episode
     regret = None if runs.optimum is None else runs.regret
     objective = mean_return if regret is None else regret  # what the page compares agents by
@@ -90,6 +132,7 @@ def _agent(row: Row, names: dict[str, str], i: int, runs: Runs) -> dict[str, Any
         "label": row.agent,
         "name": names.get(row.agent, row.agent),
         "color": COLORS[i % len(COLORS)],
+        "is_winner": is_winner,
         "final_return": _bounds(row.final_return, row.mean_return),
         "regret": _bounds(row.regret, row.mean_regret),
         "mean_return": [_band(mean_return[:, -1:])[part][0] for part in ("mean", "low", "high")],
@@ -160,19 +203,23 @@ def _replays(
     configuration: Configuration,
     names: dict[str, str],
     with_estimates: bool,
-) -> list[dict[str, Any]]:
-    """How the partitions of each agent's first run grew, along one state and one action axis through the middle of the space.
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """How the partitions of each agent's first run grew, along one state and one action axis through the middle of the space;
+    and of which agents there is none to show, and why.
 
     A ball is its corners, its first and its last frame and, `with_estimates`, its Q in each frame from first to last.
     """
     frames = np.unique(np.round(np.geomspace(1, configuration.episodes, N_FRAMES)).astype(int)).tolist()
-    found = []
+    found, unshown = [], []
     for choice in agents:
+        name = names.get(choice.label, choice.label)
         try:
             agent = choice.make(problem.make(), seeds.word(configuration.entropy, f"{configuration.stream} 0"))
         except (SpaceError, TypeError, gym.error.Error):
-            continue  # a setting that was an object, or an environment that is not registered here: no replay
+            unshown.append(f"{name}: cannot be made again here")  # a setting is an object, or the environment not registered
+            continue
         if not isinstance(agent, TabledAgent):
+            unshown.append(f"{name}: {'balls of a metric, not boxes' if agent.n_balls else 'no partition'}")
             continue
         steps: list[list[list[Any]]] = [[] for _ in range(agent.horizon)]
         alive: list[dict[tuple[float, ...], list[Any]]] = [{} for _ in range(agent.horizon)]
@@ -195,12 +242,14 @@ def _replays(
                     ball[6].append(round(q_value, 4))
         if shown:
             found.append({
-                "name": names.get(choice.label, choice.label), "frames": shown, "is_cut": len(shown) < len(frames),
+                "name": name, "frames": shown, "is_cut": len(shown) < len(frames),
                 "steps": steps if with_estimates else [[ball[:6] for ball in balls] for balls in steps],
                 "axes": [agent.axes.names[axis] for axis in agent.partition(0).slice()[0]],
                 "is_slice": len(agent.axes.names) > 2,
             })  # fmt: skip
-    return found
+        else:
+            unshown.append(f"{name}: too many balls to show")
+    return found, unshown
 
 
 def _slice(balls: Partition) -> tuple[list[list[float]], list[float]]:

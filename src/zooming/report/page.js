@@ -11,7 +11,7 @@ const CONFIG = { displaylogo: false, displayModeBar: false, responsive: true, mo
 function layout(x, y, more) {
   const axis = { gridcolor: "#e8ecf0", zeroline: false, linecolor: "#8a96a3", ticks: "outside", tickcolor: "#8a96a3", automargin: true };
   return {
-    margin: { l: 56, r: 12, t: 8, b: 44 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    margin: { l: 56, r: 28, t: 8, b: 44 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: "system-ui, sans-serif", size: 12, color: "#1c2733" }, hovermode: "closest",
     showlegend: false,
     xaxis: { ...axis, title: { text: x, standoff: 8 } }, yaxis: { ...axis, title: { text: y, standoff: 8 } }, ...more,
@@ -42,7 +42,6 @@ function summary() {
   head.append(row);
   const body = element("tbody");
   data.problems.forEach((problem, i) => {
-    const regret = (agent) => (problem.optimum === null ? -agent.mean_return[0] : agent.regret[0]), least = Math.min(...problem.agents.map(regret));
     const title = element("tr", undefined, { className: "problem" }), name = element("td", undefined, { colSpan: titles.length });
     name.append(element("button", problem.name, { className: "problem-name", type: "button" }));
     title.append(name);
@@ -50,7 +49,7 @@ function summary() {
     title.addEventListener("click", () => { choose(i); at("problem").scrollIntoView({ behavior: "smooth" }); });
     problem.agents.forEach((agent) => {
       const row = element("tr");
-      if (regret(agent) === least) row.classList.add("best");
+      if (agent.is_winner) row.classList.add("best");
       const label = element("td"), swatch = element("span", "", { className: "swatch" });
       swatch.style.background = agent.color;
       label.append(swatch, agent.name);
@@ -74,9 +73,24 @@ function summary() {
   at("few-seeds").hidden = !data.few_seeds;
   at("overview-note").textContent =
     `Final return: mean of the last tenth of ${fixed(data.episodes, 0)} episodes. ± is half a 95 % interval over ${data.n_seeds} seeds. ` +
-    (solved ? "Regret is against the solved optimum; the least is bold. " : "") +
-    (unsolved ? "Mean return: of all episodes; the largest is bold where no optimum is known to have regret against. " : "") +
+    (solved ? "Regret is against the solved optimum. " : "") +
+    (unsolved ? "Mean return: of all episodes, where no optimum is known to have regret against. " : "") +
+    "The best is bold if the 95 % interval of its difference to each other agent, paired by seed, excludes 0. " +
     "The advantage is over a problem's first agent, per episode over all episodes, paired by seed.";
+}
+
+function tuning(problem) {
+  at("tuning").hidden = !problem.tried.length;
+  const rows = problem.tried.map((tried, i) => {
+    const row = element("tr"), mean = element("td");
+    bounded(mean, tried.mean_return, 4);
+    const isFirst = i === 0 || problem.tried[i - 1].agent !== tried.agent;
+    row.append(element("td", isFirst ? tried.agent : ""), element("td", tried.value), mean, element("td", tried.n_seeds), element("td", tried.is_best ? "chosen" : ""));
+    return row;
+  });
+  const head = element("tr");
+  for (const title of ["agent", "value", "mean return", "seeds", ""]) head.append(element("th", title));
+  at("tried").replaceChildren(head, ...rows);
 }
 
 function banded(agent, i, x, band) {
@@ -205,6 +219,7 @@ function replays(problem) {
   at("replay-card").hidden = !problem.replays.length;
   if (!problem.replays.length) return;
   options(at("replay-agent"), problem.replays.map((agent) => agent.name));
+  at("replay-agent").append(...problem.unshown.map((text) => element("option", text, { disabled: true })));
   options(at("replay-step"), problem.replays[0].steps.map((_, step) => String(step)));
   at("replay-step").value = String(Math.min(1, problem.replays[0].steps.length - 1));
   rewound();
@@ -225,6 +240,7 @@ function choose(i) {
   at("problem-made-by").textContent = problem.made_by;
   at("verdicts").replaceChildren(...problem.verdicts.map((verdict) =>
     element("li", verdict.sentence, { className: verdict.holds === true ? "yes" : verdict.holds === false ? "no" : "open" })));
+  tuning(problem);
   legend(problem);
   curves(problem);
   replays(problem);

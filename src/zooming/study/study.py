@@ -250,15 +250,10 @@ def _progress(total: int, done: int, shown: bool) -> Iterator[Any]:
         yield lambda *news: None
         return
     from rich.markup import escape
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (
-        BarColumn(), MofNCompleteColumn(), TextColumn("runs"), TextColumn("{task.fields[speed]}"), TimeRemainingColumn(),
-        TextColumn("{task.fields[news]}"),
-    )  # fmt: skip
     began, steps = time.perf_counter(), 0
-    with Progress(*columns) as progress:
-        task = progress.add_task("", total=total, completed=done, speed="", news="")
+    with progress_line("runs") as progress:
+        task = progress.add_task("", total=total, completed=done)
 
         def show(chunk: Chunk, arrays: dict[str, NDArray[Any]], best: float | None) -> None:
             nonlocal steps
@@ -266,7 +261,16 @@ def _progress(total: int, done: int, shown: bool) -> Iterator[Any]:
             per_second = steps / (time.perf_counter() - began)
             speed = f"{per_second / 1e6:.1f} M steps/s" if per_second >= 1e5 else f"{per_second:,.0f} steps/s"
             against = "" if best is None else f" of {best:.3f}"
-            news = escape(f"{chunk.agent.label} on {chunk.problem.name}: {arrays['final_return'].mean():.3f}{against}")
-            progress.update(task, advance=chunk.n_runs, speed=speed, news=news)
+            news = f"{chunk.agent.label} on {chunk.problem.name}: {arrays['final_return'].mean():.3f}{against}"
+            progress.update(task, advance=chunk.n_runs, description=escape(f"{speed}, {news}"))
 
         yield show
+
+
+def progress_line(unit: str) -> Any:
+    """A bar, how many of how many, and the time left; the description has the rest of the line, and is cut where it ends."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Column
+
+    news = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
+    return Progress(BarColumn(16), MofNCompleteColumn(), unit, TimeRemainingColumn(), news, expand=True)

@@ -26,7 +26,7 @@ from zooming.study import engines
 from zooming.study.problems import AgentChoice, Problem, agent_named, problem_named
 from zooming.study.runs import Chunk
 from zooming.study.store import Store, locked
-from zooming.study.study import Row, Stopped, Study, noted_stop, run_all
+from zooming.study.study import Row, Stopped, Study, noted_stop, progress_line, run_all
 
 PAPERS_SCALES = (0.01, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 1.0, 1.5, 2.0, 5.0)
 METHODS = ("grid", "optuna")
@@ -277,10 +277,8 @@ def _trials(scope: _Scope) -> Iterator[Callable[[int, Problem, AgentChoice], Non
         yield lambda n, problem, agent: None
         return
     from rich.markup import escape
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    news = TextColumn("{task.description}")
-    with Progress(BarColumn(), MofNCompleteColumn(), TextColumn("trials"), TimeRemainingColumn(), news) as progress:
+    with progress_line("trials") as progress:
         task = progress.add_task("", total=len(scope.problems) * len(scope.agents) * scope.trials)
 
         def advance(n: int, problem: Problem, agent: AgentChoice) -> None:
