@@ -240,6 +240,31 @@ def test_the_python_driver_and_evaluate_pass_on_what_is_feasible(bounded):
     zooming.Random(env, horizon=6, seed=0).learn(20)
 
 
+class Slit(gym.Env):
+    """What is feasible is narrower than the net of points that stands for the actions."""
+
+    observation_space, action_space = UNIT, UNIT
+
+    def _info(self):
+        self.low = float(self.np_random.uniform(0.0, 0.99))
+        return {"action_low": [self.low], "action_high": [self.low + 0.002]}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.array([0.5]), self._info()
+
+    def step(self, action):
+        assert self.low <= action[0] <= self.low + 0.002
+        return np.array([0.5]), float(action[0]), False, False, self._info()
+
+
+@pytest.mark.parametrize("metric", [zooming.metrics.LInf(9), zooming.metrics.LInf()])
+def test_balls_of_a_metric_play_what_is_feasible_between_the_points_of_their_net(metric):
+    agent = zooming.MetricQ(Slit(), metric, horizon=4, seed=0)
+    agent.learn(100)  # which would fail in the environment
+    assert zooming.evaluate(agent, Slit(), 20).mean > 0.0
+
+
 @pytest.mark.plain
 def test_a_batch_has_an_info_per_environment():
     agent = zooming.AdaptiveQ(Boxes(UNIT, Discrete(3)), horizon=1, seed=0)
