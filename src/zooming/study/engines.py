@@ -184,7 +184,21 @@ def _own_handler(number: int) -> Iterator[None]:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    with _own_handler(signal.SIGINT):
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Lets Ctrl-C wait for the end, and makes a worker that starts meanwhile deaf to it: a process inherits what is blocked.
+
+    Ignoring it would lose one that comes now. Blocking alone does not stop it, because another thread may take it and
+    Python's handler runs in the main one; so it is noted, and raised again.
+    """
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
         yield
+        return
+    noted: list[int] = []
+    with _own_handler(signal.SIGINT):
+        signal.signal(signal.SIGINT, lambda number, frame: noted.append(number))
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    if noted:
+        signal.raise_signal(signal.SIGINT)
