@@ -45,6 +45,7 @@ def five_places():
 METRIC_Q = functools.partial(zooming.MetricQ, metric=zooming.metrics.Discrete())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [*(AGENTS[kind] for kind in AGENTS if kind != "Median"), METRIC_Q])
 def test_every_agent_passes_on_discrete_spaces_that_are_compiled(make):
     checked = zooming.check_agent(make, five_places)

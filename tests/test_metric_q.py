@@ -248,7 +248,7 @@ BONUSES = {
 def test_every_bonus_agrees_with_its_definition(bonus, lazy):
     agent = zooming.MetricQ(finite_env(7, 6), PRODUCTS["norm"], horizon=2, bonus=bonus, lazy=lazy, seed=0)
     brute, rng = Brute(agent.table.space, 2, by_definition(bonus), lazy), np.random.default_rng(0)
-    for _ in range(40):
+    for _ in range(22):
         for h in range(2):
             x, a = (int(rng.integers(2)), int(rng.integers(2))) if rng.random() < 0.7 else (int(rng.integers(7)), 5)
             transition = h, x, a, float(rng.random()), int(rng.integers(7)), bool(rng.random() < 0.1)
@@ -256,7 +256,7 @@ def test_every_bonus_agrees_with_its_definition(bonus, lazy):
             brute.update(*transition)
     for h in range(2):
         assert shown(agent, h) == brute.active(h)
-    assert agent.n_balls > 15
+    assert agent.n_balls > 10
 
 
 @pytest.mark.plain
