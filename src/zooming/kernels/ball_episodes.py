@@ -13,6 +13,7 @@ from zooming.kernels.balls import BALL, CORE, add_ball, index_of, play_action, p
 from zooming.kernels.compiling import DYNAMICS, GENERATOR, START, compiled, fixed, lean
 from zooming.kernels.layout import BAD_REWARD, BAD_STATE, DUE, EITHER, FINE, FULL
 from zooming.kernels.learning import ceiling
+from zooming.kernels.pausing import pause, resume
 
 # Table and core cross from Python as plain float64 memory: as records they would take ten times as long.
 
@@ -91,16 +92,8 @@ def _play(
         if core[0]["lazy"] == 1 and core[0]["n_rows"] + n_steps > table.shape[0]:
             trouble[0] = FULL
             return episode
-        first_step = np.int64(paused[0])
-        total = 0.0
-        row = np.int64(0)
-        if first_step > 0:
-            paused[0] = 0.0
-            row = np.int64(paused[1])
-            total = paused[2]
-            for i in range(n_state):
-                point[i] = paused[3 + i]
-        else:
+        first_step, row, total = resume(paused, point)
+        if first_step == 0:
             start(params, rng, point)
         state = index_of(grid, 0, n_state, point)
         if state < 0:
@@ -139,9 +132,7 @@ def _play(
                 point[i] = next_point[i]
             if due:
                 trouble[0], trouble[1] = DUE, last
-                paused[0], paused[1], paused[2] = step + 1, row, total
-                for i in range(n_state):
-                    paused[3 + i] = point[i]
+                pause(paused, step + 1, row, total, point)
                 return episode
         returns[episode] = total
         n_balls[episode] = core[0]["n_balls"]

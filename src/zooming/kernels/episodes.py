@@ -17,6 +17,7 @@ from zooming.kernels.boxes import find, new_stack, play_action, select, update_b
 from zooming.kernels.compiling import DYNAMICS, GENERATOR, START, compiled, fixed
 from zooming.kernels.layout import BAD_REWARD, BAD_STATE, BALL, CORE, DUE, EITHER, FINE, FULL, OWN, WRONG_SIZE
 from zooming.kernels.learning import ceiling
+from zooming.kernels.pausing import pause, resume
 from zooming.kernels.points import to_unit
 from zooming.kernels.splitting import rows_needed, split
 
@@ -117,7 +118,7 @@ def _play(table, core, stats, axes, dynamics, start, params, rng, n_env_steps, r
     """Plays len(returns) whole episodes; how many were finished, with the reason for fewer in `trouble`.
 
     `trouble` is (code, step, coordinate, value). When a ball is due to split by the user's own rule, the caller splits it
-    and calls again: `paused` keeps where the episode stands, (steps played, row to play next, return so far, state).
+    and calls again: `paused` keeps where the episode stands, see `pausing`.
     The next state is looked up once: its best ball gives both V(x') for this update and the ball to play next; the partition
     of step h+1 does not change in between.
     """
@@ -138,16 +139,8 @@ def _play(table, core, stats, axes, dynamics, start, params, rng, n_env_steps, r
         if core[0]["n_rows"] + rows_needed(core, n_steps) > table.shape[0]:
             trouble[0] = FULL
             return episode
-        first_step = np.int64(paused[0])
-        total = 0.0
-        row = np.int64(0)
-        if first_step > 0:
-            paused[0] = 0.0
-            row = np.int64(paused[1])
-            total = paused[2]
-            for i in range(n_state):
-                state[i] = paused[3 + i]
-        else:
+        first_step, row, total = resume(paused, state)
+        if first_step == 0:
             start(params, rng, state)
         bad = to_unit(axes, 0, state, unit_state)
         if bad >= 0:
@@ -177,9 +170,7 @@ def _play(table, core, stats, axes, dynamics, start, params, rng, n_env_steps, r
             if update_ball(table, core, stats, axes, step, row, reward, next_value):
                 if core[0]["rule"] == OWN:
                     trouble[0], trouble[1] = DUE, row
-                    paused[0], paused[1], paused[2] = step + 1, next_row, total + reward
-                    for i in range(n_state):
-                        paused[3 + i] = next_state[i]
+                    pause(paused, step + 1, next_row, total + reward, next_state)
                     return episode
                 split(table, core, stats, axes, row)
             total += reward
