@@ -14,9 +14,12 @@ demo: $(READY)
 	$(BIN)/zooming reproduce 1 --quick --out out/paper
 	$(BIN)/zooming report out/paper
 
+# What calls no kernel of its own gains nothing from arrays whose bounds are checked.
+NO_KERNELS = $(addprefix --ignore=tests/test_,$(addsuffix .py,study report paper cli documentation notebook))
+
 test: lint browser
 	$(BIN)/pytest -n 2
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/cache-boundscheck $(BIN)/pytest -n 2 -m "not slow and not process"
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/cache-boundscheck $(BIN)/pytest -n 2 -m "not slow and not process" $(NO_KERNELS)
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 -m plain
 
 test-fast: $(INSTALLED)
