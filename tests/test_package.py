@@ -160,13 +160,6 @@ def blocks(language):
             yield pytest.param(code, id=f"{path.name}: {code.splitlines()[0][:40]}")
 
 
-@pytest.mark.process
-@pytest.mark.parametrize("code", list(blocks("python")))
-def test_python_in_the_documentation_runs(code, tmp_path):
-    environment = {**os.environ, "MPLBACKEND": "Agg"}
-    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, cwd=tmp_path, env=environment, capture_output=True)
-
-
 SMALLER = {  # what makes a command of the documentation short; the last option counts
     "run": ["--episodes", "20", "--seeds", "2", "--workers", "1"],
     "tune": ["--episodes", "20", "--seeds", "2", "--evaluation-seeds", "2", "--trials", "2", "--workers", "1"],

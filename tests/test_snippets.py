@@ -1,0 +1,41 @@
+"""The Python snippets of the pages run, and print the numbers that their comments state."""
+
+import doctest
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import snippets
+
+ROOT = Path(__file__).parent.parent
+PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if snippets.blocks(page)]
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_snippets_run_and_print_what_their_comments_state(page, tmp_path):
+    command = [sys.executable, "-W", "error", snippets.__file__, str(page)]
+    result = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "MPLBACKEND": "Agg"}, capture_output=True, text=True, check=True
+    )
+    faults = [json.loads(line) for line in result.stdout.splitlines()]
+    assert len(faults) == len(snippets.blocks(page))
+    assert not [fault for fault in faults if fault[1]], "\n".join(f"{first}\n{''.join(f)}" for first, f in faults if f)
+
+
+def test_numbers_of_comments_are_compared():
+    assert doctest.testmod(snippets).failed == 0
+    code = "for x in (0.588, 0.941):\n    print(x)  # 0.59, then {}\n"
+    assert snippets.run(code.format("0.94")) == []
+    assert "line 2: the comment says 0.97" in snippets.run(code.format("0.97"))[0]
+    below = "print(1445,\n      'balls')\n# {} balls\n"
+    assert snippets.run(below.format("1,445")) == []
+    assert snippets.run(below.format("1,400"))
+    assert "ZeroDivisionError" in snippets.run("print(1 / 0)  # 1\n")[0]
+    assert snippets.run("if False:\n    print(3)  # 3\n")  # a number that is never printed
+    assert "DeprecationWarning" in snippets.run("import warnings\nwarnings.warn('old', DeprecationWarning)\n")[0]
