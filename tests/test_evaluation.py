@@ -1,10 +1,13 @@
 """Policy values, regret and growth rates, intervals."""
 
+import sys
+
 import gymnasium as gym
 import numpy as np
 import pytest
 
 import zooming
+from helpers import Drift
 from zooming.intervals import mean_interval, t_quantile
 
 
@@ -174,3 +177,112 @@ def test_an_agent_and_an_environment_are_not_taken_for_each_other():
 def test_what_is_no_optimum_is_said():
     with pytest.raises(zooming.SpaceError, match=r"optimum='best': give what zooming.solve\(env\) gives, or a number"):
         zooming.History(np.ones(3), np.ones(3, int)).regret("best")
+
+
+# --- values that cannot be computed: each error names a way that works ------------------------------------------------------
+
+
+def wander(state, action, step, params, rng, next_state):
+    next_state[:] = state
+    next_state[0] = rng.random()
+    return 0.5 * (action[0] + state[0])
+
+
+def drift(state, action, step, params, outcome, next_state):
+    next_state[:] = 0.5 * state + 0.5 * outcome[0]
+    return 0.5 * (action[0] + state[0])
+
+
+def unit(n):
+    return gym.spaces.Box(0.0, 1.0, (n,), np.float64)
+
+
+CHANCE = np.array([0.25, 0.75]), [0.5, 0.5]
+NOT_COMPUTABLE = {
+    "plain": (lambda: Drift(), "is not a compiled environment, so its law is unknown"),
+    "no outcomes": (
+        lambda: zooming.compiled_env(wander, unit(1), unit(1), 3, start=0.5),
+        r"wander does not say what its random outcomes are.*outcomes=\(values, weights\)",
+    ),
+    "four axes": (
+        lambda: zooming.compiled_env(drift, unit(4), unit(1), 3, start=0.5, outcomes=CHANCE),
+        "drift has 4 state axes; grids are feasible for 1 to 3",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NOT_COMPUTABLE)
+def test_a_value_that_cannot_be_computed_can_be_sampled_as_the_error_says(case):
+    make, message = NOT_COMPUTABLE[case]
+    env = make()
+    agent = zooming.AdaptiveQ(env, horizon=3, seed=0)
+    with pytest.raises(zooming.SpaceError, match=rf"exact=True: .*{message}.*leave out exact=True: evaluate\(agent, env, epis"):
+        zooming.evaluate(agent, env, exact=True)
+    assert 0 <= zooming.evaluate(agent, env, episodes=10).mean <= 3
+
+
+def test_outcomes_declared_as_the_error_says_make_the_value_computable():
+    agent = zooming.AdaptiveQ(zooming.compiled_env(drift, unit(1), unit(1), 3, start=0.5, outcomes=CHANCE), seed=0)
+    assert zooming.evaluate(agent, exact=True).exact
+
+
+def test_the_environment_inside_its_wrappers_has_a_computable_value_as_the_error_says():
+    env = gym.wrappers.TimeLimit(gym.make("zooming/Oil-v0"), 3)
+    agent = zooming.AdaptiveQ(env, seed=0)
+    with pytest.raises(zooming.SpaceError, match=r"wrappers .*; give the environment inside them, env\.unwrapped"):
+        zooming.evaluate(agent, env, exact=True)
+    exact = zooming.evaluate(agent, env.unwrapped, exact=True)
+    assert exact.mean == pytest.approx(zooming.evaluate(agent, env, 2).mean)  # of three steps, without chance
+
+
+def test_the_environment_of_the_agent_is_the_default_and_a_missing_one_is_asked_for(tmp_path):
+    env = zooming.compiled_env(drift, unit(1), unit(1), 3, start=0.5, outcomes=CHANCE)
+    agent = zooming.AdaptiveQ(env, seed=0)
+    assert zooming.evaluate(agent, exact=True) == zooming.evaluate(agent, env, exact=True)
+    agent.save(tmp_path / "agent.zoom")
+    loaded = zooming.load(tmp_path / "agent.zoom")
+    for exact in (True, False):
+        with pytest.raises(zooming.SpaceError, match=r"loaded without its environment \(drift\); give one: evaluate"):
+            zooming.evaluate(loaded, exact=exact)
+    assert zooming.evaluate(loaded, env, exact=True).mean == zooming.evaluate(agent, env, exact=True).mean
+    assert zooming.evaluate(zooming.load(tmp_path / "agent.zoom", env=env), exact=True).exact
+
+
+def test_too_many_reached_states_are_answered_by_a_resolution_that_is_not_too_much(monkeypatch):
+    monkeypatch.setattr(zooming.evaluation, "MOST_STATES", 200)
+    env = gym.make("zooming/Ambulance-v0", horizon=2)
+    agent = zooming.AdaptiveQ(env, seed=0)
+    with pytest.raises(zooming.SpaceError, match=r"at step 1, with 200 outcomes each\. Give a smaller resolution=, at least 4"):
+        zooming.evaluate(agent, env, exact=True)
+    assert zooming.evaluate(agent, env, exact=True, resolution=10).exact
+    monkeypatch.setattr(zooming.evaluation, "MOST_STATES", 1)
+    finite = zooming.compiled_env(drift, unit(1), unit(1), 3, start=0.5, outcomes=CHANCE)
+    with pytest.raises(zooming.SpaceError, match=r"with 2 outcomes each\. To sample instead, leave out exact=True"):
+        zooming.evaluate(zooming.AdaptiveQ(finite, seed=0), exact=True)
+
+
+# --- a history as a data frame ---------------------------------------------------------------------------------------------
+
+
+def test_a_history_is_a_data_frame_of_either_library(monkeypatch):
+    import pandas as pd
+    import polars as pl
+
+    history = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).learn(5)
+    for frame, kind in ((history.to_frame(), pl.DataFrame), (history.to_frame("pandas"), pd.DataFrame)):
+        assert isinstance(frame, kind)
+        assert list(frame.columns) == ["episode", "return", "n_balls", "n_steps"]
+        assert [frame[name].to_list() for name in frame.columns] == [
+            [1, 2, 3, 4, 5], history.returns.tolist(), history.n_balls.tolist(), [5] * 5,
+        ]  # fmt: skip
+    assert zooming.History(np.ones(2), np.ones(2, int)).to_frame()["n_steps"].to_list() == [None, None]
+    assert history.to_frame().filter(pl.col("episode") > 3).height == 2
+    with pytest.raises(zooming.SpaceError, match=r"library='arrow': choose \"polars\" or \"pandas\""):
+        history.to_frame("arrow")
+    monkeypatch.setitem(sys.modules, "polars", None)
+    assert isinstance(history.to_frame(), pd.DataFrame)
+    with pytest.raises(ImportError, match="to_frame needs polars: pip install polars"):
+        history.to_frame("polars")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="to_frame needs polars or pandas: pip install polars"):
+        history.to_frame()

@@ -1,7 +1,9 @@
 """What a notebook shows: well-formed, escaped, small, and without a plotting library."""
 
+import dataclasses
 import subprocess
 import sys
+import types
 import xml.etree.ElementTree as ET
 
 import gymnasium as gym
@@ -10,6 +12,8 @@ import pytest
 
 import zooming
 from zooming import notebook
+from zooming.progress import in_notebook
+from zooming.study.study import progress_line
 
 EVIL = "<script>alert('x')</script> & \"co\""
 
@@ -98,3 +102,123 @@ def test_showing_needs_no_extra():
         "sys.exit('matplotlib' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+# --- audits, evaluations, certificates, optima -----------------------------------------------------------------------------
+
+
+def test_an_audit_shows_every_law_and_the_constants():
+    agent, _ = trained()
+    audit = zooming.audit(agent)
+    html = audit._repr_html_()
+    text = "".join(ET.fromstring(html).itertext())
+    for law in audit.laws:
+        assert law.name in text
+        assert law.found in text
+    assert text.count("holds") >= sum(law.holds is True for law in audit.laws) > 3
+    assert f"{audit.nbytes:,} bytes" in text
+    assert str(audit).splitlines()[-1].strip() in text
+
+
+def test_an_evaluation_shows_its_interval_and_where_it_comes_from():
+    agent, _ = trained(50)
+    env = gym.make("zooming/Oil-v0")
+    sampled, exact = zooming.evaluate(agent, env, 20), zooming.evaluate(agent, env, exact=True)
+    for evaluation, word in ((sampled, "20 sampled episodes"), (exact, "computed")):
+        html = evaluation._repr_html_()
+        text = "".join(ET.fromstring(html).itertext())
+        assert f"{evaluation.mean:.4f}" in text
+        assert f"{evaluation.low:.4f} to {evaluation.high:.4f}" in text
+        assert word in text
+        assert ("polyline" in html) == (evaluation is sampled)
+
+
+def test_a_certificate_and_an_optimum_show_what_they_print():
+    agent, _ = trained(0)
+    certificate = agent.learn_pac(0.5, 0.1, episodes=20, evaluation_episodes=5)
+    text = "".join(ET.fromstring(certificate._repr_html_()).itertext())
+    for line in str(certificate).splitlines():
+        assert line[12:].strip() in text
+    optimal = zooming.solve(gym.make("zooming/Oil-v0"), 20)
+    text = "".join(ET.fromstring(optimal._repr_html_()).itertext())
+    for fact in (f"{optimal.return_:.4f}", "grid of 20 cells", f"{optimal.return_error:.1e}"):
+        assert fact in text
+
+
+def test_names_and_reasons_are_escaped_in_every_card():
+    agent, _ = trained(20)
+    law = zooming.auditing.report.Law(EVIL, False, EVIL)
+    audit = dataclasses.replace(zooming.audit(agent), title=EVIL, laws=(law,))
+    certificate = dataclasses.replace(agent.learn_pac(0.5, 0.1, episodes=5, evaluation_episodes=0), reasons=(EVIL,))
+    optimal = zooming.solve(gym.make("zooming/Oil-v0"), 4)
+    optimal.grid.env.name = EVIL
+    for shown in (audit, certificate, optimal):
+        html = shown._repr_html_()
+        assert "&lt;script&gt;" in html
+        assert "<script" not in html
+        ET.fromstring(html)
+
+
+# --- progress ------------------------------------------------------------------------------------------------------------
+
+
+class FakeDisplay:
+    """IPython's display, as a kernel without ipywidgets has it: shows data once, then updates it."""
+
+    def __init__(self):
+        self.shown, self.updates = [], []
+
+    def display(self, data, *, raw, display_id):
+        assert raw
+        assert display_id is True
+        self.shown.append(data)
+        return self
+
+    def update(self, data, *, raw):
+        self.updates.append(data)
+
+
+@pytest.fixture
+def kernel(monkeypatch):
+    shell = type("Shell", (type("ZMQInteractiveShell", (), {}),), {})()  # Colab's inherits from it, too
+    display = FakeDisplay()
+    fake = types.SimpleNamespace(get_ipython=lambda: shell, display=display)
+    monkeypatch.setitem(sys.modules, "IPython", fake)
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    return display
+
+
+@pytest.mark.parametrize("driver", ["fused", "python"])
+def test_progress_in_a_notebook_is_a_line_of_text_without_ipywidgets(kernel, driver, capsys):
+    agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    agent.learn(30, progress_bar=True, driver=driver)  # a warning would be an error
+    (first,), last = kernel.shown, kernel.updates[-1]
+    assert "AdaptiveQ" in first["text/plain"]
+    assert "30/30" in last["text/plain"]
+    assert f"{agent.n_balls} balls" in last["text/plain"]
+    ET.fromstring(last["text/html"])
+    assert not capsys.readouterr().out
+
+
+def test_progress_in_a_notebook_says_how_far_a_failed_run_came(kernel):
+    def fail(agent, history):
+        if len(history) == 7:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).learn(30, progress_bar=True, callback=fail)
+    assert "7/30" in kernel.updates[-1]["text/plain"]
+
+
+def test_a_study_shows_its_progress_in_a_notebook_too(kernel):
+    with progress_line("runs") as bar:
+        task = bar.add_task("news", total=3)
+        bar.update(task, advance=3)
+    assert "3/3" in kernel.updates[-1]["text/plain"]
+
+
+def test_a_terminal_keeps_richs_own_bar(monkeypatch):
+    terminal = type("TerminalInteractiveShell", (), {})()
+    for fake in (None, types.SimpleNamespace(get_ipython=lambda: None), types.SimpleNamespace(get_ipython=lambda: terminal)):
+        monkeypatch.setitem(sys.modules, "IPython", fake)
+        assert not in_notebook()

@@ -11,8 +11,9 @@ import numpy as np
 from numba import float64, int64, types
 from numpy.typing import NDArray
 
+from zooming import notebook
 from zooming.agents.base import Agent
-from zooming.agents.setting import check_env, name_of
+from zooming.agents.setting import bad_step, check_env, name_of, reset
 from zooming.checks import whole
 from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
@@ -26,6 +27,7 @@ from zooming.options import known_options
 
 N_OUTCOMES = {1: 400, 2: 100, 3: 40}  # of a density, by number of state axes
 MOST_STATES = 20_000_000
+SAMPLED = "To sample instead, leave out exact=True: evaluate(agent, env, episodes=1000)"
 N_BATCHES = 8  # of drawn starts, whose means make the interval
 
 
@@ -42,7 +44,7 @@ class Evaluation:
     low: float
     high: float
     exact: bool
-    returns: NDArray[np.float64] = field(repr=False)  # of the sampled episodes; empty if exact
+    returns: NDArray[np.float64] = field(repr=False, compare=False)  # of the sampled episodes; empty if exact
     n_drawn: int = 0  # starts, if exact and they are known by draws only
 
     def __str__(self) -> str:
@@ -50,15 +52,25 @@ class Evaluation:
         how = f"computed{over}" if self.exact else f"95% interval over {len(self.returns)} episodes"
         return f"{self.mean:.4f} ({self.low:.4f} to {self.high:.4f}, {how})"
 
+    def _repr_html_(self) -> str:
+        how = f"computed, over {self.n_drawn:,} drawn starts" if self.n_drawn else "computed"
+        facts = {
+            "mean return": f"{self.mean:.4f}",
+            "interval" if self.exact else "95 % interval": f"{self.low:.4f} to {self.high:.4f}",
+            "how": how if self.exact else f"{len(self.returns):,} sampled episodes",
+        }
+        returns = [] if self.exact else [notebook.sparkline(self.returns, "return of each episode")]
+        return notebook.card("Evaluation", facts, returns)
+
 
 @known_options
 def evaluate(
-    agent: Agent, env: Any, episodes: int = 1000, *, seed: int = 0, exact: bool = False, resolution: int | None = None
+    agent: Agent, env: Any = None, episodes: int = 1000, *, seed: int = 0, exact: bool = False, resolution: int | None = None
 ) -> Evaluation:
     """The value of the agent's greedy policy (`predict`) from the environment's start; learning is not touched.
 
-    Sampled over `episodes` in `env`, or, for compiled environments with known outcomes, `exact`: the states that the policy
-    can be in are followed from step to step, with `resolution` outcomes for a density.
+    Sampled over `episodes` in `env` (by default the agent's own), or, for compiled environments with known outcomes, `exact`:
+    the states that the policy can be in are followed from step to step, with `resolution` outcomes for a density.
 
     >>> import gymnasium as gym, zooming
     >>> env = gym.make("zooming/Oil-v0")
@@ -69,13 +81,14 @@ def evaluate(
     """
     if not hasattr(agent, "predict"):
         raise SpaceError(f"{agent!r} is not an agent; write evaluate(agent, env), the agent first")
+    env = _env_of(agent) if env is None else env
     check_env(env)
     if not exact:
         whole(episodes, "episodes", 2)
         returns = _play(agent, env, episodes, seed)
         interval = mean_interval(returns)
         return Evaluation(interval.mean, interval.low, interval.high, False, returns)
-    inner = solvable(env)
+    inner = _computable(agent, env)
     n = resolution or N_OUTCOMES[inner.state_box.shape[0]]
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 4:
         raise SpaceError(f"resolution={n!r} is too small: give a whole number of outcomes per step, at least 4")
@@ -94,14 +107,40 @@ def evaluate(
     return Evaluation(mean, mean - half, mean + half, True, np.empty(0), n_drawn)
 
 
+def _env_of(agent: Agent) -> Any:
+    if agent.env is None:
+        raise SpaceError(
+            f"this agent was loaded without its environment ({agent.env_name}); give one: evaluate(agent, env), or load the "
+            f"agent with it: zooming.load(path, env=env)"
+        )
+    return agent.env
+
+
+def _computable(agent: Agent, env: Any) -> CompiledEnv:
+    """Return the compiled environment inside, if values can be computed; an error that says what to do otherwise."""
+    try:
+        return solvable(env)
+    except SpaceError as error:
+        raise SpaceError(f"exact=True: {error}. {SAMPLED}") from error
+
+
+def _fewer(env: CompiledEnv, step: int, n_outcomes: int) -> str:
+    """What to say of `resolution`: it matters only where outcomes are slices of a density."""
+    can_be_fewer = n_outcomes > 4 and len(env.outcomes(step, 4)[1]) < len(env.outcomes(step, n_outcomes)[1])
+    return "Give a smaller resolution=, at least 4. " if can_be_fewer else ""
+
+
 def _play(agent: Agent, env: Any, episodes: int, seed: int) -> NDArray[np.float64]:
     returns = np.zeros(episodes)
     for episode in range(episodes):
-        observation, info = env.reset(seed=seed if episode == 0 else None)
+        observation, info = reset(env, seed if episode == 0 else None)
         state = None
         for _ in range(agent.horizon):
             action, state = _predicted(agent, env, observation, state, info if says(info) else None)
-            observation, reward, terminated, truncated, info = env.step(action)
+            answer = env.step(action)
+            if len(answer) != 5:
+                raise bad_step(env, answer)
+            observation, reward, terminated, truncated, info = answer
             returns[episode] += float(reward)
             if terminated or truncated:
                 break
@@ -131,7 +170,8 @@ def _policy_value(
         outcomes, chances = env.outcomes(step, n_outcomes)
         if len(states) * len(chances) > MOST_STATES:
             raise SpaceError(
-                f"the policy reaches more than {MOST_STATES:,} states of {env.name}; give a smaller resolution, or exact=False"
+                f"the policy reaches more than {MOST_STATES:,} states of {env.name} at step {step}, with {len(chances)} "
+                f"outcomes each. {_fewer(env, step, n_outcomes)}{SAMPLED}"
             )
         after = np.full((len(states) * len(chances), states.shape[1]), np.nan)
         spread, played = np.empty(len(after)), env.actions(actions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,6 +71,28 @@ class History:
             facts[f"value of the policy after {self.checkpoints[-1]:,}"] = f"{self.policy_values[-1]:.4f}"
         lines = [notebook.sparkline(self.returns, "return"), notebook.sparkline(self.n_balls, "active balls")]
         return notebook.card("History", facts, lines)
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return a data frame with the columns episode (from 1), return, n_balls and n_steps, one row per episode.
+
+        `library` is "polars" or "pandas"; by default polars, or pandas if polars is not installed. `n_steps` is null where the
+        lengths of the episodes are not known.
+
+        >>> History(np.array([1.0, 2.0]), np.array([8, 11]), n_steps=np.array([5, 5])).to_frame().rows()
+        [(1, 1.0, 8, 5), (2, 2.0, 11, 5)]
+        """
+        if library not in (None, "polars", "pandas"):
+            raise SpaceError(f'library={library!r}: choose "polars" or "pandas"')
+        for name in ("polars", "pandas") if library is None else (library,):
+            try:
+                frames = importlib.import_module(name)
+            except ImportError:
+                continue
+            known = len(self.n_steps) == len(self)
+            columns = {"episode": np.arange(1, len(self) + 1), "return": self.returns, "n_balls": self.n_balls}
+            return frames.DataFrame({**columns, "n_steps": self.n_steps if known else [None] * len(self)})
+        wanted = "polars or pandas" if library is None else library
+        raise ImportError(f"to_frame needs {wanted}: pip install {wanted.split()[0]}")
 
     def regret(self, optimal: Any) -> Regret:
         """Regret against the optimum that `zooming.solve` gives, or a number that you know.

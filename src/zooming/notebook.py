@@ -27,12 +27,13 @@ def card(title: str, facts: dict[str, Any], pictures: Sequence[str] = ()) -> str
     )
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """A title and a table with a head."""
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], notes: Sequence[str] = ()) -> str:
+    """A title, a table with a head, and a line below for each of the notes."""
     cell = 'style="text-align:left;padding:1px 12px 1px 0"'
     head = "".join(f"<th {cell}>{escape(str(name))}</th>" for name in columns)
     body = "".join("<tr>" + "".join(f"<td {cell}>{escape(str(value))}</td>" for value in row) + "</tr>" for row in rows)
-    return f'<div><strong>{escape(title)}</strong><table style="margin:4px 0"><tr>{head}</tr>{body}</table></div>'
+    below = "".join(f"<div>{escape(note)}</div>" for note in notes)
+    return f'<div><strong>{escape(title)}</strong><table style="margin:4px 0"><tr>{head}</tr>{body}</table>{below}</div>'
 
 
 def sparkline(values: ArrayLike, caption: str, *, width: int = 220, height: int = 48) -> str:

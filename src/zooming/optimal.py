@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from zooming import notebook
 from zooming.checks import real, whole
 from zooming.envs.compiled import CompiledEnv, compiled_inside
 from zooming.errors import SpaceError
@@ -65,6 +66,18 @@ class Optimal:
         within = f"{self.return_:.4f} within {'' if self.is_bound else 'about '}{self.return_error:.1e}"
         how = "exact" if self.resolution is None else f"resolution {self.resolution}"
         return f"Optimal(return {within}, {how}, {self.seconds:.1f} s)"
+
+    def _repr_html_(self) -> str:
+        within = f"{'at most' if self.is_bound else 'about'} {self.return_error:.1e}"
+        facts = {
+            "environment": self.grid.env.name,
+            "optimal return": f"{self.return_:.4f}",
+            "error": within,
+            "how": "exact" if self.resolution is None else f"grid of {self.resolution} cells per axis",
+            "horizon": self.horizon,
+            "seconds": f"{self.seconds:.1f}",
+        }
+        return notebook.card("Optimum", facts)
 
     @property
     def horizon(self) -> int:
@@ -202,7 +215,7 @@ def solvable(env: Any) -> CompiledEnv:
     """The compiled environment inside, if it can be solved; an error that says what is missing otherwise."""
     inner = compiled_inside(env)
     if inner is None and isinstance(getattr(env, "unwrapped", env), CompiledEnv):
-        raise SpaceError(f"{env} has wrappers that change the problem; give the environment inside, or its horizon as horizon=")
+        raise SpaceError(f"{env} has wrappers that may change the problem; give the environment inside them, env.unwrapped")
     if inner is None:
         raise SpaceError(
             f"{env} is not a compiled environment, so its law is unknown. Write its dynamics as one function: "

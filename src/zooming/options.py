@@ -10,6 +10,33 @@ from typing import Any, ParamSpec, TypeVar
 
 from zooming.errors import SpaceError
 
+# Options of Stable-Baselines3 and similar libraries, and what to use here instead.
+_NO_NETWORK = "nothing is batched, replayed or run on a device: every transition is learned from at once; leave it out"
+_BY_OPTIMISM = "exploration is by optimism: set its size with bonus="
+_WHOLE_EPISODES = "runs are counted in episodes: give learn(episodes=...), the number of timesteps divided by the horizon"
+HABITS = {
+    **dict.fromkeys(("total_timesteps", "timesteps", "n_timesteps", "max_timesteps"), _WHOLE_EPISODES),
+    **dict.fromkeys(("gamma", "discount"), "returns are not discounted: an episode has a fixed number of steps, horizon="),
+    **dict.fromkeys(("policy", "policy_kwargs"), "the policy is the agent's own partition, not a network; leave it out"),
+    **dict.fromkeys(
+        ("learning_rate", "lr", "alpha"), "the learning rate is (H + 1) / (H + t) after t visits of a ball; leave it out"
+    ),
+    **dict.fromkeys(
+        ("epsilon", "eps", "ent_coef", "exploration_fraction", "exploration_initial_eps", "exploration_final_eps"), _BY_OPTIMISM
+    ),
+    **dict.fromkeys(
+        ("n_steps", "batch_size", "buffer_size", "learning_starts", "train_freq", "gradient_steps", "n_epochs", "tau",
+         "target_update_interval", "device"), _NO_NETWORK,
+    ),
+    "verbose": "give learn(..., progress_bar=True) to see progress",
+    "log_interval": "give learn(..., callback=...), a function with an attribute `every`",
+    "tensorboard_log": "give learn(..., callback=zooming.callbacks.TensorBoard(folder))",
+    "tb_log_name": "give learn(..., callback=zooming.callbacks.TensorBoard(folder))",
+    "reset_num_timesteps": "learn always goes on from where it stopped; make a new agent to start over",
+    "eval_env": "give learn(..., callback=zooming.callbacks.Evaluate(every=...))",
+    "n_envs": "an agent learns on one environment; zooming.learn_many learns many seeds at once",
+}  # fmt: skip
+
 P = ParamSpec("P")
 T = TypeVar("T")
 _ANY, _NAMED = inspect.Parameter.VAR_KEYWORD, (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -27,6 +54,9 @@ def known_options(function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(function)
     def checked(*arguments: P.args, **options: P.kwargs) -> T:
+        if function.__name__ == "__init__" and len(arguments) > 1 and _is_policy(arguments[1]):
+            name = type(arguments[0]).__name__
+            raise SpaceError(f"{name}({arguments[1]!r}, ...): {HABITS['policy']}, and give the environment first")
         if not takes_any and not own.issuperset(options):
             called: Any = type(arguments[0]) if function.__name__ == "__init__" else function
             refuse_unknown(called.__name__, [name for name in options if name not in own], called)
@@ -40,7 +70,13 @@ def refuse_unknown(label: str, names: Iterable[str], make: Callable[..., Any]) -
     known, takes_any = _options(make)
     for name in names:
         if name not in known and not takes_any:
-            raise SpaceError(f"{label} has no option {name!r}{nearest(name, known)}")
+            is_habit = name in HABITS and (hasattr(make, "predict") or make.__name__ == "learn")  # of an agent
+            instead = f": {HABITS[name]}" if is_habit else nearest(name, known)
+            raise SpaceError(f"{label} has no option {name!r}{instead}")
+
+
+def _is_policy(value: Any) -> bool:
+    return isinstance(value, str) and value.endswith("Policy")
 
 
 def option_names(make: Callable[..., Any]) -> list[str]:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from zooming import seeds, theory
+from zooming import notebook, seeds, theory
 from zooming.agents.ball_agent import BallAgent
 from zooming.bonuses import Theory
 from zooming.checks import real, whole
@@ -65,6 +65,16 @@ class Certificate:
     choice_error: float
 
     def __str__(self) -> str:
+        return "\n".join([self._title(), *(f"  {name:9} {text}" for name, text in self._lines().items())])
+
+    def _repr_html_(self) -> str:
+        return notebook.card(self._title(), self._lines())
+
+    def _title(self) -> str:
+        return f"PAC certificate for epsilon = {self.epsilon:g}, delta = {self.delta:g}"
+
+    def _lines(self) -> dict[str, str]:
+        """What is known, by topic."""
         gap = f"V* - V is at most {self.gap_bound:.4g} with probability {1 - self.delta:g}"
         proved = {
             "proved": f"{gap} (asked: {self.epsilon:g})",
@@ -86,7 +96,7 @@ class Certificate:
             )
         at_once = max(0.0, 1 - 2 * self.delta)
         both = f"what is {self.status} and what is measured hold with these probabilities each, with {at_once:g} both at once"
-        lines = {
+        return {
             "policy": f"{whole_run} from {self.episodes:,}",
             "proved": proved[self.status],
             "assuming": "; ".join(self.assumptions),
@@ -94,8 +104,6 @@ class Certificate:
             **({"together": both} if self.status != "nothing" and self.evaluation is not None else {}),
             "samples": f"{self.episodes:,} episodes to learn, {self.evaluation_episodes:,} to evaluate",
         }
-        title = f"PAC certificate for epsilon = {self.epsilon:g}, delta = {self.delta:g}"
-        return "\n".join([title, *(f"  {name:9} {text}" for name, text in lines.items())])
 
 
 def learn_pac(

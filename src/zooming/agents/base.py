@@ -15,6 +15,7 @@ from zooming.agents.setting import Setting
 from zooming.errors import SpaceError, ZoomingError
 from zooming.feasible import Feasible, feasible, one_each, says
 from zooming.history import History
+from zooming.options import known_options
 from zooming.partition import Partition
 from zooming.structure import numeric
 
@@ -34,6 +35,7 @@ class Agent(Setting, ABC):
 
     # --- learning ------------------------------------------------------------------------------------------------------
 
+    @known_options
     def learn(
         self,
         episodes: int,

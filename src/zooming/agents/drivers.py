@@ -17,11 +17,13 @@ from zooming import kernels, seeds
 from zooming.agents.base import Agent, Compiled
 from zooming.agents.many import takes
 from zooming.agents.pauses import Callback, Pauses
+from zooming.agents.setting import bad_step, reset
 from zooming.checks import whole
 from zooming.envs.compiled import CompiledEnv, compiled_inside
 from zooming.errors import SpaceError
 from zooming.feasible import says
 from zooming.history import History
+from zooming.progress import progress
 
 DRIVERS = ("auto", "fused", "python")
 _CHUNK_SECONDS = 0.1  # how long a kernel may run before Ctrl-C and the progress bar get their turn
@@ -106,13 +108,16 @@ def _learn_python(agent: Any, returns: NDArray[Any], n_balls: NDArray[Any], n_st
     # Past wrappers that change nothing: they would take as long as the agent.
     env, act, update = compiled_inside(agent.env) or agent.env, agent.act, agent.update
     for episode in range(len(returns)):
-        observation, info = env.reset(seed=_env_seed(agent) if agent.env_generator is None and episode == 0 else None)
+        observation, info = reset(env, _env_seed(agent) if agent.env_generator is None and episode == 0 else None)
         total = 0.0
         if episode == 0 and info and says(info):
             _check_takes_info(agent)
         for step in range(agent.horizon):
             action = act(step, observation, info=info) if info and says(info) else act(step, observation)
-            next_observation, reward, terminated, truncated, info = env.step(action)
+            answer = env.step(action)
+            if len(answer) != 5:
+                raise bad_step(env, answer)
+            next_observation, reward, terminated, truncated, info = answer
             if info and says(info):
                 update(step, observation, action, reward, next_observation, terminated, next_info=info)
             else:
@@ -186,17 +191,17 @@ def _progress(agent: Agent, episodes: int, shown: bool) -> Iterator[Advance]:
         yield lambda n: None
         return
     try:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     except ImportError as error:
         raise ImportError("progress_bar=True needs rich: pip install 'zooming[study]'") from error
     columns = (
         TextColumn("{task.description}"), BarColumn(16), MofNCompleteColumn(), TextColumn("episodes"), TimeRemainingColumn(),
         TextColumn("{task.fields[balls]:,} balls"),
     )  # fmt: skip
-    with Progress(*columns) as progress:
-        task = progress.add_task(type(agent).__name__, total=episodes, balls=agent.n_balls)
+    with progress(*columns) as bar:
+        task = bar.add_task(type(agent).__name__, total=episodes, balls=agent.n_balls)
 
         def advance(n: int) -> None:
-            progress.update(task, advance=n, balls=agent.n_balls)
+            bar.update(task, advance=n, balls=agent.n_balls)
 
         yield advance

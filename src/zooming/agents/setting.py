@@ -135,9 +135,45 @@ class Setting:
 
 
 def check_env(env: Any) -> None:
-    """SpaceError for what is not an environment."""
+    """Raise SpaceError for what is not an environment, or for several at once."""
     if isinstance(env, (str, type)) or not hasattr(env, "observation_space"):
-        raise SpaceError(f'{env!r} is not an environment; give an instance, for example gymnasium.make("zooming/Oil-v0")')
+        example = env if isinstance(env, str) and not env.endswith("Policy") else "zooming/Oil-v0"
+        raise SpaceError(f'{env!r} is not an environment; give an instance, for example gymnasium.make("{example}")')
+    if isinstance(env, gym.vector.VectorEnv) or hasattr(env, "num_envs"):  # Gymnasium's or Stable-Baselines3's
+        raise SpaceError(
+            f"{type(env).__name__} is a vector environment of {getattr(env, 'num_envs', 'several')}; an agent learns on one: "
+            f"give gymnasium.make(...) instead. zooming.learn_many learns many seeds at once, and agent.predict takes a "
+            f"vector environment's observations"
+        )
+
+
+def reset(env: Any, seed: int | None) -> tuple[Any, Mapping[str, Any]]:
+    """Return the (observation, info) of `env.reset`; SpaceError for an environment of Gym's old interface."""
+    try:
+        answer = env.reset(seed=seed)
+    except TypeError as error:
+        if "seed" in str(error) and "unexpected keyword" in str(error):
+            raise SpaceError(f"{name_of(env)}: reset takes no seed; {_NEW_RESET}") from error
+        raise
+    if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Mapping)):
+        raise SpaceError(f"{name_of(env)}: reset gave {_shown(answer)}, not (observation, info); {_NEW_RESET}")
+    return answer
+
+
+def bad_step(env: Any, answer: Any) -> SpaceError:
+    """Return the error for a `step` that did not give five values."""
+    old = "the old interface of Gym; " if isinstance(answer, tuple) and len(answer) == 4 else ""
+    return SpaceError(
+        f"{name_of(env)}: step gave {_shown(answer)}, {old}give five: observation, reward, terminated (the task has ended), "
+        f"truncated (it was cut off), info"
+    )
+
+
+def _shown(answer: Any) -> str:
+    return f"{len(answer)} values" if isinstance(answer, tuple) else f"a {type(answer).__name__}"
+
+
+_NEW_RESET = "write def reset(self, *, seed=None, options=None), call super().reset(seed=seed), and return observation, {}"
 
 
 def horizon_of(env: Any, horizon: int | None) -> int:

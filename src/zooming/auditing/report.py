@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from zooming import notebook
+
 
 @dataclass(frozen=True)
 class Law:
@@ -39,18 +41,26 @@ class Audit:
     def __str__(self) -> str:
         marks = {True: "holds ", False: "BROKEN", None: "  -   "}
         lines = [self.title, *(f"  {marks[law.holds]}  {law.name}: {law.found}" for law in self.laws)]
-        indent = " " * 10
+        return "\n".join([*lines, *(" " * 10 + text for text in self._numbers())])
+
+    def _repr_html_(self) -> str:
+        marks = {True: "✓ holds", False: "✗ BROKEN", None: "–"}
+        rows = [(law.name, marks[law.holds], law.found) for law in self.laws]
+        return notebook.table(self.title, ("law", "", "found"), rows, notes=self._numbers())
+
+    def _numbers(self) -> list[str]:
+        """The constants that were measured, a sentence each."""
+        found = []
         size = "r / d_max" if self.aspect is None else "diam"
         if self.c1 <= self.c2:  # NaN if no ball that was played can be split
-            lines.append(f"{indent}c1 = {self.c1:.3g} <= sqrt(n) {size} <= c2 = {self.c2:.3g}")
+            found.append(f"c1 = {self.c1:.3g} <= sqrt(n) {size} <= c2 = {self.c2:.3g}")
             if self.aspect is not None:
-                lines[-1] += f", aspect ratio up to {self.aspect:.3g}"
+                found[-1] += f", aspect ratio up to {self.aspect:.3g}"
         if self.size_ratio is not None:
-            lines.append(f"{indent}the largest partition has {self.size_ratio:.3g} K^(d/(d+2)) balls")
+            found.append(f"the largest partition has {self.size_ratio:.3g} K^(d/(d+2)) balls")
         if self.zooming_dimension is not None:
-            lines.append(f"{indent}near-optimal balls grow like r^-{self.zooming_dimension:.2f} (empirical zooming dimension)")
-        lines.append(f"{indent}{self.nbytes:,} bytes")
-        return "\n".join(lines)
+            found.append(f"near-optimal balls grow like r^-{self.zooming_dimension:.2f} (empirical zooming dimension)")
+        return [*found, f"{self.nbytes:,} bytes"]
 
 
 def growth(counts: NDArray[np.float64]) -> float | None:

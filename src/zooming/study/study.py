@@ -269,8 +269,10 @@ def _progress(total: int, done: int, shown: bool) -> Iterator[Any]:
 
 def progress_line(unit: str) -> Any:
     """A bar, how many of how many, and the time left; the description has the rest of the line, and is cut where it ends."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.table import Column
 
+    from zooming.progress import progress
+
     news = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
-    return Progress(BarColumn(16), MofNCompleteColumn(), unit, TimeRemainingColumn(), news, expand=True)
+    return progress(BarColumn(16), MofNCompleteColumn(), unit, TimeRemainingColumn(), news, expand=True)

@@ -1,0 +1,61 @@
+"""Progress bars: rich's own in a terminal, and one line of text that is updated in place in a notebook."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from html import escape
+from typing import Any
+
+SECONDS = 0.1  # between two updates of a notebook's line
+WIDTH = 100  # characters of that line
+
+
+def progress(*columns: Any, **options: Any) -> Any:
+    """Return a `rich.progress.Progress` with these columns, which also works in a notebook without ipywidgets.
+
+    In a notebook rich shows its bars through ipywidgets, and warns where that is missing. Here it renders into memory, and the
+    text goes to IPython's display, which updates it in place.
+    """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    if not in_notebook():
+        return Progress(*columns, **options)
+    display: Any = sys.modules["IPython"].display  # imported, because a notebook is running
+
+    class Line(Progress):
+        handle: Any = None
+        updated = -SECONDS
+
+        def update(self, *arguments: Any, **fields: Any) -> None:
+            super().update(*arguments, **fields)
+            if time.monotonic() - self.updated >= SECONDS:
+                self.show()
+
+        def show(self) -> None:
+            console = Console(file=io.StringIO(), width=WIDTH, force_jupyter=False, force_terminal=False)
+            with console.capture() as captured:
+                console.print(self.get_renderable())
+            line = captured.get().rstrip()
+            data = {"text/plain": line, "text/html": f'<pre style="margin:0">{escape(line)}</pre>'}
+            if self.handle is None:
+                self.handle = display.display(data, raw=True, display_id=True)
+            else:
+                self.handle.update(data, raw=True)
+            self.updated = time.monotonic()
+
+        def stop(self) -> None:
+            super().stop()
+            self.show()  # how far it came, also after an error
+
+    nowhere = Console(file=io.StringIO(), force_jupyter=False, force_terminal=False)
+    return Line(*columns, console=nowhere, auto_refresh=False, **options)
+
+
+def in_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook: Jupyter, VS Code, Colab."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return any(kind.__name__ == "ZMQInteractiveShell" for kind in type(shell).__mro__)

@@ -1,0 +1,159 @@
+"""What users of other libraries write first: each error says what to use here, and types are checked for users."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+
+import zooming
+from helpers import Drift
+
+ROOT = Path(__file__).parent.parent
+
+
+def oil():
+    return gym.make("zooming/Oil-v0")
+
+
+@pytest.mark.parametrize("kind", [zooming.AdaptiveQ, zooming.NetQ, zooming.Random])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gamma": 0.99}, "returns are not discounted: an episode has a fixed number of steps, horizon="),
+        ({"policy": "MlpPolicy"}, "partition, not a network; leave it out"),
+        ({"learning_rate": 3e-4}, r"the learning rate is \(H \+ 1\) / \(H \+ t\)"),
+        ({"exploration_fraction": 0.1}, "exploration is by optimism: set its size with bonus="),
+        ({"batch_size": 64}, "nothing is batched, replayed or run on a device"),
+        ({"verbose": 1}, r"learn\(..., progress_bar=True\)"),
+        ({"tensorboard_log": "runs"}, r"callback=zooming.callbacks.TensorBoard\(folder\)"),
+    ],
+)
+def test_an_option_of_another_library_is_answered_with_what_to_use_here(kind, options, message):
+    (name,) = options
+    with pytest.raises(zooming.SpaceError, match=f"{kind.__name__} has no option '{name}': .*{message}"):
+        kind(oil(), **options)
+
+
+def test_learn_counts_episodes_and_says_so():
+    agent = zooming.AdaptiveQ(oil(), seed=0)
+    with pytest.raises(zooming.SpaceError, match=r"learn has no option 'total_timesteps': runs are counted in episodes"):
+        agent.learn(total_timesteps=10_000)
+    with pytest.raises(zooming.SpaceError, match="learn has no option 'eposides'; did you mean 'episodes'"):
+        agent.learn(eposides=3)
+    with pytest.raises(zooming.SpaceError, match=r"learn has no option 'log_interval': .* `every`"):
+        agent.learn(5, log_interval=4)
+    assert agent.n_episodes == 0
+    with pytest.raises(zooming.SpaceError, match="evaluate has no option 'n_eval_episodes'; did you mean 'episodes'"):
+        zooming.evaluate(agent, oil(), n_eval_episodes=10)
+
+
+def test_an_environment_has_no_habits_of_agents():
+    with pytest.raises(zooming.SpaceError, match=r"has no option 'alpha'(?!: the learning rate)"):
+        gym.make("zooming/Oil-v0", alpha=1)
+
+
+def test_a_policys_name_in_the_place_of_the_environment_is_named():
+    with pytest.raises(zooming.SpaceError, match=r"AdaptiveQ\('MlpPolicy', ...\): .* and give the environment first"):
+        zooming.AdaptiveQ("MlpPolicy", oil())
+    with pytest.raises(zooming.SpaceError, match=r"'Pendulum-v1' is not an environment; .* gymnasium.make\(\"Pendulum-v1\"\)"):
+        zooming.AdaptiveQ("Pendulum-v1")
+
+
+def test_a_vector_environment_is_refused_with_what_learns_many_seeds():
+    envs = gym.make_vec("zooming/Oil-v0", num_envs=3, vectorization_mode="sync")
+    with pytest.raises(zooming.SpaceError, match=r"SyncVectorEnv is a vector environment of 3; .*learn_many"):
+        zooming.AdaptiveQ(envs, horizon=5)
+    agent = zooming.AdaptiveQ(oil(), seed=0)
+    with pytest.raises(zooming.SpaceError, match="is a vector environment of 3"):
+        zooming.evaluate(agent, envs)
+    observations, _ = envs.reset(seed=0)
+    assert agent.predict(observations)[0].shape == (3, 1)  # as the error says
+
+
+class OldReset(Drift):
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[0]  # two numbers, which would unpack as (observation, info)
+
+
+class Unseeded(Drift):
+    def reset(self):
+        return super().reset()
+
+
+class OldStep(Drift):
+    def step(self, action):
+        state, reward, terminated, _, info = super().step(action)
+        return state, reward, terminated, info
+
+
+class Broken(Drift):
+    def reset(self, *, seed=None, options=None):
+        raise TypeError("a fault of the environment's own")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (OldReset, r"OldReset: reset gave a ndarray, not \(observation, info\); write def reset\(self, \*, seed=None"),
+        (Unseeded, r"Unseeded: reset takes no seed; write def reset\(self, \*, seed=None, options=None\)"),
+        (OldStep, "OldStep: step gave 4 values, the old interface of Gym; give five: observation, reward, terminated"),
+    ],
+)
+def test_gyms_old_interface_is_refused_with_the_new_one(make, message):
+    agent = zooming.AdaptiveQ(make(), horizon=3, seed=0)
+    with pytest.raises(zooming.SpaceError, match=message):
+        agent.learn(2)
+    with pytest.raises(zooming.SpaceError, match=message):
+        zooming.evaluate(agent, make(), 2)
+    assert agent.n_episodes == 0
+
+
+def test_an_environments_own_type_error_is_passed_on():
+    with pytest.raises(TypeError, match="a fault of the environment's own"):
+        zooming.AdaptiveQ(Broken(), horizon=3, seed=0).learn(1)
+
+
+# --- types ---------------------------------------------------------------------------------------------------------------
+
+PROGRAM = """
+import gymnasium as gym
+import zooming
+agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), bonus=0.1, seed=0)
+history: zooming.History = agent.learn(100)
+print(history.to_frame(), zooming.evaluate(agent, episodes=10).mean + 1)
+"""
+WRONG = (
+    PROGRAM
+    + """
+agent.learn("many")
+zooming.NetQ(agent.env, spacing=0.1, sede=0)
+"""
+)
+
+
+@pytest.mark.process
+def test_users_programs_are_checked_against_the_packages_types(tmp_path):
+    def check(program):
+        (tmp_path / "user.py").write_text(program)
+        # Other packages' types are left out: they take a minute, and are not what is asked about.
+        options = ["--strict", "--no-site-packages", "--ignore-missing-imports", "--follow-imports=silent", "--cache-dir=cache"]
+        command = [sys.executable, "-m", "mypy", *options, "user.py"]
+        done = subprocess.run(command, cwd=tmp_path, env={"MYPYPATH": str(ROOT / "src")}, capture_output=True, text=True)
+        return done.stdout
+
+    assert "Success: no issues found" in check(PROGRAM)
+    found = check(WRONG)
+    assert 'Argument 1 to "learn" of "Agent" has incompatible type "str"; expected "int"' in found
+    assert 'Unexpected keyword argument "sede" for "NetQ"' in found
+    assert "Found 2 errors" in found
+
+
+def test_the_wheel_says_that_the_package_is_typed():
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert wheel == {"packages": ["src/zooming"]}  # the whole folder, nothing excluded
+    assert (ROOT / wheel["packages"][0] / "py.typed").read_bytes() == b""
+    ignored = subprocess.run(["git", "check-ignore", "src/zooming/py.typed"], cwd=ROOT, capture_output=True)
+    assert ignored.returncode != 0  # hatch leaves out what git ignores
