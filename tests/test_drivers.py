@@ -25,7 +25,7 @@ AGENTS = {
     "defaults": zooming.AdaptiveQ,
     "published": lambda env, seed: zooming.AdaptiveQ.as_published(env, bonus=0.5, seed=seed),
     "first": lambda env, seed: zooming.AdaptiveQ(env, ties="first", bonus=1.0, max_balls=200, seed=seed),
-    "net": lambda env, seed: zooming.NetQ(env, spacing=0.3, seed=seed),
+    "net": lambda env, seed: zooming.NetQ.as_published(env, 0.1, spacing=0.3, seed=seed),
     "net uniform": lambda env, seed: zooming.NetQ(env, spacing=0.25, action="uniform", seed=seed),
 }
 

@@ -18,6 +18,7 @@ TABLED = {
     "uniform": lambda env, **options: zooming.AdaptiveQ(env, action="uniform", **options),
     "longest": lambda env, **options: zooming.AdaptiveQ(env, split="longest", ordered=True, **options),
     "NetQ": lambda env, **options: zooming.NetQ(env, spacing=0.3, **options),
+    "published net": lambda env, **options: zooming.NetQ.as_published(env, 0.5, spacing=0.3, **options),
 }
 EVERY = {**TABLED, "Random": zooming.Random}
 ACTIONS = Dict({
@@ -67,7 +68,8 @@ def test_every_action_is_feasible_and_in_the_space(kind, given_info, seed):
     info, fits = given_info
     env = Boxes(UNIT, ACTIONS)
     weights = {'action["gear"]': 1.0, 'action["more"]': 0.4}
-    agent = EVERY[kind](env, horizon=1, weights={**weights, 'action["gas"]': 0.3} if kind == "NetQ" else weights, seed=seed)
+    weights |= {'action["gas"]': 0.3} if kind in ("NetQ", "published net") else {}
+    agent = EVERY[kind](env, horizon=1, weights=weights, seed=seed)
     for i in range(10):
         state = np.array([(i * 0.37) % 1])
         action = agent.act(0, state, info=info)

@@ -1,10 +1,14 @@
 """The net: the paper's spacing, its cells and points, and the same update rule."""
 
+from functools import partial
+
 import gymnasium as gym
 import numpy as np
 import pytest
 
 import zooming
+from helpers import Boxes, knowledge, same_history
+from zooming import files
 
 
 def oil(**options):
@@ -37,22 +41,139 @@ def test_cells_are_uniform_and_cover(spacing, n_cells, dims):
 
 
 @pytest.mark.plain
-def test_actions_are_the_nets_points_and_belong_to_their_own_ball():
-    agent = zooming.NetQ(oil(), spacing=0.1, seed=0)
-    points = set()
+@pytest.mark.parametrize(
+    ("spacing", "points"),
+    [(1.0, [0]), (0.5, [0, 0.5]), (0.1, np.arange(10) / 10), (0.3, [0, 0.3, 0.6, 0.9]), (0.7, [0, 0.7])],
+)
+def test_a_cell_of_the_published_net_is_what_is_nearest_to_its_point(spacing, points):
+    agent = zooming.NetQ.as_published(oil(), 0.1, spacing=spacing, seed=0)
+    assert agent.n_balls == 5 * len(points) ** 2
+    agent.learn(10 * len(points))
+    played = np.array([agent.predict([x])[0][0] for x in np.linspace(0, 1, 50)])
+    assert (abs(played[:, None] - np.array(points)).min(axis=1) < 1e-12).all()  # nothing but points
+    balls = agent.partition(3)
+    for x in np.random.default_rng(0).random(200):
+        (row,) = np.flatnonzero((balls.low[:, 0] <= x) & (x <= balls.high[:, 0]) & (balls.low[:, 1] == 0))
+        nearest = points[np.argmin(abs(np.array(points) - x))]
+        assert balls.low[row, 0] <= nearest <= balls.high[row, 0]
+
+
+class AuthorsNet:
+    """The authors' net in plain Python: arrays over (step, state's point, action's point), the first of the best is played."""
+
+    def __init__(self, horizon, spacing, scale):
+        self.points, self.horizon, self.scale = np.arange(0, 1, spacing), horizon, scale
+        self.q = np.full((horizon, len(self.points), len(self.points)), float(horizon))
+        self.n = np.zeros(self.q.shape, int)
+
+    def nearest(self, x):
+        return int(np.argmin(abs(self.points - x)))
+
+    def act(self, step, state):
+        return [self.points[np.argmax(self.q[step, self.nearest(state[0])])]]
+
+    def update(self, step, state, action, reward, next_state):
+        cell = step, self.nearest(state[0]), self.nearest(action[0])
+        self.n[cell] += 1
+        rate = (self.horizon + 1) / (self.horizon + self.n[cell])
+        is_last = step == self.horizon - 1
+        value = 0.0 if is_last else min(self.horizon, self.q[step + 1, self.nearest(next_state[0])].max())
+        bonus = self.scale / np.sqrt(self.n[cell])
+        self.q[cell] = (1 - rate) * self.q[cell] + rate * (reward + value + bonus)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("spacing", [0.1, 0.3])
+def test_the_published_net_is_the_authors_trajectory_for_trajectory(spacing):
+    env = gym.make("zooming/Ambulance-v0", arrivals="beta", travel_weight=0.25)
+    ours, theirs = zooming.NetQ.as_published(env, 0.3, spacing=spacing, seed=0), AuthorsNet(5, spacing, 0.3)
+    tied_by_order = zooming.NetQ(env, bonus=0.3, spacing=spacing, cap="horizon", ties="first", points="multiples", seed=0)
+    assert {**tied_by_order._options(), "ties": "random"} == ours._options()  # nothing else differs
+    env.reset(seed=0)
+    for _ in range(60):
+        state, _ = env.reset()
+        for step in range(5):
+            action = tied_by_order.act(step, state)
+            assert action == pytest.approx(theirs.act(step, state), abs=1e-12)
+            after, reward, *_ = env.step(action)
+            tied_by_order.update(step, state, action, reward, after)
+            theirs.update(step, state, action, reward, after)
+            state = after
+    points = theirs.points
+    q = [[[tied_by_order.q_value(h, [x], [a]) for a in points] for x in points] for h in range(5)]
+    assert theirs.q == pytest.approx(np.array(q), abs=1e-12)
+
+
+@pytest.mark.plain
+def test_the_outer_cells_of_the_published_net_have_the_diameter_that_the_exact_bonus_pays_for():
+    agent = zooming.NetQ.as_published(oil(), zooming.bonuses.Exact(episodes=50), spacing=0.1, seed=0)
+    for point, diameter in ((0.0, 0.05), (0.5, 0.1), (0.9, 0.15)):
+        agent.update(4, [point], [point], 0.0, [0.5])
+        assert agent.q_value(4, [point], [point]) == pytest.approx(diameter)  # no future, so only L times the diameter
+
+
+@pytest.mark.plain
+def test_a_mask_moves_the_published_point_to_the_nearest_feasible_action():
+    space = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+    agent = zooming.NetQ.as_published(Boxes(space, space), 0.1, spacing=0.5, horizon=1, seed=0)
+    agent.update(0, [0.5], [0.0], 0.0, [0.5])  # now the cell of 0.5 is better, and holds 0.25 to 1
+    for ends, played in (((0.3, 0.9), 0.5), ((0.3, 0.4), 0.4), ((0.6, 1.0), 0.6)):
+        info = {"action_low": [ends[0]], "action_high": [ends[1]]}
+        assert agent.act(0, [0.5], info=info) == pytest.approx([played], abs=1e-9)
+
+
+@pytest.mark.plain
+def test_along_whole_values_both_nets_play_the_middle_of_a_cell():
+    env = Boxes(gym.spaces.Box(0.0, 1.0, (1,)), gym.spaces.Box(0, 8, (1,), np.int64))
+    nets = [zooming.NetQ(env, spacing=1 / 3, points=points, horizon=1, seed=0) for points in ("centers", "multiples")]
+    for net in nets:
+        played = set()
+        for _ in range(3):
+            action = net.act(0, [0.5])
+            net.update(0, [0.5], action, 0.0, [0.5])
+            played.add(int(action[0]))
+        assert played == {1, 4, 7}
+
+
+@pytest.mark.plain
+def test_a_file_of_the_former_net_goes_on_as_it_was(tmp_path):
+    """It had no points=: cells between the multiples of the spacing, whose low corner was played."""
+    path, agent = tmp_path / "agent.zoom", zooming.NetQ(oil(), spacing=0.25, action="corner", seed=0)
+    agent.learn(20)
+    agent.save(path)
+    header, arrays = files.read_container(path)
+    assert header["options"].pop("points") == "centers"
+    files.write_container(path, header, arrays)
+    loaded = zooming.load(path)
+    assert (loaded.points, loaded.action) == ("centers", "corner")
+    assert same_history(loaded.learn(20), agent.learn(20))
+    assert knowledge(loaded) == knowledge(agent)
+    header["options"]["points"] = "multiples"
+    files.write_container(path, header, arrays)
+    with pytest.raises(zooming.CheckpointError, match="the balls are not a net of spacing"):
+        zooming.load(path)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(("points", "first"), [("centers", 0.05), ("multiples", 0.0)])
+def test_actions_are_the_nets_points_and_belong_to_their_own_ball(points, first):
+    agent = zooming.NetQ(oil(), spacing=0.1, points=points, seed=0)
+    played = set()
     for _ in range(100):
         action = agent.act(0, [0.5])
         before = agent.visits(0, [0.5], action)
         agent.update(0, [0.5], action, 0.0, [0.5])
         assert agent.visits(0, [0.5], action) == before + 1
-        points.add(round(float(action[0]), 12))
-    assert points == {round(0.1 * i, 12) for i in range(10)}
+        played.add(round(float(action[0]), 12))
+    assert played == {round(first + 0.1 * i, 12) for i in range(10)}
 
 
 @pytest.mark.plain
 def test_the_net_is_given_by_its_spacing_or_by_the_episodes_not_both():
     with pytest.raises(zooming.SpaceError, match="give one of them"):
         zooming.NetQ(oil(), spacing=0.1, episodes=100)
+    with pytest.raises(zooming.SpaceError, match="points='center': choose one of 'centers', 'multiples'"):
+        zooming.NetQ(oil(), points="center")
     with pytest.raises(zooming.SpaceError, match="'center', 'uniform'"):
         zooming.AdaptiveQ(oil(), action="corner")
 
@@ -98,6 +219,14 @@ def test_one_update_rule_serves_both_agents():
 )
 def test_a_net_of_spacing_a_tenth_gets_the_best_that_its_points_can(survey, sharpness, best):
     env = oil(survey=survey, sharpness=sharpness)
-    histories = zooming.learn_many(zooming.NetQ, env, range(5), 2000)
+    histories = zooming.learn_many(partial(zooming.NetQ, points="multiples"), env, range(5), 2000)
     final = np.mean([history.returns[-200:].mean() for history in histories])
     assert best - 0.006 <= final <= best + 1e-4
+
+
+def test_a_net_of_cell_centers_contains_the_well_that_the_published_net_misses():
+    env = oil(survey="laplace", sharpness=10.0)  # the well is at 0.75
+    nets = (zooming.NetQ, partial(zooming.NetQ, points="multiples"))
+    centers, multiples = (np.mean([h.returns[-200:].mean() for h in zooming.learn_many(n, env, range(5), 2000)]) for n in nets)
+    assert centers > 4.7  # of 4.75
+    assert multiples < 2.84

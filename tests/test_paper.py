@@ -92,12 +92,15 @@ def test_what_zooming_adds_to_the_papers_agents_decides_no_verdict():
 )
 def test_the_best_that_the_points_of_the_net_allow_is_known(problem, best):
     found = evidence(f"oil-{problem}", adaptive=runs(3.5), net=runs(3.0))
-    found = replace(found, choices={"net": AgentChoice("net-q", {"episodes": 2000})})
+    found = replace(found, choices={"net": AgentChoice("net-q-published", {"episodes": 2000, "bonus": 0.1})})
     assert claims.best_on_net(found) == pytest.approx(best, abs=1e-4)
+    found = replace(found, choices={"net": AgentChoice("net-q", {"episodes": 2000})})
+    has_well = {"laplace-1": 4.75, "laplace-10": 4.75, "laplace-50": 4.75, "quadratic-1": 4.8, "quadratic-10": 4.75}
+    assert claims.best_on_net(found) == pytest.approx(has_well.get(problem, 4.75), abs=1e-4)
 
 
 def test_the_net_falls_short_if_its_points_do_not_if_it_is_slow():
-    choices = {"net": AgentChoice("net-q", {"episodes": 2000})}
+    choices = {"net": AgentChoice("net-q-published", {"episodes": 2000, "bonus": 0.1})}
     sharp = replace(evidence("oil-laplace-50", adaptive=runs(3.5), net=runs(0.3)), choices=choices)
     assert NetFallsShort().check(sharp).holds is True
     smooth = replace(evidence("oil-laplace-1", adaptive=runs(3.5), net=runs(1.0)), choices=choices)

@@ -13,7 +13,8 @@ from zooming.spaces import Axes
 PLAYERS = {
     "center": lambda env, **options: zooming.AdaptiveQ(env, action="center", **options),
     "uniform": lambda env, **options: zooming.AdaptiveQ(env, action="uniform", **options),
-    "corner": lambda env, **options: zooming.NetQ(env, spacing=0.3, **options),
+    "corner": lambda env, **options: zooming.NetQ(env, spacing=0.3, action="corner", **options),
+    "point": lambda env, **options: zooming.NetQ.as_published(env, 0.1, spacing=0.3, **options),
 }
 EVERY_PLAYER = pytest.mark.parametrize("player", PLAYERS)
 SHAPES = [(1,), (2,), (3,), (2, 1), (2, 2)]
@@ -182,11 +183,13 @@ def test_an_action_is_credited_to_the_ball_it_was_played_from(player, state_spac
     spacing=st.floats(0.05, 1.0),
     dtype=st.sampled_from(DTYPES),
 )
-def test_every_ball_of_a_net_is_credited_for_its_corner(low, width, spacing, dtype):
+@pytest.mark.parametrize("options", [{"action": "corner"}, {"points": "multiples"}, {}], ids=str)
+def test_every_ball_of_a_net_is_credited_for_what_it_plays(options, low, width, spacing, dtype):
     """A corner lies on a border: rounded the wrong way it would be played for ever and never learned from."""
     assume(width > 2.0**14 * np.spacing(dtype(max(abs(low), abs(low + width)))))
     space = gym.spaces.Box(dtype(low), dtype(low + width), (1,), dtype)
-    agent = zooming.NetQ(Boxes(gym.spaces.Box(0.0, 1.0, (1,)), space), horizon=1, spacing=spacing, bonus=0.0, seed=0)
+    env = Boxes(gym.spaces.Box(0.0, 1.0, (1,)), space)
+    agent = zooming.NetQ(env, horizon=1, spacing=spacing, bonus=0.0, seed=0, **options)
     n_cells = int(np.ceil(1 / spacing - 1e-9))
     for i in range(n_cells):  # every update lowers Q, so every cell of this state has its turn
         action = agent.act(0, [0.01])

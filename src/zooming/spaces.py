@@ -127,8 +127,11 @@ class Axes:
         """The borders of an initial partition: categories are atoms from the start. [SBY19, discrete metric]"""
         return [np.arange(1, n) / n for n in self.n_values]
 
-    def net(self, spacing: float, most: int) -> list[Floats]:
-        """The borders of a net of a spacing: wider along an axis of less weight, between the values of a whole axis.
+    def net(self, spacing: float, most: int, points: str = "centers") -> list[Floats]:
+        """Return the borders of a net: the spacing is wider along an axis of less weight.
+
+        With `points` "centers" the borders of an interval are the multiples of the spacing, with "multiples" they lie
+        halfway between these. Along an axis of whole values both lie between the values that are nearest to the former.
 
         SpaceError for more than `most` cells along one axis, before they take any memory.
         """
@@ -145,7 +148,8 @@ class Axes:
             if axis.kind == ORDERED and share * n_values <= 1:
                 found[i] = _values(axis)
                 continue
-            found[i] = np.arange(1, n_cells) * share
+            is_shifted = points == "multiples" and axis.kind == INTERVAL
+            found[i] = (np.arange(1, n_cells) - (0.5 if is_shifted else 0.0)) * share
             if axis.kind == ORDERED:
                 inner = np.unique(np.rint(found[i] * n_values))
                 found[i] = inner[(inner > 0) & (inner < n_values)] / n_values

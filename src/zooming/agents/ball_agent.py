@@ -41,9 +41,9 @@ class BallAgent(Agent):
         super().__init__(env, **options)
         low, high = self.reward_range
         self.bonus = bonuses.as_bonus(DEFAULT_BONUS * (high - low) if bonus is None else bonus)
-        self.cap = _choice("cap", cap, CAPS)
-        self.ties = _choice("ties", ties, TIES)
-        self.action = _choice("action", action, self._actions)
+        self.cap = one_of("cap", cap, CAPS)
+        self.ties = one_of("ties", ties, TIES)
+        self.action = one_of("action", action, self._actions)
         self.table: Any  # a subclass makes it, and calls _begin with it
         self._first_table: Any = None  # to restart with
 
@@ -184,7 +184,8 @@ class BallAgent(Agent):
         return fresh
 
 
-def _choice(name: str, given: str, allowed: Any) -> str:
+def one_of(name: str, given: str, allowed: Any) -> str:
+    """Return the given choice of an option, or refuse it with those that are allowed."""
     if given not in tuple(allowed):
         raise SpaceError(f"{name}={given!r}: choose one of {', '.join(repr(choice) for choice in allowed)}")
     return given

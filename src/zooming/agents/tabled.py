@@ -146,8 +146,8 @@ class TabledAgent(BallAgent):
     def _greedy(
         self, steps: NDArray[np.int64], states: Floats, deterministic: bool, allowed: Sequence[Feasible | None]
     ) -> Floats:
-        table, rule = self.table, kernels.CORNER if self.action == "corner" else kernels.CENTER
-        core = table.core
+        table, core = self.table, self.table.core
+        rule = int(core["action_rule"][0]) if self.action != "uniform" else kernels.CENTER
         if not deterministic:
             # Drawn from a copy of the core with fresh randomness: predicting must not change how learning goes on.
             core, rule = core.copy(), kernels.UNIFORM

@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from zooming.kernels.compiling import compiled, inlined, lean
-from zooming.kernels.layout import ACTIVE, ATOMS, CENTER, EXACT, FIRST, NO_PARENT, RANDOM, UNIFORM, WEIGHT
+from zooming.kernels.layout import ACTIVE, ATOMS, CENTER, EXACT, FIRST, NO_PARENT, POINT, RANDOM, UNIFORM, WEIGHT
 from zooming.kernels.learning import draw, learn
-from zooming.kernels.points import in_units, play_value
+from zooming.kernels.points import in_units, net_point, play_value
 
 
 @lean
@@ -150,6 +150,8 @@ def play_action(table, core, axes, row, rule, low, high, action):
         unit = low[i]
         if rule == CENTER:
             unit = 0.5 * (low[i] + high[i])
+        elif rule == POINT:
+            unit = net_point(core, axes, axis, low[i])
         elif rule == UNIFORM:
             share = np.float64(draw(core) >> np.uint64(11)) * 2.0**-53
             unit = low[i] + share * (high[i] - low[i])
@@ -185,11 +187,9 @@ def length(axes, axis, low, high):
 
 @lean
 def diameter(table, core, axes, row):
-    """The largest length of a ball's sides; of a net, its spacing. Walks up once per axis: nothing is allocated."""
+    """The largest length of a ball's sides. Walks up once per axis: nothing is allocated."""
     if core[0]["cubes"] == 1:
         return 1.0 / np.float64(np.int64(1) << np.int64(table[row]["depth"]))
-    if core[0]["spacing"] > 0.0:
-        return core[0]["spacing"]
     longest = 0.0
     for axis in range(axes.shape[0]):
         low = 0.0

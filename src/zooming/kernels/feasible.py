@@ -10,9 +10,9 @@ import numpy as np
 
 from zooming.kernels.boxes import new_stack, sides
 from zooming.kernels.compiling import compiled, lean
-from zooming.kernels.layout import ACTIVE, ATOMS, CENTER, FIRST, FIRST_VALUE, LOW, NOWHERE, RANDOM, UNIFORM
+from zooming.kernels.layout import ACTIVE, ATOMS, CENTER, FIRST, FIRST_VALUE, LOW, NOWHERE, POINT, RANDOM, UNIFORM
 from zooming.kernels.learning import draw
-from zooming.kernels.points import in_units, to_unit
+from zooming.kernels.points import in_units, net_point, to_unit
 
 
 @lean
@@ -132,7 +132,10 @@ def choose(table, core, axes, step, observation, ties, rule, allowed, action):
         if n_values == 0.0:
             least = max(low[i], allowed[i, 0])
             most = min(high[i], allowed[i, 1])
-            action[i], _ = in_units(axes, axis, least + share * (most - least), low[i])
+            unit = least + share * (most - least)
+            if rule == POINT:
+                unit = min(most, max(least, net_point(core, axes, axis, low[i])))
+            action[i], _ = in_units(axes, axis, unit, low[i])
             continue
         first = np.int64(np.rint(low[i] * n_values))
         last = np.int64(np.rint(high[i] * n_values)) - 1
@@ -143,7 +146,7 @@ def choose(table, core, axes, step, observation, ties, rule, allowed, action):
         pick = np.int64(share * n_feasible)
         for k in range(first, last + 1):
             if allowed[i, FIRST_VALUE + k] == 1.0:
-                if rule == CENTER:
+                if rule in (CENTER, POINT):
                     if played < 0 or abs(2 * k - first - last) < abs(2 * played - first - last):
                         played = k
                 elif pick == 0:

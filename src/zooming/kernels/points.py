@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from zooming.kernels.compiling import compiled, inlined, lean
-from zooming.kernels.layout import ATOMS, CENTER, LOW, ROUNDING, SINGLE, UNIFORM, WIDTH
+from zooming.kernels.layout import ATOMS, CENTER, LOW, POINT, ROUNDING, SINGLE, UNIFORM, WEIGHT, WIDTH
 from zooming.kernels.learning import draw
 
 
@@ -90,13 +90,22 @@ def in_units(axes, axis, unit, low):
     return value, back
 
 
+@inlined
+def net_point(core, axes, axis, low):
+    """The multiple of the spacing in a cell of a published net, by its low border, half a spacing below the point."""
+    if low == 0.0:
+        return 0.0  # the first cell is cut off by the end of the axis
+    spacing = core[0]["spacing"] / axes[axis, WEIGHT]
+    return np.rint(low / spacing + 0.5) * spacing
+
+
 @lean
 def play_value(core, axes, axis, rule, low, high):
     """The whole value played along a side of a ball: its middle, or the upper of two, its first, or any."""
     first = np.rint(low * axes[axis, ATOMS])
     n_inside = np.rint(high * axes[axis, ATOMS]) - first
     k = 0.0
-    if rule == CENTER:
+    if rule in (CENTER, POINT):
         k = np.floor(0.5 * n_inside)
     elif rule == UNIFORM:
         k = np.floor(np.float64(draw(core) >> np.uint64(11)) * 2.0**-53 * n_inside)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -210,7 +210,7 @@ def _final(evidence: Evidence, name: str) -> Floats:
 def best_on_net(evidence: Evidence) -> float:
     """The return of the best policy that plays points of the net, on a problem where nothing is random and x' = a."""
     env, net = evidence.figure.preset.make().unwrapped, evidence.choices["net"].make(evidence.figure.preset.make(), 0)
-    points = np.unique(net.partition(0).low[:, 1])
+    points = _points(net)
     start, next_state = env.start_states(1)[0][0], np.empty(1)
     values = np.zeros(len(points))
     for step in reversed(range(env.horizon)):
@@ -221,6 +221,13 @@ def best_on_net(evidence: Evidence) -> float:
         ]
         values = (np.array(rewards) + values).max(axis=1)
     return float(values[0])
+
+
+def _points(net: Any) -> Floats:
+    """The actions that a net on the unit interval plays."""
+    low, high = (np.unique(side[:, 1]) for side in (net.partition(0).low, net.partition(0).high))
+    points: Floats = np.arange(len(low)) * net.spacing if net.points == "multiples" else (low + high) / 2
+    return points
 
 
 def _papers(evidence: Evidence) -> dict[str, Runs]:

@@ -61,7 +61,7 @@ def sweep(
     """Computes what is missing in the folder: `tuning/PROBLEM` and `evaluation/PROBLEM` are studies."""
     learners = {
         ADAPTIVE: AgentChoice("adaptive-q-published"),
-        NET: AgentChoice("net-q", {"cap": "horizon", "episodes": episodes}),
+        NET: AgentChoice("net-q-published", {"episodes": episodes}),
     }
     options: dict[str, Any] = {"workers": workers, "progress_bar": progress_bar}
     grids = {

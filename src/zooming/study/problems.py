@@ -63,6 +63,7 @@ AGENTS: dict[str, Callable[..., Agent]] = {
     "adaptive-q": AdaptiveQ,
     "adaptive-q-published": AdaptiveQ.as_published,
     "net-q": NetQ,
+    "net-q-published": NetQ.as_published,
     "metric-q": metric_q,
     "random": Random,
     "no-movement": NoMovement,
