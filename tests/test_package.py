@@ -179,6 +179,9 @@ def test_commands_in_the_documentation_run(page, tmp_path, monkeypatch):
     lines = [line for block in blocks("sh") if block.id.split(":")[0] == page for line in block.values[0].splitlines()]
     commands = [command.split() for line in lines for command in line.split("#")[0].split("&&") if command.strip()]
     assert commands
+    for block in blocks("python"):
+        if block.id.split(":")[0] == page and (named := re.match(r"# (\w+\.py)\n", block.values[0])):
+            Path(named[1]).write_text(block.values[0])  # a file that the commands need
     for program, *words in commands:
         if program == "make":
             assert set(words) <= targets, words

@@ -437,16 +437,6 @@ def test_a_study_on_an_environment_that_cannot_be_solved_has_no_regret(tmp_path)
     assert row.regret is None
 
 
-def test_an_environment_of_a_module_is_a_problem(tmp_path, monkeypatch):
-    (tmp_path / "shop.py").write_text("import gymnasium as gym\ngym.register('Shop-v0', entry_point='zooming.envs.oil:Oil')\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    assert problem_named("shop:Shop-v0").make().unwrapped.horizon == 5
-    with pytest.raises(zooming.SpaceError, match="no problem is named 'shop:Chop-v0'"):
-        problem_named("shop:Chop-v0")
-    with pytest.raises(zooming.SpaceError, match="cannot be imported"):
-        problem_named("chop:Chop-v0")
-
-
 def test_an_environment_or_a_class_in_the_place_of_a_name_is_refused():
     with pytest.raises(zooming.SpaceError, match="is not a problem; give a preset's name"):
         zooming.Study([gym.make("zooming/Oil-v0")], ["adaptive-q"], 10, 2)

@@ -21,6 +21,8 @@ def audit_file(
     file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")],
     solve: bool = False,
     resolution: int | None = None,
+    env: str | None = None,
+    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE")] = (),
 ) -> None:
     """Check the paper's laws on a saved agent; the exit code is 1 if one is broken.
 
@@ -28,16 +30,21 @@ def audit_file(
         file: an agent that was saved with agent.save().
         solve: also compute the optimum of its environment, and how often optimism fails.
         resolution: cells per axis for --solve.
+        env: the environment, as zooming run names problems. Needed for --solve, unless it is one of zooming's own.
+        set: options of --env.
     """
     import zooming
+    from zooming.study.problems import problem_named, settings_from
 
     if resolution is not None and not solve:
         raise SpaceError("--resolution is for --solve")
-    agent = zooming.load(file)
+    if set and env is None:
+        raise SpaceError("--set is for --env")
+    agent = zooming.load(file, None if env is None else problem_named(env, settings_from(set)).make())
     optimal: Any = None
     if solve:
         if agent.env is None:
-            raise SpaceError(f"{file} does not say how to make its environment {agent.env_name}; audit it from Python")
+            raise SpaceError(f"{file} does not say how to make its environment {agent.env_name}; name it, --env module:Id")
         optimal = zooming.solve(agent.env, resolution)
         policy = zooming.evaluate(agent, agent.env, exact=True)
         about = "" if optimal.is_bound else "about "

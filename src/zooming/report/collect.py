@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from zooming import seeds
 from zooming.agents.tabled import TabledAgent
 from zooming.envs.compiled import CompiledEnv
-from zooming.errors import SpaceError
+from zooming.errors import SpaceError, ZoomingError
 from zooming.intervals import Interval, mean_interval
 from zooming.optimal import solvable
 from zooming.partition import Partition
@@ -43,12 +42,17 @@ def collect(folder: Path) -> dict[str, Any]:
             runs = read_study(where, problem.name)
             ours = [row for row in rows if row.problem == problem.name]
             agents = [_agent(row, names, i, runs[row.agent], row.agent == _winner(runs)) for i, row in enumerate(ours)]
-            is_solved = ours[0].optimum is not None
-            replays, unshown = _replays(problem, configuration.agents, configuration, names, with_estimates=not is_solved)
+            is_solved, why_not = ours[0].optimum is not None, _why_not_made(problem)
+            made_by = f"{problem.env_id}({', '.join(f'{key}={value!r}' for key, value in problem.options.items())})"
+            if why_not is None:
+                replays, unshown = _replays(problem, configuration.agents, configuration, names, with_estimates=not is_solved)
+            else:
+                replays, unshown = [], []
+                made_by += f". It cannot be made again here, so that no run is replayed: {why_not}"
             problems.append({
                 "name": problem.name, "heading": extra.get("heading", problem.name), "optimum": ours[0].optimum,
-                "why_unsolved": None if is_solved else _why_unsolved(problem),
-                "made_by": f"{problem.env_id}({', '.join(f'{key}={value!r}' for key, value in problem.options.items())})",
+                "why_unsolved": None if is_solved else why_not or _why_unsolved(problem),
+                "made_by": made_by, "why_not_made": why_not,
                 "verdicts": extra.get("verdicts", []), "agents": agents, "replays": replays, "unshown": unshown,
                 "tried": [tried for tuned in extra.get("tuned", []) for tried in _tried(tuned)],
                 "q_star": _q_star(problem, configuration.optimum) if replays and is_solved else None,
@@ -186,13 +190,24 @@ def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None  # JSON knows no NaN
 
 
-def _why_unsolved(problem: Problem) -> str:
+def _why_not_made(problem: Problem) -> str | None:
+    """Return why the environment of a problem cannot be made, or None if it can."""
     try:
-        env = problem.make()
-        if not isinstance(env.unwrapped, CompiledEnv):
-            return f"{problem.env_id} is not a compiled environment; zooming.compiled_env makes one, whose law is known"
+        problem.make()
+    except ZoomingError as error:
+        return str(error)
+    except Exception as error:  # somebody's environment may raise anything
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def _why_unsolved(problem: Problem) -> str:
+    env = problem.make()
+    if not isinstance(env.unwrapped, CompiledEnv):
+        return f"{problem.env_id} is not a compiled environment; zooming.compiled_env makes one, whose law is known"
+    try:
         solvable(env)
-    except (SpaceError, gym.error.Error) as error:
+    except SpaceError as error:
         return str(error)
     return "zooming.solve could not certify one"
 
@@ -215,8 +230,8 @@ def _replays(
         name = names.get(choice.label, choice.label)
         try:
             agent = choice.make(problem.make(), seeds.word(configuration.entropy, f"{configuration.stream} 0"))
-        except (SpaceError, TypeError, gym.error.Error):
-            unshown.append(f"{name}: cannot be made again here")  # a setting is an object, or the environment not registered
+        except (ZoomingError, TypeError):
+            unshown.append(f"{name}: cannot be made again here")  # a setting was an object
             continue
         if not isinstance(agent, TabledAgent):
             unshown.append(f"{name}: {'balls of a metric, not boxes' if agent.n_balls else 'no partition'}")

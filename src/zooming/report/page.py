@@ -14,17 +14,22 @@ import zooming
 from zooming import files
 from zooming.errors import SpaceError
 from zooming.report.collect import collect
+from zooming.study import modules
+
+Imports = Annotated[tuple[str, ...], tyro.conf.arg(name="import", metavar="MODULE"), tyro.conf.UseAppendAction]
 
 
 def report(
     folder: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")],
     out: str | None = None,
+    imports: Imports = (),
 ) -> None:
     """Make one HTML page of a study or a reproduction: tables, curves, and how the partitions grew. It needs no network.
 
     Args:
         folder: the folder of a finished zooming run, or of zooming reproduce.
         out: the page; by default report.html in the folder.
+        imports: a module that registers environments of the study. Nothing else that the folder names is imported.
     """
     path = Path(out) if out is not None else Path(folder) / "report.html"
     if not Path(folder).is_dir():
@@ -33,7 +38,13 @@ def report(
         raise SpaceError(f"cannot write {path}: it is a folder; give the page a name, --out {path}/report.html")
     if not path.parent.is_dir():
         raise SpaceError(f"cannot write {path}: the folder {path.parent} does not exist")
-    page = written(collect(Path(folder)))
+    for module in imports:
+        modules.import_named(module)
+    data = collect(Path(folder))
+    for problem in data["problems"]:
+        if problem["why_not_made"]:
+            print(f"no run is replayed of {problem['name']}: {problem['why_not_made']}")
+    page = written(data)
     files.write_atomically(path, page.encode())
     print(f"{path}: {len(page) / 1e6:.1f} MB; open it in a browser")
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from zooming.checks import n_cores, whole
 from zooming.errors import SpaceError, ZoomingError
+from zooming.study import modules
 from zooming.study.runs import Chunk
 
 Finished = tuple[Chunk, dict[str, NDArray[Any]], float]
@@ -28,6 +29,8 @@ MOST_ATTEMPTS = 5  # of a chunk whose worker dies each time
 def compute(chunks: Sequence[Chunk], engine: str, workers: int | None, address: str | None = None) -> Iterator[Finished]:
     """Computes all chunks; a worker or node that dies is replaced, and what it was at is repeated."""
     check(engine, workers, address)
+    for chunk in chunks:
+        modules.find(chunk.problem.env_id)  # workers import what is imported here, and nothing else
     n_workers = n_cores() if workers is None else workers
     return _local(chunks, n_workers) if engine == "local" else _ray(chunks, workers, address)
 
@@ -42,7 +45,10 @@ def check(engine: str, workers: int | None, address: str | None) -> None:
         raise SpaceError("--address is for --engine ray")
 
 
-def _run(chunk: Chunk) -> tuple[dict[str, NDArray[Any]], float]:
+def _run(chunk: Chunk, folders: Sequence[str] = ()) -> tuple[dict[str, NDArray[Any]], float]:
+    """Compute a chunk in a worker; the module of its problem may lie in one of the folders."""
+    modules.search_in(folders)
+    chunk.problem.import_module()
     kind = (chunk.problem.env_id, chunk.agent.kind)
     if kind not in _WARM:
         _WARM.add(kind)
@@ -122,12 +128,21 @@ def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> I
         import ray
     except ImportError as error:
         raise SpaceError("--engine ray needs ray: pip install 'zooming[ray]'") from error
+    sources = modules.sources(modules.of(chunk.problem.env_id for chunk in chunks))
+    folders = [str(source.parent) for source in sources]
     if not ray.is_initialized():
         n_cpus = None if address else workers
+        # Ray brings them to nodes that have not this folder.
+        brought = {"py_modules": [str(source) for source in sources]} if sources else None
         with _own_handler(signal.SIGTERM):
             try:
                 ray.init(
-                    address=address, num_cpus=n_cpus, log_to_driver=False, include_dashboard=False, logging_level=logging.ERROR
+                    address=address,
+                    num_cpus=n_cpus,
+                    runtime_env=brought,
+                    log_to_driver=False,
+                    include_dashboard=False,
+                    logging_level=logging.ERROR,
                 )
             except (ConnectionError, ValueError) as error:
                 raise SpaceError(f"no Ray cluster answers at {address}: {error}") from error
@@ -139,7 +154,7 @@ def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> I
     while waiting or running:
         while waiting and len(running) < most:
             chunk = waiting.pop()
-            running[run.remote(chunk)] = chunk
+            running[run.remote(chunk, folders)] = chunk
         done, _ = ray.wait(list(running), num_returns=1)
         for reference in done:
             chunk = running.pop(reference)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import json
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +20,7 @@ from zooming.agents.net_q import NetQ
 from zooming.errors import SpaceError
 from zooming.optimal import Optimal, default_resolution, is_finite, solvable, solve
 from zooming.options import nearest, passes_options_to
+from zooming.study import modules
 
 
 @passes_options_to(MetricQ)
@@ -86,7 +85,7 @@ def as_lists(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Problem:
-    """An environment: its name, its Gymnasium id, and the arguments that make it."""
+    """An environment: its name, its Gymnasium id (or module:id), and the arguments that make it."""
 
     name: str
     env_id: str
@@ -96,7 +95,13 @@ class Problem:
         object.__setattr__(self, "options", as_lists(self.options))
 
     def make(self) -> Any:
-        return gym.make(self.env_id, **self.options)
+        """Make the environment. Its module, if it names one, must have been imported before."""
+        return gym.make(modules.find(self.env_id), **self.options)
+
+    def import_module(self) -> None:
+        """Import the module that the id names, if any: for problems that a user named, never for those of a folder."""
+        for module in modules.of([self.env_id]):
+            modules.import_named(module)
 
     def optimal(self, optimum: str = "fine") -> Optimal | None:
         """The optimum, solved once per process; "rough" at half the resolution. None if it cannot be solved."""
@@ -138,8 +143,19 @@ class AgentChoice:
         return AGENTS[self.kind](env, seed=seed, **self.settings)
 
 
+def posed(problem: str | Problem) -> Problem:
+    """Return the problem that a user gave or named. Its module is imported."""
+    if not isinstance(problem, Problem):
+        return problem_named(problem)
+    problem.import_module()
+    return problem
+
+
 def problem_named(name: str, options: dict[str, Any] | None = None) -> Problem:
-    """A preset, or any registered Gymnasium id with options; the nearest name if there is none."""
+    """Return a preset, or any registered Gymnasium id with options. SpaceError, with the nearest name, if there is none.
+
+    The module of `module:Id` is imported.
+    """
     if not isinstance(name, str):
         raise SpaceError(f"{name!r} is not a problem; give a preset's name, a registered Gymnasium id, or a Problem")
     options = options or {}
@@ -149,24 +165,15 @@ def problem_named(name: str, options: dict[str, Any] | None = None) -> Problem:
             return preset
         merged = {**preset.options, **options}
         return Problem(_labelled(name, options), preset.env_id, merged)
-    if name in gym.registry or _registers(name):
-        return Problem(_labelled(name, options), name, options)
-    yours = "zooming list shows the presets; an environment of your own is module:Id, of a module in this folder or installed"
-    raise SpaceError(f"no problem is named {name!r}{nearest(name, [*PRESETS, *gym.registry])} ({yours})")
-
-
-def _registers(name: str) -> bool:
-    """Whether this is Gymnasium's module:id, and importing the module registers the id."""
-    module, colon, env_id = name.partition(":")
-    if not colon:
-        return False
-    if "" not in sys.path and "." not in sys.path:
-        sys.path.append(".")  # a user's module lies where the command is given
-    try:
-        importlib.import_module(module)
-    except ImportError as error:
-        raise SpaceError(f"the problem {name!r} names the module {module!r}, which cannot be imported: {error}") from error
-    return env_id in gym.registry
+    head, colon, _ = name.partition(":")
+    if colon and (head in PRESETS or head in gym.registry):
+        raise SpaceError(f"no problem is named {name!r}; give {head} its options by --set key=value")
+    problem = Problem(_labelled(name, options), name, options)
+    problem.import_module()
+    if modules.find(name) not in gym.registry:
+        near = nearest(name, [*PRESETS, *gym.registry])
+        raise SpaceError(f"no problem is named {name!r}{near} (zooming list shows the presets; {modules.HOW})")
+    return problem
 
 
 def agents_named(text: str) -> list[AgentChoice]:

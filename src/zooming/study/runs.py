@@ -25,6 +25,7 @@ from zooming.agents.many import learn_many
 from zooming.checks import whole
 from zooming.errors import SpaceError, ZoomingError
 from zooming.options import option_names, refuse_unknown
+from zooming.study import modules
 from zooming.study.problems import AGENTS, OPTIMUM, AgentChoice, Problem, listed
 
 MOST_SEEDS, MOST_EPISODES = 20, 40_000  # of a chunk: long runs come in small chunks, so that little is lost and all cores work
@@ -72,7 +73,7 @@ class Configuration:
         """Makes every agent on every problem once: what cannot be made is told before anything is computed."""
         for problem in self.problems:
             with _told(problem.name):
-                creator = gym.spec(problem.env_id).entry_point
+                creator = gym.spec(modules.find(problem.env_id)).entry_point
                 make = load_env_creator(creator) if isinstance(creator, str) else creator
             if make is not None:
                 refuse_unknown(problem.env_id, problem.options.keys() - {*option_names(gym.make)}, make)

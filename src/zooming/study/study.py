@@ -19,7 +19,7 @@ from zooming.errors import SpaceError
 from zooming.intervals import Interval, mean_interval
 from zooming.options import known_options
 from zooming.study import engines
-from zooming.study.problems import AgentChoice, Problem, agent_named, problem_named
+from zooming.study.problems import AgentChoice, Problem, agent_named, posed
 from zooming.study.runs import Chunk, Configuration
 from zooming.study.store import CHUNKS, Store
 
@@ -76,7 +76,7 @@ class Study:
         optimum: str = "fine",
     ) -> None:
         self.configuration = Configuration(
-            tuple(p if isinstance(p, Problem) else problem_named(p) for p in problems),
+            tuple(posed(problem) for problem in problems),
             tuple(a if isinstance(a, AgentChoice) else agent_named(a) for a in agents),
             episodes,
             seeds,

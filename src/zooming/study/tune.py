@@ -23,7 +23,7 @@ from zooming.errors import SpaceError
 from zooming.intervals import Interval, mean_interval
 from zooming.options import known_options
 from zooming.study import engines
-from zooming.study.problems import AgentChoice, Problem, agent_named, problem_named
+from zooming.study.problems import AgentChoice, Problem, agent_named, posed
 from zooming.study.runs import Chunk
 from zooming.study.store import Store, locked
 from zooming.study.study import Row, Stopped, Study, noted_stop, progress_line, run_all
@@ -96,7 +96,7 @@ def tune(
     for name, number in (("evaluation_seeds", evaluation_seeds), ("trials", trials), ("seeds", seeds)):
         whole(number, name, 1)
     engines.check("local", workers, None)
-    posed = [p if isinstance(p, Problem) else problem_named(p) for p in problems]
+    chosen_problems = [posed(problem) for problem in problems]
     choices = [a if isinstance(a, AgentChoice) else agent_named(a) for a in agents]
     settled = [AgentChoice(a.kind, {k: v for k, v in a.settings.items() if k != option}) for a in choices]
     if len({agent.label for agent in settled}) < len(settled):
@@ -105,7 +105,7 @@ def tune(
         )
     search = _grid if method == "grid" else _optuna
     scope = _Scope(
-        tuple(posed),
+        tuple(chosen_problems),
         tuple(settled),
         Path(folder),
         option,
@@ -119,13 +119,13 @@ def tune(
     )
     best = search(scope)
     evaluations: list[tuple[Study, str | Path]] = []
-    for problem in posed:
+    for problem in chosen_problems:
         chosen = [AgentChoice(a.kind, {**a.settings, option: best[problem.name, a.label].value}) for a in settled]
         study = Study([problem], chosen, episodes, evaluation_seeds, entropy=entropy)
         # Another best value is another study.
         evaluations.append((study, Path(folder) / "evaluation" / study.configuration.name))
     found = []
-    for problem, rows in zip(posed, run_all(evaluations, workers=workers, progress_bar=progress_bar), strict=True):
+    for problem, rows in zip(chosen_problems, run_all(evaluations, workers=workers, progress_bar=progress_bar), strict=True):
         for agent, row in zip(settled, rows, strict=True):
             ours = best[problem.name, agent.label]
             found.append(Tuned(problem.name, agent.label, option, ours.value, ours.mean_return, ours.tried, ours.samples, row))

@@ -1,0 +1,115 @@
+"""Modules that problems name: `module:Id` is the environment `Id`, which importing `module` registers.
+
+Only a name that a user gave is imported, on the command line or in Python. A folder or a file may name any module, so that what
+it names is found imported already, or is refused with the option that allows it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import site
+import sys
+import sysconfig
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from zooming.errors import SpaceError
+from zooming.options import nearest
+
+HOW = "an environment of your own is module:Id, where importing the module (in this folder, or installed) registers the Id"
+
+
+def split(env_id: str) -> tuple[str | None, str]:
+    """Return the module and the Id of `module:Id`, or None and the Id.
+
+    >>> split("shop:Shop-v0"), split("Pendulum-v1")
+    (('shop', 'Shop-v0'), (None, 'Pendulum-v1'))
+    """
+    module, colon, name = env_id.rpartition(":")
+    return (module, name) if colon else (None, name)
+
+
+def import_named(module: str) -> None:
+    """Import a module that a user named: one of the current folder, or an installed one.
+
+    The current folder goes to the front of the path, where `python -m` has it too; the installed command has not.
+    """
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise SpaceError(f"{module!r} is not a module's name: write it as after `import`; {HOW}")
+    if module in sys.modules:
+        return
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)
+    importlib.invalidate_caches()  # its file may be younger than what Python knows of the folder
+    before = {*gym.registry}
+    try:
+        importlib.import_module(module)
+    except (Exception, SystemExit) as error:
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            near = nearest(module, _importable(Path(here)))
+            raise SpaceError(f"there is no module {module!r} in {here}, and none is installed{near}") from error
+        raise SpaceError(f"the module {module!r} cannot be imported: {_in_one_line(error)}") from error
+    _REGISTERED[module] = sorted({*gym.registry} - before)
+
+
+_REGISTERED: dict[str, list[str]] = {}  # the ids that importing each module registered
+
+
+def find(env_id: str) -> str:
+    """Return the registered Id of `module:Id` or `Id`. Import nothing: SpaceError if the module is not imported."""
+    module, name = split(env_id)
+    if module is not None and module not in sys.modules:
+        raise SpaceError(
+            f"{env_id!r} is registered by the module {module!r}, which is not imported. A folder may name any module, and "
+            f"importing one runs its code. If you trust it, add --import {module} (in Python: import {module})"
+        )
+    if module is not None and name not in gym.registry:
+        ours = _REGISTERED.get(module)
+        registers = "" if ours is None else f" (it registers {', '.join(ours)})" if ours else " (it registers nothing)"
+        near = nearest(name, ours or gym.registry)
+        raise SpaceError(f"the module {module!r} registers no environment {name!r}{registers}{near}")
+    return name
+
+
+def of(env_ids: Iterable[str]) -> list[str]:
+    """Return the modules that environments name, each once."""
+    return [*dict.fromkeys(module for module, _ in map(split, env_ids) if module is not None)]
+
+
+def sources(modules: Iterable[str]) -> list[Path]:
+    """Return files and folders of imported modules that are not installed: what another machine may not have."""
+    installed = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()]
+    found = []
+    for top in dict.fromkeys(module.partition(".")[0] for module in modules):
+        module: Any = sys.modules[top]
+        places = [*getattr(module, "__path__", []), getattr(module, "__file__", None)]
+        if places[0] and not any(Path(places[0]).is_relative_to(folder) for folder in installed):
+            found.append(Path(places[0]).absolute())
+    return found
+
+
+def search_in(folders: Iterable[str]) -> None:
+    """Let modules be found in these folders, after all others."""
+    sys.path += [folder for folder in folders if folder not in sys.path]
+
+
+def _importable(folder: Path) -> list[str]:
+    """Return the names of modules and packages in a folder."""
+    files = [path.stem for path in folder.glob("*.py")]
+    return files + [path.parent.name for path in folder.glob("*/__init__.py")]
+
+
+def _in_one_line(error: BaseException) -> str:
+    """Return type, message and line of an error that a module raised while it was imported."""
+    said = " ".join((error.msg if isinstance(error, SyntaxError) else str(error)).split()[:60])
+    at = [(error.filename, error.lineno)] if isinstance(error, SyntaxError) else []
+    at += [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    ours = (__file__, importlib.__file__)
+    place = next((f" ({name}, line {line})" for name, line in at if name and name not in ours and name[0] != "<"), "")
+    return f"{type(error).__name__}{f': {said}' if said else ''}{place}"

@@ -1,0 +1,240 @@
+"""Problems of a user's own module, module:Id: every command runs them, and nothing but what a user named is imported."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+
+import zooming
+from zooming import cli, files
+from zooming.report.collect import collect
+from zooming.study import engines, modules
+from zooming.study.problems import Problem, problem_named
+from zooming.study.study import Study
+
+SHOP = """
+import gymnasium as gym
+import numpy as np
+import zooming
+from pathlib import Path
+
+Path(__file__).with_name("trace").write_text("imported")
+SHELF = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+
+
+class Shop(gym.Env):
+    observation_space = action_space = SHELF
+
+    def __init__(self, price=0.5):
+        self.price = price
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.array([0.5]), {}
+
+    def step(self, action):
+        return self.np_random.uniform(size=1), self.price * float(action[0]), False, False, {}
+
+
+def sell(state, action, step, params, outcome, next_state):
+    next_state[0] = outcome[0]
+    return params[0] * action[0]
+
+
+def fast_shop(price=0.5):
+    demand = [[0.2], [0.6]], [0.5, 0.5]
+    return zooming.compiled_env(sell, SHELF, SHELF, 2, start=[0.5], params=[price], outcomes=demand)
+
+
+gym.register("Shop-v0", entry_point=Shop, max_episode_steps=2)
+gym.register("FastShop-v0", entry_point=fast_shop)
+"""
+SIZE = ["--agents", "random", "--episodes", "4", "--seeds", "2"]
+AS_INSTALLED = [sys.executable, "-P", "-c", "from zooming.cli import main; main()"]  # no folder of the caller's on the path
+
+
+@pytest.fixture
+def shop(tmp_path, monkeypatch):
+    """The folder of a module `shop`, where commands are given; the module is forgotten at the end, as is its folder."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "shop.py").write_text(SHOP)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    forget()
+
+
+def forget():
+    for module in ("shop", "package", "package.inner", "broken", "lacks", "quits", "garbled", "empty"):
+        sys.modules.pop(module, None)
+    for env_id in ("Shop-v0", "FastShop-v0"):
+        gym.registry.pop(env_id, None)
+
+
+def chunks(folder):
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in Path(folder, "chunks").glob("*.zoom")}
+
+
+def command(program, *arguments, **options):
+    return subprocess.run([*program, *arguments], check=True, capture_output=True, text=True, **options).stdout
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_the_installed_command_runs_and_reports_plain_and_compiled_environments_of_this_folder(shop):
+    shown = command(AS_INSTALLED, "run", "shop:Shop-v0", "shop:FastShop-v0", *SIZE, "--workers", "2", "--out", "study")
+    assert "shop:FastShop-v0, optimum 1.0000" in shown
+    command([sys.executable, "-m", "zooming"], "run", "shop:Shop-v0", *SIZE, "--workers", "1", "--out", "plain")
+    assert len(chunks("study")) == 2
+    assert chunks("plain").items() <= chunks("study").items()
+    (shop / "trace").unlink()
+    assert "add --import shop" in command(AS_INSTALLED, "report", "study")
+    assert not (shop / "trace").exists()
+    assert "replayed" not in command(AS_INSTALLED, "report", "study", "--import", "shop")
+    assert (shop / "trace").exists()
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_an_installed_module_is_tuned(shop, monkeypatch):
+    (shop / "installed").mkdir()
+    (shop / "shop.py").rename(shop / "installed" / "shop.py")
+    monkeypatch.syspath_prepend(shop / "installed")
+    arguments = ["--agents", "adaptive-q", "--values", "0.1", "1", "--episodes", "4", "--seeds", "2", "--evaluation-seeds", "2"]
+    cli.main(["tune", "shop:Shop-v0", "--set", "price=0.4", *arguments, "--workers", "1", "--out", "tuning"])
+    (found,) = json.loads((shop / "tuning" / "tuned.json").read_text())
+    assert found["problem"] == "shop:Shop-v0:price=0.4"
+    (problem,) = collect(shop / "tuning")["problems"]
+    assert [replay["name"] for replay in problem["replays"]] == [f"adaptive-q:bonus={found['value']}"]
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_ray_brings_the_module_to_its_workers(shop):
+    import ray
+
+    study = Study(["shop:Shop-v0"], ["random"], 4, 2)
+    try:
+        study.run("ray", engine="ray", workers=1)
+    finally:
+        ray.shutdown()
+    (chunk,) = study.configuration.chunks()
+    assert files.read_container(shop / "ray" / "chunks" / f"{chunk.name}.zoom")[1]["total_return"].tolist() == (
+        chunk.run()["total_return"].tolist()
+    )
+
+
+def test_a_problem_made_by_hand_is_imported_too(shop):
+    study = Study([Problem("mine", "shop:Shop-v0", {"price": 0.3})], ["random"], 4, 1)
+    assert study.configuration.problems[0].make().unwrapped.price == 0.3
+    assert str(shop) in sys.path
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("shpo:Shop-v0", "", r"there is no module 'shpo' in .*, and none is installed; did you mean 'shop'\?"),
+        ("shop.py:Shop-v0", "", r"there is no module 'shop.py' in .*; did you mean 'shop'\?"),
+        ("./shop:Shop-v0", "", r"'./shop' is not a module's name: write it as after `import`"),
+        ("shop:Chop-v0", "", r"the module 'shop' registers no environment 'Chop-v0' \(it registers Fast.*Shop-v0\); did you"),
+        ("shop:", "", r"the module 'shop' registers no environment ''"),
+        ("empty:Shop-v0", "x = 1", r"the module 'empty' registers no environment 'Shop-v0' \(it registers nothing\)"),
+        ("broken:X", "\nraise OSError('no\\nnet')", r"'broken' cannot be imported: OSError: no net \(.*broken.py, line 2\)"),
+        ("lacks:X", "import nonesuch", r"'lacks' cannot be imported: ModuleNotFoundError: .*'nonesuch' \(.*lacks.py, line 1\)"),
+        ("quits:X", "raise SystemExit(3)", r"'quits' cannot be imported: SystemExit: 3"),
+        ("garbled:X", "\ndef (", r"'garbled' cannot be imported: SyntaxError: invalid syntax \(.*garbled.py, line 2\)"),
+        ("oil-laplace-1:dims=2", "", "give oil-laplace-1 its options by --set key=value"),
+        ("Shop-v0", "", r"no problem is named 'Shop-v0'.*an environment of your own is module:Id"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_imported_is_refused_with_the_way_out(name, content, message, shop):
+    if content:
+        (shop / f"{name.split(':')[0]}.py").write_text(content)
+    with pytest.raises(SystemExit, match=message) as ended:
+        cli.main(["run", name, "--out", "study"])
+    assert ended.value.code == 2
+    assert "\n" not in str(ended.value.args[0])
+    assert not (shop / "study").exists()
+
+
+# --- nothing is imported that data names ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["FastShop-v0"])
+def foreign(shop, monkeypatch, request):
+    """The folder of a finished study of an environment of shop, in a process that has not imported it."""
+    monkeypatch.setattr(engines, "compute", lambda chunks, *_: ((chunk, chunk.run(), 0.1) for chunk in chunks))
+    Study([f"shop:{request.param}"], ["adaptive-q"], 4, 2).run("study")
+    forget()
+    monkeypatch.undo()
+    monkeypatch.chdir(shop)
+    monkeypatch.syspath_prepend(shop)  # it could be imported
+    (shop / "trace").unlink()
+    return shop / "study"
+
+
+@pytest.mark.slow
+def test_a_report_imports_what_the_command_names_and_nothing_that_the_folder_names(foreign, shop, capsys):
+    cli.main(["report", "study"])
+    assert "add --import shop (in Python: import shop)" in capsys.readouterr().out
+    (problem,) = collect(foreign)["problems"]
+    assert "shop" not in sys.modules
+    assert not (shop / "trace").exists()
+    assert problem["optimum"] == pytest.approx(1.0)  # what the folder has is shown
+    assert problem["agents"][0]["regret"] is not None
+    assert problem["replays"] == []
+    assert "It cannot be made again here, so that no run is replayed: 'shop:FastShop-v0'" in problem["made_by"]
+    cli.main(["report", "study", "--import", "shop"])
+    assert (shop / "trace").exists()
+    assert collect(foreign)["problems"][0]["replays"]
+    with pytest.raises(SystemExit, match=r"there is no module 'shpo'.*did you mean 'shop'"):
+        cli.main(["report", "study", "--import", "shpo"])
+
+
+@pytest.mark.parametrize("foreign", ["Shop-v0"], indirect=True)
+def test_a_stored_study_is_not_continued_with_a_module_that_nobody_named(foreign, shop):
+    next((foreign / "chunks").iterdir()).unlink()
+    with pytest.raises(zooming.SpaceError, match="add --import shop"):
+        Study.stored(foreign).run(foreign)
+    assert not (shop / "trace").exists()
+
+
+@pytest.mark.parametrize("env_id", ["shop:Shop-v0", "zooming/shop:Shop-v0", "shop:zooming/Oil-v0"])
+def test_an_agent_file_that_names_a_module_does_not_import_it(shop, env_id, monkeypatch):
+    monkeypatch.syspath_prepend(shop)
+    zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).save("agent.zoom")
+    header, arrays = files.read_container("agent.zoom")
+    header["env"]["make"]["id"] = env_id
+    files.write_container("agent.zoom", header, arrays)
+    with pytest.raises(zooming.CheckpointError, match="is not one of zooming's environments"):
+        zooming.load("agent.zoom")
+    with pytest.raises(SystemExit, match="is not one of zooming's environments"):
+        cli.main(["audit", "agent.zoom", "--solve"])
+    assert "shop" not in sys.modules
+    assert not (shop / "trace").exists()
+
+
+@pytest.mark.slow
+def test_an_audit_solves_the_environment_that_the_command_names(shop, capsys):
+    env = problem_named("shop:FastShop-v0", {"price": 0.25}).make()
+    zooming.AdaptiveQ(env, seed=0).save("agent.zoom")
+    with pytest.raises(SystemExit, match="name it, --env module:Id"):
+        cli.main(["audit", "agent.zoom", "--solve"])
+    with pytest.raises(SystemExit, match="--set is for --env"):
+        cli.main(["audit", "agent.zoom", "--set", "price=0.25"])
+    cli.main(["audit", "agent.zoom", "--solve", "--env", "shop:FastShop-v0", "--set", "price=0.25"])
+    assert "optimum 0.5000" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="the given environment"):
+        cli.main(["audit", "agent.zoom", "--env", "zooming/Ambulance-v0", "--set", "n_ambulances=2"])
+
+
+def test_only_modules_that_are_not_installed_are_brought_to_other_machines(shop):
+    modules.import_named("shop")
+    (shop / "package").mkdir()
+    (shop / "package" / "__init__.py").touch()
+    (shop / "package" / "inner.py").touch()
+    modules.import_named("package.inner")
+    assert modules.sources(["shop", "package.inner", "numpy"]) == [shop / "shop.py", shop / "package"]
