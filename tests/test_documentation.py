@@ -112,6 +112,14 @@ def test_every_test_of_the_symbols_page_exists():
     assert not set(named) - tests
 
 
+def test_every_numbered_statement_of_the_paper_is_on_the_symbols_page():
+    counts = {"2": 5, "3": 1, "4": 4, "5": 4, "6": 1, "C": 3, "D": 1, "E": 12}
+    every = {f"{section}.{n}" for section, last in counts.items() for n in range(1, last + 1)}
+    listed = {n for row in tables(DOCS / "symbols.md") if "what it says" in row for n in re.findall(r"\b\w\.\d+", row["paper"])}
+    assert listed - {"4.1"} == every - {"4.1"}  # which is a section, too
+    assert any("Theorem 4.1" in row["paper"] for row in tables(DOCS / "symbols.md"))
+
+
 def test_every_law_of_the_symbols_page_is_audited(live):
     laws = {law.name for law in zooming.audit(live["agent"], live["optimal"], n_points=10).laws}
     named = re.findall(r"\(law `([^`]+)`\)", (DOCS / "symbols.md").read_text())

@@ -141,7 +141,7 @@ def test_bench_measures_every_case(monkeypatch, capsys):
 def test_verdicts_compare_with_what_was_asked():
     cases = [bench.Case("oil laplace 1", "zooming/Oil-v0", {}, k) for k in (2_000, 20_000, 1_000_000)]
     results = [
-        bench.Measured(c, 50_000.0, 400.0, 300.0, late, 2_000.0, 20.0, 63.9, 90.0, 100)
+        bench.Measured(c, 50_000.0, 400.0, (120.0, 130.0), 300.0, late, 2_000.0, 20.0, 63.9, 90.0, 100)
         for c, late in zip(cases, (1, 1, 900), strict=True)
     ]
     found = {asked: met for asked, _, met in bench.verdicts(results, 0.3, 2.0)}

@@ -407,6 +407,41 @@ def test_theorem_the_lower_bound_in_dimension_zero_is_the_tabular_one():
     assert theory.lower_bound(4, 100, 0, c=2 * 8) == 8 * math.sqrt(16 * 100)
 
 
+@pytest.mark.parametrize("episodes", [2, 10, 333, 10**5])
+@pytest.mark.parametrize(
+    "covering", [lambda r: theory.covering_number(r, (1, 1)), lambda r: theory.covering_number(r, (1, 0.01)), lambda r: 3.0]
+)
+def test_theorem_the_metric_lower_bound_takes_the_infimum_over_all_thresholds(episodes, covering):
+    # As printed: the infimum over r0 < 1 of K r0 + log(K) sum N_r / r, then divided by log(K).
+    log_term, radii_ = math.log(episodes), [2.0**-i for i in range(25)]
+    thresholds = [2.0 ** (-20 * k / 4000) for k in range(1, 4000)] + [r * (1 + 1e-12) for r in radii_[1:]]
+    printed = min(episodes * r0 + sum(covering(r) / r * log_term for r in radii_ if r >= r0) for r0 in thresholds)
+    assert theory.metric_lower_bound(1, episodes, covering) == pytest.approx(printed / log_term, rel=1e-9)
+    assert theory.metric_lower_bound(6, episodes, covering, 0.5) == pytest.approx(3 * printed / log_term, rel=1e-9)
+    assert theory.metric_lower_bound(1, episodes, covering) < theory.metric_regret_bound(1, episodes, covering)
+
+
+@given(st.integers(10, 10**12), st.integers(0, 4), st.floats(1, 50))
+def test_theorem_the_two_lower_bounds_have_the_same_power_of_k(episodes, dimension, c):
+    infimum = theory.metric_lower_bound(1, episodes, power_law(c, dimension))
+    # Up to log(K), and for K that are large enough that balls smaller than the space matter.
+    ratio = infimum / theory.lower_bound(1, episodes, dimension, c)
+    assert 1 / (2 * math.log(episodes)) < ratio < 4 or infimum <= 2 * c
+
+
+@given(horizons, st.integers(2, 10**9), dimensions, st.floats(1, 100), lipschitz_constants)
+def test_theorem_with_its_delta_the_failures_cost_no_more_than_the_rate_of_the_bound(
+    horizon, episodes, dimension, c, lipschitz
+):
+    delta = theory.expected_regret_delta(episodes, dimension)
+    assert delta ** (dimension + 2) == pytest.approx(1 / episodes)
+    rate = horizon * episodes ** theory.regret_exponent_bound(dimension)
+    assert delta * horizon * episodes == pytest.approx(rate)
+    sure = theory.regret_bound(horizon, episodes, dimension, c, delta, lipschitz)
+    assert theory.expected_regret_bound(horizon, episodes, dimension, c, lipschitz) == pytest.approx(sure + rate)
+    assert rate < sure
+
+
 def test_the_regret_exponent_rises_from_one_half_to_one():
     assert [theory.regret_exponent_bound(d) for d in (0, 1, 2, 8)] == [1 / 2, 2 / 3, 3 / 4, 9 / 10]
 
@@ -505,6 +540,11 @@ def test_total_variation_at_a_point_worked_out_by_hand():
         (lambda: theory.metric_regret_bound(5, 10, lambda r: 1, d_max=-1), "d_max = -1"),
         (lambda: theory.discrete_regret_bound(5, 10, 0, 2), "n_states = 0"),
         (lambda: theory.lower_bound(5, 10, 2, constant=0), "constant = 0"),
+        (lambda: theory.metric_lower_bound(5, 10, lambda r: 1, constant=0), "constant = 0"),
+        (lambda: theory.metric_lower_bound(5, 1, lambda r: 1), "episodes = 1 must be a whole number >= 2"),
+        (lambda: theory.metric_lower_bound(5, 10, lambda r: 0), "finite and at least 1"),
+        (lambda: theory.expected_regret_delta(1, 2), "episodes = 1 must be a whole number >= 2"),
+        (lambda: theory.expected_regret_bound(5, 10, -1), "dimension = -1"),
         (lambda: theory.pac_episodes(5, 6.0, 0.1, 2), "at most H = 5"),
         (lambda: theory.pac_episodes(5, 1.0, 0.0, 2), "delta = 0.0"),
         (lambda: theory.pac_episodes(5, 0.01, 0.01, 200), "more than 2\\^900"),

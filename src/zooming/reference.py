@@ -1,6 +1,8 @@
 """The algorithm in plain Python, as straightforward as can be: the oracle of the tests, the yardstick of `zooming bench`.
 
-Balls are linked objects and every question is answered by walking down from the root. Nothing here is shared with the kernels.
+Balls are linked objects, and every question is answered by walking down from the root. Nothing here is shared with the kernels.
+A fair yardstick wastes no time: balls have slots, a walk compares a state with centers only, and an episode looks each state up
+once, for its value and for what is played there.
 """
 
 from __future__ import annotations
@@ -8,14 +10,13 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True)
-class ReferenceVisit:
+class ReferenceVisit(NamedTuple):
     """What one visit taught: the whole target with its bonus, V(x'), and the diameter of the ball that was played."""
 
     target: float
@@ -23,24 +24,22 @@ class ReferenceVisit:
     diameter: float
 
 
-@dataclass
 class ReferenceBall:
     """A cube of the state-action space: the points within half of `radius` of `center` in every coordinate."""
 
-    center: tuple[float, ...]
-    radius: float
-    q_value: float
-    n_visits: int = 0
-    children: list[ReferenceBall] = field(default_factory=list)
-    visits: list[ReferenceVisit] = field(default_factory=list)  # the ancestors' included
+    __slots__ = ("center", "children", "n_visits", "q_value", "radius", "visits")
 
-    def reaches(self, values: Sequence[float], first_axis: int = 0) -> bool:
-        """Whether the ball's sides from `first_axis` on hold the values; a border belongs to the upper ball, 1 to the last."""
-        for value, center in zip(values, self.center[first_axis:], strict=False):
-            low, high = center - self.radius / 2, center + self.radius / 2
-            if not (low <= value < high or value == high == 1.0):
-                return False
-        return True
+    def __init__(
+        self,
+        center: tuple[float, ...],
+        radius: float,
+        q_value: float,
+        n_visits: int = 0,
+        visits: list[ReferenceVisit] | None = None,
+    ) -> None:
+        self.center, self.radius, self.q_value, self.n_visits = center, radius, q_value, n_visits
+        self.children: list[Any] = []
+        self.visits = visits  # the ancestors' included; None if nobody asks for them
 
     def active(self) -> Iterator[ReferenceBall]:
         """The balls below that are not split."""
@@ -49,27 +48,36 @@ class ReferenceBall:
         for child in self.children:
             yield from child.active()
 
-    def relevant(self, state: Sequence[float]) -> Iterator[ReferenceBall]:
-        """The active balls with some action for this state."""
-        if self.reaches(state):
-            if not self.children:
-                yield self
-            for child in self.children:
-                yield from child.relevant(state)
+    def relevant(self, state: Sequence[float]) -> list[ReferenceBall]:
+        """The active balls with some action for this state; a border belongs to the upper ball, 1 to the last.
+
+        The 2^D children go from high to low, the state's coordinates first. So those on the state's side are neighbors in the
+        list, and a stack takes them from low to high.
+        """
+        found, waiting = [], [self]
+        n_actions = len(self.center) - len(state)
+        while waiting:
+            ball = waiting.pop()
+            if ball.children:
+                side = 0
+                for value, center in zip(state, ball.center, strict=False):
+                    side += side + (value < center)
+                waiting += ball.children[side << n_actions : side + 1 << n_actions]
+            else:
+                found.append(ball)
+        return found
 
     def holding(self, point: Sequence[float]) -> ReferenceBall:
         """The active ball whose domain holds the point."""
-        for child in self.children:
-            if child.reaches(point):
-                return child.holding(point)
-        return self
+        return self.relevant(point)[0]
 
     def split(self) -> None:
         """Replaces the ball by its 2^D halves, which inherit Q and n."""
         shift = self.radius / 4
-        for signs in product((-1, 1), repeat=len(self.center)):
-            center = tuple(c + sign * shift for c, sign in zip(self.center, signs, strict=True))
-            self.children.append(ReferenceBall(center, self.radius / 2, self.q_value, self.n_visits, [], list(self.visits)))
+        for signs in product((1, -1), repeat=len(self.center)):
+            center = tuple([c + sign * shift for c, sign in zip(self.center, signs, strict=True)])
+            visits = None if self.visits is None else list(self.visits)
+            self.children.append(ReferenceBall(center, self.radius / 2, self.q_value, self.n_visits, visits))
 
 
 class ReferenceQ:
@@ -80,6 +88,8 @@ class ReferenceQ:
     >>> agent.n_balls  # the root of step 0 was due at its first visit
     5
     """
+
+    keeps_visits = False
 
     def __init__(
         self,
@@ -96,24 +106,25 @@ class ReferenceQ:
         self.n_state, self.n_action, self.horizon, self.bonus = n_state, n_action, horizon, bonus
         self.full_cap, self.reward_high, self.max_balls = full_cap, reward_high, max_balls
         self.random = random.Random(seed)
+        self.caps = [self._cap(step) for step in range(horizon)]
         center = (0.5,) * (n_state + n_action)
-        self.roots = [ReferenceBall(center, 1.0, self.cap(step)) for step in range(horizon)]
+        self.roots = [ReferenceBall(center, 1.0, cap, 0, [] if self.keeps_visits else None) for cap in self.caps]
         self.n_balls = horizon
         self.episode = 0  # begun so far
 
-    def cap(self, step: int) -> float:
+    def _cap(self, step: int) -> float:
         """The largest return from this step on."""
         n_steps = self.horizon if self.full_cap else self.horizon - step
         return self.reward_high * n_steps if self.reward_high > 0 else self.reward_high
 
     def value(self, step: int, state: Sequence[float]) -> float:
         """V(x) = min(cap, max of Q over the relevant balls)."""
-        return min(self.cap(step), max(ball.q_value for ball in self.roots[step].relevant(state)))
+        return min(self.caps[step], max([ball.q_value for ball in self.roots[step].relevant(state)]))
 
     def select(self, step: int, state: Sequence[float]) -> ReferenceBall:
         """A relevant ball with the largest Q, ties broken at random."""
-        relevant = list(self.roots[step].relevant(state))
-        best = max(ball.q_value for ball in relevant)
+        relevant = self.roots[step].relevant(state)
+        best = max([ball.q_value for ball in relevant])
         return self.random.choice([ball for ball in relevant if ball.q_value == best])
 
     def act(self, step: int, state: Sequence[float]) -> list[float]:
@@ -129,19 +140,22 @@ class ReferenceQ:
         next_state: Sequence[float],
         terminated: bool = False,
     ) -> None:
+        """Learns from one transition, whoever chose the action."""
+        is_last = terminated or step + 1 == self.horizon
+        next_value = 0.0 if is_last else self.value(step + 1, next_state)
+        self._learn(step, self.roots[step].holding([*state, *action]), reward, next_value)
+
+    def _learn(self, step: int, ball: ReferenceBall, reward: float, next_value: float) -> None:
         """Q <- (1 - alpha_t) Q + alpha_t (r + V(x') + b(t)), then a split when n >= (d_max / r)^2."""
         self.episode += step == 0
-        ball = self.roots[step].holding([*state, *action])
-        next_value = 0.0 if terminated or step + 1 == self.horizon else self.value(step + 1, next_state)
         ball.n_visits += 1
-        t = ball.n_visits
-        ball.visits.append(ReferenceVisit(reward + next_value + self.bonus(t), next_value, ball.radius))
-        self._estimate(step, ball)
+        self._estimate(step, ball, reward, next_value)
         self._split_if_due(ball)
 
-    def _estimate(self, step: int, ball: ReferenceBall) -> None:
-        learning_rate = (self.horizon + 1) / (self.horizon + ball.n_visits)
-        ball.q_value = (1 - learning_rate) * ball.q_value + learning_rate * ball.visits[-1].target
+    def _estimate(self, step: int, ball: ReferenceBall, reward: float, next_value: float) -> None:
+        t = ball.n_visits
+        learning_rate = (self.horizon + 1) / (self.horizon + t)
+        ball.q_value = (1 - learning_rate) * ball.q_value + learning_rate * (reward + next_value + self.bonus(t))
 
     def _split_if_due(self, ball: ReferenceBall) -> None:
         n_more = 2 ** len(ball.center) - 1
@@ -152,15 +166,21 @@ class ReferenceQ:
     def learn(
         self, episodes: int, start: Sequence[float], step_function: Callable[..., tuple[list[float], float]]
     ) -> list[float]:
-        """Returns of whole episodes; `step_function(step, state, action)` gives the next state and the reward."""
+        """Returns of whole episodes; `step_function(step, state, action)` gives the next state and the reward.
+
+        V(x') is the Q of the ball that is played next, so each state is looked up once.
+        """
         returns = []
         for _ in range(episodes):
-            state, total = list(start), 0.0
+            state, total, ball = list(start), 0.0, self.select(0, start)
             for step in range(self.horizon):
-                action = self.act(step, state)
-                next_state, reward = step_function(step, state, action)
-                self.update(step, state, action, reward, next_state)
-                state, total = next_state, total + reward
+                played, next_value = ball, 0.0
+                state, reward = step_function(step, state, list(played.center[self.n_state :]))
+                if step + 1 < self.horizon:
+                    ball = self.select(step + 1, state)
+                    next_value = min(self.caps[step + 1], ball.q_value)
+                self._learn(step, played, reward, next_value)
+                total += reward
             returns.append(total)
         return returns
 
@@ -176,15 +196,20 @@ class ReferenceWidthQ(ReferenceQ):
     2.0
     """
 
+    keeps_visits = True
+
     def __init__(self, *arguments: Any, width: Callable[..., float], **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.width = width
 
-    def _estimate(self, step: int, ball: ReferenceBall) -> None:
+    def _estimate(self, step: int, ball: ReferenceBall, reward: float, next_value: float) -> None:
+        visits = ball.visits
+        assert visits is not None
+        visits.append(ReferenceVisit(reward + next_value + self.bonus(ball.n_visits), next_value, ball.radius))
         rates = [(self.horizon + 1) / (self.horizon + i) for i in range(1, ball.n_visits + 1)]
         weights = [rate * math.prod(1 - later for later in rates[i + 1 :]) for i, rate in enumerate(rates)]
-        mean = sum(weight * visit.target for weight, visit in zip(weights, ball.visits, strict=True))
-        ball.q_value = mean + self.width(self, step, weights, ball.visits)
+        mean = sum(weight * visit.target for weight, visit in zip(weights, visits, strict=True))
+        ball.q_value = mean + self.width(self, step, weights, visits)
 
 
 @dataclass(frozen=True)
@@ -207,16 +232,33 @@ class ReferenceAxis:
         return (low + high) / 2
 
 
-@dataclass(eq=False)
 class ReferenceBox(ReferenceBall):
     """A ball of any shape; `center` and `radius` are derived, and exact arithmetic leaves nothing to rounding."""
 
-    low: tuple[Fraction, ...] = ()
-    high: tuple[Fraction, ...] = ()
+    __slots__ = ("high", "low")
 
-    def reaches(self, values: Sequence[float], first_axis: int = 0) -> bool:
-        sides = zip(values, self.low[first_axis:], self.high[first_axis:], strict=False)
+    def __init__(
+        self,
+        axes: Sequence[ReferenceAxis],
+        low: Sequence[Fraction],
+        high: Sequence[Fraction],
+        q_value: float,
+        n_visits: int = 0,
+    ) -> None:
+        center = tuple(float(a + b) / 2 for a, b in zip(low, high, strict=True))
+        radius = max(axis.length(a, b) for axis, a, b in zip(axes, low, high, strict=True))
+        super().__init__(center, float(radius), q_value, n_visits)
+        self.low, self.high = tuple(low), tuple(high)
+
+    def reaches(self, values: Sequence[float]) -> bool:
+        """Whether the first sides hold the values."""
+        sides = zip(values, self.low, self.high, strict=False)
         return all(low <= value < high or value == high == 1 for value, low, high in sides)
+
+    def relevant(self, state: Sequence[float]) -> list[ReferenceBall]:
+        if not self.children:
+            return [self]
+        return [ball for child in self.children if child.reaches(state) for ball in child.relevant(state)]
 
     def cut(self, axes: Sequence[ReferenceAxis], chosen: Sequence[int]) -> None:
         """Replaces the ball by its halves along the chosen axes."""
@@ -224,16 +266,7 @@ class ReferenceBox(ReferenceBall):
             low, high = list(self.low), list(self.high)
             for axis, is_upper in zip(chosen, upper, strict=True):
                 (low if is_upper else high)[axis] = axes[axis].middle(self.low[axis], self.high[axis])
-            self.children.append(reference_box(axes, low, high, self.q_value, self.n_visits))
-
-
-def reference_box(
-    axes: Sequence[ReferenceAxis], low: Sequence[Fraction], high: Sequence[Fraction], q_value: float, n_visits: int = 0
-) -> ReferenceBox:
-    """A box with its radius: the longest of its weighted sides."""
-    radius = max(axis.length(a, b) for axis, a, b in zip(axes, low, high, strict=True))
-    center = tuple(float(a + b) / 2 for a, b in zip(low, high, strict=True))
-    return ReferenceBox(center, float(radius), q_value, n_visits, [], [], tuple(low), tuple(high))
+            self.children.append(ReferenceBox(axes, low, high, self.q_value, self.n_visits))
 
 
 class ReferenceMixedQ(ReferenceQ):
@@ -261,11 +294,12 @@ class ReferenceMixedQ(ReferenceQ):
         ]
         self.split = split
         choices = [range(axis.n_values) if axis.categorical and axis.weight else range(1) for axis in self.axes]
-        for step, root in enumerate(self.roots):
+        for step, cap in enumerate(self.caps):
+            self.roots[step] = root = ReferenceBox(self.axes, [Fraction(0)] * len(axes), [Fraction(1)] * len(axes), cap)
             for chosen in product(*choices):
                 low = [Fraction(k, len(choice)) for k, choice in zip(chosen, choices, strict=True)]
                 high = [Fraction(k + 1, len(choice)) for k, choice in zip(chosen, choices, strict=True)]
-                root.children.append(reference_box(self.axes, low, high, self.cap(step)))
+                root.children.append(ReferenceBox(self.axes, low, high, cap))
         self.n_balls = horizon * math.prod(len(choice) for choice in choices)
 
     def _split_if_due(self, ball: ReferenceBall) -> None:

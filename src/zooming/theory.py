@@ -249,12 +249,34 @@ def metric_regret_bound(
     bias = _bias(lipschitz, d_max)
     # K / 2 stands for r0 > d_max, which the paper leaves out (no 1 / sqrt(n) exceeds 1); a small K needs it to stay below
     # Theorem 4.1.
-    best, total, scale = episodes / 2, 0.0, 1.0
-    while total < best:
-        total += _covering_at(covering, d_max / scale) * scale
-        scale *= 2
-        best = min(best, episodes / scale + total)
-    return _regret(horizon, episodes, delta, bias, best)
+    size = _infimum(episodes, covering, d_max, at_most=episodes / 2)
+    return _regret(horizon, episodes, delta, bias, size)
+
+
+def expected_regret_delta(episodes: int, dimension: float) -> float:
+    """delta = K^(-1/(d+2)), the failure probability for a bound on the expected regret. [SBY19 sec. 4.1]
+
+    Runs in which the bound fails then cost at most delta H K = H K^((d+1)/(d+2)) on average, which is the rate of the bound.
+
+    >>> expected_regret_delta(10_000, dimension=2), expected_regret_delta(10_000, dimension=0)
+    (0.1, 0.01)
+    """
+    _check_whole(low=2, episodes=episodes)
+    return float(episodes) ** (regret_exponent_bound(dimension) - 1)
+
+
+def expected_regret_bound(
+    horizon: int, episodes: int, dimension: float, c: float = 1.0, lipschitz: float = 1.0, d_max: float = 1.0
+) -> float:
+    """`regret_bound` with delta = `expected_regret_delta`, plus delta H K >= E[R(K)]. [SBY19 sec. 4.1]
+
+    For rewards in [0, 1] no run has more regret than H K. Give the agent the same delta: `bonuses.Theory(episodes, delta)`.
+
+    >>> round(expected_regret_bound(5, 2000, dimension=2) / 1e6, 3)
+    7.429
+    """
+    delta = expected_regret_delta(episodes, dimension)
+    return regret_bound(horizon, episodes, dimension, c, delta, lipschitz, d_max) + delta * horizon * episodes
 
 
 def discrete_regret_bound(horizon: int, episodes: int, n_states: int, n_actions: int, delta: float = 0.05) -> float:
@@ -285,6 +307,23 @@ def lower_bound(horizon: int, episodes: int, dimension: float, c: float = 1.0, c
     _check_positive(constant=constant)
     exponent = regret_exponent_bound(dimension)
     return float(constant * horizon**1.5 * _scale(dimension, c, 1.0) ** (1 - exponent) * episodes**exponent)
+
+
+def metric_lower_bound(horizon: int, episodes: int, covering: Covering, constant: float = 1.0) -> float:
+    """constant H inf over r0 of K r0 / log(K) + sum of N_r / r over the radii r >= r0: the lower bound itself. [SBY19 Thm 4.4]
+
+    For covering numbers r -> N_r of a space with d_max = 1. No algorithm has less expected regret on all problems of the space,
+    for a constant that the paper does not give. It prints C_0 inf (K r0 + sum of N_r log(K) / r) for what is then divided by
+    log(K), and one step: H bandits in sequence have H times the regret.
+
+    >>> cube = lambda r: covering_number(r, (1, 1))
+    >>> round(metric_lower_bound(1, 10_000, cube)), round(metric_lower_bound(5, 10_000, cube))
+    (209, 1044)
+    """
+    _check_whole(horizon=horizon)
+    _check_whole(low=2, episodes=episodes)  # log(K) = 0 for K = 1
+    _check_positive(constant=constant)
+    return constant * horizon * _infimum(episodes / math.log(episodes), covering, 1.0)
 
 
 def pac_episodes(
@@ -395,6 +434,16 @@ def lipschitz_of_q(horizon: int, lipschitz_kernel: float, lipschitz_reward: floa
     if kind == "wasserstein":
         return float(lipschitz_reward * sum(lipschitz_kernel**i for i in range(horizon)))
     raise SpaceError(f'kind = {kind!r}: the kernel is Lipschitz in "total_variation" or in "wasserstein"')
+
+
+def _infimum(weight: float, covering: Covering, d_max: float, at_most: float = math.inf) -> float:
+    """The infimum over r0 of weight r0 / d_max + sum of N_r d_max / r over the radii r >= r0, or `at_most` if that is less."""
+    best, total, scale = at_most, 0.0, 1.0
+    while total < best:
+        total += _covering_at(covering, d_max / scale) * scale
+        scale *= 2
+        best = min(best, weight / scale + total)
+    return best
 
 
 def _regret(horizon: int, episodes: int, delta: float, bias: float, size: float) -> float:
