@@ -262,7 +262,7 @@ def expected_regret_delta(episodes: int, dimension: float) -> float:
     (0.1, 0.01)
     """
     _check_whole(low=2, episodes=episodes)
-    return float(episodes) ** (regret_exponent_bound(dimension) - 1)
+    return math.pow(episodes, regret_exponent_bound(dimension) - 1)
 
 
 def expected_regret_bound(
