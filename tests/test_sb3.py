@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_checker import check_env
+from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor, load_results
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
 import zooming
+import zooming.envs.oil
+import zooming.options
 from helpers import AGENTS
 
 SETTINGS = [
@@ -67,6 +70,40 @@ def test_a_learner_of_sb3_trains_on_them_and_is_evaluated_by_both():
     model.learn(80)
     mean, _ = evaluate_policy(model, Monitor(for_sb3(gym.make("zooming/Oil-v0"))), 4)
     assert 0 <= mean <= 4.75
+
+
+def test_make_vec_env_makes_them_with_pictures_and_a_learner_trains_on_them():
+    envs = make_vec_env("zooming/Oil-v0", n_envs=2, seed=0, env_kwargs={"dims": 2}, wrapper_class=for_sb3)
+    assert [env.render_mode for env in envs.envs] == ["rgb_array"] * 2
+    model = PPO("MlpPolicy", envs, n_steps=20, batch_size=20, n_epochs=1, seed=0, device="cpu")
+    model.learn(40)
+    mean, _ = evaluate_policy(model, envs, 4)
+    assert 0 <= mean <= 5
+    assert envs.render().shape == (800, 640, 3)  # both, one below the other
+    envs.close()
+
+
+def test_an_environment_with_a_picture_passes_check_env_without_a_warning():
+    env = for_sb3(gym.make("zooming/Ambulance-v0", render_mode="rgb_array"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(env, warn=True, skip_render_check=False)
+
+
+def test_make_vec_env_falls_back_for_an_environment_that_has_no_render_mode():
+    class Bare(zooming.envs.oil.Oil):
+        @zooming.options.known_options
+        def __init__(self, sharpness=1.0):
+            super().__init__(sharpness=sharpness)
+
+    gym.register("Bare-v0", entry_point=Bare)
+    try:
+        envs = make_vec_env("Bare-v0", n_envs=1)
+        assert envs.envs[0].render_mode is None
+        with pytest.raises(TypeError, match="Bare has no option 'sharpnes'; did you mean 'sharpness'"):
+            make_vec_env("Bare-v0", env_kwargs={"sharpnes": 2.0})
+    finally:
+        del gym.registry["Bare-v0"]
 
 
 # --- our agents under their evaluation ----------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from zooming.auditing import Audit, audit
     from zooming.checking.harness import Checked, check_agent
     from zooming.envs.compiled import CompiledEnv, compiled_env
-    from zooming.errors import BrokenPromise, CheckpointError, SpaceError, TransitionError, ZoomingError
+    from zooming.errors import BrokenPromise, CheckpointError, OptionError, SpaceError, TransitionError, ZoomingError
     from zooming.evaluation import Evaluation, evaluate
     from zooming.history import History
     from zooming.optimal import Optimal, solve
@@ -62,6 +62,7 @@ _HOME = {
     "CompiledEnv": "envs.compiled",
     "ZoomingError": "errors",
     "SpaceError": "errors",
+    "OptionError": "errors",
     "TransitionError": "errors",
     "CheckpointError": "errors",
     "check_agent": "checking.harness",
@@ -97,6 +98,7 @@ __all__ = [
     "CompiledEnv",
     "ZoomingError",
     "SpaceError",
+    "OptionError",
     "TransitionError",
     "CheckpointError",
     "check_agent",

@@ -11,6 +11,10 @@ class SpaceError(ZoomingError):
     """A space, horizon or option that an agent cannot work with."""
 
 
+class OptionError(SpaceError, TypeError):
+    """An option that a function or class does not have; a TypeError, as Python's own is and Gymnasium's clients expect."""
+
+
 class TransitionError(ZoomingError):
     """A state, action or reward that must not be learned from; the agent is as it was before."""
 

@@ -196,8 +196,8 @@ def is_finite(env: CompiledEnv) -> bool:
     return all(len(env.outcomes(step, 4)[1]) == len(env.outcomes(step, 8)[1]) for step in range(env.horizon))
 
 
-def default_resolution(env: CompiledEnv) -> int:
-    """Cells per axis that take seconds."""
+def default_resolution(env: CompiledEnv, most_backups: float = MOST_BACKUPS) -> int:
+    """Cells per axis that take seconds, or at most so many backups."""
     n_state, n_action = env.state_box.shape[0], env.action_box.shape[0]
     is_deterministic = all(len(env.outcomes(step, 2)[1]) == 1 for step in range(env.horizon))
     default = (DETERMINISTIC_RESOLUTION if is_deterministic else DEFAULT_RESOLUTION)[n_state]
@@ -206,7 +206,7 @@ def default_resolution(env: CompiledEnv) -> int:
     for box, n, is_whole in ((env.state_box, n_state, env.has_whole_states), (env.action_box, n_action, env.has_whole_actions)):
         values *= n_cells(box) + 1 if is_whole else 1
         n_axes += 0 if is_whole else n
-    while default > 4 and env.horizon * values * (default + 1) ** n_axes > MOST_BACKUPS:
+    while default > 4 and env.horizon * values * (default + 1) ** n_axes > most_backups:
         default -= 2
     return default
 

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ParamSpec, TypeVar
 
-from zooming.errors import SpaceError
+from zooming.errors import OptionError, SpaceError
 
 # Options of Stable-Baselines3 and similar libraries, and what to use here instead.
 _NO_NETWORK = "nothing is batched, replayed or run on a device: every transition is learned from at once; leave it out"
@@ -66,13 +66,13 @@ def known_options(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def refuse_unknown(label: str, names: Iterable[str], make: Callable[..., Any]) -> None:
-    """SpaceError for the first name that is no option of what makes it; what takes any option is trusted."""
+    """OptionError for the first name that is no option of what makes it; what takes any option is trusted."""
     known, takes_any = _options(make)
     for name in names:
         if name not in known and not takes_any:
             is_habit = name in HABITS and (hasattr(make, "predict") or make.__name__ == "learn")  # of an agent
             instead = f": {HABITS[name]}" if is_habit else nearest(name, known)
-            raise SpaceError(f"{label} has no option {name!r}{instead}")
+            raise OptionError(f"{label} has no option {name!r}{instead}")
 
 
 def _is_policy(value: Any) -> bool:

@@ -19,7 +19,7 @@ from zooming.agents.many import takes
 from zooming.agents.pauses import Callback, Pauses
 from zooming.agents.setting import bad_step, reset
 from zooming.checks import whole
-from zooming.envs.compiled import CompiledEnv, compiled_inside
+from zooming.envs.compiled import CompiledEnv, compiled_inside, fusible_inside
 from zooming.errors import SpaceError
 from zooming.feasible import says
 from zooming.history import History
@@ -52,7 +52,7 @@ def learn(
         )
     if agent.is_learning:
         raise SpaceError("learn() was called from a callback of the same agent's learn(); call it after the run")
-    env = compiled_inside(agent.env)
+    env = fusible_inside(agent.env)
     can_fuse = env is not None and isinstance(agent, Compiled) and agent.axes.are_plain
     if driver == "fused" and not can_fuse:
         raise SpaceError(

@@ -11,7 +11,7 @@ from typing import Any
 from zooming import kernels
 from zooming.agents.base import Agent
 from zooming.checks import n_cores, whole
-from zooming.envs.compiled import compiled_inside
+from zooming.envs.compiled import fusible_inside
 from zooming.errors import SpaceError
 from zooming.history import History
 
@@ -43,7 +43,7 @@ def learn_many(
         return made(make_agent, own_env, seed).learn(episodes)
 
     workers = n_cores() if n_workers is None else whole(n_workers, "n_workers", 1)
-    if compiled_inside(env) is None or kernels.PLAIN:
+    if fusible_inside(env) is None or kernels.PLAIN:
         return [run(seed, env) for seed in seeds]
     # Threads, not processes: the kernel runs outside Python's global lock.
     with ThreadPoolExecutor(workers) as pool:

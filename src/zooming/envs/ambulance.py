@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from zooming.checks import real, whole
 from zooming.envs.compiled import CompiledEnv, Outcomes
+from zooming.envs.rendered import Scene
 from zooming.errors import SpaceError
 from zooming.kernels import inlined
 from zooming.options import known_options
@@ -93,6 +94,7 @@ class Ambulance(CompiledEnv):
         n_ambulances: int = 1,
         start: ArrayLike | str = 0.5,
         horizon: int = 5,
+        render_mode: str | None = None,
     ) -> None:
         travel_weight, horizon = real(travel_weight, "travel_weight", 0.0, 1.0), whole(horizon, "horizon", 1)
         n_ambulances = whole(n_ambulances, "n_ambulances", 1)
@@ -114,7 +116,9 @@ class Ambulance(CompiledEnv):
         kind = arrivals if isinstance(arrivals, str) else "observed"
         name = f"ambulance {kind} {travel_weight:g}" + (f" x{n_ambulances}" if n_ambulances > 1 else "")
         params = [travel_weight, *rows, *observed]
-        super().__init__(ambulance, box, box, horizon, start=start, params=params, given=ambulance_given, name=name)
+        super().__init__(
+            ambulance, box, box, horizon, start=start, params=params, given=ambulance_given, name=name, render_mode=render_mode
+        )
 
     def outcomes(self, step: int, n: int) -> Outcomes:
         """The calls of a step: observed ones exactly, a density in n slices, each at its mean with its probability."""
@@ -128,6 +132,41 @@ class Ambulance(CompiledEnv):
             return (np.diff(5 * edge**6 - 30 / 7 * edge**7) / weights)[:, None], weights
         calls, counts = np.unique(law, return_counts=True)
         return calls[:, None], counts / counts.sum()
+
+    def draw(self, ax: Any, scene: Scene) -> None:
+        """The line with the law of the calls below it, the way to the stations, and the call with the ambulance that went."""
+        from zooming.rendering import ACTION, STATE, legend, mark  # pictures need matplotlib
+
+        law = self.laws[max(len(scene.played) - 1, 0)]
+        if isinstance(law, str):
+            places = np.linspace(0.0, 1.0, 101)
+            density = places**4 * (1 - places)
+            ax.fill_between(places, 0.8 * density / density.max(), color="0.92", label="law of the calls")
+        elif isinstance(law, tuple):
+            ax.fill_between(law, 0.8, color="0.92", label="law of the calls")
+        else:
+            ax.vlines(law, 0, 0.8, color="0.85", linewidth=1, label="law of the calls")
+        moving, waiting = 1.8, 1.0  # heights
+        if scene.action is None:
+            mark(ax, "now", scene.state, np.full(len(scene.state), moving))
+        else:
+            for x, a in zip(scene.before, scene.action, strict=True):
+                ax.annotate("", (a, waiting), (x, moving), arrowprops={"arrowstyle": "->", "color": ACTION, "linewidth": 1.4})
+            mark(ax, "before", scene.before, np.full(len(scene.state), moving))
+            mark(ax, "action", scene.action, np.full(len(scene.state), waiting))
+            went = np.flatnonzero(scene.state != scene.action)
+            if len(went) or len(scene.state) == 1:  # of several ambulances, a call at a station does not say at which
+                i = int(went[0]) if len(went) else 0
+                ax.annotate(
+                    "", (scene.state[i], 0.2), (scene.action[i], waiting),
+                    arrowprops={"arrowstyle": "->", "color": STATE, "linewidth": 1.4, "linestyle": "--"},
+                )  # fmt: skip
+                ax.plot(scene.state[i], 0.2, "*", color=STATE, markersize=12, zorder=5, clip_on=False, label="call")
+        if scene.best_action is not None:
+            mark(ax, "best", scene.best_action, np.full(len(scene.best_action), waiting))
+        ax.set(xlim=(0, 1), ylim=(0, 2.1))
+        ax.set_yticks([moving, waiting], ["before", "stations"])
+        legend(ax)
 
 
 def _laws(arrivals: Any, horizon: int) -> list[Any]:

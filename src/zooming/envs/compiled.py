@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from zooming.checks import clipped, whole
 from zooming.envs import starts
 from zooming.envs.compiling import compile_as
+from zooming.envs.rendered import RenderedEnv
 from zooming.envs.starts import Start, Weighted
 from zooming.errors import SpaceError, TransitionError
 from zooming.kernels import DYNAMICS, GIVEN
@@ -31,14 +32,12 @@ Dynamics = Callable[..., float]
 Outcomes = Weighted  # values [n, k] of what chance decides, and their weights [n]
 
 
-class CompiledEnv(gym.Env[Any, Any]):
+class CompiledEnv(RenderedEnv):
     """A Gymnasium environment whose rule is one compiled function; `zooming.compiled_env` makes one from yours.
 
     The dynamics see vectors of `state_box` and `action_box`. A box is its own; Discrete(n, start=s) is the box [s, s + n - 1],
     of whose points only the whole numbers are played, and values of it are plain numbers outside.
     """
-
-    metadata = {"render_modes": []}  # noqa: RUF012  # Gymnasium's name and type for it
 
     def __init__(
         self,
@@ -51,7 +50,9 @@ class CompiledEnv(gym.Env[Any, Any]):
         params: ArrayLike = (),
         given: Dynamics | None = None,
         name: str | None = None,
+        render_mode: str | None = None,
     ) -> None:
+        super().__init__(render_mode)
         self.observation_space, self.state_box = _sides(observation_space, "observation_space")
         self.action_space, self.action_box = _sides(action_space, "action_space")
         self.has_whole_states = isinstance(observation_space, gym.spaces.Discrete)
@@ -60,14 +61,13 @@ class CompiledEnv(gym.Env[Any, Any]):
         self._action_ends = float(self.action_box.low[0]), float(self.action_box.high[0])
         self._as_number = np.dtype(self.observation_space.dtype).type
         self.horizon = whole(horizon, "horizon", 1)
-        self.name = name or getattr(dynamics, "__name__", "compiled")
+        self.name = str(name or getattr(dynamics, "__name__", "compiled"))
         self.dynamics = compile_as(dynamics, DYNAMICS, "dynamics(state, action, step, params, rng, next_state) -> reward")
         form = "dynamics(state, action, step, params, outcome, next_state) -> reward"
         self.given = None if given is None else compile_as(given, GIVEN, form)  # the dynamics for a given outcome
         self.start_law = starts.law_of(start, observation_space, self.state_box)
         self.start: Start = self.start_law.draw
         self.params = np.concatenate([_vector(params, "params"), self.start_law.packed])
-        self._state: Floats | None = None
         self._step = 0
 
     @property
@@ -104,6 +104,8 @@ class CompiledEnv(gym.Env[Any, Any]):
         self.start(self.params, self.np_random, state)
         observation = self._observed(state, 0, "")
         self._state, self._step = state, 0
+        if self.render_mode is not None:
+            self._record()
         return observation, {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -113,8 +115,10 @@ class CompiledEnv(gym.Env[Any, Any]):
         checked = self._checked(action)
         reward = self.dynamics(self._state, checked, self._step, self.params, self.np_random, next_state)
         observation = self._observed(next_state, self._step, "next ")
-        self._state = next_state
+        before, self._state = self._state, next_state
         self._step += 1
+        if self.render_mode is not None:
+            self._record(before, checked, float(reward))
         return observation, float(reward), self._step >= self.horizon, False, {}
 
     def observations(self, states: Floats) -> NDArray[Any]:
@@ -224,6 +228,7 @@ class CompiledEnv(gym.Env[Any, Any]):
         twin._np_random = copy.deepcopy(self._np_random, memo)
         twin.params = self.params.copy()
         twin._state = None if self._state is None else self._state.copy()
+        twin._played, twin._pictures = self._played.copy(), None
         return twin
 
     def __repr__(self) -> str:
@@ -257,6 +262,12 @@ def compiled_inside(env: Any) -> CompiledEnv | None:
     return env if is_plain else None
 
 
+def fusible_inside(env: Any) -> CompiledEnv | None:
+    """The compiled environment inside, as `compiled_inside`, unless every step of it is to be shown."""
+    inner = compiled_inside(env)
+    return None if inner is None or inner.render_mode == "human" else inner
+
+
 @known_options
 def compiled_env(
     dynamics: Dynamics,
@@ -268,6 +279,7 @@ def compiled_env(
     params: ArrayLike = (),
     outcomes: Any = None,
     name: str | None = None,
+    render_mode: str | None = None,
 ) -> CompiledEnv:
     """Your own dynamics as an environment that trains at the speed of the built-in ones.
 
@@ -284,6 +296,8 @@ def compiled_env(
     given weights: then `zooming.solve` can compute the optimum. One of weight 0 is left out. Without chance there is one value:
     `outcomes=([0.0], [1.0])`.
 
+    `render_mode` is "rgb_array", "human" or "ansi": see `CompiledEnv.render`.
+
     >>> import gymnasium as gym, zooming
     >>> def thermostat(state, action, step, params, rng, next_state):
     ...     next_state[0] = 0.8 * state[0] + 0.2 * action[0]
@@ -295,10 +309,11 @@ def compiled_env(
     200
     """
     spaces, own = (observation_space, action_space, horizon), _vector(params, "params")
+    options = {"start": start, "params": own, "name": name, "render_mode": render_mode}
     if outcomes is not None:
-        env: CompiledEnv = _DeclaredEnv(dynamics, *spaces, start=start, params=own, outcomes=outcomes, name=name)
+        env: CompiledEnv = _DeclaredEnv(dynamics, *spaces, outcomes=outcomes, **options)
     else:
-        env = CompiledEnv(dynamics, *spaces, start=start, params=own, name=name)
+        env = CompiledEnv(dynamics, *spaces, **options)
     env.try_in_python(dynamics, own, None if outcomes is None else env.outcomes(0, 1)[0][0])
     return env
 

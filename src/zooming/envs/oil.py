@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from zooming.checks import real, whole
-from zooming.envs.compiled import CompiledEnv, Outcomes
+from zooming.envs.compiled import CompiledEnv, Floats, Outcomes
+from zooming.envs.rendered import Scene
 from zooming.errors import SpaceError
 from zooming.kernels import inlined
 from zooming.options import known_options
@@ -75,6 +76,7 @@ class Oil(CompiledEnv):
         dims: int = 1,
         start: ArrayLike | str = 0.5,
         horizon: int = 5,
+        render_mode: str | None = None,
     ) -> None:
         if survey not in SURVEYS:
             raise SpaceError(f"survey={survey!r}: choose one of {SURVEYS}")
@@ -90,10 +92,50 @@ class Oil(CompiledEnv):
         box = gym.spaces.Box(0.0, 1.0, (dims,), np.float64)
         params = [float(SURVEYS.index(survey)), sharpness, noise, *where]
         name = f"oil {survey} {sharpness:g}"
-        super().__init__(oil, box, box, horizon, start=start, params=params, given=oil_given, name=name)
+        super().__init__(
+            oil, box, box, horizon, start=start, params=params, given=oil_given, name=name, render_mode=render_mode
+        )
 
     def outcomes(self, step: int, n: int) -> Outcomes:
         """Equally likely slices of the noise, each at its median; without noise, the one thing that happens."""
         n = n if self.noise > 0 else 1
         normal = NormalDist()
         return np.array([[normal.inv_cdf((i + 0.5) / n)] for i in range(n)]), np.full(n, 1 / n)
+
+    def found(self, places: Floats) -> Floats:
+        """f of places [n, dims]: what the survey promises, without noise."""
+        off_center = np.abs(places - self.center).mean(axis=-1)
+        decay = self.sharpness * (off_center if self.survey == "laplace" else off_center**2)
+        return np.asarray(np.exp(-decay) if self.survey == "laplace" else 1.0 - decay)
+
+    def draw(self, ax: Any, scene: Scene) -> None:
+        """The survey as a curve, in two dimensions as a map, with the way that was taken; in more, every coordinate."""
+        if len(self.center) > 2:
+            return super().draw(ax, scene)
+        from zooming.rendering import ACTION, legend, mark  # pictures need matplotlib
+
+        line = np.linspace(0.0, 1.0, 201)
+        if len(self.center) == 1:
+            curve = np.maximum(0.0, self.found(line[:, None]))
+            ax.fill_between(line, curve, color="0.92", label="the survey's promise")
+            ax.axvline(self.center[0], color="0.6", linewidth=0.8, linestyle=":")
+            ax.set(xlim=(0, 1), ylim=(0, 1.05), ylabel="promise")
+        else:
+            places = np.stack(np.meshgrid(line, line), axis=-1)
+            ax.imshow(self.found(places), origin="lower", extent=(0, 1, 0, 1), cmap="Greys", alpha=0.6, aspect="auto")
+            ax.fill([], [], color="0.6", label="the survey's promise")
+            ax.set(xlim=(0, 1), ylim=(0, 1), ylabel="place[1]")
+
+        def at(place: Floats) -> tuple[float, float]:
+            height = max(0.0, float(self.found(place))) if len(place) == 1 else float(place[1])
+            return float(place[0]), height
+
+        if scene.action is not None:
+            arrow = {"arrowstyle": "->", "color": ACTION, "linewidth": 1.4}
+            ax.annotate("", at(scene.action), at(scene.before), arrowprops=arrow)
+            mark(ax, "action", *at(scene.action))
+        mark(ax, "before" if scene.played else "now", *at(scene.before))
+        if scene.best_action is not None:
+            mark(ax, "best", *at(scene.best_action))
+        legend(ax)
+        return None

@@ -1,0 +1,103 @@
+"""Environments that can be shown: `render_mode`, the record of the episode, and where its pictures come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.errors import SpaceError
+
+Floats = NDArray[np.float64]
+MODES = ("human", "rgb_array", "ansi")
+FRAMES_PER_SECOND = 2  # an episode has a handful of steps, each of which takes a moment to read
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a picture shows: the episode so far, in the units of the dynamics.
+
+    `played` has (state, action, reward) of each step so far, and `state` is where the episode stands now. `best_action` is an
+    optimal action at the step that was played last (before the first step: at the coming one), if the optimum is known.
+    """
+
+    state: Floats
+    played: list[tuple[Floats, Floats, float]] = field(default_factory=list)
+    best_action: Floats | None = None
+
+    @property
+    def before(self) -> Floats:
+        """The state in which the last action was played; before the first step, the start."""
+        return self.played[-1][0] if self.played else self.state
+
+    @property
+    def action(self) -> Floats | None:
+        """The action that was played last."""
+        return self.played[-1][1] if self.played else None
+
+
+class RenderedEnv(gym.Env[Any, Any]):
+    """What `render` needs of an environment. Without a render mode nothing is recorded, and nothing is imported."""
+
+    metadata = {"render_modes": list(MODES), "render_fps": FRAMES_PER_SECOND}  # noqa: RUF012  # Gymnasium's name and type
+    name: str
+    horizon: int
+    state_box: gym.spaces.Box
+    action_box: gym.spaces.Box
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        if render_mode is not None and render_mode not in MODES:
+            raise SpaceError(f"render_mode={render_mode!r}: choose one of {', '.join(map(repr, MODES))}, or None")
+        self.render_mode = render_mode
+        self._state: Floats | None = None
+        self._played: list[tuple[Floats, Floats, float]] = []
+        self._pictures: Any = None  # made when first needed
+
+    def render(self) -> Any:
+        """Return the picture of this moment as pixels ("rgb_array") or as text ("ansi"), or show it ("human").
+
+        "human" opens a window of matplotlib; where it has no display, the text is printed instead. In this mode `reset` and
+        `step` show themselves.
+        """
+        if self.render_mode is None:
+            gym.logger.warn(
+                f'{self.name} was made without a render mode. Make it with render_mode="rgb_array", "human" or "ansi": '
+                f'gymnasium.make(..., render_mode="rgb_array")'
+            )
+            return None
+        if self._state is None:
+            raise gym.error.ResetNeeded(f"{self.name}: no episode is under way; call reset() before render()")
+        if self._pictures is None:
+            from zooming.rendering import Pictures  # it solves environments and needs matplotlib
+
+            self._pictures = Pictures(self)
+        return self._pictures.render(self.render_mode, self._state, self._played)
+
+    def draw(self, ax: Any, scene: Scene) -> None:
+        """Draw the scene on a matplotlib Axes, every coordinate as a position in its range.
+
+        A subclass may define it for a picture of its own.
+        """
+        from zooming.rendering import draw_ranges
+
+        draw_ranges(ax, self, scene)
+
+    def close(self) -> None:
+        if self._pictures is not None:
+            self._pictures.close()
+            self._pictures = None
+
+    def _record(self, state: Floats | None = None, action: Floats | None = None, reward: float = 0.0) -> None:
+        """Keep a step for the pictures, or begin a new episode; only called with a render mode."""
+        if state is None or action is None:
+            self._played = []
+        else:
+            self._played.append((state, action, reward))
+        if self.render_mode == "human":
+            self.render()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_pictures": None}  # a window belongs to one environment in one process

@@ -1,0 +1,350 @@
+"""Pictures of environments: what they show, when they cost nothing, and the clients of Gymnasium that ask for them."""
+
+import copy
+import pickle
+import subprocess
+import sys
+import warnings
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import wrappers
+from gymnasium.utils.env_checker import check_env
+
+import zooming
+from zooming import rendering
+from zooming.envs.rendered import MODES, Scene
+
+
+def count(state, action, step, params, chance, next_state):
+    next_state[0] = min(state[0] + action[0], params[0])
+    return 0.1 * action[0] - 0.15
+
+
+def wander(state, action, step, params, rng, next_state):
+    for i in range(6):
+        next_state[i] = rng.random()
+    return action[0]
+
+
+def counting(**options):
+    spaces = gym.spaces.Discrete(5), gym.spaces.Discrete(2, start=1)
+    return zooming.compiled_env(count, *spaces, 3, start=0, params=[4.0], outcomes=([0.0], [1.0]), **options)
+
+
+def wandering(**options):
+    return zooming.compiled_env(wander, *[gym.spaces.Box(-1.0, 1.0, (6,), np.float64)] * 2, 4, start="uniform", **options)
+
+
+def made(name, **options):
+    return lambda render_mode: gym.make(name, render_mode=render_mode, **options)
+
+
+SHOWN = {
+    "oil": made("zooming/Oil-v0", survey="quadratic"),
+    "oil of two dimensions": made("zooming/Oil-v0", dims=2, noise=0.1),
+    "oil of three dimensions": made("zooming/Oil-v0", dims=3),
+    "ambulance": made("zooming/Ambulance-v0"),
+    "ambulances": made("zooming/Ambulance-v0", n_ambulances=3, arrivals="shifting"),
+    "observed calls": made("zooming/Ambulance-v0", n_ambulances=2, arrivals=[0.25, 0.5]),
+    "your own, of whole numbers": lambda render_mode: counting(render_mode=render_mode),
+    "your own, of six axes": lambda render_mode: wandering(render_mode=render_mode),
+}
+
+
+def middle(env):
+    box = env.unwrapped.action_box
+    return 1 if env.unwrapped.has_whole_actions else 0.75 * box.high + 0.25 * box.low
+
+
+# --- what is shown ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_every_environment_has_a_frame_that_changes_with_the_episode(name):
+    env = SHOWN[name]("rgb_array")
+    env.reset(seed=0)
+    frames = [env.render(), env.render()]
+    env.step(middle(env))
+    frames.append(env.render())
+    for frame in frames:
+        assert (frame.shape, frame.dtype) == ((400, 640, 3), np.uint8)
+        assert 3 < len(np.unique(frame @ [65536, 256, 1])) < 5000
+    assert (frames[0] == frames[1]).all()
+    assert (frames[0] != frames[2]).any(axis=2).mean() > 0.005
+    has_best = (np.abs(frames[2].astype(int) - [0, 158, 115]).sum(axis=2) < 30).any()  # the color of a best action
+    assert has_best == (name not in ("oil of three dimensions", "ambulances", "your own, of six axes"))
+
+
+def test_text_says_where_the_episode_stands_and_what_is_known_of_the_optimum():
+    env = SHOWN["your own, of whole numbers"]("ansi")
+    env.reset(seed=0)
+    assert env.render().splitlines() == [
+        "count, step 0 of 3",
+        "optimum 0.15",
+        "     state      0 |O----------------------------------------| 4      O 0",
+        "    action      1 |----------------------------------------*| 2      * 2",
+    ]
+    env.step(1)
+    env.step(2)
+    assert env.render().splitlines() == [
+        "count, step 2 of 3",
+        "reward 0.05, return 0, optimum 0.15, from here 0.05",
+        "     state      0 |----------o-------------------O----------| 4      o 1, O 3",
+        "    action      1 |----------------------------------------a| 2      * 2, a 2",
+    ]
+    env.step(2)
+    assert env.render().splitlines()[:2] == ["count, step 3 of 3", "reward 0.05, return 0.05, optimum 0.15"]
+
+
+def test_text_of_more_axes_than_a_grid_has_says_that_the_optimum_is_not_known():
+    env = SHOWN["your own, of six axes"]("ansi")
+    env.reset(seed=0)
+    env.step(middle(env))
+    lines = env.render().splitlines()
+    assert lines[:2] == ["wander, step 1 of 4", "reward 0.5, return 0.5, optimum not known"]
+    assert [line.split()[0] for line in lines[2:]] == [f"{side}[{i}]" for side in ("state", "action") for i in range(6)]
+
+
+@pytest.mark.parametrize("options", [{}, {"survey": "quadratic", "sharpness": 3.0}, {"dims": 2, "center": [0.2, 0.9]}], ids=str)
+def test_the_survey_that_is_drawn_is_the_one_that_pays(options):
+    env = gym.make("zooming/Oil-v0", **options).unwrapped
+    for place in np.random.default_rng(0).random((20, len(env.center))):
+        env.start_law.packed[:] = place
+        env.params[-len(place) :] = place  # it starts where it digs: nothing is paid for the way
+        env.reset(seed=0)
+        assert env.step(place)[1] == pytest.approx(max(0.0, float(env.found(place))), abs=1e-12)
+
+
+def test_the_best_action_in_a_picture_is_that_of_the_optimum():
+    env = gym.make("zooming/Oil-v0", survey="quadratic", render_mode="rgb_array")
+    env.reset(seed=0)
+    env.render()
+    pictures, seen = env.unwrapped._pictures, []
+    env.unwrapped.draw = lambda ax, scene: seen.append(scene)
+    env.step(np.array([0.1]))
+    env.render()
+    scene = seen[0]
+    assert isinstance(scene, Scene)
+    assert (scene.before.tolist(), scene.action.tolist(), scene.state.tolist()) == ([0.5], [0.1], [0.1])
+    assert scene.best_action == pytest.approx([0.65], abs=0.01)  # it stops 1/(2 H lam) = 0.1 short of the oil at 0.75
+    assert pictures.optimum.return_ == pytest.approx(4.8, abs=0.001)
+
+
+def test_of_many_coordinates_some_of_both_sides_are_drawn():
+    from matplotlib.figure import Figure
+
+    env = wandering(render_mode="rgb_array")
+    env.reset(seed=0)
+    ax = Figure().add_subplot()
+    env.draw(ax, Scene(env._state, [(env._state, np.zeros(6), 0.5)]))
+    shown = [label.get_text() for label in ax.get_yticklabels()]
+    assert shown == [f"{side}[{i}]" for side in ("state", "action") for i in range(4)]
+    assert ax.get_title(loc="right") == "8 of 12 coordinates"
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["state before", "state", "action"]
+
+
+# --- windows ---------------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_display_human_prints_the_text_of_every_step(capsys):
+    env = gym.make("zooming/Oil-v0", render_mode="human")
+    env.reset(seed=0)
+    assert env.step(np.array([0.75]))[1] == 0.75
+    assert env.render() is None
+    printed = capsys.readouterr().out
+    assert [line for line in printed.splitlines() if "step" in line] == [f"oil laplace 1, step {i} of 5" for i in (0, 1, 1)]
+    assert "reward 0.75, return 0.75, optimum 4.7" in printed
+    env.close()
+
+
+def test_with_a_display_human_shows_each_frame_in_one_window(monkeypatch):
+    import matplotlib.pyplot as plt
+
+    pauses = []
+    monkeypatch.setattr(plt, "pause", pauses.append)
+    monkeypatch.setattr(rendering, "_windows", lambda: plt)
+    before, env = plt.get_fignums(), gym.make("zooming/Oil-v0", render_mode="human")
+    env.reset(seed=0)
+    env.step(np.array([0.75]))
+    pictures = env.unwrapped._pictures
+    (number,) = {*plt.get_fignums()} - {*before}
+    frame = pictures.frame(Scene(env.unwrapped._state, env.unwrapped._played, pictures._best_action(env.unwrapped._state, [])))
+    assert (pictures._window.get_array() == frame).mean() > 0.99
+    assert pauses == [1 / env.metadata["render_fps"]] * 2
+    plt.close(number)  # as a user may
+    env.step(np.array([0.75]))
+    assert len({*plt.get_fignums()} - {*before}) == 1
+    env.close()
+    assert plt.get_fignums() == before
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_without_matplotlib_everything_but_pixels_works():
+    program = """if True:
+        import sys
+        sys.modules["matplotlib"] = None
+        import gymnasium as gym, numpy as np, zooming
+        for mode in ("rgb_array", "ansi", "human"):
+            env = gym.make("zooming/Oil-v0", render_mode=mode)
+            zooming.AdaptiveQ(env, seed=0).learn(2)
+            env.reset(seed=0)
+            try:
+                print(type(env.render()))
+            except ImportError as error:
+                print(error)
+    """
+    lines = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.splitlines()
+    wanted = "pictures of an environment need matplotlib: pip install 'zooming[study]'; render_mode=\"ansi\" does not"
+    assert lines[:2] == [wanted, "<class 'str'>"]
+    assert lines[-1] == "<class 'NoneType'>"
+    assert sum(line.startswith("oil laplace 1, step ") for line in lines) == 2 * 6 + 2  # two episodes and a start, shown
+
+
+# --- what it must not disturb ----------------------------------------------------------------------------------------------
+
+
+def test_without_a_render_mode_nothing_is_kept_and_render_says_what_to_do():
+    env = gym.make("zooming/Oil-v0").unwrapped
+    env.reset(seed=0)
+    env.step(np.array([0.5]))
+    assert (env._played, env._pictures) == ([], None)
+    with pytest.warns(UserWarning, match='made without a render mode. Make it with render_mode="rgb_array"'):
+        assert env.render() is None
+
+
+def test_what_cannot_be_rendered_says_why():
+    with pytest.raises(zooming.SpaceError, match="render_mode='rgb': choose one of 'human', 'rgb_array', 'ansi', or None"):
+        counting(render_mode="rgb")
+    env = counting(render_mode="ansi")
+    with pytest.raises(gym.error.ResetNeeded, match=r"count: no episode is under way; call reset\(\) before render\(\)"):
+        env.render()
+    zooming.AdaptiveQ(env, reward_range=(-1, 1), seed=0).learn(1)  # which leaves no episode behind
+    with pytest.raises(gym.error.ResetNeeded, match="no episode is under way"):
+        env.render()
+
+
+@pytest.mark.parametrize("mode", ["rgb_array", "ansi"])
+@pytest.mark.parametrize("name", ["ambulance", "your own, of whole numbers"])
+def test_training_gives_the_same_history_in_every_mode_fused_and_not(name, mode):
+    options = {"reward_range": (-1.0, 1.0), "seed": 3}
+    expected = zooming.AdaptiveQ(SHOWN[name](None), **options).learn(40).returns
+    for driver in ("fused", "python"):
+        env = SHOWN[name](mode)
+        assert (zooming.AdaptiveQ(env, **options).learn(40, driver=driver).returns == expected).all()
+        env.reset(seed=0)
+        assert env.render() is not None
+
+
+def test_in_human_mode_every_step_of_training_is_shown(capsys):
+    expected = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=3).learn(4).returns
+    agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0", render_mode="human"), seed=3)
+    assert (agent.learn(2).returns == expected[:2]).all()
+    assert capsys.readouterr().out.count("oil laplace 1, step ") == 2 * 6
+    with pytest.raises(zooming.SpaceError, match='driver="fused" needs a compiled environment'):
+        agent.learn(1, driver="fused")
+    histories = zooming.learn_many(zooming.AdaptiveQ, agent.env, [3, 4], 1)
+    assert histories[0].returns == expected[:1]
+    assert capsys.readouterr().out.count("oil laplace 1, step ") == 2 * 6
+
+
+def test_a_copy_and_a_pickle_show_the_same_and_have_pictures_of_their_own():
+    env = gym.make("zooming/Ambulance-v0", render_mode="rgb_array")
+    env.reset(seed=0)
+    env.step(np.array([0.7]))
+    frame = env.render()
+    twin = copy.deepcopy(env)
+    again = pickle.loads(pickle.dumps(env.unwrapped))
+    for other in (twin, again):
+        assert other.unwrapped._pictures is None
+        assert (other.render() == frame).all()
+    twin.step(np.array([0.2]))
+    assert (env.render() == frame).all()
+    assert (twin.render() != frame).any()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_saved_agent_comes_back_with_its_environment_and_goes_on_exactly(mode, tmp_path, capsys):
+    agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0", render_mode=mode, sharpness=10.0), seed=0)
+    agent.learn(3)
+    agent.save(tmp_path / "agent")
+    loaded = zooming.load(tmp_path / "agent")
+    assert (loaded.env.render_mode, loaded.env.unwrapped.sharpness) == (mode, 10.0)
+    assert loaded.env.spec == agent.env.spec
+    assert (loaded.learn(3).returns == agent.learn(3).returns).all()
+
+
+# --- clients of Gymnasium --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [None, *MODES])
+@pytest.mark.parametrize("env_id", ["zooming/Oil-v0", "zooming/Ambulance-v0"])
+def test_environments_pass_gymnasiums_check_of_rendering_without_a_warning(env_id, mode, capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(gym.make(env_id, render_mode=mode).unwrapped)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.process
+@pytest.mark.slow
+def test_vector_environments_step_and_render(mode):
+    envs = gym.make_vec("zooming/Ambulance-v0", num_envs=2, vectorization_mode=mode, render_mode="rgb_array", horizon=3)
+    try:
+        envs.reset(seed=[1, 2])
+        observations, rewards, *_ = envs.step(np.array([[0.3], [0.6]]))
+        frames = envs.render()
+    finally:
+        envs.close()
+    for i, action in enumerate((0.3, 0.6)):
+        env = gym.make("zooming/Ambulance-v0", render_mode="rgb_array", horizon=3)
+        env.reset(seed=1 + i)
+        observation, reward, *_ = env.step(np.array([action]))
+        assert (observations[i].tolist(), rewards[i]) == (observation.tolist(), reward)
+        assert (frames[i] == env.render()).all()
+
+
+@pytest.mark.slow
+def test_a_video_is_recorded(tmp_path):
+    folder, env = tmp_path / "videos", gym.make("zooming/Oil-v0", render_mode="rgb_array")
+    env = wrappers.RecordVideo(env, str(folder), episode_trigger=bool)
+    history = zooming.AdaptiveQ(env, horizon=5, seed=0).learn(3)  # the wrapper sends it step by step
+    env.close()
+    assert (history.returns == zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).learn(3).returns).all()
+    videos = sorted(path.name for path in folder.iterdir())
+    assert videos == ["rl-video-episode-1.mp4", "rl-video-episode-2.mp4"]  # the first is episode 0, which was not wanted
+    assert all((folder / video).stat().st_size > 1000 for video in videos)
+
+
+WRAPPERS = {
+    "RecordEpisodeStatistics": wrappers.RecordEpisodeStatistics,
+    "TimeLimit": lambda env: wrappers.TimeLimit(env, 3),
+    "FlattenObservation": wrappers.FlattenObservation,
+    "NormalizeReward": wrappers.NormalizeReward,
+    "RenderCollection": wrappers.RenderCollection,
+}
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_wrappers_of_gymnasium_play_whole_episodes_and_show_them(name):
+    env = WRAPPERS[name](gym.make("zooming/Ambulance-v0", render_mode="rgb_array"))
+    for seed in range(1 if name == "RenderCollection" else 2):
+        env.reset(seed=seed)
+        is_over, n_steps, info = False, 0, {}
+        while not is_over:
+            _, _, terminated, truncated, info = env.step(np.array([0.5]))
+            is_over, n_steps = terminated or truncated, n_steps + 1
+        assert n_steps == (3 if name == "TimeLimit" else 5)
+    assert name != "RecordEpisodeStatistics" or info["episode"]["l"] == 5
+    frames = env.render()
+    assert np.shape(frames)[-3:] == (400, 640, 3)
+    env.close()
+
+
+def test_a_list_of_frames_can_be_asked_for():
+    env = gym.make("zooming/Oil-v0", render_mode="rgb_array_list")
+    env.reset(seed=0)
+    env.step(np.array([0.5]))
+    assert np.shape(env.render()) == (2, 400, 640, 3)
