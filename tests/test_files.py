@@ -5,6 +5,8 @@ import hashlib
 import itertools
 import json
 import os
+import re
+import socket
 import struct
 import subprocess
 import sys
@@ -87,11 +89,80 @@ def test_a_write_that_fails_keeps_the_old_file_and_leaves_nothing_behind(tmp_pat
         assert path.read_bytes() == b"old"
 
 
-def test_a_write_onto_a_folder_fails_and_leaves_nothing_behind(tmp_path):
-    (tmp_path / "taken").mkdir()
-    with pytest.raises(OSError, match="taken"):
-        files.write_atomically(tmp_path / "taken", b"new")
-    assert [entry.name for entry in tmp_path.iterdir()] == ["taken"]
+def a_folder(path):
+    path.mkdir()
+    return "a folder"
+
+
+def a_pipe(path):
+    os.mkfifo(path)
+    return "a pipe"
+
+
+def a_socket(path):
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+    return "a socket"
+
+
+def a_link_to_a_device(path):
+    path.symlink_to(os.devnull)
+    return "a device"
+
+
+def a_link_to_a_pipe(path):
+    os.mkfifo(path.parent / "pipe")
+    path.symlink_to("pipe")
+    return "a pipe"
+
+
+def a_link_to_itself(path):
+    path.symlink_to(path.name)
+    return "symbolic links"
+
+
+WRITERS = {
+    "save": lambda path: zooming.Random(gym.make("zooming/Oil-v0"), seed=0).save(path),
+    "write_atomically": lambda path: files.write_atomically(path, b"new"),
+    "write_container": lambda path: files.write_container(path, {}, {}),
+    "Checkpoint": zooming.callbacks.Checkpoint,
+    "MonitorCSV": zooming.callbacks.MonitorCSV,
+}
+
+
+@pytest.mark.parametrize("make", [a_folder, a_pipe, a_socket, a_link_to_a_device, a_link_to_a_pipe, a_link_to_itself])
+@pytest.mark.parametrize("writer", WRITERS)
+def test_nothing_is_written_onto_what_is_no_file(tmp_path, make, writer):
+    path = tmp_path / "taken.monitor.csv"
+    if writer == "MonitorCSV" and make is a_folder:
+        pytest.skip("a Monitor file is made inside a folder")
+    what, before = make(path), path.lstat()
+    there = sorted(tmp_path.iterdir())
+    with pytest.raises(OSError, match=f"{what}.*taken"):
+        WRITERS[writer](path)
+    assert (path.lstat().st_ino, path.lstat().st_mode) == (before.st_ino, before.st_mode)
+    assert sorted(tmp_path.iterdir()) == there
+
+
+@pytest.mark.plain
+def test_a_link_stays_a_link_and_its_target_is_written(tmp_path):
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "file").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("far/file")
+    (tmp_path / "new").symlink_to("far/other")  # to a file that is not there yet
+    for name in ("link", "new"):
+        files.write_atomically(tmp_path / name, b"new")
+        assert (tmp_path / name).is_symlink()
+        assert (tmp_path / name).read_bytes() == b"new"
+    assert sorted(entry.name for entry in (tmp_path / "far").iterdir()) == ["file", "other"]
+
+
+def test_no_source_file_opens_for_writing_without_asking():
+    asking = ("writable(", "os.fdopen(handle")
+    for file in sorted(SOURCE.rglob("*.py")):
+        for line in file.read_text().splitlines():
+            if re.search(r"""savefig\(|write_(text|bytes)\(|open\([^)]*["'][awx]b?\+?["']""", line):
+                assert any(call in line for call in asking), f"{file.name}: {line.strip()}"
 
 
 @pytest.mark.plain

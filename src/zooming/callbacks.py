@@ -19,7 +19,7 @@ import numpy as np
 from zooming.checks import real, whole
 from zooming.errors import SpaceError
 from zooming.evaluation import Evaluation, evaluate
-from zooming.files import write_atomically
+from zooming.files import writable, write_atomically
 from zooming.history import History
 
 if TYPE_CHECKING:
@@ -163,12 +163,13 @@ class MonitorCSV:
         times = np.linspace(max(self._written, now - n * _APART), now, n + 1)[1:] - self._began
         entries = zip(history.returns[first:].tolist(), history.n_steps[first:].tolist(), times.tolist(), strict=True)
         rows = "".join(f"{total!r},{length},{seconds:.7f}\n" for total, length, seconds in entries)
-        with self.path.open("ab", buffering=0) as file:  # one write of whole lines: a reader sees no half of one
+        with writable(self.path).open("ab", buffering=0) as file:  # one write of whole lines: a reader sees no half of one
             file.write(rows.encode())
         self._written = now
 
     def _open(self, agent: Agent, n_new: int) -> None:
         n_before = agent.n_episodes - n_new
+        writable(self.path)  # reading a pipe would never end
         if n_before and self.path.exists():
             lines = self.path.read_text().split("\n")[:-1]  # behind the last line's end there is nothing, or half a row
             try:
@@ -253,7 +254,6 @@ class _News:
 
 
 def _in_a_folder(path: str | os.PathLike[str]) -> Path:
-    """The path, if its folder exists: better told now than after a thousand episodes."""
-    if not Path(path).parent.is_dir():
-        raise FileNotFoundError(f"cannot write {path}: the folder {Path(path).parent} does not exist")
+    """Return the path if a file can be written there: better told now than after a thousand episodes."""
+    writable(path)
     return Path(path)

@@ -7,10 +7,12 @@ noticed.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
 import os
+import stat
 import struct
 import tempfile
 from pathlib import Path
@@ -25,13 +27,43 @@ MAGIC = b"zooming\x00"
 VERSION = 1
 _PREFIX = struct.Struct("<8sIQ")
 _DIGEST = 32
+_KINDS = (
+    (stat.S_ISDIR, "a folder"), (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"), (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"), (bool, "something else"),
+)  # fmt: skip
+
+
+def writable(path: str | os.PathLike[str]) -> Path:
+    """Return the file that a write to `path` is to go to: the path itself, or what a symbolic link points to.
+
+    Every writer of the package asks here first. A link stays a link, and its target is written.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder does not exist.
+    OSError
+        If the path is there and is not a regular file: a folder, a device, a pipe, a socket, or a link to one of these.
+    """
+    given = Path(path)
+    target = Path(os.path.realpath(given)) if given.is_symlink() else given
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, f"cannot write: the folder {target.parent} does not exist", str(path))
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        return target
+    except OSError as error:  # links that point to each other
+        raise OSError(error.errno, f"cannot write: {error.strerror}", str(path)) from error
+    if not stat.S_ISREG(mode):
+        kind = next(name for test, name in _KINDS if test(mode))
+        raise OSError(errno.EINVAL, f"cannot write: it is {kind}, not a file; give another path", str(path))
+    return target
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     """Writes beside, syncs, renames: a reader sees the old file or the new one, never half of either."""
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {target}: the folder {target.parent} does not exist")
+    target = writable(path)
     handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     try:
         # mkstemp makes private files; a checkpoint gets the permissions of any new file.

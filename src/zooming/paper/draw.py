@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from zooming import plots, theory
+from zooming import files, plots, theory
 from zooming.intervals import mean_interval
 from zooming.paper.claims import Verdict
 from zooming.paper.sweep import ADAPTIVE, HEURISTICS, NET, Evidence
@@ -56,7 +56,7 @@ def draw(evidence: Evidence, verdicts: Sequence[Verdict], path: Path) -> None:
     canvas.legend(handles, labels, fontsize=9, handlelength=3, **above)
     note = f"Lines are means over {evidence.runs[ADAPTIVE].n_seeds} seeds, bands their 95 % intervals."
     canvas.text(0.012, below / height, "\n".join([note, *lines]), fontsize=9, va="top", linespacing=1.35)
-    canvas.savefig(path)
+    canvas.savefig(files.writable(path))
 
 
 def _titled(ax: Any, title: str) -> None:

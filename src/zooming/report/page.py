@@ -36,8 +36,10 @@ def report(
         raise SpaceError(f"there is no folder {folder}; zooming run ... --out {folder} makes one")
     if path.is_dir():
         raise SpaceError(f"cannot write {path}: it is a folder; give the page a name, --out {path}/report.html")
-    if not path.parent.is_dir():
-        raise SpaceError(f"cannot write {path}: the folder {path.parent} does not exist")
+    try:
+        files.writable(path)
+    except OSError as error:
+        raise SpaceError(f"{path}: {error.strerror}") from error
     for module in imports:
         modules.import_named(module)
     data = collect(Path(folder))

@@ -120,7 +120,7 @@ class Store:
 
     def write(self, chunk: Chunk, arrays: dict[str, NDArray[Any]], seconds: float) -> None:
         files.write_container(self._path(chunk), {"chunk": chunk.name}, arrays)
-        with (self.folder / TIMINGS).open("a") as log:
+        with files.writable(self.folder / TIMINGS).open("a") as log:
             log.write(json.dumps([chunk.name, seconds]) + "\n")
 
     def seconds(self) -> dict[str, float]:
@@ -201,7 +201,7 @@ def locked(folder: Path) -> Iterator[None]:
         yield
         return
     try:
-        lock = (folder / LOCK).open("a")
+        lock = files.writable(folder / LOCK).open("a")
     except OSError as error:
         raise _unwritable(folder, error) from error
     with lock:
