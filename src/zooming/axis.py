@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from zooming.checks import real
+from zooming.checks import as_float, real, shown
 from zooming.errors import SpaceError
 from zooming.structure import CATEGORICAL, INTERVAL, LARGEST_WHOLE, ORDERED
 
@@ -57,9 +57,9 @@ def give_bounds(axes: list[Axis], bounds: Mapping[str, Any] | None) -> None:
         raise SpaceError(f'bounds={bounds!r}: give {{axis: (low, high)}}, for example {{"state[1]": (-3.0, 3.0)}}')
     for name, pair in (bounds or {}).items():
         try:
-            low, high = (float(end) for end in pair)
+            low, high = (as_float(end) for end in pair)
         except (TypeError, ValueError) as error:
-            raise SpaceError(f"bounds of {name}: {pair!r} is not a pair (low, high)") from error
+            raise SpaceError(f"bounds of {name}: {shown(pair)} is not a pair (low, high)") from error
         for axis in named(axes, name, "bounds"):
             if axis.kind == CATEGORICAL:
                 raise SpaceError(f"bounds of {axis.name}: categories have no bounds; make it ordered=[{axis.name!r}]")
@@ -83,11 +83,11 @@ def give_squash(axes: list[Axis], squash: bool | float | Mapping[str, float]) ->
     for axis, scale in scales:
         if axis not in unbounded or axis.kind != INTERVAL:
             raise SpaceError(f"squash: {axis.name} runs from {axis.low} to {axis.high}; only an axis without ends needs it")
-        if isinstance(scale, bool) or not isinstance(scale, (int, float, np.number)) or not 0 < scale < math.inf:
+        if isinstance(scale, bool) or not isinstance(scale, (int, float, np.number)) or not 0 < as_float(scale) < math.inf:
             raise SpaceError(
-                f"squash of {axis.name}: {scale!r} is not a scale; give a positive number, about the size of usual values"
+                f"squash of {axis.name}: {shown(scale)} is not a scale; give a positive number, about the size of usual values"
             )
-        axis.squash = float(scale)
+        axis.squash = as_float(scale)
 
 
 def give_weights(axes: list[Axis], weights: Mapping[str, float] | Iterable[float] | None) -> None:
@@ -99,12 +99,14 @@ def give_weights(axes: list[Axis], weights: Mapping[str, float] | Iterable[float
     else:
         listed = list(weights) if isinstance(weights, Iterable) and not isinstance(weights, str) else None
         if listed is None or len(listed) != len(axes):
-            raise SpaceError(f"weights={weights!r}: give {{axis: weight}}, or one number for each of {_listed(axes)}")
+            raise SpaceError(f"weights={shown(weights)}: give {{axis: weight}}, or one number for each of {_listed(axes)}")
         given = list(zip(axes, listed, strict=True))
     for axis, weight in given:
         is_number = isinstance(weight, (int, float, np.number)) and not isinstance(weight, bool)
-        if not (is_number and 0 <= float(weight) < math.inf):
-            raise SpaceError(f"weight of {axis.name}: {weight!r} is not a finite number >= 0 (0: the axis does not matter)")
+        if not (is_number and 0 <= as_float(weight) < math.inf):
+            raise SpaceError(
+                f"weight of {axis.name}: {shown(weight)} is not a finite number >= 0 (0: the axis does not matter)"
+            )
         axis.weight = float(weight)
     if not any(axis.weight > 0 for axis in axes):
         raise SpaceError("weights: every axis has weight 0, so that nothing matters; give one of them a positive weight")

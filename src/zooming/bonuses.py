@@ -18,7 +18,7 @@ import numbers
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
-from zooming.checks import real, whole
+from zooming.checks import as_float, real, whole
 from zooming.errors import SpaceError
 
 
@@ -229,7 +229,7 @@ KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Scaled, Theory, 
 def as_bonus(bonus: float | Bonus) -> Bonus:
     """The bonus itself; a number c means Scaled(c)."""
     if isinstance(bonus, numbers.Real) and not isinstance(bonus, bool):
-        return Scaled(float(bonus))
+        return Scaled(as_float(bonus))
     if isinstance(bonus, type) or not hasattr(bonus, "scale"):
         raise SpaceError(f"bonus={bonus!r}: give a number c >= 0 (meaning c / sqrt(t)), or one of {', '.join(KINDS)}")
     return bonus  # type: ignore[return-value]  # it has the one method of a Bonus

@@ -76,7 +76,7 @@ class Evaluate:
         best: str | os.PathLike[str] | None = None,
     ) -> None:
         self.env, self.every, self.exact = env, whole(every, "every", 1), exact
-        self.episodes, self.seed = whole(episodes, "episodes", 2), whole(seed, "seed", 0)
+        self.episodes, self.seed = whole(episodes, "episodes", 2), whole(seed, "seed", 0, most=None)
         self.best = None if best is None else _in_a_folder(best)
         self.n_episodes: list[int] = []
         self.evaluations: list[Evaluation] = []

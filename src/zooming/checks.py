@@ -13,23 +13,49 @@ from numpy.typing import NDArray
 from zooming.errors import SpaceError
 from zooming.kernels.layout import ROUNDING
 
+LARGEST = 2**53  # whole numbers up to here are exact as floats
 
-def whole(value: Any, what: str, least: int) -> int:
-    """The value as an int, if it is a whole number of at least `least`."""
+
+def shown(value: Any) -> str:
+    """Return repr(value) for an error message, cut short; Python prints no whole number of over 4300 digits."""
+    try:
+        text = repr(value)
+    except ValueError:
+        text = f"a {type(value).__name__} that is too long to print"
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def as_float(value: Any) -> float:
+    """Return float(value); infinity for a number beyond floating point, which the caller then refuses like any infinity."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def as_floats(values: Any) -> NDArray[np.float64]:
+    """Return the values as a float64 array of its own; TypeError or ValueError if they are not numbers that a float holds."""
+    try:
+        return np.array(values, np.float64, order="C")
+    except OverflowError as error:
+        raise ValueError("a number is beyond floating point") from error
+
+
+def whole(value: Any, what: str, least: int, most: int | None = LARGEST) -> int:
+    """The value as an int, if it is a whole number from `least` to `most` (None: any)."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise SpaceError(f"{what}={value!r}: give a whole number >= {least}")
+        raise SpaceError(f"{what}={shown(value)}: give a whole number >= {least}")
+    if most is not None and value > most:
+        raise SpaceError(f"{what}={shown(value)}: give a whole number from {least} to {most:,}")
     return int(value)
 
 
 def real(value: Any, what: str, low: float, high: float) -> float:
     """The value as a float, if it is a number from `low` to `high`."""
-    try:
-        number = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
-    except OverflowError:  # a whole number or a fraction beyond floating point
-        number = math.inf
+    number = as_float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
     if not (math.isfinite(number) and low <= number <= high):
         bound = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
-        raise SpaceError(f"{what}={value!r}: give a finite number, {bound}")
+        raise SpaceError(f"{what}={shown(value)}: give a finite number, {bound}")
     return number
 
 

@@ -7,6 +7,7 @@ observed for the value of the policy pi_k: the same in expectation, but noisy. T
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zooming.checks import as_float, real, shown
 from zooming.errors import SpaceError
 from zooming.intervals import Interval, mean_interval
 
@@ -56,9 +58,10 @@ class Regret:
 def best_return(optimum: Any) -> float:
     """The return of the optimum that `zooming.solve` found, or the number that was given."""
     try:
-        return float(getattr(optimum, "return_", optimum))
+        found = as_float(getattr(optimum, "return_", optimum))
     except (TypeError, ValueError) as error:
-        raise SpaceError(f"optimum={optimum!r}: give what zooming.solve(env) gives, or a number") from error
+        raise SpaceError(f"optimum={shown(optimum)}: give what zooming.solve(env) gives, or a number") from error
+    return real(found, "optimum", -math.inf, math.inf)
 
 
 def regret_exponent(regrets: Sequence[Regret], *, burn_in: float = 0.1, n_points: int = 40) -> Interval:

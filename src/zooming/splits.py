@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import kernels
+from zooming.checks import as_float
 from zooming.errors import SpaceError
 
 Floats = NDArray[np.float64]
@@ -62,7 +63,7 @@ def due_at(rule: Rule, low: Floats, high: Floats) -> float:
     n_visits = rule.due_at(low.copy(), high.copy())
     if isinstance(n_visits, bool) or not isinstance(n_visits, (int, float, np.number)) or not n_visits > 0:
         raise SpaceError(f"{type(rule).__name__}.due_at gave {n_visits!r} for {_box(low, high)}; give a number above 0")
-    return float(n_visits)
+    return as_float(n_visits)
 
 
 def halved(rule: Rule, low: Floats, high: Floats, names: Sequence[str], axes: Floats) -> int:

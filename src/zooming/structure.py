@@ -14,6 +14,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from zooming.checks import as_floats, shown
 from zooming.errors import SpaceError, TransitionError
 
 Floats = NDArray[np.float64]
@@ -61,7 +62,7 @@ class Leaf:
 
     def write(self, value: Any, flat: Floats, what: str) -> None:
         """Writes one value into its place of `flat`."""
-        if isinstance(value, (int, np.integer)) and len(self.low) == 1:
+        if isinstance(value, (int, np.integer)) and len(self.low) == 1 and -LARGEST_WHOLE <= value <= LARGEST_WHOLE:
             flat[self.first] = value  # a category: the short way, which most steps of discrete spaces take
             return
         array = numeric(value, what)
@@ -160,9 +161,9 @@ class Branch:
         """The part of a value under a key, or an error that says what is missing."""
         if isinstance(self.space, gym.spaces.Dict):
             if not isinstance(value, dict) or key not in value:
-                raise SpaceError(f"{what} is {_short(value)}; expected a dict with the keys {list(self.parts)}")
+                raise SpaceError(f"{what} is {shown(value)}; expected a dict with the keys {list(self.parts)}")
         elif not isinstance(value, (tuple, list, np.ndarray)) or len(value) != len(self.parts):
-            raise SpaceError(f"{what} is {_short(value)}; expected a tuple of {len(self.parts)} parts")
+            raise SpaceError(f"{what} is {shown(value)}; expected a tuple of {len(self.parts)} parts")
         return value[key]
 
     def describe(self) -> dict[str, Any]:
@@ -236,16 +237,11 @@ def numeric(values: Any, what: str) -> Floats:
         array = np.asarray(values)
         is_real = array.dtype.kind in "fiub" or all(isinstance(value, numbers.Real) for value in array.ravel().tolist())
         if is_real:
-            return np.array(array, np.float64, order="C")
+            return as_floats(array)
     except (TypeError, ValueError) as error:
-        raise SpaceError(f"{what} is not an array of numbers: {values!r}") from error
-    raise SpaceError(f"{what} is not an array of real numbers: {values!r}")
+        raise SpaceError(f"{what} is not an array of numbers: {shown(values)} ({error})") from error
+    raise SpaceError(f"{what} is not an array of real numbers: {shown(values)}")
 
 
 def _index(key: Any) -> str:
     return f'["{key}"]' if isinstance(key, str) else f"[{key!r}]"
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

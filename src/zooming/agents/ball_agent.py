@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from zooming import bonuses, kernels, seeds
 from zooming.agents.base import Agent
+from zooming.checks import as_float
 from zooming.errors import SpaceError
 
 if TYPE_CHECKING:
@@ -67,7 +68,10 @@ class BallAgent(Agent):
             bonus, core["phase"] = bonus.phase(coming), bonuses.number_of_phase(coming)
         if isinstance(bonus, (bonuses.Theory, bonuses.Exact, bonuses.Bernstein)) and self._has_only_atoms():
             bonus = replace(bonus, lipschitz=0.0)  # no ball holds two points, so there is no distance to pay for
-        core["bonus"] = bonus.scale(self.horizon, span)
+        try:
+            core["bonus"] = as_float(bonus.scale(self.horizon, span))
+        except (TypeError, ValueError) as error:
+            raise SpaceError(f"{type(self.bonus).__name__}.scale must return a number ({error})") from error
         if not np.isfinite(core["bonus"][0]):
             raise SpaceError(f"the bonus {self.bonus} has the scale {core['bonus'][0]}; it must be finite")
         if isinstance(bonus, (bonuses.Theory, bonuses.Exact, bonuses.Bernstein)):

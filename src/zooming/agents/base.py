@@ -110,7 +110,10 @@ class Agent(Setting, ABC):
         except ZoomingError as error:
             where = "0" if state is None else ", ".join(str(step) for step in np.ravel(np.asarray(state, object)))
             raise type(error)(f"{self.env_name}, step {where}: {error}") from error
-        steps = np.zeros(len(states), np.int64) if state is None else np.array(state).reshape(-1)
+        try:
+            steps = np.zeros(len(states), np.int64) if state is None else np.array(state).reshape(-1)
+        except ValueError as error:
+            raise SpaceError(f"state={state!r}: give the step of each environment, whole numbers") from error
         if not np.issubdtype(steps.dtype, np.integer):
             raise SpaceError(f"state={state!r}: give the step of each environment, whole numbers")
         steps = steps.astype(np.int64)
@@ -211,7 +214,10 @@ class Agent(Setting, ABC):
     # --- files ---------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the agent to one file, atomically; `zooming.load` continues exactly where it stopped."""
+        """Writes the agent to one file, atomically; `zooming.load` continues exactly where it stopped.
+
+        A link to a file is followed. What is there and is no file (a folder, a device, a pipe) is refused with an OSError.
+        """
         from zooming.agents import checkpoints  # checkpoints know agents
 
         checkpoints.save(self, path)

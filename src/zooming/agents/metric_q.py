@@ -83,7 +83,7 @@ class MetricQ(BallAgent):
         if not (isinstance(self.oracle, Greedy) or callable(self.oracle)) or isinstance(self.oracle, type):
             raise SpaceError(f"oracle={oracle!r}: give metrics.Greedy(tries), or a function (uncovered, radius, space)")
         self.split_after = real(split_after, "split_after", 1e-6, 1e6)
-        self.max_balls = None if max_balls is None else whole(max_balls, "max_balls", self.horizon)
+        self.max_balls = None if max_balls is None else whole(max_balls, "max_balls", self.horizon, MOST_BALLS)
         core = self._core(MOST_BALLS if self.max_balls is None else self.max_balls)
         core["lazy"], core["split_after"], core["power"] = self.lazy, self.split_after, self.metric.power
         self._begin(BallTable(Space(self.metric, self.axes, self.horizon), core, self._root_values(core)))

@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.wrappers import TimeLimit
 from numpy.typing import NDArray
 
-from zooming.checks import clipped, whole
+from zooming.checks import as_float, clipped, shown, whole
 from zooming.envs.compiled import CompiledEnv
 from zooming.errors import SpaceError, TransitionError, ZoomingError
 from zooming.kernels import LOW
@@ -111,10 +111,11 @@ class Setting:
         low, high = self.reward_range
         is_number = isinstance(reward, numbers.Real) or (isinstance(reward, np.ndarray) and reward.shape == ())
         if not is_number:
-            raise TransitionError(f"{self.env_name}, step {step}: reward {reward!r} is not a number")
-        if not low <= reward <= high:
-            raise self._bad_reward(step, float(reward))
-        return float(reward)
+            raise TransitionError(f"{self.env_name}, step {step}: reward {shown(reward)} is not a number")
+        number = as_float(reward)
+        if not low <= number <= high:
+            raise self._bad_reward(step, number)
+        return number
 
     def _bad_reward(self, step: int, reward: float) -> TransitionError:
         low, high = self.reward_range
@@ -187,7 +188,7 @@ def horizon_of(env: Any, horizon: int | None) -> int:
         limits.append(getattr(wrapper, "_max_episode_steps", None) if isinstance(wrapper, TimeLimit) else None)
         wrapper = wrapper.env
     said = [n for n in (own, *limits) if n is not None]
-    if horizon is not None and said and isinstance(horizon, int) and horizon > min(said):
+    if horizon is not None and said and whole(horizon, "horizon", 1) > min(said):
         message = (
             f"horizon={horizon}, but an episode of {name_of(env)} ends after {min(said)} steps: values will be too optimistic"
         )
@@ -203,18 +204,18 @@ def horizon_of(env: Any, horizon: int | None) -> int:
 
 def _reward_range(reward_range: Any) -> tuple[float, float]:
     try:
-        low, high = (float(bound) for bound in reward_range)
+        low, high = (as_float(bound) for bound in reward_range)
     except (TypeError, ValueError) as error:
-        raise SpaceError(f"reward_range={reward_range!r}: give two numbers, (lowest, highest)") from error
+        raise SpaceError(f"reward_range={shown(reward_range)}: give two numbers, (lowest, highest)") from error
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise SpaceError(f"reward_range={reward_range!r}: give two finite numbers, the lowest reward first")
+        raise SpaceError(f"reward_range={shown(reward_range)}: give two finite numbers, the lowest reward first")
     return low, high
 
 
 def _seed(seed: Any) -> int:
     if seed is None:
         return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]  # one integer when none was given
-    return whole(seed, "seed", 0)
+    return whole(seed, "seed", 0, most=None)
 
 
 def name_of(env: Any) -> str:

@@ -17,8 +17,8 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from zooming.checks import real, whole
-from zooming.envs.compiled import CompiledEnv, Outcomes
+from zooming.checks import as_floats, real, shown, whole
+from zooming.envs.compiled import MOST_AXES, CompiledEnv, Outcomes
 from zooming.envs.rendered import Scene
 from zooming.errors import SpaceError
 from zooming.kernels import inlined
@@ -30,6 +30,8 @@ SHIFTING = ((0.0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1.0), (0.45, 0.55))  #
 # params: travel weight, then (kind, first, second) per step, then all observed locations, then the start.
 _WEIGHT, _TABLE = 0, 1
 _INTERVAL, _BETA, _OBSERVED = 0.0, 1.0, 2.0  # uniform on (first, second); Beta(5, 2); `second` locations from params[first] on
+
+MOST_STEPS = 100_000  # each has its law in params
 
 Arrivals = str | ArrayLike | Sequence[str | ArrayLike]
 
@@ -96,22 +98,25 @@ class Ambulance(CompiledEnv):
         horizon: int = 5,
         render_mode: str | None = None,
     ) -> None:
-        travel_weight, horizon = real(travel_weight, "travel_weight", 0.0, 1.0), whole(horizon, "horizon", 1)
-        n_ambulances = whole(n_ambulances, "n_ambulances", 1)
+        travel_weight, horizon = real(travel_weight, "travel_weight", 0.0, 1.0), whole(horizon, "horizon", 1, MOST_STEPS)
+        n_ambulances = whole(n_ambulances, "n_ambulances", 1, MOST_AXES)
         if isinstance(arrivals, np.ndarray) and arrivals.dtype.kind in "UO":
             arrivals = arrivals.tolist()
         self.arrivals, self.travel_weight = arrivals, travel_weight
         self.laws = _laws(arrivals, horizon)
         rows: list[float] = []
         observed: list[float] = []
+        place: dict[int, float] = {}  # of locations in params, by the identity of their array: the same for all steps, once
         for law in self.laws:
             if isinstance(law, tuple):
                 rows += [_INTERVAL, *law]
             elif isinstance(law, str):
                 rows += [_BETA, 0.0, 0.0]
             else:
-                rows += [_OBSERVED, float(_TABLE + 3 * len(self.laws) + len(observed)), float(len(law))]
-                observed += law.tolist()
+                if id(law) not in place:
+                    place[id(law)] = float(_TABLE + 3 * len(self.laws) + len(observed))
+                    observed += law.tolist()
+                rows += [_OBSERVED, place[id(law)], float(len(law))]
         box = gym.spaces.Box(0.0, 1.0, (n_ambulances,), np.float64)
         kind = arrivals if isinstance(arrivals, str) else "observed"
         name = f"ambulance {kind} {travel_weight:g}" + (f" x{n_ambulances}" if n_ambulances > 1 else "")
@@ -175,13 +180,17 @@ def _laws(arrivals: Any, horizon: int) -> list[Any]:
         if len(arrivals) != horizon:
             raise SpaceError(f"arrivals has {len(arrivals)} entries, one per step; the horizon is {horizon}")
         return [_law(arrival, step) for step, arrival in enumerate(arrivals)]
-    return [_law(arrivals, step) for step in range(horizon)]
+    if isinstance(arrivals, str):
+        return [_law(arrivals, step) for step in range(horizon)]
+    return [_law(arrivals, 0)] * horizon
 
 
 def _is_per_step(arrivals: Any) -> bool:
     if isinstance(arrivals, np.ndarray):
         return arrivals.ndim == 2
-    return isinstance(arrivals, Sequence) and any(isinstance(entry, str) or np.ndim(entry) > 0 for entry in arrivals)
+    return isinstance(arrivals, Sequence) and any(
+        isinstance(entry, Sequence) or getattr(entry, "ndim", 0) > 0 for entry in arrivals
+    )
 
 
 def _law(arrival: Any, step: int) -> Any:
@@ -190,9 +199,9 @@ def _law(arrival: Any, step: int) -> Any:
             raise SpaceError(f"arrivals={arrival!r}: choose one of {ARRIVALS}, or give an array of observed locations")
         return "beta" if arrival == "beta" else (0.0, 1.0) if arrival == "uniform" else SHIFTING[step % len(SHIFTING)]
     try:
-        locations: NDArray[np.float64] = np.asarray(arrival, np.float64)
+        locations: NDArray[np.float64] = as_floats(arrival)
     except (TypeError, ValueError) as error:
-        raise SpaceError(f"arrivals: {arrival!r} is not an array of locations") from error
+        raise SpaceError(f"arrivals: {shown(arrival)} is not an array of locations") from error
     if locations.ndim != 1 or not len(locations):
         raise SpaceError(f"arrivals of step {step}: give at least one observed location, as a one-dimensional array")
     if not ((locations >= 0) & (locations <= 1)).all():

@@ -17,7 +17,7 @@ from gymnasium.utils import seeding
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from numpy.typing import ArrayLike, NDArray
 
-from zooming.checks import clipped, whole
+from zooming.checks import as_floats, clipped, shown, whole
 from zooming.envs import starts
 from zooming.envs.compiling import compile_as
 from zooming.envs.rendered import RenderedEnv
@@ -29,6 +29,7 @@ from zooming.options import known_options
 
 Floats = NDArray[np.float64]
 Dynamics = Callable[..., float]
+MOST_AXES = 10_000  # of a built-in environment
 Outcomes = Weighted  # values [n, k] of what chance decides, and their weights [n]
 
 
@@ -203,8 +204,10 @@ class CompiledEnv(RenderedEnv):
         low, high = self.action_box.low, self.action_box.high
         try:
             point = np.ascontiguousarray(action, np.float64)
-        except (TypeError, ValueError) as error:
-            raise TransitionError(f"{self.name}, step {self._step}: action {action!r} is not in {self.action_space}") from error
+        except (TypeError, ValueError, OverflowError) as error:
+            raise TransitionError(
+                f"{self.name}, step {self._step}: action {shown(action)} is not in {self.action_space}"
+            ) from error
         if self.has_whole_actions:
             if point.size != 1 or not (low[0] <= point.flat[0] <= high[0] and float(point.flat[0]).is_integer()):
                 raise TransitionError(
@@ -334,9 +337,9 @@ def _draw_one(given: Any, first: int, n: int, width: int) -> Any:
 
 def _vector(values: Any, what: str) -> Floats:
     try:
-        return np.array(values, np.float64).ravel()
+        return as_floats(values).ravel()
     except (TypeError, ValueError) as error:
-        raise SpaceError(f"{what}={values!r}: give a sequence of numbers") from error
+        raise SpaceError(f"{what}={shown(values)}: give a sequence of numbers") from error
 
 
 def _sides(space: Any, where: str) -> tuple[gym.Space[Any], gym.spaces.Box]:

@@ -16,8 +16,8 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike
 
-from zooming.checks import real, whole
-from zooming.envs.compiled import CompiledEnv, Floats, Outcomes
+from zooming.checks import as_floats, real, shown, whole
+from zooming.envs.compiled import MOST_AXES, CompiledEnv, Floats, Outcomes
 from zooming.envs.rendered import Scene
 from zooming.errors import SpaceError
 from zooming.kernels import inlined
@@ -81,11 +81,11 @@ class Oil(CompiledEnv):
         if survey not in SURVEYS:
             raise SpaceError(f"survey={survey!r}: choose one of {SURVEYS}")
         sharpness, noise = real(sharpness, "sharpness", 0.0, math.inf), real(noise, "noise", 0.0, math.inf)
-        dims = whole(dims, "dims", 1)
+        dims = whole(dims, "dims", 1, MOST_AXES)
         try:
-            where = np.broadcast_to(np.asarray(center, np.float64), (dims,))
+            where = np.broadcast_to(as_floats(center), (dims,))
         except (TypeError, ValueError) as error:
-            raise SpaceError(f"center={center!r}: give one number, or one per dimension ({dims})") from error
+            raise SpaceError(f"center={shown(center)}: give one number, or one per dimension ({dims})") from error
         if not ((where >= 0) & (where <= 1)).all():
             raise SpaceError(f"center={center!r} must lie in [0, 1]")
         self.survey, self.sharpness, self.center, self.noise = survey, sharpness, where, noise

@@ -14,7 +14,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.checks import clipped
+from zooming.checks import as_floats, clipped, shown
 from zooming.envs.compiling import compile_as
 from zooming.errors import SpaceError
 from zooming.kernels import START
@@ -58,9 +58,9 @@ def law_of(start: Any, space: gym.Space[Any], box: gym.spaces.Box) -> StartLaw:
         packed = np.concatenate([states.ravel(), np.cumsum(weights), [float(len(weights))]])
         return StartLaw(FINITE, compile_as(weighted_start, START, "start"), packed, states, weights)
     try:
-        state = np.asarray(start, np.float64)
+        state = as_floats(start)
     except (TypeError, ValueError) as error:
-        raise SpaceError(f"start={start!r} is not a state of {box.shape[0]} coordinates ({error}); {FORMS}") from error
+        raise SpaceError(f"start={shown(start)} is not a state of {box.shape[0]} coordinates ({error}); {FORMS}") from error
     state = _state(np.full(box.shape, state) if state.ndim == 0 else state, start, space, box)
     return StartLaw(FIXED, compile_as(fixed_start, START, "start"), state, state[None], np.ones(1))
 
@@ -68,10 +68,10 @@ def law_of(start: Any, space: gym.Space[Any], box: gym.spaces.Box) -> StartLaw:
 def weighted(given: Any, what: str, one: str = "value") -> Weighted:
     """What a user gave as (values, weights), checked, without those of weight 0; `one` of the values is called so."""
     try:
-        values, weights = (np.array(part, np.float64) for part in (() if isinstance(given, dict) else given))
+        values, weights = (as_floats(part) for part in (() if isinstance(given, dict) else given))
     except (TypeError, ValueError) as error:
         form = f"give ({one}s, weights), one weight per {one}, for example ([0.0, 1.0], [0.5, 0.5])"
-        raise SpaceError(f"{what}={given!r}: {form}") from error
+        raise SpaceError(f"{what}={shown(given)}: {form}") from error
     values = values.reshape(len(values), -1) if values.ndim else values
     if values.ndim != 2 or weights.shape != (len(values),) or not len(values):
         raise SpaceError(f"{what}: {values.shape} {one}s and {weights.shape} weights; give one weight per {one}, at least one")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from zooming.checks import real, whole
+from zooming.checks import as_float, real, whole
 from zooming.errors import SpaceError
 from zooming.kernels import LOW, paths
 from zooming.metrics import axioms
@@ -230,7 +230,7 @@ class Norm(Metric):
                 f"{kind}: power={power!r}: a norm needs a number p >= 1, or infinity; below 1 the triangle inequality fails, "
                 f"(1 + 1)^(1/p) > 1 + 1. L1, L2 and LInf are ready"
             )
-        return float(power)
+        return as_float(power)
 
     def n_points(self, axes: Axes, first: int, n_axes: int) -> int | None:
         return math.prod(int(n) for n in self._net(axes, first, n_axes)[:, 2])

@@ -50,7 +50,7 @@ class Configuration:
     def __post_init__(self) -> None:
         whole(self.episodes, "episodes", 1)
         whole(self.n_seeds, "seeds", 1)
-        whole(self.entropy, "entropy", 0)
+        whole(self.entropy, "entropy", 0, most=None)
         if self.optimum not in OPTIMUM:
             raise SpaceError(f"optimum={self.optimum!r}: choose one of {OPTIMUM}")
         if not self.problems or not self.agents:

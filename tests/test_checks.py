@@ -1,0 +1,147 @@
+"""Numbers that float() cannot take are refused in words, wherever they come in, and the agent is as it was."""
+
+from decimal import Decimal
+from fractions import Fraction
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import zooming
+from helpers import AGENTS, Boxes, box, knowledge
+from zooming import bonuses, checks, metrics
+
+HUGE = 10**400
+BEYOND = {"int": HUGE, "negative": -HUGE, "fraction": Fraction(HUGE), "array": np.array(HUGE, object), "too long": 10**5000}
+STATE = np.array([0.5])
+ENV = gym.make("zooming/Oil-v0", horizon=2)
+
+
+class Rule:
+    def __init__(self, due):
+        self.due = due
+
+    def due_at(self, low, high):
+        return self.due
+
+    def axes(self, low, high):
+        return [0]
+
+
+class Width:
+    def __init__(self, value):
+        self.value = value
+
+    def scale(self, horizon, reward_span):
+        return self.value
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("value", BEYOND.values(), ids=BEYOND)
+@pytest.mark.parametrize("kind", [*AGENTS, "MetricQ"])
+def test_a_transition_beyond_floating_point_is_refused_and_changes_nothing(kind, value):
+    agent = AGENTS[kind](ENV, seed=0) if kind in AGENTS else zooming.MetricQ(ENV, metrics.LInf(9), seed=0)
+    agent.learn(1)
+    before = knowledge(agent)
+    calls = {
+        "reward -?inf is outside": lambda: agent.update(0, STATE, STATE, value, STATE),
+        "step 0: observation is not an array of": lambda: agent.update(0, [value], STATE, 0.5, STATE),
+        "step 0: action is not an array of": lambda: agent.update(0, STATE, [value], 0.5, STATE),
+        "step 0: next observation is not an array of": lambda: agent.update(0, STATE, STATE, 0.5, [value]),
+        "step 1: observation is not an array": lambda: agent.act(1, [value]),
+        "step 0: observation is not": lambda: agent.predict([value]),
+    }
+    for match, call in calls.items():
+        with pytest.raises(zooming.ZoomingError, match=match):
+            call()
+    assert knowledge(agent) == before
+
+
+@pytest.mark.parametrize("value", [HUGE, -HUGE, Fraction(HUGE)], ids=["int", "negative", "fraction"])
+def test_a_category_beyond_floating_point_is_refused(value):
+    agent = zooming.AdaptiveQ(Boxes(gym.spaces.Discrete(3), gym.spaces.Discrete(3)), horizon=2, seed=0)
+    with pytest.raises(zooming.ZoomingError, match="observation is not an array of numbers"):
+        agent.act(0, value)
+    with pytest.raises(zooming.ZoomingError, match="action is not an array of numbers"):
+        agent.update(0, 1, value, 0.5, 1)
+
+
+def unbounded():
+    return Boxes(gym.spaces.Box(-np.inf, np.inf, (1,), np.float64), box((0, 1)))
+
+
+def declared(**options):
+    def dynamics(state, action, step, params, outcome, next_state):
+        next_state[0] = state[0]
+        return 0.5
+
+    given = {"start": [0.5], "outcomes": ([0.0], [1.0]), **options}
+    return zooming.compiled_env(dynamics, box((0, 1)), box((0, 1)), 2, **given)
+
+
+EDGES = {
+    "bonus": (lambda v: zooming.AdaptiveQ(ENV, bonus=v), r"bonus c=-?inf: give a finite number"),
+    "bonus.scale": (lambda v: zooming.AdaptiveQ(ENV, bonus=Width(v)), "has the scale -?inf; it must be finite"),
+    "reward_range": (lambda v: zooming.AdaptiveQ(ENV, reward_range=(0, v)), "reward_range=.*give two finite numbers"),
+    "weights": (lambda v: zooming.AdaptiveQ(ENV, weights={"state[0]": v}), r"weight of state\[0\]: .*not a finite number"),
+    "bounds": (lambda v: zooming.AdaptiveQ(ENV, bounds={"state[0]": (0, v)}), r"bounds of state\[0\]: \(0.0, -?inf\)"),
+    "squash": (
+        lambda v: zooming.AdaptiveQ(unbounded(), horizon=2, squash={"state[0]": v}),
+        r"squash of state\[0\].*no|not a scale",
+    ),
+    "horizon": (lambda v: zooming.AdaptiveQ(ENV, horizon=v), "horizon=.*give a whole number"),
+    "episodes": (lambda v: zooming.NetQ(ENV, episodes=v), "episodes=.*give a whole number"),
+    "max_balls": (lambda v: zooming.MetricQ(ENV, metrics.LInf(9), max_balls=v), "max_balls=.*give a whole number"),
+    "Theory": (lambda v: bonuses.Theory(episodes=v), "Theory: episodes=.*give a whole number"),
+    "lipschitz": (lambda v: bonuses.Exact(lipschitz=v), "Exact: lipschitz=.*give a finite number"),
+    "sharpness": (lambda v: gym.make("zooming/Oil-v0", sharpness=v), "sharpness=.*give a finite number"),
+    "center": (lambda v: gym.make("zooming/Oil-v0", center=v), "center=.*give one number"),
+    "dims": (lambda v: gym.make("zooming/Oil-v0", dims=v), "dims=.*give a whole number"),
+    "start": (lambda v: gym.make("zooming/Oil-v0", start=v), "start=.*beyond floating point"),
+    "arrivals": (lambda v: gym.make("zooming/Ambulance-v0", arrivals=[v]), "arrivals: .*not an array of locations"),
+    "n_ambulances": (lambda v: gym.make("zooming/Ambulance-v0", n_ambulances=v), "n_ambulances=.*give a whole number"),
+    "ambulance horizon": (lambda v: gym.make("zooming/Ambulance-v0", horizon=v), "horizon=.*give a whole number"),
+    "params": (lambda v: declared(params=[v]), "params=.*give a sequence of numbers"),
+    "outcomes": (lambda v: declared(outcomes=([v], [1.0])), "outcomes=.*give .values, weights"),
+    "weighted start": (lambda v: declared(start=([[0.5]], [v])), "start=.*give .states, weights"),
+    "evaluate": (lambda v: zooming.evaluate(zooming.Random(ENV, seed=0), ENV, episodes=v), "episodes=.*give a whole number"),
+    "Matrix": (lambda v: metrics.Matrix([[0, v], [v, 0]]), "Matrix: the distances are not numbers"),
+    "scale": (lambda v: metrics.LInf(9, scale=v), "LInf: scale=.*give"),
+}
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("value", [HUGE, -HUGE], ids=["large", "small"])
+@pytest.mark.parametrize("edge", EDGES)
+def test_an_option_beyond_floating_point_is_refused_in_words(edge, value):
+    make, match = EDGES[edge]
+    with pytest.raises(zooming.ZoomingError, match=match):
+        make(value)
+
+
+def test_an_action_beyond_floating_point_is_refused_by_the_environment():
+    ENV.reset(seed=0)
+    with pytest.raises(zooming.TransitionError, match=r"step 0: action .* is not in Box"):
+        ENV.unwrapped.step([HUGE])
+
+
+def test_a_rule_that_splits_after_more_visits_than_a_float_holds_never_splits():
+    agent = zooming.AdaptiveQ(ENV, split=Rule(HUGE), seed=0)
+    agent.learn(10)
+    assert agent.n_balls == 2
+
+
+@pytest.mark.parametrize("value", [Decimal(1), "1", b"1", None, 1j, [0.5], True], ids=repr)
+def test_what_is_no_real_number_is_refused_in_words(value):
+    agent = zooming.AdaptiveQ(ENV, seed=0)
+    if value is not True:  # a bool is the reward 1
+        with pytest.raises(zooming.TransitionError, match="is not a number"):
+            agent.update(0, STATE, STATE, value, STATE)
+    with pytest.raises(zooming.SpaceError, match="give a finite number"):
+        checks.real(value, "it", 0.0, 1.0)
+
+
+@pytest.mark.parametrize("value", [0, 3, 2**53, np.int64(7)], ids=repr)
+def test_whole_numbers_in_range_are_taken_as_they_are(value):
+    assert checks.whole(value, "it", 0) == value
+    assert checks.whole(10**40, "seed", 0, most=None) == 10**40
