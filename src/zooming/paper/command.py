@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,11 +19,12 @@ import tyro
 from zooming import files
 from zooming.checks import n_cores
 from zooming.errors import SpaceError
-from zooming.intervals import mean_interval
-from zooming.paper.claims import Verdict
+from zooming.intervals import Interval, mean_interval
+from zooming.paper.claims import Verdict, final
 from zooming.paper.draw import draw
 from zooming.paper.figures import Figure, figures_named
-from zooming.paper.sweep import ADAPTIVE, NET, UNTUNED, Evidence, sweep
+from zooming.paper.overall import overall
+from zooming.paper.sweep import ADAPTIVE, CENTERS, NET, UNTUNED, Evidence, sweep
 from zooming.study import engines
 from zooming.study.command import say_how_to_continue, wide_console
 from zooming.study.store import LOCK, locked
@@ -84,12 +86,13 @@ def reproduce(
                 (folder / PICTURES).mkdir(exist_ok=True)
                 for name, finding in _drawn(evidence, folder / PICTURES, workers):
                     findings["figures"][name] = finding
+                    findings["overall"] = [_said(verdict) for verdict in overall(findings["figures"].values())]
                     files.write_atomically(folder / FINDINGS, json.dumps(findings, indent=1).encode())
             except Stopped as stopped:
                 say_how_to_continue(stopped)
             except KeyboardInterrupt:
                 say_how_to_continue(Stopped(0, 0, stop[0] if stop else 130))
-    show([findings["figures"][figure.name] for figure in chosen])
+    show([findings["figures"][figure.name] for figure in chosen], findings.get("overall", []))
     print(f"{time.perf_counter() - began:.1f} s; pictures in {folder / PICTURES}; zooming report {out} makes a page")
 
 
@@ -107,7 +110,7 @@ def _findings(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
             f"{key}: there {there.get(key)}, here {settings[key]}" for key in settings if there.get(key) != settings[key]
         ]
         raise SpaceError(f"{folder} holds another reproduction ({'; '.join(differences)}); choose another --out")
-    return {"settings": there, "figures": done}
+    return {"settings": there, "figures": done, "overall": known.get("overall", [])}
 
 
 def _make(folder: Path) -> None:
@@ -157,14 +160,25 @@ def _finding(evidence: Evidence, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "error": evidence.optimal.return_error,
         "best_scale": evidence.best,
         "agents": {choice.label: name for name, choice in evidence.choices.items()},
-        "regret": {name: [regret.mean, regret.low, regret.high] for name, regret in regrets.items()},
+        "regret": {name: _bounds(regret) for name, regret in regrets.items()},
         "n_balls": {name: float(runs.n_balls[:, -1].mean()) for name, runs in evidence.runs.items()},
-        "verdicts": [{"claim": v.claim, "holds": v.holds, "sentence": str(v)} for v in verdicts],
+        "gap": _bounds(mean_interval((evidence.runs[NET].regret - evidence.runs[ADAPTIVE].regret)[:, -1] / evidence.episodes)),
+        "net_error": _bounds(mean_interval(evidence.optimal.return_ - final(evidence, NET))),
+        "at_edge": evidence.at_edge,
+        "verdicts": [_said(verdict) for verdict in verdicts],
     }
 
 
-def show(found: Sequence[dict[str, Any]]) -> None:
-    """The regret and the verdicts of each figure, as a table and in sentences."""
+def _said(verdict: Verdict) -> dict[str, Any]:
+    return {**asdict(verdict), "sentence": str(verdict)}
+
+
+def _bounds(interval: Interval) -> list[float]:
+    return [interval.mean, interval.low, interval.high]
+
+
+def show(found: Sequence[dict[str, Any]], overall: Sequence[dict[str, Any]] = ()) -> None:
+    """Print the regret and the verdicts of each figure, as a table and in sentences, and those on several figures."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -172,10 +186,10 @@ def show(found: Sequence[dict[str, Any]]) -> None:
     title = "regret after all episodes, ± half a 95 % interval; balls of both; claims that hold"
     table = Table(title=title, title_justify="left", box=rich.box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("problem", no_wrap=True)
-    for column in (ADAPTIVE, NET, "untuned", "balls", "hold"):
+    for column in (ADAPTIVE, NET, "of centers", "untuned", "balls", "hold"):
         table.add_column(column, justify="right", no_wrap=True)
     for one in found:
-        bounds = (one["regret"][name] for name in (ADAPTIVE, NET, UNTUNED))
+        bounds = (one["regret"][name] for name in (ADAPTIVE, NET, CENTERS, UNTUNED))
         regrets = [f"{mean:,.0f} ± {(high - low) / 2:,.0f}" for mean, low, high in bounds]
         balls = f"{one['n_balls'][ADAPTIVE]:,.0f}/{one['n_balls'][NET]:,.0f}"
         held = sum(verdict["holds"] is True for verdict in one["verdicts"])
@@ -185,3 +199,9 @@ def show(found: Sequence[dict[str, Any]]) -> None:
         console.print(f"[bold]{escape(one['heading'])}[/]")
         for verdict in one["verdicts"]:
             console.print(f"  {escape(verdict['sentence'])}", highlight=False)
+        for name in one["at_edge"]:
+            console.print(f"  The best scale of {name} is the last one tried: {one['best_scale'][name]:g}.", highlight=False)
+    if overall:
+        console.print("[bold]Several figures[/]")
+    for verdict in overall:
+        console.print(f"  {escape(verdict['sentence'])}", highlight=False)

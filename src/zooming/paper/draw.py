@@ -78,6 +78,7 @@ def _scales(evidence: Evidence, ax: Any) -> Any:
             label = f"{name}, best at c = {best:g}"
             ax.errorbar(list(scores), means, half, marker=MARKERS[i], markersize=4, capsize=2, label=label, **line(i))
         ax.axhline(evidence.optimal.return_, color="0.35", linestyle=(0, (1, 1)), linewidth=1.2, label="optimum")
-        ax.set(xscale="log", xlabel="scale c of the bonus", ylabel="mean return of all episodes")
+        ax.set_xscale("symlog", linthresh=0.001)  # 0 is one of the scales
+        ax.set(xlabel="scale c of the bonus", ylabel="mean return of all episodes")
         ax.legend(loc="best")
     return ax

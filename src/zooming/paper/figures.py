@@ -12,17 +12,19 @@ from dataclasses import dataclass
 from zooming.errors import SpaceError
 from zooming.options import nearest
 from zooming.paper.claims import (
+    CAPTION,
     AdaptiveBeats,
     Claim,
+    EndsAhead,
     FewerBalls,
-    FineAlongDiagonal,
-    FineNear,
-    FollowsOptimum,
     IsBest,
+    NearOptimal,
     NetExploresMore,
     NetFallsShort,
     NobodyIsOptimal,
+    SavesTime,
 )
+from zooming.paper.fineness import FineAlongDiagonal, FineNear, FinestAt, FollowsOptimum
 from zooming.study.problems import PRESETS, Problem
 
 SECOND_STEP = 1  # counted from 0: the paper shows h = 2
@@ -60,27 +62,36 @@ class Figure:
         return self.problem.startswith("ambulance")
 
 
-_WELL = FineNear(0.75, 0.75)
-_OIL = (AdaptiveBeats(), FewerBalls(), _WELL)
-_STAY = (IsBest("no-movement"), AdaptiveBeats(), FineAlongDiagonal())
-_MIXED = (NobodyIsOptimal(), AdaptiveBeats("no-movement"), AdaptiveBeats("median"))
+_ALWAYS = (AdaptiveBeats(), EndsAhead(), FewerBalls())  # "better empirical rewards", "a much smaller partition": section 1.1
+_WELL = (FineNear(0.75, 0.75), FinestAt(0.75, 0.75))
+_NARROW = FinestAt(0.75, 0.75, "section 7.3")  # "able to narrow in on the point with large reward"
+_STAY = (*_ALWAYS, IsBest("no-movement"), NearOptimal("no-movement"), FineAlongDiagonal())
+_MEDIAN = (*_ALWAYS, IsBest("median"), NearOptimal("median"))
+_HEURISTICS = ("no-movement", "median")
+_ABSTRACT = tuple(AdaptiveBeats(other, "abstract") for other in _HEURISTICS)  # "much better performance compared to heuristics"
+_MIXED = (*_ALWAYS, NobodyIsOptimal(), *(EndsAhead(other, CAPTION) for other in _HEURISTICS), *_ABSTRACT)
+_SHIFTING = (*_ALWAYS, *_ABSTRACT, FollowsOptimum())
 
 FIGURES = (
-    Figure((1,), "ambulance-shifting-0", "ambulance, shifting arrivals, c = 0", (AdaptiveBeats(), FollowsOptimum())),
-    Figure((2, 7), "oil-laplace-1", "oil, Laplace survey, lambda = 1", _OIL),
+    Figure((1,), "ambulance-shifting-0", "ambulance, shifting arrivals, c = 0", _SHIFTING),
+    Figure((2, 7), "oil-laplace-1", "oil, Laplace survey, lambda = 1", (*_ALWAYS, SavesTime(), *_WELL)),
     Figure((3, 13), "ambulance-beta-1", "ambulance, Beta(5, 2) arrivals, c = 1", _STAY),
-    Figure((4,), "oil-quadratic-1", "oil, quadratic survey, lambda = 1", _OIL),
-    Figure((5,), "oil-quadratic-10", "oil, quadratic survey, lambda = 10", (AdaptiveBeats(), NetExploresMore())),
-    Figure((6,), "oil-quadratic-50", "oil, quadratic survey, lambda = 50", (NetFallsShort(),)),
-    Figure((8,), "oil-laplace-10", "oil, Laplace survey, lambda = 10", (_WELL, NetFallsShort())),
-    Figure((9,), "oil-laplace-50", "oil, Laplace survey, lambda = 50", (NetFallsShort(),)),
+    Figure((4,), "oil-quadratic-1", "oil, quadratic survey, lambda = 1", (*_ALWAYS, *_WELL)),
+    Figure((5,), "oil-quadratic-10", "oil, quadratic survey, lambda = 10", (*_ALWAYS, NetExploresMore(), _NARROW)),
+    Figure((6,), "oil-quadratic-50", "oil, quadratic survey, lambda = 50", (*_ALWAYS, NetFallsShort(), _NARROW)),
+    Figure((8,), "oil-laplace-10", "oil, Laplace survey, lambda = 10", (*_ALWAYS, *_WELL, NetFallsShort())),
+    Figure((9,), "oil-laplace-50", "oil, Laplace survey, lambda = 50", (*_ALWAYS, NetFallsShort(), _NARROW)),
     Figure((10,), "ambulance-uniform-1", "ambulance, uniform arrivals, c = 1", _STAY),
-    Figure((11,), "ambulance-uniform-0.25", "ambulance, uniform arrivals, c = 0.25", (*_MIXED, FineNear(0.5, 0.5))),
-    Figure((12,), "ambulance-uniform-0", "ambulance, uniform arrivals, c = 0", (IsBest("median"), FineNear(0.5, 0.5))),
-    Figure((14,), "ambulance-beta-0.25", "ambulance, Beta(5, 2) arrivals, c = 0.25", (*_MIXED, FineNear(0.7, 0.7))),
-    Figure((15,), "ambulance-beta-0", "ambulance, Beta(5, 2) arrivals, c = 0", (IsBest("median"), FineNear(0.7, 0.7))),
-    Figure((), "ambulance-shifting-0.25", "ambulance, shifting arrivals, c = 0.25", (AdaptiveBeats(), FollowsOptimum())),
-    Figure((), "ambulance-shifting-1", "ambulance, shifting arrivals, c = 1", (IsBest("no-movement"), FineAlongDiagonal())),
+    Figure(
+        (11,), "ambulance-uniform-0.25", "ambulance, uniform arrivals, c = 0.25", (*_MIXED, FineNear(0.5, 0.5, "section 7.3"))
+    ),
+    Figure((12,), "ambulance-uniform-0", "ambulance, uniform arrivals, c = 0", (*_MEDIAN, FineNear(0.5, 0.5))),
+    Figure(
+        (14,), "ambulance-beta-0.25", "ambulance, Beta(5, 2) arrivals, c = 0.25", (*_MIXED, FineNear(0.7, 0.7, "section 7.3"))
+    ),
+    Figure((15,), "ambulance-beta-0", "ambulance, Beta(5, 2) arrivals, c = 0", (*_MEDIAN, FineNear(0.7, 0.7))),
+    Figure((), "ambulance-shifting-0.25", "ambulance, shifting arrivals, c = 0.25", _SHIFTING),
+    Figure((), "ambulance-shifting-1", "ambulance, shifting arrivals, c = 1", _STAY),
 )
 
 
