@@ -200,6 +200,178 @@ def test_the_audit_of_atoms_finds_nothing_to_complain_about():
     assert np.isnan(report.c1)
 
 
+# --- rules that see statistics and choose thresholds ---------------------------------------------------------------------
+
+
+class TreeCubes:
+    """The paper's rule, by what a ball says about itself."""
+
+    def due_at(self, ball):
+        return 1 / ball.diameter**2
+
+    def cuts(self, ball):
+        return ball.names
+
+
+class Thirds(TreeCubes):
+    """The lower third of the longest side."""
+
+    def cuts(self, ball):
+        axis = int(ball.lengths.argmax())
+        return [(axis, ball.low[axis] + (ball.high[axis] - ball.low[axis]) / 3)]
+
+
+class Tariff(TreeCubes):
+    """The rule of the documentation."""
+
+    def due_at(self, ball):
+        patience = 2 if ball.q_value < 0.5 * (2 - ball.step) else 1
+        return (patience / ball.diameter) ** 2
+
+    def cuts(self, ball):
+        if ball.low[1] < 0.3 < ball.high[1]:
+            return [("action[0]", 0.3)]
+        return [ball.lengths.argmax()]
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("driver", ["fused", "python"])
+def test_a_rule_of_balls_runs_as_the_built_in_one_does(driver):
+    own, built_in = (zooming.AdaptiveQ(oil(), split=split, seed=3) for split in (TreeCubes(), "all"))
+    assert own.learn(EPISODES, driver=driver).returns.tobytes() == built_in.learn(EPISODES).returns.tobytes()
+    for field in ("low", "high", "q_value", "n_visits", "depth"):
+        assert getattr(own.partition(1), field).tobytes() == getattr(built_in.partition(1), field).tobytes()
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("rule", [Thirds(), Tariff()], ids=named)
+def test_both_drivers_agree_on_thresholds_and_the_audit_reports_their_constants(rule):
+    agents = [zooming.AdaptiveQ(oil(horizon=2), split=rule, seed=1) for _ in range(2)]
+    histories = [agent.learn(EPISODES, driver=driver) for agent, driver in zip(agents, ("fused", "python"), strict=True)]
+    assert histories[0].returns.tobytes() == histories[1].returns.tobytes()
+    assert knowledge(agents[0]) == knowledge(agents[1])
+    report = zooming.audit(agents[0])
+    assert report.holds, str(report)
+    assert 0.1 <= report.c1 <= report.c2 <= 4
+    assert 1 < report.aspect <= 4
+    borders = {round(b, 9) for step in range(2) for b in agents[0].partition(step).high.ravel()} - {1.0}
+    assert borders & ({round(1 / 3, 9)} if isinstance(rule, Thirds) else {0.3})
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    "bonus",
+    [0.3, zooming.bonuses.Exact(episodes=30), zooming.bonuses.Bernstein(episodes=30)],
+    ids=["scaled", "exact", "bernstein"],
+)
+def test_a_rule_is_told_what_the_agent_knows_about_the_ball(bonus):
+    asked, following = [], []
+
+    class Watched(TreeCubes):
+        def cuts(self, ball):
+            center = (ball.low + ball.high) / 2
+            assert ball.q_value == agent.q_value(ball.step, center[:1], center[1:])
+            assert ball.n_visits == agent.visits(ball.step, center[:1], center[1:])
+            with pytest.raises(ValueError, match="read-only"):
+                ball.low[0] = 0.5
+            asked.append(ball)
+            return super().cuts(ball)
+
+    agent = zooming.AdaptiveQ(oil(horizon=3), split=Watched(), bonus=bonus, seed=0)
+    for k in range(16):
+        following.append(agent.value(2, [k / 16]))
+        agent.update(1, [0.3], [0.3], 0.5, [k / 16])
+        agent.update(2, [k / 16], [0.1], k / 16, [0.0])
+    mine = [ball for ball in asked if ball.step == 1]
+    assert [(ball.n_visits, ball.depth, ball.diameter) for ball in mine] == [(1, 0, 1.0), (4, 1, 0.5), (16, 2, 0.25)]
+    for ball in mine:
+        weights = zooming.theory.learning_rate_weights(ball.n_visits, 3)[1:]
+        next_values = np.array(following[: ball.n_visits])
+        expected = {}
+        if isinstance(bonus, zooming.bonuses.Exact):
+            distance = weights @ [1.0, *[0.5] * 3, *[0.25] * 12][: ball.n_visits]
+            width = ball.q_value - weights @ (0.5 + next_values)
+            expected = {"squared_weights": weights @ weights, "distance": distance, "width": width}
+        elif isinstance(bonus, zooming.bonuses.Bernstein):
+            expected = {"next_mean": next_values.mean(), "next_variance": next_values.var(), "beta": ball.kept["beta"]}
+            assert ball.kept["beta"] > 0
+        assert ball.kept == pytest.approx(expected)
+
+
+@pytest.mark.plain
+def test_a_rule_that_does_not_cut_says_when_it_is_asked_again():
+    class Hesitates(TreeCubes):
+        asked = ()
+
+        def due_at(self, ball):
+            return ball.n_visits + 5 if ball.depth == 0 else np.inf
+
+        def cuts(self, ball):
+            self.asked = *self.asked, ball.n_visits
+            return ["action[0]"] if ball.n_visits >= 12 else []
+
+    rule = Hesitates()
+    agent = zooming.AdaptiveQ(Boxes(box((0, 1)), box((0, 1))), split=rule, horizon=1, seed=0)
+    for _ in range(40):
+        agent.update(0, [0.3], [0.3], 0.5, [0.3])
+    assert rule.asked == (5, 10, 15)
+    assert agent.n_balls == 2
+
+
+@pytest.mark.plain
+def test_a_threshold_on_whole_values_lies_between_two_of_them():
+    class At(TreeCubes):
+        def cuts(self, ball):
+            return [("action", 0.31)] if ball.low[1] < 0.31 < ball.high[1] else []
+
+    space = gym.spaces.Discrete(10)
+    agent = zooming.AdaptiveQ(Boxes(space, space), ordered=True, split=At(), horizon=1, seed=0)
+    for _ in range(9):
+        agent.update(0, 1, 3, 0.5, 1)
+    # First at 0.3; then 0.31 is nearest to the end of its side, and the next border is 0.4; a single value is not cut.
+    assert sorted(agent.table.boxes(0)[2][:, 1].tolist()) == [0.3, 0.4, 1.0]
+    assert agent.visits(0, 1, 3) == 9
+
+
+@pytest.mark.plain
+def test_slivers_end_where_selection_has_no_room_for_more_forks():
+    class Sliver(TreeCubes):
+        def due_at(self, ball):
+            return 1
+
+        def cuts(self, ball):  # the last thousandth of the action
+            return [("action[0]", ball.high[1] - 1e-3 * (ball.high[1] - ball.low[1]))]
+
+    agent = zooming.AdaptiveQ(Boxes(box((0, 1)), box((0, 1))), split=Sliver(), horizon=1, ties="first", seed=0)
+    for _ in range(100):
+        agent.update(0, [0.3], [0.0], 0.5, [0.3])
+    assert agent.n_balls == 1 + len(kernels.new_stack(agent.table.core))
+    assert 0 <= agent.act(0, [0.3])[0] <= 1
+    with pytest.warns(UserWarning, match="too long, aspect ratio"):
+        assert zooming.audit(agent).laws[-1].holds  # the ball table
+
+
+def sell(state, action, step, params, rng, next_state):
+    """Any price below 0.3 is paid, and hardly any above."""
+    next_state[0] = rng.random()
+    if action[0] < 0.3:
+        return action[0] / 0.3 * (0.5 + 0.5 * state[0])
+    return 0.4 * (1.0 - action[0])
+
+
+@pytest.mark.slow
+def test_a_threshold_that_is_known_halves_the_regret():
+    unit, regret = gym.spaces.Box(0.0, 1.0, (1,), np.float64), {}
+    env = zooming.compiled_env(sell, unit, unit, horizon=2, start="uniform")
+    for split in ("all", Tariff()):
+        agents = zooming.learn_many(
+            lambda env, seed, split=split: zooming.AdaptiveQ(env, split=split, max_balls=20, seed=seed), env, range(8), 2000
+        )
+        regret[named(split)] = np.array([(1.5 - history.returns).sum() for history in agents])
+    assert (regret["Tariff"] < 0.7 * regret["all"]).all()  # seed by seed
+    assert regret["Tariff"].mean() < 0.5 * regret["all"].mean()
+
+
 # --- what a rule may not do ----------------------------------------------------------------------------------------------
 
 
@@ -243,7 +415,9 @@ def test_a_rule_that_halves_nothing_leaves_the_ball_alone():
 @pytest.mark.plain
 @pytest.mark.parametrize("split", ["half", 3, None, Cubes], ids=str)
 def test_what_is_no_rule_is_refused(split):
-    with pytest.raises(zooming.SpaceError, match="choose 'all', 'longest', or give an object with due_at"):
+    with pytest.raises(
+        zooming.SpaceError, match=r"choose 'all', 'longest', or give an object with due_at.*or with due_at\(ball\)"
+    ):
         zooming.AdaptiveQ(oil(), split=split)
 
 
@@ -270,6 +444,35 @@ def test_many_axes_are_for_the_longest_side():
 def test_a_rule_that_gives_no_list_of_axes_is_refused(axes):
     with pytest.raises(zooming.SpaceError, match=r"Wrong.axes gave .*; give a list of axes, \[\] for none"):
         zooming.AdaptiveQ(oil(), split=Wrong(axes=axes), seed=0).learn(1)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("cuts", "explanation"),
+    [
+        (
+            [(0, 1.0)],
+            r"Wrong.cuts gave \(0, 1.0\) for the ball .*; a threshold must lie between 0 and 1, the ends of that side",
+        ),
+        ([("action[0]", -0.1)], "a threshold must lie between 0 and 1"),
+        ([(0, np.nan)], "a threshold must lie between 0 and 1"),
+        ([(0, "half")], "a threshold must lie between 0 and 1"),
+        ([(0, True)], "a threshold must lie between 0 and 1"),
+        ([(2, 0.5)], "there are the axes"),
+        ([(0, 0.3, 0.5)], "there are the axes"),
+        ([(0, 0.3), (0, 0.4)], r"Wrong.cuts gave two thresholds of the axis state\[0\]"),
+        (None, r"Wrong.cuts gave None .*; give a list of axes or pairs \(axis, threshold\), \[\] for none"),
+    ],
+)
+def test_cuts_that_cannot_be_made_are_refused_and_the_ball_is_whole(cuts, explanation):
+    class Wrong(TreeCubes):
+        def cuts(self, ball):
+            return cuts
+
+    agent = zooming.AdaptiveQ(oil(), split=Wrong(), seed=0)
+    with pytest.raises(zooming.SpaceError, match=explanation):
+        agent.learn(1)
+    assert agent.n_balls == 5
 
 
 @pytest.mark.plain

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming import kernels
+from zooming import kernels, splits
 from zooming.agents.ball_agent import MOST_BALLS
 from zooming.agents.tabled import TabledAgent
 from zooming.bonuses import Bonus
 from zooming.errors import SpaceError
-from zooming.splits import MOST_HALVED, RULES, Rule, checked_rule, due_at, halved
+from zooming.splits import MOST_HALVED, RULES, Rule, TreeRule, checked_rule
 from zooming.table import BallTable, lengths
 from zooming.theory import MOST_AXES
 
@@ -28,7 +28,7 @@ class AdaptiveQ(TabledAgent):
     `zooming.bonuses`. `cap`: values are capped by the steps "remaining" or, as in the paper, by the "horizon". `ties`:
     between balls of equal Q, "random" (each equally likely) or "first". `action`: what is played in a ball, its "center" or
     a "uniform" draw. `max_balls`: a ball is split only while its halves fit in. `split`: "all" halves every side longer than
-    half the diameter (2^D children of a cube), "longest" one longest side; or a rule of your own, see `zooming.splits.Rule`.
+    half the diameter (2^D children of a cube), "longest" one longest side; or a rule of your own, see `zooming.splits`.
     `bounds`, `ordered`, `squash` and `weights` describe the axes, see `zooming.Agent`.
 
     >>> import gymnasium as gym, zooming
@@ -52,7 +52,7 @@ class AdaptiveQ(TabledAgent):
         ordered: bool | Iterable[str] = False,
         squash: bool | float | Mapping[str, float] = False,
         weights: Mapping[str, float] | Iterable[float] | None = None,
-        split: str | Rule = "all",
+        split: str | Rule | TreeRule = "all",
         max_balls: int | None = None,
         seed: int | None = None,
     ) -> None:
@@ -94,10 +94,12 @@ class AdaptiveQ(TabledAgent):
         table = BallTable.of_cells(core, self._root_values(core), self.axes.cells())
         table.set_due(float(kernels.due_at(self._root_diameter())))
         if core["rule"][0] == kernels.OWN:
-            for step in range(self.horizon):
-                for row, low, high in zip(*table.boxes(step), strict=True):
-                    table.rows["threshold"][row] = due_at(self.split, low, high)
+            for row in np.concatenate([table.boxes(step)[0] for step in range(self.horizon)]).tolist():
+                table.rows["threshold"][row] = self._due_at(table, row)
         return table
+
+    def _due_at(self, table: BallTable, row: int) -> float:
+        return splits.due_at(self.split, splits.ball_at(table, row, self.axes.names, self.axes.table))
 
     def _root_diameter(self) -> float:
         rows = self.axes.table
@@ -106,23 +108,24 @@ class AdaptiveQ(TabledAgent):
 
     def _split(self, row: int) -> None:
         table, axes = self.table, self.axes
-        low, high = table.box(row)
-        bits = halved(self.split, low, high, axes.names, axes.table)
+        bits, at = splits.cuts(self.split, splits.ball_at(table, row, axes.names, axes.table), axes.table)
         n_children = 1 << bits.bit_count()
         if not bits:
-            table.rows["threshold"][row] = np.inf  # nothing left to halve
+            # A rule that sees statistics may say when to ask again; for any other there is nothing left to halve.
+            later = self._due_at(table, row) if splits.sees_statistics(self.split) else 0.0
+            table.rows["threshold"][row] = later if later > table.rows["n_visits"][row] else np.inf
+        elif not splits.fits(table, row, bits):
+            table.rows["threshold"][row] = np.inf
         elif self.n_balls + n_children - 1 > table.core["max_balls"][0]:
             table.rows["threshold"][row] = np.inf  # room never comes back, and asking again at each visit takes long
             self.is_full = True
         else:
             table.reserve(2 * (n_children - 1))
             ball, core = table.rows[row].copy(), table.core.copy()
-            kernels.halve(table.rows, table.core, table.stats, axes.table, row, low, high, bits)
+            kernels.cut(table.rows, table.core, table.stats, axes.table, row, bits, at)
             children = range(table.rows_in_use - n_children, table.rows_in_use)
             try:
-                table.rows["threshold"][children.start : children.stop] = [
-                    due_at(self.split, *table.box(child)) for child in children
-                ]
+                table.rows["threshold"][children.start : children.stop] = [self._due_at(table, child) for child in children]
             except BaseException:  # the rule's own: the ball is whole again, and due
                 table.rows[row], table.core[:] = ball, core
                 raise

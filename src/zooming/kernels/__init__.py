@@ -16,13 +16,13 @@ from zooming.kernels.layout import (
 )  # fmt: skip
 from zooming.kernels.learning import ceiling, draw, set_iota
 from zooming.kernels.points import bend, to_unit, unbend
-from zooming.kernels.splitting import due_at, halve, rows_needed, rows_per_split
+from zooming.kernels.splitting import cut, due_at, middle, rows_needed, rows_per_split
 
 __all__ = [
     "DYNAMICS", "GENERATOR", "GIVEN", "PLAIN", "START", "cached", "compiled", "fixed", "inlined", "lean", "ACTIVE", "ALL",
     "ATOMS", "BAD_REWARD", "BAD_STATE", "BALL", "BERNSTEIN", "CENTER", "CORE", "CORNER", "DUE", "EITHER", "EXACT", "FINE",
     "FIRST", "FIRST_VALUE", "FULL", "LONGEST", "LOW", "N_STATS", "NO_PARENT", "OWN", "POINT", "RANDOM", "SAME", "UNIFORM",
     "WEIGHT", "WIDTH", "WRONG_SIZE", "ceiling", "draw", "set_iota", "bend", "to_unit", "unbend", "length", "new_stack",
-    "play_action", "sides", "update_ball", "due_at", "halve", "rows_needed", "rows_per_split", "choose", "read_mask", "act",
-    "best_ball", "greedy", "locate", "play", "update",
+    "play_action", "sides", "update_ball", "cut", "due_at", "middle", "rows_needed", "rows_per_split", "choose", "read_mask",
+    "act", "best_ball", "greedy", "locate", "play", "update",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Splits of boxes: when a ball is due, which of its sides are halved, and its halves.
+"""Splits of boxes: when a ball is due, which of its sides are cut and where, and its children.
 
 split B, after its update, when n(B) >= (d_max / diam(B))^2 = 4^depth for cubes   [SBY19 Alg. 1]
 """
@@ -47,10 +47,10 @@ def middle(axes, axis, low, high):
 
 
 @compiled
-def halve(table, core, stats, axes, row, low, high, halved):
-    """Replaces an active ball by its halves along the axes in `halved`, which inherit Q and n. The caller has made room.
+def cut(table, core, stats, axes, row, halved, at):
+    """Replaces an active ball by its parts, cut along the axes in `halved`, which inherit Q and n. The caller has made room.
 
-    `low` and `high` are its sides. Every split of every rule is made here. [SBY19 Split Ball]
+    `at[axis]` is where, strictly inside the ball. Every split of every rule is made here. [SBY19 Split Ball]
     """
     depth = np.int64(table[row]["depth"])
     first_parent = row
@@ -60,12 +60,11 @@ def halve(table, core, stats, axes, row, low, high, halved):
         if halved >> axis & 1 == 0:
             continue
         is_last = halved >> (axis + 1) == 0
-        threshold = middle(axes, axis, low[axis], high[axis])
         for i in range(n_parents):
             parent = first_parent + i
             child = next_row + 2 * i
             table[parent]["axis"] = axis
-            table[parent]["threshold"] = threshold
+            table[parent]["threshold"] = at[axis]
             table[parent]["child"] = child
             for c in range(child, child + 2):
                 table[c]["value"] = table[row]["value"]
@@ -106,7 +105,10 @@ def split(table, core, stats, axes, row):
             n_children <<= halved >> axis & 1
         if core[0]["n_balls"] + n_children - 1 > core[0]["max_balls"]:
             return
-    halve(table, core, stats, axes, row, low, high, halved)
+    at = np.empty(n_axes)
+    for axis in range(n_axes):
+        at[axis] = middle(axes, axis, low[axis], high[axis])
+    cut(table, core, stats, axes, row, halved, at)
 
 
 @lean
