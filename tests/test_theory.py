@@ -287,6 +287,24 @@ def test_theorem_regret_bound_at_a_point_worked_out_by_hand():
     assert theory.regret_bound(4, 4, 0, c=9, delta=delta) == pytest.approx(worked_out, rel=1e-6)
 
 
+@pytest.mark.parametrize("dimension", [0, 0.11, 1, 2, 5])
+def test_the_two_constants_of_the_bound_differ_by_192_over_96_kappa(dimension):
+    derived, printed = (theory.regret_bound(3, 500, dimension, constant=one) for one in ("derived", "printed"))
+    rest = 27 + 6 * math.sqrt(2 * 27 * 500 * theory.iota(3, 500))  # the terms without gamma
+    kappa = 2 ** (1 / (dimension + 2)) * (1 + 1 / (2 * (2 ** (dimension + 1) - 1)))
+    assert (printed - rest) / (derived - rest) == pytest.approx(2 / kappa)
+    size = 500 ** ((dimension + 1) / (dimension + 2)) * (math.sqrt(27 * theory.iota(3, 500)) + 1)
+    assert printed == pytest.approx(rest + 192 * 3 * size)
+
+
+def test_a_bound_is_called_claimed_where_its_proof_is_open():
+    assert theory.bound_name(1) == "bound (constant 96 kappa)"
+    assert theory.bound_name(2, "printed") == "claimed bound (constant 192)"
+    for refused in (lambda: theory.regret_bound(5, 10, 2, constant="proved"), lambda: theory.bound_name(5, "proved")):
+        with pytest.raises(SpaceError, match="constant = 'proved': choose one of 'derived', 'printed'"):
+            refused()
+
+
 def test_theorem_the_printed_constant_192_is_enough_except_near_dimension_zero():
     def constant(dimension):  # of K^((d+1)/(d+2)), far out
         size = theory.regret_bound(1, 10**12, dimension, lipschitz=0.0)

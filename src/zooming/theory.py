@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from zooming.errors import SpaceError
 
+CONSTANTS = ("derived", "printed")  # of the regret bound: 96 kappa, and the 192 of Theorem 4.1
 METRICS = ("linf", "l1", "l2", "discrete")
 Covering = Callable[[float], float]
 
@@ -217,21 +218,36 @@ def regret_bound(
     delta: float = 0.05,
     lipschitz: float = 1.0,
     d_max: float = 1.0,
+    constant: str = "derived",
 ) -> float:
     """3 H^2 + 6 sqrt(2 H^3 K iota) + gamma H K^((d+1)/(d+2)) (sqrt(H^3 iota) + L d_max) >= R(K). [SBY19 Thm 4.1]
 
     The terms: the first visits, where Q starts at H; the random transitions; the bonuses of all balls.
-    gamma = 96 kappa c^(1/(d+2)) d_max^(-d/(d+2)), where kappa = 2^(1/(d+2)) (1 + 1 / (2 (2^(d+1) - 1))).
+    gamma = constant c^(1/(d+2)) d_max^(-d/(d+2)). The constant that the paper has "printed" is 192. The one "derived" here from
+    the sum in Theorem E.12 is 96 kappa, where kappa = 2^(1/(d+2)) (1 + 1 / (2 (2^(d+1) - 1))). For H > 1 both are claimed and
+    not proved, see above; `bound_name` says so in pictures.
 
-    >>> round(regret_bound(5, 2000, dimension=2) / 1e6, 3)
-    7.738
+    >>> round(regret_bound(5, 2000, dimension=2) / 1e6, 3), round(regret_bound(5, 2000, 2, constant="printed") / 1e6, 3)
+    (7.738, 12.137)
     """
-    # The paper prints 192 for 96 kappa. kappa is the largest ratio of I(K) to its power law, so it follows from Theorem E.12:
-    # 1.27 at d = 2, 1.47 at d = 1, but 2.12 at d = 0, where 192 takes a closer count than Lemma E.10's (8/7 for its 2).
+    # kappa is the largest ratio of I(K) to its power law: 1.27 at d = 2, 1.47 at d = 1, but 2.12 at d = 0, where 192 takes a
+    # closer count than Lemma E.10's (8/7 for its 2).
+    _check_constant(constant)
     exponent = regret_exponent_bound(dimension)
-    kappa = 2 ** (1 - exponent) * (1 + 0.5 / (2 ** (dimension + 1) - 1))
+    kappa = 2 ** (1 - exponent) * (1 + 0.5 / (2 ** (dimension + 1) - 1)) if constant == "derived" else 2.0
     size = kappa * _scale(dimension, c, d_max) ** (1 - exponent) * float(episodes) ** exponent
     return _regret(horizon, episodes, delta, _bias(lipschitz, d_max), size)
+
+
+def bound_name(horizon: int, constant: str = "derived") -> str:
+    """Return what a picture calls `regret_bound`: its constant, and "claimed" where a step of the proof is open (H > 1).
+
+    >>> bound_name(5), bound_name(1, "printed")
+    ('claimed bound (constant 96 kappa)', 'bound (constant 192)')
+    """
+    _check_whole(horizon=horizon)
+    _check_constant(constant)
+    return f"{'claimed ' if horizon > 1 else ''}bound (constant {'96 kappa' if constant == 'derived' else '192'})"
 
 
 def metric_regret_bound(
@@ -490,6 +506,11 @@ def _check_positive(or_zero: bool = False, **numbers: float) -> None:
     for name, value in numbers.items():
         if not (0 < value < math.inf or (or_zero and value == 0)):
             raise SpaceError(f"{name} = {value} must be a finite number {'>=' if or_zero else '>'} 0")
+
+
+def _check_constant(constant: str) -> None:
+    if constant not in CONSTANTS:
+        raise SpaceError(f"constant = {constant!r}: choose one of {', '.join(map(repr, CONSTANTS))}")
 
 
 def _check_whole(low: int = 1, **numbers: float) -> None:

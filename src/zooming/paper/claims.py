@@ -185,7 +185,7 @@ class NetFallsShort(Claim):
 class SavesTime(Claim):
     """A run of the adaptive agent takes less time of a processor than one of the net, both by the same compiled code."""
 
-    source: str = "section 7.2"
+    source: str = "section 4.1"
 
     def check(self, evidence: Evidence) -> Verdict:
         runs = range(n_trained(evidence))
