@@ -312,12 +312,15 @@ def test_rank_correlation_is_that_of_the_definition():
 def test_reproduce_draws_finds_and_is_then_a_no_op(folder, capsys):
     picture = folder / "figures" / "figure-01-ambulance-shifting-0.png"
     assert picture.stat().st_size > 50_000
+    assert picture.with_suffix(".pdf").read_bytes()[:5] == b"%PDF-"
     findings = json.loads((folder / "findings.json").read_text())
     (found,) = findings["figures"].values()
     assert found["problem"] == "ambulance-shifting-0"
     assert found["optimum"] == pytest.approx(4.725, abs=1e-3)
     assert len(found["verdicts"]) == 6
     assert set(found["regret"]) == {"adaptive", "net", "net of centers", "adaptive, as it comes", "no-movement", "median"}
+    assert set(found["expected_regret"]) == set(found["regret"])
+    assert [scale for scale, *_ in found["scores"]["net"]] == list(SCALES)
     before = picture.stat().st_mtime_ns
     cli.main(["reproduce", "1", "--seeds", "3", "--episodes", "80", "--workers", "1", "--out", str(folder)])
     shown = " ".join(capsys.readouterr().out.split())

@@ -193,16 +193,69 @@ def test_bins_cover_all_episodes_and_none_is_short(episode, n_bins):
     assert (np.diff(ends) >= episode[-1] / n_bins).all()
 
 
-def test_regret_grows_as_its_label_says_and_lies_below_its_bound():
+def test_regret_grows_as_its_label_says_and_its_bound_is_a_number():
     regrets = [zooming.Regret(np.diff(c * np.arange(1001.0) ** 0.75)) for c in (1.0, 2.0, 3.0)]
-    ax = plots.regret({"ours": regrets, "one run": regrets[:1]}, bound=lambda k: 10.0 * k)
-    assert texts(ax) == ["ours: K^(0.75±0.00)", "one run", "bound"]
+    ax = plots.regret({"ours $": regrets, "one run": regrets[:1]}, bound=lambda k: 7700.0 * k)
+    assert texts(ax) == [r"ours \$: $K^{0.75 \pm 0.00}$", "one run", r"bound: $7.7 \times 10^{6}$"]
     assert ax.lines[0].get_ydata()[-1] == pytest.approx(2.0 * 1000**0.75)
-    assert ax.lines[2].get_ydata().tolist() == pytest.approx((10.0 * ax.lines[2].get_xdata()).tolist())
+    assert not len(ax.lines[2].get_xdata())  # a line up there would flatten all others
+    assert ax.get_ylim()[1] < 1e6
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-    assert texts(plots.regret(regrets, exponent=False, bound=lambda k: k)) == ["bound"]
-    with pytest.raises(zooming.SpaceError, match="one length"):
-        plots.regret({"none": []})
+    assert texts(plots.regret(regrets, exponent=False, bound=lambda k: k)) == ["bound: 1,000"]
+    linear = plots.regret(regrets, scale="linear")
+    assert (linear.get_xscale(), linear.get_yscale(), linear.get_ylabel()) == ("linear", "linear", "realized regret R(K)")
+    for arguments, message in (({"groups": {"none": []}}, "one length"), ({"groups": regrets, "scale": "odd"}, "log, linear")):
+        with pytest.raises(zooming.SpaceError, match=message):
+            plots.regret(**arguments)
+    linear.figure.canvas.draw()  # what is typeset can be
+
+
+@pytest.mark.parametrize("scale", ["log", "linear"])
+def test_regret_within_the_error_of_the_optimum_is_0_and_sets_no_axis(scale):
+    episode = np.array([1, 1000, 2000])
+    total = np.array([[5.0, 5000.0, 10000.0 - 9e-12], [5.0, 5000.0 - 9e-12, 10000.0]])
+    best = plots.Runs(episode, total, np.ones((2, 3), int), np.ones(2, int), 5.0)
+    assert (best.regret == 0).all()
+    near = plots.Runs(episode, total - 1.5, best.n_balls, best.nbytes, 5.0, error=1e-3)
+    assert near.regret.round(9).tolist() == [[1.5, 1.5, 0.0]] * 2  # after 2,000 episodes the optimum is known up to 2
+    ax = plots.regret({"best": best, "other": plots.Runs.of_returns(np.full((2, 2000), 4.0), 5.0)}, scale=scale)
+    assert texts(ax) == ["best: 0", r"other: $K^{1.00 \pm 0.00}$"]
+    assert ax.get_ylim()[0] == (0.5 if scale == "log" else 0.0)
+    assert 2000 < ax.get_ylim()[1] < 1e7
+    alone = plots.regret({"best": best}, scale=scale)
+    assert alone.get_yscale() == "linear"
+
+
+def test_expected_regret_is_of_the_values_at_the_checkpoints_and_realized_regret_of_the_returns():
+    returns, values = np.array([[1.0, 4.0, 3.0, 2.0], [3.0, 2.0, 3.0, 4.0]]), np.array([[1.0, 2.0]])
+    histories = [
+        zooming.History(row, np.ones(4, int), checkpoints=np.array([2, 4]), policy_values=values[0]) for row in returns
+    ]
+    runs = plots.Runs.of_histories(histories, 3.0)
+    assert runs.expected_regret[0].tolist() == histories[0].regret(3.0).exact_cumulative.tolist() == [1.0, 4.0]
+    realized, expected = plots.regret(runs, scale="linear"), plots.regret(runs, scale="linear", expected=True)
+    assert realized.lines[0].get_ydata()[-1] == pytest.approx(1.0)
+    assert (expected.lines[0].get_xdata().tolist(), expected.lines[0].get_ydata().tolist()) == ([2, 4], [1.0, 4.0])
+    assert expected.get_ylabel() == "expected regret R(K)"
+    distance = plots.distance_to_optimum(runs, expected=True)
+    assert (distance.lines[0].get_ydata().tolist(), distance.get_yscale()) == ([2.0, 1.0], "log")
+    with pytest.raises(zooming.SpaceError, match="no exact values of policies"):
+        plots.regret(plots.Runs.of_returns(returns, 3.0), expected=True)
+    with pytest.raises(zooming.SpaceError, match="exact values at the same episodes"):
+        plots.regret([zooming.Regret(np.ones(3))], expected=True)
+
+
+def test_a_distance_to_the_optimum_leaves_out_what_the_solver_does_not_know():
+    returns = np.tile([1.0, 2.0, 4.0, 3.9999], (3, 1))
+    ax = plots.distance_to_optimum({"ours": plots.Runs.of_returns(returns, 4.0)}, n_bins=4)
+    assert ax.lines[0].get_ydata() == pytest.approx([3.0, 2.0, np.nan, 1e-4], nan_ok=True)
+    rough = plots.distance_to_optimum(
+        {"ours": plots.Runs(np.arange(1, 5), np.cumsum(returns, axis=1), np.ones((3, 4), int), np.ones(3, int), 4.0, 0.01)}
+    )
+    assert rough.lines[0].get_ydata() == pytest.approx([3.0, 2.0, np.nan, np.nan], nan_ok=True)
+    assert rough.get_ylim()[0] == pytest.approx(1.4)
+    with pytest.raises(zooming.SpaceError, match="needs the optimum"):
+        plots.distance_to_optimum(returns)
 
 
 def test_regret_that_noise_makes_negative_is_drawn_without_an_exponent():

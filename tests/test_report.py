@@ -15,6 +15,7 @@ from zooming.report.collect import _q_star, _winner, collect
 from zooming.report.page import written
 from zooming.study import engines
 from zooming.study.problems import Problem, problem_named
+from zooming.study.values import value_policies
 
 EVIL = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=2</script>"
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -302,6 +303,32 @@ def test_what_has_no_partition_is_named_beside_the_replays(tmp_path):
     assert [agent["is_winner"] for agent in problem["agents"]] == [
         _winner(read_study(tmp_path / "study")) == a for a in ("median", "metric-q", "adaptive-q")
     ]
+
+
+def test_values_of_a_study_are_those_of_its_runs_and_a_damaged_file_is_named(tmp_path):
+    out = tmp_path / "study"
+    study = zooming.Study(["ambulance-beta-0.25", "oil-laplace-1"], ["adaptive-q", "median"], episodes=60, seeds=3)
+    study.run(out, workers=1)
+    assert not read_study(out, "oil-laplace-1")["median"].policy_values.size
+    value_policies(out, 2)
+    runs = read_study(out, "ambulance-beta-0.25")["adaptive-q"]
+    problem, stops = problem_named("ambulance-beta-0.25"), runs.checkpoints
+    assert (len(runs.policy_values), stops[0], stops[-1]) == (2, 1, 60)
+    assert runs.error == problem.optimal("fine").return_error
+    agent = zooming.AdaptiveQ(problem.make(), seed=seeds.word(0, "run 1"))
+    history = agent.learn(60, checkpoints=stops)
+    assert runs.policy_values[1] == pytest.approx(history.policy_values, abs=0.003)
+    assert runs.total_return[1, -1] == pytest.approx(history.returns.sum(), rel=1e-12)
+    exact = history.regret(problem.optimal("fine")).exact_cumulative
+    assert runs.expected_regret[1] == pytest.approx(exact, abs=0.003 * 60)
+    before = (out / "values.parquet").stat().st_mtime_ns
+    value_policies(out, 1)  # there are more already
+    assert (out / "values.parquet").stat().st_mtime_ns == before
+    (out / "values.parquet").write_bytes(b"PAR1 not a table PAR1")
+    with pytest.raises(zooming.SpaceError, match=r"values\.parquet is damaged .* --expected N makes it again"):
+        read_study(out, "oil-laplace-1")
+    value_policies(out, 1)
+    assert len(read_study(out, "oil-laplace-1")["median"].policy_values) == 1
 
 
 @pytest.mark.parametrize("what", ["nothing", "unfinished", "no folder to write to"])

@@ -184,7 +184,10 @@ def _policy_value(
             raise next(filter(None, faults), SpaceError(f"{env.name}, step {step}: rewards add up to {reward}; rescale them"))
         total += reward
         after = np.rint(after) if env.has_whole_states else after
-        states, place = np.unique(after, axis=0, return_inverse=True)
+        # NumPy sorts numbers ten times as fast as rows.
+        rows, axis = (after.ravel(), None) if after.shape[1] == 1 else (after, 0)
+        states, place = np.unique(rows, axis=axis, return_inverse=True)
+        states = states.reshape(-1, after.shape[1])
         weights = np.asarray(np.bincount(place.ravel(), spread, len(states)), np.float64)
     return total
 

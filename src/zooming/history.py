@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from zooming import notebook
 from zooming.errors import SpaceError
-from zooming.regret import Regret, best_return
+from zooming.regret import Regret, best_return, optimum_error
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class History:
             raise SpaceError(
                 f"the agent played {ours} steps an episode, the optimum is for {theirs}: solve the same environment"
             )
-        return Regret(best - self.returns, self.checkpoints, best - self.policy_values)
+        return Regret(best - self.returns, self.checkpoints, best - self.policy_values, optimum_error(optimal))
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draws the learning curve on a matplotlib Axes and returns it; see `zooming.plots.learning_curves`."""

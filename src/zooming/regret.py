@@ -1,8 +1,9 @@
 """Regret against the true optimum, and how fast it grows.
 
 R(K) = sum over episodes k of V*_1(x_1) - V^{pi_k}_1(x_1). [SBY19 eq. 1] The realized regret takes the return that was
-observed for the value of the policy pi_k: the same in expectation, but noisy. The exact regret is that of the greedy policy
-(`predict`) after k episodes, at checkpoints; exploration, by uniform actions or among ties, is not in it.
+observed for the value of the policy pi_k: the same in expectation, but noisy, so that it can be negative. The expected regret
+takes the exact value of the greedy policy (`predict`) after k episodes, at checkpoints; exploration, by uniform actions or
+among ties, is not in it. Both are known up to the error of V*: regret within that error is 0.
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ from zooming.errors import SpaceError
 from zooming.intervals import Interval, mean_interval
 
 Floats = NDArray[np.float64]
+ROUNDING = 1e-12  # of the optimum: what adding up returns may lose in an episode
 
 
 @dataclass(frozen=True)
 class Regret:
     """`per_episode` and `cumulative`, realized; `exact` per episode at the `checkpoints`, if the history has any.
+
+    `error` is the error of the optimum. Cumulative regret of at most `error` an episode is 0.
 
     >>> regret = Regret(np.array([2.0, 1.0, 0.5]), np.array([1, 3]), np.array([1.5, 0.5]))
     >>> regret.cumulative.tolist(), regret.exact_cumulative.tolist()
@@ -34,21 +38,22 @@ class Regret:
     per_episode: Floats
     checkpoints: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # episodes, counted from 1
     exact: Floats = field(default_factory=lambda: np.empty(0))
+    error: float = 0.0
 
     @property
     def cumulative(self) -> Floats:
         """R(k) for every episode k."""
-        return np.cumsum(self.per_episode)
+        return without_error(np.cumsum(self.per_episode), np.arange(1, len(self.per_episode) + 1), self.error)
 
     @property
     def exact_cumulative(self) -> Floats:
-        """R at the checkpoints: realized up to the first, then the exact regret per episode, linear between them."""
+        """Expected R at the checkpoints: realized up to the first, then the exact regret per episode, linear between them."""
         if not len(self.checkpoints):
             return np.empty(0)
         first = self.cumulative[self.checkpoints[0] - 1]
         between = np.diff(self.checkpoints) * (self.exact[1:] + self.exact[:-1]) / 2
         total: Floats = np.concatenate([[first], first + np.cumsum(between)])
-        return total
+        return without_error(total, self.checkpoints, self.error)
 
     def __repr__(self) -> str:
         exact = f", exact at {len(self.checkpoints)} checkpoints" if len(self.checkpoints) else ""
@@ -62,6 +67,20 @@ def best_return(optimum: Any) -> float:
     except (TypeError, ValueError) as error:
         raise SpaceError(f"optimum={shown(optimum)}: give what zooming.solve(env) gives, or a number") from error
     return real(found, "optimum", -math.inf, math.inf)
+
+
+def optimum_error(optimum: Any) -> float:
+    """Return the error of an optimum per episode: the solver's own, or rounding if a number was given."""
+    return max(float(getattr(optimum, "return_error", 0.0)), ROUNDING * abs(best_return(optimum)))
+
+
+def without_error(total: Floats, episode: NDArray[np.int64], error: float) -> Floats:
+    """Return the regret after these numbers of episodes, with 0 where it is within `error` an episode.
+
+    >>> without_error(np.array([9e-12, 3.0]), np.array([1, 2000]), 1e-9).tolist()
+    [0.0, 3.0]
+    """
+    return np.where(np.abs(total) <= error * episode, 0.0, total)
 
 
 def regret_exponent(regrets: Sequence[Regret], *, burn_in: float = 0.1, n_points: int = 40) -> Interval:
@@ -96,6 +115,7 @@ def _slope(regret: Regret, burn_in: float, n_points: int, use_exact: bool) -> fl
         raise SpaceError(f"{len(k)} points behind the burn-in are too few for a slope; give more episodes or checkpoints")
     if not (total > 0).all():
         raise SpaceError(
-            "the regret behind the burn-in is not positive and has no logarithm; use exact checkpoints or more episodes"
+            "the regret behind the burn-in is not positive, or within the error of the optimum, and has no logarithm; use "
+            "exact checkpoints or more episodes"
         )
     return float(np.polyfit(np.log(k), np.log(total), 1)[0])

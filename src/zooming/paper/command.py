@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,17 +21,20 @@ from zooming.checks import n_cores
 from zooming.errors import SpaceError
 from zooming.intervals import Interval, mean_interval
 from zooming.paper.claims import Verdict, final
-from zooming.paper.draw import draw
+from zooming.paper.draw import SUFFIXES, draw
 from zooming.paper.figures import Figure, figures_named
 from zooming.paper.overall import overall
 from zooming.paper.sweep import ADAPTIVE, CENTERS, NET, UNTUNED, Evidence, sweep
+from zooming.plots.runs import read_study
 from zooming.study import engines
 from zooming.study.command import say_how_to_continue, wide_console
 from zooming.study.store import LOCK, locked
 from zooming.study.study import Stopped, stoppable
+from zooming.study.values import value_policies
 
 FULL_SEEDS, QUICK_SEEDS = 200, 20
 FEWEST_EPISODES = 20
+FEWEST_VALUED, VALUED_SHARE = 5, 0.05  # runs of each agent whose policies are valued: valuing one takes as long as a run
 FINDINGS, PICTURES = "findings.json", "figures"
 
 
@@ -51,7 +54,7 @@ def reproduce(
 
     Args:
         figures: numbers from 1 to 15, or problems (zooming list shows them); all of them by default.
-        out: the folder of the runs, of figures/*.png and of findings.json.
+        out: the folder of the runs, of figures/*.png and *.pdf, and of findings.json.
         quick: 20 seeds instead of 200, and a rougher optimum.
         seeds: runs of every agent at every scale; 200 as in the paper, 20 with --quick.
         episodes: K, for every run.
@@ -84,7 +87,7 @@ def reproduce(
                     workers=workers, progress_bar=True,
                 )  # fmt: skip
                 (folder / PICTURES).mkdir(exist_ok=True)
-                for name, finding in _drawn(evidence, folder / PICTURES, workers):
+                for name, finding in _drawn(evidence, folder, workers):
                     findings["figures"][name] = finding
                     findings["overall"] = [_said(verdict) for verdict in overall(findings["figures"].values())]
                     files.write_atomically(folder / FINDINGS, json.dumps(findings, indent=1).encode())
@@ -124,35 +127,47 @@ def _make(folder: Path) -> None:
 
 
 def _is_done(figure: Figure, folder: Path, findings: dict[str, Any]) -> bool:
-    return figure.name in findings["figures"] and (folder / PICTURES / f"{figure.name}.png").exists()
+    is_drawn = all((folder / PICTURES / f"{figure.name}{suffix}").exists() for suffix in SUFFIXES)
+    return figure.name in findings["figures"] and is_drawn
 
 
-def _drawn(evidence: Sequence[Evidence], pictures: Path, workers: int | None) -> Iterator[tuple[str, dict[str, Any]]]:
+def _drawn(evidence: Sequence[Evidence], folder: Path, workers: int | None) -> Iterator[tuple[str, dict[str, Any]]]:
     """Name and findings of each figure, in order, once its picture is there; drawing takes as long as half the sweep."""
     n_workers = min(n_cores() if workers is None else workers, len(evidence))
     if n_workers == 1:
-        yield from (_draw(each, pictures) for each in evidence)
+        yield from (_draw(each, folder) for each in evidence)
         return
     done = 0
     try:
         with ProcessPoolExecutor(n_workers, get_context("spawn"), engines.prepare_worker) as pool:
-            drawn = pool.map(_draw, evidence, [pictures] * len(evidence))
+            drawn = pool.map(_draw, evidence, [folder] * len(evidence))
             for found in rich.progress.track(drawn, "drawing", total=len(evidence), transient=True):
                 done += 1
                 yield found
     except BrokenProcessPool:
-        yield from (_draw(each, pictures) for each in evidence[done:])
+        yield from (_draw(each, folder) for each in evidence[done:])
 
 
-def _draw(evidence: Evidence, pictures: Path) -> tuple[str, dict[str, Any]]:
+def _draw(evidence: Evidence, folder: Path) -> tuple[str, dict[str, Any]]:
+    evidence = _valued(evidence, folder / "evaluation" / evidence.figure.problem)
     verdicts = [claim.check(evidence) for claim in evidence.figure.claims]
-    draw(evidence, verdicts, pictures / f"{evidence.figure.name}.png")
+    draw(evidence, verdicts, folder / PICTURES / f"{evidence.figure.name}.png")
     return evidence.figure.name, _finding(evidence, verdicts)
+
+
+def _valued(evidence: Evidence, study: Path) -> Evidence:
+    """Return the evidence with exact values of policies, and with the error of the optimum."""
+    n_seeds = evidence.runs[ADAPTIVE].n_seeds
+    value_policies(study, max(FEWEST_VALUED, int(VALUED_SHARE * n_seeds)))
+    by_label = read_study(study)
+    return replace(evidence, runs={name: by_label[evidence.choices[name].label] for name in evidence.runs})
 
 
 def _finding(evidence: Evidence, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """What findings.json keeps of a figure."""
     regrets = {name: mean_interval(runs.regret[:, -1]) for name, runs in evidence.runs.items()}
+    valued = {name: runs for name, runs in evidence.runs.items() if runs.policy_values.size}
+    expected = {name: mean_interval(runs.expected_regret[:, -1]) for name, runs in valued.items()}
     return {
         "heading": evidence.figure.heading,
         "problem": evidence.figure.problem,
@@ -161,6 +176,11 @@ def _finding(evidence: Evidence, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "best_scale": evidence.best,
         "agents": {choice.label: name for name, choice in evidence.choices.items()},
         "regret": {name: _bounds(regret) for name, regret in regrets.items()},
+        "expected_regret": {name: _bounds(regret) for name, regret in expected.items()},
+        "scores": {
+            name: [[scale, *_bounds(mean_interval(values))] for scale, values in scores.items()]
+            for name, scores in evidence.scores.items()
+        },
         "n_balls": {name: float(runs.n_balls[:, -1].mean()) for name, runs in evidence.runs.items()},
         "gap": _bounds(mean_interval((evidence.runs[NET].regret - evidence.runs[ADAPTIVE].regret)[:, -1] / evidence.episodes)),
         "net_error": _bounds(mean_interval(evidence.optimal.return_ - final(evidence, NET))),

@@ -5,7 +5,7 @@ that a black-and-white print reads the same. The look is set on the Axes; matplo
 """
 
 from zooming.plots.balls import balls
-from zooming.plots.curves import learning_curves, memory_against_regret, partition_sizes, regret
+from zooming.plots.curves import distance_to_optimum, learning_curves, memory_against_regret, partition_sizes, regret
 from zooming.plots.look import COLORS, drawing
 from zooming.plots.runs import Runs, read_study
 from zooming.plots.space import partition, partition_over_optimum, policy
@@ -16,6 +16,7 @@ __all__ = [
     "balls",
     "policy",
     "learning_curves",
+    "distance_to_optimum",
     "regret",
     "partition_sizes",
     "memory_against_regret",

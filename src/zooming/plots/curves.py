@@ -11,15 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from zooming.errors import SpaceError
 from zooming.history import History
-from zooming.intervals import Interval, t_quantile
+from zooming.intervals import t_quantile
 from zooming.optimal import Optimal
-from zooming.plots.look import BAND, COLORS, GRAY, MARKERS, drawing, line, thousands
-from zooming.plots.runs import Runs
-from zooming.regret import Regret, best_return, regret_exponent
+from zooming.plots.look import BAND, COLORS, GRAY, MARKERS, drawing, line, power, thousands
+from zooming.plots.runs import NOT_VALUED, Runs
+from zooming.regret import Regret, best_return, optimum_error, regret_exponent
 
 Floats = NDArray[np.float64]
 Group = Runs | Sequence[History] | ArrayLike
 N_BINS = 40
+SCALES = ("log", "linear")
 
 
 def learning_curves(
@@ -39,22 +40,55 @@ def learning_curves(
     with drawing(ax) as ax:
         widths: list[int] = []
         for i, (label, runs) in enumerate(named.items()):
-            edges = _edges(runs.episode, n_bins)
-            start = np.concatenate([[0], runs.episode])
-            total = np.concatenate([np.zeros((runs.n_seeds, 1)), runs.total_return], axis=1)
-            middle = (start[edges[:-1]] + start[edges[1:]] + 1) / 2  # of the episodes of a bin, which count from 1
-            means = np.diff(total[:, edges], axis=1) / np.diff(start[edges])
-            widths += np.diff(start[edges]).tolist()
+            middle, means, width = _binned(runs, n_bins)
+            widths += width.tolist()
             _band(ax, middle, means, label or None, i)
         if best is not None:
             _level(ax, best_return(best), "optimum")
-        thousands(ax.xaxis)
-        ax.set_xlim(0, max(int(runs.episode[-1]) for runs in named.values()))
-        usual = int(np.median(widths))
-        about = "" if max(widths) == min(widths) else "about "
-        ax.set_xlabel("episode" if max(widths) == 1 else f"episode (means over {about}{usual:,} episodes)")
+        _episodes(ax, named, widths)
         ax.set_ylabel("return")
         _legend(ax, [runs.n_seeds for runs in named.values()], "lower right")
+    return ax
+
+
+def distance_to_optimum(
+    groups: Mapping[str, Group] | Group,
+    ax: Any = None,
+    *,
+    optimum: float | Optimal | None = None,
+    expected: bool = False,
+    n_bins: int = N_BINS,
+) -> Any:
+    """How far the mean return of each agent is from the optimum, on a logarithmic axis, with a 95 % band over its seeds.
+
+    `expected` takes the exact values of the policies at their checkpoints instead of returns. A distance within the error of
+    the optimum counts as 0 and is not drawn.
+    """
+    named = {label: _runs(group) for label, group in _named(groups, History).items()}
+    with drawing(ax) as ax:
+        widths, means, n_seeds = list[int](), list[float](), list[int]()
+        for i, (label, runs) in enumerate(named.items()):
+            best, error = (runs.optimum, runs.error) if optimum is None else (best_return(optimum), optimum_error(optimum))
+            if best is None:
+                raise SpaceError("a distance to the optimum needs the optimum: give optimum=, for example zooming.solve(env)")
+            if expected:
+                _check_valued(runs)
+                x, values = runs.checkpoints.astype(np.float64), runs.policy_values
+            else:
+                x, values, width = _binned(runs, n_bins)
+                widths += width.tolist()
+            mean = best - values.mean(axis=0)
+            is_known = mean > max(error, optimum_error(best))
+            _band(ax, x, np.where(is_known, best - values, np.nan), label or None, i)
+            means += mean[is_known].tolist()
+            n_seeds.append(len(values))
+        if means:
+            ax.set_yscale("log")
+            ax.set_ylim(0.7 * min(means), 1.5 * max(means))  # a band may reach down to 0
+            ax.yaxis.set_major_formatter("{x:g}")
+        _episodes(ax, named, [] if expected else widths)
+        ax.set_ylabel("optimum - value of the policy" if expected else "optimum - return")
+        _legend(ax, n_seeds, "best")
     return ax
 
 
@@ -62,32 +96,47 @@ def regret(
     groups: Mapping[str, Runs | Sequence[Regret]] | Sequence[Regret] | Runs,
     ax: Any = None,
     *,
+    expected: bool = False,
+    scale: str = "log",
     exponent: bool = True,
     bound: Callable[[int], float] | None = None,
 ) -> Any:
-    """Cumulative regret on logarithmic axes: the mean over the seeds with a 95 % band.
+    """Cumulative regret: the mean over the seeds with a 95 % band, on logarithmic or "linear" axes (`scale`).
 
-    With `exponent` the label tells how fast the regret grows from K/10 on (`zooming.regret_exponent`, where several runs
-    allow it). `bound` is a function of K, such as `functools.partial(zooming.theory.regret_bound, horizon, dimension=2)`.
+    Realized regret compares returns with the optimum; `expected` regret compares the exact values of policies at checkpoints.
+    Regret within the error of the optimum is 0. With `exponent` the label tells how fast the regret grows from K/10 on
+    (`zooming.regret_exponent`, where several runs allow it). `bound` is a function of K, such as
+    `functools.partial(zooming.theory.regret_bound, horizon, dimension=2)`: the legend has its value after all episodes, because
+    a line would be far above all others.
     """
-    named = {label: _regrets(group) for label, group in _named(groups, Regret).items()}
+    if scale not in SCALES:
+        raise SpaceError(f"scale={scale!r}: choose one of {', '.join(SCALES)}")
+    named = {label: _regrets(group, expected) for label, group in _named(groups, Regret).items()}
     with drawing(ax) as ax:
-        least, n = math.inf, 0
+        least, lowest, last = math.inf, 0.0, 1
         for i, (label, regrets) in enumerate(named.items()):
             n = len(regrets[0].per_episode)
-            k = np.unique(np.geomspace(1, n, 200).astype(np.int64))
-            curves = np.array([one.cumulative[k - 1] for one in regrets])
-            mean = curves.mean(axis=0)
-            _band(ax, k, curves, _with_growth(label, _growth(regrets) if exponent else None), i)
-            least = min(least, float(mean[mean > 0].min(initial=math.inf)))
+            even = np.geomspace(1, n, 200) if scale == "log" else np.linspace(1, n, 200)
+            k = regrets[0].checkpoints if expected else np.unique(even.astype(np.int64))
+            curves = np.array([one.exact_cumulative if expected else one.cumulative[k - 1] for one in regrets])
+            mean, last = curves.mean(axis=0), max(last, n)
+            _band(ax, k, curves, _with_growth(label, regrets, not mean.any()) if exponent else label or None, i)
+            least, lowest = min(least, float(mean[mean > 0].min(initial=math.inf))), min(lowest, float(mean.min()))
         if bound is not None:
-            k = np.unique(np.geomspace(1, n, 50).astype(np.int64))
-            ax.plot(k, [bound(int(episodes)) for episodes in k], color=GRAY, linestyle=(0, (1, 1)), label="bound")
-        ax.set(xscale="log", yscale="log", xlabel="episodes K", ylabel="regret R(K)")
-        if math.isfinite(least):
+            ax.plot([], [], linestyle="none", label=f"bound: {power(bound(last))}")
+        ax.set(xlabel="episodes K", ylabel=f"{'expected' if expected else 'realized'} regret R(K)")
+        if scale == "log" and math.isfinite(least):
+            ax.set(xscale="log", yscale="log")
             ax.set_ylim(bottom=least / 2)  # noise may push early regret, or the end of a band, below zero
+        else:
+            ax.set_xlim(0, last)
+            if lowest == 0:  # where there is chance, realized regret may be negative
+                ax.set_ylim(0, None if math.isfinite(least) else 1)
+            ax.yaxis.set_major_formatter("{x:,.0f}")
+            thousands(ax.xaxis)
         _legend(ax, [len(regrets) for regrets in named.values()], "upper left")
-        _make_room(ax)
+        if ax.get_yscale() == "log":
+            _make_room(ax)
     return ax
 
 
@@ -107,9 +156,9 @@ def partition_sizes(groups: Mapping[str, Group] | Group, ax: Any = None) -> Any:
 
 
 def memory_against_regret(groups: Mapping[str, Runs], ax: Any = None, *, in_bytes: bool = False) -> Any:
-    """Regret at the end over active balls (or bytes): a small marker per seed, a large one for the mean, with 95 % bars.
+    """Realized regret at the end over active balls (or bytes): a small marker per seed, a large one for the mean.
 
-    Down and to the left is better: less regret from less memory.
+    The mean has 95 % bars. Down and to the left is better: less regret from less memory.
     """
     if not groups:
         raise SpaceError("give the runs of at least one agent: {label: plots.Runs.of_histories(histories, optimum)}")
@@ -130,7 +179,7 @@ def memory_against_regret(groups: Mapping[str, Runs], ax: Any = None, *, in_byte
         else:
             thousands(ax.xaxis)
         ax.margins(0.12)
-        ax.set(xlabel="bytes" if in_bytes else "active balls, all steps together", ylabel="regret R(K)")
+        ax.set(xlabel="bytes" if in_bytes else "active balls, all steps together", ylabel="realized regret R(K)")
         ax.yaxis.set_major_formatter("{x:,.0f}")
         _legend(ax, [runs.n_seeds for runs in groups.values()], "best", bars=True)
     return ax
@@ -157,11 +206,31 @@ def _runs(group: Group) -> Runs:
     return Runs.of_returns(group)  # type: ignore[arg-type]  # whatever is no history is numbers, or refused there
 
 
-def _regrets(group: Runs | Sequence[Regret]) -> Sequence[Regret]:
-    regrets = group.regrets() if isinstance(group, Runs) else list(group)
+def _regrets(group: Runs | Sequence[Regret], expected: bool) -> Sequence[Regret]:
+    """The regrets of one agent, with exact values if the `expected` ones are asked for and without them if not."""
+    regrets = group.regrets(expected=expected) if isinstance(group, Runs) else list(group)
     if not regrets or not all(len(one.per_episode) == len(regrets[0].per_episode) > 1 for one in regrets):
         raise SpaceError("give regrets of one length, at least one, with at least two episodes")
+    if not expected:
+        return [Regret(one.per_episode, error=one.error) for one in regrets]
+    if not all(len(one.checkpoints) and np.array_equal(one.checkpoints, regrets[0].checkpoints) for one in regrets):
+        raise SpaceError("expected regret needs exact values at the same episodes of every run: learn(..., checkpoints=...)")
     return regrets
+
+
+def _check_valued(runs: Runs) -> None:
+    if not runs.policy_values.size:
+        raise SpaceError(NOT_VALUED)
+
+
+def _binned(runs: Runs, n_bins: int) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    """The middle of each bin of episodes, the mean return of each run in it, and its number of episodes."""
+    edges = _edges(runs.episode, n_bins)
+    start = np.concatenate([[0], runs.episode])
+    total = np.concatenate([np.zeros((runs.n_seeds, 1)), runs.total_return], axis=1)
+    widths = np.diff(start[edges])
+    middle = (start[edges[:-1]] + start[edges[1:]] + 1) / 2  # of the episodes of a bin, which count from 1
+    return middle, np.diff(total[:, edges], axis=1) / widths, widths
 
 
 def _edges(episode: NDArray[np.int64], n_bins: int) -> NDArray[np.int64]:
@@ -186,13 +255,6 @@ def _half(samples: Floats) -> Floats | float:
     return half
 
 
-def _growth(regrets: Sequence[Regret]) -> Interval | None:
-    try:
-        return regret_exponent(regrets)
-    except SpaceError:  # one run, too few episodes, or regret that noise makes negative: no exponent to tell
-        return None
-
-
 # --- drawing -------------------------------------------------------------------------------------------------------------
 
 
@@ -208,11 +270,27 @@ def _level(ax: Any, height: float, name: str) -> None:
     ax.axhline(height, color=GRAY, linestyle=(0, (1, 1)), linewidth=1.2, label=f"{name} {height:.4g}")
 
 
-def _with_growth(label: str, growth: Interval | None) -> str | None:
-    if growth is None:
-        return label or None
-    rate = f"K^({growth.mean:.2f}±{(growth.high - growth.low) / 2:.2f})"
-    return f"{label}: {rate}" if label else rate
+def _with_growth(label: str, regrets: Sequence[Regret], is_zero: bool) -> str | None:
+    """The label of a curve, with the rate at which it grows if there is one to tell."""
+    try:
+        growth = regret_exponent(regrets)
+        rate = f"$K^{{{growth.mean:.2f} \\pm {(growth.high - growth.low) / 2:.2f}}}$"
+    except SpaceError:  # one run, too few episodes, or regret that is 0 or that noise makes negative
+        rate = "0" if is_zero else ""
+    if label and rate:
+        return f"{label.replace('$', chr(92) + '$')}: {rate}"
+    return label or rate or None
+
+
+def _episodes(ax: Any, named: Mapping[str, Runs], widths: Sequence[int]) -> None:
+    """The axis of episodes, of which some are averaged."""
+    thousands(ax.xaxis)
+    ax.set_xlim(0, max(int(runs.episode[-1]) for runs in named.values()))
+    if max(widths, default=1) == 1:
+        ax.set_xlabel("episode")
+        return
+    about = "" if max(widths) == min(widths) else "about "
+    ax.set_xlabel(f"episode (means over {about}{int(np.median(widths)):,} episodes)")
 
 
 def _legend(ax: Any, n_seeds: list[int], where: str, *, bars: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -56,6 +57,14 @@ def drawing(ax: Any, *, boxed: bool = False) -> Iterator[Any]:
 def line(i: int) -> dict[str, Any]:
     """Color and line style of the i-th agent."""
     return {"color": COLORS[i % len(COLORS)], "linestyle": LINES[i % len(LINES)]}
+
+
+def power(value: float) -> str:
+    """A large number typeset in powers of ten: 7.7 x 10^6."""
+    if not 1e5 <= abs(value) < math.inf:
+        return f"{value:,.0f}"
+    exponent = math.floor(math.log10(abs(value)))
+    return f"${value / 10**exponent:.1f} \\times 10^{{{exponent}}}$"
 
 
 def thousands(axis: Any) -> None:

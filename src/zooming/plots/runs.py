@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,16 +14,19 @@ from numpy.typing import ArrayLike, NDArray
 from zooming.errors import SpaceError
 from zooming.history import History
 from zooming.optimal import Optimal
-from zooming.regret import Regret, best_return
+from zooming.regret import ROUNDING, Regret, best_return, optimum_error, without_error
 
 Floats = NDArray[np.float64]
+VALUES = "values.parquet"  # of a study: exact values of policies, one row per valued run and checkpoint
+NOT_VALUED = "there are no exact values of policies: learn(checkpoints=...), or for a study zooming report --expected N"
 
 
 @dataclass(frozen=True)
 class Runs:
     """One agent on one problem: a row per seed, a column per episode (or per checkpoint of a study).
 
-    `episode` counts from 1; `total_return` is the sum of returns so far.
+    `episode` counts from 1; `total_return` is the sum of returns so far. `policy_values` are exact, of the first runs, after
+    the episodes in `checkpoints`; without them there is no expected regret. `error` is that of the optimum.
 
     >>> runs = Runs.of_returns([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]], optimum=3.0)
     >>> runs.total_return[:, -1].tolist(), runs.regret[:, -1].tolist()
@@ -34,6 +38,9 @@ class Runs:
     n_balls: NDArray[np.int64]
     nbytes: NDArray[np.int64]  # at the end, one per seed
     optimum: float | None = None
+    error: float = 0.0
+    checkpoints: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    policy_values: Floats = field(default_factory=lambda: np.empty((0, 0)))  # a row per run, a column per checkpoint
 
     @classmethod
     def of_histories(cls, histories: Sequence[History], optimum: float | Optimal | None = None) -> Runs:
@@ -42,12 +49,17 @@ class Runs:
             raise SpaceError("give a list of histories, one per seed, as zooming.learn_many does; one agent at a time")
         if not histories or not all(len(history) == len(histories[0]) > 0 for history in histories):
             raise SpaceError("give histories of one length, at least one, with at least one episode")
+        are_valued = all(np.array_equal(history.checkpoints, histories[0].checkpoints) for history in histories)
+        valued = histories if are_valued and len(histories[0].checkpoints) else []
         return cls(
             np.arange(1, len(histories[0]) + 1),
             np.array([np.cumsum(history.returns) for history in histories]),
             np.array([history.n_balls for history in histories]),
             np.array([getattr(history.agent, "nbytes", 0) for history in histories]),
             None if optimum is None else best_return(optimum),
+            0.0 if optimum is None else optimum_error(optimum),
+            histories[0].checkpoints if valued else np.empty(0, np.int64),
+            np.array([history.policy_values for history in valued]) if valued else np.empty((0, 0)),
         )
 
     @classmethod
@@ -68,16 +80,35 @@ class Runs:
 
     @property
     def regret(self) -> Floats:
-        """R at each episode or checkpoint; needs the optimum."""
+        """Realized R at each episode or checkpoint, 0 where it is within the error of the optimum."""
+        optimum, error = self._solved()
+        return without_error(optimum * self.episode - self.total_return, self.episode, error)
+
+    @property
+    def expected_regret(self) -> Floats:
+        """Expected R at `checkpoints`, a row per run whose policies were valued; see `Regret.exact_cumulative`."""
+        return np.array([regret.exact_cumulative for regret in self.regrets(expected=True)])
+
+    def regrets(self, *, expected: bool = False) -> list[Regret]:
+        """One `zooming.Regret` per seed; between the checkpoints of a study every episode has the same regret.
+
+        `expected` ones are of the runs whose policies were valued, and have their exact values.
+        """
+        optimum, error = self._solved()
+        every, known = np.arange(self.episode[-1] + 1), np.concatenate([[0], self.episode])
+        realized = [np.diff(np.interp(every, known, [0.0, *row])) for row in optimum * self.episode - self.total_return]
+        if not expected:
+            return [Regret(per_episode, error=error) for per_episode in realized]
+        if not self.policy_values.size:
+            raise SpaceError(NOT_VALUED)
+        exact = zip(realized, self.policy_values, strict=False)  # the first runs are valued, not all
+        return [Regret(per_episode, self.checkpoints, optimum - values, error) for per_episode, values in exact]
+
+    def _solved(self) -> tuple[float, float]:
+        """Return the optimum and its error."""
         if self.optimum is None:
             raise SpaceError("regret needs the optimum: give optimum=, for example zooming.solve(env).return_")
-        return self.optimum * self.episode - self.total_return
-
-    def regrets(self) -> list[Regret]:
-        """One `zooming.Regret` per seed; between the checkpoints of a study every episode has the same regret."""
-        every = np.arange(self.episode[-1] + 1)
-        known = np.concatenate([[0], self.episode])
-        return [Regret(np.diff(np.interp(every, known, np.concatenate([[0.0], row])))) for row in self.regret]
+        return self.optimum, max(self.error, ROUNDING * abs(self.optimum))
 
 
 def read_study(folder: str | Path, problem: str | None = None) -> dict[str, Runs]:
@@ -99,6 +130,7 @@ def read_study(folder: str | Path, problem: str | None = None) -> dict[str, Runs
         problem = problems[0]
     if problem not in problems:
         raise SpaceError(f"problem={problem!r}: choose one of the study's, {', '.join(problems)}")
+    values = _read_values(folder, pl)
     found = {}
     for label in results.filter(pl.col("problem") == problem)["agent"].unique(maintain_order=True).to_list():
         ours = (pl.col("problem") == problem) & (pl.col("agent") == label)
@@ -110,5 +142,27 @@ def read_study(folder: str | Path, problem: str | None = None) -> dict[str, Runs
             curve["n_balls"].to_numpy().reshape(shape),
             result["nbytes"].to_numpy(),
             optima.get(problem),
+            **({} if values is None else _valued(values.filter(ours).sort("seed", "episode"))),
         )
     return found
+
+
+def _read_values(folder: Path, pl: Any) -> Any:
+    """Return the table of exact policy values of a study, or None if nobody asked for one."""
+    path = folder / VALUES
+    if not path.exists():
+        return None
+    try:
+        table = pl.read_parquet(path)
+        return table.select("problem", "agent", "seed", "episode", "policy_value", "optimum_error")
+    except Exception as error:  # polars has an error for each way in which a file can be damaged
+        raise SpaceError(f"{path} is damaged ({error}); delete it, and zooming report --expected N makes it again") from error
+
+
+def _valued(values: Any) -> dict[str, Any]:
+    """Return what the values of one agent on one problem add to its `Runs`."""
+    if not len(values):
+        return {}
+    by_run = values["policy_value"].to_numpy().reshape(values["seed"].n_unique(), -1)
+    checkpoints = values["episode"].to_numpy()[: by_run.shape[1]].astype(np.int64)
+    return {"error": float(values["optimum_error"][0]), "checkpoints": checkpoints, "policy_values": by_run}

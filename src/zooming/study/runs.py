@@ -174,10 +174,10 @@ def _told(
         raise (type(error) if isinstance(error, ZoomingError) else SpaceError)(f"{where}: {error}{hint}") from error
 
 
-def checkpoints(episodes: int) -> NDArray[np.int64]:
-    """About N_CHECKPOINTS episodes, dense at the beginning, with the last one."""
-    even = np.linspace(1, episodes, N_CHECKPOINTS // 2)
-    early = np.geomspace(1, episodes, N_CHECKPOINTS // 2)
+def checkpoints(episodes: int, n: int = N_CHECKPOINTS) -> NDArray[np.int64]:
+    """About `n` episodes, dense at the beginning, with the last one."""
+    even = np.linspace(1, episodes, n // 2)
+    early = np.geomspace(1, episodes, n // 2)
     return np.unique(np.round(np.concatenate([even, early])).astype(np.int64))
 
 
