@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from zooming.optimal import Optimal, solve
     from zooming.pac import Certificate
     from zooming.partition import Partition
+    from zooming.pilot import reward_range
     from zooming.regret import Regret, regret_exponent
     from zooming.study.study import Study
     from zooming.study.tune import tune
@@ -48,6 +49,7 @@ _HOME = {
     "load": "agents.checkpoints",
     "learn_many": "agents.many",
     "compiled_env": "envs.compiled",
+    "reward_range": "pilot",
     "solve": "optimal",
     "Optimal": "optimal",
     "evaluate": "evaluation",
@@ -84,6 +86,7 @@ __all__ = [
     "load",
     "learn_many",
     "compiled_env",
+    "reward_range",
     "solve",
     "Optimal",
     "evaluate",

@@ -33,6 +33,7 @@ class History:
     checkpoints: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # episodes, counted from 1
     policy_values: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # exact, after these episodes
     n_steps: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # per episode; empty if not known
+    n_clipped: int = 0  # rewards that were clipped, see Agent
 
     def __len__(self) -> int:
         return len(self.returns)
@@ -47,15 +48,16 @@ class History:
             np.concatenate([self.n_steps, later.n_steps])
             if len(self.n_steps) == len(self) and len(later.n_steps) == len(later)
             else np.empty(0, np.int64),
+            self.n_clipped + later.n_clipped,
         )
 
     def __repr__(self) -> str:
         if not len(self):
             return "History(no episodes)"
         tail = self.returns[-200:]
-        return (
-            f"History({len(self)} episodes, mean return of the last {len(tail)}: {tail.mean():.4f}, {self.n_balls[-1]} balls)"
-        )
+        clipped = f", {self.n_clipped:,} rewards clipped" if self.n_clipped else ""
+        mean = f"mean return of the last {len(tail)}: {tail.mean():.4f}"
+        return f"History({len(self)} episodes, {mean}, {self.n_balls[-1]} balls{clipped})"
 
     def _repr_html_(self) -> str:
         if not len(self):
@@ -69,6 +71,8 @@ class History:
         }
         if len(self.checkpoints):
             facts[f"value of the policy after {self.checkpoints[-1]:,}"] = f"{self.policy_values[-1]:.4f}"
+        if self.n_clipped:
+            facts["rewards clipped"] = f"{self.n_clipped:,}"
         lines = [notebook.sparkline(self.returns, "return"), notebook.sparkline(self.n_balls, "active balls")]
         return notebook.card("History", facts, lines)
 

@@ -48,6 +48,7 @@ class AdaptiveQ(TabledAgent):
         action: str = "center",
         horizon: int | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
+        rewards: str = "refuse",
         bounds: Mapping[str, Any] | None = None,
         ordered: bool | Iterable[str] = False,
         squash: bool | float | Mapping[str, float] = False,
@@ -57,8 +58,8 @@ class AdaptiveQ(TabledAgent):
         seed: int | None = None,
     ) -> None:
         super().__init__(
-            env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon, reward_range=reward_range, bounds=bounds,
-            ordered=ordered, squash=squash, weights=weights, seed=seed,
+            env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon, reward_range=reward_range, rewards=rewards,
+            bounds=bounds, ordered=ordered, squash=squash, weights=weights, seed=seed,
         )  # fmt: skip
         is_whole = isinstance(max_balls, (int, np.integer)) and not isinstance(max_balls, bool)
         if max_balls is not None and not (is_whole and self.horizon <= max_balls <= MOST_BALLS):

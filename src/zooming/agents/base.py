@@ -23,6 +23,11 @@ from zooming.structure import numeric
 class Agent(Setting, ABC):
     """Learns a policy for episodes of `horizon` steps; steps are counted from 0.
 
+    `reward_range`: (low, high), the lowest and the highest reward that may come; `zooming.reward_range(env)` proposes one. A
+    reward outside is an error, and nothing is learned from it. With `rewards="clip"` the agent learns from the nearer end
+    instead: such rewards are counted (`n_clipped`), shown, and warned about once, and returns are still what the environment
+    paid. NaN and infinities are refused in any case.
+
     `bounds`: {axis: (low, high)} for an axis without ends, or with a smaller range that matters; values beyond count as the
     ends. `squash`: True, a scale, or {axis: scale}, for axes that shall have no ends. `ordered`: True, or the names of
     discrete axes whose values are near each other when their numbers are. `weights`: {axis: weight}, or one per axis: how far
@@ -202,6 +207,8 @@ class Agent(Setting, ABC):
 
     def _repr_html_(self) -> str:
         facts = {"environment": self.env_name, "episodes": f"{self.n_episodes:,}", "horizon": self.horizon, **self._facts()}
+        if self.n_clipped:
+            facts["rewards clipped"] = f"{self.n_clipped:,}"
         return notebook.card(type(self).__name__, facts, self._pictures())
 
     def _facts(self) -> dict[str, Any]:

@@ -57,6 +57,7 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
         "options": agent._options(),
         "values": values,
         "n_episodes": agent.n_episodes,
+        "n_clipped": agent.n_clipped,
         "axes": agent.axes.describe(),
         "spaces": {"state": agent.axes.states.describe(), "action": agent.axes.actions.describe()},
         "env": {"name": agent.env_name, "make": _how_to_make(agent.env), "generator": agent.env_generator}
@@ -96,6 +97,10 @@ def _loaded(path: Any, env: Any, header: dict[str, Any], arrays: dict[str, NDArr
     agent.n_episodes = int(header["n_episodes"])
     if agent.n_episodes < 0:
         raise ValueError(f"{agent.n_episodes} episodes")
+    agent.clipping[1] = n_clipped = int(header.get("n_clipped", 0))  # files from before there was clipping have none
+    if n_clipped < 0 or (n_clipped and agent.rewards != "clip"):
+        raise ValueError(f"{n_clipped} rewards were clipped by an agent with rewards={agent.rewards!r}")
+    agent.is_told_of_clipping = n_clipped > 0
     generator = header["env"]["generator"]
     if own is None:
         agent.env, agent.stored_env = None, header["env"]

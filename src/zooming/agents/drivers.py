@@ -100,6 +100,7 @@ def _learn_fused(
         if code == kernels.DUE:
             agent._split(step)
         if code == kernels.FINE:
+            agent.tell_of_clipping()
             chunk = max(1, min(2 * chunk, int(finished * _CHUNK_SECONDS / max(seconds, 1e-9)) + 1))
         advance(finished)
 

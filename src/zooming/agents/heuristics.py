@@ -56,6 +56,7 @@ class Heuristic(Agent):
         return rules.play()(
             self._rule, self._requests, self._count, bounds, np.array(self.reward_range), self._generator,
             env.dynamics, env.start, env.params, env.np_random, min(self.horizon, env.horizon), action, returns, trouble,
+            self.clipping,
         )  # fmt: skip
 
     def _greedy(
@@ -76,7 +77,8 @@ class Heuristic(Agent):
         """Room for the requests of so many steps; most rules have none."""
 
     def _options(self) -> dict[str, Any]:
-        return {"horizon": self.horizon, "reward_range": list(self.reward_range), **self.axes.options, "seed": self.seed}
+        rewards = {"reward_range": list(self.reward_range), "rewards": self.rewards}
+        return {"horizon": self.horizon, **rewards, **self.axes.options, "seed": self.seed}
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {}, {}
@@ -85,7 +87,8 @@ class Heuristic(Agent):
         pass
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.env_name}, horizon={self.horizon}, {self.n_episodes} episodes)"
+        done = f"{self.n_episodes} episodes{self._clipped_in_words()}"
+        return f"{type(self).__name__}({self.env_name}, horizon={self.horizon}, {done})"
 
 
 class Random(Heuristic):

@@ -64,14 +64,15 @@ class MetricQ(BallAgent):
         action: str = "center",
         horizon: int | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
+        rewards: str = "refuse",
         bounds: Mapping[str, Any] | None = None,
         squash: bool | float | Mapping[str, float] = False,
         max_balls: int | None = None,
         seed: int | None = None,
     ) -> None:
         super().__init__(
-            env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon, reward_range=reward_range, bounds=bounds,
-            squash=squash, seed=seed,
+            env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon, reward_range=reward_range, rewards=rewards,
+            bounds=bounds, squash=squash, seed=seed,
         )  # fmt: skip
         self.metric = _product(metric)
         if not isinstance(lazy, (bool, np.bool_)):
@@ -145,10 +146,10 @@ class MetricQ(BallAgent):
     ) -> None:
         step = self._check_step(step)
         if step == 0 and self._first_table is not None:
-            self.checked_transition(step, observation, action, reward, next_observation)
+            self._checked_transition(step, observation, action, reward, next_observation)
             self._restart_if_due()
         axes, table = self.axes, self.table
-        reward = self._check_reward(step, reward)
+        given, reward = reward, self._check_reward(step, reward)
         state, played = self._flat_state(step, observation), self._flat_action(step, action)
         after = self._flat_state(step, next_observation, "next ")
         next_value = math.nan
@@ -165,6 +166,8 @@ class MetricQ(BallAgent):
             raise self._bad_coordinate(
                 step, axis - len(axes) if is_next else axis, float(points[axis]), "next " if is_next else ""
             )
+        if given != reward:
+            self._count_clipped()
         if answer <= DUE and self.lazy:
             grid = table.space.grid
             x = int(balls.index_of(grid, 0, axes.n_state, state))
@@ -182,7 +185,7 @@ class MetricQ(BallAgent):
             table.rows, table.core, table.stats, table.owner, space.distances, space.action_distances, space.orders,
             space.action_orders, space.grid, space.everything, table.seen, env.dynamics, env.start, env.params, env.np_random,
             env.horizon,
-            returns[:n], n_balls[:n], trouble, paused,
+            returns[:n], n_balls[:n], trouble, paused, self.clipping,
         )  # fmt: skip
 
     def _split(self, row: int) -> None:
@@ -254,8 +257,9 @@ class MetricQ(BallAgent):
             },
             "oracle": self.oracle.tries, "lazy": self.lazy, "split_after": self.split_after,
             "bonus": bonuses.to_json(self.bonus), "cap": self.cap, "ties": self.ties, "action": self.action,
-            "horizon": self.horizon, "reward_range": list(self.reward_range), "bounds": self.axes.options["bounds"],
-            "squash": self.axes.options["squash"], "max_balls": self.max_balls, "seed": self.seed,
+            "horizon": self.horizon, "reward_range": list(self.reward_range), "rewards": self.rewards,
+            "bounds": self.axes.options["bounds"], "squash": self.axes.options["squash"], "max_balls": self.max_balls,
+            "seed": self.seed,
         }  # fmt: skip
 
     @classmethod
@@ -287,7 +291,7 @@ class MetricQ(BallAgent):
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}({self.env_name}, {self.metric!r}, horizon={self.horizon}, bonus={self.bonus}, "
-            f"{self.n_balls} balls after {self.n_episodes} episodes)"
+            f"{self.n_balls} balls after {self.n_episodes} episodes{self._clipped_in_words()})"
         )
 
 

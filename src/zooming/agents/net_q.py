@@ -55,6 +55,7 @@ class NetQ(TabledAgent):
         points: str = "centers",
         horizon: int | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
+        rewards: str = "refuse",
         bounds: Mapping[str, Any] | None = None,
         ordered: bool | Iterable[str] = False,
         squash: bool | float | Mapping[str, float] = False,
@@ -62,8 +63,8 @@ class NetQ(TabledAgent):
         seed: int | None = None,
     ) -> None:
         super().__init__(
-            env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon, reward_range=reward_range, bounds=bounds,
-            ordered=ordered, squash=squash, weights=weights, seed=seed,
+            env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon, reward_range=reward_range, rewards=rewards,
+            bounds=bounds, ordered=ordered, squash=squash, weights=weights, seed=seed,
         )  # fmt: skip
         if spacing is None:
             n_episodes = whole(PAPERS_EPISODES if episodes is None else episodes, "episodes", 1)

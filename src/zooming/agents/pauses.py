@@ -27,7 +27,7 @@ class Pauses:
         self, agent: Agent, episodes: int, checkpoints: Iterable[int], callback: Callback | Iterable[Callback] | None
     ) -> None:
         self.agent, self.episodes = agent, episodes
-        self.n_before = agent.n_episodes
+        self.n_before, self.n_clipped_before = agent.n_episodes, agent.n_clipped
         self.returns, self.n_balls = np.zeros(episodes), np.zeros(episodes, np.int64)
         self.n_steps = np.zeros(episodes, np.int64)
         self.policy_values: list[float] = []
@@ -81,7 +81,8 @@ class Pauses:
 
     def _history(self, returns: NDArray[Any], n_balls: NDArray[Any], n_steps: NDArray[Any]) -> History:
         stops = np.array(self.stops[: len(self.policy_values)], np.int64)
-        return History(returns, n_balls, self.agent, stops, np.array(self.policy_values), n_steps)
+        n_clipped = self.agent.n_clipped - self.n_clipped_before
+        return History(returns, n_balls, self.agent, stops, np.array(self.policy_values), n_steps, n_clipped)
 
 
 def _checked_stops(checkpoints: Iterable[int], episodes: int) -> list[int]:

@@ -21,6 +21,8 @@ from zooming.options import known_options
 from zooming.spaces import Axes
 from zooming.structure import INTERVAL
 
+REWARDS = ("refuse", "clip")  # what is done with a reward outside the range
+
 
 class Setting:
     """Axes, horizon, rewards and seed of an agent, and its place in the episodes; steps, points and rewards are checked."""
@@ -37,6 +39,7 @@ class Setting:
         *,
         horizon: int | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
+        rewards: str = "refuse",
         bounds: Mapping[str, Any] | None = None,
         ordered: bool | Iterable[str] = False,
         squash: bool | float | Mapping[str, float] = False,
@@ -49,6 +52,11 @@ class Setting:
         )
         self.horizon = horizon_of(env, horizon)
         self.reward_range = _reward_range(reward_range)
+        if rewards not in REWARDS:
+            raise SpaceError(f"rewards={rewards!r}: choose one of {', '.join(map(repr, REWARDS))}")
+        self.rewards = rewards
+        self.clipping = np.array([rewards == "clip", 0])  # as the kernels read it: whether, and how many were
+        self.is_told_of_clipping = False
         self.seed = _seed(seed)
         self.env = env
         self.stored_env: dict[str, Any] | None = None  # what a file said of the environment that this agent came without
@@ -67,7 +75,19 @@ class Setting:
     def checked_transition(
         self, step: int, observation: Any, action: Any, reward: float, next_observation: Any
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, NDArray[np.float64]]:
-        """(state, action, reward, next state), each checked like `checked_state`; TransitionError if one is bad."""
+        """(state, action, reward, next state), each checked like `checked_state`; TransitionError if one is bad.
+
+        With `rewards="clip"` a reward outside the range comes back clipped, and is counted.
+        """
+        checked = self._checked_transition(step, observation, action, reward, next_observation)
+        if checked[2] != reward:
+            self._count_clipped()
+        return checked
+
+    def _checked_transition(
+        self, step: int, observation: Any, action: Any, reward: float, next_observation: Any
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, NDArray[np.float64]]:
+        """`checked_transition`, for a check before anything is learned: a clipped reward is not counted."""
         step = self._check_step(step)
         reward = self._check_reward(step, reward)
         state = self._checked(step, self._flat_state(step, observation), 0)
@@ -108,22 +128,51 @@ class Setting:
         return whole
 
     def _check_reward(self, step: int, reward: Any) -> float:
+        """The reward to learn from: clipped if it is outside the range and may be."""
         low, high = self.reward_range
         is_number = isinstance(reward, numbers.Real) or (isinstance(reward, np.ndarray) and reward.shape == ())
         if not is_number:
             raise TransitionError(f"{self.env_name}, step {step}: reward {shown(reward)} is not a number")
         number = as_float(reward)
-        if not low <= number <= high:
-            raise self._bad_reward(step, number)
-        return number
+        if low <= number <= high:
+            return number
+        if self.rewards == "clip" and np.isfinite(number):
+            return low if number < low else high
+        raise self._bad_reward(step, number)
 
     def _bad_reward(self, step: int, reward: float) -> TransitionError:
         low, high = self.reward_range
-        rescale = f"give {type(self).__name__}(..., reward_range=(low, high)) or rescale the reward"
+        rescale = (
+            f"give {type(self).__name__}(..., reward_range=(low, high)), which zooming.reward_range(env) proposes, or "
+            f'rewards="clip", or rescale the reward'
+        )
         fix = rescale if np.isfinite(reward) else "check the environment"
         return TransitionError(
             f"{self.env_name}, step {step}: reward {reward} is outside the reward range [{low}, {high}]; {fix}"
         )
+
+    @property
+    def n_clipped(self) -> int:
+        """Rewards outside `reward_range` that were clipped; with `rewards="refuse"` there are none."""
+        return int(self.clipping[1])
+
+    def _count_clipped(self) -> None:
+        self.clipping[1] += 1
+        self.tell_of_clipping()
+
+    def tell_of_clipping(self) -> None:
+        """Warn when the first reward was clipped, once in the life of an agent."""
+        if self.clipping[1] and not self.is_told_of_clipping:
+            self.is_told_of_clipping = True
+            low, high = self.reward_range
+            warnings.warn(
+                f"{self.env_name}: a reward outside the reward range [{low}, {high}] was clipped, and so will be others; "
+                f"agent.n_clipped counts them, and zooming.reward_range(env) proposes a wider range",
+                stacklevel=2,
+            )
+
+    def _clipped_in_words(self) -> str:
+        return f", {self.n_clipped:,} rewards clipped" if self.n_clipped else ""
 
     def _bad_coordinate(self, step: int, axis: int, value: float, what: str = "") -> TransitionError:
         name, low, high = self.axes.names[axis], self.axes[axis].low, self.axes[axis].high

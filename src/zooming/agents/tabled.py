@@ -87,11 +87,12 @@ class TabledAgent(BallAgent):
         if type(step) is not int or not 0 <= step < self.horizon:
             step = self._check_step(step)
         if step == 0 and self._first_table is not None:
-            self.checked_transition(step, observation, action, reward, next_observation)
+            self._checked_transition(step, observation, action, reward, next_observation)
             self._restart_if_due()
-        axes, table = self.axes, self.table
+        axes, table, is_clipped = self.axes, self.table, False
         if not (isinstance(reward, float) and self._lowest_reward <= reward <= self._highest_reward):
-            reward = self._check_reward(step, reward)
+            given, reward = reward, self._check_reward(step, reward)
+            is_clipped = bool(given != reward)
         state, played, after = observation, action, next_observation
         if not axes.has_plain_states:
             state, after = self._flat_state(step, observation), self._flat_state(step, next_observation, "next ")
@@ -108,9 +109,7 @@ class TabledAgent(BallAgent):
             )  # fmt: skip
         except (TypeError, ValueError):
             answer = kernels.WRONG_SIZE
-        if answer <= kernels.DUE and answer != kernels.WRONG_SIZE:
-            self._split(kernels.DUE - answer)
-        elif answer != kernels.FINE:
+        if answer == kernels.WRONG_SIZE or answer > kernels.FINE:
             state, played = self._flat_state(step, observation), self._flat_action(step, action)
             after = self._flat_state(step, next_observation, "next ")
             table.reserve(int(kernels.rows_needed(table.core, 1)))
@@ -118,14 +117,16 @@ class TabledAgent(BallAgent):
                 table.raw_rows, table.raw_core, table.stats, axes.table,
                 step, state, played, reward, after, bool(terminated), next_value,
             )  # fmt: skip
-            if answer <= kernels.DUE:
-                self._split(kernels.DUE - answer)
-            elif answer != kernels.FINE:
+            if answer > kernels.FINE:
                 axis = answer - kernels.BAD_STATE
                 here, there = np.concatenate([state, played]), np.concatenate([after, played])
                 value = np.concatenate([axes.outwards(here, 0), axes.outwards(there, 0)])[axis]
                 is_next = axis >= len(axes)
                 raise self._bad_coordinate(step, axis - len(axes) if is_next else axis, value, "next " if is_next else "")
+        if is_clipped:
+            self._count_clipped()
+        if answer <= kernels.DUE:
+            self._split(kernels.DUE - answer)
 
     def play(self, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], trouble: NDArray[Any], paused: NDArray[Any]) -> int:
         n = self._episodes_in_phase(len(returns), paused)
@@ -134,7 +135,7 @@ class TabledAgent(BallAgent):
         table.reserve(int(kernels.rows_needed(table.core, n_splits)))
         return kernels.play()(
             table.rows, table.core, table.stats, self.axes.table, env.dynamics, env.start, env.params, env.np_random,
-            env.horizon, returns[:n], n_balls[:n], trouble, paused,
+            env.horizon, returns[:n], n_balls[:n], trouble, paused, self.clipping,
         )  # fmt: skip
 
     def _split(self, row: int) -> None:
@@ -228,6 +229,7 @@ class TabledAgent(BallAgent):
             "action": self.action,
             "horizon": self.horizon,
             "reward_range": list(self.reward_range),
+            "rewards": self.rewards,
             **self.axes.options,
             "seed": self.seed,
         }
@@ -263,5 +265,5 @@ class TabledAgent(BallAgent):
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}({self.env_name}, horizon={self.horizon}, bonus={self.bonus}, "
-            f"{self.n_balls} balls in {self.nbytes:,} bytes after {self.n_episodes} episodes)"
+            f"{self.n_balls} balls in {self.nbytes:,} bytes after {self.n_episodes} episodes{self._clipped_in_words()})"
         )

@@ -81,6 +81,10 @@ def requests() -> Any:
     return gym.make("zooming/Ambulance-v0", start="uniform")
 
 
+def _counts(agent: Any) -> tuple[Any, ...]:
+    return tuple(getattr(agent, name, None) for name in ("n_episodes", "n_clipped"))
+
+
 def knowledge(agent: Any) -> Any:
     """All that learning can change in an agent, as bytes, if the agent can say it; else what its surface shows."""
     try:
@@ -88,7 +92,7 @@ def knowledge(agent: Any) -> Any:
     except (NotImplementedError, AttributeError):
         values, arrays = {}, {}
     stored = [(name, array.dtype.str, array.shape, array.tobytes()) for name, array in arrays.items()]
-    return json.dumps(values), stored, getattr(agent, "n_episodes", None), agent.n_balls, agent.nbytes
+    return json.dumps(values), stored, _counts(agent), agent.n_balls, agent.nbytes
 
 
 class Broken(Exception):

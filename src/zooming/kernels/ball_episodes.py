@@ -12,7 +12,7 @@ from numba import float64, int32, int64, types, uint8
 from zooming.kernels.balls import BALL, CORE, add_ball, index_of, play_action, point_of, select, update_ball
 from zooming.kernels.compiling import DYNAMICS, GENERATOR, START, compiled, fixed, lean
 from zooming.kernels.layout import BAD_REWARD, BAD_STATE, DUE, EITHER, FINE, FULL
-from zooming.kernels.learning import ceiling
+from zooming.kernels.learning import ceiling, learned_reward
 from zooming.kernels.pausing import pause, resume
 
 # Table and core cross from Python as plain float64 memory: as records they would take ten times as long.
@@ -73,7 +73,7 @@ def update(
 
 def _play(
     table, core, stats, owner, distances, action_distances, orders, action_orders, grid, mask, seen, dynamics, start, params,
-    rng, n_env_steps, returns, n_balls, trouble, paused,
+    rng, n_env_steps, returns, n_balls, trouble, paused, clipping,
 ):  # fmt: skip
     """Plays len(returns) whole episodes; how many were finished, with the reason for fewer in `trouble`, as in `kernels`.
 
@@ -107,7 +107,8 @@ def _play(
             for i in range(n_state):
                 next_point[i] = np.nan  # so that a coordinate that the dynamics forget to write is found
             reward = dynamics(point, action, step, params, rng, next_point)
-            if not (reward >= core[0]["reward_low"] and reward <= core[0]["reward_high"]):
+            learned = learned_reward(reward, core[0]["reward_low"], core[0]["reward_high"], clipping)
+            if np.isnan(learned):
                 trouble[0], trouble[1], trouble[3] = BAD_REWARD, step, reward
                 return episode
             next_state = index_of(grid, 0, n_state, next_point)
@@ -120,7 +121,9 @@ def _play(
             if step + 1 < n_steps:
                 next_row = select(table, core, owner, mask, step + 1, next_state, ties, seen)
                 next_value = min(ceiling(core, step + 1), table[next_row]["value"])
-            due = update_ball(table, core, stats, step, row, reward, next_value)
+            if learned != reward:
+                clipping[1] += 1
+            due = update_ball(table, core, stats, step, row, learned, next_value)
             if due and core[0]["lazy"] == 1:
                 add_ball(table, core, stats, owner, distances, action_distances, orders, action_orders, row, state, played)
                 due = False
@@ -147,5 +150,5 @@ def play() -> Callable[..., int]:
     return fixed(
         _play, numba.from_dtype(BALL)[::1], numba.from_dtype(CORE)[::1], matrix, int32[:, :, ::1], matrix, matrix, order, order,
         matrix, uint8[::1], int64[::1], types.FunctionType(DYNAMICS), types.FunctionType(START), vector, GENERATOR, int64,
-        vector, int64[::1], vector, vector,
+        vector, int64[::1], vector, vector, int64[::1],
     )  # fmt: skip

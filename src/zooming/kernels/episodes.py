@@ -16,7 +16,7 @@ from numba import float64, int64, types
 from zooming.kernels.boxes import find, new_stack, play_action, select, update_ball
 from zooming.kernels.compiling import DYNAMICS, GENERATOR, START, compiled, fixed
 from zooming.kernels.layout import BAD_REWARD, BAD_STATE, BALL, CORE, DUE, EITHER, FINE, FULL, OWN, WRONG_SIZE
-from zooming.kernels.learning import ceiling
+from zooming.kernels.learning import ceiling, learned_reward
 from zooming.kernels.pausing import pause, resume
 from zooming.kernels.points import to_unit
 from zooming.kernels.splitting import rows_needed, split
@@ -114,11 +114,14 @@ def greedy(table, core, axes, steps, observations, rule, actions):
     return -1, -1
 
 
-def _play(table, core, stats, axes, dynamics, start, params, rng, n_env_steps, returns, n_balls, trouble, paused):
+def _play(
+    table, core, stats, axes, dynamics, start, params, rng, n_env_steps, returns, n_balls, trouble, paused, clipping
+):  # fmt: skip
     """Plays len(returns) whole episodes; how many were finished, with the reason for fewer in `trouble`.
 
     `trouble` is (code, step, coordinate, value). When a ball is due to split by the user's own rule, the caller splits it
-    and calls again: `paused` keeps where the episode stands, see `pausing`.
+    and calls again: `paused` keeps where the episode stands, see `pausing`. `clipping` is (1 if rewards are clipped, how many
+    were); returns are of the rewards as they came.
     The next state is looked up once: its best ball gives both V(x') for this update and the ball to play next; the partition
     of step h+1 does not change in between.
     """
@@ -155,7 +158,8 @@ def _play(table, core, stats, axes, dynamics, start, params, rng, n_env_steps, r
             for i in range(n_state):
                 next_state[i] = np.nan  # so that a coordinate that the dynamics forget to write is found
             reward = dynamics(state, action, step, params, rng, next_state)
-            if not (reward >= core[0]["reward_low"] and reward <= core[0]["reward_high"]):
+            learned = learned_reward(reward, core[0]["reward_low"], core[0]["reward_high"], clipping)
+            if np.isnan(learned):
                 trouble[0], trouble[1], trouble[3] = BAD_REWARD, step, reward
                 return episode
             bad = to_unit(axes, 0, next_state, unit_state)
@@ -167,7 +171,9 @@ def _play(table, core, stats, axes, dynamics, start, params, rng, n_env_steps, r
             if step + 1 < n_steps:
                 next_row, _ = select(table, core, step + 1, unit_state, ties, stack)
                 next_value = min(ceiling(core, step + 1), table[next_row]["value"])
-            if update_ball(table, core, stats, axes, step, row, reward, next_value):
+            if learned != reward:
+                clipping[1] += 1
+            if update_ball(table, core, stats, axes, step, row, learned, next_value):
                 if core[0]["rule"] == OWN:
                     trouble[0], trouble[1] = DUE, row
                     pause(paused, step + 1, next_row, total + reward, next_state)
@@ -190,7 +196,7 @@ def play() -> Callable[..., int]:
     functions = types.FunctionType(DYNAMICS), types.FunctionType(START)
     return fixed(
         _play, table, core, stats, axes, *functions, float64[::1], GENERATOR, int64, float64[::1], int64[::1], float64[::1],
-        float64[::1],
+        float64[::1], int64[::1],
     )  # fmt: skip
 
 

@@ -105,3 +105,13 @@ def learn(table, core, stats, step, row, diameter, reward, next_value):
     table[row]["n_visits"] = n_visits
     table[row]["value"] = (1.0 - learning_rate) * table[row]["value"] + learning_rate * target
     return n_visits
+
+
+@lean
+def learned_reward(reward, low, high, clipping):
+    """Return the reward to learn from: clipped to the range where `clipping[0]` is 1, and NaN for one that is refused."""
+    if reward >= low and reward <= high:
+        return reward
+    if clipping[0] == 0 or not np.isfinite(reward):
+        return np.nan
+    return low if reward < low else high

@@ -17,6 +17,7 @@ from numba import float64, int64, types
 
 from zooming.kernels.compiling import DYNAMICS, GENERATOR, START, compiled, fixed, lean
 from zooming.kernels.layout import BAD_REWARD, BAD_STATE, FINE, ROUNDING
+from zooming.kernels.learning import learned_reward
 
 RANDOM, STAY, MEDIAN = 0, 1, 2
 
@@ -157,7 +158,9 @@ def clip(bounds, point, clipped):
     return -1
 
 
-def _play(rule, requests, count, bounds, rewards, generator, dynamics, start, params, rng, n_steps, action, returns, trouble):
+def _play(
+    rule, requests, count, bounds, rewards, generator, dynamics, start, params, rng, n_steps, action, returns, trouble, clipping
+):  # fmt: skip
     """Plays len(returns) whole episodes; how many were finished, with the reason for fewer in `trouble`, as in `kernels`.
 
     `bounds` has a row (low, high, is whole) for each axis, the state's first; `action` is scratch. `requests` has room for all
@@ -179,13 +182,16 @@ def _play(rule, requests, count, bounds, rewards, generator, dynamics, start, pa
             for i in range(n_state):
                 next_state[i] = np.nan  # so that a coordinate that the dynamics forget to write is found
             reward = dynamics(state, action, step, params, rng, next_state)
-            if not (reward >= rewards[0] and reward <= rewards[1]):
+            learned = learned_reward(reward, rewards[0], rewards[1], clipping)
+            if np.isnan(learned):
                 trouble[0], trouble[1], trouble[3] = BAD_REWARD, step, reward
                 return episode
             bad = clip(bounds, next_state, seen)
             if bad >= 0:
                 trouble[0], trouble[1], trouble[2], trouble[3] = BAD_STATE, step + 1, bad, next_state[bad]
                 return episode
+            if learned != reward:
+                clipping[1] += 1
             if rule == MEDIAN:
                 see(requests, count, action, seen)
             total += reward
@@ -202,5 +208,5 @@ def play() -> Callable[..., int]:
     vector, functions = float64[::1], (types.FunctionType(DYNAMICS), types.FunctionType(START))
     return fixed(
         _play, int64, vector, int64[::1], float64[:, ::1], vector, GENERATOR, *functions, vector, GENERATOR, int64,
-        vector, vector, vector,
+        vector, vector, vector, int64[::1],
     )  # fmt: skip

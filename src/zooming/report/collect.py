@@ -143,6 +143,7 @@ def _agent(row: Row, names: dict[str, str], i: int, runs: Runs, is_winner: bool)
         "advantage": _bounds(row.advantage, None),
         "n_balls": row.n_balls,
         "nbytes": row.nbytes,
+        "n_clipped": row.n_clipped,
         "milliseconds": _number(1e3 * row.seconds),
         "curve": {
             "episode": runs.episode.tolist(),

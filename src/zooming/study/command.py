@@ -189,6 +189,9 @@ def show(rows: Sequence[Row], n_seeds: int) -> None:
                 row.agent, final, regret, advantage, f"{row.n_balls:,.0f}", f"{row.nbytes:,.0f}", f"{1e3 * row.seconds:.1f}"
             )
         console.print(table)
+    for row in rows:
+        if row.n_clipped:
+            console.print(f"{row.problem}, {row.agent}: {row.n_clipped:,.1f} rewards a run were clipped.", style="yellow")
     console.print(
         "± is half a 95 % interval over the seeds. Final return: the last tenth of the episodes. Advantage over the first "
         "agent: per episode, over all episodes, paired by seed."

@@ -154,6 +154,7 @@ class Chunk:
             "total_return": np.array([total[-1] for total in totals]),
             "n_balls": np.array([history.agent.n_balls for history in histories]),
             "nbytes": np.array([history.agent.nbytes for history in histories]),
+            "n_clipped": np.array([history.n_clipped for history in histories]),
             "horizon": np.array([history.agent.horizon for history in histories]),
             "curve_episode": episodes,
             "curve_total": np.array([total[episodes - 1] for total in totals]),

@@ -50,6 +50,7 @@ class Row:
     n_balls: float
     nbytes: float
     seconds: float = field(compare=False)  # of one run
+    n_clipped: float = 0.0  # rewards, in one run
 
 
 class Study:
@@ -129,7 +130,8 @@ class Study:
             found = store.read(chunk)
             into = arrays.setdefault((chunk.problem.name, chunk.agent.label), {"seconds": 0.0})
             into["seconds"] += timings.get(chunk.name, float("nan"))
-            for name in ("final_return", "total_return", "n_balls", "nbytes"):
+            found.setdefault("n_clipped", np.zeros(chunk.n_runs))  # chunks from before there was clipping have none
+            for name in ("final_return", "total_return", "n_balls", "nbytes", "n_clipped"):
                 into[name] = np.concatenate([into.get(name, np.empty(0)), found[name]])
         rows = []
         for problem in self.configuration.problems:
@@ -151,6 +153,7 @@ class Study:
                         float(a["n_balls"].mean()),
                         float(a["nbytes"].mean()),
                         a["seconds"] / len(a["total_return"]),
+                        float(a["n_clipped"].mean()),
                     )
                 )
         return rows
