@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
+import helpers
 import zooming
 from helpers import Boxes
 from zooming import metrics, plots
@@ -74,10 +75,16 @@ def test_a_slice_of_more_dimensions_draws_the_balls_it_cuts():
     assert sum(box.width * box.height for box in boxes) == pytest.approx(1.0)  # a slice of a partition is a partition
     assert ax.get_xlabel() == "action[0]"
     for options, message in (
-        ({"axes": (0, 9)}, "two different axes"),
+        ({"axes": (0, 9)}, r"axes: no axis is named 9; there are state\[0\], state\[1\], action\[0\]"),
+        ({"axes": ("state[0]", "acton[0]")}, r"axes: no axis is named 'acton\[0\]'; did you mean 'action\[0\]'\?"),
         ({"axes": (1, 1)}, "two different axes"),
-        ({"at": [0.5]}, "one point"),
-        ({"at": [2.0] * 4}, "point"),
+        ({"at": [0.5]}, "one point of 4 numbers"),
+        ({"at": [2.0] * 4}, r"at: state\[0\] = 2.0 is outside \[0, 1\]"),
+        ({"at": {"state[2]": 0.5}}, r"at: no axis is named 'state\[2\]'; did you mean 'state\[1\]'\? there are"),
+        ({"at": {"state[1]": 1.5}}, r"at: state\[1\] = 1.5 is outside \[0, 1\]"),
+        ({"at": {"state[1]": "here"}}, r"at: state\[1\] = 'here' is not a number"),
+        ({"at": {"state[0]": 0.5}}, r"at: state\[0\] is drawn, not cut; leave it out of at="),
+        ({"value_names": {"state[0]": ["a"]}}, r"1 names for state\[0\], which has no values to name: it is an interval"),
     ):
         with pytest.raises(zooming.SpaceError, match=message):
             balls.plot(**options)
@@ -101,9 +108,7 @@ def test_a_policy_over_states_without_an_end_asks_for_limits(agent, monkeypatch)
     monkeypatch.setattr(agent.axes, "low", np.array([-math.inf, 0.0]))
     with pytest.raises(zooming.SpaceError, match=r"state\[0\] from -inf to 1.0: give limits"):
         plots.policy(agent)
-    monkeypatch.setattr(agent.axes, "state_space", gym.spaces.Discrete(3))
-    with pytest.raises(zooming.SpaceError, match="a Discrete"):
-        plots.policy(agent)
+    assert plots.policy(agent, limits={"state": (0.2, 0.4)}).get_xlim() == (0.2, 0.4)
 
 
 def test_a_policy_is_what_predict_says_at_each_step(agent, optimal):
@@ -143,9 +148,180 @@ def test_a_policy_of_more_dimensions_is_a_slice_and_says_so():
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("state[1]", "action[0]")
     steps = texts(ax)
     assert steps == [*(f"step {step}" for step in (0, 8, 16, 23, 31, 39)), "under 10 visits"]
-    for options, message in (({"axes": (2, 0)}, "state axis from 0 to 1"), ({"at": [0.5]}, "one state, 2 numbers")):
+    for options, message in (
+        ({"axes": (2, 0)}, "state axis from 0 to 1"),
+        ({"at": [0.5]}, "one point of 2 numbers"),
+        ({"at": {"action[0]": 0.5}}, r"at: no axis is named 'action\[0\]'; .*there are state\[0\], state\[1\]$"),
+        ({"axes": ("action[0]",)}, "name one or two different state axes"),
+        ({"axes": ("state[0]", "state[0]")}, "name one or two different state axes"),
+        ({"steps": []}, "steps is empty"),
+    ):
         with pytest.raises(zooming.SpaceError, match=message):
             plots.policy(agent, **options)
+
+
+# --- where a picture cuts ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def two():
+    agent = zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0", n_ambulances=2), seed=0)
+    agent.learn(500)
+    return agent
+
+
+def test_a_slice_goes_through_the_most_visited_ball_and_the_title_says_where(two):
+    balls = two.partition(2)
+    (busiest,) = np.flatnonzero((balls.n_visits == balls.n_visits.max()) & (balls.depth == balls.depth.max()))
+    center = (balls.low[busiest] + balls.high[busiest]) / 2
+    assert balls.center().tolist() == center.tolist() != [0.5] * 4
+    pair, point, shown = balls.slice()
+    assert (pair, point.tolist(), bool(shown[busiest])) == ((0, 2), center.tolist(), True)
+    text = f"cut at state[1] = {center[1]:.3g}, action[1] = {center[3]:.3g}"
+    assert text in balls.plot().get_title()
+    assert text in balls._repr_html_()
+    assert text in two._repr_html_()
+    assert balls.plot(at={"action[1]": 0.25}).get_title().endswith(f"cut at state[1] = {center[1]:.3g}, action[1] = 0.25")
+    new = zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0", n_ambulances=2), seed=0)
+    assert new.partition(0).center().tolist() == [0.5] * 4  # before any visit, the middle
+
+
+def test_an_axis_without_weight_or_with_one_value_is_cut_and_not_drawn():
+    class Shaped(gym.Env):
+        observation_space = gym.spaces.Tuple([gym.spaces.Discrete(1), helpers.box((0, 1), (0, 1))])
+        action_space = gym.spaces.Dict({"gas": helpers.box((0, 1)), "gear": gym.spaces.Discrete(4, start=1)})
+
+    agent = zooming.AdaptiveQ(Shaped(), horizon=2, weights={"state[1][0]": 0}, seed=0)
+    ax = agent.partition(0).plot(axes=None)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("state[1][1]", 'action["gas"][0]')
+    assert ax.get_title().endswith('cut at state[0] = 0, state[1][0] = 0.5,\naction["gear"] = 2')
+    ax = agent.partition(0).plot(axes=("state[1][1]", 'action["gear"]'), value_names={'action["gear"]': "abcd"})
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["a", "b", "c", "d"]
+    assert ax.get_yticks().tolist() == [1, 2, 3, 4]
+    for at, message in (({'action["gear"]': 2.5}, "= 2.5 is not a whole number from 1 to 4"), ({"state[0]": 1}, "from 0 to 0")):
+        with pytest.raises(zooming.SpaceError, match=message):
+            agent.partition(0).plot(at=at)
+    with pytest.raises(zooming.SpaceError, match=r"3 names for .*, which has 4 values"):
+        agent.partition(0).plot(value_names={'action["gear"]': "abc"})
+    lines = plots.policy(agent)  # one state axis that matters
+    assert [one.get_ylabel() for one in lines.ravel()] == ['action["gas"][0]', 'action["gear"]']
+    assert lines[0, 0].get_title() == "policy at state[0] = 0, state[1][0] = 0.5"
+
+
+def test_whole_axes_have_ticks_at_whole_numbers_only():
+    for space, expected in (
+        (gym.spaces.Discrete(5, start=-1), [-1, 0, 1, 2, 3]),
+        (helpers.box((0, 500), dtype=np.int64), None),
+    ):
+        agent = zooming.AdaptiveQ(Boxes(space, space), horizon=2, ordered=True, seed=0)
+        for ax in (agent.partition(0).plot(), plots.policy(agent)):
+            ax.figure.canvas.draw()
+            for axis in (ax.xaxis, ax.yaxis):
+                texts_shown = [label.get_text() for label in axis.get_ticklabels()]
+                assert [float(text.replace("−", "-")) for text in texts_shown] == pytest.approx(axis.get_majorticklocs())
+                assert all(float(place).is_integer() for place in axis.get_majorticklocs())
+                assert expected is None or axis.get_majorticklocs().tolist() == expected
+                assert len(texts_shown) <= 12
+
+
+# --- maps of a policy ------------------------------------------------------------------------------------------------------
+
+
+def test_a_policy_over_two_states_is_a_map_for_each_step_and_action(two):
+    found = plots.policy(two, steps=[0, 3], n=7)
+    assert found.shape == (2, 2)
+    places = np.linspace(0, 1, 7)
+    for row, step in np.ndindex(2, 2):
+        drawn = np.asarray(found[row, step].collections[0].get_array()).reshape(7, 7)
+        states = np.array([[x, y] for y in places for x in places])
+        played = two.predict(states, state=np.full(49, (0, 3)[step]))[0]
+        assert drawn.ravel().tolist() == played[:, row].tolist()
+        veil = np.ma.getmaskarray(found[row, step].collections[1].get_array()).ravel()
+        visits = [two.visits((0, 3)[step], x, a) for x, a in zip(states, played, strict=True)]
+        assert veil.tolist() == [n >= 10 for n in visits]  # pale where it was hardly ever
+    assert [one.get_title() for one in found[0]] == ["step 0", "step 3"]
+    assert (found[1, 0].get_xlabel(), found[1, 0].get_ylabel()) == ("state[0]", "state[1]")
+    assert found[0, 0].figure.get_suptitle() == "policy, 2 of 5 steps; pale: under 10 visits"
+    one = plots.policy(two, steps=[1], axes=("state[1]", "state[0]", "action[1]"), n=5)
+    assert (one.get_xlabel(), one.get_ylabel()) == ("state[1]", "state[0]")
+
+
+def test_a_map_is_drawn_on_the_axes_that_are_given(two):
+    figure, places = plt.subplots(1, 2, layout="constrained")
+    found = plots.policy(two, places[0], steps=[0, 1], n=5)  # which is divided
+    assert found.shape == (2, 2)
+    assert {one.figure for one in found.ravel()} == {figure}
+    assert not places[0].axison
+    own = plt.subplots(2, 1)[1]
+    assert plots.policy(two, own, steps=[0], n=5).ravel().tolist() == own.tolist()
+    with pytest.raises(zooming.SpaceError, match="there are 2 x 1 panels to draw; give as many Axes"):
+        plots.policy(two, plt.figure().add_axes((0, 0, 1, 1)), steps=[0], n=5)
+
+
+def test_a_map_of_three_states_says_where_each_step_is_cut():
+    agent = zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0", n_ambulances=3), seed=0)
+    agent.learn(200)
+    found = plots.policy(agent, axes=("state[0]", "state[1]", "action[2]"), steps=[0, 4], n=3)
+    third = [agent.partition(step).center()[2] for step in (0, 4)]
+    titles = [one.get_title() for one in found.ravel()]
+    assert titles == [f"step {step}\ncut at state[2] = {x:.3g}" for step, x in zip((0, 4), third, strict=True)]
+    lines = plots.policy(agent, axes=("state[0]", "action[2]"), steps=[0, 4], n=5)
+    where = [agent.partition(step).center() for step in (0, 4)]
+    expected = [f"step {h}, state[1] = {x[1]:.3g}, state[2] = {x[2]:.3g}" for h, x in zip((0, 4), where, strict=True)]
+    assert texts(lines)[:2] == expected  # each step is cut where it plays
+
+
+def test_a_map_over_the_optimum_has_a_row_of_it():
+    env = gym.make("zooming/Ambulance-v0", n_ambulances=2, horizon=1)
+    agent, optimal = zooming.AdaptiveQ(env, seed=0), zooming.solve(env, 4)
+    found = plots.policy(agent, optimal=optimal, n=3, axes=("state[0]", "state[1]", "action[1]"))
+    assert [one.get_title() for one in found[:, 0]] == ["step 0", "optimal, step 0"]
+    drawn = np.asarray(found[1, 0].collections[0].get_array()).reshape(15, 15)
+    places = np.linspace(0, 1, 15)
+    assert drawn[4, 9] == optimal.action(0, [places[9], places[4]])[1]
+
+
+def test_discrete_states_have_a_dash_for_each_value_and_step():
+    agent = zooming.AdaptiveQ(Boxes(gym.spaces.Discrete(3), helpers.box((0, 1))), horizon=2, seed=0)
+    agent.update(0, 1, [0.9], 0.5, 0)
+    ax = plots.policy(agent)
+    played = [[agent.predict(x, state=[step])[0][0] for x in range(3)] for step in (0, 1)]
+    pale = [c for c in ax.collections if c.get_alpha() == 0.25]  # nothing has ten visits yet
+    for step, dashes in enumerate(pale):
+        segments = np.array(dashes.get_segments())
+        assert segments[:, :, 1] == pytest.approx(np.stack([played[step]] * 2, axis=1))
+        assert (np.rint(segments[:, :, 0]) == np.arange(3)[:, None]).all()  # within the place of its state
+    assert len(pale) == 2
+    assert pale[0].get_segments()[0][1, 0] < pale[1].get_segments()[0][0, 0]  # side by side
+    assert ax.get_xlim() == (-0.5, 2.5)
+
+
+def test_a_map_of_discrete_states_and_actions_names_its_values():
+    space, moves = gym.spaces.MultiDiscrete([3, 2]), gym.spaces.Discrete(2)
+    agent = zooming.AdaptiveQ(Boxes(space, moves), horizon=1, seed=0)
+    for _ in range(40):
+        agent.update(0, [2, 1], 0, 0.0, [0, 0])
+    ax = plots.policy(agent, value_names={"action": ["stay", "go"], "state[1]": ["off", "on"]})
+    assert ax.collections[0].get_array().shape == (2, 3)
+    assert np.asarray(ax.collections[0].get_array())[1, 2] == 1 == agent.predict([2, 1])[0]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["off", "on"]
+    bar = ax.figure.axes[-1]
+    assert [label.get_text() for label in bar.get_yticklabels()] == ["stay", "go"]
+    many = zooming.AdaptiveQ(Boxes(gym.spaces.Discrete(60), moves), horizon=1, seed=0)
+    assert {line.get_drawstyle() for line in plots.policy(many).lines if len(line.get_xdata()) == 60} == {"steps-mid"}
+
+
+def test_a_policy_plays_what_is_feasible_where_info_says_so():
+    agent = zooming.AdaptiveQ(Boxes(gym.spaces.Discrete(4), gym.spaces.Discrete(4)), horizon=1, seed=0)
+    ax = plots.policy(agent, info=lambda state: {"action_mask": (np.arange(4) == 3 - state).astype(np.int8)})
+    heights = [segment[0][1] for one in ax.collections for segment in one.get_segments() if len(segment)]
+    assert [height for height in heights if np.isfinite(height)] == [3, 2, 1, 0]
+
+
+def test_the_points_of_a_metric_have_their_names():
+    words = metrics.Product(metrics.Strings(["cat", "dog"]), metrics.Discrete())
+    agent = zooming.MetricQ(Boxes(gym.spaces.Discrete(2), gym.spaces.Discrete(3)), words, horizon=1, seed=0)
+    assert [label.get_text() for label in plots.policy(agent).get_xticklabels()] == ["cat", "dog"]
 
 
 # --- curves --------------------------------------------------------------------------------------------------------------
@@ -406,5 +582,20 @@ def test_balls_of_a_box_are_drawn_over_the_optimum():
     assert ax.get_title().endswith("balls over Q*")
     assert (ax.get_xlim()[0], ax.get_ylim()[1]) == (-1 / 16, 1 + 1 / 16)  # half a cell of the net beyond its ends
     wide = zooming.MetricQ(gym.make("zooming/Oil-v0", dims=2), metrics.LInf(3), seed=0)
-    with pytest.raises(zooming.SpaceError, match="one state axis and one action axis, not for 2 and 2"):
-        plots.balls(wide.balls(0))
+    found = wide.balls(0)
+    ax = plots.balls(found, axes=("state[1]", "action[0]"), at={"state[0]": 0.9, "action[1]": 0.1})
+    assert ax.get_title() == "step 0: 1 balls, a slice through 1\ncut at state[0] = 1, action[1] = 0"  # the nearest points
+
+
+def test_a_slice_of_balls_shows_the_owners_of_its_pairs():
+    agent = zooming.MetricQ(gym.make("zooming/Oil-v0", dims=2), metrics.LInf(5), seed=0)
+    agent.learn(300)
+    found = agent.balls(1)
+    busiest = np.lexsort((found.depth, found.n_visits))[-1]
+    state, action = found.state[busiest], found.action[busiest]
+    ax = found.plot(axes=("action[1]", "state[0]"))
+    assert f"cut at state[1] = {state[1]:.3g}, action[0] = {action[0]:.3g}" in ax.get_title()
+    drawn = np.asarray(ax.collections[0].get_array()).reshape(5, 5)
+    ends = np.linspace(0, 1, 5)
+    expected = [[agent.q_value(1, [x, state[1]], [action[0], a]) for a in ends] for x in ends]
+    assert drawn == pytest.approx(np.array(expected))

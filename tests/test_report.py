@@ -188,7 +188,7 @@ def test_the_estimates_of_a_replay_are_those_of_the_run(unsolved):
     for problem, is_slice in zip(collect(unsolved)["problems"], (True, False), strict=True):
         (replay,) = problem["replays"]
         assert replay["axes"] == ["state[0]", "action[0]"]
-        assert replay["is_slice"] == is_slice
+        assert [bool(cut) for cut in replay["cuts"]] == [is_slice] * len(replay["steps"])
         study = zooming.Study.stored(unsolved).configuration
         ours = next(p for p in study.problems if p.name == problem["name"])
         agent = study.agents[0].make(ours.make(), seeds.word(0, "run 0"))
@@ -342,6 +342,30 @@ def test_what_cannot_be_reported_is_said(what, folder, tmp_path):
         arguments, message = ["report", str(folder), "--out", str(tmp_path / "no" / "page.html")], "does not exist"
     with pytest.raises(SystemExit, match=message):
         cli.main(arguments)
+
+
+def test_q_star_is_cut_where_the_replay_is():
+    def mix(state, action, step, params, outcome, next_state):
+        next_state[:] = state
+        return 0.5 * abs(state[0] - action[0]) + 0.5 * state[1]
+
+    def make():
+        two, one = (gym.spaces.Box(0.0, 1.0, (n,), np.float64) for n in (2, 1))
+        return zooming.compiled_env(mix, two, one, 1, start=[0.5, 0.9], outcomes=([0.0], [1.0]))
+
+    gym.register("Mix-v0", entry_point=make)
+    try:
+        problem = Problem("mix", "Mix-v0", {})
+        agent = zooming.AdaptiveQ(problem.make(), weights={"state[0]": 0}, seed=0)
+        agent.learn(30)
+        cut = agent.partition(0).cut()
+        shown = _q_star(problem, "rough", [cut])
+        assert (cut.drawn, str(cut)) == ((1, 2), "state[0] = 0.5")
+        k, i = 7, 11
+        expected = 0.5 * abs(0.5 - shown["action"][k]) + 0.5 * shown["state"][i]
+        assert shown["steps"][0][k][i] == pytest.approx(expected, abs=1e-3)
+    finally:
+        gym.registry.pop("Mix-v0")
 
 
 def test_a_finite_problem_has_its_exact_optimum_also_where_a_rough_one_would_do():

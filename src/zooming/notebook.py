@@ -72,6 +72,7 @@ def boxes(low: NDArray[Any], high: NDArray[Any], q_value: NDArray[Any], caption:
 def _figure(caption: str, drawn: str, width: int, height: int) -> str:
     # The caption lies above, in the notebook's own color: dark themes work too.
     return (
-        f'<div style="font-size:80%">{escape(caption)}</div><svg xmlns="http://www.w3.org/2000/svg" width="{width}" '
-        f'height="{height}" viewBox="0 0 {width} {height}" role="img"><title>{escape(caption)}</title>{drawn}</svg>'
+        f'<div style="font-size:80%;max-width:{width + 60}px">{escape(caption)}</div>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" role="img"><title>{escape(caption)}</title>{drawn}</svg>'
     )

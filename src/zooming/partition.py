@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from zooming import notebook
+from zooming.cuts import Cut, View, most_visited
 from zooming.errors import SpaceError
+from zooming.structure import INTERVAL
 
 Floats = NDArray[np.float64]
 
@@ -32,6 +35,8 @@ class Partition:
     radius: Floats
     names: tuple[str, ...]
     step: int
+    kinds: tuple[str, ...] = ()  # of the axes, see `Axes.kinds`; empty: all are intervals
+    weights: tuple[float, ...] = ()  # of the axes; empty: all are 1
 
     def __len__(self) -> int:
         return len(self.q_value)
@@ -57,29 +62,43 @@ class Partition:
         (across, up), _, shown = self.slice()
         first, last = self.window()
         low, high = (np.clip(corner, first, last)[shown][:, [across, up]] for corner in (self.low, self.high))
-        caption = f"step {self.step}: {self.names[up]} over {self.names[across]}"
+        caption = f"step {self.step}: {self.names[up]} over {self.names[across]}{self.cut().caption}"
         return notebook.boxes(low, high, self.q_value[shown], caption, size=size)
 
     def slice(
-        self, axes: tuple[int, int] | None = None, at: ArrayLike | None = None
+        self, axes: Sequence[int | str] | None = None, at: Any = None
     ) -> tuple[tuple[int, int], Floats, NDArray[np.bool_]]:
-        """The two axes, the point, and which balls the plane along these axes through this point cuts.
+        """The two axes, the point, and which balls the plane along these axes through this point cuts; see `cut`."""
+        found = self.cut(axes, at)
+        inside = (self.low <= found.point) & ((found.point < self.high) | (self.high == self.high.max(axis=0)))
+        inside[:, list(found.drawn)] = True
+        return (found.drawn[0], found.drawn[1]), found.point, inside.all(axis=1)
 
-        By default the first state and the first action axis, and the middle of the space. With two axes every ball is cut.
+    def cut(self, axes: Sequence[int | str] | None = None, at: Any = None) -> Cut:
+        """Where a picture of two `axes` (numbers or names) cuts the others; print it.
+
+        By default the first state and the first action axis that matter, through the center of the ball with the most visits,
+        or the middle of the space before any visit. `at={"state[1]": 0.3}` says otherwise for some axes, a point for all.
         """
-        first_action = next(i for i, name in enumerate(self.names) if name.startswith("action"))
-        pair = (0, first_action) if axes is None else axes
-        if len(pair) != 2 or pair[0] == pair[1] or not {*pair} <= {*range(len(self.names))}:
+        view = self.view()
+        pair = [*view.first("state"), *view.first("action")] if axes is None else [view.index(axis, "axes") for axis in axes]
+        if len(pair) != 2 or pair[0] == pair[1]:
             raise SpaceError(f"axes={axes}: give two different axes out of {dict(enumerate(self.names))}")
-        low, high = self.low.min(axis=0), self.high.max(axis=0)
-        point = np.asarray(np.mean(self.window(), axis=0) if at is None else at, np.float64)
-        if point.shape != low.shape or not ((low <= point) & (point <= high)).all():
-            raise SpaceError(
-                f"at={at!r}: give one point of the space, {len(low)} numbers between {low.tolist()} and {high.tolist()}"
-            )
-        inside = (self.low <= point) & ((point < self.high) | (self.high == high))
-        inside[:, list(pair)] = True
-        return (pair[0], pair[1]), point, inside.all(axis=1)
+        return view.cut(pair, at, self.center())
+
+    def center(self) -> Floats:
+        """The center of the ball with the most visits, a value of the space; before any visit the middle of the space."""
+        low, high = self.window()
+        centers = (np.clip(self.low, low, high) + np.clip(self.high, low, high)) / 2
+        found = most_visited(centers, self.n_visits, self.depth)
+        return self.view().values((low + high) / 2 if found is None else found)
+
+    def view(self) -> View:
+        """The axes as pictures see them."""
+        is_whole = tuple(kind != INTERVAL for kind in self.kinds) or (False,) * len(self.names)
+        matters = tuple(weight > 0 for weight in self.weights) or (True,) * len(self.names)
+        half = 0.5 * np.array(is_whole)  # a ball ends half a value beyond its last
+        return View(self.names, self.low.min(axis=0) + half, self.high.max(axis=0) - half, is_whole, matters)
 
     def window(self) -> tuple[Floats, Floats]:
         """The corners of the space as drawn: an axis without an end goes on by half of its borders' spread."""

@@ -201,7 +201,7 @@ class TabledAgent(BallAgent):
             axis = self.axes[i]
             if axis.squash:  # the way back stops at a million scales; the outer balls do not
                 low[found.low[:, i] == 0.0, i], high[found.high[:, i] == 1.0, i] = axis.low, axis.high
-        return replace(found, low=low, high=high)
+        return replace(found, low=low, high=high, kinds=tuple(self.axes.kinds), weights=tuple(self.axes.weights))
 
     def _facts(self) -> dict[str, Any]:
         axes = ", ".join(

@@ -7,8 +7,9 @@ that a black-and-white print reads the same. The look is set on the Axes; matplo
 from zooming.plots.balls import balls
 from zooming.plots.curves import distance_to_optimum, learning_curves, memory_against_regret, partition_sizes, regret
 from zooming.plots.look import COLORS, drawing
+from zooming.plots.policies import policy
 from zooming.plots.runs import Runs, read_study
-from zooming.plots.space import partition, partition_over_optimum, policy
+from zooming.plots.space import partition, partition_over_optimum
 
 __all__ = [
     "partition",

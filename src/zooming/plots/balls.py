@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zooming.cuts import View, most_visited
 from zooming.errors import SpaceError
 from zooming.metrics.covering import Balls
 from zooming.optimal import Optimal
-from zooming.plots.look import TICKS, drawing
-from zooming.plots.space import label
-
-MOST_NAMES = 16  # along an axis: more of them overlap
+from zooming.plots.look import drawing
+from zooming.plots.space import MOST_NAMES, add_colorbar, label, tick, wrapped
 
 
 def balls(
@@ -22,6 +22,8 @@ def balls(
     ax: Any = None,
     *,
     optimal: Optimal | None = None,
+    axes: Sequence[int | str] | None = None,
+    at: Any = None,
     state_names: Sequence[Any] | None = None,
     action_names: Sequence[Any] | None = None,
     colorbar: bool = True,
@@ -31,37 +33,65 @@ def balls(
 
     With `optimal` (from `zooming.solve`) Q* in color instead. Pairs lie in the order of their numbers, which need not be that
     of their distances: a domain may have several parts. `state_names` and `action_names` label up to sixteen points, for
-    example `metric.points`. For one state axis and one action axis.
+    example `metric.points`. With more than one state or action axis it is a slice, cut as `partition` is: `axes`, `at`; the
+    names are those of the values along the axis that is drawn.
     """
     if not isinstance(found, Balls):
         raise SpaceError(f"a {type(found).__name__} is not what MetricQ.balls gives; for example agent.balls(0)")
-    if found.states.shape[1] != 1 or found.actions.shape[1] != 1:
-        n_state, n_action = found.states.shape[1], found.actions.shape[1]
-        raise SpaceError(f"balls are drawn for one state axis and one action axis, not for {n_state} and {n_action}")
-    x, a = _edges(found.states[:, 0]), _edges(found.actions[:, 0])
-    values = found.q_value[found.owner]
+    points = [np.unique(side[:, i]) for side in (found.states, found.actions) for i in range(side.shape[1])]
+    view = _view(found, points)
+    drawn_axes = [*view.first("state"), *view.first("action")] if axes is None else [view.index(i, "axes") for i in axes]
+    if len(drawn_axes) != 2 or drawn_axes[0] == drawn_axes[1]:
+        raise SpaceError(f"axes={axes}: give two different axes out of {dict(enumerate(view.names))}")
+    centers = np.hstack([found.state, found.action])
+    visited = most_visited(centers, found.n_visits, found.depth)
+    cut = view.cut(drawn_axes, at, view.middle() if visited is None else visited)
+    # The points are a grid along every axis; the cut goes through the nearest of it.
+    nearest = [int(np.abs(values - value).argmin()) for values, value in zip(points, cut.point, strict=True)]
+    cut = replace(cut, point=np.array([values[k] for values, k in zip(points, nearest, strict=True)]))
+    place: list[Any] = [slice(None) if i in drawn_axes else k for i, k in enumerate(nearest)]
+    order = [np.lexsort(side.T[::-1]) for side in (found.states, found.actions)]
+    shape = [len(values) for values in points]
+    owner = found.owner[np.ix_(*order)].reshape(shape)[tuple(place)]
+    values = found.q_value[owner]
+    across, up = (points[i] for i in drawn_axes)
+    if drawn_axes[0] > drawn_axes[1]:
+        owner, values = owner.T, values.T
+    x, a = _edges(across), _edges(up)
     if optimal is not None:
-        state, action = np.divmod(np.arange(values.size), len(found.actions))
-        values = optimal.q_values(found.step, found.states[state], found.actions[action]).reshape(values.shape)
+        n_state = found.states.shape[1]
+        pairs = np.tile(cut.point, (values.size, 1))
+        pairs[:, drawn_axes] = np.stack(np.meshgrid(across, up, indexing="ij"), axis=-1).reshape(-1, 2)
+        values = optimal.q_values(found.step, pairs[:, :n_state], pairs[:, n_state:]).reshape(values.shape)
     with drawing(ax, boxed=True) as ax:
         drawn = ax.pcolormesh(x, a, values.T, cmap=cmap, rasterized=True)
         color = "white" if optimal is None else "black"
-        ax.add_collection(_borders(found.owner, x, a, color=color, linewidth=0.7))
-        ax.plot(found.state[:, 0], found.action[:, 0], ".", color=color, markersize=2)
-        ax.set(xlim=(x[0], x[-1]), ylim=(a[0], a[-1]), xlabel=label(found.names, 0), ylabel=label(found.names, 1))
-        ax.set_title(f"step {found.step}: {len(found)} balls" + ("" if optimal is None else " over Q*"))
-        for axis, names, points in ((ax.xaxis, state_names, found.states), (ax.yaxis, action_names, found.actions)):
-            if names is not None and len(names) != len(points):
-                raise SpaceError(f"{len(names)} names for {len(points)} points; give one for each")
-            if names is not None and len(names) <= MOST_NAMES:
-                axis.set_ticks(points[:, 0], [str(name) for name in names])
-        if state_names is not None and len(state_names) <= MOST_NAMES:
-            ax.tick_params(axis="x", rotation=45)
+        ax.add_collection(_borders(owner, x, a, color=color, linewidth=0.7))
+        others = [i for i in range(len(points)) if i not in drawn_axes]
+        here = (centers[:, others] == cut.point[others]).all(axis=1)  # centers in the slice
+        ax.plot(*centers[here][:, drawn_axes].T, ".", color=color, markersize=2)
+        ax.set(xlim=(x[0], x[-1]), ylim=(a[0], a[-1]))
+        ax.set(xlabel=label(found.names, drawn_axes[0]), ylabel=label(found.names, drawn_axes[1]))
+        part = f", a slice through {len(np.unique(owner))}" if others else ""
+        title = f"step {found.step}: {len(found)} balls" + ("" if optimal is None else " over Q*") + part
+        ax.set_title("\n".join([title, *wrapped(cut.caption)]))
+        for axis, i in zip((ax.xaxis, ax.yaxis), drawn_axes, strict=True):
+            names = state_names if view.names[i].startswith("state") else action_names
+            if names is not None and len(names) != shape[i]:
+                raise SpaceError(f"{len(names)} names for {shape[i]} points; give one for each")
+            tick(axis, view, i, None if names is None or not view.is_whole[i] else {view.names[i]: names})
+            if names is not None and not view.is_whole[i] and len(names) <= MOST_NAMES:
+                axis.set_ticks(points[i], [str(name) for name in names])
         if colorbar:
-            bar = ax.figure.colorbar(drawn, ax=ax, label="Q" if optimal is None else "Q*")
-            bar.outline.set_linewidth(0.8)
-            bar.ax.tick_params(labelsize=TICKS)
+            add_colorbar(drawn, ax, "Q" if optimal is None else "Q*")
     return ax
+
+
+def _view(found: Balls, points: list[NDArray[np.float64]]) -> View:
+    """The axes of the pairs; one whose points are all the whole numbers between its ends is taken for discrete."""
+    low, high = (np.array([values[k] for values in points]) for k in (0, -1))
+    is_whole = tuple(bool((values == np.arange(len(values)) + values[0]).all() and values[0] % 1 == 0) for values in points)
+    return View(tuple(found.names), low, high, is_whole, (True,) * len(points))
 
 
 def _borders(owner: NDArray[np.int64], x: NDArray[np.float64], a: NDArray[np.float64], **look: Any) -> Any:

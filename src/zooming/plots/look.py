@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
+from zooming.errors import SpaceError
+
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")  # Okabe and Ito: safe for color-blind readers
 LINES = ("-", "--", "-.", ":", (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)))  # so that black and white suffices
 MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -52,6 +56,24 @@ def drawing(ax: Any, *, boxed: bool = False) -> Iterator[Any]:
         if not boxed:
             ax.grid(True, color="0.9", linewidth=0.6)
             ax.set_axisbelow(True)
+
+
+def panels(ax: Any, n_rows: int, n_columns: int, size: tuple[float, float] = (2.7, 2.4)) -> Any:
+    """Return [n_rows, n_columns] Axes to draw on: new ones, those given, or parts of the place of the one given."""
+    if ax is None:
+        with drawing(None) as first:
+            figure = first.figure
+            figure.clear()
+            figure.set_size_inches(size[0] * n_columns + 1.2, size[1] * n_rows + 0.5)
+            return figure.subplots(n_rows, n_columns, squeeze=False)
+    given = np.array(ax, object).reshape(-1)
+    if len(given) == n_rows * n_columns:
+        return given.reshape(n_rows, n_columns)
+    place = given[0].get_subplotspec() if len(given) == 1 else None
+    if place is None:
+        raise SpaceError(f"ax: there are {n_rows} x {n_columns} panels to draw; give as many Axes, or one of plt.subplots")
+    given[0].set_axis_off()
+    return place.subgridspec(n_rows, n_columns).subplots(squeeze=False)
 
 
 def line(i: int) -> dict[str, Any]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from zooming import seeds
+from zooming.agents.base import Agent
 from zooming.agents.tabled import TabledAgent
+from zooming.cuts import Cut
 from zooming.envs.compiled import CompiledEnv
 from zooming.errors import SpaceError, ZoomingError
 from zooming.intervals import Interval, mean_interval
@@ -45,9 +47,9 @@ def collect(folder: Path) -> dict[str, Any]:
             is_solved, why_not = ours[0].optimum is not None, _why_not_made(problem)
             made_by = f"{problem.env_id}({', '.join(f'{key}={value!r}' for key, value in problem.options.items())})"
             if why_not is None:
-                replays, unshown = _replays(problem, configuration.agents, configuration, names, with_estimates=not is_solved)
+                replays, unshown, cuts = _replays(problem, configuration, names, with_estimates=not is_solved)
             else:
-                replays, unshown = [], []
+                replays, unshown, cuts = [], [], []
                 made_by += f". It cannot be made again here, so that no run is replayed: {why_not}"
             problems.append({
                 "name": problem.name, "heading": extra.get("heading", problem.name), "optimum": ours[0].optimum,
@@ -55,7 +57,7 @@ def collect(folder: Path) -> dict[str, Any]:
                 "made_by": made_by, "why_not_made": why_not,
                 "verdicts": extra.get("verdicts", []), "agents": agents, "replays": replays, "unshown": unshown,
                 "tried": [tried for tuned in extra.get("tuned", []) for tried in _tried(tuned)],
-                "q_star": _q_star(problem, configuration.optimum) if replays and is_solved else None,
+                "q_star": _q_star(problem, configuration.optimum, cuts) if replays and is_solved else None,
             })  # fmt: skip
         manifests.append(json.loads((where / MANIFEST).read_text()))
     first = Store.existing(next(_studies(folder))[0]).configuration
@@ -214,35 +216,34 @@ def _why_unsolved(problem: Problem) -> str:
 
 
 def _replays(
-    problem: Problem,
-    agents: tuple[AgentChoice, ...],
-    configuration: Configuration,
-    names: dict[str, str],
-    with_estimates: bool,
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """How the partitions of each agent's first run grew, along one state and one action axis through the middle of the space;
-    and of which agents there is none to show, and why.
+    problem: Problem, configuration: Configuration, names: dict[str, str], with_estimates: bool
+) -> tuple[list[dict[str, Any]], list[str], list[Cut]]:
+    """How the partitions of each agent's first run grew, along one state and one action axis; of which agents there is none to
+    show, and why; and where each step is cut: where the first agent that is shown plays most at the end of its run.
 
     A ball is its corners, its first and its last frame and, `with_estimates`, its Q in each frame from first to last.
     """
     frames = np.unique(np.round(np.geomspace(1, configuration.episodes, N_FRAMES)).astype(int)).tolist()
     found, unshown = [], []
-    for choice in agents:
+    cuts: list[Cut] = []
+    for choice in configuration.agents:
         name = names.get(choice.label, choice.label)
         try:
-            agent = choice.make(problem.make(), seeds.word(configuration.entropy, f"{configuration.stream} 0"))
+            agent = _first_run(choice, problem, configuration)
         except (ZoomingError, TypeError):
             unshown.append(f"{name}: cannot be made again here")  # a setting was an object
             continue
         if not isinstance(agent, TabledAgent):
             unshown.append(f"{name}: {'balls of a metric, not boxes' if agent.n_balls else 'no partition'}")
             continue
+        if not cuts:
+            cuts = _cuts(agent if len(agent.axes) == 2 else _first_run(choice, problem, configuration), configuration.episodes)
         steps: list[list[list[Any]]] = [[] for _ in range(agent.horizon)]
         alive: list[dict[tuple[float, ...], list[Any]]] = [{} for _ in range(agent.horizon)]
         shown: list[int] = []
         for frame, episode in enumerate(frames):
             agent.learn(episode - agent.n_episodes)
-            slices = [_slice(agent.partition(step)) for step in range(agent.horizon)]
+            slices = [_slice(agent.partition(step), _of_step(cuts, step)) for step in range(agent.horizon)]
             if sum(len(q_values) for _, q_values in slices) > MOST_REPLAYED_BALLS:
                 break
             shown.append(episode)
@@ -260,32 +261,55 @@ def _replays(
             found.append({
                 "name": name, "frames": shown, "is_cut": len(shown) < len(frames),
                 "steps": steps if with_estimates else [[ball[:6] for ball in balls] for balls in steps],
-                "axes": [agent.axes.names[axis] for axis in agent.partition(0).slice()[0]],
-                "is_slice": len(agent.axes.names) > 2,
+                "axes": [agent.axes.names[axis] for axis in cuts[0].drawn],
+                "cuts": [str(_of_step(cuts, step)) for step in range(agent.horizon)],
             })  # fmt: skip
         else:
             unshown.append(f"{name}: too many balls to show")
-    return found, unshown
+    return found, unshown, cuts
 
 
-def _slice(balls: Partition) -> tuple[list[list[float]], list[float]]:
+def _first_run(choice: AgentChoice, problem: Problem, configuration: Configuration) -> Agent:
+    """The agent of the first run, before it has learned."""
+    return choice.make(problem.make(), seeds.word(configuration.entropy, f"{configuration.stream} 0"))
+
+
+def _cuts(agent: Agent, episodes: int) -> list[Cut]:
+    """Where the pictures of each step are cut; with two axes nothing is, and nothing has to be learned."""
+    if len(agent.axes) > 2:
+        agent.learn(episodes)
+    return [agent.partition(step).cut() for step in range(agent.horizon)]
+
+
+def _of_step(cuts: Sequence[Cut], step: int) -> Cut:
+    """The cut of a step; the last one, if the agent that chose the cuts plays fewer steps than are shown."""
+    return cuts[min(step, len(cuts) - 1)]
+
+
+def _slice(balls: Partition, cut: Cut) -> tuple[list[list[float]], list[float]]:
     """Corners (left, bottom, right, top) and Q of the balls that the replay shows; what has no end is cut at the window."""
-    (across, up), _, cut = balls.slice()
-    low, high = (np.clip(corner[cut], *balls.window())[:, [across, up]] for corner in (balls.low, balls.high))
-    return np.round(np.hstack([low, high]), 7).tolist(), balls.q_value[cut].tolist()
+    view, pair = balls.view(), list(cut.drawn)
+    _, _, shown = balls.slice(pair, np.clip(cut.point, view.low, view.high))  # another agent may have narrower bounds
+    low, high = (np.clip(corner[shown], *balls.window())[:, pair] for corner in (balls.low, balls.high))
+    return np.round(np.hstack([low, high]), 7).tolist(), balls.q_value[shown].tolist()
 
 
-def _q_star(problem: Problem, optimum: str) -> dict[str, Any] | None:
-    """Q* of each step on a grid along the first state and the first action axis, through the middle of the space."""
+def _q_star(problem: Problem, optimum: str, cuts: Sequence[Cut] = ()) -> dict[str, Any] | None:
+    """Q* of each step on a grid along the axes of its cut; without one, the first two through the middle of the space."""
     optimal = problem.optimal(optimum)
     if optimal is None:
         return None
     env = optimal.grid.env
-    sides = (env.state_box, 0.5 * env.has_whole_states), (env.action_box, 0.5 * env.has_whole_actions)
-    x, a = (np.linspace(box.low[0] - reach, box.high[0] + reach, N_POINTS) for box, reach in sides)  # what the balls cover
-    points = [np.tile((box.low + box.high) / 2, (N_POINTS**2, 1)) for box, _ in sides]
-    for side, places in zip(points, np.meshgrid(x, a), strict=True):
-        side[:, 0] = places.ravel()
-    played = env.playable(*points)
-    steps = [optimal.q_values(step, *played).reshape(N_POINTS, N_POINTS) for step in range(optimal.horizon)]
+    n_state = env.state_box.shape[0]
+    boxes = env.state_box, env.action_box
+    low, high = np.concatenate([box.low for box in boxes]), np.concatenate([box.high for box in boxes])
+    reach = np.repeat([0.5 * env.has_whole_states, 0.5 * env.has_whole_actions], [n_state, len(low) - n_state])
+    pair = list(cuts[0].drawn) if cuts else [0, n_state]
+    x, a = (np.linspace(low[i] - reach[i], high[i] + reach[i], N_POINTS) for i in pair)  # what the balls cover
+    steps = []
+    for step in range(optimal.horizon):
+        points = np.tile(_of_step(cuts, step).point if cuts else (low + high) / 2, (N_POINTS**2, 1))
+        points[:, pair] = np.stack(np.meshgrid(x, a), axis=-1).reshape(-1, 2)
+        played = env.playable(points[:, :n_state], points[:, n_state:])
+        steps.append(optimal.q_values(step, *played).reshape(N_POINTS, N_POINTS))
     return {"state": x.tolist(), "action": a.tolist(), "steps": [np.round(q, 4).tolist() for q in steps]}

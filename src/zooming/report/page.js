@@ -177,12 +177,12 @@ function replay() {
   const problem = data.problems[shown], agent = problem.replays[at("replay-agent").value], step = Number(at("replay-step").value);
   const frame = Number(at("replay-frame").value), lines = borders(agent.steps[step], frame);
   const cut = agent.is_cut && frame === agent.frames.length - 1 ? "; later there are too many to show" : "";
-  at("replay-caption").textContent = `episode ${agent.frames[frame].toLocaleString("en-US")}: ${lines.n} balls${agent.is_slice ? " in the slice" : ""}${cut}`;
+  at("replay-caption").textContent = `episode ${agent.frames[frame].toLocaleString("en-US")}: ${lines.n} balls${agent.cuts[step] ? " in the slice" : ""}${cut}`;
   const over = { x: lines.x, y: lines.y, mode: "lines", line: { color: "#000000", width: 1 }, hoverinfo: "skip", showlegend: false };
   const all = agent.steps[step], range = (k) => [Math.min(...all.map((ball) => ball[k])), Math.max(...all.map((ball) => ball[k + 2]))];
-  const star = problem.q_star, symbol = star ? "Q*" : "Q", [x, y] = agent.axes.map((name) => (agent.is_slice ? name : name.split("[")[0]));
+  const star = problem.q_star, symbol = star ? "Q*" : "Q", [x, y] = agent.axes.map((name) => (agent.cuts[step] ? name : name.split("[")[0]));
   at("replay-title").textContent = `How a partition grew, ${star ? "over Q*" : "colored by the agent's own estimate Q"}` +
-    (agent.is_slice ? ": a slice through the middle of the space" : "");
+    (agent.cuts[step] ? `: a slice, cut at ${agent.cuts[step]}` : "");
   const colors = star ? { x: star.state, y: star.action, z: star.steps[step], zsmooth: "best" } : painted(all, frame, range(0), range(1));
   const traces = [{ type: "heatmap", ...colors, colorscale: "Viridis", colorbar: { title: { text: symbol, side: "top" }, thickness: 12, outlinewidth: 0 },
     hovertemplate: `${plain(x)} %{x:.3f}, ${plain(y)} %{y:.3f}: ${symbol} %{z:.3f}<extra></extra>` }, over];
