@@ -336,7 +336,7 @@ def test_what_cannot_be_reported_is_said(what, folder, tmp_path):
     arguments, message = ["report", str(tmp_path)], "neither a study"
     if what == "unfinished":
         shutil.copytree(folder, tmp_path / "half")
-        (tmp_path / "half" / "results.parquet").unlink()
+        next((tmp_path / "half" / "chunks").glob("*.zoom")).unlink()
         arguments, message = ["report", str(tmp_path / "half")], "not finished"
     if what == "no folder to write to":
         arguments, message = ["report", str(folder), "--out", str(tmp_path / "no" / "page.html")], "does not exist"

@@ -179,7 +179,7 @@ def test_two_commands_at_work_in_one_folder_are_refused(tmp_path):
 
 def test_a_study_continued_with_other_versions_warns_and_records_both(tmp_path):
     small().run(tmp_path / "study")
-    (tmp_path / "study" / "results.parquet").unlink()
+    next((tmp_path / "study" / "chunks").glob("*.zoom")).unlink()
     manifest = tmp_path / "study" / "manifest.json"
     content = json.loads(manifest.read_text())
     content["computed_with"][0]["versions"]["numpy"] = "1.0"

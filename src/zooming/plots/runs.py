@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from zooming.errors import SpaceError
 from zooming.history import History
 from zooming.optimal import Optimal
 from zooming.regret import ROUNDING, Regret, best_return, optimum_error, without_error
+from zooming.study.store import Store
 
 Floats = NDArray[np.float64]
 VALUES = "values.parquet"  # of a study: exact values of policies, one row per valued run and checkpoint
@@ -116,53 +116,54 @@ def read_study(folder: str | Path, problem: str | None = None) -> dict[str, Runs
 
     `problem` may be left out if the study has one.
     """
-    try:
-        import polars as pl
-    except ImportError as error:
-        raise ImportError("tables of studies need polars: pip install 'zooming[study]'") from error
-    folder = Path(folder)
-    if not (folder / "curves.parquet").exists():
-        raise SpaceError(f"{folder} holds no finished study: there is no curves.parquet. zooming run writes it at the end")
-    curves, results = (pl.read_parquet(folder / f"{name}.parquet") for name in ("curves", "results"))
-    optima = json.loads((folder / "optima.json").read_text())
-    problems = results["problem"].unique(maintain_order=True).to_list()
+    store = Store.existing(folder)
+    store.check_finished()
+    problems = {known.name: known for known in store.configuration.problems}
     if problem is None and len(problems) == 1:
-        problem = problems[0]
+        problem = next(iter(problems))
     if problem not in problems:
         raise SpaceError(f"problem={problem!r}: choose one of the study's, {', '.join(problems)}")
-    values = _read_values(folder, pl)
+    values = _read_values(Path(folder))
     found = {}
-    for label in results.filter(pl.col("problem") == problem)["agent"].unique(maintain_order=True).to_list():
-        ours = (pl.col("problem") == problem) & (pl.col("agent") == label)
-        curve, result = curves.filter(ours).sort("seed", "episode"), results.filter(ours).sort("seed")
-        shape = len(result), -1
-        found[label] = Runs(
-            curve["episode"].to_numpy().reshape(shape)[0].astype(np.int64),
-            curve["total_return"].to_numpy().reshape(shape),
-            curve["n_balls"].to_numpy().reshape(shape),
-            result["nbytes"].to_numpy(),
-            optima.get(problem),
-            **({} if values is None else _valued(values.filter(ours).sort("seed", "episode"))),
-        )
+    for agent in store.configuration.agents:
+        runs = store.runs(problems[problem], agent)
+        curves = runs["curve_total"], runs["curve_n_balls"], runs["nbytes"]
+        valued = {} if values is None else _valued(values, problem, agent.label, Path(folder))
+        found[agent.label] = Runs(runs["curve_episode"], *curves, store.optima()[problem], **valued)
     return found
 
 
-def _read_values(folder: Path, pl: Any) -> Any:
+def _read_values(folder: Path) -> Any:
     """Return the table of exact policy values of a study, or None if nobody asked for one."""
     path = folder / VALUES
     if not path.exists():
         return None
     try:
+        import polars as pl
+
         table = pl.read_parquet(path)
-        return table.select("problem", "agent", "seed", "episode", "policy_value", "optimum_error")
+        numbers = {"seed": pl.Int64, "episode": pl.Int64, "policy_value": pl.Float64, "optimum_error": pl.Float64}
+        return table.select("problem", "agent", *(pl.col(name).cast(kind, strict=True) for name, kind in numbers.items()))
+    except ImportError as error:
+        raise ImportError("tables of studies need polars: pip install 'zooming[study]'") from error
     except Exception as error:  # polars has an error for each way in which a file can be damaged
-        raise SpaceError(f"{path} is damaged ({error}); delete it, and zooming report --expected N makes it again") from error
+        raise _damaged(folder, str(error).partition("\n")[0]) from error
 
 
-def _valued(values: Any) -> dict[str, Any]:
+def _valued(values: Any, problem: str, label: str, folder: Path) -> dict[str, Any]:
     """Return what the values of one agent on one problem add to its `Runs`."""
-    if not len(values):
+    ours = values.filter(problem=problem, agent=label).sort("seed", "episode")
+    if not len(ours):
         return {}
-    by_run = values["policy_value"].to_numpy().reshape(values["seed"].n_unique(), -1)
-    checkpoints = values["episode"].to_numpy()[: by_run.shape[1]].astype(np.int64)
-    return {"error": float(values["optimum_error"][0]), "checkpoints": checkpoints, "policy_values": by_run}
+    seeds, episodes = ours["seed"].unique().sort().to_numpy(), ours["episode"].unique().sort().to_numpy()
+    is_table = np.array_equal(ours["seed"], np.repeat(seeds, len(episodes)))
+    is_table = is_table and np.array_equal(ours["episode"], np.tile(episodes, len(seeds))) and episodes[0] > 0
+    numbers = ours["policy_value"].to_numpy(), ours["optimum_error"].to_numpy()
+    if not (is_table and np.array_equal(seeds, np.arange(len(seeds))) and np.isfinite(numbers).all()):
+        raise _damaged(folder, f"the rows of {label} on {problem} are not those of the first runs")
+    by_run = numbers[0].reshape(len(seeds), -1)
+    return {"error": float(numbers[1][0]), "checkpoints": episodes.astype(np.int64), "policy_values": by_run}
+
+
+def _damaged(folder: Path, why: str) -> SpaceError:
+    return SpaceError(f"{folder / VALUES} is damaged ({why}); delete it, and zooming report --expected N makes it again")

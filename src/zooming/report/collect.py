@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 from zooming import seeds
 from zooming.agents.base import Agent
 from zooming.agents.tabled import TabledAgent
+from zooming.checks import real, whole
 from zooming.cuts import Cut
 from zooming.envs.compiled import CompiledEnv
 from zooming.errors import SpaceError, ZoomingError
@@ -24,6 +24,7 @@ from zooming.plots.runs import Runs, read_study
 from zooming.study.problems import AgentChoice, Problem
 from zooming.study.runs import Configuration
 from zooming.study.store import MANIFEST, Store
+from zooming.study.stored import read_json, read_manifest
 from zooming.study.study import FEW_SEEDS, Row, Study
 from zooming.study.tune import TUNED
 
@@ -37,7 +38,8 @@ def collect(folder: Path) -> dict[str, Any]:
     """Everything on the page of a study's folder, or of a reproduction's."""
     problems: list[dict[str, Any]] = []
     manifests: list[dict[str, Any]] = []
-    for where, names, extra in _studies(folder):
+    studies = list(_studies(folder))
+    for where, names, extra in studies:
         study = Study.stored(where)
         rows, configuration = study.summary(where), study.configuration
         for problem in configuration.problems:
@@ -56,11 +58,11 @@ def collect(folder: Path) -> dict[str, Any]:
                 "why_unsolved": None if is_solved else why_not or _why_unsolved(problem),
                 "made_by": made_by, "why_not_made": why_not,
                 "verdicts": extra.get("verdicts", []), "agents": agents, "replays": replays, "unshown": unshown,
-                "tried": [tried for tuned in extra.get("tuned", []) for tried in _tried(tuned)],
+                "tried": [tried for tuned in extra.get("tuned", []) for tried in tuned["tried"]],
                 "q_star": _q_star(problem, configuration.optimum, cuts) if replays and is_solved else None,
             })  # fmt: skip
-        manifests.append(json.loads((where / MANIFEST).read_text()))
-    first = Store.existing(next(_studies(folder))[0]).configuration
+        manifests.append(_shown(read_manifest(where / MANIFEST)))
+    first = Store.existing(studies[0][0]).configuration
     return {
         "title": f"{_count(len(problems), 'problem')}, {_count(first.episodes, 'episode')}, {_count(first.n_seeds, 'seed')}",
         "episodes": first.episodes,
@@ -82,41 +84,61 @@ def _studies(folder: Path) -> Iterator[tuple[Path, dict[str, str], dict[str, Any
             raise SpaceError(f"{folder} holds neither a study (zooming run, tune) nor a reproduction (zooming reproduce)")
         yield from ((where, {}, {"tuned": tuned}) for where, tuned in _evaluations(folder, evaluations))
         return
+    for found in _figures(findings):
+        yield folder / "evaluation" / found["problem"], found["agents"], found
+
+
+def _figures(path: Path) -> list[dict[str, Any]]:
+    """Return what a reproduction found, figure by figure."""
+    remedy = "delete it, and zooming reproduce makes it again"
     try:
-        figures = [(found["problem"], found["agents"], found) for found in json.loads(findings.read_text())["figures"].values()]
-    except (ValueError, KeyError, TypeError) as error:
-        raise SpaceError(f"{findings} is damaged ({error}); delete it, and zooming reproduce makes it again") from error
-    for problem, names, found in figures:
-        yield folder / "evaluation" / problem, names, found
+        found = list(_shown(read_json(path, remedy))["figures"].values())
+        for one in found:
+            names, verdicts = one["agents"].values(), one.get("verdicts", [])
+            texts = [one["problem"], one.get("heading", ""), *names, *(verdict["sentence"] for verdict in verdicts)]
+            if not all(isinstance(text, str) for text in texts) or Path(one["problem"]).name != one["problem"]:
+                raise ValueError("a name or a sentence is not one")
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, SpaceError):
+            raise
+        raise SpaceError(f"{path} is damaged ({error!r}); {remedy}") from error
+    if not found:
+        raise SpaceError(f"{path} holds no figure; zooming reproduce continues it")
+    return found
 
 
 def _evaluations(folder: Path, manifests: list[Path]) -> list[tuple[Path, list[dict[str, Any]]]]:
     """The evaluations of a tuning, in the order of its problems, each with what was tried for it."""
-    try:
-        tuned = json.loads((folder / TUNED).read_text())
-        named = [(one["problem"], one["evaluation"]["agent"]) for one in tuned]
-    except FileNotFoundError:  # it was stopped before the end
+    path, remedy = folder / TUNED, "delete it, and zooming tune makes it again"
+    if not path.exists():  # it was stopped before the end
         return [(manifest.parent, []) for manifest in manifests]
-    except (ValueError, KeyError, TypeError) as error:
-        raise SpaceError(f"{folder / TUNED} is damaged ({error}); delete it, and zooming tune makes it again") from error
+    content = read_json(path, remedy)
+    try:
+        tuned = [{"problem": one["problem"], "tried": [*_tried(one)]} for one in content]
+        named = [(one["problem"], one["evaluation"]["agent"]) for one in content]
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise SpaceError(f"{path} is damaged ({error!r}); {remedy}") from error
     found = []
     for manifest in manifests:
         configuration = Study.stored(manifest.parent).configuration
         name, labels = configuration.problems[0].name, [agent.label for agent in configuration.agents]
         if labels == [label for problem, label in named if problem == name]:  # or it is of another tuning, before
             found.append((manifest.parent, [one for one in tuned if one["problem"] == name]))
+    if not found:
+        raise SpaceError(f"{path} is of another tuning than the evaluations beside it; {remedy}")
     return sorted(found, key=lambda one: tuned.index(one[1][0]))
 
 
 def _tried(tuned: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """A row per value that was tried for one agent."""
     for tried in tuned["tried"]:
-        interval = tried["interval"]
+        interval = tried["interval"] or dict.fromkeys(("mean", "low", "high"), tried["mean_return"])
+        value = real(tried["value"], "value", -math.inf, math.inf)
         yield {
-            "agent": tuned["agent"],
-            "value": f"{tuned['option']}={tried['value']:.4g}",
-            "mean_return": [interval[part] for part in ("mean", "low", "high")] if interval else [tried["mean_return"]] * 3,
-            "n_seeds": tried["n_seeds"],
+            "agent": str(tuned["agent"]),
+            "value": f"{tuned['option']}={value:.4g}",
+            "mean_return": [real(interval[part], part, -math.inf, math.inf) for part in ("mean", "low", "high")],
+            "n_seeds": whole(tried["n_seeds"], "n_seeds", 1),
             "is_best": (tried["value"], tried["mean_return"]) == (tuned["value"], tuned["tuning_return"]),
         }
 
@@ -187,6 +209,15 @@ def _bounds(interval: Interval | None, mean: float | None) -> list[float] | None
 
 def _count(n: int, what: str) -> str:
     return f"{n:,} {what}{'s' if n > 1 else ''}"
+
+
+def _shown(content: Any) -> Any:
+    """JSON of a file as JSON of the page, which knows no NaN and no infinity."""
+    if isinstance(content, dict):
+        return {key: _shown(value) for key, value in content.items()}
+    if isinstance(content, list):
+        return [_shown(value) for value in content]
+    return str(content) if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def _number(value: float) -> float | None:

@@ -89,28 +89,42 @@ class Configuration:
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Configuration:
-        """The configuration that `as_json` described."""
+        """Return the configuration that `as_json` described. SpaceError if it is anything else."""
         try:
             problems = tuple(Problem(**problem) for problem in content["problems"])
             agents = tuple(AgentChoice(**agent) for agent in content["agents"])
+            texts = [text for problem in problems for text in (problem.name, problem.env_id)] + [a.kind for a in agents]
+            if not all(isinstance(text, str) for text in (*texts, content.get("stream", ""))):
+                raise TypeError("a name is not a text")
+            if not all(isinstance(one, dict) for one in (*(p.options for p in problems), *(a.settings for a in agents))):
+                raise TypeError("options have no names")
             return cls(**{**content, "problems": problems, "agents": agents})
-        except (TypeError, KeyError) as error:
-            raise SpaceError(f"this is not the configuration of a study: {error}") from error
+        except (TypeError, KeyError, AttributeError, SpaceError) as error:
+            raise SpaceError(f"its configuration is not that of a study: {error}") from error
 
     @property
     def name(self) -> str:
         """A file name: readable, and different for different studies."""
         return _named("-".join(problem.name for problem in self.problems), self.as_json())
 
+    @property
+    def n_chunks(self) -> int:
+        """Number of chunks."""
+        return len(self.problems) * len(self.agents) * -(-self.n_seeds // self._block)
+
+    @property
+    def _block(self) -> int:
+        """Seeds of a chunk: fewer where runs are long."""
+        return max(1, min(MOST_SEEDS, MOST_EPISODES // self.episodes))
+
     def chunks(self) -> list[Chunk]:
         """All chunks, in the order of the tables."""
-        block = max(1, min(MOST_SEEDS, MOST_EPISODES // self.episodes))
-        return [
-            Chunk(problem, agent, self.episodes, first, min(first + block, self.n_seeds), self.entropy, self.stream)
-            for problem in self.problems
-            for agent in self.agents
-            for first in range(0, self.n_seeds, block)
-        ]
+        return [chunk for problem in self.problems for agent in self.agents for chunk in self.chunks_of(problem, agent)]
+
+    def chunks_of(self, problem: Problem, agent: AgentChoice) -> list[Chunk]:
+        """Return the chunks of an agent on a problem, in the order of their seeds."""
+        blocks = [(first, min(first + self._block, self.n_seeds)) for first in range(0, self.n_seeds, self._block)]
+        return [Chunk(problem, agent, self.episodes, *block, self.entropy, self.stream) for block in blocks]
 
 
 @dataclass(frozen=True)

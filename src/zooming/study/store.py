@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import platform
 import warnings
@@ -27,8 +28,21 @@ from numpy.typing import NDArray
 
 import zooming
 from zooming import files
+from zooming.checks import real
 from zooming.errors import CheckpointError, SpaceError
+from zooming.study import modules
+from zooming.study.problems import AgentChoice, Problem
 from zooming.study.runs import Chunk, Configuration
+from zooming.study.stored import (
+    FORMAT,
+    PER_CHECKPOINT,
+    PER_RUN,
+    REMEDY,
+    optima_as_json,
+    read_chunk,
+    read_manifest,
+    read_optima,
+)
 
 MOST_SHOWN = 120  # characters of a setting that differs
 MANIFEST, OPTIMA, TIMINGS, CHUNKS, LOCK = "manifest.json", "optima.json", "timings.jsonl", "chunks", ".lock"
@@ -39,16 +53,21 @@ class Store:
 
     def __init__(self, folder: str | os.PathLike[str], configuration: Configuration) -> None:
         self.folder, self.configuration = Path(folder), configuration
-        self._optima: dict[str, float | None] = {}
+        self._optima: dict[str, float | None] | None = None
+        self._is_ours = False  # while a command is at work here, and may write
         self._known: dict[str, dict[str, NDArray[Any]]] = {}  # chunks that were read: each is read once
 
     @classmethod
     def existing(cls, folder: str | os.PathLike[str]) -> Store:
-        """The study that a folder holds, to read."""
+        """Return the study that a folder holds, to read."""
         manifest = Path(folder) / MANIFEST
         if not manifest.exists():
             raise SpaceError(f"{folder} holds no study; zooming run ... --out {folder} makes one")
-        return cls(folder, Configuration.from_json(_manifest(manifest)["configuration"]))
+        content = read_manifest(manifest)
+        try:
+            return cls(folder, Configuration.from_json(content["configuration"]))
+        except SpaceError as error:
+            raise SpaceError(f"{manifest} is damaged ({error}); {REMEDY}") from error
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -66,34 +85,45 @@ class Store:
                 self._write_manifest()
             except OSError as error:
                 raise _unwritable(self.folder, error) from error
-            yield
+            self._is_ours = True
+            try:
+                yield
+            finally:
+                self._is_ours = False
 
     def _check_folder(self) -> None:
         manifest = self.folder / MANIFEST
         if manifest.exists():
-            stored, ours = _manifest(manifest)["configuration"], self.configuration.as_json()
+            stored, ours = read_manifest(manifest)["configuration"], self.configuration.as_json()
             if not _same(stored, ours) and any((self.folder / CHUNKS).glob("*.zoom")):
                 raise SpaceError(
                     f"{self.folder} holds another study; choose another --out.\n" + "\n".join(_differences(stored, ours))
                 )
-        elif self.folder.exists() and any(
-            path.name not in (CHUNKS, LOCK) and not path.name.endswith(".part") for path in self.folder.iterdir()
+        elif (
+            self.folder.exists()
+            and not self._has_only_our_chunks()
+            and any(path.name not in (CHUNKS, LOCK) and not path.name.endswith(".part") for path in self.folder.iterdir())
         ):
             raise SpaceError(f"{self.folder} is not empty and holds no study; choose another --out")
+
+    def _has_only_our_chunks(self) -> bool:
+        """Whether there are chunks, all of them of this study: then it is ours, also without its manifest."""
+        found = {path.stem for path in (self.folder / CHUNKS).glob("*.zoom")}
+        return bool(found) and found <= {chunk.name for chunk in self.configuration.chunks()}
 
     def _write_manifest(self) -> None:
         manifest = self.folder / MANIFEST
         versions = {name: version(name) for name in ("numpy", "numba", "gymnasium")}
         versions |= {"zooming": zooming.__version__, "python": platform.python_version()}
         ours = {"versions": versions, "platform": platform.platform()}
-        content: dict[str, Any] = {"format": 1, "configuration": self.configuration.as_json(), "computed_with": [ours]}
-        if manifest.exists() and not _same(_manifest(manifest)["configuration"], self.configuration.as_json()):
+        content: dict[str, Any] = {"format": FORMAT, "configuration": self.configuration.as_json(), "computed_with": [ours]}
+        if manifest.exists() and not _same(read_manifest(manifest)["configuration"], self.configuration.as_json()):
             (self.folder / OPTIMA).unlink(missing_ok=True)  # begun with another configuration, and nothing came of it
         elif manifest.exists():
-            content = _manifest(manifest)
+            content = read_manifest(manifest)
             if ours in content["computed_with"]:
                 return
-            if self.has_tables():
+            if all(self._path(chunk).exists() for chunk in self.configuration.chunks()):
                 return  # nothing is left to compute
             lines = "\n".join(_differences(content["computed_with"][-1], ours))
             warnings.warn(f"{self.folder} was begun with other versions; runs may differ from there on:\n{lines}", stacklevel=5)
@@ -109,10 +139,7 @@ class Store:
                 absent.append(chunk)
                 continue
             try:
-                header, arrays = files.read_container(path)
-                if header.get("chunk") != chunk.name:
-                    raise CheckpointError(f"{path} holds another chunk")
-                self._known[chunk.name] = arrays
+                self._known[chunk.name] = read_chunk(path, chunk)
             except CheckpointError:
                 path.rename(path.with_suffix(".damaged"))
                 absent.append(chunk)
@@ -124,38 +151,70 @@ class Store:
             log.write(json.dumps([chunk.name, seconds]) + "\n")
 
     def seconds(self) -> dict[str, float]:
-        """Seconds of each chunk by name; a line that a crash cut short is left out."""
-        path, found = self.folder / TIMINGS, {}
-        for line in path.read_text().splitlines() if path.exists() else []:
+        """Return the seconds of each chunk by name. A line that a crash cut short is left out."""
+        found: dict[str, float] = {}
+        try:
+            lines = (self.folder / TIMINGS).read_bytes().splitlines()
+        except OSError:
+            return found
+        for line in lines:
             try:
                 name, seconds = json.loads(line)
-                found[str(name)] = float(seconds)
-            except (ValueError, TypeError):
+                found[str(name)] = real(seconds, "seconds", 0.0, math.inf)
+            except (ValueError, TypeError, RecursionError):
                 continue
         return found
 
     def read(self, chunk: Chunk) -> dict[str, NDArray[Any]]:
+        """Return the arrays of a finished chunk. SpaceError, with what to do, if they are not there or damaged."""
         if chunk.name not in self._known:
-            self._known[chunk.name] = files.read_container(self._path(chunk))[1]
+            try:
+                self._known[chunk.name] = read_chunk(self._path(chunk), chunk)
+            except FileNotFoundError as error:
+                raise self._unfinished() from error
+            except OSError as error:
+                raise SpaceError(f"cannot read {self._path(chunk)} ({error.strerror}); make it readable") from error
+            except CheckpointError as error:
+                raise SpaceError(f"{error}. The command that began the study sets it aside and computes it again") from error
         return self._known[chunk.name]
 
+    def check_finished(self) -> None:
+        """SpaceError if chunks are missing: counted first, as a manifest may ask for any number."""
+        if sum(1 for _ in (self.folder / CHUNKS).glob("*.zoom")) < self.configuration.n_chunks:
+            raise self._unfinished()
+
+    def _unfinished(self) -> SpaceError:
+        return SpaceError(f"the study in {self.folder} is not finished; the command that began it continues it")
+
+    def runs(self, problem: Problem, agent: AgentChoice) -> dict[str, NDArray[Any]]:
+        """Return the arrays of all runs of an agent on a problem, a row per seed, and `curve_episode`."""
+        found = [self.read(chunk) for chunk in self.configuration.chunks_of(problem, agent)]
+        joined = {name: np.concatenate([arrays[name] for arrays in found]) for name in (*PER_RUN, *PER_CHECKPOINT)}
+        return {**joined, "curve_episode": found[0]["curve_episode"]}
+
     def optima(self) -> dict[str, float | None]:
-        """The optimum of each problem, computed once; None where it cannot be."""
-        if not self._optima:
-            path, names = self.folder / OPTIMA, {problem.name for problem in self.configuration.problems}
-            try:
-                known = json.loads(path.read_text())
-            except (FileNotFoundError, ValueError):
-                known = None
-            if not (isinstance(known, dict) and known.keys() == names):  # not there yet, or damaged
-                solved = {p.name: p.optimal(self.configuration.optimum) for p in self.configuration.problems}
-                known = {name: None if optimal is None else optimal.return_ for name, optimal in solved.items()}
-                files.write_atomically(path, json.dumps(known, indent=1).encode())
-            self._optima = known
+        """Return the optimum of each problem, None where it cannot be solved. What the file does not prove is solved again."""
+        if self._optima is None:
+            path = self.folder / OPTIMA
+            self._optima = read_optima(path, self.configuration)
+            if self._optima is None:
+                self._optima = {problem.name: self._solved(problem) for problem in self.configuration.problems}
+                if self._is_ours:
+                    files.write_atomically(path, optima_as_json(self.configuration, self._optima))
         return self._optima
 
+    def _solved(self, problem: Problem) -> float | None:
+        try:
+            modules.find(problem.env_id)
+            optimal = problem.optimal(self.configuration.optimum)
+        except Exception:  # somebody's environment may raise anything
+            if self._is_ours:
+                raise
+            return None  # a reader shows what there is
+        return None if optimal is None else float(optimal.return_)
+
     def write_tables(self) -> None:
-        """results.parquet and curves.parquet, from all chunks."""
+        """Write results.parquet and curves.parquet from all chunks, unless they are there already, byte by byte."""
         pl = _polars()
         optima = self.optima()
         results, curves = [], []
@@ -179,14 +238,10 @@ class Store:
                 "regret": np.full(total.size, np.nan) if best is None else (points * best - total).ravel(),
             }))  # fmt: skip
         for name, frames in (("results", results), ("curves", curves)):
-            content = io.BytesIO()
+            content, path = io.BytesIO(), self.folder / f"{name}.parquet"
             pl.concat(frames).write_parquet(content)
-            files.write_atomically(self.folder / f"{name}.parquet", content.getvalue())
-
-    def has_tables(self) -> bool:
-        """Whether both tables are there and whole: a Parquet file ends with its mark."""
-        paths = [self.folder / f"{name}.parquet" for name in ("results", "curves")]
-        return all(path.exists() and path.read_bytes()[-4:] == b"PAR1" for path in paths)
+            if not path.is_file() or path.read_bytes() != content.getvalue():
+                files.write_atomically(path, content.getvalue())
 
     def _path(self, chunk: Chunk) -> Path:
         return self.folder / CHUNKS / f"{chunk.name}.zoom"
@@ -218,16 +273,6 @@ def _unwritable(folder: Path, error: OSError) -> SpaceError:
 
 def _same(stored: Any, ours: Any) -> bool:
     return json.dumps(stored, sort_keys=True) == json.dumps(ours, sort_keys=True)
-
-
-def _manifest(path: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads(path.read_text())
-        if not (isinstance(content["configuration"], dict) and content["computed_with"]):
-            raise ValueError("it has another layout")
-    except (ValueError, KeyError, TypeError) as error:
-        raise SpaceError(f"{path} is damaged ({error}); restore it, or choose another --out") from error
-    return content
 
 
 def _differences(stored: Any, ours: Any, where: str = "") -> Iterable[str]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from zooming import notebook
@@ -119,25 +118,19 @@ class Study:
     def summary(self, folder: str | Path) -> list[Row]:
         """What came out, of a folder where it is finished; nothing is computed."""
         store = Store(folder, self.configuration)
-        if not store.has_tables():
-            raise SpaceError(f"the study in {folder} is not finished; the command that began it continues it")
+        store.check_finished()
         return self._summary(store, store.optima())
 
     def _summary(self, store: Store, optima: dict[str, float | None]) -> list[Row]:
-        arrays: dict[tuple[str, str], dict[str, Any]] = {}
-        timings = store.seconds()
+        timings, seconds = store.seconds(), dict[tuple[str, str], float]()
         for chunk in self.configuration.chunks():
-            found = store.read(chunk)
-            into = arrays.setdefault((chunk.problem.name, chunk.agent.label), {"seconds": 0.0})
-            into["seconds"] += timings.get(chunk.name, float("nan"))
-            found.setdefault("n_clipped", np.zeros(chunk.n_runs))  # chunks from before there was clipping have none
-            for name in ("final_return", "total_return", "n_balls", "nbytes", "n_clipped"):
-                into[name] = np.concatenate([into.get(name, np.empty(0)), found[name]])
+            key = chunk.problem.name, chunk.agent.label
+            seconds[key] = seconds.get(key, 0.0) + timings.get(chunk.name, float("nan"))
         rows = []
         for problem in self.configuration.problems:
-            first = arrays[problem.name, self.configuration.agents[0].label]["total_return"]
+            first = store.runs(problem, self.configuration.agents[0])["total_return"]
             for i, agent in enumerate(self.configuration.agents):
-                a, best = arrays[problem.name, agent.label], optima[problem.name]
+                a, best = store.runs(problem, agent), optima[problem.name]
                 several = len(a["total_return"]) > 1
                 regret = None if best is None else self.configuration.episodes * best - a["total_return"]
                 rows.append(
@@ -152,7 +145,7 @@ class Study:
                         None if regret is None else float(regret.mean()),
                         float(a["n_balls"].mean()),
                         float(a["nbytes"].mean()),
-                        a["seconds"] / len(a["total_return"]),
+                        seconds[problem.name, agent.label] / len(a["total_return"]),
                         float(a["n_clipped"].mean()),
                     )
                 )
@@ -193,17 +186,16 @@ def run_all(
                             store.write(chunk, arrays, seconds)
                             done += chunk.n_runs
                             show(chunk, arrays, store.optima()[chunk.problem.name])
-            incomplete = [store for found in lacking.values() for store in found]
             for store in stores:
-                if store in incomplete or not store.has_tables():
-                    store.write_tables()
+                store.write_tables()
             return [study._summary(store, best) for (study, _), store, best in zip(studies, stores, optima, strict=True)]
         except KeyboardInterrupt:
             raise Stopped(done, total, stop[0] if stop else 130) from None
         except OSError as error:
             kept = f"{done} of {total} runs are kept; the same command continues"
             where = ", ".join(str(store.folder) for store in stores)
-            raise SpaceError(f"cannot write to {where}: {error.strerror}. {kept}") from error
+            what = f"cannot read or write {error.filename}" if error.filename else f"cannot write to {where}"
+            raise SpaceError(f"{what}: {error.strerror}. {kept}") from error
 
 
 def _written(name: str, options: dict[str, Any]) -> str:

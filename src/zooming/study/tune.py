@@ -210,17 +210,14 @@ class Grid:
 
     def _read(self, folder: Path) -> dict[tuple[str, str, float], tuple[NDArray[np.float64], int]]:
         """Total return of each seed, and the steps played."""
-        store, totals, steps = Store(folder, self.study.configuration), dict[Any, list[float]](), dict[Any, int]()
-        for chunk in self.study.configuration.chunks():
-            arrays, key = store.read(chunk), (chunk.problem.name, chunk.agent.label)
-            totals[key] = [*totals.get(key, []), *arrays["total_return"].tolist()]
-            steps[key] = steps.get(key, 0) + int(arrays["horizon"].sum()) * chunk.episodes
-        names = [problem.name for problem in self.study.configuration.problems]
-        return {
-            (name, agent, value): (np.array(totals[name, choice.label]), steps[name, choice.label])
-            for name in names
-            for (agent, value), choice in self.choices.items()
-        }
+        configuration, found = self.study.configuration, {}
+        store = Store(folder, configuration)
+        for problem in configuration.problems:
+            for (agent, value), choice in self.choices.items():
+                runs = store.runs(problem, choice)
+                n_steps = int(runs["horizon"].sum()) * configuration.episodes
+                found[problem.name, agent, value] = runs["total_return"], n_steps
+        return found
 
 
 def _optuna(scope: _Scope) -> Best:

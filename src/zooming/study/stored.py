@@ -1,0 +1,119 @@
+"""Files of a study's folder, checked before anything in them is used: a folder may be damaged, edited, or somebody else's.
+
+Chunks carry a checksum, and their names a digest of what they hold. Optima carry a checksum and the settings that they were
+solved for. Tables are made from chunks and never read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming import files
+from zooming.errors import CheckpointError, SpaceError
+from zooming.study.runs import Chunk, Configuration, checkpoints
+
+FORMAT = 1  # of manifest.json and optima.json
+REMEDY = "restore or delete it, and the command that began the study writes it again"  # for a manifest
+PER_RUN = ("seed", "final_return", "total_return", "n_balls", "nbytes", "horizon", "n_clipped")
+PER_CHECKPOINT = ("curve_total", "curve_n_balls")
+
+
+def read_json(path: Path, remedy: str) -> Any:
+    """Return the content of a JSON file. SpaceError, with the remedy, if it cannot be read."""
+    try:
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise SpaceError(f"cannot read {path} ({error.strerror}); make it readable, or {remedy}") from error
+    except (ValueError, RecursionError) as error:
+        raise SpaceError(f"{path} is damaged ({error}); {remedy}") from error
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """Return what a manifest holds. SpaceError, with what to do, if it is damaged or of another format."""
+    content = read_json(path, REMEDY)
+    fault = None
+    if not isinstance(content, dict):
+        fault = "it holds no manifest"
+    elif type(content.get("format")) is not int or content["format"] < 1:
+        fault = f"its format is {content.get('format')!r}, not a whole number from 1 to {FORMAT}"
+    elif content["format"] > FORMAT:
+        raise SpaceError(f"{path}: format {content['format']} is newer than this zooming reads ({FORMAT}); update zooming")
+    elif not isinstance(content.get("configuration"), dict):
+        fault = "it has no configuration"
+    else:
+        made = content.get("computed_with")
+        if not (isinstance(made, list) and made and all(isinstance(one, dict) for one in made)):
+            fault = "it does not say what the study was computed with"
+    if fault is not None:
+        raise SpaceError(f"{path} is damaged ({fault}); {REMEDY}")
+    return content  # type: ignore[no-any-return]
+
+
+def optima_as_json(configuration: Configuration, optima: dict[str, float | None]) -> bytes:
+    """Return the content of optima.json: what each problem was solved for, its optimum, and a checksum of all of it."""
+    entries = {name: {**settings, "optimum": optima[name]} for name, settings in _solved_for(configuration).items()}
+    content = {"format": FORMAT, "problems": entries}
+    return json.dumps({**content, "sha256": _digest(content)}, indent=1).encode()
+
+
+def read_optima(path: Path, configuration: Configuration) -> dict[str, float | None] | None:
+    """Return the optimum of each problem, or None if they must be solved: not there, damaged, edited, or for other settings."""
+    try:
+        content = read_json(path, "")
+        if content.pop("sha256") != _digest(content) or content["format"] != FORMAT:
+            return None
+        entries = content["problems"]
+        optima = {name: entry.pop("optimum") for name, entry in entries.items()}
+    except (SpaceError, KeyError, TypeError, AttributeError):
+        return None
+    is_number = all(value is None or (type(value) is float and math.isfinite(value)) for value in optima.values())
+    return optima if is_number and entries == _solved_for(configuration) else None
+
+
+def _solved_for(configuration: Configuration) -> dict[str, dict[str, Any]]:
+    """What the optimum of each problem depends on, as JSON gives it back."""
+    found: dict[str, dict[str, Any]] = {
+        problem["name"]: {"env_id": problem["env_id"], "options": problem["options"], "precision": configuration.optimum}
+        for problem in configuration.as_json()["problems"]
+    }
+    return found
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def read_chunk(path: Path, chunk: Chunk) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a chunk's file. CheckpointError if it is damaged, or holds anything else."""
+    header, arrays = files.read_container(path)
+    arrays.setdefault("n_clipped", np.zeros(chunk.n_runs, np.int64))  # chunks from before there was clipping have none
+    fault = "another chunk" if header.get("chunk") != chunk.name else _fault(chunk, arrays)
+    if fault is not None:
+        raise CheckpointError(f"{path}: it holds {fault}")
+    return arrays
+
+
+def _fault(chunk: Chunk, arrays: dict[str, NDArray[Any]]) -> str | None:
+    """Return what is wrong with the arrays of a chunk, or None."""
+    points = checkpoints(chunk.episodes)
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(PER_RUN, (chunk.n_runs,))
+    shapes |= {name: (chunk.n_runs, len(points)) for name in PER_CHECKPOINT} | {"curve_episode": points.shape}
+    for name, shape in shapes.items():
+        if name not in arrays:
+            return f"no array {name}"
+        if arrays[name].shape != shape or arrays[name].dtype.kind not in "iuf":
+            return f"{name} of shape {arrays[name].shape} and type {arrays[name].dtype}, not numbers of shape {shape}"
+        if not np.isfinite(arrays[name]).all():
+            return f"a {name} that is not finite"
+    if not np.array_equal(arrays["seed"], np.arange(chunk.first, chunk.last)):
+        return "other seeds"
+    if not np.array_equal(arrays["curve_episode"], points):
+        return "other episodes"
+    return None if np.array_equal(arrays["curve_total"][:, -1], arrays["total_return"]) else "curves that end elsewhere"

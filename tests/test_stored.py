@@ -1,0 +1,327 @@
+"""A study's folder that is damaged, edited or somebody else's: a sentence, or the same result again, never anything else."""
+
+import json
+import os
+import re
+import shutil
+
+import numpy as np
+import polars as pl
+import pytest
+
+import zooming
+from zooming import cli, files
+from zooming.plots import read_study
+from zooming.report.collect import _evaluations, collect
+from zooming.report.page import written
+from zooming.study import engines
+from zooming.study.problems import problem_named
+from zooming.study.store import Store
+from zooming.study.study import Study
+
+ARGUMENTS = {"episodes": 12, "seeds": 2}
+JSON_FILES, TABLES = ("manifest.json", "optima.json"), ("results.parquet", "curves.parquet")
+
+
+def study(**options):
+    return Study(["oil-quadratic-1"], ["adaptive-q", "random"], **{**ARGUMENTS, **options})
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A finished study, computed in this process."""
+    folder = tmp_path_factory.mktemp("stored") / "study"
+    compute = engines.compute
+    engines.compute = lambda chunks, *_: ((chunk, chunk.run(), 0.1) for chunk in chunks)
+    try:
+        study().run(folder)
+    finally:
+        engines.compute = compute
+    return folder
+
+
+@pytest.fixture
+def folder(made, tmp_path, monkeypatch):
+    monkeypatch.setattr(engines, "compute", lambda chunks, *_: ((chunk, chunk.run(), 0.1) for chunk in chunks))
+    return shutil.copytree(made, tmp_path / "study")
+
+
+def results(folder):
+    """What a user sees: numbers of a report, and of the study run again, which also repairs the folder."""
+    numbers = {row.agent: (row.optimum, row.mean_regret, row.mean_return) for row in Study.stored(folder).summary(folder)}
+    return numbers, {label: runs.regret.tolist() for label, runs in read_study(folder).items()}
+
+
+def tables(folder):
+    return {name: (folder / name).read_bytes() for name in TABLES}
+
+
+def replaced(path, *keys):
+    """A function that puts a value at a place of a JSON file."""
+
+    def put(value):
+        content = json.loads(path.read_text())
+        at = content
+        for key in keys[:-1]:
+            at = at[key]
+        if value is KeyError:
+            del at[keys[-1]]
+        else:
+            at[keys[-1]] = value
+        path.write_text(json.dumps(content))
+
+    return put
+
+
+WRONG = [None, True, -1, 0, 1.5, 10**30, float("nan"), float("inf"), "12", "", [], {}, [[]], {"a": 1}, KeyError]
+TEXTS = [b"", b"{", b"null", b"[]", b"3", b'"text"', b"\xff\xfe\x00", b"[" * 100_000, b"{}", b"NaN", b'{"format": 1}']
+PLACES = [
+    ("manifest.json", *keys)
+    for keys in (
+        ("format",), ("configuration",), ("computed_with",), ("computed_with", 0), ("configuration", "problems"),
+        ("configuration", "problems", 0), ("configuration", "problems", 0, "name"), ("configuration", "problems", 0, "env_id"),
+        ("configuration", "problems", 0, "options"), ("configuration", "agents"), ("configuration", "agents", 0, "kind"),
+        ("configuration", "agents", 0, "settings"), ("configuration", "episodes"), ("configuration", "n_seeds"),
+        ("configuration", "entropy"), ("configuration", "stream"), ("configuration", "optimum"),
+    )
+] + [
+    ("optima.json", *keys)
+    for keys in (
+        ("format",), ("sha256",), ("problems",), ("problems", "oil-quadratic-1"), ("problems", "oil-quadratic-1", "optimum"),
+        ("problems", "oil-quadratic-1", "env_id"), ("problems", "oil-quadratic-1", "options"),
+        ("problems", "oil-quadratic-1", "precision"),
+    )
+]  # fmt: skip
+
+
+def outcome(folder, truth):
+    """How a report and the same command again answer: `refused`, or `rebuilt` if they give the true numbers."""
+    answers = []
+    for ask in (lambda: results(folder), lambda: study().run(folder) and results(folder)):
+        try:
+            found = ask()
+        except zooming.ZoomingError as error:
+            sentence = str(error)
+            ways_out = "restore or delete it", "update zooming", "choose another --out", "he command that began "
+            answers.append("refused" if str(folder) in sentence and any(way in sentence for way in ways_out) else sentence)
+        else:
+            answers.append("rebuilt" if found == truth else f"gives {found}")
+    return answers
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: ".".join(map(str, place)))
+def test_wrong_values_in_manifest_and_optima_are_refused_or_solved_again(place, made, folder):
+    truth, path = results(made), folder / place[0]
+    for value in WRONG:
+        shutil.copy(made / place[0], path)
+        replaced(path, *place[1:])(value)
+        if path.read_text() == json.dumps(json.loads((made / place[0]).read_text())):
+            continue  # it was the right value
+        answers = outcome(folder, truth)
+        if place[0] == "optima.json":
+            assert answers == ["rebuilt", "rebuilt"], value
+            assert path.read_bytes() == (made / place[0]).read_bytes()
+        elif value is KeyError or place[1:] == ("computed_with", 0):
+            assert {*answers} <= {"refused", "rebuilt"}, value  # of what has a default, or is only shown
+        else:
+            assert answers == ["refused", "refused"], value
+
+
+@pytest.mark.parametrize("name", [*JSON_FILES, *TABLES, "timings.jsonl"])
+def test_a_file_cut_anywhere_or_of_other_bytes_is_refused_or_rebuilt(name, made, folder):
+    truth, whole = results(made), (made / name).read_bytes()
+    cuts = [whole[: len(whole) * i // 7] for i in range(7)]
+    flipped = [whole[:i] + bytes([whole[i] ^ 0x55]) + whole[i + 1 :] for i in range(0, len(whole), len(whole) // 12)]
+    for content in [*TEXTS, *cuts, *flipped]:
+        (folder / name).write_bytes(content)
+        answers = outcome(folder, truth)
+        if name in ("optima.json", *TABLES):
+            assert answers == ["rebuilt", "rebuilt"], content[:40]
+            assert (folder / name).read_bytes() == whole
+        shutil.copy(made / name, folder / name)
+
+
+def test_a_file_that_cannot_be_read_is_named(folder, monkeypatch):
+    for name in JSON_FILES:
+        (folder / name).unlink()
+        (folder / name).mkdir()  # what root cannot read either
+    with pytest.raises(
+        zooming.SpaceError, match=r"cannot read .*manifest.json \(Is a directory\); make it readable, or restore"
+    ):
+        collect(folder)
+    with pytest.raises(zooming.SpaceError, match=r"cannot read .*manifest.json"):
+        study().run(folder)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+@pytest.mark.parametrize("name", ["manifest.json", "chunks"])
+def test_a_file_without_permission_is_named(folder, name):
+    path = folder / name if name != "chunks" else next((folder / "chunks").iterdir())
+    path.chmod(0)
+    with pytest.raises(SystemExit, match=rf"cannot read .*{path.name}.*Permission denied"):
+        cli.main(["report", str(folder)])
+
+
+NEWER = r"format 2 is newer than this zooming reads \(1\); update zooming"
+
+
+@pytest.mark.parametrize(("number", "message"), [(2, NEWER), (0, "its format is 0"), ("1", "its format is '1'")])
+def test_a_manifest_of_another_format_is_refused(number, message, folder, capsys):
+    replaced(folder / "manifest.json", "format")(number)
+    with pytest.raises(zooming.SpaceError, match=message):
+        study().run(folder)
+    with pytest.raises(SystemExit, match=message):
+        cli.main(["report", str(folder)])
+
+
+def test_an_edited_optimum_does_not_reach_the_regret(made, folder):
+    replaced(folder / "optima.json", "problems", "oil-quadratic-1", "optimum")(9.0)
+    assert results(folder) == results(made)
+    assert read_study(folder)["random"].optimum == pytest.approx(4.8, abs=1e-3)
+    study().run(folder)
+    assert tables(folder) == tables(made)
+
+
+def test_the_optimum_of_other_settings_is_solved_again(made, folder, tmp_path):
+    """A file of another study, with a right checksum, for a problem of the same name."""
+    other = problem_named("oil-quadratic-1", {"horizon": 2})
+    object.__setattr__(other, "name", "oil-quadratic-1")
+    Study([other], ["random"], 2, 1).run(tmp_path / "other")
+    shutil.copy(tmp_path / "other" / "optima.json", folder / "optima.json")
+    assert results(folder) == results(made)
+
+
+def test_the_first_format_of_optima_is_solved_again(made, folder):
+    (folder / "optima.json").write_text('{"oil-quadratic-1": 4.8}')
+    assert results(folder) == results(made)
+
+
+def test_a_manifest_that_was_deleted_is_written_again_by_the_command_that_began(made, folder):
+    (folder / "manifest.json").unlink()
+    with pytest.raises(zooming.SpaceError, match=r"holds another study|holds no study"):
+        study(episodes=13).run(folder)
+    study().run(folder)
+    assert json.loads((folder / "manifest.json").read_text()) == json.loads((made / "manifest.json").read_text())
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("damage", ["column", "rows", "twice", "other", "values", "types"])
+def test_a_table_of_wrong_content_is_made_again(damage, name, made, folder):
+    table = pl.read_parquet(folder / name)
+    table = {
+        "column": lambda: table.drop("regret", "seed"),
+        "rows": lambda: table.head(1),
+        "twice": lambda: pl.concat([table, table]),
+        "other": lambda: table.with_columns(problem=pl.lit("another")),
+        "values": lambda: table.with_columns(regret=pl.lit(float("nan")), total_return=pl.lit(1e9)),
+        "types": lambda: table.with_columns(total_return=pl.lit("much")),
+    }[damage]()
+    table.write_parquet(folder / name)
+    assert results(folder) == results(made)
+    study().run(folder)
+    assert tables(folder) == tables(made)
+
+
+@pytest.mark.parametrize("damage", ["gone", "short", "text", "nan", "seeds", "episodes", "curve", "chunk"])
+def test_a_chunk_with_a_right_checksum_and_wrong_content_is_refused_and_computed_again(damage, made, folder):
+    path = next((folder / "chunks").glob("*adaptive-q*.zoom"))
+    header, arrays = files.read_container(path)
+    change = {
+        "gone": lambda: arrays.pop("final_return"),
+        "short": lambda: arrays.update(total_return=arrays["total_return"][:1]),
+        "text": lambda: arrays.update(total_return=np.array(["much", "more"])),
+        "nan": lambda: arrays["final_return"].__setitem__(0, np.nan),
+        "seeds": lambda: arrays["seed"].__setitem__(0, 7),
+        "episodes": lambda: arrays["curve_episode"].__setitem__(0, 7),
+        "curve": lambda: arrays["total_return"].__setitem__(0, 1e9),
+        "chunk": lambda: header.update(chunk="another"),
+    }
+    change[damage]()
+    files.write_container(path, header, arrays)
+    with pytest.raises(zooming.SpaceError, match=r"it holds .*The command that began the study sets it aside"):
+        collect(folder)
+    study().run(folder)
+    assert path.with_suffix(".damaged").exists()
+    assert results(folder) == results(made)
+    assert tables(folder) == tables(made)
+
+
+def test_a_manifest_that_asks_for_any_number_of_seeds_costs_nothing(folder):
+    replaced(folder / "manifest.json", "configuration", "n_seeds")(10**15)
+    with pytest.raises(zooming.SpaceError, match="is not finished"):
+        Study.stored(folder).summary(folder)
+    with pytest.raises(zooming.SpaceError, match="is not finished"):
+        read_study(folder)
+
+
+def test_a_folder_that_only_others_may_write_is_read(made, folder, monkeypatch):
+    """A reader repairs nothing on disk."""
+    (folder / "optima.json").write_text("{}")
+    monkeypatch.setattr(files, "write_atomically", lambda *arguments: pytest.fail("a reader wrote"))
+    assert results(folder) == results(made)
+
+
+def test_infinity_in_a_manifest_is_text_on_the_page(folder):
+    replaced(folder / "manifest.json", "computed_with", 0, "platform")(float("inf"))
+    assert "inf" in written(collect(folder))
+    assert Store.existing(folder).configuration.n_seeds == 2
+
+
+def test_a_damaged_tuning_is_refused(folder, tmp_path):
+    interval = {"mean": 1.0, "low": 0.5, "high": 1.5}
+    tried = {"value": 0.5, "mean_return": 1.0, "interval": interval, "n_seeds": 2}
+    first = {"problem": "oil-quadratic-1", "agent": "adaptive-q", "option": "bonus", "value": 0.5, "tuning_return": 1.0,
+             "tried": [tried], "evaluation": {"agent": "adaptive-q"}}  # fmt: skip
+    second = {**first, "agent": "random", "evaluation": {"agent": "random"}}
+    shutil.copytree(folder, tmp_path / "tuning" / "evaluation" / "one")
+    path, answers = tmp_path / "tuning" / "tuned.json", []
+
+    def ask(content):
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+        try:
+            return len(_evaluations(path.parent, [*path.parent.glob("evaluation/*/manifest.json")])[0][1])
+        except zooming.SpaceError as error:
+            return str(error)
+
+    assert ask([first, second]) == 2
+    for value in WRONG:
+        value = None if value is KeyError else value
+        answers += [ask([{**first, key: value}, second]) for key in ("problem", "tried", "evaluation")]
+        answers += [ask([{**first, "tried": [{**tried, key: value}]}, second]) for key in ("value", "interval", "n_seeds")]
+        answers.append(ask([{**first, "tried": [{**tried, "interval": {**interval, "low": value}}]}, second]))
+        answers.append(ask(value))
+    answers += [ask(text.decode("latin-1")) for text in TEXTS]
+    refused = [answer for answer in answers if answer != 2]
+    assert all(re.search(r"tuned.json is (damaged|of another tuning).*zooming tune makes it again", a) for a in refused)
+    assert len(refused) > 0.8 * len(answers)  # a 0 in the place of a value, or no interval, cannot be told from a right one
+
+
+@pytest.mark.parametrize("found", [{}, {"problem": "../evaluation/x", "agents": {}}, {"problem": "x", "agents": {"a": 1}}, 3,
+                                   {"problem": "x", "agents": {}, "verdicts": [3]}, {"problem": 1, "agents": {}}])  # fmt: skip
+def test_damaged_findings_are_refused(found, tmp_path):
+    (tmp_path / "findings.json").write_text(json.dumps({"settings": {}, "figures": {"1": found}}))
+    with pytest.raises(zooming.SpaceError, match=r"findings.json is damaged .*zooming reproduce makes it again"):
+        collect(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["none", "row", "twice", "nan", "text", "column", "seed", "zero"])
+def test_damaged_values_of_policies_are_refused(damage, folder):
+    rows = [("oil-quadratic-1", "random", seed, episode, 1.0, 0.0) for seed in (0, 1) for episode in (1, 12)]
+    columns = ["problem", "agent", "seed", "episode", "policy_value", "optimum_error"]
+    good = pl.DataFrame(rows, columns, orient="row")
+    table = {
+        "none": lambda: good,
+        "row": lambda: good.head(3),
+        "twice": lambda: pl.concat([good, good]),
+        "nan": lambda: good.with_columns(policy_value=pl.lit(float("nan"))),
+        "text": lambda: good.with_columns(policy_value=pl.lit("much")),
+        "column": lambda: good.drop("seed"),
+        "seed": lambda: good.with_columns(seed=pl.col("seed") + 1),
+        "zero": lambda: good.with_columns(episode=pl.col("episode") - 1),
+    }[damage]()
+    table.write_parquet(folder / "values.parquet")
+    if damage == "none":
+        assert read_study(folder)["random"].policy_values.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+        return
+    with pytest.raises(zooming.SpaceError, match=r"values.parquet is damaged .*zooming report --expected N makes it again"):
+        read_study(folder)
