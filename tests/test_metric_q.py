@@ -62,10 +62,13 @@ class Brute:
             if self.lazy:
                 self.add(h, ball, x, a)
             else:
-                order = [(int(y), int(b)) for y in self.space.orders[ball["x"]] for b in self.space.action_orders[ball["a"]]]
-                for y, b in order:
-                    if self.owner(h, y, b) is ball:
-                        self.add(h, ball, y, b)
+                self.cover(h, ball)
+
+    def cover(self, h, ball):
+        order = [(int(y), int(b)) for y in self.space.orders[ball["x"]] for b in self.space.action_orders[ball["a"]]]
+        for y, b in order:
+            if self.owner(h, y, b) is ball:
+                self.add(h, ball, y, b)
 
     def add(self, h, parent, x, a):
         inherited = {"q": parent["q"], "n": parent["n"], "visits": list(parent["visits"])}

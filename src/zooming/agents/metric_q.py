@@ -18,8 +18,9 @@ from zooming.feasible import Feasible, says
 from zooming.kernels import ball_episodes, balls, ceiling
 from zooming.kernels.layout import BAD_STATE, CENTER, DUE, EITHER, FINE, FIRST_VALUE, LOW, UNIFORM, WIDTH
 from zooming.metrics import distances
-from zooming.metrics.covering import Balls, BallTable, Greedy, Oracle, Space
-from zooming.metrics.distances import Discrete, Finite, Matrix, Metric, Norm, Product
+from zooming.metrics.covering import Balls, BallTable, Space
+from zooming.metrics.distances import Discrete, Finite, Matrix, Metric, Norm, Pairs, Product
+from zooming.metrics.oracles import Greedy, Oracle, Packing, packing
 from zooming.partition import Partition
 
 Floats = NDArray[np.float64]
@@ -29,11 +30,12 @@ SIDES = ("states", "actions")
 class MetricQ(BallAgent):
     """Q-learning on balls of a metric of your choice: no boxes, no axes, only a distance and a covering oracle.
 
-    `metric`: a `zooming.metrics.Product` of a metric of the states and one of the actions, or one metric that serves for both
-    (the pair's distance is then the larger of the two). `lazy`: a ball that is due gets one child a visit, around the pair
-    that was played, until it is covered (the paper's footnote); by default it is covered at once. `oracle`: how it is
-    covered, `metrics.Greedy(tries)` or a function of yours, see `zooming.metrics.covering`. `split_after`: a ball is
-    due after this many times (d_max / radius)^2 visits. `bonus`, `cap`, `ties`, `action`, `max_balls` and the rest are those of
+    `metric`: a `zooming.metrics.Product` of a metric of the states and one of the actions, one metric that serves for both
+    (the pair's distance is then the larger of the two), or `metrics.Pairs`, any distance of pairs. `lazy`: a ball that is due
+    gets one child a visit, around the pair that was played, until it is covered (the paper's footnote); by default it is
+    covered at once. `oracle`: how it is covered, `metrics.Greedy(tries)`, `metrics.Packing()` or a function of yours, see
+    `zooming.metrics.oracles`. `split_after`: a ball is due after this many times (d_max / radius)^2 visits. `bonus`, `cap`,
+    `ties`, `action`, `max_balls` and the rest are those of
     AdaptiveQ; the Lipschitz constant of a bonus is per d_max, the largest distance of two pairs.
 
     >>> import gymnasium as gym, zooming
@@ -53,9 +55,9 @@ class MetricQ(BallAgent):
     def __init__(
         self,
         env: Any,
-        metric: Product | Metric,
+        metric: Product | Pairs | Metric,
         *,
-        oracle: Greedy | Oracle | None = None,
+        oracle: Greedy | Packing | Oracle | None = None,
         lazy: bool = False,
         split_after: float = 1.0,
         bonus: float | bonuses.Bonus | None = None,
@@ -74,15 +76,17 @@ class MetricQ(BallAgent):
             env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon, reward_range=reward_range, rewards=rewards,
             bounds=bounds, squash=squash, seed=seed,
         )  # fmt: skip
-        self.metric = _product(metric)
+        self.metric = _of_pairs(metric)
         if not isinstance(lazy, (bool, np.bool_)):
             raise SpaceError(f"lazy={lazy!r}: give True or False")
         self.lazy = bool(lazy)
         if self.lazy and oracle is not None:
             raise SpaceError("lazy=True covers around what is played and asks no oracle; give one of the two")
-        self.oracle: Greedy | Oracle = Greedy() if oracle is None else oracle
-        if not (isinstance(self.oracle, Greedy) or callable(self.oracle)) or isinstance(self.oracle, type):
-            raise SpaceError(f"oracle={oracle!r}: give metrics.Greedy(tries), or a function (uncovered, radius, space)")
+        self.oracle: Greedy | Packing | Oracle = Greedy() if oracle is None else oracle
+        if not (isinstance(self.oracle, (Greedy, Packing)) or callable(self.oracle)) or isinstance(self.oracle, type):
+            raise SpaceError(
+                f"oracle={oracle!r}: give metrics.Greedy(tries), metrics.Packing(), or a function (uncovered, radius, space)"
+            )
         self.split_after = real(split_after, "split_after", 1e-6, 1e6)
         self.max_balls = None if max_balls is None else whole(max_balls, "max_balls", self.horizon, MOST_BALLS)
         core = self._core(MOST_BALLS if self.max_balls is None else self.max_balls)
@@ -121,7 +125,7 @@ class MetricQ(BallAgent):
         if allowed is None:
             return space.everything
         found = np.ones(1, np.uint8)
-        for i, (low, high, n, is_whole) in enumerate(space.actions.grid):
+        for i, (low, high, n, is_whole) in enumerate(space.grid[axes.n_state :]):
             row, first = allowed.allowed[i], axes.table[axes.n_state + i]
             points = low + np.arange(int(n)) if is_whole else np.linspace(low, high, int(n))
             unit = (points - first[LOW]) / first[WIDTH]
@@ -246,16 +250,12 @@ class MetricQ(BallAgent):
     # --- files ---------------------------------------------------------------------------------------------------------
 
     def _options(self) -> dict[str, Any]:
-        if not isinstance(self.oracle, Greedy):
+        is_ours = isinstance(self.oracle, Greedy) or (isinstance(self.oracle, Packing) and self.oracle.give is packing)
+        if not is_ours:
             raise SpaceError("an oracle of your own cannot be saved: a file that named it would have to run its code")
-        metric = self.metric
         return {
-            "metric": {
-                "combine": metric.combine,
-                "scale": list(metric.scale),
-                **{name: _described(getattr(metric, name)) for name in SIDES},
-            },
-            "oracle": self.oracle.tries, "lazy": self.lazy, "split_after": self.split_after,
+            "metric": _stored(self.metric), "oracle": self.oracle.tries if isinstance(self.oracle, Greedy) else "packing",
+            "lazy": self.lazy, "split_after": self.split_after,
             "bonus": bonuses.to_json(self.bonus), "cap": self.cap, "ties": self.ties, "action": self.action,
             "horizon": self.horizon, "reward_range": list(self.reward_range), "rewards": self.rewards,
             "bounds": self.axes.options["bounds"], "squash": self.axes.options["squash"], "max_balls": self.max_balls,
@@ -265,9 +265,14 @@ class MetricQ(BallAgent):
     @classmethod
     def _from_options(cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
         stored = options["metric"]
-        states, actions = (_rebuilt(stored[name], arrays.get(f"{name}_distances")) for name in SIDES)
-        metric = Product(states, actions, stored["combine"], tuple(stored["scale"]))
-        oracle = None if options["lazy"] else Greedy(options["oracle"])
+        metric: Product | Pairs
+        if stored.get("kind") == "Pairs":
+            states, actions = (_from_json(stored[name]) for name in SIDES)
+            metric = Pairs(states, actions, np.array(arrays.get("pair_distances"), np.float64))
+        else:
+            states, actions = (_rebuilt(stored[name], arrays.get(f"{name}_distances")) for name in SIDES)
+            metric = Product(states, actions, stored["combine"], tuple(stored["scale"]))
+        oracle = None if options["lazy"] else Packing() if options["oracle"] == "packing" else Greedy(options["oracle"])
         given = {**options, "bonus": bonuses.from_json(options["bonus"]), "oracle": oracle}
         return cls(env, **{**given, "metric": metric})
 
@@ -276,6 +281,8 @@ class MetricQ(BallAgent):
         table = self.table
         n = table.rows_in_use
         arrays = {"core": table.core, "balls": table.rows[:n], "stats": table.stats[:n]}
+        if isinstance(self.metric, Pairs):
+            return {}, {**arrays, "pair_distances": self.metric.distances}
         for name in SIDES:
             if not isinstance(getattr(self.metric, name), Norm):
                 arrays[f"{name}_distances"] = getattr(table.space, name).distances
@@ -295,14 +302,23 @@ class MetricQ(BallAgent):
         )
 
 
-def _product(metric: Any) -> Product:
+def _of_pairs(metric: Any) -> Product | Pairs:
     if isinstance(metric, Metric):
         return Product(metric, metric)
-    if not isinstance(metric, Product):
+    if not isinstance(metric, (Product, Pairs)):
         raise SpaceError(
-            f"metric={metric!r}: give a metrics.Product, or one of {', '.join(f'metrics.{n}' for n in distances.KINDS)}"
+            f"metric={metric!r}: give a metrics.Product, metrics.Pairs, or one of "
+            f"{', '.join(f'metrics.{n}' for n in distances.KINDS)}"
         )
     return metric
+
+
+def _stored(metric: Product | Pairs) -> dict[str, Any]:
+    """A metric of pairs as JSON."""
+    if isinstance(metric, Pairs):
+        return {"kind": "Pairs", **{name: _as_json(getattr(metric, name)) or len(getattr(metric, name)) for name in SIDES}}
+    sides = {name: _described(getattr(metric, name)) for name in SIDES}
+    return {"combine": metric.combine, "scale": list(metric.scale), **sides}
 
 
 def _described(metric: Metric) -> dict[str, Any]:
@@ -356,4 +372,4 @@ def _from_json(stored: Any) -> Any:
     def named(point: Any) -> Any:
         return tuple(named(part) for part in point) if isinstance(point, list) else point
 
-    return None if stored is None else [named(point) for point in stored]
+    return [named(point) for point in stored] if isinstance(stored, list) else stored

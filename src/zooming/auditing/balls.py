@@ -21,7 +21,6 @@ from zooming.bonuses import Exact
 from zooming.kernels import NO_PARENT
 from zooming.kernels.balls import MAX_DEPTH
 from zooming.metrics.covering import Space
-from zooming.metrics.distances import Finite
 from zooming.optimal import Optimal, is_finite
 
 Floats = NDArray[np.float64]
@@ -65,7 +64,8 @@ def _pair(agent: MetricQ, state: int, action: int) -> str:
         if not 0 <= index < len(points):
             named.append(f"{what} number {index}")
         else:
-            named.append(f"{what} {metric.points[index] if isinstance(metric, Finite) else points[index].round(6).tolist()}")
+            names = metric if isinstance(metric, list) else getattr(metric, "points", None)  # of Pairs; of a finite side
+            named.append(f"{what} {points[index].round(6).tolist() if names is None else names[index]}")
     return f"({', '.join(named)})"
 
 
@@ -77,10 +77,10 @@ def _table(agent: MetricQ, rows: NDArray[Any]) -> Law:
     is_older = np.where(first, rows["parent"] == NO_PARENT, (parents >= 0) & (parents < np.arange(n)))
     parents = np.where(is_older, parents, 0)
     diameter = space.diameter * 0.5 ** rows["depth"].astype(float)
-    reach = space.reach * 0.5 ** ((space.power or 1.0) * rows["depth"])
+    reach = space.reach * 0.5 ** (space.exponent * rows["depth"])
     faults = {
-        "has a center that is no point": (rows["state"] < 0) | (rows["state"] >= len(space.distances))
-        | (rows["action"] < 0) | (rows["action"] >= len(space.action_distances)),
+        "has a center that is no point": (rows["state"] < 0) | (rows["state"] >= space.n_states)
+        | (rows["action"] < 0) | (rows["action"] >= space.n_actions),
         "names a parent that is not older": ~is_older,
         "is not at its parent's step": rows["step"] != np.where(first, np.arange(n), rows["step"][parents]),
         "is not one deeper than its parent": rows["depth"] != np.where(first, 0, rows["depth"][parents] + 1),
@@ -103,6 +103,10 @@ def _covering(agent: MetricQ, rows: NDArray[Any]) -> Law:
         # From the largest to the smallest radius, from the youngest to the oldest: who comes last keeps the pair.
         for row in found[np.lexsort((-found, rows["depth"][found]))].tolist():
             ball = rows[row]
+            if not space.is_product:
+                near = space.distances[int(ball["state"]) * space.n_actions + int(ball["action"])].reshape(right.shape)
+                right[near <= ball["reach"]] = row
+                continue
             along, across, reach = space.distances[ball["state"]], space.action_distances[ball["action"]], ball["reach"]
             x, a = np.flatnonzero(along <= reach), np.flatnonzero(across <= reach)
             block = np.ix_(x, a)
@@ -156,7 +160,7 @@ def _centers(agent: MetricQ, rows: NDArray[Any]) -> tuple[Law, Law]:
                 j = int(np.argmax(wrong))
                 fault = f"{_ball(agent, int(number[younger[j]]))} had its center in the domain of ball {smallest[j]}, not in"
                 parents = Law("parents", False, f"{fault} that of its parent {balls['parent'][younger[j]]}, when it was made")
-    least = f", the nearest {closest ** (1 / (space.power or 1.0)):.3f} radii" if np.isfinite(closest) else ""
+    least = f", the nearest {closest ** (1 / space.exponent):.3f} radii" if np.isfinite(closest) else ""
     return (
         separation or Law("separation", True, f"centers of equal radius are further than the radius apart{least}"),
         parents or Law("parents", True, "every center was in the domain of its parent when the ball was made"),
@@ -165,9 +169,8 @@ def _centers(agent: MetricQ, rows: NDArray[Any]) -> tuple[Law, Law]:
 
 def _apart(space: Space, ones: NDArray[Any], others: NDArray[Any]) -> Floats:
     """Distances of centers [ones, others], as the kernels take them."""
-    along = space.distances[ones["state"][:, None], others["state"][None, :]]
-    across = space.action_distances[ones["action"][:, None], others["action"][None, :]]
-    return np.asarray(along + across if space.power else np.maximum(along, across))
+    first, second = ((both["state"].astype(np.int64), both["action"].astype(np.int64)) for both in (ones, others))
+    return space.apart(*(part[:, None] for part in first), *(part[None, :] for part in second))
 
 
 def _visits(agent: MetricQ, rows: NDArray[Any]) -> Law:

@@ -3,7 +3,9 @@
 The space is the product of n_x states and n_a actions, each a finite set with a distance matrix; the points are pairs. One
 structured array holds every ball of an agent, one row each; rows 0 to H-1 are the roots. `owner[h, x, a]` is the row of the
 ball whose domain holds (x, a) at step h. So a ball is found by one look, and the balls relevant for x are those named in
-owner[h, x]. No distance of two pairs is ever stored.
+owner[h, x]. No distance of two pairs of a product is ever stored. Any other metric is given by all of them (power = PAIRS):
+then `distances` and `orders` are of the pairs, numbered x n_a + a, and row (pair n_x + x) of `action_orders` has the actions
+in x from the nearest to that pair to the farthest.
 
     B = {(x, a) : d((x, a), center) <= r(B)}              closed; the paper's are open, which for whole distances loses points
     dom(B) = B without all balls of smaller radius        and, so that domains are disjoint, without older ones of its radius
@@ -46,11 +48,12 @@ CORE = np.dtype(
         *layout.CORE.descr,
         ("lazy", "i8"),  # 1: a ball that is due gets one child a visit, where it was played
         ("split_after", "f8"),
-        ("power", "f8"),  # p of the product; 0 for the maximum
+        ("power", "f8"),  # p of the product; 0 for the maximum; PAIRS for a metric that is no product
     ],
     align=True,
 )
 SAMPLE = 256  # points that a possible center is judged by: all of a small domain, and no more time for a large one
+PAIRS = -1.0
 MAX_DEPTH = 26  # 4^26 visits are more than a lifetime
 LOW, HIGH, COUNT, WHOLE = 0, 1, 2, 3  # columns of `grid`, a row per axis: ends, number of points, 1 if values are their numbers
 
@@ -100,6 +103,14 @@ def together(core, along_state, along_action):
     return along_state + along_action
 
 
+@inlined
+def apart(core, distances, action_distances, n_actions, state, action, other_state, other_action):
+    """The distance of two pairs, as the kernels take it."""
+    if core[0]["power"] == PAIRS:
+        return distances[state * n_actions + action, other_state * n_actions + other_action]
+    return together(core, distances[state, other_state], action_distances[action, other_action])
+
+
 # --- selection -------------------------------------------------------------------------------------------------------------
 
 
@@ -144,7 +155,9 @@ def select(table, core, owner, mask, step, state, ties, seen):
 def play_action(table, core, owner, mask, order, row, step, state, rule):
     """An action a with (state, a) in dom(B): the one nearest to the center, or any, equally likely."""
     if rule == CENTER:
-        center = table[row]["action"]
+        center = np.int64(table[row]["action"])
+        if core[0]["power"] == PAIRS:
+            center = (np.int64(table[row]["state"]) * mask.shape[0] + center) * owner.shape[1] + state
         for j in range(mask.shape[0]):
             a = order[center, j]
             if owner[step, state, a] == row and mask[a] == 1:
@@ -201,15 +214,22 @@ def add_ball(table, core, stats, owner, distances, action_distances, orders, act
     radius = 0.5 * table[parent]["radius"]
     reach = table[parent]["reach"] * 0.5 ** (core[0]["power"] if core[0]["power"] > 0.0 else 1.0)
     n_points = 0
+    n_actions = owner.shape[2]
+    is_product = core[0]["power"] != PAIRS
+    center = np.int64(state) if is_product else np.int64(state) * n_actions + action
     for i in range(orders.shape[0]):
-        x = orders[state, i]
-        along = distances[state, x]
+        x = np.int64(orders[center, i])
+        along = distances[center, x]
         if along > reach:
             break
-        for j in range(action_orders.shape[0]):
-            a = action_orders[action, j]
-            if together(core, along, action_distances[action, a]) > reach:
-                break
+        for j in range(n_actions if is_product else 1):
+            if is_product:
+                a = np.int64(action_orders[action, j])
+                if together(core, along, action_distances[action, a]) > reach:
+                    break
+            else:
+                a = x % n_actions
+                x = x // n_actions
             old = owner[step, x, a]
             if table[old]["radius"] > radius:
                 owner[step, x, a] = row
@@ -237,7 +257,7 @@ def add_ball(table, core, stats, owner, distances, action_distances, orders, act
 @lean
 def n_within(core, owner, distances, action_distances, row, step, reach, points, n_points, point):
     """How many of up to SAMPLE points of a domain, evenly spread over it, a child around one of them would take."""
-    n_actions = action_distances.shape[0]
+    n_actions = owner.shape[2]
     state = point // n_actions
     action = point % n_actions
     n_looks = min(n_points, SAMPLE)
@@ -246,7 +266,7 @@ def n_within(core, owner, distances, action_distances, row, step, reach, points,
         other = points[k * n_points // n_looks]
         x = other // n_actions
         a = other % n_actions
-        if together(core, distances[state, x], action_distances[action, a]) <= reach:
+        if apart(core, distances, action_distances, n_actions, state, action, x, a) <= reach:
             n += np.int64(owner[step, x, a] == row)
     return n
 
@@ -258,17 +278,23 @@ def domain(table, core, owner, distances, action_distances, orders, action_order
     state = table[row]["state"]
     action = table[row]["action"]
     reach = table[row]["reach"]
-    n_actions = action_orders.shape[0]
+    n_actions = owner.shape[2]
+    is_product = core[0]["power"] != PAIRS
+    center = np.int64(state) if is_product else np.int64(state) * n_actions + action
     n = 0
     for i in range(orders.shape[0]):
-        x = np.int64(orders[state, i])
-        along = distances[state, x]
+        x = np.int64(orders[center, i])
+        along = distances[center, x]
         if along > reach:
             break
-        for j in range(n_actions):
-            a = action_orders[action, j]
-            if together(core, along, action_distances[action, a]) > reach:
-                break
+        for j in range(n_actions if is_product else 1):
+            if is_product:
+                a = np.int64(action_orders[action, j])
+                if together(core, along, action_distances[action, a]) > reach:
+                    break
+            else:
+                a = x % n_actions
+                x = x // n_actions
             if owner[step, x, a] == row:
                 points[n] = x * n_actions + a
                 n += 1
@@ -285,7 +311,7 @@ def cover(table, core, stats, owner, distances, action_distances, orders, action
     """
     step = table[row]["step"]
     reach = table[row]["reach"] * 0.5 ** (core[0]["power"] if core[0]["power"] > 0.0 else 1.0)
-    n_actions = action_orders.shape[0]
+    n_actions = owner.shape[2]
     while table[row]["n_points"] > 0:
         if core[0]["n_balls"] >= core[0]["max_balls"]:
             return FINE

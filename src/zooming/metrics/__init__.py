@@ -1,10 +1,11 @@
 """Metrics for `zooming.MetricQ`: distances on the states and on the actions, their product, and covering oracles.
 
 Finite sets: `Graph` (shortest paths), `Strings` (edit distance), `Matrix` (any distances), `Points` (a function of yours),
-`Discrete` (all values 1 apart). Boxes: `L1`, `L2`, `LInf`. Both sides together: `Product`.
+`Discrete` (all values 1 apart). Boxes: `L1`, `L2`, `LInf`. Both sides together: `Product`, or `Pairs` for a distance that is no
+product. Oracles: `Greedy`, `Packing`.
 """
 
-from zooming.metrics.covering import Balls, Greedy, Oracle, Space
+from zooming.metrics.covering import Balls, Space
 from zooming.metrics.distances import (
     L1,
     L2,
@@ -15,11 +16,13 @@ from zooming.metrics.distances import (
     Matrix,
     Metric,
     Norm,
+    Pairs,
     Points,
     Product,
     Side,
     Strings,
 )
+from zooming.metrics.oracles import Greedy, Oracle, Packing, packing
 
 __all__ = [
     "Balls",
@@ -33,10 +36,13 @@ __all__ = [
     "Metric",
     "Norm",
     "Oracle",
+    "Packing",
+    "Pairs",
     "Points",
     "Product",
     "Side",
     "Space",
     "Strings",
     "Greedy",
+    "packing",
 ]

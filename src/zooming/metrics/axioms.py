@@ -90,10 +90,10 @@ def number(value: Any) -> float:
     return float(value)
 
 
-def between(points: Sequence[Any], distance: Any) -> Floats:
-    """The distances of all ordered pairs, by a function of the user's own."""
+def between(points: Sequence[Any], distance: Any, name: str) -> Floats:
+    """The distances of all ordered pairs of points, by a function of the user's own."""
     if not callable(distance):
-        raise SpaceError(f"Points: distance={distance!r} is not a function of two points")
+        raise SpaceError(f"{name}: distance={distance!r} is not a function of two points")
     found = np.empty((len(points), len(points)))
     for i, one in enumerate(points):
         for j, other in enumerate(points):
@@ -101,13 +101,13 @@ def between(points: Sequence[Any], distance: Any) -> Floats:
                 value = distance(one, other)
             except Exception as error:  # whatever a user's function may raise
                 raise SpaceError(
-                    f"Points: distance({one!r}, {other!r}) raised {type(error).__name__}: {error}; give a function of two "
+                    f"{name}: distance({one!r}, {other!r}) raised {type(error).__name__}: {error}; give a function of two "
                     f"points that returns a number"
                 ) from error
             try:
                 found[i, j] = number(value)
             except (TypeError, ValueError, OverflowError) as error:
-                raise SpaceError(f"Points: distance({one!r}, {other!r}) gave {value!r}; it must return a number") from error
+                raise SpaceError(f"{name}: distance({one!r}, {other!r}) gave {value!r}; it must return a number") from error
     return found
 
 

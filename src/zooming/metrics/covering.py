@@ -1,27 +1,23 @@
-"""Covering oracles, and the balls that they make: the one place that allocates them.
-
-An oracle answers the question of the paper's section 3: given a set and the balls so far, say "covered", or give a point that
-is not. Covering dom(B) greedily, a ball around each point that it gives, is an r/2-net of dom(B).
-"""
+"""The balls of an agent on a metric space of finitely many pairs: the one place that allocates them, and asks the oracle."""
 
 from __future__ import annotations
 
 import copy
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.checks import whole
 from zooming.errors import SpaceError
-from zooming.kernels import FULL, N_STATS, NO_PARENT, balls
+from zooming.kernels import FULL, N_STATS, NO_PARENT, SAME, balls
 from zooming.kernels.balls import BALL, COUNT, MAX_DEPTH
 from zooming.metrics.axioms import checked, matrix
-from zooming.metrics.distances import Discrete, Finite, Metric, Norm, Product, Side
+from zooming.metrics.distances import Discrete, Finite, Metric, Norm, Pairs, Product, Side
+from zooming.metrics.oracles import Greedy, Oracle, Packing
 from zooming.spaces import Axes
 from zooming.structure import numeric
 
@@ -29,52 +25,28 @@ Floats = NDArray[np.float64]
 MOST_PAIRS = 2**28  # entries of `owner`: a gigabyte
 SMALLEST = float(np.finfo(np.float64).tiny) * 2**MAX_DEPTH  # a diameter of which every radius is a normal float
 GRID = "(low, high, number of points, 1 if whole)"  # columns of a side's `grid`
-# (uncovered [n_x, n_a], radius of the balls to be added, the space) -> a pair (state, action), or None for "covered"
-Oracle = Callable[[NDArray[np.bool_], float, "Space"], tuple[int, int] | None]
-
-
-class Greedy:
-    """The compiled oracle: the point not covered yet that is nearest to the parent's center, first its state, then its action.
-
-    With more than one of `tries`, evenly spread over what is not covered, it is the one whose ball takes the most.
-    """
-
-    def __init__(self, tries: int = 1) -> None:
-        self.tries = whole(tries, "Greedy: tries", 1)
-
-    def __repr__(self) -> str:
-        return f"Greedy({self.tries})"
 
 
 class Space:
-    """The product of a metric space of states and one of actions, both finite, as the kernels take it.
+    """A metric space of finitely many (state, action) pairs as the kernels take it: a `Product`, or any other, `Pairs`.
 
-    `distances` and `action_distances` are divided by `unit`, a power of two (so nothing is rounded) of about the diameter, and
-    then taken to the power p of the product: only their ratios to the diameter matter, and no power over- or underflows.
+    `distances` and `action_distances` are those of the two sides of a product; of any other metric `distances` are those of
+    all pairs, numbered state n_actions + action. They are divided by `unit`, a power of two (so nothing is rounded) of about
+    the diameter, and then taken to the power p of the product: only their ratios to the diameter matter, and no power over- or
+    underflows.
     What has the name of a distance or a radius elsewhere is in the user's units.
     """
 
-    def __init__(self, metric: Product, axes: Axes, horizon: int = 1) -> None:
-        self.metric = metric
+    def __init__(self, metric: Product | Pairs, axes: Axes, horizon: int = 1) -> None:
+        self.metric, self.power, self.unit = metric, metric.power, 1.0
         self.n_state, self.n_action = axes.n_state, axes.n_action
-        n_states, n_actions = metric.states.n_points(axes, 0, axes.n_state), None
-        if n_states is not None:
-            n_actions = metric.actions.n_points(axes, axes.n_state, axes.n_action)
-        if n_states is not None and n_actions is not None:  # known before any distance is computed
-            _check_pairs(n_states, n_actions, horizon)
-        self.states = _checked_side(metric.states, axes, 0, axes.n_state)
-        self.actions = _checked_side(metric.actions, axes, axes.n_state, axes.n_action)
-        _check_pairs(len(self.states.distances), len(self.actions.distances), horizon)
-        self.grid = np.ascontiguousarray(np.concatenate([self.states.grid, self.actions.grid]))
-        self.power, self.unit = metric.power, 1.0
-        sides = list(zip((self.states, self.actions), metric.scale, strict=True))
-        with np.errstate(over="ignore", under="ignore"):
-            both = [np.asarray(side.distances * by) for side, by in sides]
+        self.is_product = isinstance(metric, Product)
+        both = self._of_product(metric, axes, horizon) if isinstance(metric, Product) else self._of_pairs(metric, axes, horizon)
         largest = max(float(one.max()) for one in both)
         if not math.isfinite(2 * largest):
             raise SpaceError("the distances of pairs are beyond floating point; rescale them, scale=...")
-        is_flat = not any(by > 0.0 and side.distances.any() for side, by in sides)
-        if is_flat and len(both[0]) * len(both[1]) > 1:
+        is_flat = not self._tells_apart()
+        if is_flat and self.n_pairs > 1:
             raise SpaceError("every distance is 0, so that no two points are told apart; give one side a positive scale")
         if largest < SMALLEST and not is_flat:
             raise SpaceError(
@@ -84,47 +56,88 @@ class Space:
         if not is_flat:
             self.unit = 2.0 ** (math.frexp(largest)[1] - 1)  # at most the largest, and more than half of it
         with np.errstate(under="ignore"):  # what is 0 then is so in the smallest ball, too
-            self.distances, self.action_distances = (
-                np.ascontiguousarray((one / self.unit) ** (self.power or 1.0)) for one in both
-            )
+            self.distances, self.action_distances = (np.ascontiguousarray((one / self.unit) ** self.exponent) for one in both)
         # Stable, so that ties go by number and a seed repeats everywhere.
+        near = self.action_distances if self.is_product else self.distances.reshape(-1, self.n_actions)
         self.orders, self.action_orders = (
-            np.argsort(one, axis=1, kind="stable").astype(np.int32) for one in (self.distances, self.action_distances)
+            np.argsort(one, axis=1, kind="stable").astype(np.int32) for one in (self.distances, near)
         )
-        self.everything = np.ones(len(self.action_distances), np.uint8)
+        self.everything = np.ones(self.n_actions, np.uint8)
+
+    def _of_product(self, metric: Product, axes: Axes, horizon: int) -> list[Floats]:
+        """The distances of the two sides, each by its scale."""
+        n_states, n_actions = metric.states.n_points(axes, 0, axes.n_state), None
+        if n_states is not None:
+            n_actions = metric.actions.n_points(axes, axes.n_state, axes.n_action)
+        if n_states is not None and n_actions is not None:  # known before any distance is computed
+            _check_pairs(n_states, n_actions, horizon)
+        self.states = _checked_side(metric.states, axes, 0, axes.n_state)
+        self.actions = _checked_side(metric.actions, axes, axes.n_state, axes.n_action)
+        self.n_states, self.n_actions = len(self.states.distances), len(self.actions.distances)
+        _check_pairs(self.n_states, self.n_actions, horizon)
+        self.grid = np.ascontiguousarray(np.concatenate([self.states.grid, self.actions.grid]))
+        with np.errstate(over="ignore", under="ignore"):
+            both = [np.asarray(one.distances * by) for one, by in zip((self.states, self.actions), metric.scale, strict=True)]
+        return both
+
+    def _of_pairs(self, metric: Pairs, axes: Axes, horizon: int) -> list[Floats]:
+        """The distances of all pairs, and nothing of the actions."""
+        self.grid = metric.grid(axes)
+        self.n_states, self.n_actions = len(metric.states), len(metric.actions)
+        _check_pairs(self.n_states, self.n_actions, horizon)
+        return [metric.distances, np.zeros((1, 1))]
+
+    def _tells_apart(self) -> bool:
+        """Whether any distance is positive, also if its product with a scale is too small for a float."""
+        if isinstance(self.metric, Pairs):
+            return bool(self.metric.distances.any())
+        sides = zip((self.states, self.actions), self.metric.scale, strict=True)
+        return any(by > 0.0 and bool(one.distances.any()) for one, by in sides)
+
+    @property
+    def exponent(self) -> float:
+        """P of a p-norm; 1 where distances are kept as they are."""
+        return self.power if self.power > 0.0 else 1.0
 
     @property
     def n_pairs(self) -> int:
-        return len(self.distances) * len(self.action_distances)
+        return self.n_states * self.n_actions
 
     @property
     def reach(self) -> float:
         """The diameter d_max as the kernels take it: in units of `unit`, and to the power p."""
         along, across = float(self.distances.max()), float(self.action_distances.max())
-        return along + across if self.power else max(along, across)
+        return along + across if self.power > 0.0 else max(along, across)
 
     @property
     def diameter(self) -> float:
         """d_max: the largest distance of two pairs."""
-        return float(self.unit * self.reach ** (1 / (self.power or 1.0)))
+        return float(self.unit * self.reach ** (1 / self.exponent))
+
+    def apart(self, states: Any, actions: Any, other_states: Any, other_actions: Any) -> Floats:
+        """Distances of pairs, as the kernels take them; the arrays of their numbers are broadcast."""
+        if not self.is_product:
+            return np.asarray(self.distances[states * self.n_actions + actions, other_states * self.n_actions + other_actions])
+        along, across = self.distances[states, other_states], self.action_distances[actions, other_actions]
+        return np.asarray(along + across if self.power > 0.0 else np.maximum(along, across))
 
     def distances_from(self, state: int, action: int) -> Floats:
         """The distances [n_x, n_a] of all pairs from one."""
-        along, across = self.distances[state][:, None], self.action_distances[action][None, :]
-        if not self.power:
-            return np.asarray(self.unit * np.maximum(along, across))
-        return np.asarray(self.unit * (along + across) ** (1 / self.power))
+        every = np.arange(self.n_states)[:, None], np.arange(self.n_actions)[None, :]
+        return np.asarray(self.unit * self.apart(state, action, *every) ** (1 / self.exponent))
 
     def points(self, side: int, axes: Axes) -> Floats:
         """All states (side 0) or actions (side 1), [n, n_axes], in the environment's units."""
         first, n_axes = (axes.n_state, axes.n_action) if side else (0, axes.n_state)
-        found = np.empty((len(self.action_distances if side else self.distances), n_axes))
+        found = np.empty((self.n_actions if side else self.n_states, n_axes))
         for k, point in enumerate(found):
             balls.point_of(self.grid, first, n_axes, k, point)
         return axes.outwards(found, first)
 
     def middle(self) -> tuple[int, int]:
         """A pair from which the farthest is as near as can be."""
+        if not self.is_product:
+            return divmod(int(self.distances.max(axis=1).argmin()), self.n_actions)
         return int(self.distances.max(axis=1).argmin()), int(self.action_distances.max(axis=1).argmin())
 
 
@@ -180,7 +193,7 @@ class BallTable:
         roots["state"], roots["action"], roots["parent"] = state, action, NO_PARENT
         roots["n_points"], roots["step"] = space.n_pairs, np.arange(horizon)
         core["n_rows"] = core["n_balls"] = horizon
-        shape = (horizon, len(space.distances), len(space.action_distances))
+        shape = (horizon, space.n_states, space.n_actions)
         self.owner = np.empty(shape, np.int32)
         self.owner[:] = np.arange(horizon, dtype=np.int32)[:, None, None]
 
@@ -229,7 +242,7 @@ class BallTable:
             space.action_orders, parent, state, action,
         )  # fmt: skip
 
-    def split(self, row: int, oracle: Greedy | Oracle) -> None:
+    def split(self, row: int, oracle: Greedy | Packing | Oracle) -> None:
         """Covers the domain of a ball by balls of half its radius, as far as `max_balls` allows."""
         if not isinstance(oracle, Greedy):
             self._ask(row, oracle)
@@ -242,32 +255,52 @@ class BallTable:
             self.reserve(1)
             answer = balls.cover(self.rows, self.core, self.stats, self.owner, *metric, row, oracle.tries, points, n_left)
 
-    def _ask(self, row: int, oracle: Oracle) -> None:
-        """The same with an oracle of the user's own, whose every answer is checked."""
+    def _ask(self, row: int, oracle: Packing | Oracle) -> None:
+        """The same with an oracle that is not compiled, whose every answer is checked."""
         step, radius = int(self.rows["step"][row]), float(self.rows["radius"][row]) / 2
         while self.core["n_balls"][0] < self.core["max_balls"][0]:
             uncovered = self.owner[step] == row
-            try:
-                answer = oracle(uncovered.copy(), radius, self.space)
-            except Exception as error:
-                raise SpaceError(f"the oracle, called with (uncovered, radius, space), failed: {error!r}") from error
+            if isinstance(oracle, Packing):
+                if not uncovered.any():
+                    return
+                self._add_packing(row, _answer(oracle.give, uncovered, radius, self.space), uncovered, radius)
+                continue
+            answer = _answer(oracle, uncovered, radius, self.space)
             if answer is None:
                 if uncovered.any():
                     x, a = np.argwhere(uncovered)[0].tolist()
                     raise SpaceError(f"the oracle says that all is covered, but the pair (state {x}, action {a}) is not")
                 return
-            try:
-                x, a = (operator.index(part) for part in answer)
-            except (TypeError, ValueError) as error:
-                raise SpaceError(
-                    f"the oracle gave {answer!r}; expected a pair (state, action) of whole numbers, or None"
-                ) from error
+            x, a = _pair(answer, "expected a pair (state, action) of whole numbers, or None")
             if not (0 <= x < uncovered.shape[0] and 0 <= a < uncovered.shape[1] and uncovered[x, a]):
                 raise SpaceError(
                     f"the oracle gave the pair (state {x}, action {a}), which is covered already or not in the ball's domain; "
                     f"it must give one where uncovered[state, action] is true, or None"
                 )
             self.add(row, x, a)
+
+    def _add_packing(self, row: int, answer: Any, uncovered: NDArray[np.bool_], radius: float) -> None:
+        """Balls around the points of a packing of what is not covered, as many as fit in."""
+        hint = "expected a list of pairs (state, action) of whole numbers"
+        if isinstance(answer, str) or not isinstance(answer, Iterable) or not (listed := list(answer)):
+            raise SpaceError(f"the oracle gave {answer!r} for a packing of {int(uncovered.sum())} pairs; {hint}, at least one")
+        step = int(self.rows["step"][row])
+        centers: list[tuple[int, int]] = []
+        for given in listed:
+            x, a = _pair(given, hint)
+            if not (0 <= x < uncovered.shape[0] and 0 <= a < uncovered.shape[1] and uncovered[x, a]):
+                raise SpaceError(f"the oracle's packing has the pair (state {x}, action {a}), which is not in the set")
+            if self.owner[step, x, a] != row:  # the ball of another one holds it
+                away = self.space.distances_from(x, a)
+                other = min(centers, key=lambda center: float(away[center]))
+                if away[other] < radius * (1 - SAME):
+                    raise SpaceError(
+                        f"the oracle's packing has the pairs (state {x}, action {a}) and (state {other[0]}, action "
+                        f"{other[1]}) at the distance {away[other]:g}; they must be further than {radius:g} from each other"
+                    )
+            elif self.core["n_balls"][0] < self.core["max_balls"][0]:
+                centers.append((x, a))
+                self.add(row, x, a)
 
     def balls(self, step: int, axes: Axes) -> Balls:
         """The active balls of a step."""
@@ -316,6 +349,21 @@ class BallTable:
                 raise ValueError(f"the {name} of a ball does not follow from the centers and the metric")
         if self.core["n_balls"][0] != core["n_balls"][0]:
             raise ValueError("the number of active balls is wrong")
+
+
+def _answer(oracle: Callable[..., Any], uncovered: NDArray[np.bool_], radius: float, space: Space) -> Any:
+    try:
+        return oracle(uncovered.copy(), radius, space)
+    except Exception as error:
+        raise SpaceError(f"the oracle, called with (uncovered, radius, space), failed: {error!r}") from error
+
+
+def _pair(given: Any, hint: str) -> tuple[int, int]:
+    try:
+        x, a = (operator.index(part) for part in given)
+    except (TypeError, ValueError) as error:
+        raise SpaceError(f"the oracle gave {given!r}; {hint}") from error
+    return x, a
 
 
 def _check_pairs(n_states: int, n_actions: int, horizon: int) -> None:
