@@ -96,12 +96,12 @@ def test_fused_and_python_driven_heuristics_agree_to_the_last_bit(kind, n):
 
 def test_the_medians_requests_are_complete_and_in_two_sorted_runs():
     """Against a sorted list, to the last bit, across several merges of the two runs."""
-    rng, known, count, kept = np.random.default_rng(0), np.empty(701), np.zeros(2, np.int64), []
+    rng, known, count, kept = np.random.default_rng(0), np.empty(701), np.zeros(3, np.int64), []
     merges = 0
     for _ in range(700):
         action, after = np.array([0.25]), rng.choice([0.1, 0.25, 0.7, rng.random()], 1)
         old = count[1]
-        rules.see(known, count, action, after)
+        rules.see(known, count, 0, action, after)
         merges += count[1] > old
         bisect.insort(kept, after[0])
         assert sorted(known[: count[0]].tolist()) == kept
@@ -111,12 +111,13 @@ def test_the_medians_requests_are_complete_and_in_two_sorted_runs():
             assert rules.ranked(known, count, rank) == (kept[rank], kept[min(rank + 1, len(kept) - 1)])
         assert rules.n_at(known, count, 0.7) == kept.count(0.7)
         places, n = np.empty(2), len(kept)
-        rules.choose(rules.MEDIAN, known, count, np.empty((0, 3)), rng, np.zeros(2), places)
+        rules.choose(rules.MEDIAN, known, count, np.zeros(2), places)
         for place, share in zip(places, (0.25, 0.75), strict=True):
             below = int(share * (n - 1))
             first, second = kept[below], kept[min(below + 1, n - 1)]
             assert place == first + (share * (n - 1) - below) * (second - first)
     assert merges >= 4
+    assert count[2] == 700
 
 
 def test_a_median_that_is_saved_between_two_merges_goes_on_as_if_it_were_not(tmp_path):

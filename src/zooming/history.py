@@ -13,6 +13,30 @@ from zooming import notebook
 from zooming.errors import SpaceError
 from zooming.regret import Regret, best_return, optimum_error
 
+BYTES_PER_EPISODE = 24  # of a log
+MOST_EPISODES = 10**8  # of one call of learn(): 2.4 GB
+
+
+class Log:
+    """What one call of learn() writes down while it runs; compiled code writes into these arrays.
+
+    Entries of `returns`, `n_balls` and `n_steps` below done[0] are those of whole episodes. `trouble` is (step, coordinate,
+    value) of what a kernel refused.
+    """
+
+    def __init__(self, episodes: int) -> None:
+        if episodes > MOST_EPISODES:
+            n = min(episodes, 10**15)  # a longer number would not fit in a line, or in a float
+            raise SpaceError(
+                f"episodes={n:,}{'' if n == episodes else ' or more'}: the history of one call takes {BYTES_PER_EPISODE} bytes "
+                f"an episode, {BYTES_PER_EPISODE * n / 1e9:,.1f} GB; at most {MOST_EPISODES:,} episodes fit in. "
+                f"Call learn several times: learn(a) then learn(b) equals learn(a + b)"
+            )
+        self.returns = np.zeros(episodes)
+        self.n_balls, self.n_steps = np.zeros(episodes, np.int64), np.zeros(episodes, np.int64)
+        self.done, self.trouble = np.zeros(1, np.int64), np.zeros(3)
+        self.is_full = False  # the last call of a kernel came back for more rows
+
 
 @dataclass(frozen=True)
 class History:

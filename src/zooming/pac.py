@@ -197,7 +197,8 @@ def _play(agent: BallAgent, episodes: int, n: int, progress_bar: bool) -> tuple[
 def _copy(agent: BallAgent) -> BallAgent:
     """The agent as it is, with a table of its own; the environment is shared, and its generator put back for each learner."""
     policy = copy.copy(agent)
-    policy.table, policy.env_generator = agent.table.copy(), copy.deepcopy(agent.env_generator)
+    policy.table, policy.env_generator = agent.table.copy(), agent.env_generator
+    policy._paused = agent._paused.copy()
     return policy
 
 

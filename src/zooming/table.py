@@ -102,11 +102,12 @@ class BallTable:
         """Makes room for `n_more` rows; the only place where a table grows."""
         needed = self.rows_in_use + n_more
         if needed > len(self.rows):
-            grown = _allocate(max(needed, len(self.rows) * 3 // 2))
+            grown, stats = _allocate(max(needed, len(self.rows) * 3 // 2)), self.stats
             grown[: self.rows_in_use] = self.rows[: self.rows_in_use]
-            self._use(grown)
-            if len(self.stats):
-                self.stats = np.concatenate([self.stats, np.zeros((len(grown) - len(self.stats), N_STATS))])
+            if len(stats):
+                stats = np.concatenate([stats, np.zeros((len(grown) - len(stats), N_STATS))])
+            # In one call, so that an interrupt finds all of them old or all of them new.
+            vars(self).update(rows=grown, raw_rows=grown.view(np.float64), stats=stats)
 
     def copy(self) -> BallTable:
         """A table of its own with the same balls, without rows in reserve."""

@@ -123,11 +123,11 @@ class AdaptiveQ(TabledAgent):
         else:
             table.reserve(2 * (n_children - 1))
             ball, core = table.rows[row].copy(), table.core.copy()
-            kernels.cut(table.rows, table.core, table.stats, axes.table, row, bits, at)
-            children = range(table.rows_in_use - n_children, table.rows_in_use)
             try:
+                kernels.cut(table.rows, table.core, table.stats, axes.table, row, bits, at)
+                children = range(table.rows_in_use - n_children, table.rows_in_use)
                 table.rows["threshold"][children.start : children.stop] = [self._due_at(table, child) for child in children]
-            except BaseException:  # the rule's own: the ball is whole again, and due
+            except BaseException:  # the rule's own, or an interrupt: the ball is whole again, and due
                 table.rows[row], table.core[:] = ball, core
                 raise
 

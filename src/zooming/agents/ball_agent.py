@@ -12,6 +12,7 @@ from zooming import bonuses, kernels, seeds
 from zooming.agents.base import Agent
 from zooming.checks import as_float
 from zooming.errors import SpaceError
+from zooming.kernels import pausing
 
 if TYPE_CHECKING:
     from zooming.pac import Certificate
@@ -47,6 +48,7 @@ class BallAgent(Agent):
         self.action = one_of("action", action, self._actions)
         self.table: Any  # a subclass makes it, and calls _begin with it
         self._first_table: Any = None  # to restart with
+        self._paused = np.zeros(pausing.STATE + self.axes.n_state)  # an episode that waits for a split; see `pausing`
 
     def _core(self, max_balls: int) -> NDArray[Any]:
         low, high = self.reward_range
@@ -103,20 +105,44 @@ class BallAgent(Agent):
         old = self.table.core
         if self._first_table is None or bonuses.number_of_phase(int(old["episode"][0]) + 1) == old["phase"][0]:
             return
-        self.table = self._first_table.copy()
-        self.table.core["random"], self.table.core["episode"] = old["random"], old["episode"]
-        self._set_bonus(self.table.core)
+        fresh = self._first_table.copy()
+        fresh.core["random"], fresh.core["episode"] = old["random"], old["episode"]
+        self._set_bonus(fresh.core)
+        self.table = fresh  # last: an interrupt finds the old table, or the new one
 
-    def _episodes_in_phase(self, n: int, paused: NDArray[Any]) -> int:
-        """How many of n episodes can be played before the next restart, which is made if it is due."""
+    def _go_on(self, n: int) -> int:
+        """Make the split that an episode waits for, or the restart that is due; how many of n episodes can then be played."""
+        if self._paused[pausing.N_STEPS]:
+            row = int(self._paused[pausing.DUE_ROW])
+            if self._is_due(row):  # false if an interrupt came just after the split
+                self._split(row)
+        elif self._first_table is not None:
+            self._restart_if_due()
         if self._first_table is None:
             return n
-        is_under_way = paused[0] > 0  # such an episode counts already
-        if not is_under_way:
-            self._restart_if_due()
-        core = self.table.core
-        n_left: int = 2 ** (int(core["phase"][0]) + 1) - 1 - int(core["episode"][0]) + bool(is_under_way)
+        n_left: int = 2 ** (int(self.table.core["phase"][0]) + 1) - 1 - self.n_episodes
         return min(n, n_left)
+
+    def _is_due(self, row: int) -> bool:
+        """Whether a ball is still to be split."""
+        raise NotImplementedError
+
+    def _split(self, row: int) -> None:
+        """Splits a ball that is due, where the kernel does not."""
+        raise NotImplementedError
+
+    @property
+    def n_episodes(self) -> int:
+        # The table's own number, which the update rule counts: so the two agree, whoever was interrupted where.
+        return int(self.table.core["episode"][0]) - bool(self._paused[pausing.N_STEPS])
+
+    def _take_n_episodes(self, n: int) -> None:
+        if not 0 <= n <= self.n_episodes:  # files of older versions hold the episodes that learn() had finished
+            raise ValueError(f"{n} episodes, but the table has seen {self.n_episodes}")
+
+    def drop_paused(self) -> None:
+        """Give up an episode that waits for a split: another driver cannot go on with it."""
+        self._paused[pausing.N_STEPS] = 0.0
 
     def learn_pac(
         self,

@@ -14,7 +14,8 @@ from zooming import notebook
 from zooming.agents.setting import Setting
 from zooming.errors import SpaceError, ZoomingError
 from zooming.feasible import Feasible, feasible, one_each, says
-from zooming.history import History
+from zooming.history import History, Log
+from zooming.kernels.crossing import Crossing
 from zooming.options import known_options
 from zooming.partition import Partition
 from zooming.structure import numeric
@@ -59,6 +60,9 @@ class Agent(Setting, ABC):
         it returns False the run ends there, as if only so many episodes had been asked for. With an attribute `every` it is
         called only after every so many episodes of the agent, and after the last. `zooming.callbacks` has some ready.
 
+        The history takes 24 bytes an episode, as the episodes are played. A call of more than 100,000,000 episodes (2.4 GB) is
+        refused; call it several times then. After an interrupt or an error `interrupted_history` has the episodes so far.
+
         >>> import gymnasium as gym, zooming
         >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
         >>> history = agent.learn(1000, callback=lambda agent, history: agent.n_balls < 60)
@@ -70,6 +74,11 @@ class Agent(Setting, ABC):
         return drivers.learn(
             self, episodes, progress_bar=progress_bar, driver=driver, checkpoints=checkpoints, callback=callback
         )
+
+    @property
+    def interrupted_history(self) -> History | None:
+        """The history of the latest learn(), if an interrupt or an error ended it: its whole episodes; None otherwise."""
+        return None if self.latest_run is None else self.latest_run.final_history()
 
     @abstractmethod
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
@@ -271,9 +280,9 @@ class Agent(Setting, ABC):
 class Compiled(Protocol):
     """An agent that plays whole episodes of a compiled environment without coming back to Python."""
 
-    def play(self, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], trouble: NDArray[Any], paused: NDArray[Any]) -> int:
-        """Plays len(returns) episodes or fewer; how many were finished.
+    def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
+        """Plays whole episodes until log.done[0] is `end`, or fewer; the code of `kernels` that says why it came back.
 
-        Writes each one's return and the number of balls after it, and into `trouble` (code, step, coordinate, value): why
-        there are fewer. In `paused` an episode that stopped for a rule of the user's own keeps its place.
+        The compiled code itself writes all that must be known of an episode: its return and its balls into the `log`, that it
+        is done, and what was learned. `crossing` is the environment with this agent's random numbers.
         """

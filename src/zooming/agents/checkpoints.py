@@ -15,11 +15,10 @@ import zooming
 from zooming import files
 from zooming.agents.adaptive_q import AdaptiveQ
 from zooming.agents.base import Agent
-from zooming.agents.drivers import generator_at
 from zooming.agents.heuristics import Median, NoMovement, Random
 from zooming.agents.metric_q import MetricQ
 from zooming.agents.net_q import NetQ
-from zooming.agents.setting import horizon_of
+from zooming.agents.setting import generator_at, horizon_of
 from zooming.errors import CheckpointError, SpaceError
 from zooming.structure import Leaf, space_of
 
@@ -94,9 +93,10 @@ def _loaded(path: Any, env: Any, header: dict[str, Any], arrays: dict[str, NDArr
         _compare(path, kind._from_options(stored, header["options"], arrays), own)
     agent = kind._from_options(own if own is not None else stored, header["options"], arrays)
     agent._restore(header["values"], arrays)
-    agent.n_episodes = int(header["n_episodes"])
-    if agent.n_episodes < 0:
-        raise ValueError(f"{agent.n_episodes} episodes")
+    n_episodes = int(header["n_episodes"])
+    if n_episodes < 0:
+        raise ValueError(f"{n_episodes} episodes")
+    agent._take_n_episodes(n_episodes)
     agent.clipping[1] = n_clipped = int(header.get("n_clipped", 0))  # files from before there was clipping have none
     if n_clipped < 0 or (n_clipped and agent.rewards != "clip"):
         raise ValueError(f"{n_clipped} rewards were clipped by an agent with rewards={agent.rewards!r}")

@@ -5,13 +5,16 @@ Agent and environment have generators of their own, so both give the same histor
 
 from __future__ import annotations
 
+import copy
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from gymnasium.utils import seeding
 
 from zooming import kernels, seeds
 from zooming.agents.base import Agent, Compiled
@@ -22,13 +25,13 @@ from zooming.checks import whole
 from zooming.envs.compiled import CompiledEnv, compiled_inside, fusible_inside
 from zooming.errors import SpaceError
 from zooming.feasible import says
-from zooming.history import History
+from zooming.history import History, Log
 from zooming.progress import progress
 
 DRIVERS = ("auto", "fused", "python")
 _CHUNK_SECONDS = 0.1  # how long a kernel may run before Ctrl-C and the progress bar get their turn
 
-_FIRST_CHUNK = 10_000  # steps of the first call: a call costs as much as a thousand steps, so it is not for a few
+_FIRST_CHUNK = 100  # steps of the first call of a kernel, which may take long each
 
 Advance = Callable[[int], None]
 
@@ -50,7 +53,7 @@ def learn(
         raise SpaceError(
             f"this agent was loaded without its environment ({agent.env_name}); give it: zooming.load(path, env=env)"
         )
-    if agent.is_learning:
+    if _is_under_way(agent):
         raise SpaceError("learn() was called from a callback of the same agent's learn(); call it after the run")
     env = fusible_inside(agent.env)
     can_fuse = env is not None and isinstance(agent, Compiled) and agent.axes.are_plain
@@ -61,75 +64,107 @@ def learn(
         )
     pauses = Pauses(agent, episodes, checkpoints, callback)
     if not episodes:  # the environment is not even seeded
-        return pauses.final_history(0)
-    done = 0
-    with _progress(agent, episodes, progress_bar) as advance, _own_generator(agent):
-        while done < episodes and not pauses.is_stopped:
-            end = pauses.next_after(done)
-            entries = pauses.returns[done:end], pauses.n_balls[done:end], pauses.n_steps[done:end]
-            if driver != "python" and can_fuse:
-                _learn_fused(agent, env, *entries, advance)
-            else:
-                _learn_python(agent, *entries, advance)
-            done = end
-            with _undisturbed(agent):
-                pauses.take(done)
-    return pauses.final_history(done)
+        return pauses.final_history()
+    agent.latest_run = pauses  # from here on the agent can tell its history, however this call ends
+    twin = None
+    with _progress(agent, episodes, progress_bar) as advance, _marked(agent):
+        run = _Python(agent, pauses.log) if driver == "python" or not can_fuse else _Fused(agent, env, pauses.log)
+        while pauses.n_done < episodes and not pauses.is_stopped:
+            run.play(pauses.next_one(), advance)
+            if pauses.callbacks or pauses.stops:
+                if twin is None:
+                    twin = copy.deepcopy(agent.env_rng)
+                # A callback may use the environment, and save the agent: the next episode is the one that would have come.
+                agent.env.unwrapped.np_random = twin
+                pauses.take()
+    history = pauses.final_history()
+    agent.latest_run = None
+    return history
 
 
-def _learn_fused(
-    agent: Any, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], n_steps: NDArray[Any], advance: Advance
-) -> None:
-    if agent.env_generator is None:
-        env.reseed(_env_seed(agent))
-    n_steps[:] = min(agent.horizon, env.horizon)  # compiled dynamics never end an episode early
-    trouble, paused = np.zeros(4), np.zeros(3 + agent.axes.n_state)
-    done, chunk = 0, max(1, _FIRST_CHUNK // agent.horizon)
-    while done < len(returns):
-        end = min(done + chunk, len(returns))
-        began = time.perf_counter()
-        finished = agent.play(env, returns[done:end], n_balls[done:end], trouble, paused)
-        seconds = time.perf_counter() - began
-        done += finished
-        agent.n_episodes += finished
-        code, step, coordinate, value = int(trouble[0]), int(trouble[1]), int(trouble[2]), trouble[3]
-        if code == kernels.BAD_REWARD:
-            raise agent._bad_reward(step, value)
-        if code == kernels.BAD_STATE:
-            raise agent._bad_coordinate(max(step - 1, 0), coordinate, value, "next " if step else "")
-        if code == kernels.DUE:
-            agent._split(step)
-        if code == kernels.FINE:
+class _Fused:
+    """Plays episodes of a compiled environment in compiled code, which has the agent's own generator."""
+
+    def __init__(self, agent: Any, env: Any, log: Log) -> None:
+        self.agent, self.env, self.log = agent, env, log
+        if agent.env_rng is None:
+            agent.env_rng = seeding.np_random(_env_seed(agent))[0]
+        self.crossing = env.crossing(agent.env_rng)
+        self.n_steps = min(agent.horizon, env.horizon)  # compiled dynamics never end an episode early
+        self.chunk = max(1, _FIRST_CHUNK // agent.horizon)
+
+    def play(self, end: int, advance: Advance) -> None:
+        agent, log = self.agent, self.log
+        while (first := int(log.done[0])) < end:
+            last = min(first + self.chunk, end)
+            log.n_steps[first:last] = self.n_steps
+            began = time.perf_counter()
+            code = agent.play(self.env, self.crossing, log, last)
+            seconds = time.perf_counter() - began
+            finished = int(log.done[0]) - first
+            if code == kernels.BAD_REWARD:
+                raise agent._bad_reward(int(log.trouble[0]), log.trouble[2])
+            if code == kernels.BAD_STATE:
+                step, coordinate = int(log.trouble[0]), int(log.trouble[1])
+                raise agent._bad_coordinate(max(step - 1, 0), coordinate, log.trouble[2], "next " if step else "")
             agent.tell_of_clipping()
-            chunk = max(1, min(2 * chunk, int(finished * _CHUNK_SECONDS / max(seconds, 1e-9)) + 1))
-        advance(finished)
+            log.is_full = code == kernels.FULL
+            if finished == self.chunk:
+                self.chunk = max(1, min(2 * finished, int(finished * _CHUNK_SECONDS / max(seconds, 1e-9)) + 1))
+            advance(finished)
+            _stop_if_asked(agent)
 
 
-def _learn_python(agent: Any, returns: NDArray[Any], n_balls: NDArray[Any], n_steps: NDArray[Any], advance: Advance) -> None:
-    # Past wrappers that change nothing: they would take as long as the agent.
-    env, act, update = compiled_inside(agent.env) or agent.env, agent.act, agent.update
-    for episode in range(len(returns)):
-        observation, info = reset(env, _env_seed(agent) if agent.env_generator is None and episode == 0 else None)
-        total = 0.0
-        if episode == 0 and info and says(info):
-            _check_takes_info(agent)
-        for step in range(agent.horizon):
-            action = act(step, observation, info=info) if info and says(info) else act(step, observation)
-            answer = env.step(action)
-            if len(answer) != 5:
-                raise bad_step(env, answer)
-            next_observation, reward, terminated, truncated, info = answer
-            if info and says(info):
-                update(step, observation, action, reward, next_observation, terminated, next_info=info)
-            else:
-                update(step, observation, action, reward, next_observation, terminated)
-            total += float(reward)
-            observation = next_observation
-            if terminated or truncated:
-                break
-        returns[episode], n_balls[episode], n_steps[episode] = total, agent.n_balls, step + 1
-        agent.n_episodes += 1
-        advance(1)
+class _Python:
+    """Plays episodes of any environment, step by step."""
+
+    def __init__(self, agent: Any, log: Log) -> None:
+        self.agent, self.log = agent, log
+        # Past wrappers that change nothing: they would take as long as the agent.
+        self.env = compiled_inside(agent.env) or agent.env
+        agent.drop_paused()
+
+    def play(self, end: int, advance: Advance) -> None:
+        agent, log, env = self.agent, self.log, self.env
+        inner, act, update = env.unwrapped, agent.act, agent.update
+        if agent.env_rng is not None:
+            inner.np_random = agent.env_rng
+        for episode in range(int(log.done[0]), end):
+            observation, info = reset(env, _env_seed(agent) if agent.env_rng is None else None)
+            agent.env_rng = inner.np_random
+            total = 0.0
+            if episode == 0 and info and says(info):
+                _check_takes_info(agent)
+            n_before = agent.n_episodes
+            for step in range(agent.horizon):
+                action = act(step, observation, info=info) if info and says(info) else act(step, observation)
+                answer = env.step(action)
+                if len(answer) != 5:
+                    raise bad_step(env, answer)
+                next_observation, reward, terminated, truncated, info = answer
+                if info and says(info):
+                    update(step, observation, action, reward, next_observation, terminated, next_info=info)
+                else:
+                    update(step, observation, action, reward, next_observation, terminated)
+                total += float(reward)
+                observation = next_observation
+                if terminated or truncated:
+                    break
+            if agent.n_episodes == n_before:  # an agent of the user's own, which does not count
+                agent._take_n_episodes(n_before + 1)
+            log.returns[episode], log.n_balls[episode], log.n_steps[episode] = total, agent.n_balls, step + 1
+            log.done[0] = episode + 1
+            advance(1)
+            _stop_if_asked(agent)
+
+
+class Stopped(BaseException):
+    """Ends a run in a thread whose results nobody waits for any more."""
+
+
+def _stop_if_asked(agent: Agent) -> None:
+    if agent.stop_flag is not None and agent.stop_flag.is_set():
+        raise Stopped
 
 
 def _check_takes_info(agent: Any) -> None:
@@ -142,44 +177,30 @@ def _check_takes_info(agent: Any) -> None:
 
 
 @contextmanager
-def _own_generator(agent: Agent) -> Iterator[None]:
-    """Lets the environment go on with the random numbers of this agent, whatever else it was used for in between."""
+def _marked(agent: Agent) -> Iterator[None]:
+    """Says that the agent learns, and leaves the environment with a generator of its own, where the agent's stands."""
     inner = agent.env.unwrapped
-    if agent.env_generator is not None:
-        inner.np_random = generator_at(agent.env_generator)
-    agent.is_learning = True
+    agent.learner = threading.get_ident()
     try:
         yield
     finally:
-        agent.is_learning = False
+        agent.learner = 0
         if isinstance(inner, CompiledEnv):
             inner.abandon()
-        agent.env_generator = inner.np_random.bit_generator.state
+        if agent.env_rng is not None:
+            inner.np_random = copy.deepcopy(agent.env_rng)
 
 
-@contextmanager
-def _undisturbed(agent: Agent) -> Iterator[None]:
-    """Lets a pause use the environment, and save the agent: the next episode is the one that would have come anyway."""
-    inner = agent.env.unwrapped
-    generator = inner.np_random
-    state = generator.bit_generator.state
-    agent.env_generator = state
-    try:
-        yield
-    finally:
-        generator.bit_generator.state = state
-        inner.np_random = generator
-
-
-def generator_at(state: dict[str, Any]) -> np.random.Generator:
-    """A generator that stands where `state` says; Gymnasium's are all PCG64."""
-    if state["bit_generator"] != "PCG64":
-        raise SpaceError(
-            f"the environment uses a {state['bit_generator']} generator; only Gymnasium's own, PCG64, can be continued"
-        )
-    generator = np.random.Generator(np.random.PCG64())
-    generator.bit_generator.state = state
-    return generator
+def _is_under_way(agent: Agent) -> bool:
+    """Whether a learn() of this agent runs: the mark of one that was interrupted may have stayed."""
+    if not agent.learner:
+        return False
+    frame = sys._current_frames().get(agent.learner)
+    n_running = 0
+    while frame is not None:
+        n_running += frame.f_code is learn.__code__ and frame.f_locals.get("agent") is agent
+        frame = frame.f_back
+    return n_running > (agent.learner == threading.get_ident())  # more than the one that asks
 
 
 def _env_seed(agent: Agent) -> int:

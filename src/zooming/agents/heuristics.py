@@ -12,7 +12,9 @@ from zooming import seeds
 from zooming.agents.base import Agent
 from zooming.errors import SpaceError
 from zooming.feasible import Feasible
+from zooming.history import Log
 from zooming.kernels import ATOMS, FIRST_VALUE, LOW, rules
+from zooming.kernels.crossing import Crossing
 from zooming.structure import INTERVAL
 
 Floats = NDArray[np.float64]
@@ -29,7 +31,7 @@ class Heuristic(Agent):
     def __init__(self, env: Any, **options: Any) -> None:
         super().__init__(env, **options)
         self._generator = np.random.Generator(np.random.PCG64(seeds.stream(self.seed, "agent")))
-        self._requests, self._count = np.empty(0), np.zeros(2, np.int64)  # as `rules` keeps them, with room for more
+        self._requests, self._count = np.empty(0), np.zeros(3, np.int64)  # as `rules` keeps them, with room for more
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         state = self.checked_state(step, observation)
@@ -47,16 +49,22 @@ class Heuristic(Agent):
         next_info: Mapping[str, Any] | None = None,
     ) -> None:
         _, played, _, next_state = self.checked_transition(step, observation, action, reward, next_observation)
-        self._see(played, next_state)
+        self._see(step, played, next_state)
 
-    def play(self, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], trouble: NDArray[Any], paused: NDArray[Any]) -> int:
-        self._make_room(env.horizon * len(returns))
-        axes, action = self.axes, np.empty(self.axes.n_action)
+    @property
+    def n_episodes(self) -> int:
+        return int(self._count[2])
+
+    def _take_n_episodes(self, n: int) -> None:
+        self._count[2] = n
+
+    def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
+        self._make_room(env.horizon * (end - int(log.done[0])))
+        axes, action, own = self.axes, np.empty(self.axes.n_action), env.crossing(self._generator)
         bounds = np.stack([axes.low, axes.high, axes.table[:, ATOMS] > 0], axis=1)
         return rules.play()(
-            self._rule, self._requests, self._count, bounds, np.array(self.reward_range), self._generator,
-            env.dynamics, env.start, env.params, env.np_random, min(self.horizon, env.horizon), action, returns, trouble,
-            self.clipping,
+            self._rule, self._requests, self._count, bounds, np.array(self.reward_range), own.handle, crossing.handle,
+            env.params, min(self.horizon, env.horizon), action, log.returns, log.done, end, log.trouble, self.clipping,
         )  # fmt: skip
 
     def _greedy(
@@ -70,8 +78,10 @@ class Heuristic(Agent):
     def _choose(self, state: Floats, allowed: Feasible | None) -> Floats:
         raise NotImplementedError
 
-    def _see(self, action: Floats, next_state: Floats) -> None:
-        """Learns from where the environment went; most rules do not."""
+    def _see(self, step: int, action: Floats, next_state: Floats) -> None:
+        """Counts episodes, and learns from where the environment went; most rules do not."""
+        if step == 0:
+            self._count[2] += 1
 
     def _make_room(self, n_steps: int) -> None:
         """Room for the requests of so many steps; most rules have none."""
@@ -160,8 +170,7 @@ class _Mover(Heuristic):
 
     def _choose(self, state: Floats, allowed: Feasible | None) -> Floats:
         place = np.empty(self.axes.n_action)
-        nowhere = np.empty((0, 3))  # only the random rule looks at the bounds
-        rules.choose(self._rule, self._requests, self._count, nowhere, self._generator, state, place)
+        rules.choose(self._rule, self._requests, self._count, state, place)
         return self._nearest(place, allowed)
 
 
@@ -191,9 +200,9 @@ class Median(_Mover):
     def nbytes(self) -> int:
         return 8 * int(self._count[0])
 
-    def _see(self, action: Floats, next_state: Floats) -> None:
+    def _see(self, step: int, action: Floats, next_state: Floats) -> None:
         self._make_room(1)
-        rules.see(self._requests, self._count, action, next_state)
+        rules.see(self._requests, self._count, step, action, next_state)
 
     def _make_room(self, n_steps: int) -> None:
         needed = int(self._count[0]) + n_steps * self.axes.n_action
@@ -210,4 +219,4 @@ class Median(_Mover):
         in_space = (requests >= self.axes.low.min()) & (requests <= self.axes.high.max())
         if requests.dtype != np.float64 or requests.ndim != 1 or not in_space.all() or (np.diff(requests) < 0).any():
             raise ValueError("the requests are not a sorted list of places")
-        self._requests, self._count[:] = np.array(requests), len(requests)
+        self._requests, self._count[:2] = np.array(requests), len(requests)

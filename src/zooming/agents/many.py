@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import inspect
+import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any
 
 from zooming import kernels
@@ -39,15 +40,32 @@ def learn_many(
     if not isinstance(seeds, Iterable):
         raise SpaceError(f"seeds={seeds!r}: give several, for example range(20)")
 
+    stop = threading.Event()
+
     def run(seed: int, own_env: Any) -> History:
-        return made(make_agent, own_env, seed).learn(episodes)
+        agent = made(make_agent, own_env, seed)
+        agent.stop_flag = stop
+        history = agent.learn(episodes)
+        agent.stop_flag = None
+        return history
 
     workers = n_cores() if n_workers is None else whole(n_workers, "n_workers", 1)
     if fusible_inside(env) is None or kernels.PLAIN:
         return [run(seed, env) for seed in seeds]
     # Threads, not processes: the kernel runs outside Python's global lock.
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(lambda seed: run(seed, copy.deepcopy(env)), seeds))
+    pool = ThreadPoolExecutor(workers)
+    try:
+        waiting = runs = [pool.submit(run, seed, copy.deepcopy(env)) for seed in seeds]
+        while waiting:  # not for long at a time: a signal that another thread receives does not wake this one
+            wait(waiting, timeout=0.2, return_when=FIRST_EXCEPTION)
+            for one in runs:
+                if one.done():
+                    one.result()
+            waiting = [one for one in runs if not one.done()]
+        return [one.result() for one in runs]
+    finally:
+        stop.set()  # after an interrupt, or the error of one run, the others end with their next chunk of episodes
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def made(make_agent: Callable[..., Agent], env: Any, seed: int, **options: Any) -> Agent:

@@ -15,7 +15,9 @@ from zooming.agents.ball_agent import ACTIONS, MOST_BALLS, TIES, BallAgent
 from zooming.checks import real, whole
 from zooming.errors import SpaceError
 from zooming.feasible import Feasible, says
+from zooming.history import Log
 from zooming.kernels import ball_episodes, balls, ceiling
+from zooming.kernels.crossing import Crossing
 from zooming.kernels.layout import BAD_STATE, CENTER, DUE, EITHER, FINE, FIRST_VALUE, LOW, UNIFORM, WIDTH
 from zooming.metrics import distances
 from zooming.metrics.covering import Balls, BallTable, Space
@@ -179,18 +181,21 @@ class MetricQ(BallAgent):
         elif answer <= DUE:
             self._split(DUE - answer)
 
-    def play(self, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], trouble: NDArray[Any], paused: NDArray[Any]) -> int:
-        n = self._episodes_in_phase(len(returns), paused)
+    def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
+        n_done = int(log.done[0])
+        n = self._go_on(end - n_done)
         table = self.table
         space = table.space
-        if self.lazy:
+        if log.is_full:
             table.reserve(max(1024, self.horizon))
         return ball_episodes.play()(
             table.rows, table.core, table.stats, table.owner, space.distances, space.action_distances, space.orders,
-            space.action_orders, space.grid, space.everything, table.seen, env.dynamics, env.start, env.params, env.np_random,
-            env.horizon,
-            returns[:n], n_balls[:n], trouble, paused, self.clipping,
+            space.action_orders, space.grid, space.everything, table.seen, crossing.handle, env.params, env.horizon,
+            log.returns, log.n_balls, log.done, n_done + n, log.trouble, self._paused, self.clipping,
         )  # fmt: skip
+
+    def _is_due(self, row: int) -> bool:
+        return bool(balls.is_due(self.table.rows, self.table.core, row))
 
     def _split(self, row: int) -> None:
         self.table.split(row, self.oracle)

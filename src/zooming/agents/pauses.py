@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from zooming.agents.base import Agent
 from zooming.checks import whole
 from zooming.errors import SpaceError
-from zooming.history import History
+from zooming.history import History, Log
 
 Callback = Callable[[Any, History], Any]
 
@@ -28,8 +28,6 @@ class Pauses:
     ) -> None:
         self.agent, self.episodes = agent, episodes
         self.n_before, self.n_clipped_before = agent.n_episodes, agent.n_clipped
-        self.returns, self.n_balls = np.zeros(episodes), np.zeros(episodes, np.int64)
-        self.n_steps = np.zeros(episodes, np.int64)
         self.policy_values: list[float] = []
         self.stops = _checked_stops(checkpoints, episodes)
         self.callbacks = _checked_callbacks(callback)
@@ -37,20 +35,32 @@ class Pauses:
             if hasattr(one, "check_agent"):
                 one.check_agent(agent)
         self.is_stopped = False
+        self.log = Log(episodes)
 
-    def next_after(self, done: int) -> int:
+    def __getstate__(self) -> dict[str, Any]:
+        """Callbacks need not be such that they can be pickled, and an interrupted agent, which keeps this, must be."""
+        return {**vars(self), "callbacks": []}
+
+    @property
+    def n_done(self) -> int:
+        """Whole episodes of this call so far."""
+        return int(self.log.done[0])
+
+    def next_one(self) -> int:
         """The episode of this call (a count) after which the next pause is due."""
+        done = self.n_done
         due = [every - (self.n_before + done) % every + done for every, _ in self.callbacks]
         due += self.stops[len(self.policy_values) : len(self.policy_values) + 1]
         return min([*due, self.episodes])
 
-    def take(self, done: int) -> None:
-        """Pauses after `done` episodes of this call; a callback may end the run here."""
+    def take(self) -> None:
+        """Pauses where the run stands; a callback may end it here."""
+        done = self.n_done
         if len(self.policy_values) < len(self.stops) and self.stops[len(self.policy_values)] == done:
             self.policy_values.append(_policy_value(self.agent))
         if not self.callbacks:
             return
-        history = self.history_so_far(done)
+        history = self.history_so_far()
         is_last = done == self.episodes
         others = []
         for every, callback in self.callbacks:
@@ -68,16 +78,20 @@ class Pauses:
             raise SpaceError(f"{_name(callback)} returned {answer!r}; return False to stop the run, True or nothing to go on")
         self.is_stopped |= answer is not None and not answer
 
-    def history_so_far(self, done: int) -> History:
-        """The history of the first `done` episodes for a callback: views, to be read only, so that a long run stays fast."""
-        views = self.returns[:done], self.n_balls[:done], self.n_steps[:done]
+    def history_so_far(self) -> History:
+        """The history up to here for a callback: views, to be read only, so that a long run stays fast."""
+        views = self._whole_episodes()
         for view in views:
-            view.flags.writeable = False
+            view.setflags(write=False)
         return self._history(*views)
 
-    def final_history(self, done: int) -> History:
+    def final_history(self) -> History:
         """The history that learn() returns: arrays of its own, also if the run was shorter than asked for."""
-        return self._history(self.returns[:done].copy(), self.n_balls[:done].copy(), self.n_steps[:done].copy())
+        return self._history(*(view.copy() for view in self._whole_episodes()))
+
+    def _whole_episodes(self) -> tuple[NDArray[Any], ...]:
+        log, done = self.log, self.n_done
+        return log.returns[:done], log.n_balls[:done], log.n_steps[:done]
 
     def _history(self, returns: NDArray[Any], n_balls: NDArray[Any], n_steps: NDArray[Any]) -> History:
         stops = np.array(self.stops[: len(self.policy_values)], np.int64)

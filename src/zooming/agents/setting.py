@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import operator
+import threading
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -61,9 +62,36 @@ class Setting:
         self.env = env
         self.stored_env: dict[str, Any] | None = None  # what a file said of the environment that this agent came without
         self.env_name = name_of(env)
-        self.n_episodes = 0  # finished ones
-        self.env_generator: dict[str, Any] | None = None  # where the environment's generator stands, once learn() has seeded it
-        self.is_learning = False  # learn() is under way
+        self._n_episodes = 0
+        self.env_rng: np.random.Generator | None = None  # the environment's, for this agent, once learn() has seeded it
+        self.learner = 0  # the thread in which learn() is under way, 0 if in none
+        self.latest_run: Any = None  # of a learn() that is under way, or was ended by an exception
+        self.stop_flag: threading.Event | None = None  # set by learn_many when it is interrupted
+
+    @property
+    def n_episodes(self) -> int:
+        """Episodes begun: updates of step 0, by learn() or by hand.
+
+        An agent of your own is counted for by learn(). One that learn() has stopped in the middle of an episode, because it
+        was interrupted while it split a ball, goes on with that episode first, which counts when it is whole.
+        """
+        return self._n_episodes
+
+    def drop_paused(self) -> None:
+        """Give up an episode that waits for a split; most agents have none."""
+
+    def _take_n_episodes(self, n: int) -> None:
+        """Take the number of episodes that learn() counted, or that a file has; agents that count themselves know it."""
+        self._n_episodes = n
+
+    @property
+    def env_generator(self) -> dict[str, Any] | None:
+        """The state of the environment's generator, where this agent's next episode begins; None before learn()."""
+        return None if self.env_rng is None else dict(self.env_rng.bit_generator.state)
+
+    @env_generator.setter
+    def env_generator(self, state: dict[str, Any] | None) -> None:
+        self.env_rng = None if state is None else generator_at(state)
 
     # --- checks --------------------------------------------------------------------------------------------------------
 
@@ -249,6 +277,17 @@ def horizon_of(env: Any, horizon: int | None) -> int:
             f"or make the environment with gymnasium.make(..., max_episode_steps=...)"
         )
     return whole(found, "horizon", 1)
+
+
+def generator_at(state: dict[str, Any]) -> np.random.Generator:
+    """A generator that stands where `state` says; Gymnasium's are all PCG64."""
+    if state["bit_generator"] != "PCG64":
+        raise SpaceError(
+            f"the environment uses a {state['bit_generator']} generator; only Gymnasium's own, PCG64, can be continued"
+        )
+    generator = np.random.Generator(np.random.PCG64())
+    generator.bit_generator.state = state
+    return generator
 
 
 def _reward_range(reward_range: Any) -> tuple[float, float]:

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from zooming import bonuses, kernels
 from zooming.agents.ball_agent import TIES, BallAgent
 from zooming.feasible import Feasible, says
+from zooming.history import Log
 from zooming.kernels import BALL, CORE
+from zooming.kernels.crossing import Crossing
 from zooming.partition import Partition, some_steps
 from zooming.table import BallTable
 
@@ -128,19 +130,21 @@ class TabledAgent(BallAgent):
         if answer <= kernels.DUE:
             self._split(kernels.DUE - answer)
 
-    def play(self, env: Any, returns: NDArray[Any], n_balls: NDArray[Any], trouble: NDArray[Any], paused: NDArray[Any]) -> int:
-        n = self._episodes_in_phase(len(returns), paused)
+    def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
+        n_done = int(log.done[0])
+        n = self._go_on(end - n_done)
         table = self.table
-        n_splits = max(self.horizon, _ROOM // max(1, int(kernels.rows_per_split(table.core))))
-        table.reserve(int(kernels.rows_needed(table.core, n_splits)))
+        if log.is_full:  # the kernel found too few rows for one more episode
+            n_splits = max(self.horizon, _ROOM // max(1, int(kernels.rows_per_split(table.core))))
+            table.reserve(int(kernels.rows_needed(table.core, n_splits)))
         return kernels.play()(
-            table.rows, table.core, table.stats, self.axes.table, env.dynamics, env.start, env.params, env.np_random,
-            env.horizon, returns[:n], n_balls[:n], trouble, paused, self.clipping,
+            table.rows, table.core, table.stats, self.axes.table, crossing.handle, env.params, env.horizon,
+            log.returns, log.n_balls, log.done, n_done + n, log.trouble, self._paused, self.clipping,
         )  # fmt: skip
 
-    def _split(self, row: int) -> None:
-        """Splits a ball that is due by a rule of the user's own; other rules are in the kernel."""
-        raise NotImplementedError
+    def _is_due(self, row: int) -> bool:
+        ball = self.table.rows[row]
+        return bool(ball["child"] == kernels.ACTIVE and ball["n_visits"] >= ball["threshold"])
 
     # --- the learned policy --------------------------------------------------------------------------------------------
 

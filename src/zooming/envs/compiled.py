@@ -24,6 +24,7 @@ from zooming.envs.rendered import RenderedEnv
 from zooming.envs.starts import Start, Weighted
 from zooming.errors import SpaceError, TransitionError
 from zooming.kernels import DYNAMICS, GIVEN
+from zooming.kernels.crossing import Crossing, draw_start, play_step
 from zooming.kernels.layout import ROUNDING
 from zooming.options import known_options
 
@@ -69,7 +70,21 @@ class CompiledEnv(RenderedEnv):
         self.start_law = starts.law_of(start, observation_space, self.state_box)
         self.start: Start = self.start_law.draw
         self.params = np.concatenate([_vector(params, "params"), self.start_law.packed])
+        self._crossing: Crossing | None = None
         self._step = 0
+
+    def crossing(self, generator: np.random.Generator | None = None) -> Crossing:
+        """Return the dynamics and the start for compiled code, with this environment's generator or the given one.
+
+        Keep it as long as its handle is used: it keeps alive what the addresses in the handle point to.
+        """
+        own = self.np_random if generator is None else generator
+        crossing = self._crossing
+        if crossing is None or crossing.generator is not own:
+            crossing = Crossing(own, self.dynamics, self.start)
+            if generator is None:
+                self._crossing = crossing
+        return crossing
 
     @property
     def start_kind(self) -> str:
@@ -81,8 +96,8 @@ class CompiledEnv(RenderedEnv):
 
         `params` are the user's own, without what stands behind them.
         """
-        rng, state = np.random.default_rng(0), np.full(self.state_box.shape, np.nan)
-        self.start(self.params, rng, state)
+        rng, state = np.random.default_rng(0), np.empty(self.state_box.shape)
+        draw_start()(self.crossing(rng).handle, self.params, state)
         low, high = self.action_box.low, self.action_box.high
         after, written = np.full_like(state, np.nan), "write every coordinate: next_state[i] = ..."
         action = low.copy() if self.has_whole_actions else (low + high) / 2
@@ -102,7 +117,7 @@ class CompiledEnv(RenderedEnv):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         state = np.empty(self.state_box.shape)
-        self.start(self.params, self.np_random, state)
+        draw_start()(self.crossing().handle, self.params, state)
         observation = self._observed(state, 0, "")
         self._state, self._step = state, 0
         if self.render_mode is not None:
@@ -112,9 +127,9 @@ class CompiledEnv(RenderedEnv):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         if self._state is None or self._step >= self.horizon:
             raise gym.error.ResetNeeded(f"{self.name}: no episode is under way; call reset() first")
-        next_state = np.full_like(self._state, np.nan)  # a coordinate that the dynamics forget to write is found
+        next_state = np.empty_like(self._state)
         checked = self._checked(action)
-        reward = self.dynamics(self._state, checked, self._step, self.params, self.np_random, next_state)
+        reward = play_step()(self.crossing().handle, self._state, checked, self._step, self.params, next_state)
         observation = self._observed(next_state, self._step, "next ")
         before, self._state = self._state, next_state
         self._step += 1
@@ -177,9 +192,9 @@ class CompiledEnv(RenderedEnv):
             return law.states, law.weights
         if law.kind == starts.UNIFORM:
             return starts.midpoints(self.state_box, n)
-        rng, states = np.random.default_rng(0), np.full((n, *self.state_box.shape), np.nan)
+        crossing, states = self.crossing(np.random.default_rng(0)), np.empty((n, *self.state_box.shape))
         for state in states:
-            self.start(self.params, rng, state)
+            draw_start()(crossing.handle, self.params, state)
         if not self.are_states(states).all():
             bad = states[~self.are_states(states)][0].tolist()
             raise SpaceError(f"{self.name}: start wrote the state {bad}, which is not in {self.observation_space}; check it")

@@ -1,9 +1,9 @@
 """Compiled kernels: everything that runs per step, in files that call each other from top to bottom.
 
-`compiling` (how), `layout` (the ball table), `learning` (the update rule), `points`, `boxes` (selection), `splitting`,
-`feasible` (masks), `pausing`, `episodes` (both drivers); `balls` and `ball_episodes` are the same for balls of any metric,
-whose distances `paths` computes; `rules` are the heuristics. All of them live in this folder, because that is what their cache
-on disk depends on. Here is what the rest of the package uses of boxes.
+`compiling` (how), `crossing` (an environment in compiled code), `layout` (the ball table), `learning` (the update rule),
+`points`, `boxes` (selection), `splitting`, `feasible` (masks), `pausing`, `episodes` (both drivers); `balls` and
+`ball_episodes` are the same for balls of any metric, whose distances `paths` computes; `rules` are the heuristics. All of them
+live in this folder, because that is what their cache on disk depends on. Here is what the rest of the package uses of boxes.
 """
 
 from zooming.kernels.boxes import length, new_stack, play_action, sides, update_ball  # noqa: I001

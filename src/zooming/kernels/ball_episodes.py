@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 import numba
 import numpy as np
-from numba import float64, int32, int64, types, uint8
+from numba import float64, int32, int64, uint8
 
 from zooming.kernels.balls import BALL, CORE, add_ball, index_of, play_action, point_of, select, update_ball
-from zooming.kernels.compiling import DYNAMICS, GENERATOR, START, compiled, fixed, lean
+from zooming.kernels.compiling import compiled, fixed, lean
+from zooming.kernels.crossing import HANDLE, crossed
 from zooming.kernels.layout import BAD_REWARD, BAD_STATE, DUE, EITHER, FINE, FULL
 from zooming.kernels.learning import ceiling, learned_reward
 from zooming.kernels.pausing import pause, resume
@@ -72,33 +73,33 @@ def update(
 
 
 def _play(
-    table, core, stats, owner, distances, action_distances, orders, action_orders, grid, mask, seen, dynamics, start, params,
-    rng, n_env_steps, returns, n_balls, trouble, paused, clipping,
+    table, core, stats, owner, distances, action_distances, orders, action_orders, grid, mask, seen, handle, params,
+    n_env_steps, returns, n_balls, done, end, trouble, paused, clipping,
 ):  # fmt: skip
-    """Plays len(returns) whole episodes; how many were finished, with the reason for fewer in `trouble`, as in `kernels`.
+    """Plays whole episodes until done[0] is `end`; the code why it came back, with details in `trouble`, as in `episodes`.
 
     A ball that is due is split by the caller, who calls again (`paused` keeps where the episode stands); lazy children are made
     here, while there is room for one a step.
     """
     n_state = core[0]["n_state"]
     n_action = core[0]["n_action"]
+    rng, dynamics, start = crossed(handle)
     n_steps = min(core[0]["horizon"], n_env_steps)
     ties = core[0]["ties"]
     rule = core[0]["action_rule"]
     point = np.empty(n_state)
     next_point = np.empty(n_state)
     action = np.empty(n_action)
-    for episode in range(returns.shape[0]):
+    while done[0] < end:
         if core[0]["lazy"] == 1 and core[0]["n_rows"] + n_steps > table.shape[0]:
-            trouble[0] = FULL
-            return episode
+            return FULL
         first_step, row, total = resume(paused, point)
         if first_step == 0:
             start(params, rng, point)
         state = index_of(grid, 0, n_state, point)
         if state < 0:
-            trouble[0], trouble[1], trouble[2], trouble[3] = BAD_STATE, 0, -1 - state, point[-1 - state]
-            return episode
+            trouble[0], trouble[1], trouble[2] = 0, -1 - state, point[-1 - state]
+            return BAD_STATE
         if first_step == 0:
             row = select(table, core, owner, mask, 0, state, ties, seen)
         for step in range(first_step, n_steps):
@@ -109,13 +110,13 @@ def _play(
             reward = dynamics(point, action, step, params, rng, next_point)
             learned = learned_reward(reward, core[0]["reward_low"], core[0]["reward_high"], clipping)
             if np.isnan(learned):
-                trouble[0], trouble[1], trouble[3] = BAD_REWARD, step, reward
-                return episode
+                trouble[0], trouble[2] = step, reward
+                return BAD_REWARD
             next_state = index_of(grid, 0, n_state, next_point)
             if next_state < 0:
                 bad = -1 - next_state
-                trouble[0], trouble[1], trouble[2], trouble[3] = BAD_STATE, step + 1, bad, next_point[bad]
-                return episode
+                trouble[0], trouble[1], trouble[2] = step + 1, bad, next_point[bad]
+                return BAD_STATE
             next_row = row
             next_value = 0.0
             if step + 1 < n_steps:
@@ -134,13 +135,12 @@ def _play(
             for i in range(n_state):
                 point[i] = next_point[i]
             if due:
-                trouble[0], trouble[1] = DUE, last
-                pause(paused, step + 1, row, total, point)
-                return episode
-        returns[episode] = total
-        n_balls[episode] = core[0]["n_balls"]
-    trouble[0] = FINE
-    return returns.shape[0]
+                pause(paused, step + 1, row, total, last, point)
+                return DUE
+        returns[done[0]] = total
+        n_balls[done[0]] = core[0]["n_balls"]
+        done[0] += 1
+    return FINE
 
 
 @functools.cache
@@ -149,6 +149,6 @@ def play() -> Callable[..., int]:
     vector, matrix, order = float64[::1], float64[:, ::1], int32[:, ::1]
     return fixed(
         _play, numba.from_dtype(BALL)[::1], numba.from_dtype(CORE)[::1], matrix, int32[:, :, ::1], matrix, matrix, order, order,
-        matrix, uint8[::1], int64[::1], types.FunctionType(DYNAMICS), types.FunctionType(START), vector, GENERATOR, int64,
-        vector, int64[::1], vector, vector, int64[::1],
+        matrix, uint8[::1], int64[::1], HANDLE, vector, int64, vector, int64[::1], int64[::1], int64, vector, vector,
+        int64[::1],
     )  # fmt: skip

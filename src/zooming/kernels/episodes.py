@@ -14,7 +14,8 @@ import numpy as np
 from numba import float64, int64, types
 
 from zooming.kernels.boxes import find, new_stack, play_action, select, update_ball
-from zooming.kernels.compiling import DYNAMICS, GENERATOR, START, compiled, fixed
+from zooming.kernels.compiling import compiled, fixed
+from zooming.kernels.crossing import HANDLE, crossed
 from zooming.kernels.layout import BAD_REWARD, BAD_STATE, BALL, CORE, DUE, EITHER, FINE, FULL, OWN, WRONG_SIZE
 from zooming.kernels.learning import ceiling, learned_reward
 from zooming.kernels.pausing import pause, resume
@@ -115,18 +116,20 @@ def greedy(table, core, axes, steps, observations, rule, actions):
 
 
 def _play(
-    table, core, stats, axes, dynamics, start, params, rng, n_env_steps, returns, n_balls, trouble, paused, clipping
+    table, core, stats, axes, handle, params, n_env_steps, returns, n_balls, done, end, trouble, paused, clipping
 ):  # fmt: skip
-    """Plays len(returns) whole episodes; how many were finished, with the reason for fewer in `trouble`.
+    """Plays whole episodes until done[0], the number of finished ones, is `end`; the code why it came back, FINE if it is.
 
-    `trouble` is (code, step, coordinate, value). When a ball is due to split by the user's own rule, the caller splits it
+    `trouble` is then (step, coordinate, value). When a ball is due to split by the user's own rule, the caller splits it
     and calls again: `paused` keeps where the episode stands, see `pausing`. `clipping` is (1 if rewards are clipped, how many
-    were); returns are of the rewards as they came.
+    were); returns are of the rewards as they came. Nothing is left for the caller to write down, so that an interrupt after the
+    return changes nothing.
     The next state is looked up once: its best ball gives both V(x') for this update and the ball to play next; the partition
     of step h+1 does not change in between.
     """
     n_state = core[0]["n_state"]
     n_action = core[0]["n_action"]
+    rng, dynamics, start = crossed(handle)
     n_steps = min(core[0]["horizon"], n_env_steps)
     ties = core[0]["ties"]
     rule = core[0]["action_rule"]
@@ -138,17 +141,16 @@ def _play(
     action = np.empty(n_action)
     low = np.empty(n_action)
     high = np.empty(n_action)
-    for episode in range(returns.shape[0]):
+    while done[0] < end:
         if core[0]["n_rows"] + rows_needed(core, n_steps) > table.shape[0]:
-            trouble[0] = FULL
-            return episode
+            return FULL
         first_step, row, total = resume(paused, state)
         if first_step == 0:
             start(params, rng, state)
         bad = to_unit(axes, 0, state, unit_state)
         if bad >= 0:
-            trouble[0], trouble[1], trouble[2], trouble[3] = BAD_STATE, 0, bad, state[bad]
-            return episode
+            trouble[0], trouble[1], trouble[2] = 0, bad, state[bad]
+            return BAD_STATE
         if first_step == 0:
             row, _ = select(table, core, 0, unit_state, ties, stack)
         for step in range(first_step, n_steps):
@@ -160,12 +162,12 @@ def _play(
             reward = dynamics(state, action, step, params, rng, next_state)
             learned = learned_reward(reward, core[0]["reward_low"], core[0]["reward_high"], clipping)
             if np.isnan(learned):
-                trouble[0], trouble[1], trouble[3] = BAD_REWARD, step, reward
-                return episode
+                trouble[0], trouble[2] = step, reward
+                return BAD_REWARD
             bad = to_unit(axes, 0, next_state, unit_state)
             if bad >= 0:
-                trouble[0], trouble[1], trouble[2], trouble[3] = BAD_STATE, step + 1, bad, next_state[bad]
-                return episode
+                trouble[0], trouble[1], trouble[2] = step + 1, bad, next_state[bad]
+                return BAD_STATE
             next_row = row
             next_value = 0.0
             if step + 1 < n_steps:
@@ -175,28 +177,26 @@ def _play(
                 clipping[1] += 1
             if update_ball(table, core, stats, axes, step, row, learned, next_value):
                 if core[0]["rule"] == OWN:
-                    trouble[0], trouble[1] = DUE, row
-                    pause(paused, step + 1, next_row, total + reward, next_state)
-                    return episode
+                    pause(paused, step + 1, next_row, total + reward, row, next_state)
+                    return DUE
                 split(table, core, stats, axes, row)
             total += reward
             row = next_row
             for i in range(n_state):
                 state[i] = next_state[i]
-        returns[episode] = total
-        n_balls[episode] = core[0]["n_balls"]
-    trouble[0] = FINE
-    return returns.shape[0]
+        returns[done[0]] = total
+        n_balls[done[0]] = core[0]["n_balls"]
+        done[0] += 1
+    return FINE
 
 
 @functools.cache
 def play() -> Callable[..., int]:
     """`_play`, compiled on first use."""
     table, core, stats, axes = numba.from_dtype(BALL)[::1], numba.from_dtype(CORE)[::1], float64[:, ::1], float64[:, ::1]
-    functions = types.FunctionType(DYNAMICS), types.FunctionType(START)
+    vector, whole = float64[::1], int64[::1]
     return fixed(
-        _play, table, core, stats, axes, *functions, float64[::1], GENERATOR, int64, float64[::1], int64[::1], float64[::1],
-        float64[::1], int64[::1],
+        _play, table, core, stats, axes, HANDLE, vector, int64, vector, whole, whole, int64, vector, vector, whole,
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 The requests that the median remembers are two sorted runs in one array: the first count[1] of them are old, those behind, up
 to count[0], are new. A request is put among the new ones, and these are merged into the old ones when there are about 4 sqrt(n)
-of them. With one run, an array of megabytes would move at every step of a long run.
+of them. With one run, an array of megabytes would move at every step of a long run. count[2] is the number of episodes begun.
 
 Points are in the environment's units.
 """
@@ -13,9 +13,10 @@ import functools
 from collections.abc import Callable
 
 import numpy as np
-from numba import float64, int64, types
+from numba import float64, int64
 
-from zooming.kernels.compiling import DYNAMICS, GENERATOR, START, compiled, fixed, lean
+from zooming.kernels.compiling import compiled, fixed, lean
+from zooming.kernels.crossing import HANDLE, crossed
 from zooming.kernels.layout import BAD_REWARD, BAD_STATE, FINE, ROUNDING
 from zooming.kernels.learning import learned_reward
 
@@ -23,19 +24,24 @@ RANDOM, STAY, MEDIAN = 0, 1, 2
 
 
 @compiled
-def choose(rule, requests, count, bounds, generator, state, action):
-    """Writes the rule's action: anywhere, where the state is, or at the quantiles 1/2k, 3/2k, ... of the requests.
+def draw(bounds, generator, action):
+    """Writes an action that is anywhere, equally likely.
 
     `bounds` has a row (low, high, 1 if only whole numbers are played) for each axis of the action.
     """
+    for i in range(action.shape[0]):
+        low, high, reach = bounds[i, 0], bounds[i, 1], 0.5 * bounds[i, 2]
+        action[i] = low - reach + generator.random() * (high + reach - (low - reach))
+        if reach > 0.0:
+            action[i] = min(high, max(low, np.floor(action[i] + 0.5)))
+
+
+@compiled
+def choose(rule, requests, count, state, action):
+    """Writes the action of STAY, where the state is, or of MEDIAN: the quantiles 1/2k, 3/2k, ... of the requests."""
     k, n_requests = action.shape[0], count[0]
     for i in range(k):
-        if rule == RANDOM:
-            low, high, reach = bounds[i, 0], bounds[i, 1], 0.5 * bounds[i, 2]
-            action[i] = low - reach + generator.random() * (high + reach - (low - reach))
-            if reach > 0.0:
-                action[i] = min(high, max(low, np.floor(action[i] + 0.5)))
-        elif rule == STAY or n_requests == 0:
+        if rule == STAY or n_requests == 0:
             action[i] = state[i]
         else:
             place = (2 * i + 1) / (2 * k) * (n_requests - 1)
@@ -118,12 +124,14 @@ def merge(requests, count):
 
 
 @compiled
-def see(requests, count, action, next_state):
-    """Inserts the requests of a step.
+def see(requests, count, step, action, next_state):
+    """Inserts the requests of a step, and counts the episode that begins with step 0.
 
     A request is read off the next state: a coordinate that is not where the action put it. If there is none, the call came
     where an ambulance waited already: most likely where most calls came from before.
     """
+    if step == 0:
+        count[2] += 1
     n_known = count[0]
     for i in range(next_state.shape[0]):
         if next_state[i] != action[i]:
@@ -159,54 +167,62 @@ def clip(bounds, point, clipped):
 
 
 def _play(
-    rule, requests, count, bounds, rewards, generator, dynamics, start, params, rng, n_steps, action, returns, trouble, clipping
+    rule, requests, count, bounds, rewards, own_handle, handle, params, n_steps, action, returns, done, end, trouble,
+    clipping,
 ):  # fmt: skip
-    """Plays len(returns) whole episodes; how many were finished, with the reason for fewer in `trouble`, as in `kernels`.
+    """Plays whole episodes until done[0] is `end`; the code why it came back, with details in `trouble`, as in `episodes`.
 
-    `bounds` has a row (low, high, is whole) for each axis, the state's first; `action` is scratch. `requests` has room for all
-    that may come.
+    `own_handle` has the rule's own generator, `handle` the environment. `bounds` has a row (low, high, is whole) for each axis,
+    the state's first; `action` is scratch. `requests` has room for all that may come.
     """
+    generator, _, _ = crossed(own_handle)
+    rng, dynamics, start = crossed(handle)
     n_state = bounds.shape[0] - action.shape[0]
     state = np.empty(n_state)
     next_state = np.empty(n_state)
     seen = np.empty(n_state)  # the state as the rule sees it: rounding clipped
-    for episode in range(returns.shape[0]):
+    while done[0] < end:
         start(params, rng, state)
         bad = clip(bounds, state, seen)
         if bad >= 0:
-            trouble[0], trouble[1], trouble[2], trouble[3] = BAD_STATE, 0, bad, state[bad]
-            return episode
+            trouble[0], trouble[1], trouble[2] = 0, bad, state[bad]
+            return BAD_STATE
         total = 0.0
         for step in range(n_steps):
-            choose(rule, requests, count, bounds[n_state:], generator, seen, action)
+            if rule == RANDOM:
+                draw(bounds[n_state:], generator, action)
+            else:
+                choose(rule, requests, count, seen, action)
             for i in range(n_state):
                 next_state[i] = np.nan  # so that a coordinate that the dynamics forget to write is found
             reward = dynamics(state, action, step, params, rng, next_state)
             learned = learned_reward(reward, rewards[0], rewards[1], clipping)
             if np.isnan(learned):
-                trouble[0], trouble[1], trouble[3] = BAD_REWARD, step, reward
-                return episode
+                trouble[0], trouble[2] = step, reward
+                return BAD_REWARD
             bad = clip(bounds, next_state, seen)
             if bad >= 0:
-                trouble[0], trouble[1], trouble[2], trouble[3] = BAD_STATE, step + 1, bad, next_state[bad]
-                return episode
+                trouble[0], trouble[1], trouble[2] = step + 1, bad, next_state[bad]
+                return BAD_STATE
             if learned != reward:
                 clipping[1] += 1
             if rule == MEDIAN:
-                see(requests, count, action, seen)
+                see(requests, count, step, action, seen)
+            elif step == 0:
+                count[2] += 1
             total += reward
             for i in range(n_state):
                 state[i] = next_state[i]
-        returns[episode] = total
-    trouble[0] = FINE
-    return returns.shape[0]
+        returns[done[0]] = total
+        done[0] += 1
+    return FINE
 
 
 @functools.cache
 def play() -> Callable[..., int]:
     """`_play`, compiled on first use."""
-    vector, functions = float64[::1], (types.FunctionType(DYNAMICS), types.FunctionType(START))
+    vector, whole = float64[::1], int64[::1]
     return fixed(
-        _play, int64, vector, int64[::1], float64[:, ::1], vector, GENERATOR, *functions, vector, GENERATOR, int64,
-        vector, vector, vector, int64[::1],
+        _play, int64, vector, whole, float64[:, ::1], vector, HANDLE, HANDLE, vector, int64, vector, vector, whole, int64,
+        vector, whole,
     )  # fmt: skip

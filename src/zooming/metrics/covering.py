@@ -182,11 +182,16 @@ class Balls:
 class BallTable:
     """The balls of one agent, and which of them owns each pair at each step; grows here and nowhere else."""
 
+    rows: NDArray[Any]
+    stats: Floats
+    seen: NDArray[np.int64]
+    raw: tuple[Floats, Floats]
+
     def __init__(self, space: Space, core: NDArray[Any], root_values: Floats) -> None:
         horizon = len(root_values)
         self.space, self.core = space, core
-        self.stats = np.zeros((0, N_STATS))  # a row per ball, if the bonus keeps any
-        self._allocate(max(64, horizon))
+        self._covering: Any = None  # (row, points, n_left) of a split under way, to go on with after an interrupt
+        vars(self).update(self._allocated(max(64, horizon)))
         state, action = space.middle()
         roots = self.rows[:horizon]
         roots["value"], roots["radius"], roots["reach"] = root_values, space.diameter, space.reach
@@ -210,9 +215,9 @@ class BallTable:
     def reserve(self, n: int) -> None:
         """Makes room for n more balls."""
         if self.rows_in_use + n > len(self.rows):
-            old, stats = self.rows, self.stats
-            self._allocate(max(self.rows_in_use + n, 2 * len(old)))
-            self.rows[: len(old)], self.stats[: len(stats)] = old, stats
+            grown = self._allocated(max(self.rows_in_use + n, 2 * len(self.rows)))
+            grown["rows"][: len(self.rows)], grown["stats"][: len(self.stats)] = self.rows, self.stats
+            vars(self).update(grown)  # in one call, so that an interrupt finds all of them old or all of them new
 
     def copy(self) -> BallTable:
         """A table of its own with the same balls of the same space."""
@@ -221,17 +226,18 @@ class BallTable:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A table that was copied or unpickled has memory of its own, and its views must be of that."""
         vars(self).update(state)
-        self._view()
+        self.raw = self._raw(self.rows)
 
-    def _allocate(self, n_rows: int) -> None:
-        self.rows = np.zeros(n_rows, BALL)
-        self.stats = np.zeros((n_rows if self.core["bonus_rule"][0] else 0, N_STATS))
-        self.seen = np.zeros(n_rows + 1, np.int64)  # scratch of `balls.select`
-        self._view()
+    def _allocated(self, n_rows: int) -> dict[str, Any]:
+        """Return new memory for so many rows, by the names of the attributes."""
+        rows = np.zeros(n_rows, BALL)
+        stats = np.zeros((n_rows if self.core["bonus_rule"][0] else 0, N_STATS))  # a row per ball, if the bonus keeps any
+        seen = np.zeros(n_rows + 1, np.int64)  # scratch of `balls.select`
+        return {"rows": rows, "stats": stats, "seen": seen, "raw": self._raw(rows)}
 
-    def _view(self) -> None:
-        # The same as plain memory, which crosses into compiled code faster than records.
-        self.raw = self.rows.view(np.float64), self.core.view(np.float64)
+    def _raw(self, rows: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Return rows and core as plain memory, which crosses into compiled code faster than records."""
+        return rows.view(np.float64), self.core.view(np.float64)
 
     def add(self, parent: int, state: int, action: int) -> None:
         """A child of a ball, around a pair of its domain."""
@@ -247,13 +253,18 @@ class BallTable:
         if not isinstance(oracle, Greedy):
             self._ask(row, oracle)
             return
-        space, points = self.space, np.empty(int(self.rows["n_points"][row]), np.int64)
+        space = self.space
         metric = space.distances, space.action_distances, space.orders, space.action_orders
-        n_left = np.array([balls.domain(self.rows, self.core, self.owner, *metric, row, points)])
+        if self._covering is None or self._covering[0] != row:
+            points = np.empty(int(self.rows["n_points"][row]), np.int64)
+            n_left = np.array([balls.domain(self.rows, self.core, self.owner, *metric, row, points)])
+            self._covering = row, points, n_left
+        _, points, n_left = self._covering
         answer = FULL
         while answer == FULL:
             self.reserve(1)
             answer = balls.cover(self.rows, self.core, self.stats, self.owner, *metric, row, oracle.tries, points, n_left)
+        self._covering = None
 
     def _ask(self, row: int, oracle: Packing | Oracle) -> None:
         """The same with an oracle that is not compiled, whose every answer is checked."""

@@ -1,0 +1,169 @@
+"""How an environment's functions and its generator cross into compiled code: as addresses, in one array of int64.
+
+Numba unboxes a NumPy Generator, or a first-class function, by calling back into Python. A signal handler that raises there
+can kill the process, and the calls take up to 200 us. An array of int64 is unboxed without a line of Python, so that no signal
+handler runs in between. Compiled code builds Numba's own structures from the addresses.
+
+This module is the only one that relies on how Numba and NumPy lay these structures out. Where a version of Numba lays them out
+differently, `BY_ADDRESS` is False and the objects themselves cross: slower and right, but not safe from signals.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import float64, int64, types, void
+from numba.core import cgutils
+from numba.core.datamodel import default_manager
+from numba.extending import intrinsic
+
+from zooming.kernels.compiling import DYNAMICS, GENERATOR, PLAIN, START, compiled, fixed
+
+try:
+    import numba.np.random.generator_core  # noqa: F401  # it registers the structure of a Generator
+    from numba.experimental.function_type import _get_jit_address, _get_wrapper_address
+except ImportError:
+    _get_jit_address = _get_wrapper_address = None
+
+_WORDS = ("state_address", "state", "next_uint64", "next_uint32", "next_double", "bit_generator")  # of NumPy's interface
+_BIT_GENERATOR = (
+    "parent", "state_address", "state", "fnptr_next_uint64", "fnptr_next_uint32", "fnptr_next_double", "bit_generator",
+)  # fmt: skip
+_DYNAMICS_AT, _START_AT = len(_WORDS), len(_WORDS) + 2  # (C address, Numba address) each
+_FUNCTIONS = types.FunctionType(DYNAMICS), types.FunctionType(START)
+
+
+def _is_as_expected() -> bool:
+    """Whether Numba's structures are those that the intrinsics below fill in."""
+
+    def fields(kind: Any) -> tuple[str, ...]:
+        return tuple(getattr(default_manager.lookup(kind), "_fields", ()))
+
+    if _get_jit_address is None:
+        return False
+    functions = all(fields(kind) == ("c_addr", "py_addr", "jit_addr") for kind in _FUNCTIONS)
+    inner = types.NumPyRandomBitGeneratorType("bit_generator")
+    return functions and fields(GENERATOR) == ("bit_generator", "meminfo", "parent") and fields(inner) == _BIT_GENERATOR
+
+
+BY_ADDRESS = not PLAIN and _is_as_expected()
+# The type of `Crossing.handle`: how a kernel declares it.
+HANDLE = int64[::1] if BY_ADDRESS else types.Tuple((GENERATOR, *_FUNCTIONS))
+
+
+@functools.lru_cache(256)
+def _addresses(function: Any, signature: Any) -> tuple[int, int]:
+    """Where a compiled function can be called: as C does, and as Numba does, which passes exceptions on."""
+    return _get_wrapper_address(function, signature), _get_jit_address(function, signature)
+
+
+class Crossing:
+    """A generator and, for an environment, its dynamics and start, ready for compiled code; keeps them alive.
+
+    `handle` is what a kernel takes. A copy, or what is unpickled, has addresses of its own.
+    """
+
+    __slots__ = ("dynamics", "generator", "handle", "start")
+
+    def __init__(self, generator: np.random.Generator, dynamics: Any, start: Any) -> None:
+        self.generator, self.dynamics, self.start = generator, dynamics, start
+        self.handle: Any = (generator, dynamics, start)
+        if BY_ADDRESS:
+            interface = generator.bit_generator.ctypes
+            words = [ctypes.cast(getattr(interface, word), ctypes.c_void_p).value for word in _WORDS]
+            words += [*_addresses(dynamics, DYNAMICS), *_addresses(start, START)]
+            self.handle = np.array(words, np.uint64).view(np.int64)
+
+    def __reduce__(self) -> Any:
+        return Crossing, (self.generator, self.dynamics, self.start)
+
+
+@intrinsic
+def _generator(context, handle):
+    """Numba's Generator at the addresses. It counts no references: the caller's Crossing keeps the real one."""
+
+    def build(context, builder, signature, arguments):
+        words = _words(context, builder, signature, arguments, 0, len(_WORDS))
+        inner = cgutils.create_struct_proxy(types.NumPyRandomBitGeneratorType("bit_generator"))(context, builder)
+        inner.parent = cgutils.get_null_value(inner.parent.type)
+        for name, word in zip(_BIT_GENERATOR[1:], words, strict=True):
+            setattr(inner, name, word)
+        outer = cgutils.create_struct_proxy(GENERATOR)(context, builder)
+        outer.bit_generator = inner._getvalue()
+        outer.meminfo = cgutils.get_null_value(outer.meminfo.type)
+        outer.parent = cgutils.get_null_value(outer.parent.type)
+        return outer._getvalue()
+
+    return GENERATOR(handle), build
+
+
+def _function_at(first, kind):
+    """An intrinsic that gives the first-class function whose addresses begin at handle[first]."""
+
+    @intrinsic
+    def function(context, handle):
+        def build(context, builder, signature, arguments):
+            c_address, jit_address = _words(context, builder, signature, arguments, first, 2)
+            made = cgutils.create_struct_proxy(kind)(context, builder)
+            made.c_addr = builder.inttoptr(c_address, made.c_addr.type)
+            made.jit_addr = builder.inttoptr(jit_address, made.jit_addr.type)
+            made.py_addr = cgutils.get_null_value(made.py_addr.type)
+            return made._getvalue()
+
+        return kind(handle), build
+
+    return function
+
+
+def _words(context, builder, signature, arguments, first, n):
+    """n entries of the handle, from the first on."""
+    data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+    return [builder.load(cgutils.gep(builder, data, first + i)) for i in range(n)]
+
+
+_dynamics, _start = (_function_at(first, kind) for first, kind in zip((_DYNAMICS_AT, _START_AT), _FUNCTIONS, strict=True))
+
+
+def _crossed_by_address(handle):
+    return _generator(handle), _dynamics(handle), _start(handle)
+
+
+def _crossed_as_objects(handle):
+    return handle
+
+
+# (generator, dynamics, start) of a handle, in compiled code.
+crossed = compiled(_crossed_by_address if BY_ADDRESS else _crossed_as_objects)
+
+
+def _play_step(handle, state, action, step, params, next_state):
+    """Writes the next state and returns the reward; a coordinate that the dynamics forget to write is NaN."""
+    rng, dynamics, _ = crossed(handle)
+    for i in range(next_state.shape[0]):
+        next_state[i] = np.nan
+    return dynamics(state, action, step, params, rng, next_state)
+
+
+def _draw_start(handle, params, state):
+    """Writes a start state."""
+    rng, _, start = crossed(handle)
+    for i in range(state.shape[0]):
+        state[i] = np.nan
+    start(params, rng, state)
+
+
+@functools.cache
+def play_step() -> Callable[..., float]:
+    """`_play_step`, compiled on first use."""
+    vector = float64[::1]
+    return fixed(_play_step, HANDLE, vector, vector, int64, vector, vector, returns=float64)
+
+
+@functools.cache
+def draw_start() -> Callable[..., None]:
+    """`_draw_start`, compiled on first use."""
+    return fixed(_draw_start, HANDLE, float64[::1], float64[::1], returns=void)
