@@ -301,7 +301,7 @@ def test_an_agent_of_your_own_is_counted_for_by_learn():
 @pytest.mark.parametrize("make", [zooming.AdaptiveQ, zooming.Random])
 def test_a_history_that_would_not_fit_in_is_refused_before_anything_is_allocated(make):
     agent = make(gym.make("zooming/Oil-v0"), seed=0)
-    for episodes, size in ((10**12, "24,000.0 GB"), (10**8 + 1, "2.4 GB"), (10**5000, "24,000,000.0 GB")):
+    for episodes, size in ((10**12, "24,000.0 GB"), (10**8 + 1, "2.4 GB")):
         with pytest.raises(zooming.SpaceError, match=rf"24 bytes an episode, {size}.*Call learn several times"):
             agent.learn(episodes)
     assert agent.n_episodes == 0

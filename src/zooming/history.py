@@ -26,11 +26,9 @@ class Log:
 
     def __init__(self, episodes: int) -> None:
         if episodes > MOST_EPISODES:
-            n = min(episodes, 10**15)  # a longer number would not fit in a line, or in a float
             raise SpaceError(
-                f"episodes={n:,}{'' if n == episodes else ' or more'}: the history of one call takes {BYTES_PER_EPISODE} bytes "
-                f"an episode, {BYTES_PER_EPISODE * n / 1e9:,.1f} GB; at most {MOST_EPISODES:,} episodes fit in. "
-                f"Call learn several times: learn(a) then learn(b) equals learn(a + b)"
+                f"episodes={episodes:,}: the history of one call takes {BYTES_PER_EPISODE} bytes an episode, "
+                f"{BYTES_PER_EPISODE * episodes / 1e9:,.1f} GB; at most {MOST_EPISODES:,} episodes fit in. Call learn several times: learn(a) then learn(b) equals learn(a + b)"
             )
         self.returns = np.zeros(episodes)
         self.n_balls, self.n_steps = np.zeros(episodes, np.int64), np.zeros(episodes, np.int64)
