@@ -28,7 +28,8 @@ class Log:
         if episodes > MOST_EPISODES:
             raise SpaceError(
                 f"episodes={episodes:,}: the history of one call takes {BYTES_PER_EPISODE} bytes an episode, "
-                f"{BYTES_PER_EPISODE * episodes / 1e9:,.1f} GB; at most {MOST_EPISODES:,} episodes fit in. Call learn several times: learn(a) then learn(b) equals learn(a + b)"
+                f"{BYTES_PER_EPISODE * episodes / 1e9:,.1f} GB; at most {MOST_EPISODES:,} episodes fit in. "
+                f"Call learn several times: learn(a) then learn(b) equals learn(a + b)"
             )
         self.returns = np.zeros(episodes)
         self.n_balls, self.n_steps = np.zeros(episodes, np.int64), np.zeros(episodes, np.int64)
