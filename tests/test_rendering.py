@@ -65,15 +65,14 @@ def middle(env):
 def test_every_environment_has_a_frame_that_changes_with_the_episode(name):
     env = SHOWN[name]("rgb_array")
     env.reset(seed=0)
-    frames = [env.render(), env.render()]
+    frames = [env.render()]
     env.step(middle(env))
     frames.append(env.render())
     for frame in frames:
         assert (frame.shape, frame.dtype) == ((400, 640, 3), np.uint8)
         assert 3 < len(np.unique(frame @ [65536, 256, 1])) < 5000
-    assert (frames[0] == frames[1]).all()
-    assert (frames[0] != frames[2]).any(axis=2).mean() > 0.005
-    has_best = (np.abs(frames[2].astype(int) - [0, 158, 115]).sum(axis=2) < 30).any()  # the color of a best action
+    assert (frames[0] != frames[1]).any(axis=2).mean() > 0.005
+    has_best = (np.abs(frames[1].astype(int) - [0, 158, 115]).sum(axis=2) < 30).any()  # the color of a best action
     assert has_best == (name not in ("oil of three dimensions", "ambulances", "your own, of six axes"))
 
 
@@ -226,8 +225,7 @@ def test_what_cannot_be_rendered_says_why():
         env.render()
 
 
-@pytest.mark.parametrize("mode", ["rgb_array", "ansi"])
-@pytest.mark.parametrize("name", ["ambulance", "your own, of whole numbers"])
+@pytest.mark.parametrize(("name", "mode"), [("ambulance", "rgb_array"), ("your own, of whole numbers", "ansi")])
 def test_training_gives_the_same_history_in_every_mode_fused_and_not(name, mode):
     options = {"reward_range": (-1.0, 1.0), "seed": 3}
     expected = zooming.AdaptiveQ(SHOWN[name](None), **options).learn(40).returns
@@ -279,12 +277,12 @@ def test_a_saved_agent_comes_back_with_its_environment_and_goes_on_exactly(mode,
 # --- clients of Gymnasium --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", [None, *MODES])
 @pytest.mark.parametrize("env_id", ["zooming/Oil-v0", "zooming/Ambulance-v0"])
-def test_environments_pass_gymnasiums_check_of_rendering_without_a_warning(env_id, mode, capsys):
+def test_environments_pass_gymnasiums_check_of_rendering_without_a_warning(env_id, capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        check_env(gym.make(env_id, render_mode=mode).unwrapped)
+        check_env(gym.make(env_id).unwrapped)  # which makes and renders it in every mode
+    assert capsys.readouterr().out.count("step 0 of 5") >= 1  # "human" too
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
@@ -307,12 +305,13 @@ def test_vector_environments_step_and_render(mode):
 
 
 @pytest.mark.slow
+@pytest.mark.process  # of ffmpeg
 def test_a_video_is_recorded(tmp_path):
-    folder, env = tmp_path / "videos", gym.make("zooming/Oil-v0", render_mode="rgb_array")
+    folder, env = tmp_path / "videos", gym.make("zooming/Oil-v0", render_mode="rgb_array", horizon=2)
     env = wrappers.RecordVideo(env, str(folder), episode_trigger=bool)
-    history = zooming.AdaptiveQ(env, horizon=5, seed=0).learn(3)  # the wrapper sends it step by step
+    history = zooming.AdaptiveQ(env, seed=0).learn(3)  # the wrapper sends it step by step
     env.close()
-    assert (history.returns == zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).learn(3).returns).all()
+    assert (history.returns == zooming.AdaptiveQ(gym.make("zooming/Oil-v0", horizon=2), seed=0).learn(3).returns).all()
     videos = sorted(path.name for path in folder.iterdir())
     assert videos == ["rl-video-episode-1.mp4", "rl-video-episode-2.mp4"]  # the first is episode 0, which was not wanted
     assert all((folder / video).stat().st_size > 1000 for video in videos)
