@@ -16,7 +16,7 @@ from helpers import Boxes, knowledge, same_history
 from zooming import bonuses, metrics
 from zooming.errors import CheckpointError, SpaceError, TransitionError
 from zooming.kernels import balls
-from zooming.metrics import distances
+from zooming.metrics import distances, pairs
 
 
 class Brute:
@@ -264,7 +264,7 @@ def test_every_bonus_agrees_with_its_definition(bonus, lazy):
 
 @pytest.mark.plain
 @pytest.mark.parametrize("scale", [1e-200, 1e-30, 1.0, 1e30, 1e200])
-@pytest.mark.parametrize("power", [1.0, 1.5, 2.0, 3.0, 8.0, distances.MAX_POWER])
+@pytest.mark.parametrize("power", [1.0, 1.5, 2.0, 3.0, 8.0, pairs.MAX_POWER])
 def test_a_ball_holds_what_is_within_its_radius_in_exact_arithmetic_at_any_power_and_scale(power, scale):
     rng = np.random.default_rng(int(power * 10))
 
@@ -615,7 +615,7 @@ def test_wrong_options_are_refused(options, explanation):
 
 
 def test_too_many_pairs_are_refused_before_they_take_memory(monkeypatch):
-    monkeypatch.setattr("zooming.metrics.covering.MOST_PAIRS", 100)
+    monkeypatch.setattr("zooming.metrics.space.MOST_PAIRS", 100)
     with pytest.raises(SpaceError, match="make 126 pairs to look after; at most 100"):
         zooming.MetricQ(finite_env(9, 7), PRODUCTS["max"], horizon=2)
 

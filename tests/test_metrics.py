@@ -14,9 +14,9 @@ from helpers import box
 from zooming import metrics
 from zooming.errors import SpaceError, ZoomingError
 from zooming.kernels.balls import MAX_DEPTH
-from zooming.metrics import distances
+from zooming.metrics import pairs
 from zooming.metrics.axioms import checked
-from zooming.metrics.covering import Space
+from zooming.metrics.space import Space
 from zooming.spaces import Axes
 
 
@@ -114,7 +114,7 @@ def test_below_1_there_is_no_norm_and_the_error_says_why(power):
 
 
 def test_the_largest_power_of_a_product_is_the_last_whose_smallest_radius_is_a_normal_float():
-    assert (2.0**-MAX_DEPTH) ** distances.MAX_POWER >= np.finfo(float).tiny > (2.0**-MAX_DEPTH) ** (distances.MAX_POWER + 1)
+    assert (2.0**-MAX_DEPTH) ** pairs.MAX_POWER >= np.finfo(float).tiny > (2.0**-MAX_DEPTH) ** (pairs.MAX_POWER + 1)
     with pytest.raises(SpaceError, match="p may be up to 39; beyond that the radii of the smallest balls, 2\\^-26"):
         metrics.Product(metrics.L2(), metrics.L2(), 39.5)
 

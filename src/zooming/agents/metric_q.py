@@ -20,9 +20,11 @@ from zooming.kernels import ball_episodes, balls, ceiling
 from zooming.kernels.crossing import Crossing
 from zooming.kernels.layout import BAD_STATE, CENTER, DUE, EITHER, FINE, FIRST_VALUE, LOW, UNIFORM, WIDTH
 from zooming.metrics import distances
-from zooming.metrics.covering import Balls, BallTable, Space
-from zooming.metrics.distances import Discrete, Finite, Matrix, Metric, Norm, Pairs, Product
+from zooming.metrics.covering import Balls, BallTable
+from zooming.metrics.distances import Discrete, Finite, Matrix, Metric, Norm
 from zooming.metrics.oracles import Greedy, Oracle, Packing, packing
+from zooming.metrics.pairs import Pairs, Product
+from zooming.metrics.space import Space
 from zooming.partition import Partition
 
 Floats = NDArray[np.float64]

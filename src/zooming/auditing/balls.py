@@ -20,7 +20,7 @@ from zooming.auditing.report import Audit, Law, growth
 from zooming.bonuses import Exact
 from zooming.kernels import NO_PARENT
 from zooming.kernels.balls import MAX_DEPTH
-from zooming.metrics.covering import Space
+from zooming.metrics.space import Space
 from zooming.optimal import Optimal, is_finite
 
 Floats = NDArray[np.float64]

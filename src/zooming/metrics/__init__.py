@@ -5,7 +5,7 @@ Finite sets: `Graph` (shortest paths), `Strings` (edit distance), `Matrix` (any 
 product. Oracles: `Greedy`, `Packing`.
 """
 
-from zooming.metrics.covering import Balls, Space
+from zooming.metrics.covering import Balls
 from zooming.metrics.distances import (
     L1,
     L2,
@@ -16,13 +16,13 @@ from zooming.metrics.distances import (
     Matrix,
     Metric,
     Norm,
-    Pairs,
     Points,
-    Product,
     Side,
     Strings,
 )
 from zooming.metrics.oracles import Greedy, Oracle, Packing, packing
+from zooming.metrics.pairs import Pairs, Product
+from zooming.metrics.space import Space
 
 __all__ = [
     "Balls",

@@ -17,7 +17,7 @@ from zooming.checks import whole
 from zooming.errors import SpaceError
 
 if TYPE_CHECKING:
-    from zooming.metrics.covering import Space
+    from zooming.metrics.space import Space
 
 # (uncovered [n_x, n_a], radius of the balls to be added, the space) -> a pair (state, action), or None for "covered"
 Oracle = Callable[[NDArray[np.bool_], float, "Space"], tuple[int, int] | None]

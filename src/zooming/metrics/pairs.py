@@ -1,0 +1,123 @@
+"""Metrics on (state, action) pairs: a `Product` of one of the states and one of the actions, or any other, `Pairs`."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from zooming.checks import real, whole
+from zooming.errors import SpaceError
+from zooming.kernels import balls
+from zooming.metrics import axioms
+from zooming.metrics.axioms import MOST_POINTS, listed
+from zooming.metrics.distances import KINDS, Metric, n_values
+from zooming.spaces import Axes
+
+Floats = NDArray[np.float64]
+MAX_POWER = 39.0  # p of a product: the radius of the deepest balls, 2^-26 of the diameter, to the power p is a normal float
+
+
+class Product:
+    """The distance of two (state, action) pairs from a metric of the states and one of the actions.
+
+    `combine`: "max", "sum", or a number p >= 1 for the p-norm (d_state^p + d_action^p)^(1/p). `scale`: what each of the two is
+    multiplied by first, (of the states, of the actions); with 0 a side does not matter.
+
+    >>> Product(Strings(["cat", "cart"]), LInf(), combine="sum", scale=(1.0, 4.0))
+    Product(Strings(2 points, diameter 1), LInf(points_per_axis=None, scale=[1.0]), combine='sum', scale=(1.0, 4.0))
+    """
+
+    def __init__(
+        self, states: Metric, actions: Metric, combine: str | float = "max", scale: tuple[float, float] = (1.0, 1.0)
+    ) -> None:
+        for metric, what in ((states, "states"), (actions, "actions")):
+            if not isinstance(metric, Metric):
+                raise SpaceError(f"Product: {metric!r} is not a metric of the {what}; give one of {', '.join(KINDS)}")
+        if isinstance(combine, str) and combine not in ("max", "sum"):
+            raise SpaceError(f'Product: combine={combine!r}: choose "max", "sum", or a number p >= 1')
+        if not isinstance(combine, str):
+            combine = real(combine, "Product: combine", 1.0, math.inf)
+            if combine > MAX_POWER:
+                raise SpaceError(
+                    f"Product: combine={combine:g}: p may be up to {MAX_POWER:g}; beyond that the radii of the smallest balls, "
+                    f'2^-26 of the diameter, to the power p are below floating point. "max" is what p tends to'
+                )
+        if not isinstance(scale, (tuple, list)) or len(scale) != 2:
+            raise SpaceError(f"Product: scale={scale!r}: give two numbers, (of the states, of the actions)")
+        first, second = (real(one, "Product: scale", 0.0, math.inf) for one in scale)
+        self.states, self.actions, self.combine, self.scale = states, actions, combine, (first, second)
+
+    @property
+    def power(self) -> float:
+        """P of the norm; 0 for the maximum, as the kernels take it."""
+        return 0.0 if self.combine == "max" else 1.0 if self.combine == "sum" else float(self.combine)
+
+    def __repr__(self) -> str:
+        return f"Product({self.states!r}, {self.actions!r}, combine={self.combine!r}, scale={self.scale})"
+
+
+class Pairs:
+    """The distance of two (state, action) pairs, if it is not made of one of the states and one of the actions.
+
+    `states` and `actions` are the points of either side, or how many there are: the spaces are Discrete. `distance` is a
+    function of two pairs, `distance((state, action), (state, action))`, which is called once for each ordered pair of them; or
+    an array of all distances, [n_states, n_actions, n_states, n_actions], or a square matrix over the pairs, the actions of the
+    first state first.
+
+    >>> Pairs(3, 3, lambda one, other: abs((one[0] + one[1]) - (other[0] + other[1])))  # only the sum matters
+    Pairs(3 states, 3 actions, diameter 4)
+    """
+
+    power = balls.PAIRS
+
+    def __init__(
+        self,
+        states: int | Iterable[Any],
+        actions: int | Iterable[Any],
+        distance: Callable[[tuple[Any, Any], tuple[Any, Any]], float] | ArrayLike,
+    ) -> None:
+        self.states, self.actions = (_named(given, what) for given, what in ((states, "states"), (actions, "actions")))
+        n_pairs = len(self.states) * len(self.actions)
+        if n_pairs > MOST_POINTS:
+            raise SpaceError(
+                f"Pairs: {len(self.states):,} states and {len(self.actions):,} actions make {n_pairs:,} pairs, too many; "
+                f"at most {MOST_POINTS:,}, since all their distances are kept. A Product keeps those of the two sides only"
+            )
+        pairs = list(itertools.product(self.states, self.actions))
+        if callable(distance):
+            found = axioms.between(pairs, distance, "Pairs")
+        else:
+            given = np.asarray(distance)
+            shape = (len(self.states), len(self.actions))
+            found = axioms.matrix(given.reshape(len(pairs), -1) if given.shape == shape * 2 else distance, "Pairs")
+        self.distances = axioms.checked(found, "Pairs", pairs)
+
+    def __repr__(self) -> str:
+        return f"Pairs({len(self.states)} states, {len(self.actions)} actions, diameter {self.distances.max():g})"
+
+    def grid(self, axes: Axes) -> Floats:
+        """A row (low, high, number of points, whole) per axis; SpaceError if the spaces have other numbers of points."""
+        rows = []
+        for points, first, n_axes, what in (
+            (self.states, 0, axes.n_state, "states"),
+            (self.actions, axes.n_state, axes.n_action, "actions"),
+        ):
+            n, name = n_values(axes, first, n_axes, "Pairs")
+            if n != len(points):
+                raise SpaceError(f"Pairs has {len(points)} {what}, but {name} has {n} values; they must be the same")
+            rows.append([axes.low[first], axes.high[first], n, 1.0])
+        return np.array(rows, np.float64)
+
+
+def _named(given: Any, what: str) -> list[Any]:
+    """The points of one side of `Pairs`."""
+    is_count = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
+    found = list(range(min(whole(given, f"Pairs: {what}", 1), MOST_POINTS + 1))) if is_count else listed(given, "Pairs", what)
+    if not found:
+        raise SpaceError(f"Pairs: there are no {what}; give a list of them, or how many there are")
+    return found
