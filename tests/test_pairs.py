@@ -126,6 +126,27 @@ def test_both_drivers_and_files_agree_on_pairs(options, tmp_path):
     assert zooming.audit(again, zooming.solve(env)).holds
 
 
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("damage", "explanation"),
+    [
+        ({"pair_distances": None}, "Pairs: the distances have the shape"),
+        ({"pair_distances": -some_metric()}, "distances must not be negative"),
+        ({"pair_distances": some_metric()[1:, 1:]}, "20 points for a 19 by 19 matrix"),
+        ({"states": 10**12}, "too many"),
+        ({"oracle": "pack"}, "Greedy: tries='pack'"),
+    ],
+)
+def test_a_file_with_other_pairs_is_refused(damage, explanation):
+    agent = zooming.MetricQ(stops(), metrics.Pairs(N_X, N_A, some_metric()), horizon=1, seed=0)
+    options, (_, arrays) = agent._options(), agent._state()
+    for name, value in damage.items():
+        part = {"pair_distances": arrays, "states": options["metric"], "oracle": options}[name]
+        part[name] = value
+    with pytest.raises(SpaceError, match=explanation):
+        zooming.MetricQ._from_options(stops(), options, arrays)
+
+
 BROKEN = np.where(np.eye(4) == 1, 0.0, 1.0)
 BROKEN[0, 3] = BROKEN[3, 0] = 5.0
 
@@ -146,7 +167,8 @@ BROKEN[0, 3] = BROKEN[3, 0] = 5.0
         (lambda: metrics.Pairs(0, 2, BROKEN), "Pairs: states"),
         (lambda: metrics.Pairs([], 2, BROKEN), "there are no states"),
         (lambda: metrics.Pairs(1000, 1000, BROKEN), "1,000,000 pairs, too many; at most 8,000"),
-        (lambda: metrics.Pairs(10**12, 2, BROKEN), "too many; at most 8,000"),
+        (lambda: metrics.Pairs(10**12, 2, BROKEN), "1,000,000,000,000 states are too many; at most 8,000 pairs"),
+        (lambda: metrics.Pairs(2, None, BROKEN), "None is not actions; give a list of them"),
         (
             lambda: zooming.MetricQ(stops(), metrics.Pairs(4, 5, some_metric()), horizon=1),
             "Pairs has 4 states, but state has 5",

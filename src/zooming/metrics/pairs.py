@@ -116,8 +116,12 @@ class Pairs:
 
 def _named(given: Any, what: str) -> list[Any]:
     """The points of one side of `Pairs`."""
-    is_count = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
-    found = list(range(min(whole(given, f"Pairs: {what}", 1), MOST_POINTS + 1))) if is_count else listed(given, "Pairs", what)
-    if not found:
+    found: Iterable[Any] = given
+    if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
+        found = range(min(whole(given, f"Pairs: {what}", 1), MOST_POINTS + 1))
+    if isinstance(found, range) and len(found) > MOST_POINTS:
+        raise SpaceError(f"Pairs: {given:,} {what} are too many; at most {MOST_POINTS:,} pairs, since all distances are kept")
+    points = listed(found, "Pairs", what)
+    if not points:
         raise SpaceError(f"Pairs: there are no {what}; give a list of them, or how many there are")
-    return found
+    return points
