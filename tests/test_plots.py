@@ -252,10 +252,24 @@ def test_a_map_is_drawn_on_the_axes_that_are_given(two):
     assert found.shape == (2, 2)
     assert {one.figure for one in found.ravel()} == {figure}
     assert not places[0].axison
+    assert found[1, 1].get_xlabel() == "state[0]\npale: under 10 visits"  # a given figure may have a title of its own
     own = plt.subplots(2, 1)[1]
     assert plots.policy(two, own, steps=[0], n=5).ravel().tolist() == own.tolist()
     with pytest.raises(zooming.SpaceError, match="there are 2 x 1 panels to draw; give as many Axes"):
         plots.policy(two, plt.figure().add_axes((0, 0, 1, 1)), steps=[0], n=5)
+
+
+def test_a_map_over_axes_without_ends_or_of_very_many_values_is_drawn_in_part():
+    space = gym.spaces.Tuple([helpers.box((-math.inf, math.inf)), helpers.box((0, 10**6), dtype=np.int64)])
+    agent = zooming.AdaptiveQ(Boxes(space, gym.spaces.Discrete(2)), horizon=1, squash=True, seed=0)
+    with pytest.raises(
+        zooming.SpaceError, match=r"state\[0\]\[0\] from -inf to inf: give limits=\{'state\[0\]\[0\]': \(low, high"
+    ):
+        plots.policy(agent)
+    ax = plots.policy(agent, limits={"state[0][0]": (-2.0, 2.0)}, n=5)
+    assert (ax.get_xlim(), ax.get_ylim()) == ((-2.0, 2.0), (-0.5, 10**6 + 0.5))
+    assert ax.collections[0].get_array().shape == (60, 5)
+    assert agent.partition(0).cut(axes=("state[0]", "action")).point[1] == 500_000
 
 
 def test_a_map_of_three_states_says_where_each_step_is_cut():

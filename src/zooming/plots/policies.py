@@ -26,7 +26,7 @@ FEW_VISITS = 10  # of a ball: what is played there is hardly learned yet
 FAINT = 0.25  # opacity
 N_LINE, N_MAP, N_OPTIMAL = 201, 41, 15  # points along an axis that is an interval
 MOST_DASHES = 24  # values of a discrete axis that have a dash for each step; more are a line of steps
-MOST_VALUES = 200  # whole numbers along an axis; of more, so many are shown
+MOST_VALUES = {1: 200, 2: 60}  # whole numbers along an axis of lines, of maps; of more, so many are shown
 
 
 def policy(
@@ -59,16 +59,16 @@ def policy(
     """
     space, view = agent.axes, view_of(agent.axes)
     across, actions = _chosen(view, space.n_state, axes)
-    most = MOST_STEPS if len(across) == 1 else MOST_MAPS
-    chosen = some_steps(agent.horizon, most) if steps is None else [agent._check_step(step) for step in steps]
+    most_steps = MOST_STEPS if len(across) == 1 else MOST_MAPS
+    chosen = some_steps(agent.horizon, most_steps) if steps is None else [agent._check_step(step) for step in steps]
     if not chosen:
         raise SpaceError("steps is empty: give the steps to draw, for example steps=[0]")
     names = {**_metric_names(agent, view), **(value_names or {})}
     states = view.part(slice(0, space.n_state))
     ends = [_ends(states, i, limits) for i in across]
-    places = [
-        _places(states, i, end, n or (N_LINE if len(across) == 1 else N_MAP)) for i, end in zip(across, ends, strict=True)
-    ]
+    n = n or (N_LINE if len(across) == 1 else N_MAP)
+    most = MOST_VALUES[len(across)]
+    places = [_places(states, i, end, n, most) for i, end in zip(across, ends, strict=True)]
     cuts = [states.cut(across, at, _where(agent, step, states)) for step in chosen]
     drawn = [_Drawn(agent, step, cut, places, info) for step, cut in zip(chosen, cuts, strict=True)]
     picture = _Picture(view, space.n_state, across, actions, drawn, ends, names, optimal, agent.horizon)
@@ -204,9 +204,12 @@ class _Picture:
             bar = add_colorbar(mesh, list(found[r]), label(self.view.names, action))
             if ticks is not None:
                 bar.set_ticks(ticks[0], labels=ticks[1])
-        pale = f"; pale: under {FEW_VISITS} visits" if is_pale else ""
+        pale = f"pale: under {FEW_VISITS} visits"
         if ax is None:
-            found[0, 0].figure.suptitle(f"policy{self.part}{pale}", fontsize=10)
+            found[0, 0].figure.suptitle(f"policy{self.part}{f'; {pale}' if is_pale else ''}", fontsize=10)
+        elif is_pale:  # the figure may have a title of its own
+            below = found[-1, len(self.drawn) // 2]
+            below.set_xlabel(f"{below.get_xlabel()}\n{pale}")
         return found
 
     def _map(self, ax: Any, drawn: _Drawn, action: int, kind: str, **look: Any) -> Any:
@@ -215,7 +218,9 @@ class _Picture:
         places, column = drawn.places, action - self.n_state
         if kind == "optimal":
             assert self.optimal is not None
-            places = [_places(drawn.cut.view, i, end, N_OPTIMAL) for i, end in zip(self.across, self.ends, strict=True)]
+            places = [
+                _places(drawn.cut.view, i, end, N_OPTIMAL, N_OPTIMAL) for i, end in zip(self.across, self.ends, strict=True)
+            ]
             values = drawn.best(self.optimal, grid(drawn.cut, places))[:, column]
         else:
             values = drawn.actions[:, column]
@@ -286,15 +291,15 @@ def _ends(states: View, i: int, limits: Limits | None) -> tuple[float, float]:
     elif limits is not None:
         left, right = limits
     if not -np.inf < left <= right < np.inf or (left == right and not states.is_whole[i]):
-        raise SpaceError(f"{states.names[i]} from {left} to {right}: give limits=(low, high), the states to draw")
+        raise SpaceError(f"{states.names[i]} from {left} to {right}: give limits={{{states.names[i]!r}: (low, high)}}")
     return left, right
 
 
-def _places(states: View, i: int, ends: tuple[float, float], n: int) -> Floats:
-    """Return the values to draw of a state axis: all whole ones, or n evenly spread."""
+def _places(states: View, i: int, ends: tuple[float, float], n: int, most: int) -> Floats:
+    """Return the values to draw of a state axis: n evenly spread, or all whole ones, at most `most`."""
     if states.is_whole[i]:
         values = np.arange(np.ceil(ends[0]), np.floor(ends[1]) + 1)
-        return values if len(values) <= MOST_VALUES else np.unique(np.rint(np.linspace(values[0], values[-1], MOST_VALUES)))
+        return values if len(values) <= most else np.unique(np.rint(np.linspace(values[0], values[-1], most)))
     return np.linspace(*ends, n)
 
 
