@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -239,7 +240,15 @@ class MetricQ(BallAgent):
 
     def balls(self, step: int) -> Balls:
         """The active balls of a step as arrays: centers, radius, q_value, n_visits, depth, n_points."""
-        return self.table.balls(self._check_step(step), self.axes)
+        return replace(self.table.balls(self._check_step(step), self.axes), value_names=self.value_names())
+
+    def value_names(self) -> dict[str, list[Any]]:
+        """The names of the points along an axis, {axis: names}, where the metric has them and one axis numbers them."""
+        sides = (
+            (self.metric.states, self.axes.names[: self.axes.n_state]),
+            (self.metric.actions, self.axes.names[self.axes.n_state :]),
+        )
+        return {names[0]: list(side.points) for side, names in sides if getattr(side, "points", None) and len(names) == 1}
 
     def partition(self, step: int) -> Partition:
         raise SpaceError("MetricQ has balls, not boxes: agent.balls(step) gives them as arrays")

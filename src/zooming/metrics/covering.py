@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import operator
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,7 @@ class Balls:
     actions: Floats
     names: tuple[str, ...]
     step: int
+    value_names: dict[str, list[Any]] = field(default_factory=dict)  # of the points along an axis, where the metric names them
 
     def __len__(self) -> int:
         return len(self.radius)

@@ -32,9 +32,9 @@ def balls(
     """The domains of the balls of a step, colored by their Q: a cell for each pair, lines where one ball ends, dots at centers.
 
     With `optimal` (from `zooming.solve`) Q* in color instead. Pairs lie in the order of their numbers, which need not be that
-    of their distances: a domain may have several parts. `state_names` and `action_names` label up to sixteen points, for
-    example `metric.points`. With more than one state or action axis it is a slice, cut as `partition` is: `axes`, `at`; the
-    names are those of the values along the axis that is drawn.
+    of their distances: a domain may have several parts. `state_names` and `action_names` label up to sixteen points, by
+    default with the names that the metric has for them. With more than one state or action axis it is a slice, cut as
+    `partition` is: `axes`, `at`; the names are those of the values along the axis that is drawn.
     """
     if not isinstance(found, Balls):
         raise SpaceError(f"a {type(found).__name__} is not what MetricQ.balls gives; for example agent.balls(0)")
@@ -76,7 +76,8 @@ def balls(
         title = f"step {found.step}: {len(found)} balls" + ("" if optimal is None else " over Q*") + part
         ax.set_title("\n".join([title, *wrapped(cut.caption)]))
         for axis, i in zip((ax.xaxis, ax.yaxis), drawn_axes, strict=True):
-            names = state_names if view.names[i].startswith("state") else action_names
+            given = state_names if view.names[i].startswith("state") else action_names
+            names = found.value_names.get(view.names[i]) if given is None else given
             if names is not None and len(names) != shape[i]:
                 raise SpaceError(f"{len(names)} names for {shape[i]} points; give one for each")
             tick(axis, view, i, None if names is None or not view.is_whole[i] else {view.names[i]: names})

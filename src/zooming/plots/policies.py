@@ -63,7 +63,8 @@ def policy(
     chosen = some_steps(agent.horizon, most_steps) if steps is None else [agent._check_step(step) for step in steps]
     if not chosen:
         raise SpaceError("steps is empty: give the steps to draw, for example steps=[0]")
-    names = {**_metric_names(agent, view), **(value_names or {})}
+    own_names = agent.value_names() if hasattr(agent, "value_names") else {}  # of a metric's points
+    names = {**own_names, **(value_names or {})}
     states = view.part(slice(0, space.n_state))
     ends = [_ends(states, i, limits) for i in across]
     n = n or (N_LINE if len(across) == 1 else N_MAP)
@@ -317,17 +318,6 @@ def _where(agent: Any, step: int, states: View) -> Floats:
     elif type(agent).partition is not Agent.partition:
         found = agent.partition(step).center()[: len(states.names)]
     return states.middle() if found is None else states.values(np.clip(found, states.low, states.high))
-
-
-def _metric_names(agent: Any, view: View) -> dict[str, Sequence[Any]]:
-    """Return the names of points, where the agent's metric has them: one axis that numbers them."""
-    found = {}
-    metric, n_state = getattr(agent, "metric", None), agent.axes.n_state
-    for side, first, n_axes in (("states", 0, n_state), ("actions", n_state, len(view.names) - n_state)):
-        points = getattr(getattr(metric, side, None), "points", None)
-        if points is not None and n_axes == 1 and len(points) == view.high[first] - view.low[first] + 1:
-            found[view.names[first]] = points
-    return found
 
 
 def _dashes(
