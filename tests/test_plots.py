@@ -508,7 +508,7 @@ def test_a_study_can_be_drawn_from_its_folder(tmp_path):
         draw(runs).figure.canvas.draw()
     with pytest.raises(zooming.SpaceError, match="choose one of the study's, oil-laplace-1"):
         plots.read_study(tmp_path / "study")
-    with pytest.raises(zooming.SpaceError, match="no finished study"):
+    with pytest.raises(zooming.SpaceError, match="holds no study"):
         plots.read_study(tmp_path)
 
 
