@@ -332,8 +332,10 @@ def test_a_policy_plays_what_is_feasible_where_info_says_so():
 
 def test_the_points_of_a_metric_have_their_names():
     words = metrics.Product(metrics.Strings(["cat", "dog"]), metrics.Discrete())
-    agent = zooming.MetricQ(Boxes(gym.spaces.Discrete(2), gym.spaces.Discrete(3)), words, horizon=1, seed=0)
-    for ax in (plots.policy(agent), agent.balls(0).plot()):
+    pairs = metrics.Pairs(["cat", "dog"], 3, lambda one, other: float(one != other))
+    env = Boxes(gym.spaces.Discrete(2), gym.spaces.Discrete(3))
+    agents = [zooming.MetricQ(env, metric, horizon=1, seed=0) for metric in (words, pairs)]
+    for ax in [draw for agent in agents for draw in (plots.policy(agent), agent.balls(0).plot())]:
         assert [label.get_text() for label in ax.get_xticklabels()] == ["cat", "dog"]
         assert [label.get_text() for label in ax.get_yticklabels()] == ["0", "1", "2"]
 

@@ -244,11 +244,14 @@ class MetricQ(BallAgent):
 
     def value_names(self) -> dict[str, list[Any]]:
         """The names of the points along an axis, {axis: names}, where the metric has them and one axis numbers them."""
-        sides = (
-            (self.metric.states, self.axes.names[: self.axes.n_state]),
-            (self.metric.actions, self.axes.names[self.axes.n_state :]),
-        )
-        return {names[0]: list(side.points) for side, names in sides if getattr(side, "points", None) and len(names) == 1}
+        found = {}
+        first = self.axes.n_state
+        for side, names in (("states", self.axes.names[:first]), ("actions", self.axes.names[first:])):
+            metric = getattr(self.metric, side)
+            points = metric if isinstance(self.metric, Pairs) else getattr(metric, "points", None)
+            if points and len(names) == 1:
+                found[names[0]] = list(points)
+        return found
 
     def partition(self, step: int) -> Partition:
         raise SpaceError("MetricQ has balls, not boxes: agent.balls(step) gives them as arrays")
