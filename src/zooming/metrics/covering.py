@@ -42,7 +42,7 @@ class Balls:
     actions: Floats
     names: tuple[str, ...]
     step: int
-    value_names: dict[str, list[Any]] = field(default_factory=dict)  # of the points along an axis, where the metric names them
+    value_names: Any = field(default_factory=dict)  # {axis: names} of the points along an axis, where the metric has them
 
     def __len__(self) -> int:
         return len(self.radius)
