@@ -11,11 +11,13 @@ import pytest
 import zooming
 from zooming import cli, seeds
 from zooming.plots.runs import Runs, read_study
+from zooming.report import findings
 from zooming.report.collect import _q_star, _winner, collect
 from zooming.report.page import written
 from zooming.study import engines
 from zooming.study.problems import Problem, problem_named
-from zooming.study.values import value_policies
+from zooming.study.runs import checkpoints
+from zooming.study.values import N_VALUES, value_policies
 
 EVIL = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=2</script>"
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -135,6 +137,9 @@ def test_a_problem_is_chosen_in_the_list_or_in_the_table(opened):
     page.locator("#regret-log").check()
     assert page.evaluate("document.getElementById('regret').layout.xaxis.type") == "log"
     assert page.locator("#few-seeds").is_visible()
+    assert page.locator("#regret-caption").inner_text() == "Realized regret R(K)"
+    assert "--expected 5" in page.locator("#regret-note").inner_text()
+    assert not page.locator("#regret-expected").is_visible()
     page.locator("#summary tbody tr").first.click()
     assert page.locator("#problem-heading").inner_text() == EVIL
 
@@ -284,6 +289,104 @@ def test_the_last_number_under_a_curve_is_there(opened, folder, tmp_path):
         assert shown[-1] == "3000"
 
 
+@pytest.fixture
+def reproduced(folder, tmp_path):
+    """The page of a reproduction, whose findings are made up."""
+    data = collect(folder, 2)
+    verdicts = [{"holds": holds, "sentence": f"Sentence {EVIL} {holds}."} for holds in (True, False, None)]
+    rows = [[0.0, [4.1, 4.0, 4.2], None], [0.5, [4.5, 4.5, 4.5], [3.0, 2.0, 4.0]]]
+    for problem in data["problems"]:
+        problem |= {"verdicts": verdicts, "scales": {"agents": ["adaptive", EVIL], "rows": rows, "best": [0.5, 0.5]}}
+    data |= {"overall": verdicts[:1], "score": "3 of 7 claims confirmed", "title": EVIL}
+    (tmp_path / "report.html").write_text(written(data))
+    (folder / "values.parquet").unlink()
+    return tmp_path
+
+
+@pytest.mark.process
+def test_the_page_says_which_regret_it_shows_and_offers_the_other(opened, reproduced):
+    page = opened(1280, 900, reproduced)
+    assert (page.title(), page.locator("h1").inner_text()) == (EVIL, EVIL)
+    assert page.locator("#score").inner_text() == "3 of 7 claims confirmed"
+    head = page.locator("#summary th").all_inner_texts()
+    assert head[2:5] == ["optimum", "realized regret", "expected regret"]
+    realized = page.evaluate("document.getElementById('regret').data.length")
+    page.locator("#regret-expected").focus()
+    page.keyboard.press("Space")
+    assert page.locator("#regret-caption").inner_text() == "Expected regret R(K)"
+    assert "2 runs" in page.locator("#regret-note").inner_text()
+    shown = page.evaluate("document.getElementById('regret').data.map((trace) => Array.from(trace.x))")
+    assert len(shown) == realized
+    assert shown[2] == checkpoints(300, N_VALUES).tolist()
+    page.locator("#scales summary").click()
+    rows = [row.split("\t") for row in page.locator("#scale-table tr").all_inner_texts()]
+    assert rows == [["scale c", "adaptive", EVIL], ["0", "4.100 ± 0.100", "–"], ["0.5", "4.500", "3.000 ± 1.000"]]
+    assert page.locator("#scale-table td.chosen").count() == 2
+
+
+@pytest.mark.process
+def test_the_page_prints_whole(opened, reproduced):
+    page = opened(1280, 900, reproduced)
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 700, "height": 1000})  # A4 within its margins
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("#printed section h2").all_inner_texts() == ["ambulance-beta-1"]  # the other one is shown already
+    assert page.locator("#printed .verdicts li").count() == 3
+    assert page.locator("#printed table.scales tr").count() == 3
+    assert page.locator("#printed .js-plotly-plot").count() == 2
+    assert page.locator("#scales").get_attribute("open") is not None
+    assert page.evaluate("document.documentElement.scrollWidth") <= 700
+    for plot in ("returns", "regret", "replay", "memory"):
+        card, drawn = (
+            page.locator(f"figure:has(#{plot})").bounding_box(),
+            page.locator(f"#{plot} .main-svg").first.bounding_box(),
+        )
+        assert card["x"] <= drawn["x"] <= drawn["x"] + drawn["width"] <= card["x"] + card["width"]
+    cut = (
+        "(all) => all.filter((one) => one.scrollHeight > one.clientHeight + 1 || one.scrollWidth > one.clientWidth + 1).length"
+    )
+    assert page.locator(".wide, pre").evaluate_all(cut) == 0
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.locator("#printed section").count() == 0
+
+
+@pytest.mark.process
+def test_all_problems_are_in_one_table_that_does_not_scroll_down(opened):
+    page = opened(1280, 900)
+    assert page.locator("#summary").evaluate("(table) => table.scrollHeight - table.parentElement.clientHeight") <= 0
+    assert page.title() == "Agents compared on 2 problems"
+    assert page.locator("#score").is_hidden()
+
+
+def test_claims_are_counted_and_the_scales_are_a_column_per_agent():
+    assert findings.score([{"holds": holds} for holds in (True, True, False, None)]) == (
+        "2 of 4 claims confirmed; 1 refuted, 1 undecided"
+    )
+    assert (findings.score([{"holds": True}]), findings.score([])) == ("1 of 1 claims confirmed", "")
+    scores = {"a": [[0.1, 1.0, 0.9, 1.1]], "b": [[0.0, 2.0, 2.0, 2.0], [0.1, 3.0, 3.0, 3.0]]}
+    shown = findings.scales({"scores": scores, "best_scale": {"a": 0.1, "b": 0.1}})
+    assert shown["rows"] == [[0.0, None, [2.0, 2.0, 2.0]], [0.1, [1.0, 0.9, 1.1], [3.0, 3.0, 3.0]]]
+    assert findings.scales({}) is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"scores": {"a": [["x", 1.0, 1.0, 1.0]]}, "best_scale": {"a": 0.1}},
+        {"scores": {"a": [[0.1, 1.0]]}, "best_scale": {"a": 0.1}},
+        {"scores": {"a": [[0.1, 1.0, 1.0, 1.0]]}},
+        {"verdicts": [{"sentence": "Yes.", "holds": "yes"}]},
+    ],
+)
+def test_findings_with_damaged_scores_or_verdicts_are_refused(wrong, tmp_path):
+    path = tmp_path / "findings.json"
+    one = {"problem": "oil-laplace-1", "agents": {}, **wrong}
+    path.write_text(json.dumps({"figures": {"1": one}, "overall": wrong.get("verdicts", 5)}))
+    for read in (findings.figures, findings.overall):
+        with pytest.raises(zooming.SpaceError, match=r"findings.json is damaged .*zooming reproduce makes it again"):
+            read(path)
+
+
 def test_a_winner_wins_by_more_than_chance():
     def named(**returns):
         return {label: Runs.of_returns(np.reshape(values, (-1, 1))) for label, values in returns.items()}
@@ -381,7 +484,7 @@ def test_a_finite_problem_has_its_exact_optimum_also_where_a_rough_one_would_do(
     try:
         problem = Problem("climb", "Climb-v0", {})
         assert problem.optimal("rough").return_ == problem.optimal("fine").return_ == 0.25
-        shown = _q_star(problem, "rough")
+        shown = _q_star(problem.optimal("rough"))
         assert (shown["state"][0], shown["state"][-1]) == (-0.5, 3.5)  # what the atoms cover
         assert {*np.ravel(shown["steps"][0]).tolist()} == {0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5}
     finally:

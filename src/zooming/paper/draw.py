@@ -144,6 +144,7 @@ def _notes(evidence: Evidence) -> list[str]:
     ]
     if off:
         lines[1] += f" The regret of {' and '.join(off)} leaves its panel."
+    lines[1] += " A distance within the solver's error is not drawn."
     return lines
 
 
@@ -151,7 +152,7 @@ def _row(verdict: Verdict) -> tuple[bool | None, list[str], list[str]]:
     """A line of the table: whether the claim holds, what it says, and the first sentence of what was found."""
     finding = re.split(r"(?<=\.)\s+(?=[A-Z])|;\s", verdict.finding)[0]
     claim = f"{verdict.claim[:1].upper()}{verdict.claim[1:].rstrip('.')}"
-    return verdict.holds, textwrap.wrap(claim, _CLAIM), textwrap.wrap(finding, _FINDING)
+    return verdict.holds, textwrap.wrap(claim, _CLAIM), textwrap.wrap(finding.rstrip("."), _FINDING)
 
 
 def _table(canvas: Any, rows: Sequence[Any], notes: Sequence[str], top: float, height: float) -> None:
@@ -182,4 +183,6 @@ def _scales(evidence: Evidence, ax: Any) -> Any:
         ax.axhline(evidence.optimal.return_, color=GRAY, linestyle=(0, (1, 1)), linewidth=1.2)
         ax.set_xscale("symlog", linthresh=0.001)  # 0 is one of the scales
         ax.set_xticks([0, 0.001, 0.01, 0.1, 1], ["0", "0.001", "0.01", "0.1", "1"])
+        ax.set_xticks([], minor=True)
+        ax.set_xlim(-0.0003, 1.4 * max(scale for scores in evidence.scores.values() for scale in scores))
     return ax

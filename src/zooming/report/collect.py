@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,19 @@ from zooming.cuts import Cut
 from zooming.envs.compiled import CompiledEnv
 from zooming.errors import SpaceError, ZoomingError
 from zooming.intervals import Interval, mean_interval
-from zooming.optimal import solvable
+from zooming.optimal import Optimal, solvable
 from zooming.partition import Partition
 from zooming.plots import COLORS
 from zooming.plots.runs import Runs, read_study
+from zooming.regret import optimum_error
+from zooming.report import findings
 from zooming.study.problems import AgentChoice, Problem
 from zooming.study.runs import Configuration
 from zooming.study.store import MANIFEST, Store
 from zooming.study.stored import read_json, read_manifest
 from zooming.study.study import FEW_SEEDS, Row, Study
 from zooming.study.tune import TUNED
+from zooming.study.values import value_policies
 
 N_FRAMES = 40  # moments of the replay
 N_POINTS = 61  # of Q* along each axis
@@ -34,19 +38,27 @@ MOST_REPLAYED_BALLS = 4000  # of one agent in one frame, all steps together: mor
 MOST_SEEDS_SHOWN = 100  # as single points
 
 
-def collect(folder: Path) -> dict[str, Any]:
-    """Everything on the page of a study's folder, or of a reproduction's."""
+def collect(folder: Path, n_valued: int = 0) -> dict[str, Any]:
+    """Everything on the page of a study's folder, or of a reproduction's.
+
+    The policies of the first `n_valued` runs of each agent are valued exactly, for the expected regret.
+    """
     problems: list[dict[str, Any]] = []
     manifests: list[dict[str, Any]] = []
     studies = list(_studies(folder))
     for where, names, extra in studies:
         study = Study.stored(where)
         rows, configuration = study.summary(where), study.configuration
+        if n_valued:
+            value_policies(where, n_valued)
         for problem in configuration.problems:
             runs = read_study(where, problem.name)
             ours = [row for row in rows if row.problem == problem.name]
-            agents = [_agent(row, names, i, runs[row.agent], row.agent == _winner(runs)) for i, row in enumerate(ours)]
             is_solved, why_not = ours[0].optimum is not None, _why_not_made(problem)
+            optimal = problem.optimal(configuration.optimum) if is_solved and why_not is None else None
+            if optimal is not None:
+                runs = {label: replace(one, error=optimum_error(optimal)) for label, one in runs.items()}
+            agents = [_agent(row, names, i, runs[row.agent], row.agent == _winner(runs)) for i, row in enumerate(ours)]
             made_by = f"{problem.env_id}({', '.join(f'{key}={value!r}' for key, value in problem.options.items())})"
             if why_not is None:
                 replays, unshown, cuts = _replays(problem, configuration, names, with_estimates=not is_solved)
@@ -59,12 +71,18 @@ def collect(folder: Path) -> dict[str, Any]:
                 "made_by": made_by, "why_not_made": why_not,
                 "verdicts": extra.get("verdicts", []), "agents": agents, "replays": replays, "unshown": unshown,
                 "tried": [tried for tuned in extra.get("tuned", []) for tried in tuned["tried"]],
-                "q_star": _q_star(problem, configuration.optimum, cuts) if replays and is_solved else None,
+                "scales": extra.get("scales"),
+                "q_star": None if optimal is None or not replays else _q_star(optimal, cuts),
             })  # fmt: skip
-        manifests.append(_shown(read_manifest(where / MANIFEST)))
+        manifests.append(findings.finite(read_manifest(where / MANIFEST)))
     first = Store.existing(studies[0][0]).configuration
+    overall = findings.overall(folder / findings.FINDINGS)
+    size = (len(problems), "problem"), (first.episodes, "episode"), (first.n_seeds, "seed")
     return {
-        "title": f"{_count(len(problems), 'problem')}, {_count(first.episodes, 'episode')}, {_count(first.n_seeds, 'seed')}",
+        "title": findings.title(folder, len(problems)),
+        "size": ", ".join(findings.count(n, what) for n, what in size),
+        "score": findings.score([*(verdict for problem in problems for verdict in problem["verdicts"]), *overall]),
+        "overall": overall,
         "episodes": first.episodes,
         "n_seeds": first.n_seeds,
         "few_seeds": first.n_seeds < FEW_SEEDS,
@@ -78,33 +96,14 @@ def _studies(folder: Path) -> Iterator[tuple[Path, dict[str, str], dict[str, Any
     if (folder / MANIFEST).exists():
         yield folder, {}, {}
         return
-    findings, evaluations = folder / "findings.json", sorted(folder.glob(f"evaluation/*/{MANIFEST}"))
-    if not findings.exists():
+    path, evaluations = folder / findings.FINDINGS, sorted(folder.glob(f"evaluation/*/{MANIFEST}"))
+    if not path.exists():
         if not evaluations:
             raise SpaceError(f"{folder} holds neither a study (zooming run, tune) nor a reproduction (zooming reproduce)")
         yield from ((where, {}, {"tuned": tuned}) for where, tuned in _evaluations(folder, evaluations))
         return
-    for found in _figures(findings):
+    for found in findings.figures(path):
         yield folder / "evaluation" / found["problem"], found["agents"], found
-
-
-def _figures(path: Path) -> list[dict[str, Any]]:
-    """Return what a reproduction found, figure by figure."""
-    remedy = "delete it, and zooming reproduce makes it again"
-    try:
-        found = list(_shown(read_json(path, remedy))["figures"].values())
-        for one in found:
-            names, verdicts = one["agents"].values(), one.get("verdicts", [])
-            texts = [one["problem"], one.get("heading", ""), *names, *(verdict["sentence"] for verdict in verdicts)]
-            if not all(isinstance(text, str) for text in texts) or Path(one["problem"]).name != one["problem"]:
-                raise ValueError("a name or a sentence is not one")
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        if isinstance(error, SpaceError):
-            raise
-        raise SpaceError(f"{path} is damaged ({error!r}); {remedy}") from error
-    if not found:
-        raise SpaceError(f"{path} holds no figure; zooming reproduce continues it")
-    return found
 
 
 def _evaluations(folder: Path, manifests: list[Path]) -> list[tuple[Path, list[dict[str, Any]]]]:
@@ -155,6 +154,7 @@ def _winner(runs: dict[str, Runs]) -> str | None:
 def _agent(row: Row, names: dict[str, str], i: int, runs: Runs, is_winner: bool) -> dict[str, Any]:
     mean_return = runs.total_return / runs.episode
     regret = None if runs.optimum is None else runs.regret
+    expected = runs.expected_regret if regret is not None and runs.policy_values.size else None
     objective = mean_return if regret is None else regret  # what the page compares agents by
     return {
         "label": row.agent,
@@ -162,17 +162,20 @@ def _agent(row: Row, names: dict[str, str], i: int, runs: Runs, is_winner: bool)
         "color": COLORS[i % len(COLORS)],
         "is_winner": is_winner,
         "final_return": _bounds(row.final_return, row.mean_return),
-        "regret": _bounds(row.regret, row.mean_regret),
-        "mean_return": [_band(mean_return[:, -1:])[part][0] for part in ("mean", "low", "high")],
+        "regret": None if regret is None else _last(regret),
+        "expected_regret": None if expected is None else _last(expected),
+        "mean_return": _last(mean_return),
         "advantage": _bounds(row.advantage, None),
         "n_balls": row.n_balls,
         "nbytes": row.nbytes,
         "n_clipped": row.n_clipped,
         "milliseconds": _number(1e3 * row.seconds),
+        "n_valued": 0 if expected is None else len(expected),
         "curve": {
             "episode": runs.episode.tolist(),
             "returns": _learning_curve(runs),
             "objective": _band(objective),
+            "expected": None if expected is None else {"episode": runs.checkpoints.tolist(), **_band(expected)},
         },
         "seeds": [
             [int(runs.n_balls[k, -1]), round(float(objective[k, -1]), 4)] for k in range(min(runs.n_seeds, MOST_SEEDS_SHOWN))
@@ -201,23 +204,16 @@ def _band(samples: np.ndarray[Any, Any]) -> dict[str, list[Any]]:
     return {part: [round(getattr(band, part), 4) for band in bands] for part in ("mean", "low", "high")}
 
 
+def _last(samples: np.ndarray[Any, Any]) -> list[float]:
+    """Mean and 95 % interval of the last column."""
+    band = _band(samples[:, -1:])
+    return [band[part][0] for part in ("mean", "low", "high")]
+
+
 def _bounds(interval: Interval | None, mean: float | None) -> list[float] | None:
     if interval is not None:
         return [interval.mean, interval.low, interval.high]
     return None if mean is None else [mean, mean, mean]
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n:,} {what}{'s' if n > 1 else ''}"
-
-
-def _shown(content: Any) -> Any:
-    """JSON of a file as JSON of the page, which knows no NaN and no infinity."""
-    if isinstance(content, dict):
-        return {key: _shown(value) for key, value in content.items()}
-    if isinstance(content, list):
-        return [_shown(value) for value in content]
-    return str(content) if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def _number(value: float) -> float | None:
@@ -325,11 +321,8 @@ def _slice(balls: Partition, cut: Cut) -> tuple[list[list[float]], list[float]]:
     return np.round(np.hstack([low, high]), 7).tolist(), balls.q_value[shown].tolist()
 
 
-def _q_star(problem: Problem, optimum: str, cuts: Sequence[Cut] = ()) -> dict[str, Any] | None:
+def _q_star(optimal: Optimal, cuts: Sequence[Cut] = ()) -> dict[str, Any]:
     """Q* of each step on a grid along the axes of its cut; without one, the first two through the middle of the space."""
-    optimal = problem.optimal(optimum)
-    if optimal is None:
-        return None
     env = optimal.grid.env
     n_state = env.state_box.shape[0]
     boxes = env.state_box, env.action_box

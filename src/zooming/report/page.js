@@ -5,6 +5,7 @@ const at = (id) => document.getElementById(id);
 // Plotly reads a little markup in labels: written as entities, it shows them as they are.
 const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const DASHES = ["solid", "dash", "dashdot", "dot", "longdash", "longdashdot"];
+const PLOTS = ["returns", "regret", "replay", "memory"];
 const SYMBOLS = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross"];
 const CONFIG = { displaylogo: false, displayModeBar: false, responsive: true, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
 
@@ -37,7 +38,9 @@ function bounded(cell, bounds, digits, sign) {
 function summary() {
   const head = element("thead"), row = element("tr");
   const solved = data.problems.some((problem) => problem.optimum !== null), unsolved = data.problems.some((problem) => problem.optimum === null);
-  const titles = ["agent", "final return", ...(solved ? ["optimum", "regret"] : []), ...(unsolved ? ["mean return"] : []), "advantage", "balls", "bytes", "ms a run"];
+  const valued = data.problems.some((problem) => problem.agents.some((agent) => agent.expected_regret));
+  const regrets = ["optimum", "realized regret", ...(valued ? ["expected regret"] : [])];
+  const titles = ["agent", "final return", ...(solved ? regrets : []), ...(unsolved ? ["mean return"] : []), "advantage", "balls", "bytes", "ms a run"];
   for (const title of titles) row.append(element("th", title));
   head.append(row);
   const body = element("tbody");
@@ -60,6 +63,7 @@ function summary() {
       if (solved) {
         row.append(element("td", problem.optimum === null ? "–" : fixed(problem.optimum, 3)));
         cell(agent.regret, 1, "objective");
+        if (valued) cell(agent.expected_regret, 1, "");
       }
       if (unsolved) cell(agent.mean_return, 3, problem.optimum === null ? "objective" : "");
       cell(agent.advantage, 3, "", true);
@@ -70,10 +74,14 @@ function summary() {
     });
   });
   at("summary").append(head, body);
+  at("score").textContent = data.score;
+  at("score").hidden = !data.score;
+  at("overall").replaceChildren(...data.overall.map(verdictLine));
   at("few-seeds").hidden = !data.few_seeds;
   at("overview-note").textContent =
     `Final return: mean of the last tenth of ${fixed(data.episodes, 0)} episodes. ± is half a 95 % interval over ${data.n_seeds} seeds. ` +
-    (solved ? "Regret is against the solved optimum. " : "") +
+    (solved ? "Realized regret is the solved optimum minus the returns, added up: where there is chance it can be negative. Regret within the solver's error is 0. " : "") +
+    (valued ? `Expected regret is that of the greedy policies, by their exact values at checkpoints of ${nValued()} runs; exploration is not in it. ` : "") +
     (unsolved ? "Mean return: of all episodes, where no optimum is known to have regret against. " : "") +
     "The best is bold if the 95 % interval of its difference to each other agent, paired by seed, excludes 0. " +
     "The advantage is over a problem's first agent, per episode over all episodes, paired by seed.";
@@ -93,6 +101,24 @@ function tuning(problem) {
   at("tried").replaceChildren(head, ...rows);
 }
 
+const verdictLine = (verdict) =>
+  element("li", verdict.sentence, { className: verdict.holds === true ? "yes" : verdict.holds === false ? "no" : "open" });
+
+function scaleRows(scales) {
+  const head = element("tr");
+  for (const title of ["scale c", ...scales.agents]) head.append(element("th", title));
+  return [head, ...scales.rows.map(([scale, ...found]) => {
+    const row = element("tr");
+    row.append(element("td", String(scale)));
+    found.forEach((bounds, i) => {
+      const cell = element("td", undefined, { className: scales.best[i] === scale ? "chosen" : "" });
+      bounded(cell, bounds, 3);
+      row.append(cell);
+    });
+    return row;
+  })];
+}
+
 function banded(agent, i, x, band) {
   const line = { color: agent.color, dash: DASHES[i % DASHES.length], width: 2 };
   const edge = { mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false, x };
@@ -102,36 +128,64 @@ function banded(agent, i, x, band) {
   ];
 }
 
-function curves(problem) {
+function returnTraces(problem) {
   const returns = problem.agents.flatMap((agent, i) => banded(agent, i, agent.curve.returns.episode, agent.curve.returns));
   if (problem.optimum !== null) {
     returns.push({ x: [0, data.episodes], y: [problem.optimum, problem.optimum], mode: "lines", name: "optimum", line: { color: "#595959", dash: "dot", width: 1.5 } });
   }
-  Plotly.react("returns", returns, layout("episode", "return"), CONFIG);
-  const solved = problem.optimum !== null, objective = solved ? "regret R(K)" : "mean return";
+  return returns;
+}
+
+const nValued = () => Math.max(...data.problems.flatMap((problem) => problem.agents.map((agent) => agent.n_valued)));
+
+// Where an agent without balls, which does not learn, would set the axis of the regret: its end. Otherwise null.
+function learnersTop(problem) {
+  const top = (agents) => 1.12 * Math.max(0, ...agents.flatMap((agent) => agent.curve.objective.mean));
+  const learners = top(problem.agents.filter((agent) => agent.n_balls > 0));
+  return learners > 0 && top(problem.agents) > learners ? learners : null;
+}
+
+const isValued = (problem) => problem.agents.some((agent) => agent.curve.expected);
+const regretTraces = (problem, expected) => problem.agents.flatMap((agent, i) => expected
+  ? (agent.curve.expected ? banded(agent, i, agent.curve.expected.episode, agent.curve.expected) : [])
+  : banded(agent, i, agent.curve.episode, agent.curve.objective));
+
+function curves(problem) {
+  Plotly.react("returns", returnTraces(problem), layout("episode", "return"), CONFIG);
+  const solved = problem.optimum !== null, valued = isValued(problem), expected = valued && at("regret-expected").checked;
+  const cut = solved ? learnersTop(problem) : null;
+  const kind = expected ? "expected" : "realized", objective = solved ? `${kind} regret R(K)` : "mean return";
   at("unsolved").hidden = solved;
   at("unsolved").textContent = `The optimum of this problem is not known, so returns take the place of regret: ${problem.why_unsolved}.`;
-  at("regret-caption").textContent = solved ? "True regret R(K)" : "Mean return of all episodes so far";
-  at("memory-caption").textContent = `Memory against ${solved ? "regret" : "mean return"}: a point a seed (up to 100); ${solved ? "down" : "up"} and to the left is better`;
+  at("regret-caption").textContent = solved ? `${expected ? "Expected" : "Realized"} regret R(K)` : "Mean return of all episodes so far";
+  at("regret-expected").parentElement.hidden = !valued;
+  at("regret-note").hidden = !solved;
+  at("regret-note").textContent = expected ? `Of the greedy policies, by their exact values at checkpoints of ${nValued()} runs.`
+    : `Of the returns that were observed.${cut ? " The axis ends at the learners; a double click shows all." : ""}` + (valued ? "" : " zooming report --expected 5 adds the expected regret.");
+  at("memory-caption").textContent = `Memory against ${solved ? "realized regret" : "mean return"}: a point a seed (up to 100); ${solved ? "down" : "up"} and to the left is better`;
   at("regret-log").parentElement.hidden = !solved;  // returns may be negative
-  const regrets = problem.agents.flatMap((agent, i) => banded(agent, i, agent.curve.episode, agent.curve.objective));
-  const kind = solved && at("regret-log").checked ? { type: "log", dtick: 1 } : {};
+  const logarithmic = solved && at("regret-log").checked ? { type: "log", dtick: 1 } : {};
   const shape = layout("episodes K", objective);
-  Object.assign(shape.xaxis, kind);
-  Object.assign(shape.yaxis, kind);
-  Plotly.react("regret", regrets, shape, CONFIG);
+  Object.assign(shape.xaxis, logarithmic);
+  Object.assign(shape.yaxis, logarithmic);
+  if (cut && !logarithmic.type) shape.yaxis.range = [0, cut];
+  Plotly.react("regret", regretTraces(problem, expected), shape, CONFIG);
   const points = problem.agents.map((agent, i) => ({
     x: agent.seeds.map((seed) => seed[0]), y: agent.seeds.map((seed) => seed[1]), mode: "markers", name: plain(agent.name),
     marker: { color: agent.color, symbol: SYMBOLS[i % SYMBOLS.length], size: 7, opacity: 0.65 },
     hovertemplate: `%{x:,} balls, ${solved ? "regret %{y:,.1f}" : "mean return %{y:.4g}"}<extra>${plain(agent.name)}</extra>`,
   }));
-  Plotly.react("memory", points, layout("active balls at the end", objective), CONFIG);
+  Plotly.react("memory", points, layout("active balls at the end", solved ? "realized regret R(K)" : objective), CONFIG);
 }
 
 function legend(problem) {
-  const entries = problem.agents.map((agent, i) => [agent.name, agent.color, i]);
-  if (problem.optimum !== null) entries.push([`optimum ${fixed(problem.optimum, 3)}`, "#595959", 3]);
-  at("legend").replaceChildren(...entries.map(([name, color, i]) => {
+  at("legend").replaceChildren(...entries(problem));
+}
+
+function entries(problem) {
+  const named = problem.agents.map((agent, i) => [agent.name, agent.color, i]);
+  if (problem.optimum !== null) named.push([`optimum ${fixed(problem.optimum, 3)}`, "#595959", 3]);
+  return named.map(([name, color, i]) => {
     const entry = element("span", undefined, { className: "entry" });
     const picture = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     picture.setAttribute("viewBox", "0 0 34 8");
@@ -141,7 +195,7 @@ function legend(problem) {
     picture.append(line);
     entry.append(picture, name);
     return entry;
-  }));
+  });
 }
 
 let shown = 0, timer = null;
@@ -238,21 +292,65 @@ function choose(i) {
   at("problem-choice").value = String(i);
   at("problem-heading").textContent = problem.heading;
   at("problem-made-by").textContent = problem.made_by;
-  at("verdicts").replaceChildren(...problem.verdicts.map((verdict) =>
-    element("li", verdict.sentence, { className: verdict.holds === true ? "yes" : verdict.holds === false ? "no" : "open" })));
+  at("verdicts").replaceChildren(...problem.verdicts.map(verdictLine));
+  at("scales").hidden = !problem.scales;
+  at("scale-table").replaceChildren(...(problem.scales ? scaleRows(problem.scales) : []));
   tuning(problem);
   legend(problem);
   curves(problem);
   replays(problem);
 }
 
+const resize = (id, size) => { if (at(id).data) Plotly.relayout(id, size); };
+
+// Paper has no list to choose from: every other problem is put behind the one that is shown, without its replay.
+function unfold() {
+  for (const details of document.querySelectorAll("details")) details.open = true;
+  fold();
+  for (const id of PLOTS) resize(id, { width: 325, height: id === "replay" ? 330 : 260 });  // two beside each other on A4
+  data.problems.forEach((problem, i) => {
+    if (i === shown) return;
+    const section = element("section"), beside = element("div", undefined, { className: "beside" }), plots = element("div");
+    const legends = element("div", undefined, { className: "legend" });
+    legends.append(...entries(problem));
+    const verdicts = element("ul", undefined, { className: "verdicts" });
+    verdicts.append(...problem.verdicts.map(verdictLine));
+    section.append(element("h2", problem.heading), verdicts);
+    if (problem.scales) {
+      const table = element("table", undefined, { className: "scales" });
+      table.append(...scaleRows(problem.scales));
+      beside.append(table);
+    }
+    beside.append(plots);
+    section.append(legends, beside);
+    at("printed").append(section);
+    const solved = problem.optimum !== null, expected = isValued(problem) && at("regret-expected").checked;
+    const kind = solved ? `${expected ? "expected" : "realized"} regret R(K)` : "mean return";
+    for (const [traces, x, y] of [[returnTraces(problem), "episode", "return"], [regretTraces(problem, expected), "episodes K", kind]]) {
+      const plot = element("div");
+      plots.append(plot);
+      const shape = { ...layout(x, y), width: 380, height: 180 }, cut = solved && y === kind ? learnersTop(problem) : null;
+      if (cut) shape.yaxis.range = [0, cut];
+      Plotly.newPlot(plot, traces, shape, { staticPlot: true });
+    }
+  });
+}
+
+function fold() {
+  at("printed").querySelectorAll(".js-plotly-plot").forEach((plot) => Plotly.purge(plot));
+  at("printed").replaceChildren();
+  for (const id of PLOTS) resize(id, { width: null, height: null, autosize: true });
+}
+
 summary();
+window.addEventListener("beforeprint", unfold);
+window.addEventListener("afterprint", fold);
 options(at("problem-choice"), data.problems.map((problem) => problem.heading));
 at("problem-choice").parentElement.hidden = data.problems.length < 2;
 at("problem-choice").addEventListener("change", (event) => choose(Number(event.target.value)));
 for (const id of ["replay-step", "replay-frame"]) at(id).addEventListener("input", replay);
 at("replay-agent").addEventListener("input", rewound);
 at("replay-play").addEventListener("click", play);
-at("regret-log").addEventListener("change", () => curves(data.problems[shown]));
+for (const id of ["regret-log", "regret-expected"]) at(id).addEventListener("change", () => curves(data.problems[shown]));
 at("configuration").textContent = data.manifests.map((manifest) => JSON.stringify(manifest, null, 1)).join("\n");
 choose(0);

@@ -12,6 +12,7 @@ import tyro
 
 import zooming
 from zooming import files
+from zooming.checks import whole
 from zooming.errors import SpaceError
 from zooming.report.collect import collect
 from zooming.study import modules
@@ -22,6 +23,7 @@ Imports = Annotated[tuple[str, ...], tyro.conf.arg(name="import", metavar="MODUL
 def report(
     folder: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")],
     out: str | None = None,
+    expected: int = 0,
     imports: Imports = (),
 ) -> None:
     """Make one HTML page of a study or a reproduction: tables, curves, and how the partitions grew. It needs no network.
@@ -29,6 +31,7 @@ def report(
     Args:
         folder: the folder of a finished zooming run, or of zooming reproduce.
         out: the page; by default report.html in the folder.
+        expected: runs of each agent whose policies are valued exactly, for the expected regret; a reproduction has some.
         imports: a module that registers environments of the study. Nothing else that the folder names is imported.
     """
     path = Path(out) if out is not None else Path(folder) / "report.html"
@@ -42,7 +45,7 @@ def report(
         raise SpaceError(f"{path}: {error.strerror}") from error
     for module in imports:
         modules.import_named(module)
-    data = collect(Path(folder))
+    data = collect(Path(folder), whole(expected, "--expected", 0))
     for problem in data["problems"]:
         if problem["why_not_made"]:
             print(f"no run is replayed of {problem['name']}: {problem['why_not_made']}")
@@ -60,6 +63,7 @@ def written(data: dict[str, Any]) -> str:
     ours = resources.files("zooming.report")
     parts = {
         "TITLE": html.escape(data["title"]),
+        "SIZE": html.escape(data["size"]),
         "STYLE": (ours / "page.css").read_text(),
         # A `<` could end the script that holds the data; as an escape it cannot.
         "DATA": json.dumps(data, allow_nan=False, default=str).replace("<", "\\u003c"),
