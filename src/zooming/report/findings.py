@@ -27,8 +27,9 @@ def title(folder: Path, n_problems: int) -> str:
 
 def figures(path: Path) -> list[dict[str, Any]]:
     """Return what a reproduction found, figure by figure. SpaceError, with what to do, if the file is damaged."""
+    content = finite(read_json(path, REMEDY))
     try:
-        found = list(finite(read_json(path, REMEDY))["figures"].values())
+        found = list(content["figures"].values())
         for one in found:
             texts = [one["problem"], one.get("heading", ""), *one["agents"].values()]
             if not all(isinstance(text, str) for text in texts) or Path(one["problem"]).name != one["problem"]:
@@ -46,8 +47,9 @@ def overall(path: Path) -> list[dict[str, Any]]:
     """Return the verdicts on claims about several figures of a reproduction; none if there is no such file."""
     if not path.exists():
         return []
+    content = finite(read_json(path, REMEDY))
     try:
-        found: list[dict[str, Any]] = read_json(path, REMEDY).get("overall", [])
+        found: list[dict[str, Any]] = content.get("overall", [])
         _check(found)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise _damaged(path, error) from error
@@ -60,8 +62,8 @@ def _check(verdicts: Sequence[dict[str, Any]]) -> None:
             raise ValueError("a verdict is not one")
 
 
-def _damaged(path: Path, error: Exception) -> Exception:
-    return error if isinstance(error, SpaceError) else SpaceError(f"{path} is damaged ({error!r}); {REMEDY}")
+def _damaged(path: Path, error: Exception) -> SpaceError:
+    return SpaceError(f"{path} is damaged ({error!r}); {REMEDY}")
 
 
 def score(verdicts: Sequence[dict[str, Any]]) -> str:
