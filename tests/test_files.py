@@ -11,6 +11,8 @@ import struct
 import subprocess
 import sys
 import threading
+import time
+import tracemalloc
 from pathlib import Path
 
 import gymnasium as gym
@@ -21,9 +23,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import zooming
-from helpers import AGENTS, TABLED, knowledge
-from zooming import files
-from zooming.kernels import ACTIVE, BALL
+from helpers import AGENTS, TABLED, Boxes, knowledge
+from zooming import files, kernels
+from zooming.kernels import ACTIVE, BALL, boxes
+from zooming.table import BallTable, lengths
 
 SOURCE = Path(zooming.__file__).parent
 
@@ -313,12 +316,12 @@ def two_rows_too_few(header, arrays):
 
 
 def one_row_too_many(header, arrays):
-    arrays["balls"] = np.append(arrays["balls"], arrays["balls"][-1:])
+    arrays["balls"] = arrays["balls"][[*range(len(arrays["balls"])), -1]]
     arrays["core"]["n_rows"] += 1
 
 
 def two_orphan_rows(header, arrays):
-    arrays["balls"] = np.append(arrays["balls"], arrays["balls"][-2:])
+    arrays["balls"] = arrays["balls"][[*range(len(arrays["balls"])), -2, -1]]
     arrays["core"]["n_rows"] += 2
     arrays["core"]["n_balls"] += 2
 
@@ -477,34 +480,318 @@ def a_generator_of_another_kind(header, arrays):
     header["env"]["generator"]["bit_generator"] = "MT19937"
 
 
-WRONG = [
-    a_row_of_an_unknown_kind, a_table_with_two_dimensions, two_rows_too_few, one_row_too_many, two_orphan_rows, no_rows,
-    a_child_beyond_the_end, a_negative_child, a_child_that_is_its_own_parent, two_rows_with_one_child, a_wrong_parent,
-    a_root_with_a_parent, a_value_that_is_not_a_number, an_infinite_value, a_wrong_maximum, a_threshold_outside_its_ball,
-    a_threshold_that_is_not_a_number, a_threshold_that_is_not_in_the_middle, an_axis_too_many, an_axis_out_of_turn,
-    a_depth_beyond_the_last, a_depth_that_does_not_fit_the_box, a_wrong_number_of_balls, a_core_of_another_horizon,
-    a_core_of_another_reward_range, a_core_with_more_axes, two_cores, no_core, an_unknown_agent, an_unknown_option,
-    a_missing_option, an_unknown_bonus, a_missing_environment, a_wider_axis, an_unbounded_axis, a_negative_number_of_episodes,
-    a_generator_of_another_kind, a_ball_that_is_due_too_early, a_ball_that_is_never_due, another_split_rule,
-    a_rule_of_unknown_name, weights_of_another_number_of_axes,
-]  # fmt: skip
+def children_with_fewer_visits(header, arrays):
+    arrays["balls"]["n_visits"][inner_row(arrays)] += 1000
+
+
+def more_balls_than_allowed(header, arrays):
+    header["options"]["max_balls"] = arrays["core"]["max_balls"][0] = 4
+
+
+def cubes_split_along_the_other_axis_first(header, arrays):
+    rows = arrays["balls"]
+    root = next(row for row in range(3) if rows["child"][row] != ACTIVE)
+    below = rows["child"][root] + np.arange(2)
+    assert (rows["child"][below] != ACTIVE).all()
+    rows["axis"][[root, *below]] ^= 1  # the same four quarters of the square, two of them exchanged
+
+
+def a_longer_life_than_its_table(header, arrays):
+    header["n_episodes"] = 31
+
+
+def endless_episodes(header, arrays):
+    arrays["core"]["episode"] = 2**60
+
+
+WRONG = {
+    a_row_of_an_unknown_kind: "the ball table has another layout",
+    a_table_with_two_dimensions: "rows are too few for 3 steps",
+    two_rows_too_few: "rows in use do not fit",
+    one_row_too_many: "rows in use do not fit",
+    two_orphan_rows: "is the child of 0 rows, not of one",
+    no_rows: "rows are too few for 3 steps",
+    a_child_beyond_the_end: "a row names a child outside the table",
+    a_negative_child: "a row names a child outside the table",
+    a_child_that_is_its_own_parent: "a row names a child outside the table",
+    two_rows_with_one_child: "is the child of [02] rows, not of one",
+    a_wrong_parent: "a row names the wrong parent",
+    a_root_with_a_parent: "a row names the wrong parent",
+    a_value_that_is_not_a_number: "a value is not finite",
+    an_infinite_value: "a value is not finite",
+    a_wrong_maximum: "an inner row does not hold the largest value below it",
+    a_threshold_outside_its_ball: "a threshold lies outside its ball",
+    a_threshold_that_is_not_a_number: "a threshold lies outside its ball",
+    a_threshold_that_is_not_in_the_middle: "a threshold is not in the middle of its ball",
+    an_axis_too_many: "an axis is out of range",
+    an_axis_out_of_turn: "a threshold lies outside|not in the middle|not split in turn",
+    cubes_split_along_the_other_axis_first: "the axes above a cube were not split in turn",
+    a_depth_beyond_the_last: "a ball is not the cube that its depth says",
+    a_depth_that_does_not_fit_the_box: "a ball is not the cube that its depth says",
+    a_wrong_number_of_balls: "the number of active balls is wrong",
+    more_balls_than_allowed: "there are more than 4 active balls",
+    children_with_fewer_visits: "a ball has fewer visits than the one it was split from",
+    a_longer_life_than_its_table: "31 episodes, but the table has seen 30",
+    endless_episodes: "episode=1152921504606846976: give a whole number",
+    a_core_of_another_horizon: "horizon is 2 in the table but 3 in the options",
+    a_core_of_another_reward_range: "reward_high is inf in the table but 1.0 in the options",
+    a_core_with_more_axes: "n_action is 2 in the table but 1 in the options",
+    two_cores: "the ball table has another layout",
+    no_core: "'core'",
+    an_unknown_agent: "'Agent'",
+    an_unknown_option: "has no option 'speed'",
+    a_missing_option: "'bonus'",
+    an_unknown_bonus: "'Exact2'",
+    a_missing_environment: "'env'",
+    a_wider_axis: r"axis state\[0\] was \[0.0, 2.0\] .* but is \[0.0, 1.0\]",
+    an_unbounded_axis: r"unbounded: axis state\[0\]",
+    a_negative_number_of_episodes: "n_episodes=-1: give a whole number >= 0",
+    a_generator_of_another_kind: "uses a MT19937 generator",
+    a_ball_that_is_due_too_early: "a ball is due at another number of visits than its diameter says",
+    a_ball_that_is_never_due: "a ball is due at another number of visits than its diameter says",
+    another_split_rule: "rule is 0 in the table but 1 in the options|cubes is 1 in the table but 0",
+    a_rule_of_unknown_name: "split='both': choose",
+    weights_of_another_number_of_axes: "weights=.*give",
+}
+
+
+@pytest.fixture(scope="module")
+def whole_file(folder):
+    """The bytes of an agent of cubes, which `load` takes."""
+    saved_agent(folder / "whole.zoom")
+    zooming.load(folder / "whole.zoom")
+    return (folder / "whole.zoom").read_bytes()
 
 
 @pytest.mark.parametrize("change", WRONG, ids=lambda change: change.__name__)
-def test_a_file_is_refused_for(change, tmp_path):
+def test_a_file_is_refused_for(change, tmp_path, whole_file):
     path = tmp_path / "agent.zoom"
-    saved_agent(path)
-    crafted(path, lambda header, arrays: None)
-    zooming.load(path)
+    path.write_bytes(whole_file)
     crafted(path, change)
-    assert_refused(path)
+    assert_refused(path, match=WRONG[change])
 
 
-@pytest.mark.parametrize("requests", [[0.5, 0.1], [0.1, np.nan], [np.nan, 0.5], [0.5, np.inf], [-3.0, 0.5], [[0.5]]], ids=str)
+def negative_statistics(header, arrays):
+    arrays["stats"][-1, 2] = -1.0
+
+
+def statistics_of_fewer_balls(header, arrays):
+    arrays["stats"] = arrays["stats"][:-1]
+
+
+def a_statistic_that_is_not_a_number(header, arrays):
+    arrays["stats"][0, 0] = np.nan
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (negative_statistics, "a number that the bonus keeps is negative"),
+        (statistics_of_fewer_balls, "the numbers that the bonus keeps do not fit the rows"),
+        (a_statistic_that_is_not_a_number, "a value is not finite"),
+    ],
+)
+@pytest.mark.parametrize("bonus", [zooming.bonuses.Exact(), zooming.bonuses.Bernstein()], ids=["Exact", "Bernstein"])
+def test_a_file_is_refused_for_what_its_bonus_keeps(change, match, bonus, tmp_path):
+    saved_agent(tmp_path / "agent.zoom", bonus=bonus)
+    zooming.load(tmp_path / "agent.zoom")
+    crafted(tmp_path / "agent.zoom", change)
+    assert_refused(tmp_path / "agent.zoom", match=match)
+
+
+def chain(n_splits, axis, threshold):
+    """The rows of one root with a chain of splits along an axis, each of the second child of the one before."""
+    rows = np.zeros(2 + 2 * n_splits, BALL)
+    rows["parent"], rows["value"], rows["threshold"] = -1, 1.0, np.inf
+    row = 0
+    for k in range(n_splits):
+        child = 2 + 2 * k
+        rows["child"][row], rows["axis"][row], rows["threshold"][row] = child, axis, threshold(k)
+        rows["parent"][child : child + 2] = row
+        row = child + 1
+    return rows
+
+
+def chained_file(path, n_splits, axis):
+    """A file of split="longest" on whole values, whose one ball is cut off value by value, deeper than any run can go."""
+    n_values = n_splits + 1
+    space = gym.spaces.Box(0, n_values - 1, (1,), np.int64)
+    zooming.AdaptiveQ(Boxes(space, space), horizon=1, split="longest", seed=0).save(path)
+
+    def change(header, arrays):
+        rows = chain(n_splits, axis, lambda k: (k + 1) / n_values)
+        table = BallTable(arrays["core"], rows)
+        arrays["core"]["n_rows"], arrays["core"]["n_balls"] = len(rows), n_splits + 1
+        row, low, high = table.boxes(0)
+        axes = zooming.spaces.Axes(space, space).table
+        rows["threshold"][row] = [kernels.due_at(float(one)) for one in lengths(axes, low, high).max(axis=1)]
+        arrays["balls"] = rows
+
+    crafted(path, change)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_chain_of_splits_deeper_than_the_stack_is_refused(tmp_path, axis):
+    most = int(kernels.most_splits(1))
+    chained_file(tmp_path / "deep.zoom", 200, axis)
+    assert_refused(tmp_path / "deep.zoom", match="more splits above a ball than its visits can have made")
+    chained_file(tmp_path / "fits.zoom", most, axis)
+    agent = zooming.load(tmp_path / "fits.zoom")
+    assert [int(agent.act(0, [k])[0]) in range(most + 1) for k in range(most + 1)] == [True] * (most + 1)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("ties", [kernels.RANDOM, kernels.FIRST, kernels.EITHER])
+def test_a_selection_never_leaves_its_stack(ties):
+    rows = chain(200, 1, lambda k: 1 - 0.5 ** (k + 1) if k < 50 else 1 - 2.0**-51)
+    rows["value"] = 1.0
+    core = np.zeros(1, kernels.CORE)
+    core["n_state"] = core["n_action"] = core["horizon"] = 1
+    guarded = np.full(300, -7, np.int64)  # a stack of ten in the middle of memory that must stay as it is
+    row, _ = select_anywhere(rows, core, np.array([0.5]), ties, guarded[100:110])
+    assert rows["child"][row] == ACTIVE
+    assert (guarded[:100] == -7).all()
+    assert (guarded[110:] == -7).all()
+
+
+@kernels.compiled
+def select_anywhere(table, core, state, ties, stack):
+    return boxes.select(table, core, 0, state, ties, stack)
+
+
+# --- files that ask for more memory than they have bytes -------------------------------------------------------------------
+
+
+def option(**given):
+    return lambda header, arrays: header["options"].update(given)
+
+
+def made_with(**given):
+    return lambda header, arrays: header["env"]["make"]["kwargs"].update(given)
+
+
+def state_space(**given):
+    def change(header, arrays):
+        header["env"]["make"] = None
+        header["spaces"]["state"] = given
+
+    return change
+
+
+def metric(**given):
+    return lambda header, arrays: [header["options"]["metric"][side].update(given) for side in ("states", "actions")]
+
+
+TOO_MUCH = [
+    ("AdaptiveQ", state_space(kind="MultiBinary", n=10**8), "MultiBinary has 100000000 axes"),
+    ("AdaptiveQ", state_space(kind="MultiBinary", n=[10**4, 10**4]), "MultiBinary has 100000000 axes"),
+    ("AdaptiveQ", state_space(kind="Discrete", n=10**5, start=0, dtype="int64"), "rows are too few for 3 steps of this space"),
+    ("AdaptiveQ", state_space(kind="MultiDiscrete", nvec=[9] * 40, start=[0] * 40, dtype="int64"), "too few for 3 steps"),
+    ("AdaptiveQ", option(horizon=10**9), "rows are too few for 1000000000 steps"),
+    ("AdaptiveQ", made_with(dims=10**7), "dims=10000000: give a whole number from 1 to"),
+    ("AdaptiveQ", made_with(dims=10**4), "10000 state and 10000 action axes are too many|given environment has"),
+    ("Random", made_with(dims=10**7), "dims=10000000: give a whole number from 1 to"),
+    ("Random", state_space(kind="MultiBinary", n=10**8), "MultiBinary has 100000000 axes"),
+    ("Ambulance", made_with(n_ambulances=10**8), "n_ambulances=100000000: give a whole number from 1 to"),
+    ("Ambulance", made_with(horizon=10**9), "horizon=1000000000: give a whole number from 1 to"),
+    ("NetQ", option(spacing=1e-9), "spacing=1e-09 makes more than"),
+    ("NetQ", option(spacing=1e-300), "spacing=1e-300 makes more than"),
+    ("NetQ", option(horizon=10**9), "rows are too few for the spacing"),
+    ("MetricQ", metric(points_per_axis=7000), "GB, more than a file may ask for"),
+    ("MetricQ", option(horizon=10**6), "balls are too few for the horizon 1000000"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "change", "match"), TOO_MUCH, ids=[f"{kind}: {match[:30]}" for kind, _, match in TOO_MUCH])
+def test_a_small_file_that_asks_for_gigabytes_is_refused_before_they_are_taken(tmp_path, kind, change, match):
+    path = tmp_path / "agent.zoom"
+    if kind == "MetricQ":
+        zooming.MetricQ(gym.make("zooming/Oil-v0", horizon=3), zooming.metrics.LInf(9), seed=0).save(path)
+    elif kind == "Ambulance":
+        zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0"), seed=0).save(path)
+    else:
+        saved_agent(path, kind)
+    crafted(path, change)
+    assert path.stat().st_size < 10_000
+    tracemalloc.start()
+    try:
+        began = time.process_time()
+        assert_refused(path, match=match)
+        assert time.process_time() - began < 1.0
+        assert tracemalloc.get_traced_memory()[1] < 100e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_observed_arrivals_are_kept_once_however_long_the_episode():
+    calls = np.linspace(0, 1, 1000)
+    env = gym.make("zooming/Ambulance-v0", arrivals=calls, horizon=1000).unwrapped
+    assert len(env.params) < 5000
+    assert all(env.outcomes(step, 9)[0].ravel().tolist() == calls.tolist() for step in (0, 999))
+
+
+@pytest.mark.parametrize("kind", ["Dict", "Tuple"])
+def test_spaces_nested_too_deeply_are_refused(tmp_path, kind):
+    saved_agent(tmp_path / "agent.zoom")
+    inner = {"kind": "Discrete", "n": 2, "start": 0, "dtype": "int64"}
+    for _ in range(300):
+        inner = {"kind": kind, "parts": [["a", inner]]}
+    crafted(tmp_path / "agent.zoom", state_space(**inner))
+    assert_refused(tmp_path / "agent.zoom")
+
+
+# --- balls of a metric -----------------------------------------------------------------------------------------------------
+
+
+def of_balls(name, value, row=-1):
+    def change(header, arrays):
+        arrays["balls"][name][row] = value
+
+    return change
+
+
+METRIC_WRONG = {
+    "an older parent": (of_balls("parent", 99), "a ball names a parent that is not older"),
+    "a root with a parent": (of_balls("parent", 0, 1), "a ball names a parent that is not older"),
+    "a value": (of_balls("value", np.inf), "a value or a statistic is not finite"),
+    "visits": (of_balls("n_visits", -1), "a number of visits or a depth is out of range"),
+    "depth": (of_balls("depth", 27), "a number of visits or a depth is out of range"),
+    "a negative depth": (of_balls("depth", -1), "the depth of a ball does not follow"),
+    "state": (of_balls("state", 9), "a center is not a point of the space"),
+    "a negative state": (of_balls("state", -1), "a center is not a point of the space"),
+    "action": (of_balls("action", 9), "a center is not a point of the space"),
+    "step": (of_balls("step", 7), "the step of a ball does not follow"),
+    "radius": (of_balls("radius", 0.1), "the radius of a ball does not follow"),
+    "points": (of_balls("n_points", 10**6), "the n_points of a ball does not follow"),
+    "n_balls": (lambda header, arrays: arrays["core"].__setitem__("n_balls", 1), "the number of active balls is wrong"),
+    "n_rows": (lambda header, arrays: arrays["core"].__setitem__("n_rows", 1), "the balls have another layout"),
+    "statistics": (lambda header, arrays: arrays.update(stats=np.zeros((1, 3))), "the statistics of the balls have another"),
+    "core": (lambda header, arrays: arrays.update(core=arrays["core"].view(np.float64)), "the balls have another layout"),
+    "twice": (lambda header, arrays: arrays["balls"].__setitem__(-1, arrays["balls"][-2]), "not in the domain of its parent"),
+    "episodes": (lambda header, arrays: header.update(n_episodes=10**9), "1000000000 episodes, but the table has seen 30"),
+    "metric": (lambda header, arrays: header["options"]["metric"]["states"].update(kind="L9"), "the metric L9 is unknown"),
+}
+
+
+@pytest.mark.parametrize("case", METRIC_WRONG)
+def test_a_file_of_a_metric_is_refused_for(case, tmp_path):
+    path = tmp_path / "metric.zoom"
+    agent = zooming.MetricQ(gym.make("zooming/Oil-v0", horizon=3), zooming.metrics.LInf(9), seed=0)
+    agent.learn(30)
+    agent.save(path)
+    zooming.load(path)
+    change, match = METRIC_WRONG[case]
+    crafted(path, change)
+    assert_refused(path, match=match)
+
+
+@pytest.mark.parametrize(
+    "requests", [[0.5, 0.1], [1, 2], [0.1, np.nan], [np.nan, 0.5], [0.5, np.inf], [-3.0, 0.5], [[0.5]]], ids=str
+)
 def test_a_median_of_impossible_requests_is_refused(tmp_path, requests):
     saved_agent(tmp_path / "median.zoom", "Median")
     crafted(tmp_path / "median.zoom", lambda header, arrays: arrays.update(requests=np.array(requests)))
-    assert_refused(tmp_path / "median.zoom")
+    assert_refused(tmp_path / "median.zoom", match="the requests are not a sorted list of places")
 
 
 def test_an_array_of_python_objects_is_refused(tmp_path):

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import zooming
-from helpers import Boxes, knowledge, same_history
-from zooming import files
+from helpers import Boxes, box, knowledge, same_history
+from zooming import files, kernels
+from zooming.kernels import boxes
 
 
 def oil(**options):
@@ -230,3 +231,69 @@ def test_a_net_of_cell_centers_contains_the_well_that_the_published_net_misses()
     centers, multiples = (np.mean([h.returns[-200:].mean() for h in zooming.learn_many(n, env, range(5), 2000)]) for n in nets)
     assert centers > 4.7  # of 4.75
     assert multiples < 2.84
+
+
+# --- many ties -------------------------------------------------------------------------------------------------------------
+
+
+@kernels.compiled
+def select_often(table, core, root, state, stack, found):
+    for k in range(len(found)):
+        found[k], _ = boxes.select(table, core, root, state, kernels.RANDOM, stack)
+
+
+def relevant_and_best(agent, step, state):
+    """By brute force: the rows of the balls relevant for a state that have the largest Q."""
+    row, low, high = agent.table.boxes(step)
+    n = len(state)
+    holds = ((low[:, :n] <= state) & ((state < high[:, :n]) | (high[:, :n] == 1))).all(axis=1)
+    value = agent.table.rows["value"][row]
+    return row[holds & (value == value[holds].max())]
+
+
+@pytest.mark.parametrize("share", [1.0, 0.6, 0.35], ids=["all tied", "most tied", "few tied"])
+@pytest.mark.parametrize("n_ambulances", [1, 2])
+@pytest.mark.parametrize("points", ["centers", "multiples"])
+def test_each_of_many_tied_balls_is_equally_likely(n_ambulances, share, points):
+    env = gym.make("zooming/Ambulance-v0", n_ambulances=n_ambulances, horizon=2)
+    agent = zooming.NetQ(env, spacing=1 / 67 if n_ambulances == 1 else 1 / 9, points=points, seed=0)
+    rows, rng, n = agent.table.rows, np.random.default_rng(0), agent.table.rows_in_use
+    active = np.flatnonzero(rows["child"][:n] == kernels.ACTIVE)
+    rows["value"][active] = np.where(rng.random(len(active)) < share, 1.0, 0.5)
+    state = np.full(n_ambulances, 0.3)
+    tied_before = relevant_and_best(agent, 1, state)
+    others = np.setdiff1d(agent.table.boxes(1)[0], tied_before)[-3:]  # elsewhere there are better balls, which do not matter
+    rows["value"][others] = 1.0 if share == 1.0 else 0.75
+    for row in range(n - 1, -1, -1):
+        child = rows["child"][row]
+        if child != kernels.ACTIVE:
+            rows["value"][row] = rows["value"][child : child + 2].max()
+    tied = relevant_and_best(agent, 1, state)
+    assert len(tied) > boxes.WALKED
+    found = np.empty(40 * len(tied), np.int64)
+    select_often(rows, agent.table.core, 1, state, kernels.new_stack(agent.table.core), found)
+    chosen, counts = np.unique(found, return_counts=True)
+    assert set(chosen) <= set(tied)
+    counts = np.append(counts, np.zeros(len(tied) - len(chosen)))
+    chi_square = ((counts - 40) ** 2 / 40).sum()
+    freedom = len(tied) - 1
+    assert abs(chi_square - freedom) < 4.5 * np.sqrt(2 * freedom)  # mean and deviation of chi-square; fixed seed
+
+
+def test_both_drivers_agree_where_many_balls_tie():
+    env = gym.make("zooming/Oil-v0", horizon=2, start="uniform")
+    one, other = (zooming.NetQ(env, spacing=0.01, seed=3) for _ in range(2))
+    assert same_history(one.learn(300), other.learn(300, driver="python"))
+    assert knowledge(one) == knowledge(other)
+
+
+def test_a_selection_among_very_many_ties_reads_few_rows():
+    agent = zooming.NetQ(Boxes(box((0, 1)), gym.spaces.Discrete(20_000)), spacing=1.0, horizon=1, seed=0)
+    stack = kernels.new_stack(agent.table.core)
+    _, n_read = select_once(agent.table.rows, agent.table.core, np.array([0.5]), stack)
+    assert n_read < 200  # all of them would be 40,000
+
+
+@kernels.compiled
+def select_once(table, core, state, stack):
+    return boxes.select(table, core, 0, state, kernels.RANDOM, stack)

@@ -5,6 +5,7 @@ A leaf is a few axes and knows the way there and back: a value as numbers, numbe
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from zooming.errors import SpaceError, TransitionError
 
 Floats = NDArray[np.float64]
 INTERVAL, ORDERED, CATEGORICAL = "interval", "ordered", "categorical"  # kinds of axes
+MOST_STORED = 1_000  # axes of a MultiBinary in a file; agents take far fewer
 SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, and Tuple and Dict of these"
 LARGEST_WHOLE = 2**52  # of a whole axis: beyond, floats skip the borders halfway between values
 
@@ -225,6 +227,9 @@ def space_of(stored: dict[str, Any]) -> gym.Space[Any]:
             np.array(stored["nvec"], dtype), dtype=dtype.type, start=np.array(stored["start"], dtype)
         )
     if kind == "MultiBinary":
+        n_axes = math.prod(stored["n"]) if isinstance(stored["n"], list) else stored["n"]
+        if n_axes > MOST_STORED:  # the only kind whose description is shorter than its arrays
+            raise ValueError(f"MultiBinary has {n_axes} axes; agents have at most {MOST_STORED}")
         return gym.spaces.MultiBinary(stored["n"])
     raise ValueError(f"{kind} is not a kind of space")
 

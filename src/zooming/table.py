@@ -8,7 +8,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.kernels import ACTIVE, ATOMS, BALL, LOW, N_STATS, NO_PARENT, OWN, SAME, WEIGHT, WIDTH, sides
+from zooming.kernels import (
+    ACTIVE,
+    ATOMS,
+    BALL,
+    BERNSTEIN,
+    LOW,
+    N_STATS,
+    NO_PARENT,
+    OWN,
+    SAME,
+    WEIGHT,
+    WIDTH,
+    most_splits,
+    sides,
+)
 from zooming.partition import Partition
 
 Floats = NDArray[np.float64]
@@ -48,7 +62,10 @@ class BallTable:
 
     @classmethod
     def of_cells(cls, core: NDArray[Any], root_values: Floats, borders: list[Floats]) -> BallTable:
-        """Every root cut at borders[i] (ascending, inside (0, 1)) along axis i, from the start."""
+        """Every root cut at borders[i] (ascending, inside (0, 1)) along axis i, from the start.
+
+        The cells are halved by number; of an odd number the second child gets one more, on which `kernels.draw_tied` relies.
+        """
         table = cls.of_roots(core, root_values)
         n_axes = len(borders)
         row = np.arange(len(root_values))
@@ -163,7 +180,12 @@ class BallTable:
         return np.asarray(side_lengths.max(axis=1))
 
     def fault(self, axes: Floats) -> str | None:
-        """What makes this table impossible, in words, or None: the check of a table that comes from a file."""
+        """What makes this table impossible, in words, or None: the check of a table that comes from a file.
+
+        The kernels check nothing. They rely on: rows in range and a tree without cycles (every walk), as many splits on a path
+        as `kernels.most_splits` says (the stack of a selection), values that are maxima (branch and bound) and finite, borders
+        between whole values, cubes whose axes were split in turn (`cube_sides`), and due balls that can be halved (`halve`).
+        """
         horizon = int(self.core["horizon"][0])
         n_axes = int(self.core["n_state"][0] + self.core["n_action"][0])
         first_free = horizon + horizon % 2
@@ -188,14 +210,30 @@ class BallTable:
             return "a value is not finite"
         if self.stats.shape != (len(rows) if self.core["bonus_rule"][0] else 0, N_STATS):
             return "the numbers that the bonus keeps do not fit the rows"
+        first_stat = 1 if self.core["bonus_rule"][0] == BERNSTEIN else 0  # its first is a mean, and may be negative
+        if (self.stats[:, first_stat:] < 0).any():
+            return "a number that the bonus keeps is negative"  # a root is taken of some
         if (rows["value"][inner] != np.maximum(rows["value"][first_child], rows["value"][first_child + 1])).any():
             return "an inner row does not hold the largest value below it"
-        if (rows["axis"][inner] >= n_axes).any() or (self.core["cubes"][0] and (rows["depth"][used] > 16).any()):
-            return "an axis or a depth is out of range"
+        if (rows["axis"][inner] >= n_axes).any():
+            return "an axis is out of range"
         if int(self.core["n_balls"][0]) != used.sum() - len(inner):
             return "the number of active balls is wrong"
-        for row, low, high in _levels(rows, np.arange(horizon), n_axes):
+        if self.core["n_balls"][0] > self.core["max_balls"][0]:
+            return f"there are more than {self.core['max_balls'][0]} active balls"
+        if any((rows["n_visits"][first_child + side] < rows["n_visits"][inner]).any() for side in (0, 1)):
+            return "a ball has fewer visits than the one it was split from"
+        return self._fault_of_boxes(axes, horizon, n_axes)
+
+    def _fault_of_boxes(self, axes: Floats, horizon: int, n_axes: int) -> str | None:
+        """The part of `fault` that follows the boxes of the balls, level by level; the rows are a forest."""
+        rows, cubes, is_net = self.rows, bool(self.core["cubes"][0]), self.core["spacing"][0] > 0
+        n_state, n_action = int(self.core["n_state"][0]), int(self.core["n_action"][0])
+        n_forks = np.zeros(len(rows), np.int64)  # splits along action axes above each row
+        for level, (row, low, high) in enumerate(_levels(rows, np.arange(horizon), n_axes)):
             split = rows["child"][row] != ACTIVE
+            if level > most_splits(n_axes) or (n_forks[row] > most_splits(n_action)).any():
+                return "there are more splits above a ball than its visits can have made"
             whole = axes[:, ATOMS] > 0
             edges = np.where(whole, high * axes[:, ATOMS], 0.0)
             if (np.abs(edges - np.rint(edges)) > SAME * np.maximum(axes[:, ATOMS], 1)).any():
@@ -205,12 +243,16 @@ class BallTable:
             each, axis, threshold = np.flatnonzero(split), rows["axis"][row[split]], rows["threshold"][row[split]]
             if not ((low[each, axis] < threshold) & (threshold < high[each, axis])).all():
                 return "a threshold lies outside its ball"
-            if self.core["cubes"][0]:
-                side = 0.5 ** rows["depth"][row[~split]]
-                if (threshold != (low[each, axis] + high[each, axis]) / 2).any() or (
-                    high[~split] - low[~split] != side[:, None]
-                ).any():
-                    return "a ball is not the cube that its depth says"
+            intervals = axes[axis, ATOMS] == 0
+            if not is_net and (threshold != (low[each, axis] + high[each, axis]) / 2)[intervals].any():
+                return "a threshold is not in the middle of its ball"
+            if cubes and (axis != level % n_axes).any():
+                return "the axes above a cube were not split in turn"
+            is_whole_cube = level % n_axes == 0 or split.all()
+            if cubes and not (is_whole_cube and (rows["depth"][row[~split]] == level // n_axes).all()):
+                return "a ball is not the cube that its depth says"
+            first_child = rows["child"][row[split]]
+            n_forks[first_child] = n_forks[first_child + 1] = n_forks[row[split]] + (axis >= n_state)
         return None
 
     def _is_due_as_it_should(self, due: Floats, side_lengths: Floats) -> bool:

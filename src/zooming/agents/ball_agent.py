@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from zooming import bonuses, kernels, seeds
 from zooming.agents.base import Agent
-from zooming.checks import as_float
+from zooming.checks import as_float, whole
 from zooming.errors import SpaceError
 from zooming.kernels import pausing
 
@@ -197,8 +197,7 @@ class BallAgent(Agent):
         """The core of a new agent, moved on to the episode of the core in a file, which must agree with it."""
         episode, phase = int(core["episode"][0]), int(core["phase"][0])
         fresh: NDArray[Any] = self.table.core.copy()
-        if episode < 0:
-            raise ValueError(f"{episode} episodes")
+        whole(episode, "episode", 0)
         if self._first_table is not None:
             # After the restart and before the first update the phase is that of the coming episode.
             if phase not in {bonuses.number_of_phase(max(episode, 1)), bonuses.number_of_phase(episode + 1)}:

@@ -19,6 +19,7 @@ from zooming.agents.heuristics import Median, NoMovement, Random
 from zooming.agents.metric_q import MetricQ
 from zooming.agents.net_q import NetQ
 from zooming.agents.setting import generator_at, horizon_of
+from zooming.checks import whole
 from zooming.errors import CheckpointError, SpaceError
 from zooming.structure import Leaf, space_of
 
@@ -78,7 +79,7 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
             agent = _loaded(path, env, header, arrays)
     except CheckpointError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError) as error:
         raise CheckpointError(f"{path}: the content is not what a saved agent holds ({error})") from error
     if env is not None:
         horizon_of(env, agent.horizon)  # this environment may be another one, with shorter episodes
@@ -93,10 +94,7 @@ def _loaded(path: Any, env: Any, header: dict[str, Any], arrays: dict[str, NDArr
         _compare(path, kind._from_options(stored, header["options"], arrays), own)
     agent = kind._from_options(own if own is not None else stored, header["options"], arrays)
     agent._restore(header["values"], arrays)
-    n_episodes = int(header["n_episodes"])
-    if n_episodes < 0:
-        raise ValueError(f"{n_episodes} episodes")
-    agent._take_n_episodes(n_episodes)
+    agent._take_n_episodes(whole(header["n_episodes"], "n_episodes", 0))
     agent.clipping[1] = n_clipped = int(header.get("n_clipped", 0))  # files from before there was clipping have none
     if n_clipped < 0 or (n_clipped and agent.rewards != "clip"):
         raise ValueError(f"{n_clipped} rewards were clipped by an agent with rewards={agent.rewards!r}")

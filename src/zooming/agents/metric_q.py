@@ -27,9 +27,11 @@ from zooming.metrics.oracles import Greedy, Oracle, Packing, packing
 from zooming.metrics.pairs import Pairs, Product
 from zooming.metrics.space import Space
 from zooming.partition import Partition
+from zooming.spaces import Axes
 
 Floats = NDArray[np.float64]
 SIDES = ("states", "actions")
+MOST_BYTES = 1e9  # that a file may ask for
 
 
 class MetricQ(BallAgent):
@@ -283,6 +285,8 @@ class MetricQ(BallAgent):
 
     @classmethod
     def _from_options(cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
+        if options["horizon"] > len(arrays["balls"]):
+            raise ValueError(f"{len(arrays['balls'])} balls are too few for the horizon {options['horizon']}")
         stored = options["metric"]
         metric: Product | Pairs
         if stored.get("kind") == "Pairs":
@@ -291,6 +295,17 @@ class MetricQ(BallAgent):
         else:
             states, actions = (_rebuilt(stored[name], arrays.get(f"{name}_distances")) for name in SIDES)
             metric = Product(states, actions, stored["combine"], tuple(stored["scale"]))
+            axes = Axes(env.observation_space, env.action_space, bounds=options["bounds"], squash=options["squash"])
+            n_states = metric.states.n_points(axes, 0, axes.n_state) or 0
+            n_actions = metric.actions.n_points(axes, axes.n_state, axes.n_action) or 0
+            # What `Space` and `BallTable` make of them: the matrices of distances and orders, and the owner of each pair.
+            n_bytes = 40 * (n_states**2 + n_actions**2) + 4 * options["horizon"] * n_states * n_actions
+            if n_bytes > MOST_BYTES:
+                raise ValueError(
+                    f"{n_states:,} states and {n_actions:,} actions over {options['horizon']} steps would take about "
+                    f"{n_bytes / 1e9:.1f} GB, more than a file may ask for; if it is yours, raise "
+                    f"zooming.agents.metric_q.MOST_BYTES"
+                )
         oracle = None if options["lazy"] else Packing() if options["oracle"] == "packing" else Greedy(options["oracle"])
         given = {**options, "bonus": bonuses.from_json(options["bonus"]), "oracle": oracle}
         return cls(env, **{**given, "metric": metric})

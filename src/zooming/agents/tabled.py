@@ -17,6 +17,7 @@ from zooming.history import Log
 from zooming.kernels import BALL, CORE
 from zooming.kernels.crossing import Crossing
 from zooming.partition import Partition, some_steps
+from zooming.spaces import Axes
 from zooming.table import BallTable
 
 Floats = NDArray[np.float64]
@@ -240,8 +241,10 @@ class TabledAgent(BallAgent):
 
     @classmethod
     def _from_options(cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
-        if options["horizon"] > len(arrays["balls"]):
-            raise ValueError(f"{len(arrays['balls'])} rows are too few for the horizon {options['horizon']}")
+        given = {key: options[key] for key in ("bounds", "ordered", "squash", "weights")}
+        axes = Axes(env.observation_space, env.action_space, **given)
+        if options["horizon"] * math.prod(axes.n_values) > len(arrays["balls"]):  # before they take any memory
+            raise ValueError(f"{len(arrays['balls'])} rows are too few for {options['horizon']} steps of this space")
         return cls(env, **{**options, "bonus": bonuses.from_json(options["bonus"])})
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -6,7 +6,7 @@
 live in this folder, because that is what their cache on disk depends on. Here is what the rest of the package uses of boxes.
 """
 
-from zooming.kernels.boxes import length, new_stack, play_action, sides, update_ball  # noqa: I001
+from zooming.kernels.boxes import length, most_splits, new_stack, play_action, sides, update_ball  # noqa: I001
 from zooming.kernels.compiling import DYNAMICS, GENERATOR, GIVEN, PLAIN, START, cached, compiled, fixed, inlined, lean
 from zooming.kernels.episodes import act, best_ball, greedy, locate, play, update
 from zooming.kernels.feasible import choose, read_mask
@@ -22,7 +22,7 @@ __all__ = [
     "DYNAMICS", "GENERATOR", "GIVEN", "PLAIN", "START", "cached", "compiled", "fixed", "inlined", "lean", "ACTIVE", "ALL",
     "ATOMS", "BAD_REWARD", "BAD_STATE", "BALL", "BERNSTEIN", "CENTER", "CORE", "CORNER", "DUE", "EITHER", "EXACT", "FINE",
     "FIRST", "FIRST_VALUE", "FULL", "LONGEST", "LOW", "N_STATS", "NO_PARENT", "OWN", "POINT", "RANDOM", "SAME", "UNIFORM",
-    "WEIGHT", "WIDTH", "WRONG_SIZE", "ceiling", "draw", "set_iota", "bend", "to_unit", "unbend", "length", "new_stack",
-    "play_action", "sides", "update_ball", "cut", "due_at", "middle", "rows_needed", "rows_per_split", "choose", "read_mask",
-    "act", "best_ball", "greedy", "locate", "play", "update",
+    "WEIGHT", "WIDTH", "WRONG_SIZE", "ceiling", "draw", "set_iota", "bend", "to_unit", "unbend", "length", "most_splits",
+    "new_stack", "play_action", "sides", "update_ball", "cut", "due_at", "middle", "rows_needed", "rows_per_split", "choose",
+    "read_mask", "act", "best_ball", "greedy", "locate", "play", "update",
 ]  # fmt: skip

@@ -16,6 +16,9 @@ from zooming.kernels.layout import ACTIVE, ATOMS, CENTER, EXACT, FIRST, NO_PAREN
 from zooming.kernels.learning import draw, learn
 from zooming.kernels.points import in_units, net_point, play_value
 
+WALKED = 16  # tied balls that are looked at one by one before one is drawn
+TRIES = 64  # if so many draws fail, few of the balls are tied, and walking on takes less time than it would save
+
 
 @lean
 def find(table, n_state, root, state, action):
@@ -28,10 +31,57 @@ def find(table, n_state, root, state, action):
     return row
 
 
+@lean
+def most_splits(n_axes):
+    """The most splits along `n_axes` axes that a path can have; `BallTable.fault` refuses a table with more.
+
+    18 halvings of each axis, since a ball is due at (1/diameter)^2 visits and these stay below 2^32, after an initial
+    partition, whose row numbers have 31 bits.
+    """
+    return 40 + 18 * n_axes
+
+
 @compiled
 def new_stack(core):
-    """Room for every fork of a path: 18 halvings of each action axis, after the 31 bits of an initial net's row numbers."""
-    return np.empty(40 + 18 * core[0]["n_action"], np.int64)
+    """Room for every fork of a path, and one place that `select` never counts."""
+    return np.empty(most_splits(core[0]["n_action"]) + 1, np.int64)
+
+
+@lean
+def draw_tied(table, core, root, state, best):
+    """One of the relevant balls of a net with the value `best`, each equally likely; -1 if none was met in TRIES.
+
+    A try goes down a random path, one bit a split along an action axis. A ball behind n such splits is reached with
+    probability 2^-n, and kept if the next most - n bits are 0, so that each has 2^-most. `most` is the number of splits on
+    the path that always goes to the second child, the side of the larger half of the cells (`BallTable.of_cells`).
+    """
+    n_state = core[0]["n_state"]
+    most = 0
+    row = root
+    while table[row]["child"] != ACTIVE:
+        axis = np.int64(table[row]["axis"])
+        if axis < n_state:
+            row = np.int64(table[row]["child"]) + np.int64(state[axis] >= table[row]["threshold"])
+        else:
+            row = np.int64(table[row]["child"]) + 1
+            most += 1
+    for _ in range(TRIES):
+        bits = draw(core)
+        n = 0
+        row = root
+        while table[row]["child"] != ACTIVE and table[row]["value"] >= best:
+            axis = np.int64(table[row]["axis"])
+            if axis < n_state:
+                row = np.int64(table[row]["child"]) + np.int64(state[axis] >= table[row]["threshold"])
+            else:
+                row = np.int64(table[row]["child"]) + np.int64(bits & np.uint64(1))
+                bits >>= np.uint64(1)
+                n += 1
+        if table[row]["child"] == ACTIVE and table[row]["value"] == best:
+            unused = (np.uint64(1) << np.uint64(most - n)) - np.uint64(1)
+            if bits & unused == np.uint64(0):
+                return row
+    return np.int64(-1)
 
 
 @inlined
@@ -40,7 +90,9 @@ def select(table, core, root, state, ties, stack):
 
     An inner row on a state axis has one relevant side. On an action axis both are: dive into the better one and keep the
     other on the stack; `rival` is the largest value put aside, so most selections end without looking at the stack again.
-    With random ties the m-th ball that ties replaces the one kept with probability 1/m, so each is equally likely.
+    With random ties the m-th ball that ties replaces the one kept with probability 1/m, so each is equally likely. A state
+    of a net may have very many: after WALKED of them one is drawn, if `draw_tied` can. A path with more forks than any table
+    should have loses the last of them: the stack is never left.
     """
     n_state = core[0]["n_state"]
     all_ties = ties == RANDOM
@@ -50,6 +102,7 @@ def select(table, core, root, state, ties, stack):
     found = root
     row = root
     top = 0
+    most = stack.shape[0] - 1
     n_read = 1
     while True:
         while True:
@@ -73,7 +126,7 @@ def select(table, core, root, state, ties, stack):
                     stack[top] = child + 1
                     rival = max(rival, second)
                     row = child
-                top += 1
+                top = min(top + 1, most)
                 n_read += 1
             n_read += 1
         if table[row]["child"] == ACTIVE:
@@ -85,6 +138,11 @@ def select(table, core, root, state, ties, stack):
                 n_tied += 1
                 if draw(core) % np.uint64(n_tied) == np.uint64(0):
                     found = row
+                if n_tied == WALKED and core[0]["spacing"] > 0.0:
+                    drawn = draw_tied(table, core, root, state, best)
+                    if drawn >= 0:
+                        found = drawn
+                        rival = -np.inf  # nothing else is looked at
         if rival < best or (rival == best and not all_ties):
             return found, n_read
         while True:

@@ -57,6 +57,7 @@ def select_feasible(table, core, axes, root, state, ties, allowed, low, high):
     """
     n_state = core[0]["n_state"]
     stack = new_stack(core)
+    most = stack.shape[0] - 1
     stack[0] = root
     top = 1
     best = -np.inf
@@ -94,13 +95,13 @@ def select_feasible(table, core, axes, root, state, ties, allowed, low, high):
         first_is_last = ties == FIRST or table[child]["value"] >= table[child + 1]["value"]
         if has_second and first_is_last:
             stack[top] = child + 1
-            top += 1
+            top = min(top + 1, most)  # as in `select`
         if has_first:
             stack[top] = child
-            top += 1
+            top = min(top + 1, most)
         if has_second and not first_is_last:
             stack[top] = child + 1
-            top += 1
+            top = min(top + 1, most)
     return found
 
 
