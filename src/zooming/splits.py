@@ -217,4 +217,4 @@ def fits(table: BallTable, row: int, bits: int) -> bool:
     while table.rows["parent"][row] != kernels.NO_PARENT:
         row = int(table.rows["parent"][row])
         n_forks += int(table.rows["axis"][row] >= n_state)
-    return n_forks <= len(kernels.new_stack(table.core))
+    return bool(n_forks <= kernels.most_splits(table.core["n_action"][0]))

@@ -43,8 +43,8 @@ def most_splits(n_axes):
 
 @compiled
 def new_stack(core):
-    """Room for every fork of a path, and one place that `select` never counts."""
-    return np.empty(most_splits(core[0]["n_action"]) + 1, np.int64)
+    """Room for every fork of a path, for the root in `select_feasible`, and a last place that is written but never read."""
+    return np.empty(most_splits(core[0]["n_action"]) + 2, np.int64)
 
 
 @lean
