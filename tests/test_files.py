@@ -630,6 +630,13 @@ def chained_file(path, n_splits, axis):
     crafted(path, change)
 
 
+def test_a_file_whose_border_runs_through_a_whole_value_is_refused(tmp_path):
+    chained_file(tmp_path / "whole.zoom", 3, 1)
+    zooming.load(tmp_path / "whole.zoom")
+    crafted(tmp_path / "whole.zoom", lambda header, arrays: arrays["balls"]["threshold"].__setitem__(0, 0.3))
+    assert_refused(tmp_path / "whole.zoom", match="a border runs through a whole value")
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_a_chain_of_splits_deeper_than_the_stack_is_refused(tmp_path, axis):
     most = int(kernels.most_splits(1))

@@ -227,7 +227,8 @@ class BallTable:
 
     def _fault_of_boxes(self, axes: Floats, horizon: int, n_axes: int) -> str | None:
         """The part of `fault` that follows the boxes of the balls, level by level; the rows are a forest."""
-        rows, cubes, is_net = self.rows, bool(self.core["cubes"][0]), self.core["spacing"][0] > 0
+        rows, cubes = self.rows, bool(self.core["cubes"][0])
+        is_halved = self.core["rule"][0] != OWN and not self.core["spacing"][0]
         n_state, n_action = int(self.core["n_state"][0]), int(self.core["n_action"][0])
         n_forks = np.zeros(len(rows), np.int64)  # splits along action axes above each row
         for level, (row, low, high) in enumerate(_levels(rows, np.arange(horizon), n_axes)):
@@ -244,7 +245,7 @@ class BallTable:
             if not ((low[each, axis] < threshold) & (threshold < high[each, axis])).all():
                 return "a threshold lies outside its ball"
             intervals = axes[axis, ATOMS] == 0
-            if not is_net and (threshold != (low[each, axis] + high[each, axis]) / 2)[intervals].any():
+            if is_halved and (threshold != (low[each, axis] + high[each, axis]) / 2)[intervals].any():
                 return "a threshold is not in the middle of its ball"
             if cubes and (axis != level % n_axes).any():
                 return "the axes above a cube were not split in turn"
