@@ -135,12 +135,17 @@ def _notes(evidence: Evidence) -> list[str]:
     runs, learners = evidence.runs[ADAPTIVE], _learners(evidence.runs)
     highest = max(float(one.regret[:, -1].mean()) for one in learners.values())
     off = [name for name in evidence.runs if name not in learners and evidence.runs[name].regret[:, -1].mean() > 1.12 * highest]
-    bound = theory.regret_bound(evidence.optimal.horizon, evidence.episodes, dimension=_DIMENSION)
+
+    def bound(constant: str) -> str:
+        horizon = evidence.optimal.horizon
+        value = theory.regret_bound(horizon, evidence.episodes, dimension=_DIMENSION, constant=constant)
+        return f"{theory.bound_name(horizon, constant)} {power(value)}"
+
     seen = f"Lines are means over {runs.n_seeds} seeds, bands their 95 % intervals"
     valued = len(runs.policy_values) if _shows_expected(evidence) else 0
     lines = [
         f"{seen}; the expected distance is that of the greedy policy, in {valued} runs." if valued else f"{seen}.",
-        f"Theorem 4.1 bounds R by {power(bound)} after {evidence.episodes:,} episodes (constant $96\\,\\kappa$).",
+        f"Theorem 4.1 after {evidence.episodes:,} episodes: {', '.join(map(bound, ('printed', 'derived')))}.",
     ]
     if off:
         lines[1] += f" The regret of {' and '.join(off)} leaves its panel."
@@ -182,6 +187,7 @@ def _scales(evidence: Evidence, ax: Any) -> Any:
             ax.plot([best], [means[list(scores).index(best)]], markersize=10, zorder=5, **style)
         ax.axhline(evidence.optimal.return_, color=GRAY, linestyle=(0, (1, 1)), linewidth=1.2)
         ax.set_xscale("symlog", linthresh=0.001)  # 0 is one of the scales
+        ax.set_xlim(left=-0.0003)
         ax.set_xticks([0, 0.001, 0.01, 0.1, 1], ["0", "0.001", "0.01", "0.1", "1"])
         ax.set_xticks([], minor=True)
         ax.set_xlim(-0.0003, 1.4 * max(scale for scores in evidence.scores.values() for scale in scores))
