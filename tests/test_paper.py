@@ -317,7 +317,7 @@ def test_reproduce_draws_finds_and_is_then_a_no_op(folder, capsys):
     (found,) = findings["figures"].values()
     assert found["problem"] == "ambulance-shifting-0"
     assert found["optimum"] == pytest.approx(4.725, abs=1e-3)
-    assert len(found["verdicts"]) == 6
+    assert len(found["verdicts"]) == 7
     assert set(found["regret"]) == {"adaptive", "net", "net of centers", "adaptive, as it comes", "no-movement", "median"}
     assert set(found["expected_regret"]) == set(found["regret"])
     assert [scale for scale, *_ in found["scores"]["net"]] == list(SCALES)
