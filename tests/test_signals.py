@@ -81,7 +81,8 @@ def test_the_history_of_a_run_that_an_exception_ended_is_kept(driver):
         agent.learn(50, driver=driver, callback=stop)
     kept = agent.interrupted_history
     assert len(kept) == agent.n_episodes == 7
-    assert len(pickle.loads(pickle.dumps(agent)).interrupted_history) == 7
+    if not kernels.PLAIN:  # where an agent's kernels are compiled, it can be pickled
+        assert len(pickle.loads(pickle.dumps(agent)).interrupted_history) == 7
     both = kept + agent.learn(5, driver=driver)
     assert agent.interrupted_history is None
     assert both.returns.tobytes() == whole.learn(12).returns.tobytes()
