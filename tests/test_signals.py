@@ -18,7 +18,7 @@ import signals
 import zooming
 from helpers import knowledge
 from zooming import kernels
-from zooming.kernels import crossing
+from zooming.kernels import compiling, crossing
 
 # --- signals ---------------------------------------------------------------------------------------------------------------
 
@@ -147,6 +147,21 @@ def test_learn_many_stops_the_others_when_one_run_fails():
 @pytest.mark.skipif(kernels.PLAIN, reason="nothing crosses")
 def test_this_numba_lays_out_generators_and_functions_as_the_crossing_expects():
     assert crossing.BY_ADDRESS, "objects cross instead: right, but slow and not safe from signals; see kernels/crossing.py"
+
+
+@pytest.mark.skipif(kernels.PLAIN, reason="nothing is compiled")
+def test_kernels_are_compiled_where_no_signal_handler_runs():
+    threads = []
+
+    def where(x):
+        return x + 1.0
+
+    kernel = compiling.cached(where, on_disk=False)
+    compile_now = kernel.compile
+    kernel.compile = lambda *arguments: (threads.append(threading.current_thread()), compile_now(*arguments))[1]
+    assert kernel(1.0) == 2.0
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
 
 
 @pytest.mark.plain

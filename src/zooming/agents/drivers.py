@@ -66,7 +66,7 @@ def learn(
     if not episodes:  # the environment is not even seeded
         return pauses.final_history()
     agent.latest_run = pauses  # from here on the agent can tell its history, however this call ends
-    twin = None
+    inner, twin = agent.env.unwrapped, None
     with _progress(agent, episodes, progress_bar) as advance, _marked(agent):
         run = _Python(agent, pauses.log) if driver == "python" or not can_fuse else _Fused(agent, env, pauses.log)
         while pauses.n_done < episodes and not pauses.is_stopped:
@@ -75,7 +75,7 @@ def learn(
                 if twin is None:
                     twin = copy.deepcopy(agent.env_rng)
                 # A callback may use the environment, and save the agent: the next episode is the one that would have come.
-                agent.env.unwrapped.np_random = twin
+                inner.np_random = twin
                 pauses.take()
     history = pauses.final_history()
     agent.latest_run = None

@@ -56,8 +56,8 @@ def cached(function: Any, signature: Any = None, *, on_disk: bool = True, **opti
     if signature is not None:
         apart(lambda: kernel.compile(signature))
         kernel.disable_compile()
-    else:
-        compile_now = kernel._compile_for_args  # what Numba calls when a kernel meets new types
+    elif hasattr(kernel, "_compile_for_args"):  # what Numba, this version of it, calls when a kernel meets new types
+        compile_now = kernel._compile_for_args
         kernel._compile_for_args = lambda *args, **kws: apart(lambda: compile_now(*args, **kws))
     return kernel
 
