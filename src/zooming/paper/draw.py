@@ -24,7 +24,7 @@ SUFFIXES = (".png", ".pdf")  # beside each other: one to look at, one to put int
 DPI = 200
 _WIDTH, _TITLE, _ENTRY, _TOP, _GAP, _BOTTOM, _LINE = 14.0, 0.5, 0.52, 2.45, 1.0, 2.9, 0.23  # inches
 _MOST_ENTRIES = 6  # of the legend in one line
-_CLAIM, _FINDING = 52, 112  # characters in a line of the table
+_CLAIM, _FINDING = 52, 106  # characters in a line of the table
 _TEXT = 11.0
 _DIMENSION = 2  # of states and actions together
 _MARKS = {True: ("✓", COLORS[2]), False: ("✗", COLORS[1]), None: ("?", GRAY)}
@@ -149,7 +149,7 @@ def _notes(evidence: Evidence) -> list[str]:
     ]
     if off:
         lines[1] += f" The regret of {' and '.join(off)} leaves its panel."
-    lines[1] += " A distance within the solver's error is not drawn."
+    lines[0] += " A distance within the solver's error is not drawn."
     return lines
 
 
@@ -167,7 +167,7 @@ def _table(canvas: Any, rows: Sequence[Any], notes: Sequence[str], top: float, h
         mark, color = _MARKS[holds]
         canvas.text(0.014, y, mark, fontsize=_TEXT + 4, fontweight="bold", color=color, va="top")
         canvas.text(0.034, y, "\n".join(claim), fontsize=_TEXT, va="top", fontweight="bold")
-        canvas.text(0.355, y, "\n".join(finding), fontsize=_TEXT, va="top")
+        canvas.text(0.395, y, "\n".join(finding), fontsize=_TEXT, va="top")
         y -= _LINE * (max(len(claim), len(finding)) + 0.25) / height
     canvas.text(0.014, y - 0.06 / height, "\n".join(notes), fontsize=_TEXT - 1, va="top", color=GRAY, linespacing=1.4)
 
@@ -187,7 +187,6 @@ def _scales(evidence: Evidence, ax: Any) -> Any:
             ax.plot([best], [means[list(scores).index(best)]], markersize=10, zorder=5, **style)
         ax.axhline(evidence.optimal.return_, color=GRAY, linestyle=(0, (1, 1)), linewidth=1.2)
         ax.set_xscale("symlog", linthresh=0.001)  # 0 is one of the scales
-        ax.set_xlim(left=-0.0003)
         ax.set_xticks([0, 0.001, 0.01, 0.1, 1], ["0", "0.001", "0.01", "0.1", "1"])
         ax.set_xticks([], minor=True)
         ax.set_xlim(-0.0003, 1.4 * max(scale for scores in evidence.scores.values() for scale in scores))
