@@ -480,7 +480,7 @@ def test_save_load_continue_equals_never_having_stopped(lazy, tmp_path):
         (lambda arrays: arrays["balls"]["value"].__setitem__(5, np.nan), "not finite"),
         (lambda arrays: arrays["balls"]["n_visits"].__setitem__(5, -1), "out of range"),
         (lambda arrays: arrays.__setitem__("stats", np.zeros((3, 3))), "statistics of the balls have another layout"),
-        (lambda arrays: arrays["core"]["episode"].__setitem__(0, -1), "-1 episodes"),
+        (lambda arrays: arrays["core"]["episode"].__setitem__(0, -1), "episode=-1: give a whole number"),
         (lambda arrays: arrays["balls"]["radius"].__setitem__(5, 3.3), "radius of a ball does not follow"),
         (
             lambda arrays: arrays["balls"]["state"].__setitem__(5, arrays["balls"]["state"][4]),
