@@ -299,7 +299,7 @@ def reproduced(folder, tmp_path):
         problem |= {"verdicts": verdicts, "scales": {"agents": ["adaptive", EVIL], "rows": rows, "best": [0.5, 0.5]}}
     data |= {"overall": verdicts[:1], "score": "3 of 7 claims confirmed", "title": EVIL}
     (tmp_path / "report.html").write_text(written(data))
-    (folder / "values.parquet").unlink()
+    (folder / "values.zoom").unlink()
     return tmp_path
 
 
@@ -424,11 +424,11 @@ def test_values_of_a_study_are_those_of_its_runs_and_a_damaged_file_is_named(tmp
     assert runs.total_return[1, -1] == pytest.approx(history.returns.sum(), rel=1e-12)
     exact = history.regret(problem.optimal("fine")).exact_cumulative
     assert runs.expected_regret[1] == pytest.approx(exact, abs=0.003 * 60)
-    before = (out / "values.parquet").stat().st_mtime_ns
+    before = (out / "values.zoom").stat().st_mtime_ns
     value_policies(out, 1)  # there are more already
-    assert (out / "values.parquet").stat().st_mtime_ns == before
-    (out / "values.parquet").write_bytes(b"PAR1 not a table PAR1")
-    with pytest.raises(zooming.SpaceError, match=r"values\.parquet is damaged .* --expected N makes it again"):
+    assert (out / "values.zoom").stat().st_mtime_ns == before
+    (out / "values.zoom").write_bytes(b"not a container")
+    with pytest.raises(zooming.SpaceError, match=r"values\.zoom is damaged .* --expected N makes it again"):
         read_study(out, "oil-laplace-1")
     value_policies(out, 1)
     assert len(read_study(out, "oil-laplace-1")["median"].policy_values) == 1

@@ -16,8 +16,10 @@ from zooming.report.collect import _evaluations, collect
 from zooming.report.page import written
 from zooming.study import engines
 from zooming.study.problems import problem_named
+from zooming.study.runs import checkpoints
 from zooming.study.store import Store
 from zooming.study.study import Study
+from zooming.study.values import N_VALUES
 
 ARGUMENTS = {"episodes": 12, "seeds": 2}
 JSON_FILES, TABLES = ("manifest.json", "optima.json"), ("results.parquet", "curves.parquet")
@@ -304,24 +306,30 @@ def test_damaged_findings_are_refused(found, tmp_path):
         collect(tmp_path)
 
 
-@pytest.mark.parametrize("damage", ["none", "row", "twice", "nan", "text", "column", "seed", "zero"])
+@pytest.mark.parametrize("damage", ["none", "flipped", "cut", "row", "nan", "text", "error", "missing", "study"])
 def test_damaged_values_of_policies_are_refused(damage, folder):
-    rows = [("oil-quadratic-1", "random", seed, episode, 1.0, 0.0) for seed in (0, 1) for episode in (1, 12)]
-    columns = ["problem", "agent", "seed", "episode", "policy_value", "optimum_error"]
-    good = pl.DataFrame(rows, columns, orient="row")
-    table = {
-        "none": lambda: good,
-        "row": lambda: good.head(3),
-        "twice": lambda: pl.concat([good, good]),
-        "nan": lambda: good.with_columns(policy_value=pl.lit(float("nan"))),
-        "text": lambda: good.with_columns(policy_value=pl.lit("much")),
-        "column": lambda: good.drop("seed"),
-        "seed": lambda: good.with_columns(seed=pl.col("seed") + 1),
-        "zero": lambda: good.with_columns(episode=pl.col("episode") - 1),
-    }[damage]()
-    table.write_parquet(folder / "values.parquet")
+    study = Store.existing(folder).configuration.as_json()
+    n_points = len(checkpoints(Store.existing(folder).configuration.episodes, N_VALUES))
+    header = {"study": study, "n_runs": 2, "entries": [["oil-quadratic-1", "random", 0.0]]}
+    values = np.ones((2, n_points))
+    if damage == "row":
+        values = values[:1]
+    elif damage == "nan":
+        values[1, 0] = np.nan
+    elif damage == "text":
+        values = np.full(values.shape, "much")
+    elif damage == "error":
+        header["entries"][0][2] = None
+    elif damage == "study":
+        header["study"] = {**study, "entropy": 1}
+    files.write_container(folder / "values.zoom", header, {} if damage == "missing" else {"values 0": values})
+    content = (folder / "values.zoom").read_bytes()
+    if damage == "flipped":
+        (folder / "values.zoom").write_bytes(content.replace(np.ones(1).tobytes(), np.full(1, 4.0).tobytes(), 1))
+    elif damage == "cut":
+        (folder / "values.zoom").write_bytes(content[:-1])
     if damage == "none":
-        assert read_study(folder)["random"].policy_values.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+        assert read_study(folder)["random"].policy_values.tolist() == values.tolist()
         return
-    with pytest.raises(zooming.SpaceError, match=r"values.parquet is damaged .*zooming report --expected N makes it again"):
+    with pytest.raises(zooming.SpaceError, match=r"values.zoom is damaged .*zooming report --expected N makes it again"):
         read_study(folder)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,9 +14,9 @@ from zooming.history import History
 from zooming.optimal import Optimal
 from zooming.regret import ROUNDING, Regret, best_return, optimum_error, without_error
 from zooming.study.store import Store
+from zooming.study.values import read_values
 
 Floats = NDArray[np.float64]
-VALUES = "values.parquet"  # of a study: exact values of policies, one row per valued run and checkpoint
 NOT_VALUED = "there are no exact values of policies: learn(checkpoints=...), or for a study zooming report --expected N"
 
 
@@ -123,47 +122,18 @@ def read_study(folder: str | Path, problem: str | None = None) -> dict[str, Runs
         problem = next(iter(problems))
     if problem not in problems:
         raise SpaceError(f"problem={problem!r}: choose one of the study's, {', '.join(problems)}")
-    values = _read_values(Path(folder))
-    found = {}
+    values = read_values(folder)
+    found: dict[str, Runs] = {}
     for agent in store.configuration.agents:
         runs = store.runs(problems[problem], agent)
         curves = runs["curve_total"], runs["curve_n_balls"], runs["nbytes"]
-        valued = {} if values is None else _valued(values, problem, agent.label, Path(folder))
-        found[agent.label] = Runs(runs["curve_episode"], *curves, store.optima()[problem], **valued)
+        found[agent.label] = Runs(runs["curve_episode"], *curves, store.optima()[problem])
+        valued = values.get((problem, agent.label))
+        if valued is not None:
+            found[agent.label] = replace(
+                found[agent.label],
+                checkpoints=valued.checkpoints,
+                policy_values=valued.values,
+                error=valued.optimum_error,
+            )
     return found
-
-
-def _read_values(folder: Path) -> Any:
-    """Return the table of exact policy values of a study, or None if nobody asked for one."""
-    path = folder / VALUES
-    if not path.exists():
-        return None
-    try:
-        import polars as pl
-
-        table = pl.read_parquet(path)
-        numbers = {"seed": pl.Int64, "episode": pl.Int64, "policy_value": pl.Float64, "optimum_error": pl.Float64}
-        return table.select("problem", "agent", *(pl.col(name).cast(kind, strict=True) for name, kind in numbers.items()))
-    except ImportError as error:
-        raise ImportError("tables of studies need polars: pip install 'zooming[study]'") from error
-    except Exception as error:  # polars has an error for each way in which a file can be damaged
-        raise _damaged(folder, str(error).partition("\n")[0]) from error
-
-
-def _valued(values: Any, problem: str, label: str, folder: Path) -> dict[str, Any]:
-    """Return what the values of one agent on one problem add to its `Runs`."""
-    ours = values.filter(problem=problem, agent=label).sort("seed", "episode")
-    if not len(ours):
-        return {}
-    seeds, episodes = ours["seed"].unique().sort().to_numpy(), ours["episode"].unique().sort().to_numpy()
-    is_table = np.array_equal(ours["seed"], np.repeat(seeds, len(episodes)))
-    is_table = is_table and np.array_equal(ours["episode"], np.tile(episodes, len(seeds))) and episodes[0] > 0
-    numbers = ours["policy_value"].to_numpy(), ours["optimum_error"].to_numpy()
-    if not (is_table and np.array_equal(seeds, np.arange(len(seeds))) and np.isfinite(numbers).all()):
-        raise _damaged(folder, f"the rows of {label} on {problem} are not those of the first runs")
-    by_run = numbers[0].reshape(len(seeds), -1)
-    return {"error": float(numbers[1][0]), "checkpoints": episodes.astype(np.int64), "policy_values": by_run}
-
-
-def _damaged(folder: Path, why: str) -> SpaceError:
-    return SpaceError(f"{folder / VALUES} is damaged ({why}); delete it, and zooming report --expected N makes it again")
