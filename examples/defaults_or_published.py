@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 import zooming
-from zooming.intervals import mean_interval
+from zooming.analysis.intervals import mean_interval
 
 SHARE = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
 PROBLEMS = {

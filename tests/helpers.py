@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 
 import zooming
-from zooming.checking.trial import knowledge
+from zooming.testing.trial import knowledge
 
 __all__ = ["AGENTS", "TABLED", "Boxes", "Drift", "box", "knowledge", "same_history"]
 

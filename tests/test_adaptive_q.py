@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import zooming
 from zooming import bonuses, kernels
-from zooming.reference import ReferenceQ
-from zooming.table import BallTable
+from zooming.app.reference import ReferenceQ
+from zooming.partitions.boxes import BallTable
 
 
 def unit_env(n_state, n_action, horizon=3):

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import zooming
-from zooming import bonuses, cli, metrics
+from zooming import bonuses, metrics
+from zooming.app import cli
 
 
 def lottery(state, action, step, params, outcome, next_state):

@@ -12,9 +12,10 @@ import zooming
 from helpers import Boxes, knowledge, same_history
 from test_adaptive_q import agreeing, unit_env
 from test_mixed_spaces import Tables, UcbH
-from zooming import bonuses, kernels, metrics, seeds
+from zooming import bonuses, kernels, metrics
+from zooming.agents import seeds
+from zooming.app.reference import ReferenceQ, ReferenceWidthQ
 from zooming.bonuses import Bernstein, Doubling, Exact, Scaled, Theory
-from zooming.reference import ReferenceQ, ReferenceWidthQ
 
 pytestmark = pytest.mark.plain
 

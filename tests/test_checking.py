@@ -9,7 +9,7 @@ import pytest
 
 import zooming
 from helpers import AGENTS, TABLED, Drift
-from zooming.checking.promises import PROMISES
+from zooming.testing.promises import PROMISES
 
 
 @pytest.mark.plain

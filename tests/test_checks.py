@@ -9,7 +9,7 @@ import pytest
 
 import zooming
 from helpers import AGENTS, Boxes, box, knowledge
-from zooming import bonuses, checks, metrics
+from zooming import bonuses, metrics, validation
 
 HUGE = 10**400
 BEYOND = {"int": HUGE, "negative": -HUGE, "fraction": Fraction(HUGE), "array": np.array(HUGE, object), "too long": 10**5000}
@@ -138,10 +138,10 @@ def test_what_is_no_real_number_is_refused_in_words(value):
         with pytest.raises(zooming.TransitionError, match="is not a number"):
             agent.update(0, STATE, STATE, value, STATE)
     with pytest.raises(zooming.SpaceError, match="give a finite number"):
-        checks.real(value, "it", 0.0, 1.0)
+        validation.real(value, "it", 0.0, 1.0)
 
 
 @pytest.mark.parametrize("value", [0, 3, 2**53, np.int64(7)], ids=repr)
 def test_whole_numbers_in_range_are_taken_as_they_are(value):
-    assert checks.whole(value, "it", 0) == value
-    assert checks.whole(10**40, "seed", 0, most=None) == 10**40
+    assert validation.whole(value, "it", 0) == value
+    assert validation.whole(10**40, "seed", 0, most=None) == 10**40

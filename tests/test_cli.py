@@ -7,7 +7,7 @@ import gymnasium as gym
 import pytest
 
 import zooming
-from zooming import cli
+from zooming.app import cli
 from zooming.study.problems import agents_named
 
 RUN = ["run", "oil-laplace-1", "--out", "OUT"]
@@ -94,7 +94,7 @@ def test_settings_with_brackets_are_one_setting():
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("module", ["zooming", "zooming.cli"])
+@pytest.mark.parametrize("module", ["zooming", "zooming.app.cli"])
 def test_the_command_is_there_as_a_module(module):
     run = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=True)
     assert run.stdout == f"zooming {zooming.__version__}\n"

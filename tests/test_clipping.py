@@ -8,7 +8,7 @@ import pytest
 
 import zooming
 from helpers import AGENTS, Drift, box, knowledge, same_history
-from zooming import files
+from zooming.agents import files
 from zooming.bonuses import Doubling, Theory
 
 
@@ -206,8 +206,8 @@ def test_what_is_neither_refuse_nor_clip_is_refused():
 
 
 def test_a_study_takes_it_as_a_setting_and_reports_the_count(tmp_path, capsys):
-    from zooming.report.collect import collect
-    from zooming.study.command import show
+    from zooming.app.report.collect import collect
+    from zooming.app.run import show
     from zooming.study.problems import Problem
 
     problem = Problem("four", "zooming/Ambulance-v0", {"n_ambulances": 4, "horizon": 2})  # too many to be solved

@@ -8,7 +8,7 @@ import pytest
 
 import zooming
 from helpers import Drift
-from zooming.intervals import mean_interval, t_quantile
+from zooming.analysis.intervals import mean_interval, t_quantile
 
 
 @pytest.fixture(scope="module")
@@ -249,13 +249,13 @@ def test_the_environment_of_the_agent_is_the_default_and_a_missing_one_is_asked_
 
 
 def test_too_many_reached_states_are_answered_by_a_resolution_that_is_not_too_much(monkeypatch):
-    monkeypatch.setattr(zooming.evaluation, "MOST_STATES", 200)
+    monkeypatch.setattr(zooming.analysis.evaluate, "MOST_STATES", 200)
     env = gym.make("zooming/Ambulance-v0", horizon=2)
     agent = zooming.AdaptiveQ(env, seed=0)
     with pytest.raises(zooming.SpaceError, match=r"at step 1, with 200 outcomes each\. Give a smaller resolution=, at least 4"):
         zooming.evaluate(agent, env, exact=True)
     assert zooming.evaluate(agent, env, exact=True, resolution=10).exact
-    monkeypatch.setattr(zooming.evaluation, "MOST_STATES", 1)
+    monkeypatch.setattr(zooming.analysis.evaluate, "MOST_STATES", 1)
     finite = zooming.compiled_env(drift, unit(1), unit(1), 3, start=0.5, outcomes=CHANCE)
     with pytest.raises(zooming.SpaceError, match=r"with 2 outcomes each\. To sample instead, leave out exact=True"):
         zooming.evaluate(zooming.AdaptiveQ(finite, seed=0), exact=True)

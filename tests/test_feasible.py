@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import zooming
 from helpers import Boxes, box
 from zooming import kernels
-from zooming.feasible import feasible
+from zooming.spaces.masks import feasible
 
 UNIT = box((0, 1))
 TABLED = {

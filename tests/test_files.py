@@ -24,9 +24,10 @@ from hypothesis.extra import numpy as hnp
 
 import zooming
 from helpers import AGENTS, TABLED, Boxes, knowledge
-from zooming import files, kernels
+from zooming import kernels
+from zooming.agents import files
 from zooming.kernels import ACTIVE, BALL, boxes
-from zooming.table import BallTable, lengths
+from zooming.partitions.boxes import BallTable, lengths
 
 SOURCE = Path(zooming.__file__).parent
 
@@ -623,7 +624,7 @@ def chained_file(path, n_splits, axis):
         table = BallTable(arrays["core"], rows)
         arrays["core"]["n_rows"], arrays["core"]["n_balls"] = len(rows), n_splits + 1
         row, low, high = table.boxes(0)
-        axes = zooming.spaces.Axes(space, space).table
+        axes = zooming.spaces.axes.Axes(space, space).table
         rows["threshold"][row] = [kernels.due_at(float(one)) for one in lengths(axes, low, high).max(axis=1)]
         arrays["balls"] = rows
 

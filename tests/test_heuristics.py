@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import zooming
-from zooming.kernels import rules
+from zooming.kernels import heuristics
 
 pytestmark = pytest.mark.plain
 
@@ -101,17 +101,17 @@ def test_the_medians_requests_are_complete_and_in_two_sorted_runs():
     for _ in range(700):
         action, after = np.array([0.25]), rng.choice([0.1, 0.25, 0.7, rng.random()], 1)
         old = count[1]
-        rules.see(known, count, 0, action, after)
+        heuristics.see(known, count, 0, action, after)
         merges += count[1] > old
         bisect.insort(kept, after[0])
         assert sorted(known[: count[0]].tolist()) == kept
         for run in (known[: count[1]], known[count[1] : count[0]]):
             assert (np.diff(run) >= 0).all()
         for rank in {0, len(kept) // 3, len(kept) - 1}:
-            assert rules.ranked(known, count, rank) == (kept[rank], kept[min(rank + 1, len(kept) - 1)])
-        assert rules.n_at(known, count, 0.7) == kept.count(0.7)
+            assert heuristics.ranked(known, count, rank) == (kept[rank], kept[min(rank + 1, len(kept) - 1)])
+        assert heuristics.n_at(known, count, 0.7) == kept.count(0.7)
         places, n = np.empty(2), len(kept)
-        rules.choose(rules.MEDIAN, known, count, np.zeros(2), places)
+        heuristics.choose(heuristics.MEDIAN, known, count, np.zeros(2), places)
         for place, share in zip(places, (0.25, 0.75), strict=True):
             below = int(share * (n - 1))
             first, second = kept[below], kept[min(below + 1, n - 1)]

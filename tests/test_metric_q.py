@@ -621,7 +621,7 @@ def test_too_many_pairs_are_refused_before_they_take_memory(monkeypatch):
 
 
 def test_too_fine_a_net_is_refused_before_any_distance_is_computed(monkeypatch):
-    monkeypatch.setattr("zooming.kernels.paths.norms", lambda *arguments: pytest.fail("distances were computed"))
+    monkeypatch.setattr("zooming.kernels.distances.norms", lambda *arguments: pytest.fail("distances were computed"))
     for n, explanation in ((8000, "320,000,000 pairs to look after"), (9000, "more than 8,000 points")):
         with pytest.raises(SpaceError, match=explanation):
             zooming.MetricQ(gym.make("zooming/Oil-v0"), metrics.L1(n))

@@ -17,7 +17,7 @@ from zooming.kernels.balls import MAX_DEPTH
 from zooming.metrics import pairs
 from zooming.metrics.axioms import checked
 from zooming.metrics.space import Space
-from zooming.spaces import Axes
+from zooming.spaces.axes import Axes
 
 
 @functools.cache

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import zooming
 from helpers import Boxes, box, knowledge
 from zooming import kernels
-from zooming.reference import ReferenceAxis, ReferenceMixedQ
-from zooming.spaces import Axes
-from zooming.structure import space_of
-from zooming.table import BallTable
+from zooming.app.reference import ReferenceAxis, ReferenceMixedQ
+from zooming.partitions.boxes import BallTable
+from zooming.spaces.axes import Axes
+from zooming.spaces.flatten import space_of
 
 UNIT = box((0, 1))
 

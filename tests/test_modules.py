@@ -10,8 +10,9 @@ import gymnasium as gym
 import pytest
 
 import zooming
-from zooming import cli, files
-from zooming.report.collect import collect
+from zooming.agents import files
+from zooming.app import cli
+from zooming.app.report.collect import collect
 from zooming.study import engines, modules
 from zooming.study.problems import Problem, problem_named
 from zooming.study.study import Study
@@ -54,7 +55,7 @@ gym.register("Shop-v0", entry_point=Shop, max_episode_steps=2)
 gym.register("FastShop-v0", entry_point=fast_shop)
 """
 SIZE = ["--agents", "random", "--episodes", "4", "--seeds", "2"]
-AS_INSTALLED = [sys.executable, "-P", "-c", "from zooming.cli import main; main()"]  # no folder of the caller's on the path
+AS_INSTALLED = [sys.executable, "-P", "-c", "from zooming.app.cli import main; main()"]  # no folder of the caller's on the path
 
 
 @pytest.fixture

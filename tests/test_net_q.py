@@ -8,7 +8,8 @@ import pytest
 
 import zooming
 from helpers import Boxes, box, knowledge, same_history
-from zooming import files, kernels
+from zooming import kernels
+from zooming.agents import files
 from zooming.kernels import boxes
 
 

@@ -147,7 +147,7 @@ def test_a_certificate_and_an_optimum_show_what_they_print():
 
 def test_names_and_reasons_are_escaped_in_every_card():
     agent, _ = trained(20)
-    law = zooming.auditing.report.Law(EVIL, False, EVIL)
+    law = zooming.analysis.audit.report.Law(EVIL, False, EVIL)
     audit = dataclasses.replace(zooming.audit(agent), title=EVIL, laws=(law,))
     certificate = dataclasses.replace(agent.learn_pac(0.5, 0.1, episodes=5, evaluation_episodes=0), reasons=(EVIL,))
     optimal = zooming.solve(gym.make("zooming/Oil-v0"), 4)

@@ -11,7 +11,8 @@ from gymnasium.spaces import Discrete
 
 import zooming
 from helpers import Boxes, knowledge
-from zooming import pac, theory
+from zooming import theory
+from zooming.analysis import pac
 from zooming.bonuses import Bernstein, Doubling, Exact, Theory
 
 

@@ -1,6 +1,5 @@
 """The package as a whole: names, imports, command line, documentation."""
 
-import ast
 import doctest
 import importlib
 import os
@@ -14,7 +13,7 @@ import gymnasium as gym
 import pytest
 
 import zooming
-from zooming import bench, cli
+from zooming.app import bench, cli
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
@@ -54,30 +53,6 @@ def test_the_core_pulls_in_none_of_the_extras():
     loaded = {name.split(".")[0] for name in run(sys.executable, "-c", program).split()}
     assert not loaded & EXTRAS
     assert "numba" in loaded
-
-
-LAYERS = ("kernels", "partition", "agents", "study", "cli")
-
-
-def test_imports_go_one_way():
-    """kernels <- partition <- agents <- study <- cli; environments know nothing of agents."""
-    for path in SOURCES:
-        module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
-        imported = {
-            name
-            for node in ast.walk(ast.parse(path.read_text()))
-            for name in (
-                [node.module] + [f"{node.module}.{alias.name}" for alias in node.names]
-                if isinstance(node, ast.ImportFrom) and node.module
-                else []
-            )
-        }
-        layer = next((i for i, name in enumerate(LAYERS) if module.startswith(f"zooming.{name}")), None)
-        if layer is not None:
-            above = {f"zooming.{name}" for name in LAYERS[layer + 1 :]}
-            assert not {name for name in imported if name.startswith(tuple(above))}, module
-        if module.startswith(("zooming.envs", "zooming.spaces", "zooming.bonuses", "zooming.files")):
-            assert not {name for name in imported if name.startswith(("zooming.agents", "zooming.partition"))}, module
 
 
 @pytest.mark.parametrize("name", [m.name for m in pkgutil.walk_packages(zooming.__path__, "zooming.")])

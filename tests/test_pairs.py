@@ -12,7 +12,7 @@ from helpers import Boxes, knowledge
 from test_metric_q import Brute, shown
 from zooming import metrics
 from zooming.errors import SpaceError
-from zooming.kernels import paths
+from zooming.kernels import distances
 
 N_X, N_A = 5, 4
 
@@ -26,7 +26,7 @@ def some_metric(seed=0, n_x=N_X, n_a=N_A):
     found = np.random.default_rng(seed).integers(1, 30, (n_x * n_a, n_x * n_a)).astype(float)
     found = np.minimum(found, found.T)
     np.fill_diagonal(found, 0.0)
-    paths.shortest_paths(found)
+    distances.shortest_paths(found)
     return found
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import zooming
-from zooming import cli
-from zooming.paper import claims, fineness
-from zooming.paper.claims import (
+from zooming.app import cli
+from zooming.app.paper import claims, fineness
+from zooming.app.paper.claims import (
     AdaptiveBeats,
     EndsAhead,
     FewerBalls,
@@ -22,11 +22,11 @@ from zooming.paper.claims import (
     NobodyIsOptimal,
     SavesTime,
 )
-from zooming.paper.figures import FIGURES, figures_named
-from zooming.paper.fineness import FineAlongDiagonal, FineNear, FinestAt, FollowsOptimum
-from zooming.paper.overall import overall
-from zooming.paper.sweep import SCALES, Evidence, sweep
-from zooming.partition import Partition
+from zooming.app.paper.figures import FIGURES, figures_named
+from zooming.app.paper.fineness import FineAlongDiagonal, FineNear, FinestAt, FollowsOptimum
+from zooming.app.paper.overall import overall
+from zooming.app.paper.sweep import SCALES, Evidence, sweep
+from zooming.partitions.view import Partition
 from zooming.plots.runs import Runs
 from zooming.study.problems import PRESETS, AgentChoice
 from zooming.study.store import locked

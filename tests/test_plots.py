@@ -13,7 +13,7 @@ import helpers
 import zooming
 from helpers import Boxes
 from zooming import metrics, plots
-from zooming.intervals import mean_interval
+from zooming.analysis.intervals import mean_interval
 from zooming.plots.curves import _edges
 from zooming.plots.look import LINES, MARKERS
 

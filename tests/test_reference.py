@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from zooming.reference import ReferenceBall, ReferenceQ
+from zooming.app.reference import ReferenceBall, ReferenceQ
 
 pytestmark = pytest.mark.plain
 

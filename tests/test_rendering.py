@@ -13,8 +13,8 @@ from gymnasium import wrappers
 from gymnasium.utils.env_checker import check_env
 
 import zooming
-from zooming import rendering
 from zooming.envs.rendered import MODES, Scene
+from zooming.plots import rendering
 
 
 def count(state, action, step, params, chance, next_state):

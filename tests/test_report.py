@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import zooming
-from zooming import cli, seeds
+from zooming.agents import seeds
+from zooming.app import cli
+from zooming.app.report import findings
+from zooming.app.report.collect import _q_star, _winner, collect
+from zooming.app.report.page import written
 from zooming.plots.runs import Runs, read_study
-from zooming.report import findings
-from zooming.report.collect import _q_star, _winner, collect
-from zooming.report.page import written
 from zooming.study import engines
 from zooming.study.problems import Problem, problem_named
 from zooming.study.runs import checkpoints

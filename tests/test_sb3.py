@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
 import zooming
 import zooming.envs.oil
-import zooming.options
+import zooming.validation
 from helpers import AGENTS
 
 SETTINGS = [
@@ -92,7 +92,7 @@ def test_an_environment_with_a_picture_passes_check_env_without_a_warning():
 
 def test_make_vec_env_falls_back_for_an_environment_that_has_no_render_mode():
     class Bare(zooming.envs.oil.Oil):
-        @zooming.options.known_options
+        @zooming.validation.known_options
         def __init__(self, sharpness=1.0):
             super().__init__(sharpness=sharpness)
 

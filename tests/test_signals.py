@@ -18,7 +18,7 @@ import signals
 import zooming
 from helpers import knowledge
 from zooming import kernels
-from zooming.kernels import compiling, crossing
+from zooming.kernels import crossing, jit
 
 # --- signals ---------------------------------------------------------------------------------------------------------------
 
@@ -156,7 +156,7 @@ def test_kernels_are_compiled_where_no_signal_handler_runs():
     def where(x):
         return x + 1.0
 
-    kernel = compiling.cached(where, on_disk=False)
+    kernel = jit.cached(where, on_disk=False)
     compile_now = kernel.compile
     kernel.compile = lambda *arguments: (threads.append(threading.current_thread()), compile_now(*arguments))[1]
     assert kernel(1.0) == 2.0

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import zooming
 from helpers import AGENTS, Boxes
-from zooming.spaces import Axes
+from zooming.spaces.axes import Axes
 
 PLAYERS = {
     "center": lambda env, **options: zooming.AdaptiveQ(env, action="center", **options),

@@ -10,10 +10,11 @@ import polars as pl
 import pytest
 
 import zooming
-from zooming import cli, files
+from zooming.agents import files
+from zooming.app import cli
+from zooming.app.report.collect import _evaluations, collect
+from zooming.app.report.page import written
 from zooming.plots import read_study
-from zooming.report.collect import _evaluations, collect
-from zooming.report.page import written
 from zooming.study import engines
 from zooming.study.problems import problem_named
 from zooming.study.runs import checkpoints

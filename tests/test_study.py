@@ -18,7 +18,8 @@ import pytest
 from rich.console import Console
 
 import zooming
-from zooming import cli, seeds
+from zooming.agents import seeds
+from zooming.app import cli
 from zooming.study import engines
 from zooming.study.problems import PRESETS, Problem, agent_named, agents_named, problem_named, settings_from
 from zooming.study.runs import Chunk, checkpoints
@@ -40,7 +41,7 @@ def fingerprint(folder):
 
 
 def command(folder, *more, arguments=ARGUMENTS, **options):
-    program = [sys.executable, "-c", "from zooming.cli import main; main()"]
+    program = [sys.executable, "-c", "from zooming.app.cli import main; main()"]
     return subprocess.Popen([*program, *arguments, "--out", str(folder), *more], stdout=subprocess.PIPE, text=True, **options)
 
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zooming import theory
+from zooming.app.reference import ReferenceQ
 from zooming.errors import SpaceError
-from zooming.reference import ReferenceQ
 
 pytestmark = pytest.mark.plain
 

@@ -11,30 +11,33 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as _gym
 
+from zooming.version import __version__ as __version__
+
 if TYPE_CHECKING:
-    from zooming import bonuses, callbacks, metrics, plots, splits, theory
+    from zooming import bonuses, callbacks, metrics, plots, theory
     from zooming.agents.adaptive_q import AdaptiveQ
-    from zooming.agents.base import Agent
+    from zooming.agents.agent import Agent
     from zooming.agents.checkpoints import load
     from zooming.agents.heuristics import Median, NoMovement, Random
+    from zooming.agents.history import History
     from zooming.agents.many import learn_many
     from zooming.agents.metric_q import MetricQ
     from zooming.agents.net_q import NetQ
-    from zooming.auditing import Audit, audit
-    from zooming.checking.harness import Checked, check_agent
+    from zooming.analysis.audit import Audit, audit
+    from zooming.analysis.evaluate import Evaluation, evaluate
+    from zooming.analysis.pac import Certificate
+    from zooming.analysis.pac import learn_pac as learn_pac
+    from zooming.analysis.pilot import reward_range
+    from zooming.analysis.regret import Regret, regret_exponent
+    from zooming.analysis.solve import Optimal, solve
     from zooming.envs.compiled import CompiledEnv, compiled_env
     from zooming.errors import BrokenPromise, CheckpointError, OptionError, SpaceError, TransitionError, ZoomingError
-    from zooming.evaluation import Evaluation, evaluate
-    from zooming.history import History
-    from zooming.optimal import Optimal, solve
-    from zooming.pac import Certificate
-    from zooming.partition import Partition
-    from zooming.pilot import reward_range
-    from zooming.regret import Regret, regret_exponent
+    from zooming.partitions import splits
+    from zooming.partitions.view import Partition
     from zooming.study.study import Study
     from zooming.study.tune import tune
+    from zooming.testing.harness import Checked, check_agent
 
-__version__ = "0.1.0"
 
 _HOME = {
     "AdaptiveQ": "agents.adaptive_q",
@@ -43,35 +46,36 @@ _HOME = {
     "Random": "agents.heuristics",
     "NoMovement": "agents.heuristics",
     "Median": "agents.heuristics",
-    "Agent": "agents.base",
-    "History": "history",
-    "Partition": "partition",
+    "Agent": "agents.agent",
+    "History": "agents.history",
+    "Partition": "partitions.view",
     "load": "agents.checkpoints",
     "learn_many": "agents.many",
     "compiled_env": "envs.compiled",
-    "reward_range": "pilot",
-    "solve": "optimal",
-    "Optimal": "optimal",
-    "evaluate": "evaluation",
-    "Evaluation": "evaluation",
-    "regret_exponent": "regret",
-    "Regret": "regret",
-    "audit": "auditing",
+    "reward_range": "analysis.pilot",
+    "solve": "analysis.solve",
+    "Optimal": "analysis.solve",
+    "evaluate": "analysis.evaluate",
+    "Evaluation": "analysis.evaluate",
+    "regret_exponent": "analysis.regret",
+    "Regret": "analysis.regret",
+    "audit": "analysis.audit",
     "Study": "study.study",
     "tune": "study.tune",
-    "Audit": "auditing",
-    "Certificate": "pac",
+    "Audit": "analysis.audit",
+    "Certificate": "analysis.pac",
+    "learn_pac": "analysis.pac",  # for agent.learn_pac
     "CompiledEnv": "envs.compiled",
     "ZoomingError": "errors",
     "SpaceError": "errors",
     "OptionError": "errors",
     "TransitionError": "errors",
     "CheckpointError": "errors",
-    "check_agent": "checking.harness",
-    "Checked": "checking.harness",
+    "check_agent": "testing.harness",
+    "Checked": "testing.harness",
     "BrokenPromise": "errors",
 }
-_MODULES = ("bonuses", "callbacks", "metrics", "plots", "splits", "theory")
+_MODULES = {name: name for name in ("bonuses", "callbacks", "metrics", "plots", "theory")} | {"splits": "partitions.splits"}
 
 __all__ = [
     "AdaptiveQ",
@@ -118,7 +122,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return importlib.import_module(f"zooming.{name}")
+        return importlib.import_module(f"zooming.{_MODULES[name]}")
     if name not in _HOME:
         raise AttributeError(f"module 'zooming' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"zooming.{_HOME[name]}"), name)

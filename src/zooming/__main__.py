@@ -1,6 +1,6 @@
 """`python -m zooming` is the command `zooming`."""
 
-from zooming.cli import main
+from zooming.app.cli import main
 
 if __name__ == "__main__":
     main()

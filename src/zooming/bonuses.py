@@ -18,8 +18,8 @@ import numbers
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
-from zooming.checks import as_float, real, whole
 from zooming.errors import SpaceError
+from zooming.validation import as_float, real, whole
 
 
 class Bonus(Protocol):

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zooming.checks import real, whole
+from zooming.agents.files import writable, write_atomically
+from zooming.agents.history import History
+from zooming.analysis.evaluate import Evaluation, evaluate
 from zooming.errors import SpaceError
-from zooming.evaluation import Evaluation, evaluate
-from zooming.files import writable, write_atomically
-from zooming.history import History
+from zooming.validation import real, whole
 
 if TYPE_CHECKING:
-    from zooming.agents.base import Agent
+    from zooming.agents.agent import Agent
 
 _MONITOR = "monitor.csv"  # how Stable-Baselines3 finds such files in a folder
 _COLUMNS = "r,l,t"

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming import kernels, splits
+from zooming import kernels
 from zooming.agents.ball_agent import MOST_BALLS
 from zooming.agents.tabled import TabledAgent
 from zooming.bonuses import Bonus
 from zooming.errors import SpaceError
-from zooming.splits import MOST_HALVED, RULES, Rule, TreeRule, checked_rule
-from zooming.table import BallTable, lengths
+from zooming.partitions import splits
+from zooming.partitions.boxes import BallTable, lengths
+from zooming.partitions.splits import MOST_HALVED, RULES, Rule, TreeRule, checked_rule
 from zooming.theory import MOST_AXES
 
 MOST_CELLS = 2**20  # balls of an initial partition

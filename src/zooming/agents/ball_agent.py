@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming import bonuses, kernels, seeds
-from zooming.agents.base import Agent
-from zooming.checks import as_float, whole
+from zooming import bonuses, kernels
+from zooming.agents import seeds
+from zooming.agents.agent import Agent
 from zooming.errors import SpaceError
 from zooming.kernels import pausing
+from zooming.validation import as_float, whole
 
 if TYPE_CHECKING:
-    from zooming.pac import Certificate
+    import zooming
 
 CAPS = ("remaining", "horizon")
 TIES = {"random": kernels.RANDOM, "first": kernels.FIRST}
@@ -153,7 +154,7 @@ class BallAgent(Agent):
         best_of: int = 1,
         evaluation_episodes: int = 1000,
         progress_bar: bool = False,
-    ) -> Certificate:
+    ) -> zooming.Certificate:
         """Learns, and returns one of the policies played, drawn uniformly, in a certificate of what is known about it.
 
         The number of `episodes` is the theory's for a gap of at most `epsilon` with probability 1 - `delta`, or a budget;
@@ -168,9 +169,9 @@ class BallAgent(Agent):
         >>> certificate.status, certificate.drawn, certificate.evaluation_episodes
         ('nothing', (551, 1587, 1900), 400)
         """
-        from zooming.pac import learn_pac  # it knows agents
+        import zooming  # certificates are a floor above
 
-        return learn_pac(
+        return zooming.learn_pac(
             self, epsilon, delta, episodes=episodes, best_of=best_of, evaluation_episodes=evaluation_episodes,
             progress_bar=progress_bar,
         )  # fmt: skip

@@ -11,17 +11,17 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-import zooming
-from zooming import files
+from zooming.agents import files
 from zooming.agents.adaptive_q import AdaptiveQ
-from zooming.agents.base import Agent
+from zooming.agents.agent import Agent
 from zooming.agents.heuristics import Median, NoMovement, Random
 from zooming.agents.metric_q import MetricQ
 from zooming.agents.net_q import NetQ
-from zooming.agents.setting import generator_at, horizon_of
-from zooming.checks import whole
+from zooming.agents.problem import generator_at, horizon_of
 from zooming.errors import CheckpointError, SpaceError
-from zooming.structure import Leaf, space_of
+from zooming.spaces.flatten import Leaf, space_of
+from zooming.validation import whole
+from zooming.version import __version__
 
 PARTS = ("states", "actions")  # of `Axes`
 AGENTS: dict[str, type[Agent]] = {kind.__name__: kind for kind in (AdaptiveQ, NetQ, MetricQ, Random, NoMovement, Median)}
@@ -52,7 +52,7 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
         generator_at(agent.env_generator)
     values, arrays = agent._state()
     header = {
-        "zooming": zooming.__version__,
+        "zooming": __version__,
         "agent": type(agent).__name__,
         "options": agent._options(),
         "values": values,

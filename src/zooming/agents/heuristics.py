@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming import seeds
-from zooming.agents.base import Agent
+from zooming.agents import seeds
+from zooming.agents.agent import Agent
+from zooming.agents.history import Log
 from zooming.errors import SpaceError
-from zooming.feasible import Feasible
-from zooming.history import Log
-from zooming.kernels import ATOMS, FIRST_VALUE, LOW, rules
+from zooming.kernels import ATOMS, FIRST_VALUE, LOW, heuristics
 from zooming.kernels.crossing import Crossing
-from zooming.structure import INTERVAL
+from zooming.spaces.flatten import INTERVAL
+from zooming.spaces.masks import Feasible
 
 Floats = NDArray[np.float64]
 
 
 class Heuristic(Agent):
-    """A fixed rule of `zooming.kernels.rules`, which says what it plays; what is not feasible is moved to what is.
+    """A fixed rule of `zooming.kernels.heuristics`, which says what it plays; what is not feasible is moved to what is.
 
     The requests are what it remembers.
     """
@@ -62,7 +62,7 @@ class Heuristic(Agent):
         self._make_room(env.horizon * (end - int(log.done[0])))
         axes, action, own = self.axes, np.empty(self.axes.n_action), env.crossing(self._generator)
         bounds = np.stack([axes.low, axes.high, axes.table[:, ATOMS] > 0], axis=1)
-        return rules.play()(
+        return heuristics.play()(
             self._rule, self._requests, self._count, bounds, np.array(self.reward_range), own.handle, crossing.handle,
             env.params, min(self.horizon, env.horizon), action, log.returns, log.done, end, log.trouble, self.clipping,
         )  # fmt: skip
@@ -110,7 +110,7 @@ class Random(Heuristic):
     10
     """
 
-    _rule = rules.RANDOM
+    _rule = heuristics.RANDOM
 
     def _choose(self, state: Floats, allowed: Feasible | None) -> Floats:
         return self._draw(self._generator, allowed)
@@ -170,14 +170,14 @@ class _Mover(Heuristic):
 
     def _choose(self, state: Floats, allowed: Feasible | None) -> Floats:
         place = np.empty(self.axes.n_action)
-        rules.choose(self._rule, self._requests, self._count, state, place)
+        heuristics.choose(self._rule, self._requests, self._count, state, place)
         return self._nearest(place, allowed)
 
 
 class NoMovement(_Mover):
     """Stays where it is: a = x."""
 
-    _rule = rules.STAY
+    _rule = heuristics.STAY
 
 
 class Median(_Mover):
@@ -187,7 +187,7 @@ class Median(_Mover):
     Before the first request it stays where it is.
     """
 
-    _rule = rules.MEDIAN
+    _rule = heuristics.MEDIAN
 
     def __init__(self, env: Any, **options: Any) -> None:
         super().__init__(env, **options)
@@ -202,7 +202,7 @@ class Median(_Mover):
 
     def _see(self, step: int, action: Floats, next_state: Floats) -> None:
         self._make_room(1)
-        rules.see(self._requests, self._count, step, action, next_state)
+        heuristics.see(self._requests, self._count, step, action, next_state)
 
     def _make_room(self, n_steps: int) -> None:
         needed = int(self._count[0]) + n_steps * self.axes.n_action

@@ -10,11 +10,11 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any
 
 from zooming import kernels
-from zooming.agents.base import Agent
-from zooming.checks import n_cores, whole
+from zooming.agents.agent import Agent
+from zooming.agents.history import History
 from zooming.envs.compiled import fusible_inside
 from zooming.errors import SpaceError
-from zooming.history import History
+from zooming.validation import n_cores, whole
 
 
 def learn_many(

@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 
 from zooming import bonuses
 from zooming.agents.ball_agent import ACTIONS, MOST_BALLS, TIES, BallAgent
-from zooming.checks import real, whole
+from zooming.agents.history import Log
 from zooming.errors import SpaceError
-from zooming.feasible import Feasible, says
-from zooming.history import Log
 from zooming.kernels import ball_episodes, balls, ceiling
 from zooming.kernels.crossing import Crossing
 from zooming.kernels.layout import BAD_STATE, CENTER, DUE, EITHER, FINE, FIRST_VALUE, LOW, UNIFORM, WIDTH
@@ -26,8 +24,10 @@ from zooming.metrics.distances import Discrete, Finite, Matrix, Metric, Norm
 from zooming.metrics.oracles import Greedy, Oracle, Packing, packing
 from zooming.metrics.pairs import Pairs, Product
 from zooming.metrics.space import Space
-from zooming.partition import Partition
-from zooming.spaces import Axes
+from zooming.partitions.view import Partition
+from zooming.spaces.axes import Axes
+from zooming.spaces.masks import Feasible, says
+from zooming.validation import real, whole
 
 Floats = NDArray[np.float64]
 SIDES = ("states", "actions")

@@ -12,10 +12,10 @@ from zooming import kernels
 from zooming.agents.ball_agent import ACTIONS, MOST_BALLS, one_of
 from zooming.agents.tabled import TabledAgent
 from zooming.bonuses import Bonus
-from zooming.checks import real, whole
 from zooming.errors import SpaceError
-from zooming.spaces import Axes
-from zooming.table import BallTable
+from zooming.partitions.boxes import BallTable
+from zooming.spaces.axes import Axes
+from zooming.validation import real, whole
 
 PAPERS_EPISODES = 2000
 POINTS = ("centers", "multiples")

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.agents.base import Agent
-from zooming.checks import whole
+from zooming.agents.agent import Agent
+from zooming.agents.history import History, Log
 from zooming.errors import SpaceError
-from zooming.history import History, Log
+from zooming.validation import whole
 
 Callback = Callable[[Any, History], Any]
 
@@ -124,6 +124,6 @@ def _name(callback: Any) -> str:
 
 
 def _policy_value(agent: Agent) -> float:
-    from zooming.evaluation import evaluate  # evaluation reads agents
+    import zooming  # evaluation is a floor above
 
-    return evaluate(agent, agent.env, exact=True).mean
+    return zooming.evaluate(agent, agent.env, exact=True).mean

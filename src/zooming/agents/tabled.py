@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from zooming import bonuses, kernels
 from zooming.agents.ball_agent import TIES, BallAgent
-from zooming.feasible import Feasible, says
-from zooming.history import Log
+from zooming.agents.history import Log
 from zooming.kernels import BALL, CORE
 from zooming.kernels.crossing import Crossing
-from zooming.partition import Partition, some_steps
-from zooming.spaces import Axes
-from zooming.table import BallTable
+from zooming.partitions.boxes import BallTable
+from zooming.partitions.view import Partition, some_steps
+from zooming.spaces.axes import Axes
+from zooming.spaces.masks import Feasible, says
 
 Floats = NDArray[np.float64]
 _ROOM = 1024  # rows that whole episodes find free, so that a growing table does not send them back too often

@@ -17,12 +17,11 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from zooming.checks import as_floats, real, shown, whole
 from zooming.envs.compiled import MOST_AXES, CompiledEnv, Outcomes
 from zooming.envs.rendered import Scene
 from zooming.errors import SpaceError
 from zooming.kernels import inlined
-from zooming.options import known_options
+from zooming.validation import as_floats, known_options, real, shown, whole
 
 ARRIVALS = ("beta", "uniform", "shifting")
 SHIFTING = ((0.0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1.0), (0.45, 0.55))  # over the steps; longer episodes repeat it
@@ -140,7 +139,9 @@ class Ambulance(CompiledEnv):
 
     def draw(self, ax: Any, scene: Scene) -> None:
         """The line with the law of the calls below it, the way to the stations, and the call with the ambulance that went."""
-        from zooming.rendering import ACTION, STATE, legend, mark  # pictures need matplotlib
+        import zooming
+
+        pens = zooming.plots.rendering  # floors above; needs matplotlib
 
         law = self.laws[max(len(scene.played) - 1, 0)]
         if isinstance(law, str):
@@ -153,25 +154,27 @@ class Ambulance(CompiledEnv):
             ax.vlines(law, 0, 0.8, color="0.85", linewidth=1, label="law of the calls")
         moving, waiting = 1.8, 1.0  # heights
         if scene.action is None:
-            mark(ax, "now", scene.state, np.full(len(scene.state), moving))
+            pens.mark(ax, "now", scene.state, np.full(len(scene.state), moving))
         else:
             for x, a in zip(scene.before, scene.action, strict=True):
-                ax.annotate("", (a, waiting), (x, moving), arrowprops={"arrowstyle": "->", "color": ACTION, "linewidth": 1.4})
-            mark(ax, "before", scene.before, np.full(len(scene.state), moving))
-            mark(ax, "action", scene.action, np.full(len(scene.state), waiting))
+                ax.annotate(
+                    "", (a, waiting), (x, moving), arrowprops={"arrowstyle": "->", "color": pens.ACTION, "linewidth": 1.4}
+                )
+            pens.mark(ax, "before", scene.before, np.full(len(scene.state), moving))
+            pens.mark(ax, "action", scene.action, np.full(len(scene.state), waiting))
             went = np.flatnonzero(scene.state != scene.action)
             if len(went) or len(scene.state) == 1:  # of several ambulances, a call at a station does not say at which
                 i = int(went[0]) if len(went) else 0
                 ax.annotate(
                     "", (scene.state[i], 0.2), (scene.action[i], waiting),
-                    arrowprops={"arrowstyle": "->", "color": STATE, "linewidth": 1.4, "linestyle": "--"},
+                    arrowprops={"arrowstyle": "->", "color": pens.STATE, "linewidth": 1.4, "linestyle": "--"},
                 )  # fmt: skip
-                ax.plot(scene.state[i], 0.2, "*", color=STATE, markersize=12, zorder=5, clip_on=False, label="call")
+                ax.plot(scene.state[i], 0.2, "*", color=pens.STATE, markersize=12, zorder=5, clip_on=False, label="call")
         if scene.best_action is not None:
-            mark(ax, "best", scene.best_action, np.full(len(scene.best_action), waiting))
+            pens.mark(ax, "best", scene.best_action, np.full(len(scene.best_action), waiting))
         ax.set(xlim=(0, 1), ylim=(0, 2.1))
         ax.set_yticks([moving, waiting], ["before", "stations"])
-        legend(ax)
+        pens.legend(ax)
 
 
 def _laws(arrivals: Any, horizon: int) -> list[Any]:

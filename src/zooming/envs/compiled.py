@@ -17,16 +17,15 @@ from gymnasium.utils import seeding
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from numpy.typing import ArrayLike, NDArray
 
-from zooming.checks import as_floats, clipped, shown, whole
 from zooming.envs import starts
-from zooming.envs.compiling import compile_as
+from zooming.envs.functions import compile_as
 from zooming.envs.rendered import RenderedEnv
 from zooming.envs.starts import Start, Weighted
 from zooming.errors import SpaceError, TransitionError
 from zooming.kernels import DYNAMICS, GIVEN
 from zooming.kernels.crossing import Crossing, draw_start, play_step
 from zooming.kernels.layout import ROUNDING
-from zooming.options import known_options
+from zooming.validation import as_floats, clipped, known_options, shown, whole
 
 Floats = NDArray[np.float64]
 Dynamics = Callable[..., float]

@@ -16,12 +16,11 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike
 
-from zooming.checks import as_floats, real, shown, whole
 from zooming.envs.compiled import MOST_AXES, CompiledEnv, Floats, Outcomes
 from zooming.envs.rendered import Scene
 from zooming.errors import SpaceError
 from zooming.kernels import inlined
-from zooming.options import known_options
+from zooming.validation import as_floats, known_options, real, shown, whole
 
 SURVEYS = ("laplace", "quadratic")
 _SURVEY, _SHARPNESS, _NOISE, _CENTER = 0, 1, 2, 3  # places in params
@@ -112,7 +111,9 @@ class Oil(CompiledEnv):
         """The survey as a curve, in two dimensions as a map, with the way that was taken; in more, every coordinate."""
         if len(self.center) > 2:
             return super().draw(ax, scene)
-        from zooming.rendering import ACTION, legend, mark  # pictures need matplotlib
+        import zooming
+
+        pens = zooming.plots.rendering  # floors above; needs matplotlib
 
         line = np.linspace(0.0, 1.0, 201)
         if len(self.center) == 1:
@@ -131,11 +132,11 @@ class Oil(CompiledEnv):
             return float(place[0]), height
 
         if scene.action is not None:
-            arrow = {"arrowstyle": "->", "color": ACTION, "linewidth": 1.4}
+            arrow = {"arrowstyle": "->", "color": pens.ACTION, "linewidth": 1.4}
             ax.annotate("", at(scene.action), at(scene.before), arrowprops=arrow)
-            mark(ax, "action", *at(scene.action))
-        mark(ax, "before" if scene.played else "now", *at(scene.before))
+            pens.mark(ax, "action", *at(scene.action))
+        pens.mark(ax, "before" if scene.played else "now", *at(scene.before))
         if scene.best_action is not None:
-            mark(ax, "best", *at(scene.best_action))
-        legend(ax)
+            pens.mark(ax, "best", *at(scene.best_action))
+        pens.legend(ax)
         return None

@@ -71,9 +71,9 @@ class RenderedEnv(gym.Env[Any, Any]):
         if self._state is None:
             raise gym.error.ResetNeeded(f"{self.name}: no episode is under way; call reset() before render()")
         if self._pictures is None:
-            from zooming.rendering import Pictures  # it solves environments and needs matplotlib
+            import zooming  # pictures are floors above: they solve environments and need matplotlib
 
-            self._pictures = Pictures(self)
+            self._pictures = zooming.plots.rendering.Pictures(self)
         return self._pictures.render(self.render_mode, self._state, self._played)
 
     def draw(self, ax: Any, scene: Scene) -> None:
@@ -81,9 +81,9 @@ class RenderedEnv(gym.Env[Any, Any]):
 
         A subclass may define it for a picture of its own.
         """
-        from zooming.rendering import draw_ranges
+        import zooming
 
-        draw_ranges(ax, self, scene)
+        zooming.plots.rendering.draw_ranges(ax, self, scene)
 
     def close(self) -> None:
         if self._pictures is not None:

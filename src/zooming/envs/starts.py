@@ -14,10 +14,10 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.checks import as_floats, clipped, shown
-from zooming.envs.compiling import compile_as
+from zooming.envs.functions import compile_as
 from zooming.errors import SpaceError
 from zooming.kernels import START
+from zooming.validation import as_floats, clipped, shown
 
 Floats = NDArray[np.float64]
 Start = Callable[..., None]

@@ -7,14 +7,14 @@ live in this folder, because that is what their cache on disk depends on. Here i
 """
 
 from zooming.kernels.boxes import length, most_splits, new_stack, play_action, sides, update_ball  # noqa: I001
-from zooming.kernels.compiling import DYNAMICS, GENERATOR, GIVEN, PLAIN, START, cached, compiled, fixed, inlined, lean
+from zooming.kernels.jit import DYNAMICS, GENERATOR, GIVEN, PLAIN, START, cached, compiled, fixed, inlined, lean
 from zooming.kernels.episodes import act, best_ball, greedy, locate, play, update
-from zooming.kernels.feasible import choose, read_mask
+from zooming.kernels.masks import choose, read_mask
 from zooming.kernels.layout import (
     ACTIVE, ALL, ATOMS, BAD_REWARD, BAD_STATE, BALL, BERNSTEIN, CENTER, CORE, CORNER, DUE, EITHER, EXACT, FINE, FIRST,
     FIRST_VALUE, FULL, LONGEST, LOW, N_STATS, NO_PARENT, OWN, POINT, RANDOM, SAME, UNIFORM, WEIGHT, WIDTH, WRONG_SIZE,
 )  # fmt: skip
-from zooming.kernels.learning import ceiling, draw, set_iota
+from zooming.kernels.update import ceiling, draw, set_iota
 from zooming.kernels.points import bend, to_unit, unbend
 from zooming.kernels.splitting import cut, due_at, middle, rows_needed, rows_per_split
 

@@ -10,11 +10,11 @@ import numpy as np
 from numba import float64, int32, int64, uint8
 
 from zooming.kernels.balls import BALL, CORE, add_ball, index_of, play_action, point_of, select, update_ball
-from zooming.kernels.compiling import compiled, fixed, lean
 from zooming.kernels.crossing import HANDLE, crossed
+from zooming.kernels.jit import compiled, fixed, lean
 from zooming.kernels.layout import BAD_REWARD, BAD_STATE, DUE, EITHER, FINE, FULL
-from zooming.kernels.learning import ceiling, learned_reward
 from zooming.kernels.pausing import pause, resume
+from zooming.kernels.update import ceiling, learned_reward
 
 # Table and core cross from Python as plain float64 memory: as records they would take ten times as long.
 

@@ -23,9 +23,9 @@ from __future__ import annotations
 import numpy as np
 
 from zooming.kernels import layout
-from zooming.kernels.compiling import compiled, inlined, lean
+from zooming.kernels.jit import compiled, inlined, lean
 from zooming.kernels.layout import CENTER, EXACT, FINE, FULL, N_STATS, RANDOM, ROUNDING, SCALED
-from zooming.kernels.learning import draw, learn
+from zooming.kernels.update import draw, learn
 
 BALL = np.dtype(
     [

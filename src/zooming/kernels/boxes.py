@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from zooming.kernels.compiling import compiled, inlined, lean
+from zooming.kernels.jit import compiled, inlined, lean
 from zooming.kernels.layout import ACTIVE, ATOMS, CENTER, EXACT, FIRST, NO_PARENT, POINT, RANDOM, UNIFORM, WEIGHT
-from zooming.kernels.learning import draw, learn
 from zooming.kernels.points import in_units, net_point, play_value
+from zooming.kernels.update import draw, learn
 
 WALKED = 16  # tied balls that are looked at one by one before one is drawn
 TRIES = 64  # if so many draws fail, few of the balls are tied, and walking on takes less time than it would save

@@ -21,7 +21,7 @@ from numba.core import cgutils
 from numba.core.datamodel import default_manager
 from numba.extending import intrinsic
 
-from zooming.kernels.compiling import DYNAMICS, GENERATOR, PLAIN, START, compiled, fixed
+from zooming.kernels.jit import DYNAMICS, GENERATOR, PLAIN, START, compiled, fixed
 
 try:
     import numba.np.random.generator_core  # noqa: F401  # it registers the structure of a Generator

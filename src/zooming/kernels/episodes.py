@@ -14,13 +14,13 @@ import numpy as np
 from numba import float64, int64, types
 
 from zooming.kernels.boxes import find, new_stack, play_action, select, update_ball
-from zooming.kernels.compiling import compiled, fixed
 from zooming.kernels.crossing import HANDLE, crossed
+from zooming.kernels.jit import compiled, fixed
 from zooming.kernels.layout import BAD_REWARD, BAD_STATE, BALL, CORE, DUE, EITHER, FINE, FULL, OWN, WRONG_SIZE
-from zooming.kernels.learning import ceiling, learned_reward
 from zooming.kernels.pausing import pause, resume
 from zooming.kernels.points import to_unit
 from zooming.kernels.splitting import rows_needed, split
+from zooming.kernels.update import ceiling, learned_reward
 
 
 @compiled

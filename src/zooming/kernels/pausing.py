@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zooming.kernels.compiling import inlined
+from zooming.kernels.jit import inlined
 
 N_STEPS, NEXT_ROW, RETURN, DUE_ROW, STATE = 0, 1, 2, 3, 4  # places in `paused`; N_STEPS is 0 if no episode waits
 

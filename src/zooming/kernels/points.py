@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from zooming.kernels.compiling import compiled, inlined, lean
+from zooming.kernels.jit import compiled, inlined, lean
 from zooming.kernels.layout import ATOMS, CENTER, LOW, POINT, ROUNDING, SINGLE, UNIFORM, WEIGHT, WIDTH
-from zooming.kernels.learning import draw
+from zooming.kernels.update import draw
 
 
 @inlined

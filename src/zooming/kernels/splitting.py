@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from zooming.kernels.boxes import cube_sides, diameter, length, sides
-from zooming.kernels.compiling import compiled, lean
+from zooming.kernels.jit import compiled, lean
 from zooming.kernels.layout import ACTIVE, ATOMS, LONGEST, N_STATS, SAME, SCALED
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zooming.errors import SpaceError
-from zooming.structure import numeric
+from zooming.spaces.flatten import numeric
 
 Floats = NDArray[np.float64]
 ROUNDING = 1e-9  # of the largest distance: what adding up floating-point numbers may lose

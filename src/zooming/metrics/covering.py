@@ -16,7 +16,7 @@ from zooming.kernels import FULL, N_STATS, NO_PARENT, SAME, balls
 from zooming.kernels.balls import BALL, MAX_DEPTH
 from zooming.metrics.oracles import Greedy, Oracle, Packing
 from zooming.metrics.space import Space
-from zooming.spaces import Axes
+from zooming.spaces.axes import Axes
 
 Floats = NDArray[np.float64]
 
@@ -55,9 +55,9 @@ class Balls:
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draws the domains on a matplotlib Axes and returns it; see `zooming.plots.balls`."""
-        from zooming import plots  # the core never needs matplotlib
+        import zooming  # pictures are floors above
 
-        return plots.balls(self, ax, **options)
+        return zooming.plots.balls(self, ax, **options)
 
 
 class BallTable:

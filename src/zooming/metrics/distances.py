@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from zooming.checks import as_float, real, whole
 from zooming.errors import SpaceError
-from zooming.kernels import LOW, paths
+from zooming.kernels import LOW, distances
 from zooming.metrics import axioms
 from zooming.metrics.axioms import MOST_POINTS, listed
-from zooming.spaces import Axes
-from zooming.structure import CATEGORICAL, INTERVAL
+from zooming.spaces.axes import Axes
+from zooming.spaces.flatten import CATEGORICAL, INTERVAL
+from zooming.validation import as_float, real, whole
 
 Floats = NDArray[np.float64]
 COMBINE = (
@@ -150,10 +150,10 @@ class Graph(Finite):
                 f"one back {lengths[j, i]:g}; a metric goes both ways"
             )
         one_hop = np.where(np.isinf(lengths), np.inf, 0.0)
-        paths.shortest_paths(lengths)
+        distances.shortest_paths(lengths)
         if np.isinf(lengths).any():
             i, j = np.argwhere(np.isinf(lengths))[0]
-            paths.shortest_paths(one_hop)
+            distances.shortest_paths(one_hop)
             if np.isfinite(one_hop[i, j]):
                 raise SpaceError(
                     f"Graph: the path from {nodes[i]!r} to {nodes[j]!r} is beyond floating point; shorten the edges"
@@ -181,7 +181,7 @@ class Strings(Finite):
             raise SpaceError(f"Strings: {twice!r} is there twice, and the two could not be told apart; give each string once")
         letters = np.array([ord(letter) for word in words for letter in word], np.int64)
         ends = np.cumsum([0, *(len(word) for word in words)])
-        super().__init__(paths.edit_distances(letters, ends), words)
+        super().__init__(distances.edit_distances(letters, ends), words)
 
 
 class Discrete(Metric):
@@ -240,7 +240,7 @@ class Norm(Metric):
             raise SpaceError(f"{kind}: scale has {len(self.scale)} numbers for the {n_axes} axes {', '.join(names)}")
         along = [np.linspace(0.0, 1.0, int(n)) for n in net[:, 2]]
         unit = np.stack(np.meshgrid(*along, indexing="ij"), axis=-1).reshape(-1, n_axes)
-        found = paths.norms(unit * self.scale, self._checked_power())
+        found = distances.norms(unit * self.scale, self._checked_power())
         if not math.isfinite(float(found.max())):
             raise SpaceError(f"{kind}: the distances are beyond floating point; give a smaller scale than {self.scale}")
         return Side(found, net)

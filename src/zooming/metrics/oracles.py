@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.checks import whole
 from zooming.errors import SpaceError
+from zooming.validation import whole
 
 if TYPE_CHECKING:
     from zooming.metrics.space import Space

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from zooming.checks import real, whole
 from zooming.errors import SpaceError
 from zooming.kernels import balls
 from zooming.metrics import axioms
 from zooming.metrics.axioms import MOST_POINTS, listed
 from zooming.metrics.distances import KINDS, Metric, n_values
-from zooming.spaces import Axes
+from zooming.spaces.axes import Axes
+from zooming.validation import real, whole
 
 Floats = NDArray[np.float64]
 MAX_POWER = 39.0  # p of a product: the radius of the deepest balls, 2^-26 of the diameter, to the power p is a normal float

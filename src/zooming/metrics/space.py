@@ -14,8 +14,8 @@ from zooming.kernels.balls import COUNT, MAX_DEPTH
 from zooming.metrics.axioms import checked, matrix
 from zooming.metrics.distances import Discrete, Finite, Metric, Norm, Side
 from zooming.metrics.pairs import Pairs, Product
-from zooming.spaces import Axes
-from zooming.structure import numeric
+from zooming.spaces.axes import Axes
+from zooming.spaces.flatten import numeric
 
 Floats = NDArray[np.float64]
 MOST_PAIRS = 2**28  # entries of `owner`: a gigabyte

@@ -4,12 +4,13 @@ One look for all: colors that color-blind readers can tell apart, and a line sty
 that a black-and-white print reads the same. The look is set on the Axes; matplotlib's global settings are never touched.
 """
 
+from zooming.plots import rendering
 from zooming.plots.balls import balls
 from zooming.plots.curves import distance_to_optimum, learning_curves, memory_against_regret, partition_sizes, regret
 from zooming.plots.look import COLORS, drawing
+from zooming.plots.partitions import partition, partition_over_optimum
 from zooming.plots.policies import policy
 from zooming.plots.runs import Runs, read_study
-from zooming.plots.space import partition, partition_over_optimum
 
 __all__ = [
     "partition",
@@ -25,4 +26,5 @@ __all__ = [
     "read_study",
     "drawing",
     "COLORS",
+    "rendering",
 ]

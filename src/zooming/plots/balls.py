@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.cuts import View, most_visited
+from zooming.analysis.solve import Optimal
 from zooming.errors import SpaceError
 from zooming.metrics.covering import Balls
-from zooming.optimal import Optimal
+from zooming.partitions.cuts import View, most_visited
 from zooming.plots.look import drawing
-from zooming.plots.space import MOST_NAMES, add_colorbar, label, tick, wrapped
+from zooming.plots.partitions import MOST_NAMES, add_colorbar, label, tick, wrapped
 
 
 def balls(

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from zooming.agents.history import History
+from zooming.analysis.intervals import t_quantile
+from zooming.analysis.regret import Regret, best_return, optimum_error, regret_exponent
+from zooming.analysis.solve import Optimal
 from zooming.errors import SpaceError
-from zooming.history import History
-from zooming.intervals import t_quantile
-from zooming.optimal import Optimal
 from zooming.plots.look import BAND, COLORS, GRAY, MARKERS, drawing, line, power, thousands
 from zooming.plots.runs import NOT_VALUED, Runs
-from zooming.regret import Regret, best_return, optimum_error, regret_exponent
 
 Floats = NDArray[np.float64]
 Group = Runs | Sequence[History] | ArrayLike

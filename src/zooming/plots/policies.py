@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.agents.base import Agent
-from zooming.cuts import Cut, View, most_visited, view_of
+from zooming.agents.agent import Agent
+from zooming.analysis.solve import Optimal
 from zooming.errors import SpaceError
-from zooming.optimal import Optimal
-from zooming.partition import some_steps
+from zooming.partitions.cuts import Cut, View, most_visited, view_of
+from zooming.partitions.view import some_steps
 from zooming.plots.look import COLORS, GRAY, LINES, drawing, panels
-from zooming.plots.space import ValueNames, add_colorbar, label, names_of_values, tick, wrapped
+from zooming.plots.partitions import ValueNames, add_colorbar, label, names_of_values, tick, wrapped
 
 Floats = NDArray[np.float64]
 Limits = tuple[float, float] | Mapping[str, tuple[float, float]]

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from zooming.agents.history import History
+from zooming.analysis.regret import ROUNDING, Regret, best_return, optimum_error, without_error
+from zooming.analysis.solve import Optimal
 from zooming.errors import SpaceError
-from zooming.history import History
-from zooming.optimal import Optimal
-from zooming.regret import ROUNDING, Regret, best_return, optimum_error, without_error
 from zooming.study.store import Store
 from zooming.study.values import read_values
 

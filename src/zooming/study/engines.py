@@ -16,10 +16,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from zooming.checks import n_cores, whole
 from zooming.errors import SpaceError, ZoomingError
 from zooming.study import modules
 from zooming.study.runs import Chunk
+from zooming.validation import n_cores, whole
 
 Finished = tuple[Chunk, dict[str, NDArray[Any]], float]
 ENGINES = ("local", "ray")

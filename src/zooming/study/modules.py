@@ -19,7 +19,7 @@ from typing import Any
 import gymnasium as gym
 
 from zooming.errors import SpaceError
-from zooming.options import nearest
+from zooming.validation import nearest
 
 HOW = "an environment of your own is module:Id, where importing the module (in this folder, or installed) registers the Id"
 

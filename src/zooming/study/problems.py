@@ -13,14 +13,14 @@ import numpy as np
 
 from zooming import metrics
 from zooming.agents.adaptive_q import AdaptiveQ
-from zooming.agents.base import Agent
+from zooming.agents.agent import Agent
 from zooming.agents.heuristics import Median, NoMovement, Random
 from zooming.agents.metric_q import MetricQ
 from zooming.agents.net_q import NetQ
+from zooming.analysis.solve import Optimal, default_resolution, is_finite, solvable, solve
 from zooming.errors import SpaceError
-from zooming.optimal import Optimal, default_resolution, is_finite, solvable, solve
-from zooming.options import nearest, passes_options_to
 from zooming.study import modules
+from zooming.validation import nearest, passes_options_to
 
 
 @passes_options_to(MetricQ)

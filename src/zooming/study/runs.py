@@ -20,13 +20,12 @@ import numpy as np
 from gymnasium.envs.registration import load_env_creator
 from numpy.typing import NDArray
 
-from zooming import seeds
+from zooming.agents import seeds
 from zooming.agents.many import learn_many
-from zooming.checks import whole
 from zooming.errors import SpaceError, ZoomingError
-from zooming.options import option_names, refuse_unknown
 from zooming.study import modules
 from zooming.study.problems import AGENTS, OPTIMUM, AgentChoice, Problem, listed
+from zooming.validation import option_names, refuse_unknown, whole
 
 MOST_SEEDS, MOST_EPISODES = 20, 40_000  # of a chunk: long runs come in small chunks, so that little is lost and all cores work
 N_CHECKPOINTS = 60

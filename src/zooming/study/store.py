@@ -26,9 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import zooming
-from zooming import files
-from zooming.checks import real
+from zooming.agents import files
 from zooming.errors import CheckpointError, SpaceError
 from zooming.study import modules
 from zooming.study.problems import AgentChoice, Problem
@@ -43,6 +41,8 @@ from zooming.study.stored import (
     read_manifest,
     read_optima,
 )
+from zooming.validation import real
+from zooming.version import __version__
 
 MOST_SHOWN = 120  # characters of a setting that differs
 MANIFEST, OPTIMA, TIMINGS, CHUNKS, LOCK = "manifest.json", "optima.json", "timings.jsonl", "chunks", ".lock"
@@ -114,7 +114,7 @@ class Store:
     def _write_manifest(self) -> None:
         manifest = self.folder / MANIFEST
         versions = {name: version(name) for name in ("numpy", "numba", "gymnasium")}
-        versions |= {"zooming": zooming.__version__, "python": platform.python_version()}
+        versions |= {"zooming": __version__, "python": platform.python_version()}
         ours = {"versions": versions, "platform": platform.platform()}
         content: dict[str, Any] = {"format": FORMAT, "configuration": self.configuration.as_json(), "computed_with": [ours]}
         if manifest.exists() and not _same(read_manifest(manifest)["configuration"], self.configuration.as_json()):

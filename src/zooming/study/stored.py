@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming import files
+from zooming.agents import files
 from zooming.errors import CheckpointError, SpaceError
 from zooming.study.runs import Chunk, Configuration, checkpoints
 

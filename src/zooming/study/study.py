@@ -14,13 +14,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 from zooming import notebook
+from zooming.analysis.intervals import Interval, mean_interval
 from zooming.errors import SpaceError
-from zooming.intervals import Interval, mean_interval
-from zooming.options import known_options
 from zooming.study import engines
 from zooming.study.problems import AgentChoice, Problem, agent_named, posed
 from zooming.study.runs import Chunk, Configuration
 from zooming.study.store import CHUNKS, Store
+from zooming.validation import known_options
 
 FEW_SEEDS = 5
 

@@ -17,16 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming import files, seeds
-from zooming.checks import n_cores, whole
+from zooming.agents import files, seeds
+from zooming.analysis.intervals import Interval, mean_interval
 from zooming.errors import SpaceError
-from zooming.intervals import Interval, mean_interval
-from zooming.options import known_options
 from zooming.study import engines
 from zooming.study.problems import AgentChoice, Problem, agent_named, posed
 from zooming.study.runs import Chunk
 from zooming.study.store import Store, locked
 from zooming.study.study import Row, Stopped, Study, noted_stop, progress_line, run_all
+from zooming.validation import known_options, n_cores, whole
 
 PAPERS_SCALES = (0.01, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 1.0, 1.5, 2.0, 5.0)
 METHODS = ("grid", "optuna")

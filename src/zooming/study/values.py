@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming import files, seeds
+from zooming.agents import files, seeds
+from zooming.analysis.evaluate import evaluate
+from zooming.analysis.regret import optimum_error
 from zooming.errors import CheckpointError, SpaceError, ZoomingError
-from zooming.evaluation import evaluate
-from zooming.regret import optimum_error
 from zooming.study.problems import AgentChoice, Problem
 from zooming.study.runs import Configuration, checkpoints
 from zooming.study.store import Store

@@ -1,0 +1,141 @@
+"""What happened while an agent learned: one entry per episode."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming import notebook
+from zooming.errors import SpaceError
+
+if TYPE_CHECKING:
+    import zooming
+
+
+BYTES_PER_EPISODE = 24  # of a log
+MOST_EPISODES = 10**8  # of one call of learn(): 2.4 GB
+
+
+class Log:
+    """What one call of learn() writes down while it runs; compiled code writes into these arrays.
+
+    Entries of `returns`, `n_balls` and `n_steps` below done[0] are those of whole episodes. `trouble` is (step, coordinate,
+    value) of what a kernel refused.
+    """
+
+    def __init__(self, episodes: int) -> None:
+        if episodes > MOST_EPISODES:
+            raise SpaceError(
+                f"episodes={episodes:,}: the history of one call takes {BYTES_PER_EPISODE} bytes an episode, "
+                f"{BYTES_PER_EPISODE * episodes / 1e9:,.1f} GB; at most {MOST_EPISODES:,} episodes fit in. "
+                f"Call learn several times: learn(a) then learn(b) equals learn(a + b)"
+            )
+        self.returns = np.zeros(episodes)
+        self.n_balls, self.n_steps = np.zeros(episodes, np.int64), np.zeros(episodes, np.int64)
+        self.done, self.trouble = np.zeros(1, np.int64), np.zeros(3)
+        self.is_full = False  # the last call of a kernel came back for more rows
+
+
+@dataclass(frozen=True)
+class History:
+    """`returns` and `n_balls` (active balls of all steps together, after the episode), one entry per episode.
+
+    `agent` is the agent that learned; it goes on learning with it, so it is not a snapshot. `n_steps` are the lengths of the
+    episodes.
+
+    >>> first = History(np.array([1.0, 2.0]), np.array([8, 11]))
+    >>> both = first + History(np.array([4.0]), np.array([14]))
+    >>> both.returns.tolist(), both.n_balls.tolist()
+    ([1.0, 2.0, 4.0], [8, 11, 14])
+    """
+
+    returns: NDArray[np.float64]
+    n_balls: NDArray[np.int64]
+    agent: Any = field(default=None, repr=False, compare=False)
+    checkpoints: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # episodes, counted from 1
+    policy_values: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # exact, after these episodes
+    n_steps: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # per episode; empty if not known
+    n_clipped: int = 0  # rewards that were clipped, see Agent
+
+    def __len__(self) -> int:
+        return len(self.returns)
+
+    def __add__(self, later: History) -> History:
+        return History(
+            np.concatenate([self.returns, later.returns]),
+            np.concatenate([self.n_balls, later.n_balls]),
+            later.agent,
+            np.concatenate([self.checkpoints, len(self) + later.checkpoints]),
+            np.concatenate([self.policy_values, later.policy_values]),
+            np.concatenate([self.n_steps, later.n_steps])
+            if len(self.n_steps) == len(self) and len(later.n_steps) == len(later)
+            else np.empty(0, np.int64),
+            self.n_clipped + later.n_clipped,
+        )
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "History(no episodes)"
+        tail = self.returns[-200:]
+        clipped = f", {self.n_clipped:,} rewards clipped" if self.n_clipped else ""
+        mean = f"mean return of the last {len(tail)}: {tail.mean():.4f}"
+        return f"History({len(self)} episodes, {mean}, {self.n_balls[-1]} balls{clipped})"
+
+    def _repr_html_(self) -> str:
+        if not len(self):
+            return notebook.card("History", {"episodes": 0})
+        head, tail = self.returns[:200], self.returns[-200:]
+        facts = {
+            "episodes": f"{len(self):,}",
+            f"mean return of the first {len(head)}": f"{head.mean():.4f}",
+            f"mean return of the last {len(tail)}": f"{tail.mean():.4f}",
+            "active balls": f"{self.n_balls[-1]:,}",
+        }
+        if len(self.checkpoints):
+            facts[f"value of the policy after {self.checkpoints[-1]:,}"] = f"{self.policy_values[-1]:.4f}"
+        if self.n_clipped:
+            facts["rewards clipped"] = f"{self.n_clipped:,}"
+        lines = [notebook.sparkline(self.returns, "return"), notebook.sparkline(self.n_balls, "active balls")]
+        return notebook.card("History", facts, lines)
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return a data frame with the columns episode (from 1), return, n_balls and n_steps, one row per episode.
+
+        `library` is "polars" or "pandas"; by default polars, or pandas if polars is not installed. `n_steps` is null where the
+        lengths of the episodes are not known.
+
+        >>> History(np.array([1.0, 2.0]), np.array([8, 11]), n_steps=np.array([5, 5])).to_frame().rows()
+        [(1, 1.0, 8, 5), (2, 2.0, 11, 5)]
+        """
+        if library not in (None, "polars", "pandas"):
+            raise SpaceError(f'library={library!r}: choose "polars" or "pandas"')
+        for name in ("polars", "pandas") if library is None else (library,):
+            try:
+                frames = importlib.import_module(name)
+            except ImportError:
+                continue
+            known = len(self.n_steps) == len(self)
+            columns = {"episode": np.arange(1, len(self) + 1), "return": self.returns, "n_balls": self.n_balls}
+            return frames.DataFrame({**columns, "n_steps": self.n_steps if known else [None] * len(self)})
+        wanted = "polars or pandas" if library is None else library
+        raise ImportError(f"to_frame needs {wanted}: pip install {wanted.split()[0]}")
+
+    def regret(self, optimal: Any) -> zooming.Regret:
+        """Regret against the optimum that `zooming.solve` gives, or a number that you know.
+
+        Realized, and exact where learn() had checkpoints. With random starts the optimum's mean over the starts is compared
+        with, which is right in expectation, up to `optimal.return_error` an episode.
+        """
+        import zooming  # regret is a floor above
+
+        return zooming.Regret.of(self, optimal)
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draws the learning curve on a matplotlib Axes and returns it; see `zooming.plots.learning_curves`."""
+        import zooming  # pictures are a floor above
+
+        return zooming.plots.learning_curves([self], ax, **options)

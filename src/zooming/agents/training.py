@@ -1,0 +1,230 @@
+"""Two ways to play the same episodes: the fused kernel for compiled environments, and a Python loop for any other.
+
+Agent and environment have generators of their own, so both give the same history to the last bit.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from gymnasium.utils import seeding
+
+from zooming import kernels
+from zooming.agents import seeds
+from zooming.agents.agent import Agent, Compiled
+from zooming.agents.history import History, Log
+from zooming.agents.many import takes
+from zooming.agents.pauses import Callback, Pauses
+from zooming.agents.problem import bad_step, reset
+from zooming.envs.compiled import CompiledEnv, compiled_inside, fusible_inside
+from zooming.errors import SpaceError
+from zooming.progress import progress
+from zooming.spaces.masks import says
+from zooming.validation import whole
+
+DRIVERS = ("auto", "fused", "python")
+_CHUNK_SECONDS = 0.1  # how long a kernel may run before Ctrl-C and the progress bar get their turn
+
+_FIRST_CHUNK = 100  # steps of the first call of a kernel, which may take long each
+
+Advance = Callable[[int], None]
+
+
+def learn(
+    agent: Agent,
+    episodes: int,
+    *,
+    progress_bar: bool,
+    driver: str,
+    checkpoints: Iterable[int],
+    callback: Callback | Iterable[Callback] | None,
+) -> History:
+    """The history of `episodes` whole episodes, or fewer if a callback stops the run; see `Agent.learn`."""
+    if driver not in DRIVERS:
+        raise SpaceError(f"driver={driver!r}: choose one of {DRIVERS}")
+    episodes = whole(episodes, "episodes", 0)
+    if agent.env is None:
+        raise SpaceError(
+            f"this agent was loaded without its environment ({agent.env_name}); give it: zooming.load(path, env=env)"
+        )
+    if _is_under_way(agent):
+        raise SpaceError("learn() was called from a callback of the same agent's learn(); call it after the run")
+    env = fusible_inside(agent.env)
+    can_fuse = env is not None and isinstance(agent, Compiled) and agent.axes.are_plain
+    if driver == "fused" and not can_fuse:
+        raise SpaceError(
+            f'driver="fused" needs a compiled environment without wrappers and a compiled agent without bounds=; '
+            f'{type(agent).__name__} on {agent.env_name} runs with driver="python"'
+        )
+    pauses = Pauses(agent, episodes, checkpoints, callback)
+    if not episodes:  # the environment is not even seeded
+        return pauses.final_history()
+    agent.latest_run = pauses  # from here on the agent can tell its history, however this call ends
+    inner, twin = agent.env.unwrapped, None
+    with _progress(agent, episodes, progress_bar) as advance, _marked(agent):
+        run = _Python(agent, pauses.log) if driver == "python" or not can_fuse else _Fused(agent, env, pauses.log)
+        while pauses.n_done < episodes and not pauses.is_stopped:
+            run.play(pauses.next_one(), advance)
+            if pauses.callbacks or pauses.stops:
+                if twin is None:
+                    twin = copy.deepcopy(agent.env_rng)
+                # A callback may use the environment, and save the agent: the next episode is the one that would have come.
+                inner.np_random = twin
+                pauses.take()
+    history = pauses.final_history()
+    agent.latest_run = None
+    return history
+
+
+class _Fused:
+    """Plays episodes of a compiled environment in compiled code, which has the agent's own generator."""
+
+    def __init__(self, agent: Any, env: Any, log: Log) -> None:
+        self.agent, self.env, self.log = agent, env, log
+        if agent.env_rng is None:
+            agent.env_rng = seeding.np_random(_env_seed(agent))[0]
+        self.crossing = env.crossing(agent.env_rng)
+        self.n_steps = min(agent.horizon, env.horizon)  # compiled dynamics never end an episode early
+        self.chunk = max(1, _FIRST_CHUNK // agent.horizon)
+
+    def play(self, end: int, advance: Advance) -> None:
+        agent, log = self.agent, self.log
+        while (first := int(log.done[0])) < end:
+            last = min(first + self.chunk, end)
+            log.n_steps[first:last] = self.n_steps
+            began = time.perf_counter()
+            code = agent.play(self.env, self.crossing, log, last)
+            seconds = time.perf_counter() - began
+            finished = int(log.done[0]) - first
+            if code == kernels.BAD_REWARD:
+                raise agent._bad_reward(int(log.trouble[0]), log.trouble[2])
+            if code == kernels.BAD_STATE:
+                step, coordinate = int(log.trouble[0]), int(log.trouble[1])
+                raise agent._bad_coordinate(max(step - 1, 0), coordinate, log.trouble[2], "next " if step else "")
+            agent.tell_of_clipping()
+            log.is_full = code == kernels.FULL
+            if finished == self.chunk:
+                self.chunk = max(1, min(2 * finished, int(finished * _CHUNK_SECONDS / max(seconds, 1e-9)) + 1))
+            advance(finished)
+            _stop_if_asked(agent)
+
+
+class _Python:
+    """Plays episodes of any environment, step by step."""
+
+    def __init__(self, agent: Any, log: Log) -> None:
+        self.agent, self.log = agent, log
+        # Past wrappers that change nothing: they would take as long as the agent.
+        self.env = compiled_inside(agent.env) or agent.env
+        agent.drop_paused()
+
+    def play(self, end: int, advance: Advance) -> None:
+        agent, log, env = self.agent, self.log, self.env
+        inner, act, update = env.unwrapped, agent.act, agent.update
+        if agent.env_rng is not None:
+            inner.np_random = agent.env_rng
+        for episode in range(int(log.done[0]), end):
+            observation, info = reset(env, _env_seed(agent) if agent.env_rng is None else None)
+            agent.env_rng = inner.np_random
+            total = 0.0
+            if episode == 0 and info and says(info):
+                _check_takes_info(agent)
+            n_before = agent.n_episodes
+            for step in range(agent.horizon):
+                action = act(step, observation, info=info) if info and says(info) else act(step, observation)
+                answer = env.step(action)
+                if len(answer) != 5:
+                    raise bad_step(env, answer)
+                next_observation, reward, terminated, truncated, info = answer
+                if info and says(info):
+                    update(step, observation, action, reward, next_observation, terminated, next_info=info)
+                else:
+                    update(step, observation, action, reward, next_observation, terminated)
+                total += float(reward)
+                observation = next_observation
+                if terminated or truncated:
+                    break
+            if agent.n_episodes == n_before:  # an agent of the user's own, which does not count
+                agent._take_n_episodes(n_before + 1)
+            log.returns[episode], log.n_balls[episode], log.n_steps[episode] = total, agent.n_balls, step + 1
+            log.done[0] = episode + 1
+            advance(1)
+            _stop_if_asked(agent)
+
+
+class Stopped(BaseException):
+    """Ends a run in a thread whose results nobody waits for any more."""
+
+
+def _stop_if_asked(agent: Agent) -> None:
+    if agent.stop_flag is not None and agent.stop_flag.is_set():
+        raise Stopped
+
+
+def _check_takes_info(agent: Any) -> None:
+    for method, name in ((agent.act, "info"), (agent.update, "next_info")):
+        if not takes(method, name):
+            raise SpaceError(
+                f"{agent.env_name} says which actions are feasible, but {type(agent).__name__}.{method.__name__} takes no "
+                f"{name}; add `*, {name}=None` to its arguments, see Agent.nearest_feasible"
+            )
+
+
+@contextmanager
+def _marked(agent: Agent) -> Iterator[None]:
+    """Says that the agent learns, and leaves the environment with a generator of its own, where the agent's stands."""
+    inner = agent.env.unwrapped
+    agent.learner = threading.get_ident()
+    try:
+        yield
+    finally:
+        agent.learner = 0
+        if isinstance(inner, CompiledEnv):
+            inner.abandon()
+        if agent.env_rng is not None:
+            inner.np_random = copy.deepcopy(agent.env_rng)
+
+
+def _is_under_way(agent: Agent) -> bool:
+    """Whether a learn() of this agent runs: the mark of one that was interrupted may have stayed."""
+    if not agent.learner:
+        return False
+    frame = sys._current_frames().get(agent.learner)
+    n_running = 0
+    while frame is not None:
+        n_running += frame.f_code is learn.__code__ and frame.f_locals.get("agent") is agent
+        frame = frame.f_back
+    return n_running > (agent.learner == threading.get_ident())  # more than the one that asks
+
+
+def _env_seed(agent: Agent) -> int:
+    return seeds.word(agent.seed, "environment", np.uint32)
+
+
+@contextmanager
+def _progress(agent: Agent, episodes: int, shown: bool) -> Iterator[Advance]:
+    if not shown:
+        yield lambda n: None
+        return
+    try:
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    except ImportError as error:
+        raise ImportError("progress_bar=True needs rich: pip install 'zooming[study]'") from error
+    columns = (
+        TextColumn("{task.description}"), BarColumn(16), MofNCompleteColumn(), TextColumn("episodes"), TimeRemainingColumn(),
+        TextColumn("{task.fields[balls]:,} balls"),
+    )  # fmt: skip
+    with progress(*columns) as bar:
+        task = bar.add_task(type(agent).__name__, total=episodes, balls=agent.n_balls)
+
+        def advance(n: int) -> None:
+            bar.update(task, advance=n, balls=agent.n_balls)
+
+        yield advance

@@ -1,0 +1,1 @@
+"""How good it is: `solve`, `evaluate`, `regret`, `intervals`, `pac`, `pilot` (reward ranges), `audit`."""

@@ -1,0 +1,205 @@
+"""The laws on boxes. For a split rule that makes no cubes: the conditions of the theorem on nested schemes,
+c1 <= sqrt(n) diam <= c2 with bounded aspect ratios."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from dataclasses import replace
+
+import numpy as np
+
+from zooming.agents.adaptive_q import AdaptiveQ
+from zooming.agents.tabled import TabledAgent
+from zooming.analysis.audit.optimism import promised_by
+from zooming.analysis.audit.report import Audit, Law, growth
+from zooming.analysis.solve import Optimal
+from zooming.kernels import ACTIVE, LOW, WEIGHT, WIDTH
+from zooming.partitions.boxes import BallTable, lengths
+from zooming.partitions.view import Partition
+
+SMALLEST_C1, LARGEST_C2, LARGEST_ASPECT = 0.1, 10.0, 8.0  # the built-in rules stay within 1/4, sqrt(axes) and 2
+
+
+def audit_boxes(agent: TabledAgent, optimal: Optimal | None, n_points: int, seed: int) -> Audit:
+    partitions = [_unit(agent, agent.partition(step)) for step in range(agent.horizon)]
+    grows, c1, c2, aspect = isinstance(agent, AdaptiveQ), *_constants(agent, partitions)
+    generator = np.random.default_rng(seed)
+    laws = [_covering(partitions, generator, n_points)]
+    if agent.table.core["cubes"][0]:
+        laws += [_separation(partitions), _visits(partitions, limited=agent.n_balls + 2 ** len(agent.axes) - 1 > _most(agent))]
+    elif isinstance(agent, AdaptiveQ):
+        laws.append(_conditions(agent, c1, c2, aspect))
+    else:
+        laws += [Law(name, None, "a net does not split") for name in ("separation", "visits per depth")]
+    laws.append(_maxima(agent))
+    failures = dimension = None
+    if optimal is not None:
+        law, failures = _optimism(agent, optimal, generator, n_points)
+        laws.append(law)
+        dimension = _zooming_dimension(agent, optimal, partitions) if grows else None
+    d, k = agent.axes.n_wide, max(agent.n_episodes, 1)
+    return Audit(
+        title=f"Audit of {agent!r}",
+        laws=tuple(laws),
+        c1=c1,
+        c2=c2,
+        aspect=aspect,
+        size_ratio=max(len(p) for p in partitions) / k ** (d / (d + 2)),
+        optimism_failures=failures,
+        zooming_dimension=dimension,
+        nbytes=agent.nbytes,
+    )
+
+
+def _most(agent: TabledAgent) -> int:
+    return int(agent.table.core["max_balls"][0])
+
+
+def _unit(agent: TabledAgent, balls: Partition) -> Partition:
+    """The partition in the unit cube, where the metric lives."""
+    _, low, high = agent.table.boxes(balls.step)
+    return replace(balls, low=low, high=high)
+
+
+def _constants(agent: TabledAgent, partitions: list[Partition]) -> tuple[float, float, float]:
+    """c1 and c2 over the played balls that are not atoms, and the largest aspect ratio."""
+    products, aspect = [np.empty(0)], 1.0
+    for p in partitions:
+        sides = lengths(agent.axes.table, p.low, p.high)
+        diameter = sides.max(axis=1)
+        products.append((np.sqrt(p.n_visits) * diameter)[(p.n_visits > 0) & (diameter > 0)])
+        shortest = np.where(sides > 0, sides, np.inf).min(axis=1)
+        aspect = max(aspect, float((diameter / shortest).max()))
+    found = np.concatenate(products)
+    return (float(found.min()), float(found.max()), aspect) if len(found) else (float("nan"), float("nan"), aspect)
+
+
+def _conditions(agent: AdaptiveQ, c1: float, c2: float, aspect: float) -> Law:
+    """The theorem on any nested scheme: constants within a factor of ten of the paper's, and sides that stay together.
+
+    The theorem has constants, whatever they are; far from 1 its bound says nothing, and that is what a rule that splits too
+    early, too late or along one axis only leads to.
+    """
+    rule = agent.split if isinstance(agent.split, str) else type(agent.split).__name__
+    root = agent.axes.table[:, WEIGHT][agent.axes.table[:, WEIGHT] > 0]
+    widest = LARGEST_ASPECT * float(root.max() / root.min())
+    limited = _is_limited(agent)
+    faults = []
+    if c1 < SMALLEST_C1:
+        faults.append(f"balls are split too early, c1 = {c1:.3g} < {SMALLEST_C1:g}")
+    if c2 > LARGEST_C2 and not limited:  # a ball that may not split any more keeps counting
+        faults.append(f"balls are split too late, c2 = {c2:.3g} > {LARGEST_C2:g}")
+    if aspect > widest:
+        faults.append(f"balls are too long, aspect ratio {aspect:.3g} > {widest:.3g}")
+    if faults:
+        found = f"the split rule {rule!r} breaks the conditions of the regret bound: {'; '.join(faults)}"
+        warnings.warn(found, stacklevel=4)
+        return Law("split rule", False, found)
+    return Law("split rule", True, f"{rule!r} keeps c1^2 / diam^2 <= n <= c2^2 / diam^2")
+
+
+def _is_limited(agent: AdaptiveQ) -> bool:
+    """Whether max_balls keeps balls from being split that the rule would split."""
+    table, n = agent.table, agent.table.rows_in_use
+    if isinstance(agent.split, str):
+        return bool(agent.n_balls + 2 ** int(table.core["split_axes"][0]) - 1 > _most(agent))
+    # How many halves a rule of the user's own makes is not known: some did not fit, or no ball does and one is due.
+    due = (table.rows["child"][:n] == ACTIVE) & (table.rows["n_visits"][:n] >= table.rows["threshold"][:n])
+    due &= table.rows["threshold"][:n] > 0  # the row that only keeps pairs together
+    return agent.is_full or (agent.n_balls >= _most(agent) and bool(due.any()))
+
+
+def _ball(p: Partition, i: int) -> str:
+    corners = ", ".join(f"[{low:.4g}, {high:.4g}]" for low, high in zip(p.low[i], p.high[i], strict=True))
+    return f"step {p.step}, the ball {corners} (depth {p.depth[i]}, {p.n_visits[i]} visits)"
+
+
+def _covering(partitions: list[Partition], generator: np.random.Generator, n_points: int) -> Law:
+    for p in partitions:
+        volume = float(np.prod(p.high - p.low, axis=1).sum())
+        points = generator.random((min(n_points, 10_000_000 // len(p) + 1), p.low.shape[1]))
+        holding = np.array([((p.low <= x) & ((x < p.high) | (p.high >= 1.0))).all(axis=1).sum() for x in points])
+        if abs(volume - 1) > 1e-9 or (holding != 1).any():
+            bad = points[np.argmax(holding != 1)] if (holding != 1).any() else None
+            where = "" if bad is None else f"; the point {bad.round(4).tolist()} is in {int(holding[holding != 1][0])} domains"
+            return Law("covering", False, f"step {p.step}: the domains have volume {volume:.6g}{where}")
+    return Law("covering", True, "every point is in exactly one domain")
+
+
+def _separation(partitions: list[Partition]) -> Law:
+    """Balls of one radius are cells of one lattice: distinct cells have centers at least a radius apart."""
+    for p in partitions:
+        cell = np.round(p.low / p.radius[:, None])
+        off = np.abs(cell * p.radius[:, None] - p.low).max(axis=1) > 1e-9
+        key = np.column_stack([p.depth, cell])
+        _, first, counts = np.unique(key, axis=0, return_index=True, return_counts=True)
+        if off.any() or (counts > 1).any():
+            i = int(np.flatnonzero(off)[0]) if off.any() else int(first[counts > 1][0])
+            return Law("separation", False, f"{_ball(p, i)} has another of its radius nearer than its radius")
+    return Law("separation", True, "centers of equal radius are at least a radius apart")
+
+
+def _visits(partitions: list[Partition], *, limited: bool) -> Law:
+    deepest = 0
+    for p in partitions:
+        least = np.where(p.depth > 0, 4.0 ** (p.depth - 1.0), 0.0)
+        bad = p.n_visits < least
+        if not limited:  # a ball that may not split any more keeps counting
+            bad |= p.n_visits >= 4.0**p.depth
+        if bad.any():
+            i = int(np.flatnonzero(bad)[0])
+            most = 4.0 ** p.depth[i] - 1
+            return Law("visits per depth", False, f"{_ball(p, i)} should have from {least[i]:.0f} to {most:.0f}")
+        deepest = max(deepest, int(p.depth.max()))
+    return Law("visits per depth", True, f"4^(l-1) <= n < 4^l for every ball of depth l, up to l = {deepest}")
+
+
+def _maxima(agent: TabledAgent) -> Law:
+    n, table = agent.table.rows_in_use, agent.table
+    fault = BallTable(table.core, table.rows[:n], table.stats[:n]).fault(agent.axes.table)
+    return Law("ball table", fault is None, fault or f"{n} rows, every inner row holds the largest Q below it")
+
+
+def _optimism(agent: TabledAgent, optimal: Optimal, generator: np.random.Generator, n_points: int) -> tuple[Law, float]:
+    """Q(B) >= Q*(x, a) at the center and the corners of every ball, and at random points; the share of points where it fails.
+
+    A shortfall within the optimum's own error does not count.
+    """
+    n_state, n_axes, failed, looked, first, worst = agent.axes.n_state, len(agent.axes), 0, 0, "", 0.0
+    corners = np.array([*itertools.product((1e-9, 1 - 1e-9), repeat=n_axes), (0.5,) * n_axes])
+    for step in range(agent.horizon):
+        balls = agent.partition(step)
+        in_balls = (balls.low[:, None] + (balls.high - balls.low)[:, None] * corners).reshape(-1, n_axes)
+        random = agent.axes.low + generator.random((n_points, n_axes)) * (agent.axes.high - agent.axes.low)
+        points = np.concatenate([in_balls, random])
+        states, actions = optimal.grid.env.playable(points[:, :n_state], points[:, n_state:])
+        pairs = zip(states[len(in_balls) :], actions[len(in_balls) :], strict=True)
+        estimate = np.concatenate([np.repeat(balls.q_value, len(corners)), [agent.q_value(step, x, a) for x, a in pairs]])
+        truth = optimal.q_values(step, states, actions)
+        short = truth - estimate - optimal.error
+        failed, looked = failed + int((short > 1e-9).sum()), looked + len(short)
+        worst = max(worst, float(short.max()))
+        if not first and (short > 1e-9).any():
+            i = int(np.argmax(short > 1e-9))
+            where = _ball(balls, i // len(corners)) if i < len(in_balls) else f"step {step}, {points[i].round(4).tolist()}"
+            first = f"; first in {where}: Q = {estimate[i]:.4f} < Q* = {truth[i]:.4f}"
+    share = failed / looked
+    proved = promised_by(agent.bonus, optimal.grid.env, generator) is not None
+    found = f"Q >= Q* fails at {share:.2%} of the points" + (f", by up to {worst:.3g}{first}" if failed else "")
+    # Only a bonus that promises optimism can break the promise.
+    found += "" if proved or not failed else " (this bonus promises none here)"
+    return Law("optimism", not failed if proved else None, found), share
+
+
+def _zooming_dimension(agent: TabledAgent, optimal: Optimal, partitions: list[Partition]) -> float | None:
+    """The slope of log2 (balls of depth l whose center is within H 2^-l of optimal) over l."""
+    n_state, counts = agent.axes.n_state, np.zeros(17)
+    for step, p in enumerate(partitions):
+        center = agent.axes.table[:, LOW] + (p.low + p.high) / 2 * agent.axes.table[:, WIDTH]
+        states, actions = optimal.grid.env.playable(center[:, :n_state], center[:, n_state:])
+        gap = optimal.values(step, states) - optimal.q_values(step, states, actions)
+        near = (gap <= agent.horizon * p.radius) & (p.radius > 0)  # an atom has no radius to be near within
+        level = np.rint(-np.log2(p.radius[near])).astype(np.int64)  # the depth of a cube of this radius
+        counts += np.bincount(level, minlength=17)[:17]
+    return growth(counts)

@@ -1,0 +1,212 @@
+"""What the learned policy is worth: sampled with a confidence interval, or computed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numba import float64, int64, types
+from numpy.typing import NDArray
+
+from zooming import notebook
+from zooming.agents.agent import Agent
+from zooming.agents.problem import bad_step, check_env, name_of, reset
+from zooming.analysis.grids import bad_transition
+from zooming.analysis.intervals import mean_interval
+from zooming.analysis.solve import solvable
+from zooming.envs.compiled import CompiledEnv
+from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
+from zooming.errors import SpaceError, ZoomingError
+from zooming.kernels import GIVEN, cached
+from zooming.spaces.masks import says
+from zooming.validation import known_options, whole
+
+N_OUTCOMES = {1: 400, 2: 100, 3: 40}  # of a density, by number of state axes
+MOST_STATES = 20_000_000
+SAMPLED = "To sample instead, leave out exact=True: evaluate(agent, env, episodes=1000)"
+N_BATCHES = 8  # of drawn starts, whose means make the interval
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The expected return of the greedy policy, between `low` and `high`.
+
+    Sampled: a 95 % confidence interval over the episodes. Exact: the difference to half as many outcomes on both sides (none
+    if chance has a finite set of outcomes), and what the start adds: nothing if it is one state or (states, weights), the
+    difference to about half as many points along each axis for "uniform", a 95 % interval over draws of a start function.
+    """
+
+    mean: float
+    low: float
+    high: float
+    exact: bool
+    returns: NDArray[np.float64] = field(repr=False, compare=False)  # of the sampled episodes; empty if exact
+    n_drawn: int = 0  # starts, if exact and they are known by draws only
+
+    def __str__(self) -> str:
+        over = f", over {self.n_drawn:,} drawn starts" if self.n_drawn else ""
+        how = f"computed{over}" if self.exact else f"95% interval over {len(self.returns)} episodes"
+        return f"{self.mean:.4f} ({self.low:.4f} to {self.high:.4f}, {how})"
+
+    def _repr_html_(self) -> str:
+        how = f"computed, over {self.n_drawn:,} drawn starts" if self.n_drawn else "computed"
+        facts = {
+            "mean return": f"{self.mean:.4f}",
+            "interval" if self.exact else "95 % interval": f"{self.low:.4f} to {self.high:.4f}",
+            "how": how if self.exact else f"{len(self.returns):,} sampled episodes",
+        }
+        returns = [] if self.exact else [notebook.sparkline(self.returns, "return of each episode")]
+        return notebook.card("Evaluation", facts, returns)
+
+
+@known_options
+def evaluate(
+    agent: Agent, env: Any = None, episodes: int = 1000, *, seed: int = 0, exact: bool = False, resolution: int | None = None
+) -> Evaluation:
+    """The value of the agent's greedy policy (`predict`) from the environment's start; learning is not touched.
+
+    Sampled over `episodes` in `env` (by default the agent's own), or, for compiled environments with known outcomes, `exact`:
+    the states that the policy can be in are followed from step to step, with `resolution` outcomes for a density.
+
+    >>> import gymnasium as gym, zooming
+    >>> env = gym.make("zooming/Oil-v0")
+    >>> agent = zooming.AdaptiveQ(env, seed=0)
+    >>> history = agent.learn(2000)
+    >>> print(zooming.evaluate(agent, env, exact=True))
+    4.7189 (4.7189 to 4.7189, computed)
+    """
+    if not hasattr(agent, "predict"):
+        raise SpaceError(f"{agent!r} is not an agent; write evaluate(agent, env), the agent first")
+    env = _env_of(agent) if env is None else env
+    check_env(env)
+    if not exact:
+        whole(episodes, "episodes", 2)
+        returns = _play(agent, env, episodes, seed)
+        interval = mean_interval(returns)
+        return Evaluation(interval.mean, interval.low, interval.high, False, returns)
+    inner = _computable(agent, env)
+    n = resolution or N_OUTCOMES[inner.state_box.shape[0]]
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 4:
+        raise SpaceError(f"resolution={n!r} is too small: give a whole number of outcomes per step, at least 4")
+    starts = inner.start_states(N_STARTS)
+    rough, mean = (_policy_value(agent, inner, int(k), *starts) for k in (n // 2, n))
+    start_error, n_drawn = 0.0, 0
+    if inner.start_kind == UNIFORM:
+        # Not just half as many along each axis: a border of balls that falls between the same points of both would go unseen.
+        fewer = inner.start_states((round(N_STARTS ** (1 / inner.state_box.shape[0])) // 2 - 1) ** inner.state_box.shape[0])
+        start_error = abs(mean - _policy_value(agent, inner, int(n), *fewer))
+    elif inner.start_kind == FUNCTION and len(starts[0]) > 1:
+        n_drawn, batches = len(starts[0]), np.split(starts[0], N_BATCHES)
+        found = [_policy_value(agent, inner, int(n), batch, np.full(len(batch), 1 / len(batch))) for batch in batches]
+        start_error = mean_interval(found).high - float(np.mean(found))
+    half = abs(mean - rough) + start_error
+    return Evaluation(mean, mean - half, mean + half, True, np.empty(0), n_drawn)
+
+
+def _env_of(agent: Agent) -> Any:
+    if agent.env is None:
+        raise SpaceError(
+            f"this agent was loaded without its environment ({agent.env_name}); give one: evaluate(agent, env), or load the "
+            f"agent with it: zooming.load(path, env=env)"
+        )
+    return agent.env
+
+
+def _computable(agent: Agent, env: Any) -> CompiledEnv:
+    """Return the compiled environment inside, if values can be computed; an error that says what to do otherwise."""
+    try:
+        return solvable(env)
+    except SpaceError as error:
+        raise SpaceError(f"exact=True: {error}. {SAMPLED}") from error
+
+
+def _fewer(env: CompiledEnv, step: int, n_outcomes: int) -> str:
+    """What to say of `resolution`: it matters only where outcomes are slices of a density."""
+    can_be_fewer = n_outcomes > 4 and len(env.outcomes(step, 4)[1]) < len(env.outcomes(step, n_outcomes)[1])
+    return "Give a smaller resolution=, at least 4. " if can_be_fewer else ""
+
+
+def _play(agent: Agent, env: Any, episodes: int, seed: int) -> NDArray[np.float64]:
+    returns = np.zeros(episodes)
+    for episode in range(episodes):
+        observation, info = reset(env, seed if episode == 0 else None)
+        state = None
+        for _ in range(agent.horizon):
+            action, state = _predicted(agent, env, observation, state, info if says(info) else None)
+            answer = env.step(action)
+            if len(answer) != 5:
+                raise bad_step(env, answer)
+            observation, reward, terminated, truncated, info = answer
+            returns[episode] += float(reward)
+            if terminated or truncated:
+                break
+    return returns
+
+
+def _predicted(agent: Agent, env: Any, observation: Any, state: Any, info: Any = None) -> tuple[Any, Any]:
+    """`agent.predict`, whose errors then name this environment, not the one that the agent learned on."""
+    try:
+        return agent.predict(observation, state=state, info=info)
+    except ZoomingError as error:
+        said = str(error).removeprefix(f"{agent.env_name}, ")
+        raise type(error)(f"{name_of(env)}, {said} (the agent is for {agent.env_name})") from error
+
+
+def _policy_value(
+    agent: Agent, env: CompiledEnv, n_outcomes: int, states: NDArray[np.float64], weights: NDArray[np.float64]
+) -> float:
+    """The expected return from weighted starts, with the states that the policy can be in carried from step to step.
+
+    No interpolation: a policy jumps at the borders of its balls, and a value that is interpolated across a jump is wrong.
+    The set stays small, because states that coincide are merged and the policy has as many actions as balls.
+    """
+    total = 0.0
+    for step in range(min(agent.horizon, env.horizon)):
+        actions, _ = _predicted(agent, env, env.observations(states), np.full(len(states), step))
+        outcomes, chances = env.outcomes(step, n_outcomes)
+        if len(states) * len(chances) > MOST_STATES:
+            raise SpaceError(
+                f"the policy reaches more than {MOST_STATES:,} states of {env.name} at step {step}, with {len(chances)} "
+                f"outcomes each. {_fewer(env, step, n_outcomes)}{SAMPLED}"
+            )
+        after = np.full((len(states) * len(chances), states.shape[1]), np.nan)
+        spread, played = np.empty(len(after)), env.actions(actions)
+        reward = _spread()(env.given, env.params, step, outcomes, chances, states, weights, played, after, spread)
+        is_good = env.are_states(after)
+        if not (is_good.all() and np.isfinite(reward)):
+            # A reward that is not finite may come from any state; the sum says only that there is one.
+            suspects = range(len(states)) if is_good.all() else [int(np.flatnonzero(~is_good)[0]) // len(chances)]
+            faults = (bad_transition(env, step, outcomes, states[i], played[i]) for i in suspects)
+            raise next(filter(None, faults), SpaceError(f"{env.name}, step {step}: rewards add up to {reward}; rescale them"))
+        total += reward
+        after = np.rint(after) if env.has_whole_states else after
+        # NumPy sorts numbers ten times as fast as rows.
+        rows, axis = (after.ravel(), None) if after.shape[1] == 1 else (after, 0)
+        states, place = np.unique(rows, axis=axis, return_inverse=True)
+        states = states.reshape(-1, after.shape[1])
+        weights = np.asarray(np.bincount(place.ravel(), spread, len(states)), np.float64)
+    return total
+
+
+def _spread_states(given, params, step, outcomes, chances, states, weights, actions, after, spread):  # type: ignore[no-untyped-def]
+    """Writes every next state with its weight; the expected reward."""
+    total = 0.0
+    k = 0
+    for i in range(states.shape[0]):
+        for w in range(chances.shape[0]):
+            spread[k] = weights[i] * chances[w]
+            total += spread[k] * given(states[i], actions[i], step, params, outcomes[w], after[k])
+            k += 1
+    return total
+
+
+@functools.cache
+def _spread() -> Callable[..., float]:
+    """The kernel above, compiled on first use for any environment's dynamics."""
+    row, matrix = float64[::1], float64[:, ::1]
+    signature = float64(types.FunctionType(GIVEN), row, int64, matrix, row, matrix, row, matrix, matrix, row)
+    kernel: Callable[..., float] = cached(_spread_states, signature)
+    return kernel

@@ -1,0 +1,284 @@
+"""Values on a grid of states, and one step of backward induction on it: what `zooming.solve` is made of."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numba import float64, int64, types
+from numpy.typing import NDArray
+
+from zooming.envs.compiled import CompiledEnv
+from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
+from zooming.errors import SpaceError
+from zooming.kernels import GIVEN, cached, lean
+from zooming.kernels.layout import ROUNDING
+from zooming.validation import clipped, n_cores
+
+Floats = NDArray[np.float64]
+HALVINGS = 10  # of the step of the action search
+GIVEN_ACTIONS = -1  # no search
+DEVIATIONS = 1.96  # standard errors of a mean over drawn starts: its error is smaller in 95 of 100 cases
+
+
+@lean
+def missed_peak(best, behind, near, far, to_behind, to_near, to_far):  # type: ignore[no-untyped-def]
+    """How much higher than the best point a peak between it and the next one may be, if slopes go on on both sides of it.
+
+    Q behind the best point, at the next one, and beyond that, with the distances in between; none of them, at the border: 0.
+    """
+    if to_behind <= 0.0 or to_near <= 0.0 or best <= behind:
+        return 0.0
+    rise = (best - behind) / to_behind
+    if to_far <= 0.0:
+        return rise * to_near
+    fall = (near - far) / to_far
+    above = near + fall * to_near - best  # where the slope beyond comes from, seen at the best point
+    if rise + fall <= 0.0:
+        return rise * to_near if above >= 0.0 else 0.0
+    return rise * min(max(above / (rise + fall), 0.0), to_near)
+
+
+@lean
+def interpolate(values, first, n_cells, is_whole, low, scale, point):  # type: ignore[no-untyped-def]
+    """Multilinear interpolation of values on a grid of n_cells + 1 points per axis, from values[first] on.
+
+    NaN for a point outside the grid by more than rounding, and, if it `is_whole`, for one between grid points.
+    """
+    n_axes = point.shape[0]
+    last = float(n_cells)
+    slack = ROUNDING * last
+    if is_whole:
+        place = point[0] - low[0]
+        nearest = np.rint(place)
+        if not (abs(place - nearest) <= ROUNDING and nearest >= 0.0 and nearest <= last):
+            return np.nan
+        return values[first + int(nearest)]
+    if n_axes == 1:  # most problems; the loop below takes four times as long
+        place = (point[0] - low[0]) * scale[0]
+        if not (place >= -slack and place <= last + slack):
+            return np.nan
+        place = min(max(place, 0.0), last)
+        cell = min(int(place), n_cells - 1)
+        share = place - cell
+        return (1.0 - share) * values[first + cell] + share * values[first + cell + 1]
+    for axis in range(n_axes):
+        place = (point[axis] - low[axis]) * scale[axis]
+        if not (place >= -slack and place <= last + slack):
+            return np.nan
+    total = 0.0
+    for corner in range(1 << n_axes):
+        weight = 1.0
+        index = 0
+        for axis in range(n_axes):
+            place = min(max((point[axis] - low[axis]) * scale[axis], 0.0), last)
+            cell = min(int(place), n_cells - 1)
+            share = place - cell
+            if corner >> axis & 1:
+                weight *= share
+                cell += 1
+            else:
+                weight *= 1.0 - share
+            index = index * (n_cells + 1) + cell
+        if weight != 0.0:
+            total += weight * values[first + index]
+    return total
+
+
+def _backups(  # type: ignore[no-untyped-def]
+    given, params, step, outcomes, weights, grid, next_values, first, states, actions, search, values, best, missed, next_state,
+    trial,
+):  # fmt: skip
+    """Writes the best Q and its action for each state, over all rows of `actions` and then around the best of them.
+
+    `grid` has rows low, scale (of the states), low, high, step (of the actions), each padded, then n_cells and 1 if states are
+    whole. `search` is how often the step is halved; with GIVEN_ACTIONS the actions are a policy: state i plays row i. `missed`
+    is how much higher a peak may be that the search stopped short of, from two more points on either side along each axis.
+    The answer is the number of states, or the first one where a Q is not finite, with the action in `trial`.
+    """
+    n_state = states.shape[1]
+    n_action = actions.shape[1]
+    n_cells = int(grid[5, 0])
+    is_whole = grid[6, 0] == 1.0
+    low, scale = grid[0, :n_state], grid[1, :n_state]
+    n_trials = actions.shape[0] if search >= 0 else 1
+    n_directions = 2 * n_action + (1 << n_action)  # along the axes, and diagonally: a ridge may run between the axes
+    n_searched = n_trials + max(search, 0) * n_directions
+    for i in range(states.shape[0]):
+        state = states[i]
+        best_value = -np.inf
+        missed[i] = 0.0
+        far_below, near_below, near_above = 0.0, 0.0, 0.0
+        for j in range(n_searched + (4 * n_action if search > 0 else 0)):
+            if j < n_trials:
+                row = j if search >= 0 else i
+                for axis in range(n_action):
+                    trial[axis] = actions[row, axis]
+            elif j < n_searched:
+                around = j - n_trials
+                direction = around % n_directions
+                for axis in range(n_action):
+                    sign = 0.0
+                    if direction >= 2 * n_action:
+                        sign = 1.0 if (direction - 2 * n_action) >> axis & 1 else -1.0
+                    elif direction // 2 == axis:
+                        sign = 1.0 if direction % 2 else -1.0
+                    trial[axis] = best[i, axis] + sign * grid[4, axis] * 0.5 ** (1 + around // n_directions)
+                    trial[axis] = min(grid[3, axis], max(grid[2, axis], trial[axis]))
+            else:
+                beside = j - n_searched
+                for axis in range(n_action):
+                    trial[axis] = best[i, axis]
+                axis = beside // 4
+                place = beside % 4  # two steps below, one below, one above, two above
+                last_step = grid[4, axis] * 0.5**search
+                trial[axis] = best[i, axis] + last_step * (place - 2.0 if place < 2 else place - 1.0)
+                trial[axis] = min(grid[3, axis], max(grid[2, axis], trial[axis]))
+            total = 0.0
+            for w in range(weights.shape[0]):
+                for axis in range(n_state):
+                    next_state[axis] = np.nan  # so that a coordinate that the dynamics forget to write is found
+                reward = given(state, trial, step, params, outcomes[w], next_state)
+                total += weights[w] * (reward + interpolate(next_values, first, n_cells, is_whole, low, scale, next_state))
+            if not np.isfinite(total):
+                return i
+            if j >= n_searched:
+                axis, place = (j - n_searched) // 4, (j - n_searched) % 4
+                if place == 0:
+                    far_below = total
+                elif place == 1:
+                    near_below = total
+                elif place == 2:
+                    near_above = total
+                else:
+                    last_step = grid[4, axis] * 0.5**search
+                    below = min(2.0 * last_step, best[i, axis] - grid[2, axis])
+                    above = min(2.0 * last_step, grid[3, axis] - best[i, axis])
+                    to_below, to_above = min(last_step, below), min(last_step, above)
+                    upwards = missed_peak(best_value, near_below, near_above, total, to_below, to_above, above - to_above)
+                    downwards = missed_peak(best_value, near_above, near_below, far_below, to_above, to_below, below - to_below)
+                    missed[i] += max(upwards, downwards)
+            elif total > best_value:
+                best_value = total
+                for axis in range(n_action):
+                    best[i, axis] = trial[axis]
+        values[i] = best_value
+    return states.shape[0]
+
+
+@functools.cache
+def _backup() -> Callable[..., int]:
+    """The kernel above, compiled on first use for any environment's dynamics; it allocates nothing, see `kernels.lean`."""
+    row, matrix = float64[::1], float64[:, ::1]
+    given = types.FunctionType(GIVEN)
+    signature = int64(given, row, int64, matrix, row, matrix, row, int64, matrix, matrix, int64, row, matrix, row, row, row)
+    kernel: Callable[..., int] = cached(_backups, signature, _nrt=False)
+    return kernel
+
+
+class Grid:
+    """A grid of states on which values of all steps are kept, and the backups on it.
+
+    Of a Discrete side it is all values; of a box, `resolution` cells per axis.
+    """
+
+    def __init__(self, env: CompiledEnv, resolution: int, n_outcomes: int | None = None) -> None:
+        self.env, self.resolution = env, resolution
+        states, actions = env.state_box, env.action_box
+        self.n_state, self.n_action = states.shape[0], actions.shape[0]
+        self.n_cells = n_cells(states) if env.has_whole_states else resolution
+        self.states = points(states, self.n_cells)
+        self.actions = points(actions, n_cells(actions) if env.has_whole_actions else resolution)
+        self.search = 0 if env.has_whole_actions else HALVINGS
+        self.table = np.zeros((7, max(self.n_state, self.n_action)))
+        self.table[0, : self.n_state] = states.low
+        self.table[1, : self.n_state] = 1.0 if env.has_whole_states else self.n_cells / (states.high - states.low)
+        self.table[2, : self.n_action], self.table[3, : self.n_action] = actions.low, actions.high
+        self.table[4, : self.n_action] = (actions.high - actions.low) / resolution
+        self.table[5, 0], self.table[6, 0] = self.n_cells, env.has_whole_states
+        self.outcomes = [env.outcomes(step, n_outcomes or resolution) for step in range(env.horizon)]
+        self.values = np.zeros((env.horizon + 1, len(self.states)))
+        self.search_error = 0.0  # of all steps together
+
+    def backup(self, step: int, states: Floats, actions: Floats, search: int) -> tuple[Floats, Floats, Floats]:
+        """Best Q and action of each state, all cores at work; and about what the search may have missed."""
+        outcomes, weights = self.outcomes[step]
+        values, best, missed = np.empty(len(states)), np.empty((len(states), self.n_action)), np.empty(len(states))
+        n_parts = min(n_cores() * 4, len(states)) if len(states) > 16 else 1
+        kernel, flat = _backup(), self.values.reshape(-1)
+
+        def part(k: int) -> None:
+            chosen, trial = slice(len(states) * k // n_parts, len(states) * (k + 1) // n_parts), np.empty(self.n_action)
+            mine = states[chosen]
+            reached = kernel(
+                self.env.given, self.env.params, step, outcomes, weights, self.table, flat, (step + 1) * self.values.shape[1],
+                mine, actions[chosen] if search == GIVEN_ACTIONS else actions, search, values[chosen], best[chosen],
+                missed[chosen], np.empty(self.n_state), trial,
+            )  # fmt: skip
+            if reached < len(mine):
+                fault = bad_transition(self.env, step, outcomes, mine[reached], trial)
+                raise fault or SpaceError(f"{self.env.name}, step {step}: values are beyond floating point; rescale rewards")
+
+        if n_parts == 1:
+            part(0)
+        else:
+            with ThreadPoolExecutor(n_cores()) as pool:
+                list(pool.map(part, range(n_parts)))
+        return values, best, missed
+
+    def value(self, step: int, state: Floats) -> float:
+        first, low, scale = step * self.values.shape[1], self.table[0, : self.n_state], self.table[1, : self.n_state]
+        is_whole = self.env.has_whole_states
+        return float(interpolate(self.values.reshape(-1), first, self.n_cells, is_whole, low, scale, state))
+
+    def start_value(self) -> tuple[float, float]:
+        """The mean value over the start, and how far off it may be because the start is not known exactly."""
+        mean, spread, n = self._mean_value(N_STARTS)
+        if self.env.start_kind == FUNCTION and n > 1:
+            return mean, DEVIATIONS * spread / math.sqrt(n - 1)
+        if self.env.start_kind == UNIFORM:  # half as many points along each axis
+            return mean, abs(mean - self._mean_value(N_STARTS >> self.n_state)[0])
+        return mean, 0.0
+
+    def _mean_value(self, n: int) -> tuple[float, float, int]:
+        """Mean and standard deviation of the value over about n start states, and how many there were."""
+        states, weights = self.env.start_states(n)
+        values = np.array([self.value(0, state) for state in states])
+        mean = float(sum(weight * value for weight, value in zip(weights, values, strict=True)))
+        return mean, float(np.sqrt(weights @ (values - mean) ** 2)), len(states)
+
+
+def bad_transition(env: CompiledEnv, step: int, outcomes: Floats, state: Floats, action: Floats) -> SpaceError | None:
+    """What is wrong with a pair: the first of its outcomes with a reward or a next state that cannot be; None if all can."""
+    assert env.given is not None
+    low, high = env.state_box.low, env.state_box.high
+    where = f"{env.name}, step {step}: in state {state.tolist()}, action {action.tolist()}"
+    for outcome in outcomes:
+        after = np.full((1, len(low)), np.nan)
+        reward = env.given(state, action, step, env.params, outcome, after[0])
+        if not np.isfinite(reward):
+            return SpaceError(f"{where}, the reward is {reward}; check the dynamics")
+        if env.are_states(after)[0]:
+            continue
+        if env.has_whole_states:
+            fault = f"not a whole number from {low[0]:g} to {high[0]:g}"
+            return SpaceError(f"{where}, the next state is {after[0, 0]}, {fault}; check the dynamics, or round it there")
+        _, i = clipped(after[0], low, high)
+        fault = f"outside [{low[i]:g}, {high[i]:g}]"
+        return SpaceError(f"{where}, next_state[{i}] is {after[0, i]}, {fault}; check the dynamics, or clip it there")
+    return None
+
+
+def n_cells(box: Any) -> int:
+    """Cells between the values of a Discrete side."""
+    return int(box.high[0] - box.low[0])
+
+
+def points(box: Any, n_cells: int) -> Floats:
+    axes = [np.linspace(low, high, n_cells + 1) for low, high in zip(box.low, box.high, strict=True)]
+    return np.array(list(itertools.product(*axes)))

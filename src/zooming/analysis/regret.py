@@ -1,0 +1,132 @@
+"""Regret against the true optimum, and how fast it grows.
+
+R(K) = sum over episodes k of V*_1(x_1) - V^{pi_k}_1(x_1). [SBY19 eq. 1] The realized regret takes the return that was
+observed for the value of the policy pi_k: the same in expectation, but noisy, so that it can be negative. The expected regret
+takes the exact value of the greedy policy (`predict`) after k episodes, at checkpoints; exploration, by uniform actions or
+among ties, is not in it. Both are known up to the error of V*: regret within that error is 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.analysis.intervals import Interval, mean_interval
+from zooming.errors import SpaceError
+from zooming.validation import as_float, real, shown
+
+Floats = NDArray[np.float64]
+ROUNDING = 1e-12  # of the optimum: what adding up returns may lose in an episode
+
+
+@dataclass(frozen=True)
+class Regret:
+    """`per_episode` and `cumulative`, realized; `exact` per episode at the `checkpoints`, if the history has any.
+
+    `error` is the error of the optimum. Cumulative regret of at most `error` an episode is 0.
+
+    >>> regret = Regret(np.array([2.0, 1.0, 0.5]), np.array([1, 3]), np.array([1.5, 0.5]))
+    >>> regret.cumulative.tolist(), regret.exact_cumulative.tolist()
+    ([2.0, 3.0, 3.5], [2.0, 4.0])
+    """
+
+    per_episode: Floats
+    checkpoints: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # episodes, counted from 1
+    exact: Floats = field(default_factory=lambda: np.empty(0))
+    error: float = 0.0
+
+    @classmethod
+    def of(cls, history: Any, optimal: Any) -> Regret:
+        """Return the regret of a history against an optimum; `history.regret(optimal)` is the same."""
+        best = best_return(optimal)
+        ours, theirs = getattr(history.agent, "horizon", None), getattr(optimal, "horizon", None)
+        if ours is not None and theirs is not None and ours != theirs:
+            raise SpaceError(
+                f"the agent played {ours} steps an episode, the optimum is for {theirs}: solve the same environment"
+            )
+        return cls(best - history.returns, history.checkpoints, best - history.policy_values, optimum_error(optimal))
+
+    @property
+    def cumulative(self) -> Floats:
+        """R(k) for every episode k."""
+        return without_error(np.cumsum(self.per_episode), np.arange(1, len(self.per_episode) + 1), self.error)
+
+    @property
+    def exact_cumulative(self) -> Floats:
+        """Expected R at the checkpoints: realized up to the first, then the exact regret per episode, linear between them."""
+        if not len(self.checkpoints):
+            return np.empty(0)
+        first = self.cumulative[self.checkpoints[0] - 1]
+        between = np.diff(self.checkpoints) * (self.exact[1:] + self.exact[:-1]) / 2
+        total: Floats = np.concatenate([[first], first + np.cumsum(between)])
+        return without_error(total, self.checkpoints, self.error)
+
+    def __repr__(self) -> str:
+        exact = f", exact at {len(self.checkpoints)} checkpoints" if len(self.checkpoints) else ""
+        return f"Regret({len(self.per_episode)} episodes, R = {self.per_episode.sum():.2f}{exact})"
+
+
+def best_return(optimum: Any) -> float:
+    """The return of the optimum that `zooming.solve` found, or the number that was given."""
+    try:
+        found = as_float(getattr(optimum, "return_", optimum))
+    except (TypeError, ValueError) as error:
+        raise SpaceError(f"optimum={shown(optimum)}: give what zooming.solve(env) gives, or a number") from error
+    return real(found, "optimum", -math.inf, math.inf)
+
+
+def optimum_error(optimum: Any) -> float:
+    """Return the error of an optimum per episode: the solver's own, or rounding if a number was given."""
+    return max(float(getattr(optimum, "return_error", 0.0)), ROUNDING * abs(best_return(optimum)))
+
+
+def without_error(total: Floats, episode: NDArray[np.int64], error: float) -> Floats:
+    """Return the regret after these numbers of episodes, with 0 where it is within `error` an episode.
+
+    >>> without_error(np.array([9e-12, 3.0]), np.array([1, 2000]), 1e-9).tolist()
+    [0.0, 3.0]
+    """
+    return np.where(np.abs(total) <= error * episode, 0.0, total)
+
+
+def regret_exponent(regrets: Sequence[Regret], *, burn_in: float = 0.1, n_points: int = 40) -> Interval:
+    """The e of R(k) ~ k^e, with a 95 % interval over the runs, to compare with (d+1)/(d+2).
+
+    For each run, the slope of log R(k) over log k by least squares, for `n_points` values of k that are evenly spaced in
+    log k from `burn_in` K to K; then mean and interval over the runs. Uses the exact regret where all runs have it.
+
+    >>> runs = [Regret(np.diff(c * np.arange(1001.0) ** 0.75)) for c in (1.0, 2.0, 3.0)]
+    >>> round(regret_exponent(runs).mean, 3)
+    0.75
+    """
+    if isinstance(regrets, Regret) or len(regrets) < 2 or not all(isinstance(regret, Regret) for regret in regrets):
+        raise SpaceError(
+            "a growth rate with an interval needs the regrets of at least two runs: [h.regret(optimal) for h in histories]"
+        )
+    if not 0 < burn_in < 1:
+        raise SpaceError(f"burn_in={burn_in}: the share of episodes to leave out lies between 0 and 1")
+    return mean_interval([_slope(regret, burn_in, n_points, all(len(r.exact) > 2 for r in regrets)) for regret in regrets])
+
+
+def _slope(regret: Regret, burn_in: float, n_points: int, use_exact: bool) -> float:
+    if use_exact:
+        k, total = regret.checkpoints, regret.exact_cumulative
+        chosen = k >= burn_in * k[-1]
+        k, total = k[chosen], total[chosen]
+    else:
+        n = len(regret.per_episode)
+        k = np.unique(np.geomspace(max(1.0, burn_in * n), n, n_points).astype(np.int64))
+        total = regret.cumulative[k - 1]
+    if len(k) < 3:
+        raise SpaceError(f"{len(k)} points behind the burn-in are too few for a slope; give more episodes or checkpoints")
+    if not (total > 0).all():
+        raise SpaceError(
+            "the regret behind the burn-in is not positive, or within the error of the optimum, and has no logarithm; use "
+            "exact checkpoints or more episodes"
+        )
+    return float(np.polyfit(np.log(k), np.log(total), 1)[0])

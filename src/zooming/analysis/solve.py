@@ -1,0 +1,254 @@
+"""The optimum of a compiled environment, by backward induction on a grid of states.
+
+    V_H = 0,    Q_h(x, a) = sum_w p_w (r_h(x, a, w) + V_{h+1}(x'(x, a, w))),    V_h(x) = max_a Q_h(x, a)
+
+The sum runs over the environment's weighted outcomes (exact for finite sets, slices of a density otherwise). Between grid
+points V is interpolated linearly. The maximum is looked for on a grid of actions and then, around the best one, with steps
+halved until they are a thousandth of the grid's. Of a Discrete side the grid is all values, and nothing lies in between. A next
+state outside the space, or not whole on a Discrete side, is an error.
+
+The reported error is an estimate, the larger of two: the largest difference, over all steps and states, to the solution at
+half the resolution (which sees the outcomes), and the sum over the steps of what interpolation can lose in a cell, given the
+slopes of the cells beside it (which sees a kink of V that both grids miss). To it is added, for all steps, how much higher a
+peak may be that the search stopped short of, given the slopes on both sides (both grids may stop at the same point).
+Something narrower than a cell can fool all of them. Given a Lipschitz constant L of Q* on the unit cube it is a bound: a step
+loses at most L h by interpolation, L h / 2 by the search and L h / 2 by the outcomes, h the spacing.
+
+The return is the mean of V over the start, and `return_error` adds what is not known of that: of a start function there are
+only draws, and 1.96 standard errors are added; for "uniform" on a box, the difference to half as many points along each axis.
+One state, (states, weights) and "uniform" over Discrete are exact.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from zooming import notebook
+from zooming.analysis.grids import GIVEN_ACTIONS, Grid, n_cells
+from zooming.envs.compiled import CompiledEnv, compiled_inside
+from zooming.errors import SpaceError
+from zooming.validation import known_options, real, whole
+
+Floats = NDArray[np.float64]
+DEFAULT_RESOLUTION = {1: 200, 2: 20, 3: 8}  # cells per axis that take seconds
+DETERMINISTIC_RESOLUTION = {1: 1000, 2: 40, 3: 12}  # the same where each action has one outcome
+MOST_BACKUPS = 2e8  # that a default resolution may take
+_ROUNDING = 1e-9  # no error is reported smaller than what adding up floating-point numbers may lose
+
+
+@dataclass(frozen=True)
+class Optimal:
+    """The optimum: values of every step and state, within `error`. Steps are counted from 0.
+
+    >>> import gymnasium as gym, zooming
+    >>> optimal = zooming.solve(gym.make("zooming/Oil-v0", survey="quadratic", sharpness=1.0))
+    >>> round(optimal.return_, 4), round(optimal.value(0, [0.0]), 4)
+    (4.8, 4.3)
+    >>> optimal.action(0, [0.5]).round(3)  # it stops 1/(2 H lam) = 0.1 short of the oil at 0.75
+    array([0.65])
+    """
+
+    grid: Grid = field(repr=False)
+    resolution: int | None  # cells per axis; None if all states, actions and outcomes are there
+    return_: float  # the expected return of the optimal policy from the start
+    error: float  # of every value: an estimate, or with `lipschitz` a bound; see above
+    return_error: float  # of `return_`: `error`, and what a start that is not known exactly adds
+    is_bound: bool  # `return_error` is one, not an estimate
+    seconds: float = field(compare=False)
+
+    def __repr__(self) -> str:
+        within = f"{self.return_:.4f} within {'' if self.is_bound else 'about '}{self.return_error:.1e}"
+        how = "exact" if self.resolution is None else f"resolution {self.resolution}"
+        return f"Optimal(return {within}, {how}, {self.seconds:.1f} s)"
+
+    def _repr_html_(self) -> str:
+        within = f"{'at most' if self.is_bound else 'about'} {self.return_error:.1e}"
+        facts = {
+            "environment": self.grid.env.name,
+            "optimal return": f"{self.return_:.4f}",
+            "error": within,
+            "how": "exact" if self.resolution is None else f"grid of {self.resolution} cells per axis",
+            "horizon": self.horizon,
+            "seconds": f"{self.seconds:.1f}",
+        }
+        return notebook.card("Optimum", facts)
+
+    @property
+    def horizon(self) -> int:
+        """Number of steps."""
+        return self.grid.env.horizon
+
+    def value(self, step: int, state: ArrayLike) -> float:
+        """V*_h(x)."""
+        return self.grid.value(self._step(step), self._state(state))
+
+    def values(self, step: int, states: ArrayLike) -> Floats:
+        """V*_h of many states [n, n_state], or [n] if they are Discrete."""
+        env, step = self.grid.env, self._step(step)
+        if not env.has_whole_states:
+            states = np.atleast_2d(np.asarray(states, np.float64))
+        return np.array([self.grid.value(step, x) for x in _checked(states, env.state_box, env.has_whole_states, "state")])
+
+    def q_value(self, step: int, state: ArrayLike, action: ArrayLike) -> float:
+        """Q*_h(x, a)."""
+        return float(self.q_values(step, np.array([state]), np.array([action]))[0])
+
+    def q_values(self, step: int, states: ArrayLike, actions: ArrayLike) -> Floats:
+        """Q*_h of many pairs: states [n, n_state] and actions [n, n_action], or [n] where they are Discrete."""
+        env = self.grid.env
+        x = _checked(states, env.state_box, env.has_whole_states, "state")
+        a = _checked(actions, env.action_box, env.has_whole_actions, "action")
+        if len(x) != len(a) or not len(x):
+            raise SpaceError(f"{len(x)} states and {len(a)} actions: give as many of each, at least one")
+        return self.grid.backup(self._step(step), x, a, GIVEN_ACTIONS)[0]
+
+    def action(self, step: int, state: ArrayLike) -> Any:
+        """A best action in a state: a vector, or a number if actions are Discrete."""
+        grid = self.grid
+        best = grid.backup(self._step(step), self._state(state)[None], grid.actions, grid.search)[1][0]
+        return np.int64(best[0]) if grid.env.has_whole_actions else best
+
+    def _step(self, step: int) -> int:
+        if not 0 <= step < self.horizon:
+            raise SpaceError(f"step {step} is outside the episode: steps run from 0 to {self.horizon - 1}")
+        return int(step)
+
+    def _state(self, state: ArrayLike) -> Floats:
+        env = self.grid.env
+        return _point(state, env.state_box, env.has_whole_states, "state")
+
+
+def _checked(values: ArrayLike, box: Any, is_whole: bool, what: str) -> Floats:
+    """Many points of a side, as [n, n_axes]."""
+    points = np.asarray(values, np.float64)
+    points = points[:, None] if is_whole and points.ndim == 1 else points
+    if points.ndim != 2 or box.shape != points.shape[1:] or not _inside(points, box, is_whole).all():
+        return np.array([_point(point, box, is_whole, what) for point in points])  # which says what is wrong
+    return np.ascontiguousarray(points)
+
+
+def _point(values: ArrayLike, box: Any, is_whole: bool, what: str) -> Floats:
+    point = np.array(values, np.float64).reshape(-1)
+    if point.shape != box.shape or not _inside(point, box, is_whole).all():
+        wanted = f"a whole number from {box.low[0]:g} to {box.high[0]:g}" if is_whole else f"a point of {box}"
+        raise SpaceError(f"{what} {values!r} is not {wanted}")
+    return point
+
+
+def _inside(points: Floats, box: Any, is_whole: bool) -> NDArray[np.bool_]:
+    inside: NDArray[np.bool_] = (box.low - 1e-9 <= points) & (points <= box.high + 1e-9)
+    return inside & (points == np.rint(points)) if is_whole else inside
+
+
+@known_options
+def solve(
+    env: Any, resolution: int | None = None, *, tolerance: float | None = None, lipschitz: float | None = None
+) -> Optimal:
+    """The optimum of a compiled environment with 1 to 3 state axes, on a grid of `resolution` cells per axis.
+
+    With `lipschitz`, a Lipschitz constant of Q* on the unit cube, the reported error is a bound. With `tolerance` the error
+    must not be larger: an exception says which resolution to try otherwise. With finitely many states, actions and outcomes
+    the optimum is exact, and `resolution` is not asked for.
+    """
+    inner = solvable(env)
+    began, n_state, is_exact = time.perf_counter(), inner.state_box.shape[0], is_finite(inner)
+    if is_exact and resolution is not None:
+        raise SpaceError(f"{inner.name} has finitely many states and actions; all are used, so give no resolution")
+    if resolution is None:
+        resolution = 4 if is_exact else default_resolution(inner)
+    resolution = whole(resolution, "resolution", 4)
+    if resolution % 2:
+        raise SpaceError(
+            f"resolution={resolution} is odd: give an even number of cells per axis, such as {resolution + 1}, to be compared "
+            f"with half as many"
+        )
+    fine, error = _solved(Grid(inner, resolution)), _ROUNDING
+    if not is_exact:
+        coarse, shared = _solved(Grid(inner, resolution // 2)), fine.values
+        if not inner.has_whole_states:
+            shape = (inner.horizon + 1, *[resolution + 1] * n_state)
+            on_grid = fine.values.reshape(shape)
+            shared = on_grid[(slice(None), *[slice(None, None, 2)] * n_state)].reshape(inner.horizon + 1, -1)
+            error = max(error, _interpolation_error(on_grid))
+        error = max(error, float(np.abs(shared - coarse.values).max())) + fine.search_error
+    if lipschitz is not None and not is_exact:
+        error = max(error, 2 * inner.horizon * real(lipschitz, "lipschitz", 0.0, np.inf) / resolution)
+    if tolerance is not None and not error <= tolerance:
+        raise SpaceError(
+            f"resolution={resolution} certifies the optimum of {inner.name} only to {error:.2g}, not to {tolerance:g}. "
+            f"Try resolution={2 * resolution}, or accept tolerance={error:.2g}"
+        )
+    return_, start_error = fine.start_value()
+    is_bound, seconds = (is_exact or lipschitz is not None) and not start_error, time.perf_counter() - began
+    return Optimal(fine, None if is_exact else resolution, return_, error, error + start_error, is_bound, seconds)
+
+
+def is_finite(env: CompiledEnv) -> bool:
+    """Whether states, actions and what chance may do are all finitely many."""
+    if not (env.has_whole_states and env.has_whole_actions):
+        return False
+    return all(len(env.outcomes(step, 4)[1]) == len(env.outcomes(step, 8)[1]) for step in range(env.horizon))
+
+
+def default_resolution(env: CompiledEnv, most_backups: float = MOST_BACKUPS) -> int:
+    """Cells per axis that take seconds, or at most so many backups."""
+    n_state, n_action = env.state_box.shape[0], env.action_box.shape[0]
+    is_deterministic = all(len(env.outcomes(step, 2)[1]) == 1 for step in range(env.horizon))
+    default = (DETERMINISTIC_RESOLUTION if is_deterministic else DEFAULT_RESOLUTION)[n_state]
+    values = 1  # of Discrete sides
+    n_axes = 0 if is_deterministic else 1
+    for box, n, is_whole in ((env.state_box, n_state, env.has_whole_states), (env.action_box, n_action, env.has_whole_actions)):
+        values *= n_cells(box) + 1 if is_whole else 1
+        n_axes += 0 if is_whole else n
+    while default > 4 and env.horizon * values * (default + 1) ** n_axes > most_backups:
+        default -= 2
+    return default
+
+
+def solvable(env: Any) -> CompiledEnv:
+    """The compiled environment inside, if it can be solved; an error that says what is missing otherwise."""
+    inner = compiled_inside(env)
+    if inner is None and isinstance(getattr(env, "unwrapped", env), CompiledEnv):
+        raise SpaceError(f"{env} has wrappers that may change the problem; give the environment inside them, env.unwrapped")
+    if inner is None:
+        raise SpaceError(
+            f"{env} is not a compiled environment, so its law is unknown. Write its dynamics as one function: "
+            f"zooming.compiled_env"
+        )
+    inner.outcomes(0, 1)
+    if inner.given is None:
+        raise SpaceError(f"{inner.name} declares outcomes but no dynamics for a given outcome")
+    if inner.state_box.shape[0] not in DEFAULT_RESOLUTION:
+        raise SpaceError(f"{inner.name} has {inner.state_box.shape[0]} state axes; grids are feasible for 1 to 3")
+    return inner
+
+
+def _solved(grid: Grid) -> Grid:
+    for step in reversed(range(grid.env.horizon)):
+        grid.values[step], _, missed = grid.backup(step, grid.states, grid.actions, grid.search)
+        grid.search_error += float(missed.max())
+    return grid
+
+
+def _interpolation_error(values: Floats) -> float:
+    """The sum over the steps of the most that linear interpolation loses in a cell that has one kink.
+
+    With rises l, m, r of V over three cells in a row, a kink in the middle one, of slopes l and r, loses (l-m)(m-r)/(l-r).
+    """
+    total = np.zeros(len(values))
+    for axis in range(1, values.ndim):
+        rise = np.moveaxis(np.diff(values, axis=axis), axis, 1).reshape(len(values), values.shape[axis] - 1, -1)
+        left, middle, right = rise[:, :-2], rise[:, 1:-1], rise[:, 2:]
+        product, bend = (left - middle) * (middle - right), np.abs(left - right)
+        one_kink = np.divide(product, bend, out=np.zeros_like(bend), where=bend > 1e-12)
+        # A rise that is not between its neighbors comes from more kinks than one; a cell at the border has one neighbor.
+        more = np.maximum(np.abs(left - middle), np.abs(middle - right)) / 4
+        inside = np.where(product >= 0, np.abs(one_kink), more)
+        border = np.abs(np.stack([rise[:, 0] - rise[:, 1], rise[:, -1] - rise[:, -2]])).max(axis=(0, 2)) / 4
+        total += np.maximum(inside.max(axis=(1, 2)), border)
+    return float(total.sum())

@@ -1,0 +1,1 @@
+"""The command `zooming`: `cli`, `run` and `tune`, the paper's figures, the report, the benchmark."""

@@ -1,0 +1,116 @@
+"""The command `zooming`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+from zooming.errors import SpaceError, ZoomingError
+from zooming.validation import option_names
+
+try:
+    import rich  # noqa: F401  # the commands below print with it
+    import tyro
+except ImportError as error:
+    sys.exit(f"the command line needs {error.name}: pip install 'zooming[study]'")
+
+
+def audit_file(
+    file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")],
+    solve: bool = False,
+    resolution: int | None = None,
+    env: str | None = None,
+    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE")] = (),
+) -> None:
+    """Check the paper's laws on a saved agent; the exit code is 1 if one is broken.
+
+    Args:
+        file: an agent that was saved with agent.save().
+        solve: also compute the optimum of its environment, and how often optimism fails.
+        resolution: cells per axis for --solve.
+        env: the environment, as zooming run names problems. Needed for --solve, unless it is one of zooming's own.
+        set: options of --env.
+    """
+    import zooming
+    from zooming.study.problems import problem_named, settings_from
+
+    if resolution is not None and not solve:
+        raise SpaceError("--resolution is for --solve")
+    if set and env is None:
+        raise SpaceError("--set is for --env")
+    agent = zooming.load(file, None if env is None else problem_named(env, settings_from(set)).make())
+    optimal: Any = None
+    if solve:
+        if agent.env is None:
+            raise SpaceError(f"{file} does not say how to make its environment {agent.env_name}; name it, --env module:Id")
+        optimal = zooming.solve(agent.env, resolution)
+        policy = zooming.evaluate(agent, agent.env, exact=True)
+        about = "" if optimal.is_bound else "about "
+        print(f"optimum {optimal.return_:.4f} (within {about}{optimal.return_error:.1e}); policy {policy}")
+    report = zooming.audit(agent, optimal)
+    print(report)
+    if not report.holds:
+        raise SystemExit(1)
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Entry point of the command line."""
+    import zooming
+    from zooming.app import bench, run
+    from zooming.app.paper.command import reproduce
+    from zooming.app.report.page import report
+
+    given = list(sys.argv[1:] if args is None else args)
+    if given == ["--version"]:
+        print(f"zooming {zooming.__version__}")
+        return
+    commands: dict[str, Callable[..., Any]] = {
+        "run": run.run,
+        "tune": run.tune,
+        "reproduce": reproduce,
+        "report": report,
+        "audit": audit_file,
+        "bench": bench.main,
+        "list": run.list_names,
+    }
+    try:
+        tyro.extras.subcommand_cli_from_dict(
+            commands,
+            prog="zooming",
+            description="Reinforcement learning in continuous spaces that learns its own discretization.",
+            args=args,
+        )
+    except ZoomingError as error:
+        raise _refused(_in_flags(str(error), commands.get(given[0]) if given else None)) from error
+    except OSError as error:
+        what = f"{error.filename2 or error.filename}: {error.strerror}" if error.filename else str(error)
+        raise _refused(what) from error
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _refused(message: str) -> SystemExit:
+    """Says what is wrong, and ends with exit code 2, as an unknown flag does; 1 is for a law that is broken."""
+    print(f"zooming: {message}", file=sys.stderr)
+    end = SystemExit(message)
+    end.code = 2
+    return end
+
+
+def _in_flags(message: str, command: Callable[..., Any] | None) -> str:
+    """`episodes=0: ...` as `--episodes 0: ...`, if the command has that flag: errors name options as Python writes them.
+
+    >>> _in_flags("resolution=5 is odd", audit_file)
+    '--resolution 5 is odd'
+    """
+    found = re.match(r"(\w+)=(\S+?)(:? )", message)
+    if command is None or found is None or found[1] not in option_names(command):
+        return message
+    value = found[2].strip("'\"")
+    return f"--{found[1].replace('_', '-')} {value}{message[found.start(3) :]}"
+
+
+if __name__ == "__main__":
+    main()

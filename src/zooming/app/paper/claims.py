@@ -1,0 +1,318 @@
+"""What the paper says about its figures, each checked on the runs: a verdict, and a sentence with the numbers behind it.
+
+Agents are compared seed by seed. A claim is confirmed if the whole 95 % interval is on its side, refuted if it is all on the
+other, and undecided between. Claims about partitions are in `fineness`, those about several figures in `overall`.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.analysis.intervals import Interval, mean_interval
+from zooming.plots.runs import Runs
+
+if TYPE_CHECKING:
+    from zooming.app.paper.sweep import Evidence
+
+Floats = NDArray[np.float64]
+N_TRAINED = 10  # runs that are looked into: their partitions, where they played, how long they took
+CLOSE = 0.05  # of the optimum: a return that is this close counts as learned
+SHORT = 0.01  # of the optimum: a return further below it than this is suboptimal, one that is nearer is near-optimal
+MUCH = 2.0  # how many times fewer balls count as much fewer
+CAPTION = "caption"  # of the figure itself
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a claim holds (None: undecided), with the finding in a sentence, and where the paper says it."""
+
+    claim: str
+    holds: bool | None
+    finding: str
+    source: str = CAPTION
+
+    def __str__(self) -> str:
+        word = {True: "Confirmed", False: "Refuted", None: "Undecided"}[self.holds]
+        return f"{word}: {self.claim} {self.finding}"
+
+
+class Claim(ABC):
+    """Something that the paper says about a figure."""
+
+    @abstractmethod
+    def check(self, evidence: Evidence) -> Verdict:
+        """Return the verdict on these runs."""
+
+
+@dataclass(frozen=True)
+class AdaptiveBeats(Claim):
+    """Over all episodes the adaptive agent returns more than another."""
+
+    other: str = "net"
+    source: str = "section 1.1"
+
+    def check(self, evidence: Evidence) -> Verdict:
+        ours, theirs = (evidence.runs[name].total_return[:, -1] / evidence.episodes for name in ("adaptive", self.other))
+        advantage = mean_interval(ours - theirs)
+        finding = f"It returns {_more(advantage)} per episode over all episodes."
+        if self.other == "net":
+            finding += f" It {_learned(evidence, 'adaptive')}, the net {_learned(evidence, 'net')}."
+        verb = "learns faster" if self.other == "net" else "performs better"
+        return Verdict(f"the adaptive agent {verb} than {called(self.other)}.", sign(advantage), finding, self.source)
+
+
+@dataclass(frozen=True)
+class EndsAhead(Claim):
+    """In the last tenth of the episodes the adaptive agent returns more than another; than a heuristic: its policy is mixed."""
+
+    other: str = "net"
+    source: str = "section 1.1"
+
+    def check(self, evidence: Evidence) -> Verdict:
+        advantage = mean_interval(final(evidence, "adaptive") - final(evidence, self.other))
+        finding = f"In the last tenth of the episodes it returns {_more(advantage)} per episode."
+        claim = "ends better than the net" if self.other == "net" else f"learns a policy better than {called(self.other)}"
+        return Verdict(f"the adaptive agent {claim}.", sign(advantage), finding, self.source)
+
+
+@dataclass(frozen=True)
+class FewerBalls(Claim):
+    """The adaptive partition is much smaller than the net: at most half of it."""
+
+    source: str = "section 1.1"
+
+    def check(self, evidence: Evidence) -> Verdict:
+        ours, theirs = (evidence.runs[name].n_balls[:, -1].astype(np.float64) for name in ("adaptive", "net"))
+        times = mean_interval(theirs / ours)
+        balls = f"{ours.mean():,.0f} balls against {theirs.mean():,.0f}"
+        finding = f"{balls}: {times.mean:.2f} ({times.low:.2f} to {times.high:.2f}) times fewer; {MUCH:g} counts as much."
+        return Verdict("the adaptive partition is much smaller.", sign(times, MUCH), finding, self.source)
+
+
+@dataclass(frozen=True)
+class NetExploresMore(Claim):
+    """The net plays in more cells of the space than the adaptive agent; the cells are the net's for both."""
+
+    source: str = CAPTION
+
+    def check(self, evidence: Evidence) -> Verdict:
+        runs = range(n_trained(evidence))
+        played = {name: np.array([_cells_played(evidence, name, run) for run in runs]) for name in ("adaptive", "net")}
+        more = mean_interval(played["net"] - played["adaptive"])
+        finding = (
+            f"It plays in {played['net'].mean():,.0f} of its cells, the adaptive agent in {played['adaptive'].mean():,.0f}: "
+            f"{_more(more, 0)}."
+        )
+        return Verdict("the net explores more parts of the space.", sign(more), finding, self.source)
+
+
+@dataclass(frozen=True)
+class IsBest(Claim):
+    """A heuristic returns the most of the paper's agents."""
+
+    agent: str
+    source: str = CAPTION
+
+    def check(self, evidence: Evidence) -> Verdict:
+        mine = evidence.runs[self.agent].total_return[:, -1] / evidence.episodes
+        leads = {
+            name: mean_interval(mine - runs.total_return[:, -1] / evidence.episodes)
+            for name, runs in _papers(evidence).items()
+            if name != self.agent
+        }
+        runner_up = min(leads, key=lambda name: leads[name].mean)
+        finding = f"It returns {_more(leads[runner_up])} per episode than {called(runner_up)}, the best of the others."
+        signs = [sign(lead) for lead in leads.values()]
+        return Verdict(f"{called(self.agent)} performs best.", all_of(signs), finding, self.source)
+
+
+@dataclass(frozen=True)
+class NearOptimal(Claim):
+    """A heuristic is near-optimal in the last tenth of the episodes."""
+
+    agent: str
+    source: str = "section 7.1"
+
+    def check(self, evidence: Evidence) -> Verdict:
+        gap, allowed = mean_interval(evidence.optimal.return_ - final(evidence, self.agent)), _allowed(evidence)
+        finding = f"It is {_number(gap)} below the optimum of {evidence.optimal.return_:.3f}; {allowed:.3f} (1 %) counts."
+        is_near = sign(Interval(-gap.mean, -gap.high, -gap.low), -allowed)
+        return Verdict(f"{called(self.agent)} is near-optimal.", is_near, finding, self.source)
+
+
+@dataclass(frozen=True)
+class NobodyIsOptimal(Claim):
+    """Every agent of the paper's is suboptimal in the last tenth of the episodes."""
+
+    source: str = CAPTION
+
+    def check(self, evidence: Evidence) -> Verdict:
+        gaps = {name: mean_interval(evidence.optimal.return_ - final(evidence, name)) for name in _papers(evidence)}
+        nearest, allowed = min(gaps, key=lambda name: gaps[name].mean), _allowed(evidence)
+        finding = (
+            f"Nearest to the optimum of {evidence.optimal.return_:.3f} is {called(nearest)}, {_number(gaps[nearest])} below; "
+            f"more than {allowed:.3f} (1 %) counts."
+        )
+        return Verdict("no agent is optimal.", all_of([sign(gap, allowed) for gap in gaps.values()]), finding, self.source)
+
+
+@dataclass(frozen=True)
+class NetFallsShort(Claim):
+    """The net is too coarse for the peak: the best that its points allow is worse than what the adaptive agent reaches."""
+
+    source: str = CAPTION
+
+    def check(self, evidence: Evidence) -> Verdict:
+        best = evidence.optimal.return_
+        gaps = {name: best - final(evidence, name) for name in ("adaptive", "net")}
+        error = best - best_on_net(evidence)
+        more = mean_interval(error - gaps["adaptive"])
+        finding = (
+            f"The best that its points allow is {error:.2f} below the optimum, the adaptive agent ends "
+            f"{gaps['adaptive'].mean():.2f} below. The net itself ends {gaps['net'].mean():.2f} below it."
+        )
+        return Verdict("the net suffers from its discretization error.", sign(more), finding, self.source)
+
+
+@dataclass(frozen=True)
+class SavesTime(Claim):
+    """A run of the adaptive agent takes less time of a processor than one of the net, both by the same compiled code."""
+
+    source: str = "section 4.1"
+
+    def check(self, evidence: Evidence) -> Verdict:
+        runs = range(n_trained(evidence))
+        ours, theirs = (np.array([_seconds(evidence, name, run) for run in runs]) for name in ("adaptive", "net"))
+        times = mean_interval(np.log2(theirs / ours))
+        mean, low, high = (2**bound for bound in (times.mean, times.low, times.high))
+        finding = f"A run of the net takes {mean:.2f} ({low:.2f} to {high:.2f}) times as long."
+        return Verdict("the adaptive agent saves time.", sign(times), finding, self.source)
+
+
+# --- measures ------------------------------------------------------------------------------------------------------------
+
+
+def final(evidence: Evidence, name: str) -> Floats:
+    """Return the mean return of each seed over about the last tenth of the episodes."""
+    runs = evidence.runs[name]
+    first = int(np.argmin(np.abs(runs.episode[:-1] - 0.9 * runs.episode[-1])))
+    per_episode: Floats = (runs.total_return[:, -1] - runs.total_return[:, first]) / (runs.episode[-1] - runs.episode[first])
+    return per_episode
+
+
+def best_on_net(evidence: Evidence) -> float:
+    """Return what the best policy returns that plays points of the net, on a problem where nothing is random and x' = a."""
+    env, net = evidence.figure.preset.make().unwrapped, evidence.choices["net"].make(evidence.figure.preset.make(), 0)
+    points = _points(net)
+    start, next_state = env.start_states(1)[0][0], np.empty(1)
+    values = np.zeros(len(points))
+    for step in reversed(range(env.horizon)):
+        outcome = env.outcomes(step, 1)[0][0]
+        states = points if step else start
+        rewards = [
+            [env.given(np.array([x]), np.array([a]), step, env.params, outcome, next_state) for a in points] for x in states
+        ]
+        values = (np.array(rewards) + values).max(axis=1)
+    return float(values[0])
+
+
+def _points(net: Any) -> Floats:
+    """The actions that a net on the unit interval plays."""
+    low, high = (np.unique(side[:, 1]) for side in (net.partition(0).low, net.partition(0).high))
+    points: Floats = np.arange(len(low)) * net.spacing if net.points == "multiples" else (low + high) / 2
+    return points
+
+
+class _Recorder(gym.Wrapper[Any, Any, Any, Any]):
+    """Keeps every (step, state, action) that was played."""
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self.played: list[tuple[float, float, float]] = []
+
+    def reset(self, **options: Any) -> Any:
+        found = self.env.reset(**options)
+        self._step, self._state = 0, float(found[0][0])
+        return found
+
+    def step(self, action: Any) -> Any:
+        found = self.env.step(action)
+        self.played.append((self._step, self._state, float(action[0])))
+        self._step, self._state = self._step + 1, float(found[0][0])
+        return found
+
+
+def _cells_played(evidence: Evidence, name: str, run: int) -> int:
+    """In how many cells of the net, over all steps, an agent played."""
+    points = _points(evidence.choices["net"].make(evidence.figure.preset.make(), 0))
+    recorder = _Recorder(evidence.figure.preset.make())
+    evidence.agent(name, run, recorder).learn(evidence.episodes, driver="python")
+    played = np.array(recorder.played)
+    cells = [np.abs(played[:, i, None] - points).argmin(axis=1) for i in (1, 2)]
+    return len(np.unique(np.stack([played[:, 0], *cells], axis=1), axis=0))
+
+
+def _seconds(evidence: Evidence, name: str, run: int) -> float:
+    evidence.agent(name, run).learn(1)  # compiles, or loads what was compiled
+    agent, began = evidence.agent(name, run), time.process_time()
+    agent.learn(evidence.episodes)
+    return time.process_time() - began
+
+
+def _papers(evidence: Evidence) -> dict[str, Runs]:
+    """The runs of the agents that the paper compares."""
+    return {name: runs for name, runs in evidence.runs.items() if name in ("adaptive", "net", "no-movement", "median")}
+
+
+def _learned(evidence: Evidence, name: str) -> str:
+    """When the mean return between two checkpoints first came close to the optimum."""
+    runs = evidence.runs[name]
+    mean = np.diff(runs.total_return.mean(axis=0)) / np.diff(runs.episode)
+    close = np.flatnonzero(mean >= (1 - CLOSE) * evidence.optimal.return_)
+    within = f"within {CLOSE:.0%} of the optimum"
+    return f"comes {within} after {runs.episode[close[0] + 1]:,} episodes" if len(close) else f"never comes {within}"
+
+
+def _allowed(evidence: Evidence) -> float:
+    return SHORT * abs(evidence.optimal.return_)
+
+
+def n_trained(evidence: Evidence) -> int:
+    """Return how many runs are looked into."""
+    return min(N_TRAINED, evidence.runs["adaptive"].n_seeds)
+
+
+# --- words ---------------------------------------------------------------------------------------------------------------
+
+
+def sign(interval: Interval, level: float = 0.0) -> bool | None:
+    """Return whether the whole interval is above a level, below it (False), or on both sides (None)."""
+    return True if interval.low > level else False if interval.high < level else None
+
+
+def all_of(signs: list[bool | None]) -> bool | None:
+    """Return whether all hold; False if one does not, None if one is undecided."""
+    return True if all(signs) else False if False in signs else None
+
+
+def _number(interval: Interval) -> str:
+    return f"{interval.mean:.3f} ({interval.low:.3f} to {interval.high:.3f})"
+
+
+def _more(interval: Interval, digits: int = 3) -> str:
+    """`0.123 (0.1 to 0.2) more`, or less."""
+    factor, word = (1.0, "more") if interval.mean >= 0 else (-1.0, "less")
+    low, high = sorted((factor * interval.low, factor * interval.high))
+    return f"{abs(interval.mean):.{digits}f} ({low:.{digits}f} to {high:.{digits}f}) {word}"
+
+
+def called(name: str) -> str:
+    """Return what a sentence calls an agent."""
+    return {"no-movement": "no movement", "median": "the median", "net": "the net", "adaptive": "the adaptive agent"}[name]

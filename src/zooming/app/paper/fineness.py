@@ -1,0 +1,170 @@
+"""What the paper says about partitions: where they are fine, measured against random points of the space."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.analysis.intervals import Interval, mean_interval
+from zooming.app.paper.claims import CAPTION, Claim, Verdict, n_trained, sign
+from zooming.partitions.view import Partition
+
+if TYPE_CHECKING:
+    from zooming.app.paper.sweep import Evidence
+
+Floats = NDArray[np.float64]
+NEAR = 0.1  # how far from a point, in each coordinate, still counts as near it
+EFFECT = 0.8  # standard deviations: a difference between two groups that is called large (Cohen)
+AT = 0.05  # how far the finest place may be from where it is said to be
+FOLLOWS = 0.5  # a rank correlation above it counts as following
+_GRID = (np.arange(64) + 0.5) / 64
+
+
+@dataclass(frozen=True)
+class FineNear(Claim):
+    """The partition is finer around a point than at random points."""
+
+    state: float
+    action: float
+    source: str = CAPTION
+
+    def check(self, evidence: Evidence) -> Verdict:
+        near = _near(lambda x, a: np.maximum(abs(x - self.state), abs(a - self.action)))
+        return _finer(evidence, near, f"around ({self.state:g}, {self.action:g})", self.source)
+
+
+@dataclass(frozen=True)
+class FineAlongDiagonal(Claim):
+    """The partition is finer where the action is to stay than at random points."""
+
+    source: str = CAPTION
+
+    def check(self, evidence: Evidence) -> Verdict:
+        return _finer(evidence, _near(lambda x, a: abs(x - a)), "along the diagonal", self.source)
+
+
+@dataclass(frozen=True)
+class FinestAt(Claim):
+    """The place where the partition is finest is a given one: the optimal point."""
+
+    state: float
+    action: float
+    source: str = CAPTION
+
+    def check(self, evidence: Evidence) -> Verdict:
+        places = np.array([_finest(balls) for balls in _partitions(evidence)])
+        away = mean_interval(np.abs(places - [self.state, self.action]).max(axis=1))
+        state, action = places.mean(axis=0)
+        optimal = _optimal_path(evidence)[evidence.figure.step]
+        finding = (
+            f"It is finest at ({state:.2f}, {action:.2f}), {away.mean:.2f} ({away.low:.2f} to {away.high:.2f}) away; "
+            f"up to {AT:g} counts. The optimal policy is at ({optimal[0]:.2f}, {optimal[1]:.2f}) there."
+        )
+        holds = sign(Interval(-away.mean, -away.high, -away.low), -AT)
+        return Verdict(f"the partition is finest at ({self.state:g}, {self.action:g}).", holds, finding, self.source)
+
+
+@dataclass(frozen=True)
+class FollowsOptimum(Claim):
+    """Where the agent comes, the partition is fine where Q* is high and coarse where it is low."""
+
+    source: str = "section 7.3"
+
+    def check(self, evidence: Evidence) -> Verdict:
+        step, env = evidence.figure.step, evidence.figure.preset.make()
+        states = _visited(env, step)
+        points = np.stack([np.repeat(states, len(_GRID)), np.tile(_GRID, len(states))], axis=1)
+        q = evidence.optimal.q_values(step, points[:, :1], points[:, 1:])
+        best = np.repeat(evidence.optimal.values(step, states[:, None]), len(_GRID))
+        agreement = mean_interval(
+            np.array([rank_correlation(best - q, side(balls, points)) for balls in _partitions(evidence)])
+        )
+        finding = (
+            f"The rank correlation of a ball's size and of what its points lose against the optimum is {agreement.mean:.2f} "
+            f"({agreement.low:.2f} to {agreement.high:.2f}, {n_trained(evidence)} runs); above {FOLLOWS:g} counts."
+        )
+        return Verdict("the partition follows the contours of Q*.", sign(agreement, FOLLOWS), finding, self.source)
+
+
+def _partitions(evidence: Evidence) -> list[Partition]:
+    runs = range(n_trained(evidence))
+    return [evidence.trained("adaptive", run).partition(evidence.figure.step) for run in runs]
+
+
+def _near(distance: Callable[[Floats, Floats], Floats]) -> NDArray[np.bool_]:
+    x, a = np.meshgrid(_GRID, _GRID, indexing="ij")
+    near: NDArray[np.bool_] = (distance(x, a) <= NEAR).ravel()
+    return near
+
+
+def _finer(evidence: Evidence, near: NDArray[np.bool_], where: str, source: str) -> Verdict:
+    """How much finer a place is than a random point, in standard deviations of the size of the ball that holds the latter."""
+    points = np.stack(np.meshgrid(_GRID, _GRID, indexing="ij"), axis=-1).reshape(-1, 2)
+    sizes = [np.log2(side(balls, points)) for balls in _partitions(evidence)]
+    halvings = np.array([size.mean() - size[near].mean() for size in sizes])
+    effect = mean_interval([more / size.std() if np.ptp(size) else 0.0 for more, size in zip(halvings, sizes, strict=True)])
+    finding = (
+        f"A ball there has {2 ** -halvings.mean():.0%} of the side of one at a random point, which is {effect.mean:.1f} "
+        f"({effect.low:.1f} to {effect.high:.1f}) standard deviations; {EFFECT:g} counts."
+    )
+    return Verdict(f"the partition is finer {where}.", sign(effect, EFFECT), finding, source)
+
+
+def _finest(balls: Partition) -> Floats:
+    """The middle of the smallest balls."""
+    sides = (balls.high - balls.low).max(axis=1)
+    smallest = sides == sides.min()
+    middle: Floats = np.median((balls.low + balls.high)[smallest] / 2, axis=0)
+    return middle
+
+
+def _optimal_path(evidence: Evidence) -> list[tuple[float, float]]:
+    """(state, action) of the optimal policy at every step, on a problem where nothing is random and x' = a."""
+    state, path = evidence.figure.preset.make().unwrapped.start_states(1)[0][0], []
+    for step in range(evidence.optimal.horizon):
+        action = np.asarray(evidence.optimal.action(step, state), np.float64)
+        path.append((float(state[0]), float(action[0])))
+        state = action
+    return path
+
+
+def side(balls: Partition, points: Floats) -> Floats:
+    """Return the side of the ball that holds each point."""
+    top = balls.high.max(axis=0)
+    inside = ((balls.low[None] <= points[:, None]) & ((points[:, None] < balls.high[None]) | (balls.high[None] == top))).all(
+        axis=2
+    )
+    found: Floats = (balls.high - balls.low).max(axis=1)[inside.argmax(axis=1)]
+    return found
+
+
+def _visited(env: object, step: int, n: int = 64) -> Floats:
+    """States that occur at a step, evenly through their distribution, when actions are random."""
+    from zooming.agents.heuristics import Random
+
+    agent, found = Random(env, seed=0), list[float]()
+    for _ in range(n):
+        state, _ = agent.env.reset(seed=0) if not found else agent.env.reset()
+        for h in range(step):
+            state = agent.env.step(agent.act(h, state))[0]
+        found.append(float(state[0]))
+    return np.sort(np.array(found))
+
+
+def rank_correlation(x: Floats, y: Floats) -> float:
+    """Return Spearman's: the correlation of the ranks, ties at their mean rank; 0 if one of them is all the same."""
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return 0.0
+    return float(np.corrcoef(ranks(x), ranks(y))[0, 1])
+
+
+def ranks(x: Floats) -> Floats:
+    """Return the ranks of numbers from 1 on, those that tie at their mean rank."""
+    _, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    found: Floats = (last - (counts - 1) / 2)[inverse]
+    return found

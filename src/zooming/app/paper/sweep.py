@@ -1,0 +1,120 @@
+"""The runs behind the figures: the scales of the bonus for each learning algorithm, then the best on fresh seeds.
+
+The paper picks the best scale by the very runs that it shows; here they are seeds of their own. Its scales end at 0.01,
+which is the best of them for most nets; ours go on to 0, where there is no bonus at all and nothing lies beyond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.agents import seeds
+from zooming.agents.agent import Agent
+from zooming.analysis.solve import Optimal
+from zooming.app.paper.figures import Figure
+from zooming.plots.runs import Runs, read_study
+from zooming.study.problems import AgentChoice
+from zooming.study.study import Study, run_all
+from zooming.study.tune import PAPERS_SCALES, Grid
+
+ADAPTIVE, NET = "adaptive", "net"
+CENTERS = "net of centers"  # the same net, but its points are the centers of its cells
+SCALES = (0.0, 0.001, 0.003, *PAPERS_SCALES)
+UNTUNED = "adaptive, as it comes"  # zooming's defaults, not tuned
+HEURISTICS = ("no-movement", "median")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a figure shows: the runs of each agent by name, the scales that were tried, the optimum, and agents to look into."""
+
+    figure: Figure
+    episodes: int
+    runs: dict[str, Runs]
+    scores: dict[str, dict[float, NDArray[np.float64]]]  # by agent and scale: mean return per episode of each tuning seed
+    best: dict[str, float]  # the scale that was chosen
+    optimal: Optimal
+    choices: dict[str, AgentChoice]
+    entropy: int
+
+    def agent(self, name: str, run: int, env: Any = None) -> Agent:
+        """Return the agent of a run of the evaluation before it learns; `env` may wrap the problem's environment."""
+        made = self.figure.preset.make() if env is None else env
+        return self.choices[name].make(made, seeds.word(self.entropy, f"run {run}"))
+
+    def trained(self, name: str, run: int) -> Agent:
+        """Return the agent of a run of the evaluation, trained again; the same to the last bit."""
+        agent = self.agent(name, run)
+        agent.learn(self.episodes)
+        return agent
+
+    @property
+    def at_edge(self) -> list[str]:
+        """The agents whose best scale is the last that was tried in its direction; below 0 there is none."""
+        return [n for n, best in self.best.items() if best == max(self.scores[n]) or best == min(self.scores[n]) > 0]
+
+
+def sweep(
+    figures: Sequence[Figure],
+    folder: Path,
+    *,
+    episodes: int,
+    n_seeds: int,
+    entropy: int = 0,
+    optimum: str = "fine",
+    workers: int | None = None,
+    progress_bar: bool = False,
+) -> list[Evidence]:
+    """Computes what is missing in the folder: `tuning/PROBLEM` and `evaluation/PROBLEM` are studies."""
+    learners = {
+        ADAPTIVE: AgentChoice("adaptive-q-published"),
+        NET: AgentChoice("net-q-published", {"episodes": episodes}),
+        CENTERS: AgentChoice("net-q", {"cap": "horizon", "episodes": episodes}),
+    }
+    options: dict[str, Any] = {"workers": workers, "progress_bar": progress_bar}
+    grids = {
+        f: Grid([f.preset], list(learners.values()), "bonus", SCALES, episodes, n_seeds, entropy, optimum) for f in figures
+    }
+    run_all([(grid.study, folder / "tuning" / figure.problem) for figure, grid in grids.items()], **options)
+    choices = {figure: _choices(figure, grid, learners, folder / "tuning" / figure.problem) for figure, grid in grids.items()}
+    evaluations: list[tuple[Study, str | Path]] = []
+    for figure, chosen in choices.items():
+        study = Study([figure.preset], list(chosen.values()), episodes, n_seeds, entropy=entropy, optimum=optimum)
+        evaluations.append((study, folder / "evaluation" / figure.problem))
+    run_all(evaluations, **options)
+    found = []
+    for figure, chosen in choices.items():
+        by_label = read_study(folder / "evaluation" / figure.problem)
+        scores = grids[figure].scores(folder / "tuning" / figure.problem)
+        optimal = figure.preset.optimal(optimum)
+        assert optimal is not None, "every problem of the paper can be solved"
+        found.append(
+            Evidence(
+                figure,
+                episodes,
+                {name: by_label[choice.label] for name, choice in chosen.items()},
+                {n: {v: scores[figure.problem, agent.label, v] for v in SCALES} for n, agent in learners.items()},
+                {name: float(chosen[name].settings["bonus"]) for name in learners},
+                optimal,
+                chosen,
+                entropy,
+            )
+        )
+    return found
+
+
+def _choices(figure: Figure, grid: Grid, learners: dict[str, AgentChoice], folder: Path) -> dict[str, AgentChoice]:
+    """The agents of a figure by the names that it gives them."""
+    best = grid.best(folder)
+    tuned = {
+        name: AgentChoice(agent.kind, {**agent.settings, "bonus": best[figure.problem, agent.label].value})
+        for name, agent in learners.items()
+    }
+    others = {name: AgentChoice(name) for name in HEURISTICS if figure.has_heuristics}
+    return {**tuned, UNTUNED: AgentChoice("adaptive-q"), **others}

@@ -1,0 +1,339 @@
+"""What the page shows, as plain data: read from the folders of finished studies, and one run of each agent played again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zooming.agents import seeds
+from zooming.agents.agent import Agent
+from zooming.agents.tabled import TabledAgent
+from zooming.analysis.intervals import Interval, mean_interval
+from zooming.analysis.regret import optimum_error
+from zooming.analysis.solve import Optimal, solvable
+from zooming.app.report import findings
+from zooming.envs.compiled import CompiledEnv
+from zooming.errors import SpaceError, ZoomingError
+from zooming.partitions.cuts import Cut
+from zooming.partitions.view import Partition
+from zooming.plots import COLORS
+from zooming.plots.runs import Runs, read_study
+from zooming.study.problems import AgentChoice, Problem
+from zooming.study.runs import Configuration
+from zooming.study.store import MANIFEST, Store
+from zooming.study.stored import read_json, read_manifest
+from zooming.study.study import FEW_SEEDS, Row, Study
+from zooming.study.tune import TUNED
+from zooming.study.values import value_policies
+from zooming.validation import real, whole
+
+N_FRAMES = 40  # moments of the replay
+N_POINTS = 61  # of Q* along each axis
+MOST_REPLAYED_BALLS = 4000  # of one agent in one frame, all steps together: more would make the page heavy
+MOST_SEEDS_SHOWN = 100  # as single points
+
+
+def collect(folder: Path, n_valued: int = 0) -> dict[str, Any]:
+    """Everything on the page of a study's folder, or of a reproduction's.
+
+    The policies of the first `n_valued` runs of each agent are valued exactly, for the expected regret.
+    """
+    problems: list[dict[str, Any]] = []
+    manifests: list[dict[str, Any]] = []
+    studies = list(_studies(folder))
+    for where, names, extra in studies:
+        study = Study.stored(where)
+        rows, configuration = study.summary(where), study.configuration
+        if n_valued:
+            value_policies(where, n_valued)
+        for problem in configuration.problems:
+            runs = read_study(where, problem.name)
+            ours = [row for row in rows if row.problem == problem.name]
+            is_solved, why_not = ours[0].optimum is not None, _why_not_made(problem)
+            optimal = problem.optimal(configuration.optimum) if is_solved and why_not is None else None
+            if optimal is not None:
+                runs = {label: replace(one, error=optimum_error(optimal)) for label, one in runs.items()}
+            agents = [_agent(row, names, i, runs[row.agent], row.agent == _winner(runs)) for i, row in enumerate(ours)]
+            made_by = f"{problem.env_id}({', '.join(f'{key}={value!r}' for key, value in problem.options.items())})"
+            if why_not is None:
+                replays, unshown, cuts = _replays(problem, configuration, names, with_estimates=not is_solved)
+            else:
+                replays, unshown, cuts = [], [], []
+                made_by += f". It cannot be made again here, so that no run is replayed: {why_not}"
+            problems.append({
+                "name": problem.name, "heading": extra.get("heading", problem.name), "optimum": ours[0].optimum,
+                "why_unsolved": None if is_solved else why_not or _why_unsolved(problem),
+                "made_by": made_by, "why_not_made": why_not,
+                "verdicts": extra.get("verdicts", []), "agents": agents, "replays": replays, "unshown": unshown,
+                "tried": [tried for tuned in extra.get("tuned", []) for tried in tuned["tried"]],
+                "scales": extra.get("scales"),
+                "q_star": None if optimal is None or not replays else _q_star(optimal, cuts),
+            })  # fmt: skip
+        manifests.append(findings.finite(read_manifest(where / MANIFEST)))
+    first = Store.existing(studies[0][0]).configuration
+    overall = findings.overall(folder / findings.FINDINGS)
+    size = (len(problems), "problem"), (first.episodes, "episode"), (first.n_seeds, "seed")
+    return {
+        "title": findings.title(folder, len(problems)),
+        "size": ", ".join(findings.count(n, what) for n, what in size),
+        "score": findings.score([*(verdict for problem in problems for verdict in problem["verdicts"]), *overall]),
+        "overall": overall,
+        "episodes": first.episodes,
+        "n_seeds": first.n_seeds,
+        "few_seeds": first.n_seeds < FEW_SEEDS,
+        "problems": problems,
+        "manifests": manifests,
+    }
+
+
+def _studies(folder: Path) -> Iterator[tuple[Path, dict[str, str], dict[str, Any]]]:
+    """Each study's folder, the names of its agents if they have other ones, and what a reproduction or a tuning found."""
+    if (folder / MANIFEST).exists():
+        yield folder, {}, {}
+        return
+    path, evaluations = folder / findings.FINDINGS, sorted(folder.glob(f"evaluation/*/{MANIFEST}"))
+    if not path.exists():
+        if not evaluations:
+            raise SpaceError(f"{folder} holds neither a study (zooming run, tune) nor a reproduction (zooming reproduce)")
+        yield from ((where, {}, {"tuned": tuned}) for where, tuned in _evaluations(folder, evaluations))
+        return
+    for found in findings.figures(path):
+        yield folder / "evaluation" / found["problem"], found["agents"], found
+
+
+def _evaluations(folder: Path, manifests: list[Path]) -> list[tuple[Path, list[dict[str, Any]]]]:
+    """The evaluations of a tuning, in the order of its problems, each with what was tried for it."""
+    path, remedy = folder / TUNED, "delete it, and zooming tune makes it again"
+    if not path.exists():  # it was stopped before the end
+        return [(manifest.parent, []) for manifest in manifests]
+    content = read_json(path, remedy)
+    try:
+        tuned = [{"problem": one["problem"], "tried": [*_tried(one)]} for one in content]
+        named = [(one["problem"], one["evaluation"]["agent"]) for one in content]
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise SpaceError(f"{path} is damaged ({error!r}); {remedy}") from error
+    found = []
+    for manifest in manifests:
+        configuration = Study.stored(manifest.parent).configuration
+        name, labels = configuration.problems[0].name, [agent.label for agent in configuration.agents]
+        if labels == [label for problem, label in named if problem == name]:  # or it is of another tuning, before
+            found.append((manifest.parent, [one for one in tuned if one["problem"] == name]))
+    if not found:
+        raise SpaceError(f"{path} is of another tuning than the evaluations beside it; {remedy}")
+    return sorted(found, key=lambda one: tuned.index(one[1][0]))
+
+
+def _tried(tuned: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A row per value that was tried for one agent."""
+    for tried in tuned["tried"]:
+        interval = tried["interval"] or dict.fromkeys(("mean", "low", "high"), tried["mean_return"])
+        value = real(tried["value"], "value", -math.inf, math.inf)
+        yield {
+            "agent": str(tuned["agent"]),
+            "value": f"{tuned['option']}={value:.4g}",
+            "mean_return": [real(interval[part], part, -math.inf, math.inf) for part in ("mean", "low", "high")],
+            "n_seeds": whole(tried["n_seeds"], "n_seeds", 1),
+            "is_best": (tried["value"], tried["mean_return"]) == (tuned["value"], tuned["tuning_return"]),
+        }
+
+
+def _winner(runs: dict[str, Runs]) -> str | None:
+    """The agent with the largest return, if its difference to each other one, seed by seed, is more than chance."""
+    totals = {label: ours.total_return[:, -1] for label, ours in runs.items()}
+    best = max(totals, key=lambda label: totals[label].mean())
+    others = [total for label, total in totals.items() if label != best]
+    is_clear = len(totals[best]) > 1 and others and all(mean_interval(totals[best] - total).low > 0 for total in others)
+    return best if is_clear else None
+
+
+def _agent(row: Row, names: dict[str, str], i: int, runs: Runs, is_winner: bool) -> dict[str, Any]:
+    mean_return = runs.total_return / runs.episode
+    regret = None if runs.optimum is None else runs.regret
+    expected = runs.expected_regret if regret is not None and runs.policy_values.size else None
+    objective = mean_return if regret is None else regret  # what the page compares agents by
+    return {
+        "label": row.agent,
+        "name": names.get(row.agent, row.agent),
+        "color": COLORS[i % len(COLORS)],
+        "is_winner": is_winner,
+        "final_return": _bounds(row.final_return, row.mean_return),
+        "regret": None if regret is None else _last(regret),
+        "expected_regret": None if expected is None else _last(expected),
+        "mean_return": _last(mean_return),
+        "advantage": _bounds(row.advantage, None),
+        "n_balls": row.n_balls,
+        "nbytes": row.nbytes,
+        "n_clipped": row.n_clipped,
+        "milliseconds": _number(1e3 * row.seconds),
+        "n_valued": 0 if expected is None else len(expected),
+        "curve": {
+            "episode": runs.episode.tolist(),
+            "returns": _learning_curve(runs),
+            "objective": _band(objective),
+            "expected": None if expected is None else {"episode": runs.checkpoints.tolist(), **_band(expected)},
+        },
+        "seeds": [
+            [int(runs.n_balls[k, -1]), round(float(objective[k, -1]), 4)] for k in range(min(runs.n_seeds, MOST_SEEDS_SHOWN))
+        ],
+    }  # fmt: skip
+
+
+def _learning_curve(runs: Runs) -> dict[str, list[Any]]:
+    """Mean returns between checkpoints, joined until each stretch is a fortieth of the episodes."""
+    episode, total = np.concatenate([[0], runs.episode]), np.pad(runs.total_return, ((0, 0), (1, 0)))
+    edges = [0]
+    for k in range(1, len(episode)):
+        if episode[k] - episode[edges[-1]] >= runs.episode[-1] / 40 or k == len(episode) - 1:
+            edges.append(k)
+    means = np.diff(total[:, edges], axis=1) / np.diff(episode[edges])
+    middle = (episode[edges][:-1] + episode[edges][1:] + 1) / 2
+    return {"episode": middle.tolist(), **_band(means)}
+
+
+def _band(samples: np.ndarray[Any, Any]) -> dict[str, list[Any]]:
+    """Mean and 95 % interval over the seeds, column by column."""
+    if len(samples) < 2:
+        mean = np.round(samples.mean(axis=0), 4).tolist()
+        return {"mean": mean, "low": mean, "high": mean}
+    bands = [mean_interval(column) for column in samples.T]
+    return {part: [round(getattr(band, part), 4) for band in bands] for part in ("mean", "low", "high")}
+
+
+def _last(samples: np.ndarray[Any, Any]) -> list[float]:
+    """Mean and 95 % interval of the last column."""
+    band = _band(samples[:, -1:])
+    return [band[part][0] for part in ("mean", "low", "high")]
+
+
+def _bounds(interval: Interval | None, mean: float | None) -> list[float] | None:
+    if interval is not None:
+        return [interval.mean, interval.low, interval.high]
+    return None if mean is None else [mean, mean, mean]
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None  # JSON knows no NaN
+
+
+def _why_not_made(problem: Problem) -> str | None:
+    """Return why the environment of a problem cannot be made, or None if it can."""
+    try:
+        problem.make()
+    except ZoomingError as error:
+        return str(error)
+    except Exception as error:  # somebody's environment may raise anything
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def _why_unsolved(problem: Problem) -> str:
+    env = problem.make()
+    if not isinstance(env.unwrapped, CompiledEnv):
+        return f"{problem.env_id} is not a compiled environment; zooming.compiled_env makes one, whose law is known"
+    try:
+        solvable(env)
+    except SpaceError as error:
+        return str(error)
+    return "zooming.solve could not certify one"
+
+
+def _replays(
+    problem: Problem, configuration: Configuration, names: dict[str, str], with_estimates: bool
+) -> tuple[list[dict[str, Any]], list[str], list[Cut]]:
+    """How the partitions of each agent's first run grew, along one state and one action axis; of which agents there is none to
+    show, and why; and where each step is cut: where the first agent that is shown plays most at the end of its run.
+
+    A ball is its corners, its first and its last frame and, `with_estimates`, its Q in each frame from first to last.
+    """
+    frames = np.unique(np.round(np.geomspace(1, configuration.episodes, N_FRAMES)).astype(int)).tolist()
+    found, unshown = [], []
+    cuts: list[Cut] = []
+    for choice in configuration.agents:
+        name = names.get(choice.label, choice.label)
+        try:
+            agent = _first_run(choice, problem, configuration)
+        except (ZoomingError, TypeError):
+            unshown.append(f"{name}: cannot be made again here")  # a setting was an object
+            continue
+        if not isinstance(agent, TabledAgent):
+            unshown.append(f"{name}: {'balls of a metric, not boxes' if agent.n_balls else 'no partition'}")
+            continue
+        if not cuts:
+            cuts = _cuts(agent if len(agent.axes) == 2 else _first_run(choice, problem, configuration), configuration.episodes)
+        steps: list[list[list[Any]]] = [[] for _ in range(agent.horizon)]
+        alive: list[dict[tuple[float, ...], list[Any]]] = [{} for _ in range(agent.horizon)]
+        shown: list[int] = []
+        for frame, episode in enumerate(frames):
+            agent.learn(episode - agent.n_episodes)
+            slices = [_slice(agent.partition(step), _of_step(cuts, step)) for step in range(agent.horizon)]
+            if sum(len(q_values) for _, q_values in slices) > MOST_REPLAYED_BALLS:
+                break
+            shown.append(episode)
+            for step, (corners, q_values) in enumerate(slices):
+                before, alive[step] = alive[step], {}
+                for sides, q_value in zip(corners, q_values, strict=True):
+                    ball = before.get(tuple(sides))
+                    if ball is None:
+                        ball = [*sides, frame, frame, []]
+                        steps[step].append(ball)
+                    alive[step][tuple(sides)] = ball
+                    ball[5] = frame
+                    ball[6].append(round(q_value, 4))
+        if shown:
+            found.append({
+                "name": name, "frames": shown, "is_cut": len(shown) < len(frames),
+                "steps": steps if with_estimates else [[ball[:6] for ball in balls] for balls in steps],
+                "axes": [agent.axes.names[axis] for axis in cuts[0].drawn],
+                "cuts": [str(_of_step(cuts, step)) for step in range(agent.horizon)],
+            })  # fmt: skip
+        else:
+            unshown.append(f"{name}: too many balls to show")
+    return found, unshown, cuts
+
+
+def _first_run(choice: AgentChoice, problem: Problem, configuration: Configuration) -> Agent:
+    """The agent of the first run, before it has learned."""
+    return choice.make(problem.make(), seeds.word(configuration.entropy, f"{configuration.stream} 0"))
+
+
+def _cuts(agent: Agent, episodes: int) -> list[Cut]:
+    """Where the pictures of each step are cut; with two axes nothing is, and nothing has to be learned."""
+    if len(agent.axes) > 2:
+        agent.learn(episodes)
+    return [agent.partition(step).cut() for step in range(agent.horizon)]
+
+
+def _of_step(cuts: Sequence[Cut], step: int) -> Cut:
+    """The cut of a step; the last one, if the agent that chose the cuts plays fewer steps than are shown."""
+    return cuts[min(step, len(cuts) - 1)]
+
+
+def _slice(balls: Partition, cut: Cut) -> tuple[list[list[float]], list[float]]:
+    """Corners (left, bottom, right, top) and Q of the balls that the replay shows; what has no end is cut at the window."""
+    view, pair = balls.view(), list(cut.drawn)
+    _, _, shown = balls.slice(pair, np.clip(cut.point, view.low, view.high))  # another agent may have narrower bounds
+    low, high = (np.clip(corner[shown], *balls.window())[:, pair] for corner in (balls.low, balls.high))
+    return np.round(np.hstack([low, high]), 7).tolist(), balls.q_value[shown].tolist()
+
+
+def _q_star(optimal: Optimal, cuts: Sequence[Cut] = ()) -> dict[str, Any]:
+    """Q* of each step on a grid along the axes of its cut; without one, the first two through the middle of the space."""
+    env = optimal.grid.env
+    n_state = env.state_box.shape[0]
+    boxes = env.state_box, env.action_box
+    low, high = np.concatenate([box.low for box in boxes]), np.concatenate([box.high for box in boxes])
+    reach = np.repeat([0.5 * env.has_whole_states, 0.5 * env.has_whole_actions], [n_state, len(low) - n_state])
+    pair = list(cuts[0].drawn) if cuts else [0, n_state]
+    x, a = (np.linspace(low[i] - reach[i], high[i] + reach[i], N_POINTS) for i in pair)  # what the balls cover
+    steps = []
+    for step in range(optimal.horizon):
+        points = np.tile(_of_step(cuts, step).point if cuts else (low + high) / 2, (N_POINTS**2, 1))
+        points[:, pair] = np.stack(np.meshgrid(x, a), axis=-1).reshape(-1, 2)
+        played = env.playable(points[:, :n_state], points[:, n_state:])
+        steps.append(optimal.q_values(step, *played).reshape(N_POINTS, N_POINTS))
+    return {"state": x.tolist(), "action": a.tolist(), "steps": [np.round(q, 4).tolist() for q in steps]}

@@ -1,0 +1,111 @@
+"""What a reproduction or a tuning found beside its runs, as the page shows it: title, verdicts, scales tried."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from zooming.errors import SpaceError
+from zooming.study.stored import read_json
+from zooming.validation import real
+
+FINDINGS = "findings.json"
+REPRODUCTION = "Adaptive discretization: the paper's figures, reproduced"
+REMEDY = "delete it, and zooming reproduce makes it again"
+
+
+def title(folder: Path, n_problems: int) -> str:
+    """Return what the page is about."""
+    if (folder / FINDINGS).exists():
+        return REPRODUCTION
+    if (folder / "evaluation").exists():
+        return f"Agents tuned on {count(n_problems, 'problem')}, and tested on fresh seeds"
+    return f"Agents compared on {count(n_problems, 'problem')}"
+
+
+def figures(path: Path) -> list[dict[str, Any]]:
+    """Return what a reproduction found, figure by figure. SpaceError, with what to do, if the file is damaged."""
+    content = finite(read_json(path, REMEDY))
+    try:
+        found = list(content["figures"].values())
+        for one in found:
+            texts = [one["problem"], one.get("heading", ""), *one["agents"].values()]
+            if not all(isinstance(text, str) for text in texts) or Path(one["problem"]).name != one["problem"]:
+                raise ValueError("a name is not one")
+            _check(one.get("verdicts", []))
+            one["scales"] = scales(one)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise _damaged(path, error) from error
+    if not found:
+        raise SpaceError(f"{path} holds no figure; zooming reproduce continues it")
+    return found
+
+
+def overall(path: Path) -> list[dict[str, Any]]:
+    """Return the verdicts on claims about several figures of a reproduction; none if there is no such file."""
+    if not path.exists():
+        return []
+    content = finite(read_json(path, REMEDY))
+    try:
+        found: list[dict[str, Any]] = content.get("overall", [])
+        _check(found)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise _damaged(path, error) from error
+    return found
+
+
+def _check(verdicts: Sequence[dict[str, Any]]) -> None:
+    for verdict in verdicts:
+        if not isinstance(verdict["sentence"], str) or verdict["holds"] not in (True, False, None):
+            raise ValueError("a verdict is not one")
+
+
+def _damaged(path: Path, error: Exception) -> SpaceError:
+    return SpaceError(f"{path} is damaged ({error!r}); {REMEDY}")
+
+
+def score(verdicts: Sequence[dict[str, Any]]) -> str:
+    """Return how many of the claims are confirmed, in a sentence; nothing if there are none."""
+    if not verdicts:
+        return ""
+    holds = [verdict["holds"] for verdict in verdicts]
+    rest = [(holds.count(False), "refuted"), (holds.count(None), "undecided")]
+    others = ", ".join(f"{n} {word}" for n, word in rest if n)
+    return f"{holds.count(True)} of {len(holds)} claims confirmed" + (f"; {others}" if others else "")
+
+
+def scales(found: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the mean return at each scale of the bonus, a column per agent, or None if none were tried."""
+    scores = found.get("scores")
+    if not scores:
+        return None
+    numbers = {
+        name: [
+            [real(number, "score", -math.inf, math.inf) for number in (scale, mean, low, high)]
+            for scale, mean, low, high in rows
+        ]
+        for name, rows in scores.items()
+    }
+    tried = sorted({scale for rows in numbers.values() for scale, *_ in rows})
+    by_agent = {name: {scale: bounds for scale, *bounds in rows} for name, rows in numbers.items()}
+    return {
+        "agents": list(scores),
+        "rows": [[scale, *(at.get(scale) for at in by_agent.values())] for scale in tried],
+        "best": [found["best_scale"][name] for name in scores],
+    }
+
+
+def count(n: int, what: str) -> str:
+    """Return `1 seed`, `2,000 seeds`."""
+    return f"{n:,} {what}{'s' if n > 1 else ''}"
+
+
+def finite(content: Any) -> Any:
+    """JSON of a file as JSON of the page, which knows no NaN and no infinity."""
+    if isinstance(content, dict):
+        return {key: finite(value) for key, value in content.items()}
+    if isinstance(content, list):
+        return [finite(value) for value in content]
+    return str(content) if isinstance(content, float) and not math.isfinite(content) else content

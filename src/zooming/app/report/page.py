@@ -1,0 +1,77 @@
+"""The page itself: data, style, script and plotly's own script in one file that loads nothing."""
+
+from __future__ import annotations
+
+import html
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from zooming.agents import files
+from zooming.app.report.collect import collect
+from zooming.errors import SpaceError
+from zooming.study import modules
+from zooming.validation import whole
+from zooming.version import __version__
+
+Imports = Annotated[tuple[str, ...], tyro.conf.arg(name="import", metavar="MODULE"), tyro.conf.UseAppendAction]
+
+
+def report(
+    folder: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")],
+    out: str | None = None,
+    expected: int = 0,
+    imports: Imports = (),
+) -> None:
+    """Make one HTML page of a study or a reproduction: tables, curves, and how the partitions grew. It needs no network.
+
+    Args:
+        folder: the folder of a finished zooming run, or of zooming reproduce.
+        out: the page; by default report.html in the folder.
+        expected: runs of each agent whose policies are valued exactly, for the expected regret; a reproduction has some.
+        imports: a module that registers environments of the study. Nothing else that the folder names is imported.
+    """
+    path = Path(out) if out is not None else Path(folder) / "report.html"
+    if not Path(folder).is_dir():
+        raise SpaceError(f"there is no folder {folder}; zooming run ... --out {folder} makes one")
+    if path.is_dir():
+        raise SpaceError(f"cannot write {path}: it is a folder; give the page a name, --out {path}/report.html")
+    try:
+        files.writable(path)
+    except OSError as error:
+        raise SpaceError(f"{path}: {error.strerror}") from error
+    for module in imports:
+        modules.import_named(module)
+    data = collect(Path(folder), whole(expected, "--expected", 0))
+    for problem in data["problems"]:
+        if problem["why_not_made"]:
+            print(f"no run is replayed of {problem['name']}: {problem['why_not_made']}")
+    page = written(data)
+    files.write_atomically(path, page.encode())
+    print(f"{path}: {len(page) / 1e6:.1f} MB; open it in a browser")
+
+
+def written(data: dict[str, Any]) -> str:
+    """The page of the data that `collect` gave. Strings from a configuration go in as data, never as markup."""
+    try:
+        from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]  # it ships no types
+    except ImportError as error:
+        raise SpaceError("the report needs plotly: pip install 'zooming[study]'") from error
+    ours = resources.files("zooming.app.report")
+    parts = {
+        "TITLE": html.escape(data["title"]),
+        "SIZE": html.escape(data["size"]),
+        "STYLE": (ours / "page.css").read_text(),
+        # A `<` could end the script that holds the data; as an escape it cannot.
+        "DATA": json.dumps(data, allow_nan=False, default=str).replace("<", "\\u003c"),
+        "PLOTLY": get_plotlyjs(),
+        "SCRIPT": (ours / "page.js").read_text(),
+        "VERSION": html.escape(__version__),
+    }
+    page = (ours / "page.html").read_text()
+    # One pass: what is put in is not looked through for further marks.
+    pieces = page.split("%%")
+    return "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces))

@@ -1,0 +1,250 @@
+"""The commands `zooming run` and `zooming tune`."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any, NoReturn
+
+import tyro
+
+from zooming.analysis.intervals import Interval
+from zooming.study.problems import agents_named, problem_named, settings_from
+from zooming.study.study import FEW_SEEDS, Row, Stopped, Study
+from zooming.study.tune import PAPERS_SCALES, Tuned
+from zooming.study.tune import tune as tune_options
+
+WIDTH = 140  # of tables that go to a file or a pipe
+Names = tyro.conf.Positional[tuple[str, ...]]
+
+
+def run(
+    problems: Names,
+    out: str,
+    agents: str = "adaptive-q,net-q",
+    episodes: int = 2000,
+    seeds: int = 20,
+    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE")] = (),
+    entropy: int = 0,
+    engine: str = "local",
+    workers: int | None = None,
+    address: str | None = None,
+) -> None:
+    """Compare agents on problems over seeds; the same command again continues where it stopped.
+
+    Args:
+        problems: presets (zooming list shows them) or registered Gymnasium ids.
+        out: the folder of the study: a manifest, finished runs, results.parquet, curves.parquet.
+        agents: separated by commas, with settings after colons: adaptive-q,adaptive-q:bonus=0.5,net-q.
+        episodes: K, for every run.
+        seeds: runs of every agent on every problem.
+        set: options of the problems.
+        entropy: another number gives another set of seeds.
+        engine: local (processes) or ray.
+        workers: processes; by default one per core.
+        address: of a running Ray cluster.
+    """
+    began = time.perf_counter()
+    options = settings_from(set)
+    study = Study(
+        [problem_named(name, options) for name in problems],
+        agents_named(agents),
+        episodes,
+        seeds,
+        entropy=entropy,
+    )
+    print(study)
+    try:
+        rows = study.run(out, engine=engine, workers=workers, address=address, progress_bar=True)
+    except Stopped as stopped:
+        say_how_to_continue(stopped)
+    show(rows, seeds)
+    print(f"{time.perf_counter() - began:.1f} s; tables in {out}")
+
+
+def tune(
+    problems: Names,
+    out: str,
+    agents: str = "adaptive-q,net-q",
+    option: str = "bonus",
+    method: str = "grid",
+    values: tuple[int | float, ...] = PAPERS_SCALES,
+    trials: int = 30,
+    episodes: int = 2000,
+    seeds: int = 10,
+    evaluation_seeds: int = 20,
+    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE")] = (),
+    entropy: int = 0,
+    workers: int | None = None,
+) -> None:
+    """Find the best bonus (or another numeric option) per problem and agent, and evaluate it on fresh seeds.
+
+    Args:
+        problems: presets (zooming list shows them) or registered Gymnasium ids.
+        out: the folder of the tuning and of its evaluation; the same command again continues.
+        agents: separated by commas, with settings after colons.
+        option: the option to tune.
+        method: grid (every value), or optuna (looks where it pays, between the least and the largest value).
+        values: the values to try; by default the paper's scales of the bonus. Whole numbers stay whole.
+        trials: values that optuna tries.
+        episodes: K, for every run.
+        seeds: runs per value while tuning; the value with the largest mean return of all episodes is best.
+        evaluation_seeds: runs of the best value; these seeds are not the tuning's.
+        set: options of the problems.
+        entropy: another number gives another set of seeds.
+        workers: processes; by default one per core.
+    """
+    options = settings_from(set)
+    try:
+        found = tune_options(
+            [problem_named(name, options) for name in problems],
+            agents_named(agents),
+            out,
+            option=option,
+            method=method,
+            values=values,
+            trials=trials,
+            episodes=episodes,
+            seeds=seeds,
+            evaluation_seeds=evaluation_seeds,
+            entropy=entropy,
+            workers=workers,
+            progress_bar=True,
+        )
+    except Stopped as stopped:
+        say_how_to_continue(stopped)
+    show_tuned(found, evaluation_seeds, values)
+    print(f"samples are the steps that tuning took; every value that was tried is in {out}/tuned.json")
+
+
+def show_tuned(found: Sequence[Tuned], n_seeds: int, values: Sequence[float]) -> None:
+    """The best value per problem and agent, its return on fresh seeds, and what finding it cost."""
+    from rich.table import Table
+
+    title = "the value with the largest mean return of all episodes, evaluated on seeds it was not tuned on"
+    table = Table(title=title, title_justify="left")
+    for column in ("problem", "agent", "value", "final return", "regret", "samples"):
+        table.add_column(column, justify="left" if column in ("problem", "agent") else "right", overflow="fold")
+    for tuned in found:
+        row = tuned.evaluation
+        final = _around(row.final_return, "{:.4f}") if row.final_return else f"{row.mean_return:.4f}"
+        table.add_row(tuned.problem, tuned.agent, _setting(tuned, tuned.value), final, _regret(row), f"{tuned.samples:,}")
+    console = wide_console()
+    console.print(_tried(found))
+    console.print(table)
+    for tuned in found:
+        if tuned.value in (min(values), max(values)) and len(values) > 1:
+            where = f"{tuned.agent} on {tuned.problem}"
+            console.print(f"[yellow]{where}: {tuned.value:g} is at the edge of what was tried; try values beyond it.[/]")
+    _warn_of_few_seeds(console, n_seeds, "--evaluation-seeds")
+
+
+def _tried(found: Sequence[Tuned]) -> Any:
+    """A line per value that was tried."""
+    from rich.table import Table
+
+    table = Table(title="mean return of all episodes on the tuning seeds, ± half a 95 % interval", title_justify="left")
+    for column in ("problem", "agent", "value", "return", "seeds", ""):
+        table.add_column(column, justify="left" if column in ("problem", "agent", "") else "right", overflow="fold")
+    for tuned in found:
+        table.add_section()
+        for i, tried in enumerate(tuned.tried):
+            shown = _around(tried.interval, "{:.4f}") if tried.interval else f"{tried.mean_return:.4f}"
+            names = ("", "") if i else (tuned.problem, tuned.agent)
+            is_best = (tried.value, tried.mean_return) == (tuned.value, tuned.tuning_return)
+            table.add_row(*names, _setting(tuned, tried.value), shown, str(tried.n_seeds), "best" if is_best else "")
+    return table
+
+
+def _setting(tuned: Tuned, value: float) -> str:
+    return f"{tuned.option}={value if isinstance(value, int) else format(value, '.4g')}"
+
+
+def say_how_to_continue(stopped: Stopped) -> NoReturn:
+    """Prints the command that continues, and ends the program."""
+    print(f"{stopped}. To continue: {shlex.join(['zooming', *sys.argv[1:]])}")
+    sys.exit(stopped.code)
+
+
+def show(rows: Sequence[Row], n_seeds: int) -> None:
+    """The summary as a table; intervals are 95 % over the seeds, advantages are paired by seed."""
+    from rich.table import Table
+
+    console = wide_console()
+    for problem, ours in itertools.groupby(rows, key=lambda row: (row.problem, row.optimum)):
+        optimum = "" if problem[1] is None else f", optimum {problem[1]:.4f}"
+        table = Table(title=f"{problem[0]}{optimum}", title_justify="left")
+        for column in ("agent", "final return", "regret", "advantage", "balls", "bytes", "ms/run"):
+            table.add_column(
+                column, justify="left" if column == "agent" else "right", no_wrap=column != "agent", overflow="fold"
+            )
+        for row in ours:
+            final = _around(row.final_return, "{:.4f}") if row.final_return else f"{row.mean_return:.4f}"
+            regret, advantage = _regret(row), _around(row.advantage, "{:+.4f}")
+            table.add_row(
+                row.agent, final, regret, advantage, f"{row.n_balls:,.0f}", f"{row.nbytes:,.0f}", f"{1e3 * row.seconds:.1f}"
+            )
+        console.print(table)
+    for row in rows:
+        if row.n_clipped:
+            console.print(f"{row.problem}, {row.agent}: {row.n_clipped:,.1f} rewards a run were clipped.", style="yellow")
+    console.print(
+        "± is half a 95 % interval over the seeds. Final return: the last tenth of the episodes. Advantage over the first "
+        "agent: per episode, over all episodes, paired by seed."
+    )
+    _warn_of_few_seeds(console, n_seeds, "--seeds")
+
+
+def wide_console() -> Any:
+    """A console as wide as the terminal; what goes to a file or a pipe is not squeezed."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH)
+
+
+def _warn_of_few_seeds(console: Any, n_seeds: int, option: str) -> None:
+    if n_seeds < FEW_SEEDS:
+        warning = f"Only {n_seeds} seeds: intervals this wide or missing say little. Give {option} {FEW_SEEDS} or more."
+        console.print(f"[yellow]{warning}[/]")
+
+
+def _around(interval: Interval | None, form: str) -> str:
+    if interval is None:
+        return "-"
+    return f"{form.format(interval.mean)} ± {form.replace('+', '').format((interval.high - interval.low) / 2)}"
+
+
+def _regret(row: Row) -> str:
+    if row.regret is not None or row.mean_regret is None:
+        return _around(row.regret, "{:,.1f}")
+    return f"{row.mean_regret:,.1f}"
+
+
+def list_names() -> None:
+    """Show the problems, agents and environments that zooming has, one line each."""
+    from zooming.study.problems import AGENTS, PRESETS
+
+    print("Problems (presets for zooming run)")
+    for problem in PRESETS.values():
+        print(f"  {problem.name:24}{problem.env_id}, " + ", ".join(f"{key}={value}" for key, value in problem.options.items()))
+    print("Agents")
+    for name, make in AGENTS.items():
+        print(f"  {name:24}{_first_line(make)}")
+    print("Environments")
+    for env_id, text in _environments():
+        print(f"  {env_id:24}{text}")
+
+
+def _environments() -> list[tuple[str, str]]:
+    import gymnasium as gym
+
+    ours = [name for name in sorted(gym.registry) if name.startswith("zooming/")]
+    return [(name, _first_line(sys.modules[type(gym.make(name).unwrapped).__module__])) for name in ours]
+
+
+def _first_line(documented: Any) -> str:
+    return (documented.__doc__ or "").strip().splitlines()[0]

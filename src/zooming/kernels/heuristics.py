@@ -1,0 +1,228 @@
+"""Compiled rules of thumb: what they play, what they remember, and whole episodes of it.
+
+The requests that the median remembers are two sorted runs in one array: the first count[1] of them are old, those behind, up
+to count[0], are new. A request is put among the new ones, and these are merged into the old ones when there are about 4 sqrt(n)
+of them. With one run, an array of megabytes would move at every step of a long run. count[2] is the number of episodes begun.
+
+Points are in the environment's units.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+from numba import float64, int64
+
+from zooming.kernels.crossing import HANDLE, crossed
+from zooming.kernels.jit import compiled, fixed, lean
+from zooming.kernels.layout import BAD_REWARD, BAD_STATE, FINE, ROUNDING
+from zooming.kernels.update import learned_reward
+
+RANDOM, STAY, MEDIAN = 0, 1, 2
+
+
+@compiled
+def draw(bounds, generator, action):
+    """Writes an action that is anywhere, equally likely.
+
+    `bounds` has a row (low, high, 1 if only whole numbers are played) for each axis of the action.
+    """
+    for i in range(action.shape[0]):
+        low, high, reach = bounds[i, 0], bounds[i, 1], 0.5 * bounds[i, 2]
+        action[i] = low - reach + generator.random() * (high + reach - (low - reach))
+        if reach > 0.0:
+            action[i] = min(high, max(low, np.floor(action[i] + 0.5)))
+
+
+@compiled
+def choose(rule, requests, count, state, action):
+    """Writes the action of STAY, where the state is, or of MEDIAN: the quantiles 1/2k, 3/2k, ... of the requests."""
+    k, n_requests = action.shape[0], count[0]
+    for i in range(k):
+        if rule == STAY or n_requests == 0:
+            action[i] = state[i]
+        else:
+            place = (2 * i + 1) / (2 * k) * (n_requests - 1)
+            below = np.int64(place)
+            first, second = ranked(requests, count, below)
+            action[i] = first + (place - below) * (second - first)
+
+
+@lean
+def ranked(requests, count, rank):
+    """The request with so many before it, and the one after it (itself, if it is the last)."""
+    n_requests, n_old = count[0], count[1]
+    least, most = max(0, rank - n_old), min(rank, n_requests - n_old)
+    while least < most:  # how many of those before it are new
+        n_new = (least + most) // 2
+        if requests[n_old + n_new] < requests[rank - n_new - 1]:
+            least = n_new + 1
+        else:
+            most = n_new
+    old, new = rank - least, n_old + least
+    is_old = new == n_requests or (old < n_old and requests[old] <= requests[new])
+    first = requests[old] if is_old else requests[new]
+    if is_old:
+        old += 1
+    else:
+        new += 1
+    if old < n_old and (new == n_requests or requests[old] <= requests[new]):
+        return first, requests[old]
+    return first, requests[new] if new < n_requests else first
+
+
+@lean
+def behind(requests, first, last, place, or_at):
+    """The index behind those of a sorted run of requests that lie below a place, or at it as well."""
+    while first < last:
+        middle = (first + last) // 2
+        if requests[middle] < place or (or_at and requests[middle] == place):
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
+
+@lean
+def n_at(requests, count, place):
+    """How many requests came from a place."""
+    n_old = behind(requests, 0, count[1], place, True) - behind(requests, 0, count[1], place, False)
+    return n_old + behind(requests, count[1], count[0], place, True) - behind(requests, count[1], count[0], place, False)
+
+
+@compiled
+def insert(requests, count, request):
+    """Puts a request into its place among the new ones, which join the old ones if they are many; the caller has made room."""
+    n_requests = count[0]
+    place = behind(requests, count[1], n_requests, request, True)
+    for k in range(n_requests - place):
+        i = np.uint64(n_requests - k)  # unsigned: no check for indices from the end, so that the loop becomes one move
+        requests[i] = requests[i - np.uint64(1)]
+    requests[place] = request
+    count[0] += 1
+    n_new = count[0] - count[1]
+    if n_new >= 64 and n_new * n_new > 16 * count[0]:
+        merge(requests, count)
+
+
+@compiled
+def merge(requests, count):
+    """Makes one sorted run of the two, from the end: what is old and below every new one stays where it is."""
+    new = requests[count[1] : count[0]].copy()
+    left, old, place = len(new), count[1], count[0]
+    while left > 0:
+        place -= 1
+        if old > 0 and requests[old - 1] > new[left - 1]:
+            old -= 1
+            requests[place] = requests[old]
+        else:
+            left -= 1
+            requests[place] = new[left]
+    count[1] = count[0]
+
+
+@compiled
+def see(requests, count, step, action, next_state):
+    """Inserts the requests of a step, and counts the episode that begins with step 0.
+
+    A request is read off the next state: a coordinate that is not where the action put it. If there is none, the call came
+    where an ambulance waited already: most likely where most calls came from before.
+    """
+    if step == 0:
+        count[2] += 1
+    n_known = count[0]
+    for i in range(next_state.shape[0]):
+        if next_state[i] != action[i]:
+            insert(requests, count, next_state[i])
+    if count[0] > n_known:
+        return
+    place, most = next_state[0], -1
+    for i in range(next_state.shape[0]):
+        n_there = n_at(requests, count, next_state[i])
+        if n_there > most:
+            place, most = next_state[i], n_there
+    insert(requests, count, place)
+
+
+@lean
+def clip(bounds, point, clipped):
+    """Writes the point with rounding outside the bounds clipped; the index of the first coordinate further out, or -1.
+
+    Along an axis of whole numbers it writes the number; what is not whole is as bad.
+    """
+    for i in range(point.shape[0]):
+        low, high = bounds[i, 0], bounds[i, 1]
+        slack = ROUNDING * (high - low)
+        if bounds[i, 2] == 1.0:
+            clipped[i] = np.rint(point[i])
+            if not (abs(point[i] - clipped[i]) <= ROUNDING and clipped[i] >= low and clipped[i] <= high):
+                return i
+        elif not (point[i] >= low - slack and point[i] <= high + slack):
+            return i
+        else:
+            clipped[i] = min(high, max(low, point[i]))
+    return -1
+
+
+def _play(
+    rule, requests, count, bounds, rewards, own_handle, handle, params, n_steps, action, returns, done, end, trouble,
+    clipping,
+):  # fmt: skip
+    """Plays whole episodes until done[0] is `end`; the code why it came back, with details in `trouble`, as in `episodes`.
+
+    `own_handle` has the rule's own generator, `handle` the environment. `bounds` has a row (low, high, is whole) for each axis,
+    the state's first; `action` is scratch. `requests` has room for all that may come.
+    """
+    generator, _, _ = crossed(own_handle)
+    rng, dynamics, start = crossed(handle)
+    n_state = bounds.shape[0] - action.shape[0]
+    state = np.empty(n_state)
+    next_state = np.empty(n_state)
+    seen = np.empty(n_state)  # the state as the rule sees it: rounding clipped
+    while done[0] < end:
+        start(params, rng, state)
+        bad = clip(bounds, state, seen)
+        if bad >= 0:
+            trouble[0], trouble[1], trouble[2] = 0, bad, state[bad]
+            return BAD_STATE
+        total = 0.0
+        for step in range(n_steps):
+            if rule == RANDOM:
+                draw(bounds[n_state:], generator, action)
+            else:
+                choose(rule, requests, count, seen, action)
+            for i in range(n_state):
+                next_state[i] = np.nan  # so that a coordinate that the dynamics forget to write is found
+            reward = dynamics(state, action, step, params, rng, next_state)
+            learned = learned_reward(reward, rewards[0], rewards[1], clipping)
+            if np.isnan(learned):
+                trouble[0], trouble[2] = step, reward
+                return BAD_REWARD
+            bad = clip(bounds, next_state, seen)
+            if bad >= 0:
+                trouble[0], trouble[1], trouble[2] = step + 1, bad, next_state[bad]
+                return BAD_STATE
+            if learned != reward:
+                clipping[1] += 1
+            if rule == MEDIAN:
+                see(requests, count, step, action, seen)
+            elif step == 0:
+                count[2] += 1
+            total += reward
+            for i in range(n_state):
+                state[i] = next_state[i]
+        returns[done[0]] = total
+        done[0] += 1
+    return FINE
+
+
+@functools.cache
+def play() -> Callable[..., int]:
+    """`_play`, compiled on first use."""
+    vector, whole = float64[::1], int64[::1]
+    return fixed(
+        _play, int64, vector, whole, float64[:, ::1], vector, HANDLE, HANDLE, vector, int64, vector, vector, whole, int64,
+        vector, whole,
+    )  # fmt: skip

@@ -1,0 +1,157 @@
+"""Boxes when only some actions are feasible.
+
+`allowed` has a row per action axis: the low and the high end of what is feasible, in the unit cube, then, for an axis of
+whole values, 1 or 0 for each.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zooming.kernels.boxes import new_stack, sides
+from zooming.kernels.jit import compiled, lean
+from zooming.kernels.layout import ACTIVE, ATOMS, CENTER, FIRST, FIRST_VALUE, LOW, NOWHERE, POINT, RANDOM, UNIFORM
+from zooming.kernels.points import in_units, net_point, to_unit
+from zooming.kernels.update import draw
+
+
+@lean
+def read_mask(row):
+    """Sets the ends of a row of `allowed` from its mask of values; how many are feasible, -1 if one is neither 0 nor 1."""
+    n_values = row.shape[0] - FIRST_VALUE
+    n_feasible = 0
+    for k in range(n_values):
+        if row[FIRST_VALUE + k] == 1.0:
+            row[1] = (k + 0.5) / n_values
+            if n_feasible == 0:
+                row[0] = row[1]
+            n_feasible += 1
+        elif row[FIRST_VALUE + k] != 0.0:
+            return -1
+    return n_feasible
+
+
+@lean
+def has_feasible(axes, n_state, allowed, low, high):
+    """Whether the action sides of a ball hold a feasible action."""
+    for i in range(allowed.shape[0]):
+        n_values = axes[n_state + i, ATOMS]
+        if n_values == 0.0:
+            if allowed[i, 1] < low[i] or not (allowed[i, 0] < high[i] or high[i] == 1.0):
+                return False
+        else:
+            found = False
+            for k in range(np.int64(np.rint(low[i] * n_values)), np.int64(np.rint(high[i] * n_values))):
+                found = found or allowed[i, FIRST_VALUE + k] == 1.0
+            if not found:
+                return False
+    return True
+
+
+@compiled
+def select_feasible(table, core, axes, root, state, ties, allowed, low, high):
+    """`select` among the balls with a feasible action; NOWHERE if there is none.
+
+    An inner row may be large because of balls that are not feasible, so it bounds less well: every ball in question is
+    looked at.
+    """
+    n_state = core[0]["n_state"]
+    stack = new_stack(core)
+    most = stack.shape[0] - 1
+    stack[0] = root
+    top = 1
+    best = -np.inf
+    found = NOWHERE
+    n_tied = 0
+    while top > 0:
+        top -= 1
+        row = stack[top]
+        value = table[row]["value"]
+        if value < best or (value == best and ties != RANDOM):
+            continue
+        child = np.int64(table[row]["child"])
+        if child == ACTIVE:
+            sides(table, row, n_state, low, high)
+            if not has_feasible(axes, n_state, allowed, low, high):
+                continue
+            if value > best:
+                best = value
+                found = row
+                n_tied = 1
+            else:
+                n_tied += 1
+                if draw(core) % np.uint64(n_tied) == np.uint64(0):
+                    found = row
+            continue
+        axis = np.int64(table[row]["axis"])
+        threshold = table[row]["threshold"]
+        if axis < n_state:
+            stack[top] = child + np.int64(state[axis] >= threshold)
+            top += 1
+            continue
+        has_first = allowed[axis - n_state, 0] < threshold
+        has_second = allowed[axis - n_state, 1] >= threshold
+        # What is put on the stack last is looked at first: the better child, or the first one if ties go by order.
+        first_is_last = ties == FIRST or table[child]["value"] >= table[child + 1]["value"]
+        if has_second and first_is_last:
+            stack[top] = child + 1
+            top = min(top + 1, most)  # as in `select`
+        if has_first:
+            stack[top] = child
+            top = min(top + 1, most)
+        if has_second and not first_is_last:
+            stack[top] = child + 1
+            top = min(top + 1, most)
+    return found
+
+
+@compiled
+def choose(table, core, axes, step, observation, ties, rule, allowed, action):
+    """The row of the best ball with a feasible action, and one such action in `action` (environment's units).
+
+    -1 - i for a bad coordinate i of the observation, NOWHERE if nothing is feasible. The center is the middle of what is
+    feasible in the ball, or the feasible value nearest to its middle.
+    """
+    n_state = core[0]["n_state"]
+    n_action = core[0]["n_action"]
+    state = np.empty(n_state)
+    bad = to_unit(axes, 0, observation, state)
+    if bad >= 0:
+        return -1 - bad
+    low = np.empty(n_action)
+    high = np.empty(n_action)
+    row = select_feasible(table, core, axes, step, state, ties, allowed, low, high)
+    if row == NOWHERE:
+        return row
+    sides(table, row, n_state, low, high)
+    for i in range(n_action):
+        axis = n_state + i
+        n_values = axes[axis, ATOMS]
+        share = 0.5 if rule == CENTER else 0.0
+        if rule == UNIFORM:
+            share = np.float64(draw(core) >> np.uint64(11)) * 2.0**-53
+        if n_values == 0.0:
+            least = max(low[i], allowed[i, 0])
+            most = min(high[i], allowed[i, 1])
+            unit = least + share * (most - least)
+            if rule == POINT:
+                unit = min(most, max(least, net_point(core, axes, axis, low[i])))
+            action[i], _ = in_units(axes, axis, unit, low[i])
+            continue
+        first = np.int64(np.rint(low[i] * n_values))
+        last = np.int64(np.rint(high[i] * n_values)) - 1
+        played = np.int64(-1)
+        n_feasible = 0
+        for k in range(first, last + 1):
+            n_feasible += np.int64(allowed[i, FIRST_VALUE + k])
+        pick = np.int64(share * n_feasible)
+        for k in range(first, last + 1):
+            if allowed[i, FIRST_VALUE + k] == 1.0:
+                if rule in (CENTER, POINT):
+                    if played < 0 or abs(2 * k - first - last) < abs(2 * played - first - last):
+                        played = k
+                elif pick == 0:
+                    played = k
+                pick -= 1
+        action[i] = axes[axis, LOW] + 0.5 + played
+    return row

@@ -1,0 +1,117 @@
+"""The update rule, for every agent with balls, whatever their shape; and what it needs of bonuses and random numbers.
+
+    alpha_t = (H + 1) / (H + t)                                      the first visit replaces Q
+    Q(B) <- (1 - alpha_t) Q(B) + alpha_t (r + V(x') + b(t))          b(t) = bonus / sqrt(t), or exact_bonus, bernstein_bonus
+
+A table here is any array of records with `value` and `n_visits`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from zooming.kernels.jit import PLAIN, inlined, lean
+from zooming.kernels.layout import EXACT, MAX_VISITS, SCALED
+
+
+@lean
+def draw(core):
+    """The next 64 random bits of the agent's generator (SplitMix64)."""
+    z = core[0]["random"] + np.uint64(0x9E3779B97F4A7C15)
+    core[0]["random"] = z
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+if PLAIN:
+    draw = np.errstate(over="ignore")(draw)  # it wraps around, which compiled code does without a word
+
+
+@lean
+def ceiling(core, step):
+    """The largest return from `step` on: what a root starts with, and the cap of V."""
+    n_steps = core[0]["horizon"] if core[0]["full_cap"] == 1 else core[0]["horizon"] - step
+    high = core[0]["reward_high"]
+    # With only negative rewards the best that can happen is to stop after the next one.
+    return high * n_steps if high > 0.0 else high
+
+
+@lean
+def set_iota(core):
+    """If K is not known: iota_k = log(8 H k^2 / delta) for the episode at hand, and the bonus that it gives."""
+    if core[0]["first_iota"] > 0.0:
+        core[0]["iota"] = core[0]["first_iota"] + 2.0 * math.log(np.float64(max(core[0]["episode"], 1)))
+        core[0]["bonus"] = core[0]["per_root_iota"] * math.sqrt(core[0]["iota"]) + core[0]["plain"]
+
+
+@lean
+def exact_bonus(core, stats, step, row, diameter, learning_rate):
+    """The b(t) that makes Q the weighted mean of r + V' plus exactly the width that the optimism lemma needs.
+
+    That width is B_t = R sqrt(S_t iota / 2) + L D_t, with R the range of r + V', S_t = (1-a)^2 S_{t-1} + a^2 the
+    sum of squared weights and D_t = (1-a) D_{t-1} + a diam(B) the weighted diameter of the balls played: b = (B_t - (1-a)
+    B_{t-1}) / a. The statistics of a ball are S, D and B.
+    """
+    reach = core[0]["bonus"] * (core[0]["horizon"] - 1 - step + core[0]["reward_spread"])
+    keep = 1.0 - learning_rate
+    before = stats[row, 2]
+    stats[row, 0] = keep * keep * stats[row, 0] + learning_rate * learning_rate
+    stats[row, 1] = keep * stats[row, 1] + learning_rate * diameter
+    stats[row, 2] = reach * np.sqrt(stats[row, 0]) + core[0]["lipschitz"] * stats[row, 1]
+    return (stats[row, 2] - keep * before) / learning_rate
+
+
+@lean
+def bernstein_bonus(core, stats, row, n_visits, learning_rate, next_value):
+    """The b(t) whose weighted sum is beta_t / 2, and what the noise and L add. [Jin et al. 2018 Alg. 2]
+
+    The statistics of a ball are the mean and the variance of V' (Welford's form, so that it is never negative), and beta.
+    """
+    t = np.float64(n_visits)
+    horizon = np.float64(core[0]["horizon"])
+    span = core[0]["reward_span"]
+    iota = core[0]["iota"]
+    away = next_value - stats[row, 0]
+    stats[row, 0] += away / t
+    stats[row, 1] += (away * (next_value - stats[row, 0]) - stats[row, 1]) / t
+    n_balls = core[0]["n_balls"] / horizon
+    deviation = np.sqrt(horizon / t * (stats[row, 1] + horizon * span * span) * iota)
+    by_variance = core[0]["c1"] * (deviation + span * np.sqrt(horizon**7 * n_balls) * iota / t)
+    by_range = core[0]["c2"] * span * np.sqrt(horizon**3 * iota / t)
+    before = stats[row, 2]
+    stats[row, 2] = min(by_variance, by_range)
+    return (stats[row, 2] - (1.0 - learning_rate) * before) / (2.0 * learning_rate) + core[0]["bonus"] / np.sqrt(t)
+
+
+@inlined
+def learn(table, core, stats, step, row, diameter, reward, next_value):
+    """The update rule; n(B). `diameter` is that of the ball, which only the exact bonus looks at. [SBY19 Alg. 1]"""
+    if step == 0:  # an episode begins, whoever drives the loop
+        core[0]["episode"] += 1
+        set_iota(core)
+    horizon = core[0]["horizon"]
+    n_visits = min(np.int64(table[row]["n_visits"]) + 1, MAX_VISITS)
+    learning_rate = (horizon + 1.0) / (horizon + n_visits)
+    if core[0]["bonus_rule"] == SCALED:
+        bonus = core[0]["bonus"] / np.sqrt(np.float64(n_visits))
+    elif core[0]["bonus_rule"] == EXACT:
+        bonus = exact_bonus(core, stats, step, row, diameter, learning_rate)
+    else:
+        bonus = bernstein_bonus(core, stats, row, n_visits, learning_rate, next_value)
+    target = reward + next_value + bonus
+    table[row]["n_visits"] = n_visits
+    table[row]["value"] = (1.0 - learning_rate) * table[row]["value"] + learning_rate * target
+    return n_visits
+
+
+@lean
+def learned_reward(reward, low, high, clipping):
+    """Return the reward to learn from: clipped to the range where `clipping[0]` is 1, and NaN for one that is refused."""
+    if reward >= low and reward <= high:
+        return reward
+    if clipping[0] == 0 or not np.isfinite(reward):
+        return np.nan
+    return low if reward < low else high

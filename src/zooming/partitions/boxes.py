@@ -1,0 +1,307 @@
+"""The ball table of an agent of boxes: the one place that allocates and grows it, and asks whether it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.kernels import (
+    ACTIVE,
+    ATOMS,
+    BALL,
+    BERNSTEIN,
+    LOW,
+    N_STATS,
+    NO_PARENT,
+    OWN,
+    SAME,
+    WEIGHT,
+    WIDTH,
+    most_splits,
+    sides,
+)
+from zooming.partitions.view import Partition
+
+Floats = NDArray[np.float64]
+_CACHE_LINE = 64
+
+
+class BallTable:
+    """Rows of `kernels.BALL` for all steps of one agent, and the `kernels.CORE` record that the kernels work with."""
+
+    def __init__(self, core: NDArray[Any], rows: NDArray[Any], stats: Floats | None = None) -> None:
+        self.core = core
+        self.raw_core: Floats = core.view(np.float64)
+        self._use(rows)
+        # What a bonus that follows the visits of a ball keeps; nothing for the others.
+        self.stats = np.zeros((len(rows) if core["bonus_rule"][0] else 0, N_STATS)) if stats is None else stats
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A table that was unpickled has memory of its own, and its views must be of that."""
+        self.core, self.stats = state["core"], state["stats"]
+        self.raw_core = self.core.view(np.float64)
+        self._use(state["rows"])
+
+    def _use(self, rows: NDArray[Any]) -> None:
+        self.rows = rows
+        self.raw_rows: Floats = rows.view(np.float64)  # the same memory, as the kernels that are called once a step take it
+
+    @classmethod
+    def of_roots(cls, core: NDArray[Any], root_values: Floats) -> BallTable:
+        """One root ball per step, nothing split yet."""
+        table = cls(core, _allocate(len(root_values) + len(root_values) % 2))
+        core["n_rows"] = len(table.rows)
+        core["n_balls"] = len(root_values)
+        table.rows["parent"] = NO_PARENT
+        table.rows["value"][: len(root_values)] = root_values
+        table.rows["threshold"][: len(root_values)] = np.inf
+        return table
+
+    @classmethod
+    def of_cells(cls, core: NDArray[Any], root_values: Floats, borders: list[Floats]) -> BallTable:
+        """Every root cut at borders[i] (ascending, inside (0, 1)) along axis i, from the start.
+
+        The cells are halved by number; of an odd number the second child gets one more, on which `kernels.draw_tied` relies.
+        """
+        table = cls.of_roots(core, root_values)
+        n_axes = len(borders)
+        row = np.arange(len(root_values))
+        first = np.zeros((len(row), n_axes), np.int64)  # each row covers the cells first .. last - 1 along every axis
+        last = np.tile(np.array([len(axis_borders) + 1 for axis_borders in borders], np.int64), (len(row), 1))
+        most = max((len(axis_borders) for axis_borders in borders), default=0)
+        border = np.array([np.pad(axis_borders, (0, most - len(axis_borders))) for axis_borders in borders])
+        while True:
+            wide = (last - first > 1).any(axis=1)
+            row, first, last = row[wide], first[wide], last[wide]
+            if not len(row):
+                break
+            axis = np.argmax(last - first, axis=1)
+            each = np.arange(len(row))
+            middle = (first[each, axis] + last[each, axis]) // 2
+            child = table.rows_in_use + 2 * each
+            table.reserve(2 * len(row))
+            table.rows["axis"][row] = axis
+            table.rows["threshold"][row] = border[axis, middle - 1]
+            table.rows["child"][row] = child
+            core["n_rows"] += 2 * len(row)
+            core["n_balls"] += len(row)
+            for side in (0, 1):
+                table.rows["value"][child + side] = table.rows["value"][row]
+                table.rows["parent"][child + side] = row
+                table.rows["threshold"][child + side] = np.inf
+            left_last, right_first = last.copy(), first.copy()
+            left_last[each, axis] = right_first[each, axis] = middle
+            row = np.concatenate([child, child + 1])
+            first, last = np.concatenate([first, right_first]), np.concatenate([left_last, last])
+        return table
+
+    def set_due(self, due: float) -> None:
+        """Makes every active ball due at the same number of visits, as the balls of an initial partition are."""
+        n = self.rows_in_use
+        horizon = int(self.core["horizon"][0])
+        active = self.rows["child"][:n] == ACTIVE
+        active[horizon : horizon + horizon % 2] = False
+        self.rows["threshold"][:n][active] = due
+
+    @property
+    def rows_in_use(self) -> int:
+        return int(self.core["n_rows"][0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows in use, which is what a checkpoint holds; free rows at the end are not counted."""
+        return self.rows_in_use * (BALL.itemsize + (self.stats.itemsize * N_STATS if len(self.stats) else 0))
+
+    def reserve(self, n_more: int) -> None:
+        """Makes room for `n_more` rows; the only place where a table grows."""
+        needed = self.rows_in_use + n_more
+        if needed > len(self.rows):
+            grown, stats = _allocate(max(needed, len(self.rows) * 3 // 2)), self.stats
+            grown[: self.rows_in_use] = self.rows[: self.rows_in_use]
+            if len(stats):
+                stats = np.concatenate([stats, np.zeros((len(grown) - len(stats), N_STATS))])
+            # In one call, so that an interrupt finds all of them old or all of them new.
+            vars(self).update(rows=grown, raw_rows=grown.view(np.float64), stats=stats)
+
+    def copy(self) -> BallTable:
+        """A table of its own with the same balls, without rows in reserve."""
+        n = self.rows_in_use
+        rows = _allocate(n)
+        rows[:] = self.rows[:n]
+        return BallTable(self.core.copy(), rows, self.stats[:n].copy())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> BallTable:
+        return self.copy()
+
+    def boxes(self, step: int) -> tuple[NDArray[np.int64], Floats, Floats]:
+        """Row, low and high corner (in the unit cube) of the active balls of a step, in the order of their rows."""
+        n_axes = int(self.core["n_state"][0] + self.core["n_action"][0])
+        found = [
+            (row[active], box_low[active], box_high[active])
+            for row, box_low, box_high in _levels(self.rows, np.array([step]), n_axes)
+            for active in [self.rows["child"][row] == ACTIVE]
+        ]
+        row = np.concatenate([rows for rows, _, _ in found])
+        order = np.argsort(row)
+        low = np.concatenate([box_low for _, box_low, _ in found])[order]
+        return row[order], low, np.concatenate([box_high for _, _, box_high in found])[order]
+
+    def box(self, row: int) -> tuple[Floats, Floats]:
+        """The low and the high corner of one ball in the unit cube."""
+        n_axes = int(self.core["n_state"][0] + self.core["n_action"][0])
+        low, high = np.empty(n_axes), np.empty(n_axes)
+        sides(self.rows, row, 0, low, high)
+        return low, high
+
+    def partition(self, step: int, names: list[str], axes: Floats, ends: Floats) -> Partition:
+        """The active balls of a step, in the order of their rows; `axes` (see `kernels.LOW`) and their `ends` say the units."""
+        row, unit_low, unit_high = self.boxes(step)
+        balls = self.rows[row]
+        depth = balls["depth"].astype(np.int64)
+        return Partition(
+            low=_in_units(unit_low, axes, ends),
+            high=_in_units(unit_high, axes, ends),
+            q_value=balls["value"].copy(),
+            n_visits=balls["n_visits"].astype(np.int64),
+            depth=depth,
+            radius=self._radii(depth, lengths(axes, unit_low, unit_high)),
+            names=tuple(names),
+            step=step,
+        )
+
+    def _radii(self, depth: NDArray[np.int64], side_lengths: Floats) -> Floats:
+        if self.core["cubes"][0]:
+            return np.asarray(0.5**depth)
+        if self.core["spacing"][0]:
+            return np.full(len(depth), self.core["spacing"][0])
+        return np.asarray(side_lengths.max(axis=1))
+
+    def fault(self, axes: Floats) -> str | None:
+        """What makes this table impossible, in words, or None: the check of a table that comes from a file.
+
+        The kernels check nothing. They rely on: rows in range and a tree without cycles (every walk), as many splits on a path
+        as `kernels.most_splits` says (the stack of a selection), values that are maxima (branch and bound) and finite, borders
+        between whole values, cubes whose axes were split in turn (`cube_sides`), and due balls that can be halved (`halve`).
+        """
+        horizon = int(self.core["horizon"][0])
+        n_axes = int(self.core["n_state"][0] + self.core["n_action"][0])
+        first_free = horizon + horizon % 2
+        if self.rows_in_use != len(self.rows) or len(self.rows) < first_free or len(self.rows) % 2:
+            return f"{self.rows_in_use} rows in use do not fit {len(self.rows)} stored rows and {horizon} roots"
+        rows = self.rows
+        used = np.ones(len(rows), bool)
+        used[horizon:first_free] = False
+        child = rows["child"].astype(np.int64)
+        inner = np.flatnonzero(used & (child != ACTIVE))
+        first_child = child[inner]
+        if ((first_child % 2 != 0) | (first_child < first_free) | (first_child >= len(rows)) | (first_child <= inner)).any():
+            return "a row names a child outside the table"
+        claims = np.bincount(first_child // 2, minlength=len(rows) // 2)[first_free // 2 :]
+        if (claims != 1).any():
+            orphan = first_free + 2 * int(np.flatnonzero(claims != 1)[0])
+            return f"row {orphan} is the child of {int(claims[(orphan - first_free) // 2])} rows, not of one"
+        parent = rows["parent"]
+        if (parent[:horizon] != NO_PARENT).any() or any((parent[first_child + side] != inner).any() for side in (0, 1)):
+            return "a row names the wrong parent"
+        if not (np.isfinite(rows["value"][used]).all() and np.isfinite(self.stats).all()):
+            return "a value is not finite"
+        if self.stats.shape != (len(rows) if self.core["bonus_rule"][0] else 0, N_STATS):
+            return "the numbers that the bonus keeps do not fit the rows"
+        first_stat = 1 if self.core["bonus_rule"][0] == BERNSTEIN else 0  # its first is a mean, and may be negative
+        if (self.stats[:, first_stat:] < 0).any():
+            return "a number that the bonus keeps is negative"  # a root is taken of some
+        if (rows["value"][inner] != np.maximum(rows["value"][first_child], rows["value"][first_child + 1])).any():
+            return "an inner row does not hold the largest value below it"
+        if (rows["axis"][inner] >= n_axes).any():
+            return "an axis is out of range"
+        if int(self.core["n_balls"][0]) != used.sum() - len(inner):
+            return "the number of active balls is wrong"
+        if self.core["n_balls"][0] > self.core["max_balls"][0]:
+            return f"there are more than {self.core['max_balls'][0]} active balls"
+        if any((rows["n_visits"][first_child + side] < rows["n_visits"][inner]).any() for side in (0, 1)):
+            return "a ball has fewer visits than the one it was split from"
+        return self._fault_of_boxes(axes, horizon, n_axes)
+
+    def _fault_of_boxes(self, axes: Floats, horizon: int, n_axes: int) -> str | None:
+        """The part of `fault` that follows the boxes of the balls, level by level; the rows are a forest."""
+        rows, cubes = self.rows, bool(self.core["cubes"][0])
+        is_halved = self.core["rule"][0] != OWN and not self.core["spacing"][0]
+        n_state, n_action = int(self.core["n_state"][0]), int(self.core["n_action"][0])
+        n_forks = np.zeros(len(rows), np.int64)  # splits along action axes above each row
+        for level, (row, low, high) in enumerate(_levels(rows, np.arange(horizon), n_axes)):
+            split = rows["child"][row] != ACTIVE
+            if level > most_splits(n_axes) or (n_forks[row] > most_splits(n_action)).any():
+                return "there are more splits above a ball than its visits can have made"
+            whole = axes[:, ATOMS] > 0
+            edges = np.where(whole, high * axes[:, ATOMS], 0.0)
+            if (np.abs(edges - np.rint(edges)) > SAME * np.maximum(axes[:, ATOMS], 1)).any():
+                return "a border runs through a whole value"
+            if not self._is_due_as_it_should(rows["threshold"][row[~split]], lengths(axes, low[~split], high[~split])):
+                return "a ball is due at another number of visits than its diameter says"
+            each, axis, threshold = np.flatnonzero(split), rows["axis"][row[split]], rows["threshold"][row[split]]
+            if not ((low[each, axis] < threshold) & (threshold < high[each, axis])).all():
+                return "a threshold lies outside its ball"
+            intervals = axes[axis, ATOMS] == 0
+            if is_halved and (threshold != (low[each, axis] + high[each, axis]) / 2)[intervals].any():
+                return "a threshold is not in the middle of its ball"
+            if cubes and (axis != level % n_axes).any():
+                return "the axes above a cube were not split in turn"
+            is_whole_cube = level % n_axes == 0 or split.all()
+            if cubes and not (is_whole_cube and (rows["depth"][row[~split]] == level // n_axes).all()):
+                return "a ball is not the cube that its depth says"
+            first_child = rows["child"][row[split]]
+            n_forks[first_child] = n_forks[first_child + 1] = n_forks[row[split]] + (axis >= n_state)
+        return None
+
+    def _is_due_as_it_should(self, due: Floats, side_lengths: Floats) -> bool:
+        if self.core["rule"][0] == OWN:
+            return bool((due > 0).all())  # false for NaN; the rule itself is not in a file
+        if self.core["spacing"][0]:
+            return bool(np.isposinf(due).all())
+        return bool(np.allclose(due, _due_at(side_lengths.max(axis=1)), rtol=1e-9))
+
+
+def _due_at(diameter: Floats) -> Floats:
+    """`kernels.due_at` of many balls."""
+    with np.errstate(divide="ignore"):
+        return np.asarray((1.0 - 1e-12) / (diameter * diameter))
+
+
+def lengths(axes: Floats, low: Floats, high: Floats) -> Floats:
+    """The weighted lengths [n, n_axes] of the sides of many boxes; see `kernels.length`."""
+    n_values, weight = axes[:, ATOMS], axes[:, WEIGHT]
+    atoms = (np.rint((high - low) * n_values) - 1) / np.maximum(n_values - 1, 1)
+    return np.asarray(weight * np.where(n_values == 0, high - low, np.maximum(atoms, 0.0)))
+
+
+def _allocate(n_rows: int) -> NDArray[Any]:
+    """Zeroed rows that start on a cache line, so that two siblings share one."""
+    memory = np.zeros(n_rows * BALL.itemsize + _CACHE_LINE, np.uint8)
+    offset = -memory.ctypes.data % _CACHE_LINE
+    return memory[offset : offset + n_rows * BALL.itemsize].view(BALL)
+
+
+def _in_units(unit: Floats, axes: Floats, ends: Floats) -> Floats:
+    """Borders in the units of a space: the smallest numbers that kernels.to_unit takes to the border or beyond."""
+    low, width, n_values = axes[:, LOW], axes[:, WIDTH], axes[:, ATOMS]
+    inner = low + np.where(n_values > 0, np.rint(width * unit), width * unit)  # between whole values: exactly half
+    border = np.where(unit == 1.0, ends, inner)
+    return np.where((n_values == 0) & ((border - low) / width < unit), np.nextafter(border, np.inf), border)
+
+
+def _levels(rows: NDArray[Any], roots: NDArray[np.int64], n_axes: int) -> Iterator[tuple[NDArray[np.int64], Floats, Floats]]:
+    """Level by level below `roots`: row indices with the low and high corners of their boxes in the unit cube."""
+    row, low, high = roots, np.zeros((len(roots), n_axes)), np.ones((len(roots), n_axes))
+    while len(row):
+        yield row, low, high
+        inner = rows["child"][row] != ACTIVE
+        row, low, high = row[inner], low[inner], high[inner]
+        each, axis, threshold = np.arange(len(row)), rows["axis"][row], rows["threshold"][row]
+        left_high, right_low = high.copy(), low.copy()
+        left_high[each, axis] = right_low[each, axis] = threshold
+        child = rows["child"][row].astype(np.int64)
+        row = np.concatenate([child, child + 1])
+        low, high = np.concatenate([low, right_low]), np.concatenate([left_high, high])

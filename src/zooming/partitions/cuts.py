@@ -1,0 +1,127 @@
+"""Where a picture cuts a space of more axes than it can draw: through what the agent plays most, unless the user says where."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.errors import SpaceError
+from zooming.spaces.flatten import INTERVAL
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class View:
+    """The axes of a space as pictures see them: names, ends in the environment's units, which are whole, which matter.
+
+    `low` and `high` are the first and the last value of an axis.
+    """
+
+    names: tuple[str, ...]
+    low: Floats
+    high: Floats
+    is_whole: tuple[bool, ...]
+    matters: tuple[bool, ...]  # false for weight 0
+
+    def part(self, axes: slice) -> View:
+        """Return the view of some of the axes."""
+        return View(self.names[axes], self.low[axes], self.high[axes], self.is_whole[axes], self.matters[axes])
+
+    def index(self, axis: Any, option: str) -> int:
+        """Return the number of an axis that is given by its name or its number."""
+        if isinstance(axis, (int, np.integer)) and not isinstance(axis, bool) and 0 <= axis < len(self.names):
+            return int(axis)
+        alike = [i for i, name in enumerate(self.names) if name == axis or name.startswith(f"{axis}[")]
+        if isinstance(axis, str) and len(alike) == 1:  # "state" names the only axis of the states
+            return alike[0]
+        close = difflib.get_close_matches(str(axis), self.names, 1, 0.5)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise SpaceError(f"{option}: no axis is named {axis!r}; {hint}there are {', '.join(self.names)}")
+
+    def first(self, kind: str, n: int = 1) -> list[int]:
+        """Return the first n axes of a kind ("state", "action") that matter and have several values, or else the first one."""
+        found = [i for i, name in enumerate(self.names) if name.startswith(kind)]
+        telling = [i for i in found if self.matters[i] and self.low[i] < self.high[i]]
+        return telling[:n] or found[:1]
+
+    def middle(self) -> Floats:
+        """Return the middle of each axis: a value of it; 0 or the one end where there is no other."""
+        low, high = np.where(np.isfinite(self.low), self.low, self.high), np.where(np.isfinite(self.high), self.high, self.low)
+        return self.values(np.nan_to_num((low + high) / 2, nan=0.0, posinf=0.0, neginf=0.0))
+
+    def values(self, point: Floats) -> Floats:
+        """Return the point, moved to a value along whole axes."""
+        return np.where(self.is_whole, np.clip(np.ceil(point - 0.5), self.low, self.high), point)
+
+    def cut(self, drawn: Sequence[int], at: Any, default: Floats) -> Cut:
+        """Return the cut along the axes `drawn`: through `default`, or where `at` says.
+
+        `at` is {axis: value} for some of the axes that are not drawn, or a whole point.
+        """
+        point = np.array(default, np.float64)
+        if isinstance(at, Mapping):
+            for axis, value in at.items():
+                i = self.index(axis, "at")
+                if i in drawn:
+                    raise SpaceError(f"at: {self.names[i]} is drawn, not cut; leave it out of at=, or draw other axes=")
+                point[i] = self._checked(i, value)
+        elif at is not None:
+            given = np.asarray(at, np.float64).reshape(-1)
+            if given.shape != point.shape:
+                raise SpaceError(
+                    f"at={at!r}: give {{axis: value}}, or one point of {len(point)} numbers, for {', '.join(self.names)}"
+                )
+            point = np.array([self._checked(i, value) for i, value in enumerate(given)])
+        return Cut(self, tuple(drawn), point)
+
+    def _checked(self, i: int, value: Any) -> float:
+        name, low, high = self.names[i], self.low[i], self.high[i]
+        try:
+            number = float(value)
+        except (TypeError, ValueError) as error:
+            raise SpaceError(f"at: {name} = {value!r} is not a number") from error
+        if self.is_whole[i] and not (low <= number <= high and number.is_integer()):
+            raise SpaceError(f"at: {name} = {value} is not a whole number from {low:g} to {high:g}")
+        if not low <= number <= high:
+            raise SpaceError(f"at: {name} = {value} is outside [{low:g}, {high:g}]")
+        return number
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The plane along the axes `drawn`, through a `point`; printed, the values of the other axes."""
+
+    view: View
+    drawn: tuple[int, ...]
+    point: Floats
+
+    def __str__(self) -> str:
+        return ", ".join(
+            f"{name} = {self.point[i]:.{15 if self.view.is_whole[i] else 3}g}"
+            for i, name in enumerate(self.view.names)
+            if i not in self.drawn
+        )
+
+    @property
+    def caption(self) -> str:
+        """`, cut at ...`, or nothing if every axis is drawn."""
+        return f", cut at {self}" if str(self) else ""
+
+
+def view_of(axes: Any) -> View:
+    """Return the view of an agent's axes."""
+    is_whole, matters = (kind != INTERVAL for kind in axes.kinds), (weight > 0 for weight in axes.weights)
+    return View(tuple(axes.names), axes.low, axes.high, tuple(is_whole), tuple(matters))
+
+
+def most_visited(centers: Floats, n_visits: NDArray[np.int64], depth: NDArray[np.int64]) -> Floats | None:
+    """Return the center of the ball with the most visits, the smallest of several; None if none was visited."""
+    if not n_visits.any():
+        return None
+    return np.array(centers[np.lexsort((depth, n_visits))[-1]])

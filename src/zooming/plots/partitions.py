@@ -1,0 +1,153 @@
+"""Partitions: what the agent knows, over the state-action space."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.analysis.solve import Optimal
+from zooming.errors import SpaceError
+from zooming.partitions.cuts import View
+from zooming.partitions.view import Partition
+from zooming.plots.look import TICKS, drawing
+
+Floats = NDArray[np.float64]
+ValueNames = Mapping[str, Sequence[Any]]
+MOST_TICKS = 12  # whole numbers of an axis that are all labeled
+MOST_NAMES = 16  # named values of an axis: more of them overlap
+WRAP = 52  # characters of a title's line
+
+
+def partition(
+    balls: Partition,
+    ax: Any = None,
+    *,
+    optimal: Optimal | None = None,
+    axes: Sequence[int | str] | None = None,
+    at: Any = None,
+    value_names: ValueNames | None = None,
+    colorbar: bool = True,
+    cmap: str = "viridis",
+    limits: tuple[float, float] | None = None,
+    n: int = 101,
+) -> Any:
+    """The active balls of a step, colored by their Q, from the first of the `limits` to the second.
+
+    With `optimal` (from `zooming.solve`) their borders over Q* instead, on n x n points: fine where Q* is high, if all is well.
+
+    With more than two dimensions it is a slice along two `axes` (numbers or names; by default the first state and the first
+    action axis that matter), and the title says where it cuts the others: through the center of the most visited ball, or
+    where `at` says, {axis: value} for some of the axes or one point of the space. `value_names` {axis: names} label the values
+    of discrete axes.
+    """
+    if not isinstance(balls, Partition):
+        raise SpaceError(f"a {type(balls).__name__} is not a partition; give that of a step, for example agent.partition(0)")
+    (horizontal, vertical), point, shown = balls.slice(axes, at)
+    pair = [horizontal, vertical]
+    low, high = balls.window()
+    first, last = (np.clip(corner, low, high)[shown][:, pair] for corner in (balls.low, balls.high))
+    sides = (last - first) / (high - low)[pair]
+    with drawing(ax, boxed=True) as ax:
+        # Thinner borders around smaller balls: they must not hide what they enclose.
+        borders = {"linewidth": np.clip(12 * sides.min(axis=1, initial=1.0), 0.12, 0.5)}
+        if optimal is None:
+            drawn = _boxes(first, last, cmap=cmap, edgecolor="white", **borders)
+            drawn.set_array(balls.q_value[shown])
+            ax.add_collection(drawn)
+        else:
+            x, y, q = _over_optimum(balls, optimal, pair, point, n)
+            drawn = ax.pcolormesh(x, y, q, shading="gouraud", cmap=cmap, rasterized=True)
+            edges = {"facecolor": "none", "edgecolor": "black", "linewidth": 1.4 * borders["linewidth"]}
+            ax.add_collection(_boxes(first, last, **edges))
+        if limits:
+            drawn.set_clim(*limits)
+        ax.set(xlim=(low[horizontal], high[horizontal]), ylim=(low[vertical], high[vertical]))
+        ax.set(xlabel=label(balls.names, horizontal), ylabel=label(balls.names, vertical))
+        view = balls.view()
+        tick(ax.xaxis, view, horizontal, value_names)
+        tick(ax.yaxis, view, vertical, value_names)
+        part = f", a slice through {int(shown.sum())}" if len(balls.names) > 2 else ""
+        title = f"step {balls.step}: {len(balls)} balls" + ("" if optimal is None else " over Q*") + part
+        ax.set_title("\n".join([title, *wrapped(balls.cut(axes, at).caption)]))
+        if colorbar:
+            add_colorbar(drawn, ax, "Q" if optimal is None else "Q*")
+    return ax
+
+
+def partition_over_optimum(balls: Partition, optimal: Optimal, ax: Any = None, **options: Any) -> Any:
+    """The borders of the balls over Q* in color: `partition` with `optimal`."""
+    return partition(balls, ax, optimal=optimal, **options)
+
+
+def _over_optimum(balls: Partition, optimal: Optimal, pair: list[int], point: Floats, n: int) -> tuple[Floats, Floats, Floats]:
+    low, high = balls.window()
+    x, y = (np.linspace(low[axis], high[axis], n) for axis in pair)
+    points = np.tile(point, (n * n, 1))
+    points[:, pair] = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    n_state = sum(name.startswith("state") for name in balls.names)
+    states, actions = optimal.grid.env.playable(points[:, :n_state], points[:, n_state:])
+    return x, y, optimal.q_values(balls.step, states, actions).reshape(n, n)
+
+
+def _boxes(low: Floats, high: Floats, **options: Any) -> Any:
+    from matplotlib.collections import PolyCollection
+
+    left, bottom, right, top = low[:, 0], low[:, 1], high[:, 0], high[:, 1]
+    corners = np.stack([left, bottom, right, bottom, right, top, left, top], axis=1).reshape(-1, 4, 2)
+    return PolyCollection(corners, **options)  # type: ignore[arg-type]  # an array of polygons is documented
+
+
+def label(names: Sequence[str], axis: int) -> str:
+    """What an axis is called: by its kind, if it is the only one of it."""
+    kind = names[axis].split("[")[0]
+    return kind if sum(name.startswith(kind) for name in names) == 1 else names[axis]
+
+
+def wrapped(caption: str) -> list[str]:
+    """Return the lines of a cut's caption, none if nothing is cut."""
+    found = textwrap.wrap(caption.removeprefix(", ").replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"), WRAP)
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in found]
+
+
+def tick(axis: Any, view: View, i: int, value_names: ValueNames | None) -> None:
+    """Give the drawn axis ticks at whole numbers, or the names of its values, where the space has such values only."""
+    names = names_of_values(view, i, value_names)
+    if not view.is_whole[i]:
+        return
+    low, n = int(view.low[i]), int(view.high[i] - view.low[i]) + 1
+    every = -(-n // (MOST_TICKS if names is None else MOST_NAMES))
+    if names is None and n > MOST_TICKS:
+        axis.get_major_locator().set_params(nbins=8, integer=True)
+        axis.set_major_formatter("{x:.0f}")
+        return
+    shown = range(0, n, every)
+    axis.set_ticks([low + k for k in shown], [str(low + k if names is None else names[k]) for k in shown])
+    is_long = names is not None and sum(len(str(names[k])) for k in shown) > 40
+    if is_long and axis.axis_name == "x":
+        axis.set_tick_params(rotation=45)
+
+
+def names_of_values(view: View, i: int, value_names: ValueNames | None) -> Sequence[Any] | None:
+    """Return the names of the values of an axis, None if there are none."""
+    found = None
+    for axis, names in (value_names or {}).items():
+        k = view.index(axis, "value_names")
+        n = int(view.high[k] - view.low[k]) + 1 if view.is_whole[k] else 0
+        if len(names) != n:
+            kind = f"{n} values" if n else "no values to name: it is an interval"
+            raise SpaceError(f"value_names: {len(names)} names for {view.names[k]}, which has {kind}")
+        found = names if k == i else found
+    return found
+
+
+def add_colorbar(drawn: Any, ax: Any, text: str) -> Any:
+    """Add a colorbar beside one Axes, or several."""
+    first = ax if not isinstance(ax, (list, np.ndarray)) else ax[0]
+    bar = first.figure.colorbar(drawn, ax=ax, label=text)
+    bar.outline.set_linewidth(0.8)
+    bar.ax.tick_params(labelsize=TICKS)
+    return bar

@@ -1,0 +1,247 @@
+"""Gymnasium spaces as axes of the unit cube, and back: the one place that knows an environment's units.
+
+The state's axes come first, then the action's. An interval maps x to (x - low) / (high - low), the k-th of m whole values to
+(k + 1/2) / m, and a squashed axis, which has no end, goes through x / (1 + |x|) first. The linear maps are kernels
+(`kernels.to_unit`, `kernels.play_action`), so that every driver rounds alike; this module builds their table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.errors import SpaceError
+from zooming.kernels import WEIGHT, bend, unbend
+from zooming.spaces.axis import Axis, check, give_bounds, give_order, give_squash, give_weights, names_of
+from zooming.spaces.flatten import CATEGORICAL, INTERVAL, ORDERED, Leaf, taken_apart
+
+Floats = NDArray[np.float64]
+MAX_AXES = 48  # one bit each in the mask of the axes that a split halves
+
+
+class Axes:
+    """The axes of a (state, action) pair: kinds, bounds, names, and the structure and dtype that actions must have.
+
+    `bounds` {axis: (low, high)}, `ordered` (True or axes), `squash` (True, a scale, or {axis: scale}) and `weights` ({axis:
+    weight}, or one per axis) are what agents take under these names; an axis may be named by the space that holds it.
+
+    >>> import gymnasium as gym
+    >>> gears = gym.spaces.Dict({"gear": gym.spaces.Discrete(3), "gas": gym.spaces.Box(-1.0, 1.0, (2,))})
+    >>> axes = Axes(gym.spaces.Box(0.0, 10.0), gears, weights={"action": 0.5})
+    >>> axes.names
+    ['state[0]', 'action["gas"][0]', 'action["gas"][1]', 'action["gear"]']
+    >>> axes.kinds, axes.low.tolist(), axes.high.tolist()
+    (['interval', 'interval', 'interval', 'categorical'], [0.0, -1.0, -1.0, 0.0], [10.0, 1.0, 1.0, 2.0])
+    >>> axes.shaped_action(np.array([0.5, -0.5, 2.0]))
+    {'gas': array([ 0.5, -0.5], dtype=float32), 'gear': np.int64(2)}
+    """
+
+    def __init__(
+        self,
+        observation_space: gym.Space[Any],
+        action_space: gym.Space[Any],
+        *,
+        bounds: Mapping[str, Any] | None = None,
+        ordered: bool | Iterable[str] = False,
+        squash: bool | float | Mapping[str, float] = False,
+        weights: Mapping[str, float] | Iterable[float] | None = None,
+    ) -> None:
+        self.state_space, self.action_space = observation_space, action_space
+        self.states = taken_apart(observation_space, "state", "observation_space")
+        self.actions = taken_apart(action_space, "action", "action_space")
+        self._axes = [axis for node in (self.states, self.actions) for leaf in node.leaves() for axis in _axes_of(leaf)]
+        self.n_state = sum(len(leaf.low) for leaf in self.states.leaves())
+        self.n_action = len(self._axes) - self.n_state
+        self.names = [axis.name for axis in self._axes]
+        if not self.n_state or not self.n_action:
+            raise SpaceError(f"the {'state' if not self.n_state else 'action'} has no axes: its space is empty")
+        if len(self) > MAX_AXES:
+            raise SpaceError(
+                f"{self.n_state} state and {self.n_action} action axes are too many: at most {MAX_AXES} axes are supported. "
+                f"Give the agent fewer features (a wrapper)."
+            )
+        ordered = ordered if isinstance(ordered, bool) else names_of(ordered)
+        give_order(self._axes, ordered)
+        give_bounds(self._axes, bounds)
+        give_squash(self._axes, squash)
+        for axis in self._axes:
+            check(axis)
+        give_weights(self._axes, weights)
+        self._tabulate()
+        # What makes these axes again, as JSON.
+        self.options: dict[str, Any] = {
+            "bounds": None if bounds is None else {axis.name: [axis.low, axis.high] for axis in self._axes if axis.clips},
+            "ordered": ordered,
+            "squash": squash
+            if isinstance(squash, bool)
+            else {axis.name: axis.squash for axis in self._axes if axis.squash is not None},
+            "weights": None if weights is None else self.weights,
+        }
+
+    def __len__(self) -> int:
+        return len(self._axes)
+
+    def __getitem__(self, i: int) -> Axis:
+        return self._axes[i]
+
+    @property
+    def kinds(self) -> list[str]:
+        return [axis.kind for axis in self._axes]
+
+    @property
+    def weights(self) -> list[float]:
+        return [axis.weight for axis in self._axes]
+
+    @property
+    def n_wide(self) -> int:
+        """Axes that a split may halve: no categories, no single value, no weight 0."""
+        return sum(axis.kind != CATEGORICAL and axis.weight > 0 and axis.low < axis.high for axis in self._axes)
+
+    @property
+    def are_plain(self) -> bool:
+        """Whether what a compiled environment's dynamics see is what the kernels take: nothing is clipped or squashed."""
+        return not self._bent
+
+    @property
+    def are_cubes(self) -> bool:
+        """Whether halving every axis of a ball leaves cubes."""
+        return all(axis.kind == INTERVAL and axis.weight == 1.0 for axis in self._axes)
+
+    @property
+    def n_values(self) -> list[int]:
+        """The number of categories of every axis; 1 for those that are not cut into values from the start."""
+        return [int(axis.high - axis.low) + 1 if axis.kind == CATEGORICAL and axis.weight > 0 else 1 for axis in self._axes]
+
+    @property
+    def action_ends(self) -> tuple[Floats, Floats]:
+        """The lowest and the highest flat action, as `flat_action` gives them: from 0 to 1 along a squashed axis."""
+        squashed = np.array([bool(axis.squash) for axis in self._axes[self.n_state :]])
+        return np.where(squashed, 0.0, self.low[self.n_state :]), np.where(squashed, 1.0, self.high[self.n_state :])
+
+    def cells(self) -> list[Floats]:
+        """The borders of an initial partition: categories are atoms from the start. [SBY19, discrete metric]"""
+        return [np.arange(1, n) / n for n in self.n_values]
+
+    def net(self, spacing: float, most: int, points: str = "centers") -> list[Floats]:
+        """Return the borders of a net: the spacing is wider along an axis of less weight.
+
+        With `points` "centers" the borders of an interval are the multiples of the spacing, with "multiples" they lie
+        halfway between these. Along an axis of whole values both lie between the values that are nearest to the former.
+
+        SpaceError for more than `most` cells along one axis, before they take any memory.
+        """
+        if max(self.n_values) > most:
+            raise SpaceError(f"the categories alone make more than {most:,} balls; name axes that have an order, ordered=")
+        found = self.cells()
+        for i, axis in enumerate(self._axes):
+            if axis.kind == CATEGORICAL or axis.weight == 0:
+                continue
+            share, n_values = min(1.0, spacing / self.table[i, WEIGHT]), axis.high - axis.low + 1
+            n_cells = math.ceil(1 / share - 1e-9)  # 1 / 0.1 is a little more than 10
+            if min(n_cells, n_values if axis.kind == ORDERED else math.inf) > most:
+                raise SpaceError(f"spacing={spacing:g} makes more than {most:,} balls; use a coarser net")
+            if axis.kind == ORDERED and share * n_values <= 1:
+                found[i] = _values(axis)
+                continue
+            is_shifted = points == "multiples" and axis.kind == INTERVAL
+            found[i] = (np.arange(1, n_cells) - (0.5 if is_shifted else 0.0)) * share
+            if axis.kind == ORDERED:
+                inner = np.unique(np.rint(found[i] * n_values))
+                found[i] = inner[(inner > 0) & (inner < n_values)] / n_values
+        return found
+
+    # --- values as numbers, and back ----------------------------------------------------------------------------------
+
+    def flat_state(self, observation: Any) -> Floats:
+        """One observation as a float64 vector of its own, whatever it was: a list, float32, read-only, strided, nested."""
+        flat = self.states.flat(observation, "observation")
+        return self.inwards(flat, 0) if self._bent else flat
+
+    def flat_action(self, action: Any) -> Floats:
+        """One action as a float64 vector of its own."""
+        flat = self.actions.flat(action, "action")
+        return self.inwards(flat, self.n_state) if self._bent else flat
+
+    def flat_states(self, observations: Any) -> tuple[Floats, bool]:
+        """One observation or a batch as [n, n_state], and whether it was a batch (of a Dict: a dict of batches)."""
+        flat, is_batch = self.states.batch(observations, "observation")
+        return self.inwards(flat, 0), is_batch
+
+    def shaped_action(self, flat: Floats) -> Any:
+        """An action (or a batch of them) with the dtype, shape and structure of the action space."""
+        if self.has_plain_actions:
+            return flat
+        return self.actions.shaped(self.outwards(flat, self.n_state))
+
+    def inwards(self, flat: Floats, first: int) -> Floats:
+        """The flat values of the axes from `first` on, clipped and squashed, in place, where these ask for it."""
+        if self._bent:
+            bend(flat.reshape(-1, flat.shape[-1]), self._bends, first)
+        return flat
+
+    def outwards(self, flat: Floats, first: int) -> Floats:
+        """Numbers of the kernels, for the axes from `first` on, in the environment's units."""
+        if not self._bent:
+            return flat
+        flat = flat.copy()
+        unbend(flat.reshape(-1, flat.shape[-1]), self._bends, first)
+        return flat
+
+    def describe(self) -> list[list[Any]]:
+        """What a checkpoint keeps of the axes, and what loading compares: name, low, high, kind."""
+        return [[axis.name, axis.low, axis.high, axis.kind] for axis in self._axes]
+
+    def _tabulate(self) -> None:
+        """`table`, the axes as the kernels take them (see `kernels.LOW`); `ends`, their high ends exactly."""
+        largest = max((axis.weight for axis in self._axes if axis.kind != CATEGORICAL), default=0.0) or 1.0
+        rows, ends = [], []
+        for axis in self._axes:
+            weight = axis.weight / largest  # d_max = 1: only the ratio of weights matters
+            if axis.kind != INTERVAL:
+                rows.append((axis.low - 0.5, axis.high - axis.low + 1, weight, axis.high - axis.low + 1, 0.0))
+                ends.append(axis.high + 0.5)
+            elif axis.squash:
+                rows.append((0.0, 1.0, weight, 0.0, 0.0))
+                ends.append(1.0)
+            else:
+                rows.append((axis.low, axis.high - axis.low, weight, 0.0, float(axis.single)))
+                ends.append(axis.high)
+        self.table = np.array(rows)
+        self.ends = np.array(ends)
+        self.low = np.array([axis.low for axis in self._axes])
+        self.high = np.array([axis.high for axis in self._axes])
+        self._bent = [i for i, axis in enumerate(self._axes) if axis.clips or axis.squash]
+        self._bends = np.array([_bend(axis) for axis in self._axes])
+        # Float64 vectors go to the kernels as they are; anything else is made one first: being refused costs 0.3 ms.
+        self.has_plain_states = _is_plain(self.state_space) and all(i >= self.n_state for i in self._bent)
+        self.has_plain_actions = _is_plain(self.action_space) and all(i < self.n_state for i in self._bent)
+
+
+def _axes_of(leaf: Leaf) -> list[Axis]:
+    return [
+        Axis(name, leaf.kind, low, high, single=leaf.dtype == np.float32)
+        for name, low, high in zip(leaf.names, leaf.low.tolist(), leaf.high.tolist(), strict=True)
+    ]
+
+
+def _values(axis: Axis) -> Floats:
+    """Borders between the values of a whole axis, in the unit interval."""
+    n_values = int(axis.high - axis.low) + 1
+    return np.arange(1, n_values) / n_values
+
+
+def _is_plain(space: gym.Space[Any]) -> bool:
+    return isinstance(space, gym.spaces.Box) and space.dtype == np.float64 and len(space.shape) == 1
+
+
+def _bend(axis: Axis) -> tuple[float, float, float, float]:
+    """What `kernels.bend` needs: the scale (0: clip only), the ends, and how far a squashed action may go."""
+    largest = float(np.finfo(np.float32 if axis.single else np.float64).max)
+    if axis.squash or axis.clips:
+        return axis.squash or 0.0, axis.low, axis.high, largest
+    return 0.0, -math.inf, math.inf, largest

@@ -1,0 +1,149 @@
+"""One axis of a state or an action, and the options that describe it: order, bounds, squashing, weights."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from zooming.errors import SpaceError
+from zooming.spaces.flatten import CATEGORICAL, INTERVAL, LARGEST_WHOLE, ORDERED
+from zooming.validation import as_float, real, shown
+
+
+@dataclass
+class Axis:
+    """One axis: its name, kind, ends in the environment's units, weight in the metric, and how values get there."""
+
+    name: str
+    kind: str
+    low: float
+    high: float
+    single: bool = False  # float32
+    weight: float = 1.0
+    clips: bool = False  # values beyond the ends count as the ends
+    squash: float | None = None  # the scale, if the axis has no end
+
+
+def named(axes: list[Axis], name: Any, option: str) -> list[Axis]:
+    """The axes that a name means: one, or all of the space that it names."""
+    found = [axis for axis in axes if axis.name == name or axis.name.startswith(f"{name}[")]
+    if not found:
+        close = difflib.get_close_matches(str(name), [axis.name for axis in axes], 1, 0.5)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise SpaceError(f"{option}: no axis is named {name!r}; {hint}there are {_listed(axes)}")
+    return found
+
+
+def give_order(axes: list[Axis], ordered: bool | Iterable[str]) -> None:
+    """Makes the named discrete axes, or all of them, ordered."""
+    if isinstance(ordered, bool):
+        chosen = [axis for axis in axes if ordered and axis.kind == CATEGORICAL]
+    else:
+        chosen = [axis for name in ordered for axis in named(axes, name, "ordered")]
+    for axis in chosen:
+        if axis.kind == INTERVAL:
+            raise SpaceError(f"ordered: {axis.name} is an interval, which has an order already")
+        axis.kind = ORDERED
+
+
+def give_bounds(axes: list[Axis], bounds: Mapping[str, Any] | None) -> None:
+    """Gives axes ends of their own, within the space's; values beyond count as the ends."""
+    if bounds is not None and not isinstance(bounds, Mapping):
+        raise SpaceError(f'bounds={bounds!r}: give {{axis: (low, high)}}, for example {{"state[1]": (-3.0, 3.0)}}')
+    for name, pair in (bounds or {}).items():
+        try:
+            low, high = (as_float(end) for end in pair)
+        except (TypeError, ValueError) as error:
+            raise SpaceError(f"bounds of {name}: {shown(pair)} is not a pair (low, high)") from error
+        for axis in named(axes, name, "bounds"):
+            if axis.kind == CATEGORICAL:
+                raise SpaceError(f"bounds of {axis.name}: categories have no bounds; make it ordered=[{axis.name!r}]")
+            if not (math.isfinite(low) and math.isfinite(high) and axis.low <= low <= high <= axis.high):
+                raise SpaceError(
+                    f"bounds of {axis.name}: ({low}, {high}) must be finite and lie within [{axis.low}, {axis.high}]"
+                )
+            if axis.kind == ORDERED and not (low.is_integer() and high.is_integer()):
+                raise SpaceError(f"bounds of {axis.name}: ({low}, {high}) must be whole numbers")
+            axis.low, axis.high, axis.clips = low, high, True
+
+
+def give_squash(axes: list[Axis], squash: bool | float | Mapping[str, float]) -> None:
+    """Gives axes without ends a scale, by which they are squashed."""
+    unbounded = [axis for axis in axes if not (math.isfinite(axis.low) and math.isfinite(axis.high))]
+    if isinstance(squash, Mapping):
+        scales = [(axis, scale) for name, scale in squash.items() for axis in named(axes, name, "squash")]
+    else:
+        squash = squash if isinstance(squash, bool) else real(squash, "squash", 0.0, math.inf)
+        scales = [(axis, 1.0 if squash is True else squash) for axis in unbounded if squash is not False]
+    for axis, scale in scales:
+        if axis not in unbounded or axis.kind != INTERVAL:
+            raise SpaceError(f"squash: {axis.name} runs from {axis.low} to {axis.high}; only an axis without ends needs it")
+        if isinstance(scale, bool) or not isinstance(scale, (int, float, np.number)) or not 0 < as_float(scale) < math.inf:
+            raise SpaceError(
+                f"squash of {axis.name}: {shown(scale)} is not a scale; give a positive number, about the size of usual values"
+            )
+        axis.squash = as_float(scale)
+
+
+def give_weights(axes: list[Axis], weights: Mapping[str, float] | Iterable[float] | None) -> None:
+    """Gives axes their weights in the metric."""
+    if weights is None:
+        return
+    if isinstance(weights, Mapping):
+        given = [(axis, weight) for name, weight in weights.items() for axis in named(axes, name, "weights")]
+    else:
+        listed = list(weights) if isinstance(weights, Iterable) and not isinstance(weights, str) else None
+        if listed is None or len(listed) != len(axes):
+            raise SpaceError(f"weights={shown(weights)}: give {{axis: weight}}, or one number for each of {_listed(axes)}")
+        given = list(zip(axes, listed, strict=True))
+    for axis, weight in given:
+        is_number = isinstance(weight, (int, float, np.number)) and not isinstance(weight, bool)
+        if not (is_number and 0 <= as_float(weight) < math.inf):
+            raise SpaceError(
+                f"weight of {axis.name}: {shown(weight)} is not a finite number >= 0 (0: the axis does not matter)"
+            )
+        axis.weight = float(weight)
+    if not any(axis.weight > 0 for axis in axes):
+        raise SpaceError("weights: every axis has weight 0, so that nothing matters; give one of them a positive weight")
+
+
+def check(axis: Axis) -> None:
+    """Raises an error with the fix for an axis that cannot be mapped to the unit interval."""
+    low, high = axis.low, axis.high
+    if axis.squash:
+        return
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise SpaceError(
+            f"unbounded: axis {axis.name} runs from {low} to {high}. Give the agent its usual range, "
+            f"bounds={{{axis.name!r}: (low, high)}} (values beyond count as the ends), or squash=True"
+        )
+    if axis.kind != INTERVAL:
+        if max(-low, high) >= LARGEST_WHOLE:
+            raise SpaceError(
+                f"axis {axis.name} runs from {low:g} to {high:g}: larger whole numbers than a float tells apart. Give the "
+                f"agent its usual range, bounds={{{axis.name!r}: (low, high)}}, or numbers below 2^52 (a wrapper)"
+            )
+        return
+    if not low < high:
+        raise SpaceError(f"axis {axis.name} runs from {low} to {high}: it has no width. Drop it from the space (a wrapper).")
+    width = high - low
+    if not (math.isfinite(width) and math.isfinite(1.0 / width)):
+        raise SpaceError(f"axis {axis.name} runs from {low} to {high}: its width is beyond floating point. Rescale the axis.")
+
+
+def _listed(axes: list[Axis]) -> str:
+    return ", ".join(axis.name for axis in axes)
+
+
+def names_of(names: Any) -> list[str]:
+    """What `ordered=` names: one axis or several."""
+    if isinstance(names, str):
+        return [names]
+    if not isinstance(names, Iterable):
+        raise SpaceError(f"ordered={names!r}: give True or the names of axes")
+    return list(names)

@@ -1,0 +1,252 @@
+"""Gymnasium spaces taken apart: leaves (Box, Discrete, MultiDiscrete, MultiBinary) under branches (Tuple, Dict).
+
+A leaf is a few axes and knows the way there and back: a value as numbers, numbers as a value with the exact dtype and shape.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.errors import SpaceError, TransitionError
+from zooming.validation import as_floats, shown
+
+Floats = NDArray[np.float64]
+INTERVAL, ORDERED, CATEGORICAL = "interval", "ordered", "categorical"  # kinds of axes
+MOST_STORED = 1_000  # axes of a MultiBinary in a file; agents take far fewer
+SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, and Tuple and Dict of these"
+LARGEST_WHOLE = 2**52  # of a whole axis: beyond, floats skip the borders halfway between values
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A space without parts: the axes first .. first + len(low) - 1 of its side (state or action)."""
+
+    name: str
+    space: gym.Space[Any]
+    first: int
+    low: Floats
+    high: Floats
+    kind: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.low)
+
+    @property
+    def names(self) -> list[str]:
+        if isinstance(self.space, gym.spaces.Discrete):
+            return [self.name]
+        return [f"{self.name}[{i}]" for i in range(len(self.low))]
+
+    def leaves(self) -> Iterator[Leaf]:
+        yield self
+
+    def flat(self, value: Any, what: str) -> Floats:
+        """One value as a vector of its own."""
+        if self.kind == INTERVAL:  # the short way of most environments
+            array = numeric(value, what)
+            if array.size != len(self.low):
+                raise SpaceError(f"{what} has shape {array.shape}; expected {self.shape}")
+            return array if array.ndim == 1 else array.ravel()
+        found = np.empty(len(self.low))
+        self.write(value, found, what)
+        return found
+
+    def write(self, value: Any, flat: Floats, what: str) -> None:
+        """Writes one value into its place of `flat`."""
+        if isinstance(value, (int, np.integer)) and len(self.low) == 1 and -LARGEST_WHOLE <= value <= LARGEST_WHOLE:
+            flat[self.first] = value  # a category: the short way, which most steps of discrete spaces take
+            return
+        array = numeric(value, what)
+        if array.size != len(self.low):
+            raise SpaceError(f"{what} has shape {array.shape}; expected {self.shape}")
+        flat[self.first : self.last] = array.reshape(-1)
+        if self.kind != INTERVAL and not (isinstance(value, np.ndarray) and value.dtype.kind in "iu"):
+            self._check_whole(array.reshape(1, -1))
+
+    def batch(self, values: Any, what: str) -> tuple[Floats, bool]:
+        """One value or a batch of them as [n, n_axes], and whether it was a batch."""
+        array, n = numeric(values, what), len(self.low)
+        if array.shape == self.shape:
+            found, is_batch = array.reshape(1, n), False
+        elif array.ndim == len(self.shape) + 1 and array.shape[1:] == self.shape:
+            found, is_batch = array.reshape(len(array), n), True
+        elif array.size == n and array.ndim <= 1:
+            found, is_batch = array.reshape(1, n), False
+        else:
+            raise SpaceError(f"{what} has shape {array.shape}; expected {self.shape}, or a batch of these")
+        if self.kind != INTERVAL:
+            self._check_whole(found)
+        return found, is_batch
+
+    def shaped(self, flat: Floats) -> Any:
+        """The value (or a batch of values) at its place of `flat`, with the exact dtype and shape."""
+        if flat.ndim == 1 and isinstance(self.space, gym.spaces.Discrete):
+            return self.dtype.type(round(flat[self.first]))
+        part = flat[..., self.first : self.last]
+        if self.kind != INTERVAL:
+            part = np.rint(part)
+        array = part.astype(self.dtype).reshape(part.shape[:-1] + self.shape)
+        return array[()] if isinstance(self.space, gym.spaces.Discrete) else array
+
+    def _check_whole(self, found: Floats) -> None:
+        bad = np.argwhere(np.isfinite(found) & (found != np.rint(found)))
+        if len(bad):
+            k, i = bad[0]
+            raise TransitionError(
+                f"{self.names[i]} = {found[k, i]} is not a whole number from {self.low[i]:g} to {self.high[i]:g}; "
+                f"check the environment's space"
+            )
+
+    def describe(self) -> dict[str, Any]:
+        """The space as JSON."""
+        space, kind = self.space, type(self.space).__name__
+        if isinstance(space, gym.spaces.Box):
+            return {"kind": kind, "low": space.low.tolist(), "high": space.high.tolist(), "dtype": str(space.dtype)}
+        if isinstance(space, gym.spaces.Discrete):
+            return {"kind": kind, "n": int(space.n), "start": int(space.start), "dtype": str(self.dtype)}
+        if isinstance(space, gym.spaces.MultiDiscrete):
+            sizes = {"nvec": space.nvec.tolist(), "start": np.asarray(space.start).tolist()}
+            return {"kind": kind, **sizes, "dtype": str(self.dtype)}
+        n = space.n if isinstance(space, gym.spaces.MultiBinary) else self.shape
+        return {"kind": kind, "n": int(n) if isinstance(n, (int, np.integer)) else [int(size) for size in n]}
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A Tuple or a Dict: parts under their keys."""
+
+    name: str
+    space: gym.Space[Any]
+    parts: dict[Any, Any]  # Leaf or Branch
+    n_axes: int
+
+    def leaves(self) -> Iterator[Leaf]:
+        for part in self.parts.values():
+            yield from part.leaves()
+
+    def flat(self, value: Any, what: str) -> Floats:
+        found = np.empty(self.n_axes)
+        self.write(value, found, what)
+        return found
+
+    def write(self, value: Any, flat: Floats, what: str) -> None:
+        for key, part in self.parts.items():
+            part.write(self.entry(value, key, what), flat, f"{what}{_index(key)}")
+
+    def batch(self, values: Any, what: str) -> tuple[Floats, bool]:
+        found = [
+            part.batch(self.entry(values, key, what), f"{what}{_index(key)}")
+            for key, part in self.parts.items()
+            if any(len(leaf.low) for leaf in part.leaves())  # an empty part has no length
+        ]
+        n, is_batch = len(found[0][0]), found[0][1]
+        if any((len(rows), batched) != (n, is_batch) for rows, batched in found):
+            raise SpaceError(f"{what}: its parts are batches of different lengths, {[len(rows) for rows, _ in found]}")
+        return np.concatenate([rows for rows, _ in found], axis=1), is_batch
+
+    def shaped(self, flat: Floats) -> Any:
+        values = {key: part.shaped(flat) for key, part in self.parts.items()}
+        return values if isinstance(self.space, gym.spaces.Dict) else tuple(values.values())
+
+    def entry(self, value: Any, key: Any, what: str) -> Any:
+        """The part of a value under a key, or an error that says what is missing."""
+        if isinstance(self.space, gym.spaces.Dict):
+            if not isinstance(value, dict) or key not in value:
+                raise SpaceError(f"{what} is {shown(value)}; expected a dict with the keys {list(self.parts)}")
+        elif not isinstance(value, (tuple, list, np.ndarray)) or len(value) != len(self.parts):
+            raise SpaceError(f"{what} is {shown(value)}; expected a tuple of {len(self.parts)} parts")
+        return value[key]
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": type(self.space).__name__, "parts": [[key, part.describe()] for key, part in self.parts.items()]}
+
+
+Node = Leaf | Branch
+
+
+def taken_apart(space: gym.Space[Any], name: str, where: str, first: int = 0) -> Node:
+    """The leaves and branches of a space; an error that lists what is supported for any other kind."""
+    if isinstance(space, (gym.spaces.Tuple, gym.spaces.Dict)):
+        items = space.spaces.items() if isinstance(space, gym.spaces.Dict) else enumerate(space.spaces)
+        parts: dict[Any, Node] = {}
+        before = first
+        for key, part in items:
+            parts[key] = taken_apart(part, f"{name}{_index(key)}", f"{where}{_index(key)}", first)
+            first += sum(len(leaf.low) for leaf in parts[key].leaves())
+        return Branch(name, space, parts, first - before)
+    if isinstance(space, gym.spaces.Box):
+        dtype = np.dtype(space.dtype)
+        if dtype not in (np.float32, np.float64) and dtype.kind not in "iu":
+            raise SpaceError(
+                f"{where} is a Box of {dtype}; boxes of float32, float64 and integers are supported. Wrap the environment."
+            )
+        low, high = space.low.astype(np.float64).ravel(), space.high.astype(np.float64).ravel()
+        return Leaf(name, space, first, low, high, INTERVAL if dtype.kind == "f" else ORDERED, dtype, space.shape)
+    if isinstance(space, gym.spaces.Discrete):
+        low = np.array([float(space.start)])
+        return Leaf(name, space, first, low, low + float(space.n) - 1, CATEGORICAL, np.dtype(space.dtype), ())
+    if isinstance(space, gym.spaces.MultiDiscrete):
+        low = np.asarray(space.start, np.float64).ravel()
+        high = low + space.nvec.astype(np.float64).ravel() - 1
+        return Leaf(name, space, first, low, high, CATEGORICAL, np.dtype(space.dtype), space.shape)
+    if isinstance(space, gym.spaces.MultiBinary):
+        n = int(np.prod(space.shape))
+        return Leaf(name, space, first, np.zeros(n), np.ones(n), CATEGORICAL, np.dtype(space.dtype), space.shape)
+    raise SpaceError(
+        f"{where} is {type(space).__name__}; supported are {SUPPORTED}. Wrap the environment so that it is one of these."
+    )
+
+
+def space_of(stored: dict[str, Any]) -> gym.Space[Any]:
+    """The space that `describe` described."""
+    kind = stored["kind"]
+    if kind == "Dict":
+        # An OrderedDict-like list of pairs: Gymnasium would sort the keys of a plain dict.
+        return gym.spaces.Dict([(key, space_of(part)) for key, part in stored["parts"]])
+    if kind == "Tuple":
+        return gym.spaces.Tuple([space_of(part) for _, part in stored["parts"]])
+    if kind == "Box":
+        dtype = np.dtype(stored["dtype"])
+        return gym.spaces.Box(np.array(stored["low"], dtype), np.array(stored["high"], dtype), dtype=dtype.type)
+    if kind == "Discrete":
+        return gym.spaces.Discrete(stored["n"], start=stored["start"], dtype=np.dtype(stored["dtype"]).type)
+    if kind == "MultiDiscrete":
+        dtype = np.dtype(stored["dtype"])
+        return gym.spaces.MultiDiscrete(
+            np.array(stored["nvec"], dtype), dtype=dtype.type, start=np.array(stored["start"], dtype)
+        )
+    if kind == "MultiBinary":
+        n_axes = math.prod(stored["n"]) if isinstance(stored["n"], list) else stored["n"]
+        if n_axes > MOST_STORED:  # the only kind whose description is shorter than its arrays
+            raise ValueError(f"MultiBinary has {n_axes} axes; agents have at most {MOST_STORED}")
+        return gym.spaces.MultiBinary(stored["n"])
+    raise ValueError(f"{kind} is not a kind of space")
+
+
+def numeric(values: Any, what: str) -> Floats:
+    """The values as a float64 array of its own, whatever they were: numbers, lists, float32, read-only, strided."""
+    if type(values) is np.ndarray and values.dtype.kind == "f":
+        return np.array(values, np.float64, order="C")
+    try:
+        array = np.asarray(values)
+        is_real = array.dtype.kind in "fiub" or all(isinstance(value, numbers.Real) for value in array.ravel().tolist())
+        if is_real:
+            return as_floats(array)
+    except (TypeError, ValueError) as error:
+        raise SpaceError(f"{what} is not an array of numbers: {shown(values)} ({error})") from error
+    raise SpaceError(f"{what} is not an array of real numbers: {shown(values)}")
+
+
+def _index(key: Any) -> str:
+    return f'["{key}"]' if isinstance(key, str) else f"[{key!r}]"

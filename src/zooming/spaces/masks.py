@@ -1,0 +1,241 @@
+"""The feasible actions that an environment names in its `info`, as the kernels take them.
+
+`info["action_mask"]` has the form that Gymnasium's own `action_space.sample(mask=...)` takes: an array for Discrete, one array
+per component for MultiDiscrete, 0, 1 or 2 (either) per entry for MultiBinary, a tuple or dict of these for Tuple and Dict,
+where None, or a key left out, means that everything goes. `info["action_low"]` and `info["action_high"]` have the form of an
+action and bound boxes and ordered values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.errors import SpaceError, TransitionError
+from zooming.kernels import ATOMS, FIRST_VALUE, LOW, WIDTH, read_mask
+from zooming.spaces.axes import Axes
+from zooming.spaces.flatten import CATEGORICAL, INTERVAL, Branch, Leaf, numeric
+
+Floats = NDArray[np.float64]
+MASK, LEAST, MOST = "action_mask", "action_low", "action_high"
+_MOST_VALUES = 2**16  # of an axis with a mask, which takes as many numbers
+
+
+@dataclass(frozen=True)
+class Feasible:
+    """What may be played: `allowed` for the kernels, and the bounds of every action axis in the environment's units.
+
+    The k-th entry of the mask of an axis (`n_values` of them, 0 for an interval) is about its value `first` + k.
+    """
+
+    allowed: Floats
+    low: Floats
+    high: Floats
+    first: Floats
+    n_values: Floats
+
+    def between(self, action: Floats) -> Floats:
+        """The flat action, moved between the bounds along every axis: rounding must not carry out what a kernel chose."""
+        return np.minimum(np.maximum(action, self.low), self.high)
+
+    def nearest(self, action: Floats) -> Floats:
+        """The feasible flat action nearest to any other: between the bounds, and on a value that the mask allows."""
+        found = self.between(action)
+        for i in np.flatnonzero(self.n_values):
+            values = self.first[i] + np.flatnonzero(self.allowed[i, FIRST_VALUE : FIRST_VALUE + int(self.n_values[i])])
+            found[i] = values[np.abs(values - found[i]).argmin()]
+        return found
+
+
+def says(info: Any) -> bool:
+    """Whether an info dict names feasible actions at all; most do not, so this is looked at first."""
+    return bool(info) and (MASK in info or LEAST in info or MOST in info)
+
+
+def one_each(info: Any, n: int, is_batch: bool) -> list[Mapping[str, Any] | None]:
+    """The info of each of n observations: from one per environment, or from the dict of arrays of a vector environment."""
+    if not is_batch:
+        if info is not None and not isinstance(info, Mapping):
+            raise SpaceError(f"info is {info!r}; for one observation give the dict that came with it")
+        return [info]
+    if info is None:
+        return [None] * n
+    if isinstance(info, Mapping):
+        return [_row_of({key: info[key] for key in info if key.lstrip("_") in (MASK, LEAST, MOST)}, k, n) for k in range(n)]
+    infos = list(info)
+    if len(infos) != n:
+        raise SpaceError(f"info has {len(infos)} entries for {n} observations; give one dict per environment")
+    for k, one in enumerate(infos):
+        if one is not None and not isinstance(one, Mapping):
+            raise SpaceError(f"info[{k}] is {one!r}; give the dict of each environment, or None")
+    return infos
+
+
+def _row_of(infos: Mapping[str, Any], k: int, n: int) -> dict[str, Any]:
+    """What Gymnasium's vector environments say of the k-th environment: where `_key` is false, it said nothing."""
+    found = {}
+    for key, value in infos.items():
+        if key.startswith("_") and key[1:] in infos:
+            continue
+        if not isinstance(value, Mapping) and len(value) != n:
+            raise SpaceError(f"info[{key!r}] has {len(value)} entries for {n} observations; give one per environment")
+        if f"_{key}" not in infos or infos[f"_{key}"][k]:
+            found[key] = _row_of(value, k, n) if isinstance(value, Mapping) else value[k]
+    return found
+
+
+def feasible(axes: Axes, info: Mapping[str, Any], where: str) -> Feasible:
+    """What `info` allows; TransitionError, beginning with `where`, if it is not of the right form or allows nothing."""
+    quick = _of_one_mask(axes, info)
+    if quick is not None:
+        return quick
+    n_values = axes.table[axes.n_state :, ATOMS].astype(np.int64)
+    if n_values.max() > _MOST_VALUES:
+        name = axes.names[axes.n_state + int(n_values.argmax())]
+        raise TransitionError(f"{where}: {name} has {n_values.max():,} values, too many for feasible actions; at most 65,536")
+    allowed = np.zeros((axes.n_action, FIRST_VALUE + int(n_values.max())))
+    allowed[:, 1] = 1.0
+    for row, n in zip(allowed, n_values, strict=True):
+        row[FIRST_VALUE : FIRST_VALUE + n] = 1.0
+    low, high = axes.low[axes.n_state :].copy(), axes.high[axes.n_state :].copy()
+    _read_mask(axes, axes.actions, info.get(MASK), allowed, f"{where}: info[{MASK!r}]")
+    _read_bounds(axes.actions, info.get(LEAST), low, np.maximum, f"{where}: info[{LEAST!r}]")
+    _read_bounds(axes.actions, info.get(MOST), high, np.minimum, f"{where}: info[{MOST!r}]")
+    for i in range(axes.n_action):
+        _narrow(axes, i, allowed[i], int(n_values[i]), low, high, where)
+    return Feasible(allowed, low, high, axes.low[axes.n_state :], axes.table[axes.n_state :, ATOMS])
+
+
+def _of_one_mask(axes: Axes, info: Mapping[str, Any]) -> Feasible | None:
+    """The most common form, a sound mask of a Discrete action and nothing else, at a fifth of the time; else None."""
+    if not isinstance(axes.action_space, gym.spaces.Discrete) or LEAST in info or MOST in info:
+        return None
+    mask, n = info[MASK], int(axes.action_space.n)
+    if not isinstance(mask, np.ndarray) or mask.shape != (n,) or mask.dtype.kind not in "biu" or n > _MOST_VALUES:
+        return None
+    if axes.table[-1, ATOMS] != n:  # bounds= leaves some values out
+        return None
+    allowed = np.empty((1, FIRST_VALUE + n))
+    allowed[0, FIRST_VALUE:] = mask
+    if read_mask(allowed[0]) < 1:
+        return None
+    return Feasible(allowed, axes.low[-1:], axes.high[-1:], axes.low[-1:], axes.table[-1:, ATOMS])
+
+
+def _narrow(axes: Axes, i: int, row: Floats, n_values: int, low: Floats, high: Floats, where: str) -> None:
+    """Writes one axis: the ends in the unit interval, from bounds or from the mask; an error if nothing is left."""
+    axis, place = axes[axes.n_state + i], axes.table[axes.n_state + i]
+    if n_values:
+        mask = row[FIRST_VALUE : FIRST_VALUE + n_values]
+        values = axis.low + np.arange(n_values)
+        mask[(values < low[i]) | (values > high[i])] = 0.0
+        found = np.flatnonzero(mask)
+        if not len(found):
+            raise TransitionError(
+                f"{where}: no value of {axis.name} is feasible; an environment must leave at least one action "
+                f"from {axis.low:g} to {axis.high:g}"
+            )
+        low[i], high[i] = values[found[0]], values[found[-1]]
+        row[:2] = (found[[0, -1]] + 0.5) / n_values
+        return
+    if axis.single:
+        low[i], high[i] = _inner_single(low[i], np.inf), _inner_single(high[i], -np.inf)
+    if not low[i] <= high[i]:
+        raise TransitionError(
+            f"{where}: no value of {axis.name} is feasible: it must be at least {low[i]} and at most {high[i]}"
+        )
+    if axis.squash:
+        row[:2] = axes.inwards(np.array([low[i], high[i]])[:, None], axes.n_state + i)[:, 0]
+        row[:2] = np.where(np.isfinite(row[:2]), row[:2], [0.0, 1.0])
+    else:
+        row[:2] = np.clip((np.array([low[i], high[i]]) - place[LOW]) / place[WIDTH], 0.0, 1.0)
+
+
+def _inner_single(end: float, inwards: float) -> float:
+    """The float32 nearest to an end, on its feasible side."""
+    single = np.float32(end)
+    is_outside = float(single) < end if inwards > 0 else float(single) > end
+    return float(np.nextafter(single, np.float32(inwards)) if is_outside else single)
+
+
+def _read_mask(axes: Axes, node: Leaf | Branch, mask: Any, allowed: Floats, what: str) -> None:
+    if mask is None:
+        return
+    if isinstance(node, Branch):
+        for key, part in _parts(node, mask, what):
+            _read_mask(axes, node.parts[key], part, allowed, f"{what}[{key!r}]")
+        return
+    if node.kind == INTERVAL or isinstance(node.space, gym.spaces.Box):
+        raise TransitionError(f"{what}: {node.name} is a Box, which has no mask; give info[{LEAST!r}] and info[{MOST!r}]")
+    if isinstance(node.space, gym.spaces.MultiBinary):
+        entries = numeric(mask, what).ravel()
+        if len(entries) != len(node.low) or not np.isin(entries, (0, 1, 2)).all():
+            raise _wrong_mask(mask, what, f"{len(node.low)} entries of 0, 1 or 2 (either)")
+        masks = [[entry != 1, entry != 0] for entry in entries]
+    else:
+        sizes = (node.high - node.low + 1).astype(int).tolist()
+        masks = [mask] if isinstance(node.space, gym.spaces.Discrete) else _per_component(mask, sizes, what)
+        for one, size in zip(masks, sizes, strict=True):
+            entries = numeric(one, what)
+            if entries.shape != (size,) or not np.isin(entries, (0, 1)).all():
+                raise _wrong_mask(one, what, f"{size} entries of 0 or 1")
+    for i, one in enumerate(masks):
+        axis = axes[axes.n_state + node.first + i]
+        # A mask is about all values of the space, `allowed` about those that bounds= leaves.
+        left = slice(int(axis.low - node.low[i]), int(axis.high - node.low[i]) + 1)
+        row = allowed[node.first + i, FIRST_VALUE : FIRST_VALUE + left.stop - left.start]
+        row *= np.asarray(one, np.float64)[left]
+
+
+def _per_component(mask: Any, sizes: list[int], what: str) -> list[Any]:
+    if isinstance(mask, np.ndarray) and mask.shape == (sum(sizes),) and mask.dtype != object:
+        return np.split(mask, np.cumsum(sizes)[:-1])
+    found = _flattened(mask)
+    if not isinstance(mask, (tuple, list)) or len(found) != len(sizes):
+        raise _wrong_mask(mask, what, f"one array for each of its {len(sizes)} components, of {sizes} entries")
+    return found
+
+
+def _flattened(mask: Any) -> list[Any]:
+    """The masks of the components of a MultiDiscrete, whose tuples are nested as its shape is."""
+    if isinstance(mask, (tuple, list)) and any(isinstance(part, (tuple, list, np.ndarray)) for part in mask):
+        return [one for part in mask for one in _flattened(part)]
+    return [mask]
+
+
+def _wrong_mask(mask: Any, what: str, expected: str) -> TransitionError:
+    shape = getattr(mask, "shape", None)
+    given = f"has shape {shape}" if shape is not None and len(shape) != 1 else f"is {mask!r}"
+    return TransitionError(f"{what} {given}; expected {expected}")
+
+
+def _read_bounds(node: Leaf | Branch, bound: Any, ends: Floats, nearer: Any, what: str) -> None:
+    if bound is None:
+        return
+    if isinstance(node, Branch):
+        for key, part in _parts(node, bound, what):
+            _read_bounds(node.parts[key], part, ends, nearer, f"{what}[{key!r}]")
+        return
+    given = numeric(bound, what)
+    if given.size not in (1, len(node.low)) or np.isnan(given).any():
+        raise TransitionError(f"{what} is {bound!r}; expected numbers of the shape {node.shape}")
+    if node.kind == CATEGORICAL:
+        # Categories may be bounded too: their values have an order, even if the metric does not use it.
+        given = np.where(np.isfinite(given), np.rint(given), given)
+    ends[node.first : node.last] = nearer(ends[node.first : node.last], given.ravel())
+
+
+def _parts(node: Branch, given: Any, what: str) -> list[tuple[Any, Any]]:
+    """(key, entry) of what is given for a Tuple (all of its parts) or a Dict (some of its keys)."""
+    if isinstance(node.space, gym.spaces.Dict):
+        if not isinstance(given, Mapping) or not set(given) <= set(node.parts):
+            raise TransitionError(f"{what} is {given!r}; expected a dict with some of the keys {list(node.parts)}")
+        return list(given.items())
+    if not isinstance(given, (tuple, list)) or len(given) != len(node.parts):
+        raise TransitionError(f"{what} is {given!r}; expected {len(node.parts)} parts, None where everything goes")
+    return list(enumerate(given))

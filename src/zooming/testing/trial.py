@@ -1,0 +1,225 @@
+"""One kind of agent on one environment: how agents are made for a check, what they are asked, and how they are compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.agents.many import made
+from zooming.spaces.axes import Axes
+from zooming.spaces.masks import feasible
+
+EPISODES = 20
+N_POINTS = 12  # random states
+_SHIFTS = {1: (0, 1, 1), 2: (1, 0, 1), 3: (1, 1, 0)}  # down, none, up: what is feasible in each gear
+
+
+class Uneven(gym.Env[Any, Any]):
+    """A plain environment with two state axes of different units and one action; an episode may end early."""
+
+    def __init__(self) -> None:
+        low, high = np.array([-2.0, 0.0]), np.array([3.0, 100.0])
+        self.observation_space: gym.spaces.Box = gym.spaces.Box(low, high, dtype=np.float64)
+        self.action_space = gym.spaces.Box(-1.0, 4.0, (1,), np.float32)
+        self._state: NDArray[Any] = low
+
+    @classmethod
+    def limited(cls) -> gym.Env[Any, Any]:
+        return gym.wrappers.TimeLimit(cls(), 3)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[NDArray[Any], dict[str, Any]]:
+        super().reset(seed=seed)
+        low, high = self.observation_space.low, self.observation_space.high
+        self._state = low + self.np_random.random(2) * (high - low)
+        return self._state.copy(), {}
+
+    def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
+        reward = 1.0 - abs(float(action[0]) - self._state[0]) / 6.0
+        self._state[0] += 0.5 * (min(3.0, float(action[0])) - self._state[0])
+        self._state[1] = self.np_random.uniform(0.0, 100.0)
+        return self._state.copy(), reward, bool(self._state[1] > 90.0), False, {}
+
+
+class Gears(gym.Env[Any, Any]):
+    """A plain environment of mixed spaces, where the gear says which shifts are feasible; an episode may end early."""
+
+    def __init__(self) -> None:
+        speed = gym.spaces.Box(0.0, 1.0, (1,), np.float32)
+        self.observation_space = gym.spaces.Dict({"gear": gym.spaces.Discrete(3, start=1), "speed": speed})
+        self.action_space = gym.spaces.Dict({
+            "gas": gym.spaces.Box(-1.0, 1.0, (1,), np.float32), "shift": gym.spaces.Discrete(3),
+        })  # fmt: skip
+        self._gear, self._speed = 1, 0.5
+
+    @classmethod
+    def limited(cls) -> gym.Env[Any, Any]:
+        return gym.wrappers.TimeLimit(cls(), 3)
+
+    def _seen(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        mask = np.array(_SHIFTS[self._gear], np.int8)
+        seen = {"gear": np.int64(self._gear), "speed": np.array([self._speed], np.float32)}
+        return seen, {"action_mask": {"shift": mask}}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
+        super().reset(seed=seed)
+        self._gear, self._speed = int(self.np_random.integers(1, 4)), float(self.np_random.random())
+        return self._seen()
+
+    def step(self, action: Any) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
+        self._gear = min(3, max(1, self._gear + int(action["shift"]) - 1))
+        self._speed = min(1.0, max(0.0, self._speed + 0.3 * float(action["gas"][0])))
+        observation, info = self._seen()
+        return observation, 1.0 - abs(self._gear / 4 - self._speed), bool(self._speed > 0.9), False, info
+
+
+def requests() -> Any:
+    return gym.make("zooming/Ambulance-v0", start="uniform")
+
+
+def _counts(agent: Any) -> tuple[Any, ...]:
+    return tuple(getattr(agent, name, None) for name in ("n_episodes", "n_clipped"))
+
+
+def knowledge(agent: Any) -> Any:
+    """All that learning can change in an agent, as bytes, if the agent can say it; else what its surface shows."""
+    try:
+        values, arrays = agent._state()
+    except (NotImplementedError, AttributeError):
+        values, arrays = {}, {}
+    stored = [(name, array.dtype.str, array.shape, array.tobytes()) for name, array in arrays.items()]
+    return json.dumps(values), stored, _counts(agent), agent.n_balls, agent.nbytes
+
+
+class Broken(Exception):
+    """What was seen that breaks a promise."""
+
+
+class Skipped(Exception):
+    """Why a promise cannot be checked."""
+
+
+def ask(is_so: bool, otherwise: str) -> None:
+    if not is_so:
+        raise Broken(otherwise)
+
+
+class Trial:
+    """Agents of one kind on one environment, and how they are compared."""
+
+    def __init__(self, make_agent: Callable[..., Any], make_env: Callable[[], Any]) -> None:
+        self.make_agent, self.make_env = make_agent, make_env
+        self.env = make_env()
+        spec = getattr(self.env, "spec", None)
+        self.env_name = spec.id if spec is not None else type(self.env.unwrapped).__name__
+        self.name = getattr(make_agent, "__name__", type(make_agent).__name__)
+
+    def agent(self, **options: Any) -> Any:
+        """A new agent with seed 0 on an environment of its own."""
+        return made(self.make_agent, self.make_env(), 0, **options)
+
+    def observations(self) -> list[Any]:
+        """Random states, the same each time, and the corners of a box."""
+        space = self.env.observation_space
+        space.seed(0)
+        self.env.action_space.seed(0)
+        corners = [space.low.copy(), space.high.copy()] if isinstance(space, gym.spaces.Box) and space.is_bounded() else []
+        return [space.sample() for _ in range(N_POINTS)] + corners
+
+    def batch(self) -> Any:
+        """All of `observations` as a vector environment gives them."""
+        space, found = self.env.observation_space, self.observations()
+        empty: Any = gym.vector.utils.create_empty_array(space, len(found))
+        return gym.vector.utils.concatenate(space, found, empty)
+
+    def singles(self, actions: Any, n: int) -> list[bytes]:
+        """The n actions of a batch, as bytes, one by one."""
+        space = gym.vector.utils.batch_space(self.env.action_space, n)
+        return [as_bytes(action) for action in gym.vector.utils.iterate(space, actions)]
+
+    def outside(self, agent: Any, space: Any) -> Iterator[Any]:
+        """Points that are not in a space. To an agent with bounds=, values beyond the ends are the ends."""
+        axes = getattr(agent, "axes", ())
+        clips = any(getattr(axes[i], "clips", False) for i in range(len(axes)))
+        return _outside(space, clips)
+
+    def predictions(self, agent: Any) -> list[bytes]:
+        batch, n = self.batch(), len(self.observations())
+        return [as_bytes(agent.predict(batch, state=np.full(n, step))[0]) for step in range(agent.horizon)]
+
+    def ask_action(self, action: Any, call: str) -> None:
+        space = self.env.action_space
+        _ask_form(action, space, call)
+        ask(space.contains(action), f"{call} gave {action}, which is not in {space}")
+
+    def ask_feasible(self, action: Any, info: dict[str, Any], call: str) -> None:
+        """Asks that an action is among those that `info` allows."""
+        axes = Axes(self.env.observation_space, self.env.action_space, squash=True)
+        flat = axes.outwards(axes.flat_action(action), axes.n_state)
+        allowed = feasible(axes, info, self.env_name)
+        is_whole = allowed.n_values > 0
+        near = np.abs(allowed.nearest(flat.copy()) - flat) <= np.where(is_whole, 0.0, 1e-6)
+        ask(bool(near.all()), f"{call} gave {action}, which {info} does not allow")
+
+    def ask_same(self, one: Any, other: Any, history: Any, expected: Any) -> None:
+        """Asks that two agents are alike in all that can be seen."""
+        for name in ("returns", "n_balls"):
+            ours, theirs = getattr(history, name), getattr(expected, name)
+            if np.asarray(ours).tobytes() != np.asarray(theirs).tobytes():
+                n = min(len(ours), len(theirs))
+                k = next((i for i in range(n) if ours[i] != theirs[i]), n)
+                seen = f"{ours[k]} and {theirs[k]}" if k < n else f"{len(ours)} and {len(theirs)} entries"
+                raise Broken(f"the {name} differ from episode {k + 1} on ({seen})")
+        ask(knowledge(one) == knowledge(other), "what the agent would save differs")
+        ask(self.predictions(one) == self.predictions(other), "the histories agree, but the policies differ")
+
+
+def as_bytes(value: Any) -> bytes:
+    """A state or an action, however nested, as bytes."""
+    if isinstance(value, dict):
+        return b"".join(as_bytes(part) for part in value.values())
+    if isinstance(value, tuple):
+        return b"".join(as_bytes(part) for part in value)
+    return np.asarray(value).tobytes()
+
+
+def _ask_form(action: Any, space: Any, call: str) -> None:
+    """Asks for the structure, type, shape and dtype that samples of the space have."""
+    if isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)):
+        parts = _parts(space)
+        given = dict(enumerate(action)) if isinstance(action, tuple) and isinstance(space, gym.spaces.Tuple) else action
+        fits = isinstance(given, dict) and set(given) == set(parts)
+        ask(fits, f"{call} gave {action!r}, which has not the parts {list(parts)} of a {type(space).__name__}")
+        for key, part in parts.items():
+            _ask_form(given[key], part, f"{call}[{key!r}]")
+        return
+    kind, name = (np.generic, "NumPy number") if isinstance(space, gym.spaces.Discrete) else (np.ndarray, "array")
+    ask(isinstance(action, kind), f"{call} gave {action!r}, which is no {name}")
+    ask(action.shape == space.shape, f"{call} has the shape {action.shape}, not {space.shape}")
+    ask(action.dtype == space.dtype, f"{call} is {action.dtype}, not {space.dtype}")
+
+
+def _outside(space: Any, clips: bool) -> Iterator[Any]:
+    if isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)):
+        for key, part in _parts(space).items():
+            for bad in _outside(part, clips):
+                values = {name: bad if name == key else other.sample() for name, other in _parts(space).items()}
+                yield values if isinstance(space, gym.spaces.Dict) else tuple(values.values())
+    elif isinstance(space, gym.spaces.Discrete) and not clips:
+        yield from (np.int64(space.start - 1), np.int64(space.start + space.n))
+    elif isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        has_ends = space.is_bounded() and not clips
+        middle = (space.low + space.high) / 2 if has_ends else space.sample()
+        beyond = [2 * space.high - space.low, 2 * space.low - space.high] if has_ends else []
+        for bad in (np.full_like(space.low, np.nan), *beyond):
+            point = middle.copy()
+            point.flat[-1] = bad.flat[-1]
+            yield point
+
+
+def _parts(space: Any) -> dict[Any, Any]:
+    return dict(space.spaces) if isinstance(space, gym.spaces.Dict) else dict(enumerate(space.spaces))

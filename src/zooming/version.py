@@ -1,0 +1,3 @@
+"""The version of the package, which files and studies record."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,119 @@
+"""Imports go one way: a room uses the rooms below it, whether it imports at the top of a module or inside a function."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src"
+ROOMS = (  # from the ground up; rooms of one floor do not know each other
+    ("errors", "notebook", "progress", "version"),
+    ("kernels", "theory"),
+    ("validation",),
+    ("spaces", "bonuses"),
+    ("envs", "metrics"),
+    ("partitions",),
+    ("agents",),
+    ("analysis",),
+    ("testing", "callbacks", "study"),
+    ("plots",),
+    ("zooming",),
+    ("app",),
+    ("__main__",),
+)
+FLOOR = {room: floor for floor, rooms in enumerate(ROOMS) for room in rooms}
+# Methods that users expect on an object though their work is done on a floor above. They go through the front door:
+# `import zooming` inside the method, then a public name. Nothing else may import the package itself.
+FRONT_DOOR = {
+    ("zooming.agents.ball_agent", "learn_pac"),
+    ("zooming.agents.history", "regret"),
+    ("zooming.agents.history", "plot"),
+    ("zooming.agents.pauses", "_policy_value"),
+    ("zooming.envs.ambulance", "draw"),
+    ("zooming.envs.oil", "draw"),
+    ("zooming.envs.rendered", "draw"),
+    ("zooming.envs.rendered", "render"),
+    ("zooming.metrics.covering", "plot"),
+    ("zooming.partitions.view", "plot"),
+}
+
+
+def modules():
+    """{dotted name: path} of every module of the package."""
+    paths = sorted((SOURCE / "zooming").rglob("*.py"))
+    return {".".join(path.relative_to(SOURCE).with_suffix("").parts): path for path in paths}
+
+
+def room(name):
+    """The room of a dotted name: zooming.agents.net_q is in agents, the package itself is the room zooming."""
+    parts = [part for part in name.split(".") if part != "__init__"]
+    return parts[1] if len(parts) > 1 else "zooming"
+
+
+def imported(source):
+    """(dotted name, function that imports it or None) of every import of the package, lazy ones included."""
+    found = []
+
+    def visit(node, function):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            function = node.name
+        if isinstance(node, ast.If) and getattr(node.test, "id", None) == "TYPE_CHECKING":
+            return  # annotations are never imported when the program runs
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "zooming":
+            if node.module == "zooming":
+                found.extend((f"zooming.{alias.name}", function) for alias in node.names)
+            else:
+                found.append((node.module, function))
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, "write imports from the package's root"
+        elif isinstance(node, ast.Import):
+            found.extend((alias.name, function) for alias in node.names if alias.name.split(".")[0] == "zooming")
+        for child in ast.iter_child_nodes(node):
+            visit(child, function)
+
+    visit(ast.parse(source), None)
+    return found
+
+
+def upward(name, source):
+    """The imports of a module that go up, or to another room of its own floor."""
+    own = room(name)
+    return [
+        (target, function)
+        for target, function in imported(source)
+        if room(target) != own
+        and FLOOR[room(target)] >= FLOOR[own]
+        and not (target == "zooming" and (name, function) in FRONT_DOOR)
+    ]
+
+
+@pytest.mark.parametrize("name", modules())
+def test_a_module_imports_from_below(name):
+    assert not upward(name, modules()[name].read_text())
+
+
+def test_every_front_door_is_used():
+    used = {
+        (name, function)
+        for name, path in modules().items()
+        for target, function in imported(path.read_text())
+        if target == "zooming"
+    }
+    assert used >= FRONT_DOOR
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("zooming.kernels.layout", "from zooming.app.report import page"),
+        ("zooming.kernels.layout", "def later():\n    from zooming.app.report import page"),
+        ("zooming.agents.history", "def plot():\n    from zooming import plots"),
+        ("zooming.agents.history", "import zooming"),
+        ("zooming.agents.net_q", "def act():\n    import zooming"),
+        ("zooming.study.store", "import zooming.plots.curves as curves"),
+        ("zooming.envs.oil", "from zooming.metrics import L1"),
+    ],
+)
+def test_an_import_that_goes_up_is_found(name, source):
+    assert upward(name, source)
+    assert not upward(name, "from zooming.errors import SpaceError\nimport numpy")
