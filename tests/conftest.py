@@ -1,4 +1,5 @@
 import os
+import signal
 
 import matplotlib
 from hypothesis import HealthCheck, settings
@@ -8,3 +9,5 @@ matplotlib.use("Agg")
 settings.register_profile("zooming", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("zooming")
 os.environ.setdefault("COLUMNS", "200")
+# A shell that runs the tests in the background has processes ignore SIGINT, and children inherit that. Tests of Ctrl-C need it.
+signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -53,7 +53,7 @@ TUNE = ["tune", "oil-laplace-1", "--out", "OUT"]
         (["report", ".", "--out", "."], "it is a folder; give the page a name"),
         (["audit", "OUT"], "No such file"),
         (["audit", "."], "Is a directory"),
-        (["audit", "AGENT", "--resolution", "8"], "--resolution is for --solve"),
+        (["audit", "AGENT", "--resolution", "8"], "--resolution requires --solve"),
         (["audit", "AGENT", "--solve", "--resolution", "3"], "zooming: --resolution 3: give a whole number >= 4"),
         (["bench", "--fast"], "Unrecognized options: --fast"),
         (["list", "all"], "Unrecognized options: all"),

@@ -224,7 +224,7 @@ def test_an_audit_solves_the_environment_that_the_command_names(shop, capsys):
     zooming.AdaptiveQ(env, seed=0).save("agent.zoom")
     with pytest.raises(SystemExit, match="name it, --env module:Id"):
         cli.main(["audit", "agent.zoom", "--solve"])
-    with pytest.raises(SystemExit, match="--set is for --env"):
+    with pytest.raises(SystemExit, match="--set requires --env"):
         cli.main(["audit", "agent.zoom", "--set", "price=0.25"])
     cli.main(["audit", "agent.zoom", "--solve", "--env", "shop:FastShop-v0", "--set", "price=0.25"])
     assert "optimum 0.5000" in capsys.readouterr().out

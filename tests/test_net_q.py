@@ -295,6 +295,26 @@ def test_a_selection_among_very_many_ties_reads_few_rows():
     assert n_read < 200  # all of them would be 40,000
 
 
+@pytest.mark.parametrize("share", [0.3, 0.06, 0.02])
+def test_a_selection_among_some_ties_of_many_balls_does_not_walk_them_all(share):
+    agent = zooming.NetQ(Boxes(box((0, 1)), gym.spaces.Discrete(20_000)), spacing=1.0, horizon=1, seed=0)
+    rows, core = agent.table.rows, agent.table.core
+    n, rng = agent.table.rows_in_use, np.random.default_rng(0)
+    active = np.flatnonzero(rows["child"][:n] == kernels.ACTIVE)
+    rows["value"][active] = np.where(rng.random(len(active)) < share, 1.0, 0.5)
+    for row in range(n - 1, -1, -1):
+        child = rows["child"][row]
+        if child != kernels.ACTIVE:
+            rows["value"][row] = rows["value"][child : child + 2].max()
+    tied, stack = relevant_and_best(agent, 0, np.array([0.5])), kernels.new_stack(core)
+    found, read = zip(*(select_once(rows, core, np.array([0.5]), stack) for _ in range(200)), strict=True)
+    assert set(found) <= set(tied)
+    assert len(set(found)) > min(100, len(tied) // 4)
+    core["spacing"] = 0.0  # no net: every tied ball is walked
+    _, all_read = select_once(rows, core, np.array([0.5]), stack)
+    assert np.mean(read) < all_read / 3
+
+
 @kernels.compiled
 def select_once(table, core, state, stack):
     return boxes.select(table, core, 0, state, kernels.RANDOM, stack)

@@ -256,7 +256,7 @@ def test_the_best_scale_is_at_an_edge_if_none_was_tried_beyond():
 
 def test_what_zooming_adds_to_the_papers_agents_decides_no_verdict():
     agents = {"adaptive": runs(3.0), "net": runs(2.0), "median": runs(3.5)}
-    untuned = {**evidence(**agents).runs, "adaptive, as it comes": runs(3.9)}
+    untuned = {**evidence(**agents).runs, "adaptive, default settings": runs(3.9)}
     found = replace(evidence(**agents), runs=untuned)
     assert IsBest("median").check(found).holds is True
     assert "the median" in NobodyIsOptimal().check(found).finding
@@ -318,7 +318,7 @@ def test_reproduce_draws_finds_and_is_then_a_no_op(folder, capsys):
     assert found["problem"] == "ambulance-shifting-0"
     assert found["optimum"] == pytest.approx(4.725, abs=1e-3)
     assert len(found["verdicts"]) == 7
-    assert set(found["regret"]) == {"adaptive", "net", "net of centers", "adaptive, as it comes", "no-movement", "median"}
+    assert set(found["regret"]) == {"adaptive", "net", "net of centers", "adaptive, default settings", "no-movement", "median"}
     assert set(found["expected_regret"]) == set(found["regret"])
     assert [scale for scale, *_ in found["scores"]["net"]] == list(SCALES)
     before = picture.stat().st_mtime_ns

@@ -77,7 +77,7 @@ def refuse_unknown(label: str, names: Iterable[str], make: Callable[..., Any]) -
     known, takes_any = _options(make)
     for name in names:
         if name not in known and not takes_any:
-            is_habit = name in HABITS and (hasattr(make, "predict") or make.__name__ == "learn")  # of an agent
+            is_habit = name in HABITS and (hasattr(make, "predict") or make.__name__ in ("learn", "learn_many"))  # of an agent
             instead = f": {HABITS[name]}" if is_habit else nearest(name, known)
             raise OptionError(f"{label} has no option {name!r}{instead}")
 

@@ -14,9 +14,10 @@ from zooming.agents.agent import Agent
 from zooming.agents.history import History
 from zooming.envs.compiled import fusible_inside
 from zooming.errors import SpaceError
-from zooming.validation import n_cores, whole
+from zooming.validation import known_options, n_cores, whole
 
 
+@known_options
 def learn_many(
     make_agent: Callable[..., Agent],
     env: Any,

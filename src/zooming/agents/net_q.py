@@ -29,7 +29,8 @@ class NetQ(TabledAgent):
     states and actions together. `points` says where the net's points lie along an interval. "centers": the axis is cut
     at the multiples of the spacing, and the points are the centers of the cells. "multiples": the points are 0, eps,
     2 eps, ... below 1, and a cell is what is nearest to its point; that is the paper's net, see `as_published`.
-    `action`: what is played in a cell, its point ("center"), a "uniform" draw, or the low "corner" of the cell.
+    `action`: what is played in a cell, its point ("center") or a "uniform" draw. "corner", the cell's low corner, is for
+    files of older nets.
 
     >>> import gymnasium as gym, zooming
     >>> agent = zooming.NetQ(gym.make("zooming/Oil-v0"), episodes=2000, seed=0)
@@ -75,6 +76,10 @@ class NetQ(TabledAgent):
         if self.spacing == 0:
             raise SpaceError("spacing=0: the net's spacing is a share of the space, above 0 and at most 1")
         self.points = one_of("points", points, POINTS)
+        if self.points == "multiples" and self.action == "corner":
+            raise SpaceError(
+                'points="multiples" is played at its points; leave out action="corner", which is for files of older nets'
+            )
         borders = self.axes.net(self.spacing, MOST_PER_AXIS, self.points)
         n_balls = self.horizon * math.prod(len(axis_borders) + 1 for axis_borders in borders)
         if n_balls > MOST_BALLS:

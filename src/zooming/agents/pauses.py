@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from zooming.agents.agent import Agent
 from zooming.agents.history import History, Log
 from zooming.errors import SpaceError
-from zooming.validation import whole
+from zooming.validation import shown, whole
 
 Callback = Callable[[Any, History], Any]
 
@@ -102,7 +102,7 @@ class Pauses:
 def _checked_stops(checkpoints: Iterable[int], episodes: int) -> list[int]:
     stops = sorted({int(k) for k in checkpoints})
     if stops and not (stops[0] >= 1 and stops[-1] <= episodes):
-        raise SpaceError(f"checkpoints={stops}: give numbers of episodes from 1 to {episodes}")
+        raise SpaceError(f"checkpoints={shown(stops)}: give numbers of episodes from 1 to {episodes}")
     return stops
 
 

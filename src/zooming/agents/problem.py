@@ -1,4 +1,4 @@
-"""The problem that an agent is made for, and the refusal, in words, of what does not belong to it."""
+"""The problem of an agent: its spaces, horizon and reward range, and the checks of what it is given."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Setting:
         With `rewards="clip"` a reward outside the range comes back clipped, and is counted.
         """
         checked = self._checked_transition(step, observation, action, reward, next_observation)
-        if checked[2] != reward:
+        if checked[2] != as_float(reward):
             self._count_clipped()
         return checked
 
@@ -145,11 +145,13 @@ class Setting:
         try:
             whole = operator.index(step)
         except TypeError as error:
-            raise TransitionError(f"step {step!r} is not a whole number; steps run from 0 to {self.horizon - 1}") from error
+            raise TransitionError(
+                f"step {shown(step)} is not a whole number; steps run from 0 to {self.horizon - 1}"
+            ) from error
         if not 0 <= whole < self.horizon:
             reset = ". A vector environment must reset in the same step: autoreset_mode=AutoresetMode.SAME_STEP"
             raise TransitionError(
-                f"step {step} is outside the episode: steps run from 0 to {self.horizon - 1} (horizon {self.horizon})"
+                f"step {shown(step)} is outside the episode: steps run from 0 to {self.horizon - 1} (horizon {self.horizon})"
                 f"{reset if is_vector else ''}"
             )
         return whole

@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from zooming.agents.problem import check_env, horizon_of, name_of
+from zooming.agents.problem import bad_step, check_env, horizon_of, name_of, reset
 from zooming.errors import TransitionError
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import feasible, says
@@ -45,9 +45,12 @@ def reward_range(
     with _generator_kept(env):
         for episode in range(episodes):
             actions = _actions(space, rng, episode)
-            _, info = env.reset(seed=seed if episode == 0 else None)
+            _, info = reset(env, seed if episode == 0 else None)
             for step in range(n_steps):
-                _, reward, terminated, truncated, info = env.step(_allowed(env, next(actions), info, step))
+                answer = env.step(_allowed(env, next(actions), info, step))
+                if not (isinstance(answer, tuple) and len(answer) == 5):
+                    raise bad_step(env, answer)
+                _, reward, terminated, truncated, info = answer
                 number = as_float(reward)
                 if not np.isfinite(number):
                     where = f"{name_of(env)}, step {step}"

@@ -37,9 +37,9 @@ def audit_file(
     from zooming.study.problems import problem_named, settings_from
 
     if resolution is not None and not solve:
-        raise SpaceError("--resolution is for --solve")
+        raise SpaceError("--resolution requires --solve")
     if set and env is None:
-        raise SpaceError("--set is for --env")
+        raise SpaceError("--set requires --env")
     agent = zooming.load(file, None if env is None else problem_named(env, settings_from(set)).make())
     optimal: Any = None
     if solve:

@@ -17,7 +17,6 @@ from zooming.kernels.points import in_units, net_point, play_value
 from zooming.kernels.update import draw, learn
 
 WALKED = 16  # tied balls that are looked at one by one before one is drawn
-TRIES = 64  # if so many draws fail, few of the balls are tied, and walking on takes less time than it would save
 
 
 @lean
@@ -48,8 +47,8 @@ def new_stack(core):
 
 
 @lean
-def draw_tied(table, core, root, state, best):
-    """One of the relevant balls of a net with the value `best`, each equally likely; -1 if none was met in TRIES.
+def draw_tied(table, core, root, state, best, n_tries):
+    """One of the relevant balls of a net with the value `best`, each equally likely; -1 if no try met one.
 
     A try goes down a random path, one bit a split along an action axis. A ball behind n such splits is reached with
     probability 2^-n, and kept if the next most - n bits are 0, so that each has 2^-most. `most` is the number of splits on
@@ -65,7 +64,7 @@ def draw_tied(table, core, root, state, best):
         else:
             row = np.int64(table[row]["child"]) + 1
             most += 1
-    for _ in range(TRIES):
+    for _ in range(n_tries):
         bits = draw(core)
         n = 0
         row = root
@@ -91,8 +90,10 @@ def select(table, core, root, state, ties, stack):
     An inner row on a state axis has one relevant side. On an action axis both are: dive into the better one and keep the
     other on the stack; `rival` is the largest value put aside, so most selections end without looking at the stack again.
     With random ties the m-th ball that ties replaces the one kept with probability 1/m, so each is equally likely. A state
-    of a net may have very many: after WALKED of them one is drawn, if `draw_tied` can. A path with more forks than any table
-    should have loses the last of them: the stack is never left.
+    of a net may have very many: after WALKED of them, and whenever their number has doubled, as many draws are tried as
+    balls were walked. If a share p of n balls is tied, this takes about 1/p draws or n p balls, whichever is less, and
+    never much more than sqrt(n) of either. Failing does not depend on the ball kept, which stays uniform. A path with more
+    forks than any table should have loses the last of them: the stack is never left.
     """
     n_state = core[0]["n_state"]
     all_ties = ties == RANDOM
@@ -138,8 +139,9 @@ def select(table, core, root, state, ties, stack):
                 n_tied += 1
                 if draw(core) % np.uint64(n_tied) == np.uint64(0):
                     found = row
-                if n_tied == WALKED and core[0]["spacing"] > 0.0:
-                    drawn = draw_tied(table, core, root, state, best)
+                if n_tied >= WALKED and n_tied & (n_tied - 1) == 0 and core[0]["spacing"] > 0.0:
+                    drawn = draw_tied(table, core, root, state, best, n_tied)
+                    n_read += n_tied
                     if drawn >= 0:
                         found = drawn
                         rival = -np.inf  # nothing else is looked at

@@ -105,17 +105,17 @@ def _end() -> None:
 
 
 def compiled(function: Any) -> Any:
-    """A kernel."""
+    """Compile a kernel for the types that it is called with."""
     return cached(function)
 
 
 def lean(function: Any) -> Any:
-    """A kernel that allocates nothing: counting references to its array arguments would take a third of the time."""
+    """Compile without reference counts, which would take a third of the time. The function must allocate nothing."""
     return cached(function, _nrt=False)
 
 
 def inlined(function: Any) -> Any:
-    """One on the path of every step: left to itself, the compiler calls some of them, and loses a sixth of the time."""
+    """Compile with forced inlining. For per-step functions, about 17 % faster than LLVM's default."""
     return cached(function, _nrt=False, forceinline=True)
 
 

@@ -42,7 +42,7 @@ def check(engine: str, workers: int | None, address: str | None) -> None:
     if workers is not None:
         whole(workers, "workers", 1)
     if address is not None and engine != "ray":
-        raise SpaceError("--address is for --engine ray")
+        raise SpaceError("--address requires --engine ray")
 
 
 def _run(chunk: Chunk, folders: Sequence[str] = ()) -> tuple[dict[str, NDArray[Any]], float]:

@@ -87,10 +87,11 @@ def read_values(folder: str | Path) -> dict[tuple[str, str], PolicyValues]:
 
 
 def _n_valued(folder: str | Path) -> int:
-    """Return how many runs of each agent the file holds: 0 if it is missing or damaged, and has to be written anew."""
+    """Return how many runs of each agent were valued: 0 if the file is missing or damaged, and has to be written anew."""
     try:
-        return max((len(found.values) for found in read_values(folder).values()), default=0)
-    except SpaceError:
+        read_values(folder)
+        return int(files.read_container(Path(folder) / VALUES)[0]["n_runs"])
+    except (SpaceError, FileNotFoundError):
         return 0
 
 

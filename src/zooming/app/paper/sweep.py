@@ -26,7 +26,7 @@ from zooming.study.tune import PAPERS_SCALES, Grid
 ADAPTIVE, NET = "adaptive", "net"
 CENTERS = "net of centers"  # the same net, but its points are the centers of its cells
 SCALES = (0.0, 0.001, 0.003, *PAPERS_SCALES)
-UNTUNED = "adaptive, as it comes"  # zooming's defaults, not tuned
+UNTUNED = "adaptive, default settings"  # zooming's defaults, not tuned
 HEURISTICS = ("no-movement", "median")
 
 
