@@ -138,10 +138,10 @@ def test_what_is_no_real_number_is_refused_in_words(value):
         with pytest.raises(zooming.TransitionError, match="is not a number"):
             agent.update(0, STATE, STATE, value, STATE)
     with pytest.raises(zooming.SpaceError, match="give a finite number"):
-        validation.real(value, "it", 0.0, 1.0)
+        validation.check_float(value, "it", 0.0, 1.0)
 
 
 @pytest.mark.parametrize("value", [0, 3, 2**53, np.int64(7)], ids=repr)
 def test_whole_numbers_in_range_are_taken_as_they_are(value):
-    assert validation.whole(value, "it", 0) == value
-    assert validation.whole(10**40, "seed", 0, most=None) == 10**40
+    assert validation.check_int(value, "it", 0) == value
+    assert validation.check_int(10**40, "seed", 0, most=None) == 10**40

@@ -37,17 +37,17 @@ def wandering(**options):
     return zooming.compiled_env(wander, *[gym.spaces.Box(-1.0, 1.0, (6,), np.float64)] * 2, 4, start="uniform", **options)
 
 
-def made(name, **options):
+def build_agent(name, **options):
     return lambda render_mode: gym.make(name, render_mode=render_mode, **options)
 
 
 SHOWN = {
-    "oil": made("zooming/Oil-v0", survey="quadratic"),
-    "oil of two dimensions": made("zooming/Oil-v0", dims=2, noise=0.1),
-    "oil of three dimensions": made("zooming/Oil-v0", dims=3),
-    "ambulance": made("zooming/Ambulance-v0"),
-    "ambulances": made("zooming/Ambulance-v0", n_ambulances=3, arrivals="shifting"),
-    "observed calls": made("zooming/Ambulance-v0", n_ambulances=2, arrivals=[0.25, 0.5]),
+    "oil": build_agent("zooming/Oil-v0", survey="quadratic"),
+    "oil of two dimensions": build_agent("zooming/Oil-v0", dims=2, noise=0.1),
+    "oil of three dimensions": build_agent("zooming/Oil-v0", dims=3),
+    "ambulance": build_agent("zooming/Ambulance-v0"),
+    "ambulances": build_agent("zooming/Ambulance-v0", n_ambulances=3, arrivals="shifting"),
+    "observed calls": build_agent("zooming/Ambulance-v0", n_ambulances=2, arrivals=[0.25, 0.5]),
     "your own, of whole numbers": lambda render_mode: counting(render_mode=render_mode),
     "your own, of six axes": lambda render_mode: wandering(render_mode=render_mode),
 }

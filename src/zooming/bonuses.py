@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
 from zooming.errors import SpaceError
-from zooming.validation import as_float, real, whole
+from zooming.validation import as_float, check_float, check_int
 
 
 class Bonus(Protocol):
@@ -39,7 +39,7 @@ class Scaled:
     c: float
 
     def __post_init__(self) -> None:
-        real(self.c, "bonus c", 0.0, math.inf)
+        check_float(self.c, "bonus c", 0.0, math.inf)
 
     def scale(self, horizon: int, reward_span: float) -> float:
         return self.c
@@ -76,12 +76,12 @@ class _Confident:
     def _check(self) -> None:
         kind = type(self).__name__
         if self.episodes is not None:
-            whole(self.episodes, f"{kind}: episodes", 1)
-        if not 0 < real(self.delta, f"{kind}: delta", 0.0, 1.0) < 1:
+            check_int(self.episodes, f"{kind}: episodes", 1)
+        if not 0 < check_float(self.delta, f"{kind}: delta", 0.0, 1.0) < 1:
             raise SpaceError(f"{kind}: delta={self.delta}: the failure probability must lie between 0 and 1")
         for name in ("lipschitz", "reward_noise", "c1", "c2"):
             if hasattr(self, name):
-                real(getattr(self, name), f"{kind}: {name}", 0.0, math.inf)
+                check_float(getattr(self, name), f"{kind}: {name}", 0.0, math.inf)
 
 
 @dataclass(frozen=True)

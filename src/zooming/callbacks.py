@@ -20,7 +20,7 @@ from zooming.agents.files import writable, write_atomically
 from zooming.agents.history import History
 from zooming.analysis.evaluate import Evaluation, evaluate
 from zooming.errors import SpaceError
-from zooming.validation import real, whole
+from zooming.validation import check_float, check_int
 
 if TYPE_CHECKING:
     from zooming.agents.agent import Agent
@@ -42,7 +42,7 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike[str], every: int = 1000) -> None:
-        self.path, self.every = _in_a_folder(path), whole(every, "every", 1)
+        self.path, self.every = _in_a_folder(path), check_int(every, "every", 1)
 
     def check_agent(self, agent: Agent) -> None:
         """Refuses an agent that cannot be saved when learn() starts, not after `every` episodes."""
@@ -75,8 +75,8 @@ class Evaluate:
         seed: int = 0,
         best: str | os.PathLike[str] | None = None,
     ) -> None:
-        self.env, self.every, self.exact = env, whole(every, "every", 1), exact
-        self.episodes, self.seed = whole(episodes, "episodes", 2), whole(seed, "seed", 0, most=None)
+        self.env, self.every, self.exact = env, check_int(every, "every", 1), exact
+        self.episodes, self.seed = check_int(episodes, "episodes", 2), check_int(seed, "seed", 0, most=None)
         self.best = None if best is None else _in_a_folder(best)
         self.n_episodes: list[int] = []
         self.evaluations: list[Evaluation] = []
@@ -106,8 +106,8 @@ class StopOnReturn:
     """
 
     def __init__(self, least: float, window: int = 100, every: int = 100) -> None:
-        self.least = real(least, "least", -np.inf, np.inf)
-        self.window, self.every = whole(window, "window", 1), whole(every, "every", 1)
+        self.least = check_float(least, "least", -np.inf, np.inf)
+        self.window, self.every = check_int(window, "window", 1), check_int(every, "every", 1)
 
     def __call__(self, agent: Agent, history: History) -> bool:
         return len(history) < self.window or bool(history.returns[-self.window :].mean() < self.least)
@@ -123,7 +123,7 @@ class StopAfter:
     """
 
     def __init__(self, seconds: float, every: int = 100) -> None:
-        self.seconds, self.every = real(seconds, "seconds", 0.0, np.inf), whole(every, "every", 1)
+        self.seconds, self.every = check_float(seconds, "seconds", 0.0, np.inf), check_int(every, "every", 1)
         self._began = time.monotonic()
 
     def __call__(self, agent: Agent, history: History) -> bool:
@@ -151,7 +151,7 @@ class MonitorCSV:
         path = Path(path) / _MONITOR if Path(path).is_dir() else _in_a_folder(path)
         if not path.name.endswith(_MONITOR):
             raise SpaceError(f"path={str(path)!r}: Stable-Baselines3 reads files that end in {_MONITOR}; name it so")
-        self.path, self.every = path, whole(every, "every", 1)
+        self.path, self.every = path, check_int(every, "every", 1)
         self._began = self._written = time.time()
         self._news = _News()
 
@@ -202,7 +202,7 @@ class TensorBoard:
             import tensorboardX
         except ImportError as error:
             raise ImportError("TensorBoard needs tensorboardX: pip install 'zooming[tensorboard]'") from error
-        self.folder, self.evaluate, self.every = Path(folder), evaluate, whole(every, "every", 1)
+        self.folder, self.evaluate, self.every = Path(folder), evaluate, check_int(every, "every", 1)
         self._make_writer: Any = tensorboardX.SummaryWriter
         self._writer: Any = None
         self._news = _News()

@@ -160,7 +160,7 @@ def as_floats(values: Any) -> NDArray[np.float64]:
         raise ValueError("a number is beyond floating point") from error
 
 
-def whole(value: Any, what: str, least: int, most: int | None = LARGEST) -> int:
+def check_int(value: Any, what: str, least: int, most: int | None = LARGEST) -> int:
     """The value as an int, if it is a whole number from `least` to `most` (None: any)."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise SpaceError(f"{what}={shown(value)}: give a whole number >= {least}")
@@ -169,7 +169,7 @@ def whole(value: Any, what: str, least: int, most: int | None = LARGEST) -> int:
     return int(value)
 
 
-def real(value: Any, what: str, low: float, high: float) -> float:
+def check_float(value: Any, what: str, low: float, high: float) -> float:
     """The value as a float, if it is a number from `low` to `high`."""
     number = as_float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
     if not (math.isfinite(number) and low <= number <= high):

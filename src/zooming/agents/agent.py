@@ -17,7 +17,7 @@ from zooming.errors import SpaceError, ZoomingError
 from zooming.kernels.crossing import Crossing
 from zooming.partitions.view import Partition
 from zooming.spaces.flatten import numeric
-from zooming.spaces.masks import Feasible, feasible, one_each, says
+from zooming.spaces.masks import Feasible, feasible, has_mask, one_each
 from zooming.validation import known_options
 
 
@@ -179,14 +179,14 @@ class Agent(Setting, ABC):
         return self._nearest(numeric(action, "action"), self._feasible(step, info))
 
     def _feasible(self, step: int, info: Mapping[str, Any] | None) -> Feasible | None:
-        return feasible(self.axes, info, f"{self.env_name}, step {step}") if info and says(info) else None
+        return feasible(self.axes, info, f"{self.env_name}, step {step}") if info and has_mask(info) else None
 
     def _nearest(self, action: NDArray[np.float64], allowed: Feasible | None) -> NDArray[np.float64]:
         """The flat action, moved to what is allowed."""
         if allowed is None:
             return action
         n_state = self.axes.n_state
-        return self.axes.inwards(allowed.nearest(self.axes.outwards(action, n_state)), n_state)
+        return self.axes.to_unit_cube(allowed.nearest(self.axes.from_unit_cube(action, n_state)), n_state)
 
     def q_value(self, step: int, observation: Any, action: Any) -> float:
         """The optimistic estimate Q of the ball that holds (observation, action) at this step."""

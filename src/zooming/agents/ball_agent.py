@@ -13,7 +13,7 @@ from zooming.agents import seeds
 from zooming.agents.agent import Agent
 from zooming.errors import SpaceError
 from zooming.kernels import pausing
-from zooming.validation import as_float, whole
+from zooming.validation import as_float, check_int
 
 if TYPE_CHECKING:
     import zooming
@@ -198,7 +198,7 @@ class BallAgent(Agent):
         """The core of a new agent, moved on to the episode of the core in a file, which must agree with it."""
         episode, phase = int(core["episode"][0]), int(core["phase"][0])
         fresh: NDArray[Any] = self.table.core.copy()
-        whole(episode, "episode", 0)
+        check_int(episode, "episode", 0)
         if self._first_table is not None:
             # After the restart and before the first update the phase is that of the coming episode.
             if phase not in {bonuses.number_of_phase(max(episode, 1)), bonuses.number_of_phase(episode + 1)}:

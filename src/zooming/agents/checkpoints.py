@@ -20,7 +20,7 @@ from zooming.agents.net_q import NetQ
 from zooming.agents.problem import generator_at, horizon_of
 from zooming.errors import CheckpointError, SpaceError
 from zooming.spaces.flatten import Leaf, space_of
-from zooming.validation import whole
+from zooming.validation import check_int
 from zooming.version import __version__
 
 PARTS = ("states", "actions")  # of `Axes`
@@ -94,7 +94,7 @@ def _loaded(path: Any, env: Any, header: dict[str, Any], arrays: dict[str, NDArr
         _compare(path, kind._from_options(stored, header["options"], arrays), own)
     agent = kind._from_options(own if own is not None else stored, header["options"], arrays)
     agent._restore(header["values"], arrays)
-    agent._take_n_episodes(whole(header["n_episodes"], "n_episodes", 0))
+    agent._take_n_episodes(check_int(header["n_episodes"], "n_episodes", 0))
     agent.clipping[1] = n_clipped = int(header.get("n_clipped", 0))  # files from before there was clipping have none
     if n_clipped < 0 or (n_clipped and agent.rewards != "clip"):
         raise ValueError(f"{n_clipped} rewards were clipped by an agent with rewards={agent.rewards!r}")

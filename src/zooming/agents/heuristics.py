@@ -141,7 +141,11 @@ class Random(Heuristic):
         flat = rows[:, LOW] + share * (axes.ends[axes.n_state :] - rows[:, LOW])
         whole = np.clip(np.floor(flat + 0.5), axes.low[axes.n_state :], axes.high[axes.n_state :])
         flat = np.where(rows[:, ATOMS] > 0, whole, flat)
-        return flat if allowed is None else axes.inwards(allowed.between(axes.outwards(flat, axes.n_state)), axes.n_state)
+        return (
+            flat
+            if allowed is None
+            else axes.to_unit_cube(allowed.between(axes.from_unit_cube(flat, axes.n_state)), axes.n_state)
+        )
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {"generator": self._generator.bit_generator.state}, {}

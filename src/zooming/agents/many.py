@@ -14,7 +14,7 @@ from zooming.agents.agent import Agent
 from zooming.agents.history import History
 from zooming.envs.compiled import fusible_inside
 from zooming.errors import SpaceError
-from zooming.validation import known_options, n_cores, whole
+from zooming.validation import check_int, known_options, n_cores
 
 
 @known_options
@@ -44,13 +44,13 @@ def learn_many(
     stop = threading.Event()
 
     def run(seed: int, own_env: Any) -> History:
-        agent = made(make_agent, own_env, seed)
+        agent = build_agent(make_agent, own_env, seed)
         agent.stop_flag = stop
         history = agent.learn(episodes)
         agent.stop_flag = None
         return history
 
-    workers = n_cores() if n_workers is None else whole(n_workers, "n_workers", 1)
+    workers = n_cores() if n_workers is None else check_int(n_workers, "n_workers", 1)
     if fusible_inside(env) is None or kernels.PLAIN:
         return [run(seed, env) for seed in seeds]
     # Threads, not processes: the kernel runs outside Python's global lock.
@@ -69,7 +69,7 @@ def learn_many(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def made(make_agent: Callable[..., Agent], env: Any, seed: int, **options: Any) -> Agent:
+def build_agent(make_agent: Callable[..., Agent], env: Any, seed: int, **options: Any) -> Agent:
     """The agent that an agent's class, or a function (env, seed) of a user, makes."""
     places, names = ((env,), {"seed": seed}) if callable(make_agent) and takes(make_agent, "seed") else ((env, seed), {})
     try:

@@ -26,8 +26,8 @@ from zooming.metrics.pairs import Pairs, Product
 from zooming.metrics.space import Space
 from zooming.partitions.view import Partition
 from zooming.spaces.axes import Axes
-from zooming.spaces.masks import Feasible, says
-from zooming.validation import real, whole
+from zooming.spaces.masks import Feasible, has_mask
+from zooming.validation import check_float, check_int
 
 Floats = NDArray[np.float64]
 SIDES = ("states", "actions")
@@ -94,8 +94,8 @@ class MetricQ(BallAgent):
             raise SpaceError(
                 f"oracle={oracle!r}: give metrics.Greedy(tries), metrics.Packing(), or a function (uncovered, radius, space)"
             )
-        self.split_after = real(split_after, "split_after", 1e-6, 1e6)
-        self.max_balls = None if max_balls is None else whole(max_balls, "max_balls", self.horizon, MOST_BALLS)
+        self.split_after = check_float(split_after, "split_after", 1e-6, 1e6)
+        self.max_balls = None if max_balls is None else check_int(max_balls, "max_balls", self.horizon, MOST_BALLS)
         core = self._core(MOST_BALLS if self.max_balls is None else self.max_balls)
         core["lazy"], core["split_after"], core["power"] = self.lazy, self.split_after, self.metric.power
         self._begin(BallTable(Space(self.metric, self.axes, self.horizon), core, self._root_values(core)))
@@ -123,7 +123,7 @@ class MetricQ(BallAgent):
             table.seen, action,
         )  # fmt: skip
         if row < 0:
-            raise self._bad_coordinate(step, -1 - row, float(self.axes.outwards(state, 0)[-1 - row]))
+            raise self._bad_coordinate(step, -1 - row, float(self.axes.from_unit_cube(state, 0)[-1 - row]))
         return action, int(row)
 
     def _mask(self, allowed: Feasible | None) -> NDArray[np.uint8]:
@@ -164,7 +164,7 @@ class MetricQ(BallAgent):
         state, played = self._flat_state(step, observation), self._flat_action(step, action)
         after = self._flat_state(step, next_observation, "next ")
         next_value = math.nan
-        if next_info and says(next_info) and not terminated and step + 1 < self.horizon:
+        if next_info and has_mask(next_info) and not terminated and step + 1 < self.horizon:
             next_value = self.value(step + 1, next_observation, info=next_info)
         answer = ball_episodes.update(
             *table.raw, table.stats, table.owner, table.space.everything, table.space.grid, table.seen, step, state, played,
@@ -173,7 +173,9 @@ class MetricQ(BallAgent):
         if answer > FINE:
             axis = answer - BAD_STATE
             is_next = axis >= len(axes)
-            points = np.concatenate([axes.outwards(state, 0), axes.outwards(played, axes.n_state), axes.outwards(after, 0)])
+            points = np.concatenate(
+                [axes.from_unit_cube(state, 0), axes.from_unit_cube(played, axes.n_state), axes.from_unit_cube(after, 0)]
+            )
             raise self._bad_coordinate(
                 step, axis - len(axes) if is_next else axis, float(points[axis]), "next " if is_next else ""
             )
@@ -236,7 +238,7 @@ class MetricQ(BallAgent):
         state, played = self._flat_state(step, observation), self._flat_action(step, action)
         row = int(ball_episodes.locate(self.table.core, self.table.owner, self.table.space.grid, step, state, played))
         if row < 0:
-            values = np.concatenate([self.axes.outwards(state, 0), self.axes.outwards(played, self.axes.n_state)])
+            values = np.concatenate([self.axes.from_unit_cube(state, 0), self.axes.from_unit_cube(played, self.axes.n_state)])
             raise self._bad_coordinate(step, -1 - row, float(values[-1 - row]))
         return row
 

@@ -15,7 +15,7 @@ from zooming.bonuses import Bonus
 from zooming.errors import SpaceError
 from zooming.partitions.boxes import BallTable
 from zooming.spaces.axes import Axes
-from zooming.validation import real, whole
+from zooming.validation import check_float, check_int
 
 PAPERS_EPISODES = 2000
 POINTS = ("centers", "multiples")
@@ -68,11 +68,11 @@ class NetQ(TabledAgent):
             bounds=bounds, ordered=ordered, squash=squash, weights=weights, seed=seed,
         )  # fmt: skip
         if spacing is None:
-            n_episodes = whole(PAPERS_EPISODES if episodes is None else episodes, "episodes", 1)
+            n_episodes = check_int(PAPERS_EPISODES if episodes is None else episodes, "episodes", 1)
             spacing = float(n_episodes * self.horizon) ** (-1 / (self.axes.n_wide + 2))
         elif episodes is not None:
             raise SpaceError(f"spacing={spacing!r} and episodes={episodes!r}: either gives the net, so give one of them")
-        self.spacing: float = real(spacing, "spacing", 0.0, 1.0)
+        self.spacing: float = check_float(spacing, "spacing", 0.0, 1.0)
         if self.spacing == 0:
             raise SpaceError("spacing=0: the net's spacing is a share of the space, above 0 and at most 1")
         self.points = one_of("points", points, POINTS)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from zooming.agents.agent import Agent
 from zooming.agents.history import History, Log
 from zooming.errors import SpaceError
-from zooming.validation import shown, whole
+from zooming.validation import check_int, shown
 
 Callback = Callable[[Any, History], Any]
 
@@ -116,7 +116,7 @@ def _checked_callbacks(callback: Any) -> list[tuple[int, Callback]]:
         if not callable(one) or isinstance(one, type):
             fix = f"make one: {one.__name__}(...)" if isinstance(one, type) else "give functions callback(agent, history)"
             raise SpaceError(f"callback: {one!r} cannot be called with (agent, history); {fix}")
-    return [(whole(getattr(one, "every", 1), f"{_name(one)}.every", 1), one) for one in callbacks]
+    return [(check_int(getattr(one, "every", 1), f"{_name(one)}.every", 1), one) for one in callbacks]
 
 
 def _name(callback: Any) -> str:

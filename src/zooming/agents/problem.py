@@ -19,7 +19,7 @@ from zooming.errors import SpaceError, TransitionError, ZoomingError
 from zooming.kernels import LOW
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import INTERVAL
-from zooming.validation import as_float, clipped, known_options, shown, whole
+from zooming.validation import as_float, check_int, clipped, known_options, shown
 
 REWARDS = ("refuse", "clip")  # what is done with a reward outside the range
 
@@ -138,7 +138,7 @@ class Setting:
         axes = slice(first_axis, first_axis + len(point))
         point, i = clipped(point, self.axes.table[axes, LOW], self.axes.ends[axes])
         if i is not None:
-            raise self._bad_coordinate(step, first_axis + i, float(self.axes.outwards(point, first_axis)[i]), what)
+            raise self._bad_coordinate(step, first_axis + i, float(self.axes.from_unit_cube(point, first_axis)[i]), what)
         return point
 
     def _check_step(self, step: Any, is_vector: bool = False) -> int:
@@ -266,7 +266,7 @@ def horizon_of(env: Any, horizon: int | None) -> int:
         limits.append(getattr(wrapper, "_max_episode_steps", None) if isinstance(wrapper, TimeLimit) else None)
         wrapper = wrapper.env
     said = [n for n in (own, *limits) if n is not None]
-    if horizon is not None and said and whole(horizon, "horizon", 1) > min(said):
+    if horizon is not None and said and check_int(horizon, "horizon", 1) > min(said):
         message = (
             f"horizon={horizon}, but an episode of {name_of(env)} ends after {min(said)} steps: values will be too optimistic"
         )
@@ -277,7 +277,7 @@ def horizon_of(env: Any, horizon: int | None) -> int:
             f"the environment {name_of(env)} does not say how long an episode is. Give the agent horizon=..., "
             f"or make the environment with gymnasium.make(..., max_episode_steps=...)"
         )
-    return whole(found, "horizon", 1)
+    return check_int(found, "horizon", 1)
 
 
 def generator_at(state: dict[str, Any]) -> np.random.Generator:
@@ -304,7 +304,7 @@ def _reward_range(reward_range: Any) -> tuple[float, float]:
 def _seed(seed: Any) -> int:
     if seed is None:
         return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]  # one integer when none was given
-    return whole(seed, "seed", 0, most=None)
+    return check_int(seed, "seed", 0, most=None)
 
 
 def name_of(env: Any) -> str:

@@ -18,7 +18,7 @@ from zooming.kernels.crossing import Crossing
 from zooming.partitions.boxes import BallTable
 from zooming.partitions.view import Partition, some_steps
 from zooming.spaces.axes import Axes
-from zooming.spaces.masks import Feasible, says
+from zooming.spaces.masks import Feasible, has_mask
 
 Floats = NDArray[np.float64]
 _ROOM = 1024  # rows that whole episodes find free, so that a growing table does not send them back too often
@@ -47,7 +47,7 @@ class TabledAgent(BallAgent):
             self.checked_state(step, observation)  # refused before anything is forgotten
             self._restart_if_due()
         axes, table = self.axes, self.table
-        if info and says(info):
+        if info and has_mask(info):
             allowed = self._feasible(step, info)
             return axes.shaped_action(self._choose(step, self._flat_state(step, observation), allowed, TIES[self.ties])[0])
         action = np.empty(axes.n_action)
@@ -60,7 +60,7 @@ class TabledAgent(BallAgent):
             state = self._flat_state(step, observation)
             answer = self._act(table.raw_rows, table.raw_core, axes.table, step, state, action)
             if answer >= 0:
-                raise self._bad_coordinate(step, answer, axes.outwards(state, 0)[answer])
+                raise self._bad_coordinate(step, answer, axes.from_unit_cube(state, 0)[answer])
         return action if axes.has_plain_actions else axes.shaped_action(action)
 
     def _choose(
@@ -73,8 +73,8 @@ class TabledAgent(BallAgent):
         rule = int(core["action_rule"][0]) if rule is None else rule
         row = int(kernels.choose(table.rows, core, axes.table, step, state, ties, rule, allowed.allowed, action))
         if row < 0:  # every axis has a feasible value, and so has some ball
-            raise self._bad_coordinate(step, -1 - row, axes.outwards(state, 0)[-1 - row])
-        return axes.inwards(allowed.between(axes.outwards(action, axes.n_state)), axes.n_state), row
+            raise self._bad_coordinate(step, -1 - row, axes.from_unit_cube(state, 0)[-1 - row])
+        return axes.to_unit_cube(allowed.between(axes.from_unit_cube(action, axes.n_state)), axes.n_state), row
 
     def update(
         self,
@@ -102,7 +102,7 @@ class TabledAgent(BallAgent):
         if not axes.has_plain_actions:
             played = self._flat_action(step, action)
         next_value = math.nan
-        if next_info and says(next_info) and not terminated and step + 1 < self.horizon:
+        if next_info and has_mask(next_info) and not terminated and step + 1 < self.horizon:
             self._checked(step, self._flat_state(step, next_observation, "next "), 0, "next ")
             next_value = self.value(step + 1, next_observation, info=next_info)
         try:
@@ -123,7 +123,7 @@ class TabledAgent(BallAgent):
             if answer > kernels.FINE:
                 axis = answer - kernels.BAD_STATE
                 here, there = np.concatenate([state, played]), np.concatenate([after, played])
-                value = np.concatenate([axes.outwards(here, 0), axes.outwards(there, 0)])[axis]
+                value = np.concatenate([axes.from_unit_cube(here, 0), axes.from_unit_cube(there, 0)])[axis]
                 is_next = axis >= len(axes)
                 raise self._bad_coordinate(step, axis - len(axes) if is_next else axis, value, "next " if is_next else "")
         if is_clipped:
@@ -169,7 +169,7 @@ class TabledAgent(BallAgent):
             return actions
         k, bad = kernels.greedy(table.rows, core, self.axes.table, steps, states, rule, actions)
         if k >= 0:
-            raise self._bad_coordinate(int(steps[k]), bad, self.axes.outwards(states[k], 0)[bad])
+            raise self._bad_coordinate(int(steps[k]), bad, self.axes.from_unit_cube(states[k], 0)[bad])
         return actions
 
     def q_value(self, step: int, observation: Any, action: Any) -> float:
@@ -182,12 +182,12 @@ class TabledAgent(BallAgent):
         step = self._check_step(step)
         state = self._flat_state(step, observation)
         table, stack = self.table, kernels.new_stack(self.table.core)
-        if info and says(info):
+        if info and has_mask(info):
             _, row = self._choose(step, state, self._feasible(step, info), kernels.EITHER, kernels.CENTER)
         else:
             row, _ = kernels.best_ball(table.rows, table.core, self.axes.table, step, state, stack)
         if row < 0:
-            raise self._bad_coordinate(step, -1 - row, self.axes.outwards(state, 0)[-1 - row])
+            raise self._bad_coordinate(step, -1 - row, self.axes.from_unit_cube(state, 0)[-1 - row])
         return min(float(kernels.ceiling(table.core, step)), float(table.rows[row]["value"]))
 
     def _row(self, step: int, observation: Any, action: Any) -> int:
@@ -196,12 +196,12 @@ class TabledAgent(BallAgent):
         unit = np.empty(len(self.axes))
         row = int(kernels.locate(self.table.rows, self.table.core, self.axes.table, step, state, played, unit))
         if row < 0:
-            raise self._bad_coordinate(step, -1 - row, self.axes.outwards(np.concatenate([state, played]), 0)[-1 - row])
+            raise self._bad_coordinate(step, -1 - row, self.axes.from_unit_cube(np.concatenate([state, played]), 0)[-1 - row])
         return row
 
     def partition(self, step: int) -> Partition:
         found = self.table.partition(self._check_step(step), self.axes.names, self.axes.table, self.axes.ends)
-        low, high = self.axes.outwards(found.low, 0), self.axes.outwards(found.high, 0)
+        low, high = self.axes.from_unit_cube(found.low, 0), self.axes.from_unit_cube(found.high, 0)
         for i in range(len(self.axes)):
             axis = self.axes[i]
             if axis.squash:  # the way back stops at a million scales; the outer balls do not

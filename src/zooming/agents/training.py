@@ -26,8 +26,8 @@ from zooming.agents.problem import bad_step, reset
 from zooming.envs.compiled import CompiledEnv, compiled_inside, fusible_inside
 from zooming.errors import SpaceError
 from zooming.progress import progress
-from zooming.spaces.masks import says
-from zooming.validation import whole
+from zooming.spaces.masks import has_mask
+from zooming.validation import check_int
 
 DRIVERS = ("auto", "fused", "python")
 _CHUNK_SECONDS = 0.1  # how long a kernel may run before Ctrl-C and the progress bar get their turn
@@ -49,7 +49,7 @@ def learn(
     """The history of `episodes` whole episodes, or fewer if a callback stops the run; see `Agent.learn`."""
     if driver not in DRIVERS:
         raise SpaceError(f"driver={driver!r}: choose one of {DRIVERS}")
-    episodes = whole(episodes, "episodes", 0)
+    episodes = check_int(episodes, "episodes", 0)
     if agent.env is None:
         raise SpaceError(
             f"this agent was loaded without its environment ({agent.env_name}); give it: zooming.load(path, env=env)"
@@ -134,16 +134,16 @@ class _Python:
             observation, info = reset(env, _env_seed(agent) if agent.env_rng is None else None)
             agent.env_rng = inner.np_random
             total = 0.0
-            if episode == 0 and info and says(info):
+            if episode == 0 and info and has_mask(info):
                 _check_takes_info(agent)
             n_before = agent.n_episodes
             for step in range(agent.horizon):
-                action = act(step, observation, info=info) if info and says(info) else act(step, observation)
+                action = act(step, observation, info=info) if info and has_mask(info) else act(step, observation)
                 answer = env.step(action)
                 if len(answer) != 5:
                     raise bad_step(env, answer)
                 next_observation, reward, terminated, truncated, info = answer
-                if info and says(info):
+                if info and has_mask(info):
                     update(step, observation, action, reward, next_observation, terminated, next_info=info)
                 else:
                     update(step, observation, action, reward, next_observation, terminated)

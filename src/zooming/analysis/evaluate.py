@@ -21,8 +21,8 @@ from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
 from zooming.errors import SpaceError, ZoomingError
 from zooming.kernels import GIVEN, cached
-from zooming.spaces.masks import says
-from zooming.validation import known_options, whole
+from zooming.spaces.masks import has_mask
+from zooming.validation import check_int, known_options
 
 N_OUTCOMES = {1: 400, 2: 100, 3: 40}  # of a density, by number of state axes
 MOST_STATES = 20_000_000
@@ -83,7 +83,7 @@ def evaluate(
     env = _env_of(agent) if env is None else env
     check_env(env)
     if not exact:
-        whole(episodes, "episodes", 2)
+        check_int(episodes, "episodes", 2)
         returns = _play(agent, env, episodes, seed)
         interval = mean_interval(returns)
         return Evaluation(interval.mean, interval.low, interval.high, False, returns)
@@ -135,7 +135,7 @@ def _play(agent: Agent, env: Any, episodes: int, seed: int) -> NDArray[np.float6
         observation, info = reset(env, seed if episode == 0 else None)
         state = None
         for _ in range(agent.horizon):
-            action, state = _predicted(agent, env, observation, state, info if says(info) else None)
+            action, state = _predicted(agent, env, observation, state, info if has_mask(info) else None)
             answer = env.step(action)
             if len(answer) != 5:
                 raise bad_step(env, answer)

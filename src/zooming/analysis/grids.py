@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
 from zooming.errors import SpaceError
-from zooming.kernels import GIVEN, cached, lean
+from zooming.kernels import GIVEN, cached, jit_no_refcount
 from zooming.kernels.layout import ROUNDING
 from zooming.validation import clipped, n_cores
 
@@ -26,7 +26,7 @@ GIVEN_ACTIONS = -1  # no search
 DEVIATIONS = 1.96  # standard errors of a mean over drawn starts: its error is smaller in 95 of 100 cases
 
 
-@lean
+@jit_no_refcount
 def missed_peak(best, behind, near, far, to_behind, to_near, to_far):  # type: ignore[no-untyped-def]
     """How much higher than the best point a peak between it and the next one may be, if slopes go on on both sides of it.
 
@@ -44,7 +44,7 @@ def missed_peak(best, behind, near, far, to_behind, to_near, to_far):  # type: i
     return rise * min(max(above / (rise + fall), 0.0), to_near)
 
 
-@lean
+@jit_no_refcount
 def interpolate(values, first, n_cells, is_whole, low, scale, point):  # type: ignore[no-untyped-def]
     """Multilinear interpolation of values on a grid of n_cells + 1 points per axis, from values[first] on.
 

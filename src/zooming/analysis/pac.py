@@ -28,7 +28,7 @@ from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FIXED
 from zooming.errors import SpaceError
 from zooming.spaces.flatten import INTERVAL
-from zooming.validation import real, whole
+from zooming.validation import check_float, check_int
 
 MOST_EPISODES = 10**8  # that are played without being asked for
 BLOCK = 10**6  # episodes learned at once, so that their histories need not be kept together
@@ -119,14 +119,14 @@ def learn_pac(
 ) -> Certificate:
     """Learns, and gives one of the policies played with its certificate; see `AdaptiveQ.learn_pac`."""
     span = agent.reward_range[1] - agent.reward_range[0]
-    if not 0 < real(epsilon, "epsilon", 0.0, math.inf) <= agent.horizon * span:
+    if not 0 < check_float(epsilon, "epsilon", 0.0, math.inf) <= agent.horizon * span:
         raise SpaceError(
             f"epsilon={epsilon}: the gap must be above 0 and at most what an episode can earn, {agent.horizon * span:g}"
         )
-    if not 0 < real(delta, "delta", 0.0, 1.0) < 1:
+    if not 0 < check_float(delta, "delta", 0.0, 1.0) < 1:
         raise SpaceError(f"delta={delta}: the failure probability must lie between 0 and 1")
-    whole(best_of, "best_of", 1)
-    whole(evaluation_episodes, "evaluation_episodes", 0)
+    check_int(best_of, "best_of", 1)
+    check_int(evaluation_episodes, "evaluation_episodes", 0)
     if evaluation_episodes == 1 or (best_of > 1 and not evaluation_episodes):
         raise SpaceError(
             f"evaluation_episodes={evaluation_episodes}: give at least 2 to measure, and to choose the best of {best_of}"
@@ -147,7 +147,7 @@ def learn_pac(
                 f"certificate says what it is worth"
             )
         episodes = int(needed)
-    episodes = whole(episodes, "episodes", 1)
+    episodes = check_int(episodes, "episodes", 1)
     reasons = _open_points(agent, episodes, epsilon, delta, best_of)
     drawn, policies = _play(agent, episodes, best_of, progress_bar)
 

@@ -13,8 +13,8 @@ import numpy as np
 from zooming.agents.problem import bad_step, check_env, horizon_of, name_of, reset
 from zooming.errors import TransitionError
 from zooming.spaces.axes import Axes
-from zooming.spaces.masks import feasible, says
-from zooming.validation import as_float, known_options, real, shown, whole
+from zooming.spaces.masks import feasible, has_mask
+from zooming.validation import as_float, check_float, check_int, known_options, shown
 
 
 @known_options
@@ -37,10 +37,10 @@ def reward_range(
     '-17.9 to 1.6'
     """
     check_env(env)
-    episodes, margin = whole(episodes, "episodes", 1), real(margin, "margin", 0.0, np.inf)
+    episodes, margin = check_int(episodes, "episodes", 1), check_float(margin, "margin", 0.0, np.inf)
     n_steps, low, high = horizon_of(env, horizon), np.inf, -np.inf
     space = copy.deepcopy(env.action_space)
-    space.seed(whole(seed, "seed", 0))
+    space.seed(check_int(seed, "seed", 0))
     rng = np.random.default_rng(seed)
     with _generator_kept(env):
         for episode in range(episodes):
@@ -95,11 +95,11 @@ def _corner(space: gym.Space[Any], rng: np.random.Generator, side: int | None) -
 
 def _allowed(env: Any, action: Any, info: Any, step: int) -> Any:
     """The action, moved to the nearest one that is feasible, if `info` says what is."""
-    if not (info and says(info)):
+    if not (info and has_mask(info)):
         return action
     axes = Axes(gym.spaces.Discrete(1), env.action_space)  # states do not matter here
     allowed = feasible(axes, info, f"{name_of(env)}, step {step}")
-    return axes.shaped_action(allowed.nearest(axes.outwards(axes.flat_action(action), axes.n_state)))
+    return axes.shaped_action(allowed.nearest(axes.from_unit_cube(axes.flat_action(action), axes.n_state)))
 
 
 @contextmanager

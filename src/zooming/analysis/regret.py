@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from zooming.analysis.intervals import Interval, mean_interval
 from zooming.errors import SpaceError
-from zooming.validation import as_float, real, shown
+from zooming.validation import as_float, check_float, shown
 
 Floats = NDArray[np.float64]
 ROUNDING = 1e-12  # of the optimum: what adding up returns may lose in an episode
@@ -77,7 +77,7 @@ def best_return(optimum: Any) -> float:
         found = as_float(getattr(optimum, "return_", optimum))
     except (TypeError, ValueError) as error:
         raise SpaceError(f"optimum={shown(optimum)}: give what zooming.solve(env) gives, or a number") from error
-    return real(found, "optimum", -math.inf, math.inf)
+    return check_float(found, "optimum", -math.inf, math.inf)
 
 
 def optimum_error(optimum: Any) -> float:

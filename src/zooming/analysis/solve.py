@@ -32,7 +32,7 @@ from zooming import notebook
 from zooming.analysis.grids import GIVEN_ACTIONS, Grid, n_cells
 from zooming.envs.compiled import CompiledEnv, compiled_inside
 from zooming.errors import SpaceError
-from zooming.validation import known_options, real, whole
+from zooming.validation import check_float, check_int, known_options
 
 Floats = NDArray[np.float64]
 DEFAULT_RESOLUTION = {1: 200, 2: 20, 3: 8}  # cells per axis that take seconds
@@ -161,7 +161,7 @@ def solve(
         raise SpaceError(f"{inner.name} has finitely many states and actions; all are used, so give no resolution")
     if resolution is None:
         resolution = 4 if is_exact else default_resolution(inner)
-    resolution = whole(resolution, "resolution", 4)
+    resolution = check_int(resolution, "resolution", 4)
     if resolution % 2:
         raise SpaceError(
             f"resolution={resolution} is odd: give an even number of cells per axis, such as {resolution + 1}, to be compared "
@@ -177,7 +177,7 @@ def solve(
             error = max(error, _interpolation_error(on_grid))
         error = max(error, float(np.abs(shared - coarse.values).max())) + fine.search_error
     if lipschitz is not None and not is_exact:
-        error = max(error, 2 * inner.horizon * real(lipschitz, "lipschitz", 0.0, np.inf) / resolution)
+        error = max(error, 2 * inner.horizon * check_float(lipschitz, "lipschitz", 0.0, np.inf) / resolution)
     if tolerance is not None and not error <= tolerance:
         raise SpaceError(
             f"resolution={resolution} certifies the optimum of {inner.name} only to {error:.2g}, not to {tolerance:g}. "

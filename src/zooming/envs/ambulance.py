@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from zooming.envs.compiled import MOST_AXES, CompiledEnv, Outcomes
 from zooming.envs.rendered import Scene
 from zooming.errors import SpaceError
-from zooming.kernels import inlined
-from zooming.validation import as_floats, known_options, real, shown, whole
+from zooming.kernels import jit_inline
+from zooming.validation import as_floats, check_float, check_int, known_options, shown
 
 ARRIVALS = ("beta", "uniform", "shifting")
 SHIFTING = ((0.0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1.0), (0.45, 0.55))  # over the steps; longer episodes repeat it
@@ -58,7 +58,7 @@ def ambulance_given(state: Any, action: Any, step: Any, params: Any, outcome: An
     return respond(state, action, params, outcome[0], next_state)
 
 
-@inlined
+@jit_inline
 def respond(state: Any, action: Any, params: Any, request: Any, next_state: Any) -> Any:
     """The reward, for a given call."""
     n = state.shape[0]
@@ -97,8 +97,11 @@ class Ambulance(CompiledEnv):
         horizon: int = 5,
         render_mode: str | None = None,
     ) -> None:
-        travel_weight, horizon = real(travel_weight, "travel_weight", 0.0, 1.0), whole(horizon, "horizon", 1, MOST_STEPS)
-        n_ambulances = whole(n_ambulances, "n_ambulances", 1, MOST_AXES)
+        travel_weight, horizon = (
+            check_float(travel_weight, "travel_weight", 0.0, 1.0),
+            check_int(horizon, "horizon", 1, MOST_STEPS),
+        )
+        n_ambulances = check_int(n_ambulances, "n_ambulances", 1, MOST_AXES)
         if isinstance(arrivals, np.ndarray) and arrivals.dtype.kind in "UO":
             arrivals = arrivals.tolist()
         self.arrivals, self.travel_weight = arrivals, travel_weight

@@ -25,7 +25,7 @@ from zooming.errors import SpaceError, TransitionError
 from zooming.kernels import DYNAMICS, GIVEN
 from zooming.kernels.crossing import Crossing, draw_start, play_step
 from zooming.kernels.layout import ROUNDING
-from zooming.validation import as_floats, clipped, known_options, shown, whole
+from zooming.validation import as_floats, check_int, clipped, known_options, shown
 
 Floats = NDArray[np.float64]
 Dynamics = Callable[..., float]
@@ -61,7 +61,7 @@ class CompiledEnv(RenderedEnv):
         self._state_ends = float(self.state_box.low[0]), float(self.state_box.high[0])
         self._action_ends = float(self.action_box.low[0]), float(self.action_box.high[0])
         self._as_number = np.dtype(self.observation_space.dtype).type
-        self.horizon = whole(horizon, "horizon", 1)
+        self.horizon = check_int(horizon, "horizon", 1)
         self.name = str(name or getattr(dynamics, "__name__", "compiled"))
         self.dynamics = compile_as(dynamics, DYNAMICS, "dynamics(state, action, step, params, rng, next_state) -> reward")
         form = "dynamics(state, action, step, params, outcome, next_state) -> reward"

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 from zooming.envs.compiled import MOST_AXES, CompiledEnv, Floats, Outcomes
 from zooming.envs.rendered import Scene
 from zooming.errors import SpaceError
-from zooming.kernels import inlined
-from zooming.validation import as_floats, known_options, real, shown, whole
+from zooming.kernels import jit_inline
+from zooming.validation import as_floats, check_float, check_int, known_options, shown
 
 SURVEYS = ("laplace", "quadratic")
 _SURVEY, _SHARPNESS, _NOISE, _CENTER = 0, 1, 2, 3  # places in params
@@ -35,7 +35,7 @@ def oil_given(state: Any, action: Any, step: Any, params: Any, outcome: Any, nex
     return drill(state, action, params, outcome[0], next_state)
 
 
-@inlined
+@jit_inline
 def drill(state: Any, action: Any, params: Any, noise: Any, next_state: Any) -> Any:
     """The reward, for a given draw of standard normal noise."""
     n = state.shape[0]
@@ -79,8 +79,8 @@ class Oil(CompiledEnv):
     ) -> None:
         if survey not in SURVEYS:
             raise SpaceError(f"survey={survey!r}: choose one of {SURVEYS}")
-        sharpness, noise = real(sharpness, "sharpness", 0.0, math.inf), real(noise, "noise", 0.0, math.inf)
-        dims = whole(dims, "dims", 1, MOST_AXES)
+        sharpness, noise = check_float(sharpness, "sharpness", 0.0, math.inf), check_float(noise, "noise", 0.0, math.inf)
+        dims = check_int(dims, "dims", 1, MOST_AXES)
         try:
             where = np.broadcast_to(as_floats(center), (dims,))
         except (TypeError, ValueError) as error:

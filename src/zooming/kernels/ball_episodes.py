@@ -11,7 +11,7 @@ from numba import float64, int32, int64, uint8
 
 from zooming.kernels.balls import BALL, CORE, add_ball, index_of, play_action, point_of, select, update_ball
 from zooming.kernels.crossing import HANDLE, crossed
-from zooming.kernels.jit import compiled, fixed, lean
+from zooming.kernels.jit import compiled, fixed, jit_no_refcount
 from zooming.kernels.layout import BAD_REWARD, BAD_STATE, DUE, EITHER, FINE, FULL
 from zooming.kernels.pausing import pause, resume
 from zooming.kernels.update import ceiling, learned_reward
@@ -34,7 +34,7 @@ def act(raw_table, raw_core, owner, mask, action_orders, grid, step, observation
     return row
 
 
-@lean
+@jit_no_refcount
 def locate(core, owner, grid, step, observation, action):
     """The row of the ball that owns (observation, action); -1 - axis for a bad coordinate."""
     n_state = core[0]["n_state"]

@@ -23,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from zooming.kernels import layout
-from zooming.kernels.jit import compiled, inlined, lean
+from zooming.kernels.jit import compiled, jit_inline, jit_no_refcount
 from zooming.kernels.layout import CENTER, EXACT, FINE, FULL, N_STATS, RANDOM, ROUNDING, SCALED
 from zooming.kernels.update import draw, learn
 
@@ -58,7 +58,7 @@ MAX_DEPTH = 26  # 4^26 visits are more than a lifetime
 LOW, HIGH, COUNT, WHOLE = 0, 1, 2, 3  # columns of `grid`, a row per axis: ends, number of points, 1 if values are their numbers
 
 
-@lean
+@jit_no_refcount
 def index_of(grid, first, n_axes, point):
     """The number of the point nearest to (environment's units); -1 - i for a bad coordinate i."""
     index = 0
@@ -78,7 +78,7 @@ def index_of(grid, first, n_axes, point):
     return index
 
 
-@lean
+@jit_no_refcount
 def point_of(grid, first, n_axes, index, point):
     """Writes the point of a number, in the environment's units."""
     for j in range(n_axes):
@@ -95,7 +95,7 @@ def point_of(grid, first, n_axes, index, point):
             point[i] = low + (high - low) * (k / (n - 1))
 
 
-@inlined
+@jit_inline
 def together(core, along_state, along_action):
     """The distance of two pairs, to the power p, from those of their states and of their actions."""
     if core[0]["power"] == 0.0:
@@ -103,7 +103,7 @@ def together(core, along_state, along_action):
     return along_state + along_action
 
 
-@inlined
+@jit_inline
 def apart(core, distances, action_distances, n_actions, state, action, other_state, other_action):
     """The distance of two pairs, as the kernels take it."""
     if core[0]["power"] == PAIRS:
@@ -114,7 +114,7 @@ def apart(core, distances, action_distances, n_actions, state, action, other_sta
 # --- selection -------------------------------------------------------------------------------------------------------------
 
 
-@inlined
+@jit_inline
 def select(table, core, owner, mask, step, state, ties, seen):
     """The relevant ball with the largest Q: of those that own (state, a) for some a with mask[a] = 1. [SBY19, selection rule]
 
@@ -151,7 +151,7 @@ def select(table, core, owner, mask, step, state, ties, seen):
     return found
 
 
-@inlined
+@jit_inline
 def play_action(table, core, owner, mask, order, row, step, state, rule):
     """An action a with (state, a) in dom(B): the one nearest to the center, or any, equally likely."""
     if rule == CENTER:
@@ -177,7 +177,7 @@ def play_action(table, core, owner, mask, order, row, step, state, rule):
 # --- update and split ------------------------------------------------------------------------------------------------------
 
 
-@lean
+@jit_no_refcount
 def diameter(table, row):
     """How far, in d_max, a pair played in a ball can be from one of its domain, or of the domain of a descendant's.
 
@@ -187,7 +187,7 @@ def diameter(table, row):
     return min(1.0, 3.0 / np.float64(np.int64(1) << table[row]["depth"])) if table[row]["n_points"] > 1 else 0.0
 
 
-@inlined
+@jit_inline
 def update_ball(table, core, stats, step, row, reward, next_value):
     """Applies the update rule to a ball; true when it is due to split."""
     across = diameter(table, row) if core[0]["bonus_rule"] == EXACT else 0.0
@@ -195,7 +195,7 @@ def update_ball(table, core, stats, step, row, reward, next_value):
     return is_due(table, core, row) and core[0]["n_balls"] < core[0]["max_balls"]
 
 
-@lean
+@jit_no_refcount
 def is_due(table, core, row):
     """n(B) >= split_after (d_max / r(B))^2; a domain of one point has nothing to split."""
     depth = table[row]["depth"]
@@ -203,7 +203,7 @@ def is_due(table, core, row):
     return table[row]["n_points"] > 1 and depth < MAX_DEPTH and table[row]["n_visits"] >= threshold
 
 
-@lean
+@jit_no_refcount
 def add_ball(table, core, stats, owner, distances, action_distances, orders, action_orders, parent, state, action):
     """Adds the child of a ball around a pair, with the parent's Q and n; it takes what larger balls owned.
 
@@ -254,7 +254,7 @@ def add_ball(table, core, stats, owner, distances, action_distances, orders, act
     core[0]["n_balls"] += 1
 
 
-@lean
+@jit_no_refcount
 def n_within(core, owner, distances, action_distances, row, step, reach, points, n_points, point):
     """How many of up to SAMPLE points of a domain, evenly spread over it, a child around one of them would take."""
     n_actions = owner.shape[2]
@@ -271,7 +271,7 @@ def n_within(core, owner, distances, action_distances, row, step, reach, points,
     return n
 
 
-@lean
+@jit_no_refcount
 def domain(table, core, owner, distances, action_distances, orders, action_orders, row, points):
     """Writes the points of a domain, as x * n_a + a, from the center outwards; how many there are."""
     step = table[row]["step"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zooming.kernels.jit import compiled, inlined, lean
+from zooming.kernels.jit import compiled, jit_inline, jit_no_refcount
 from zooming.kernels.layout import ACTIVE, ATOMS, CENTER, EXACT, FIRST, NO_PARENT, POINT, RANDOM, UNIFORM, WEIGHT
 from zooming.kernels.points import in_units, net_point, play_value
 from zooming.kernels.update import draw, learn
@@ -19,7 +19,7 @@ from zooming.kernels.update import draw, learn
 WALKED = 16  # tied balls that are looked at one by one before one is drawn
 
 
-@lean
+@jit_no_refcount
 def find(table, n_state, root, state, action):
     """The row of the active ball whose domain holds (state, action)."""
     row = root
@@ -30,7 +30,7 @@ def find(table, n_state, root, state, action):
     return row
 
 
-@lean
+@jit_no_refcount
 def most_splits(n_axes):
     """The most splits along `n_axes` axes that a path can have; `BallTable.fault` refuses a table with more.
 
@@ -46,7 +46,7 @@ def new_stack(core):
     return np.empty(most_splits(core[0]["n_action"]) + 2, np.int64)
 
 
-@lean
+@jit_no_refcount
 def draw_tied(table, core, root, state, best, n_tries):
     """One of the relevant balls of a net with the value `best`, each equally likely; -1 if no try met one.
 
@@ -83,7 +83,7 @@ def draw_tied(table, core, root, state, best, n_tries):
     return np.int64(-1)
 
 
-@inlined
+@jit_inline
 def select(table, core, root, state, ties, stack):
     """The relevant ball with the largest Q, and how many rows were read to find it. [SBY19 Alg. 1, selection rule]
 
@@ -156,7 +156,7 @@ def select(table, core, root, state, ties, stack):
                 break
 
 
-@lean
+@jit_no_refcount
 def sides(table, row, first_axis, low, high):
     """Writes the ball's sides along len(low) axes from `first_axis` on, whatever its shape: up until all are known."""
     n_axes = low.shape[0]
@@ -180,7 +180,7 @@ def sides(table, row, first_axis, low, high):
         row = parent
 
 
-@inlined
+@jit_inline
 def cube_sides(table, row, first_axis, low, high):
     """The same for a cube, whose last splits were along the axes D-1, D-2, ... in this order: one row up per axis."""
     side = 1.0 / np.float64(np.int64(1) << np.int64(table[row]["depth"]))
@@ -193,7 +193,7 @@ def cube_sides(table, row, first_axis, low, high):
         high[i] = low[i] + side
 
 
-@inlined
+@jit_inline
 def play_action(table, core, axes, row, rule, low, high, action):
     """Writes the action played in a ball, in the environment's units; false if rounding moved it out of the ball."""
     n_state = core[0]["n_state"]
@@ -220,7 +220,7 @@ def play_action(table, core, axes, row, rule, low, high, action):
     return inside
 
 
-@inlined
+@jit_inline
 def keep_maxima(table, row):
     """Makes the value of every inner row above `row` the largest Q below it again."""
     value = table[row]["value"]
@@ -235,7 +235,7 @@ def keep_maxima(table, row):
         row = parent
 
 
-@lean
+@jit_no_refcount
 def length(axes, axis, low, high):
     """The weighted length of a side: the largest distance between two of its points."""
     n_values = axes[axis, ATOMS]
@@ -245,7 +245,7 @@ def length(axes, axis, low, high):
     return axes[axis, WEIGHT] * (n_inside - 1.0) / (n_values - 1.0) if n_inside > 1.0 else 0.0
 
 
-@lean
+@jit_no_refcount
 def diameter(table, core, axes, row):
     """The largest length of a ball's sides. Walks up once per axis: nothing is allocated."""
     if core[0]["cubes"] == 1:
@@ -268,7 +268,7 @@ def diameter(table, core, axes, row):
     return longest
 
 
-@inlined
+@jit_inline
 def update_ball(table, core, stats, axes, step, row, reward, next_value):
     """Applies the update rule to a ball; true when it is due to split."""
     across = diameter(table, core, axes, row) if core[0]["bonus_rule"] == EXACT else 0.0

@@ -16,7 +16,7 @@ import numpy as np
 from numba import float64, int64
 
 from zooming.kernels.crossing import HANDLE, crossed
-from zooming.kernels.jit import compiled, fixed, lean
+from zooming.kernels.jit import compiled, fixed, jit_no_refcount
 from zooming.kernels.layout import BAD_REWARD, BAD_STATE, FINE, ROUNDING
 from zooming.kernels.update import learned_reward
 
@@ -50,7 +50,7 @@ def choose(rule, requests, count, state, action):
             action[i] = first + (place - below) * (second - first)
 
 
-@lean
+@jit_no_refcount
 def ranked(requests, count, rank):
     """The request with so many before it, and the one after it (itself, if it is the last)."""
     n_requests, n_old = count[0], count[1]
@@ -73,8 +73,8 @@ def ranked(requests, count, rank):
     return first, requests[new] if new < n_requests else first
 
 
-@lean
-def behind(requests, first, last, place, or_at):
+@jit_no_refcount
+def insertion_point(requests, first, last, place, or_at):
     """The index behind those of a sorted run of requests that lie below a place, or at it as well."""
     while first < last:
         middle = (first + last) // 2
@@ -85,18 +85,22 @@ def behind(requests, first, last, place, or_at):
     return first
 
 
-@lean
+@jit_no_refcount
 def n_at(requests, count, place):
     """How many requests came from a place."""
-    n_old = behind(requests, 0, count[1], place, True) - behind(requests, 0, count[1], place, False)
-    return n_old + behind(requests, count[1], count[0], place, True) - behind(requests, count[1], count[0], place, False)
+    n_old = insertion_point(requests, 0, count[1], place, True) - insertion_point(requests, 0, count[1], place, False)
+    return (
+        n_old
+        + insertion_point(requests, count[1], count[0], place, True)
+        - insertion_point(requests, count[1], count[0], place, False)
+    )
 
 
 @compiled
 def insert(requests, count, request):
     """Puts a request into its place among the new ones, which join the old ones if they are many; the caller has made room."""
     n_requests = count[0]
-    place = behind(requests, count[1], n_requests, request, True)
+    place = insertion_point(requests, count[1], n_requests, request, True)
     for k in range(n_requests - place):
         i = np.uint64(n_requests - k)  # unsigned: no check for indices from the end, so that the loop becomes one move
         requests[i] = requests[i - np.uint64(1)]
@@ -146,7 +150,7 @@ def see(requests, count, step, action, next_state):
     insert(requests, count, place)
 
 
-@lean
+@jit_no_refcount
 def clip(bounds, point, clipped):
     """Writes the point with rounding outside the bounds clipped; the index of the first coordinate further out, or -1.
 

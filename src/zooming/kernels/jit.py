@@ -109,12 +109,12 @@ def compiled(function: Any) -> Any:
     return cached(function)
 
 
-def lean(function: Any) -> Any:
+def jit_no_refcount(function: Any) -> Any:
     """Compile without reference counts, which would take a third of the time. The function must allocate nothing."""
     return cached(function, _nrt=False)
 
 
-def inlined(function: Any) -> Any:
+def jit_inline(function: Any) -> Any:
     """Compile with forced inlining. For per-step functions, about 17 % faster than LLVM's default."""
     return cached(function, _nrt=False, forceinline=True)
 

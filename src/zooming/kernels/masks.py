@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from zooming.kernels.boxes import new_stack, sides
-from zooming.kernels.jit import compiled, lean
+from zooming.kernels.jit import compiled, jit_no_refcount
 from zooming.kernels.layout import ACTIVE, ATOMS, CENTER, FIRST, FIRST_VALUE, LOW, NOWHERE, POINT, RANDOM, UNIFORM
 from zooming.kernels.points import in_units, net_point, to_unit
 from zooming.kernels.update import draw
 
 
-@lean
+@jit_no_refcount
 def read_mask(row):
     """Sets the ends of a row of `allowed` from its mask of values; how many are feasible, -1 if one is neither 0 nor 1."""
     n_values = row.shape[0] - FIRST_VALUE
@@ -31,7 +31,7 @@ def read_mask(row):
     return n_feasible
 
 
-@lean
+@jit_no_refcount
 def has_feasible(axes, n_state, allowed, low, high):
     """Whether the action sides of a ball hold a feasible action."""
     for i in range(allowed.shape[0]):

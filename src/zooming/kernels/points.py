@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from zooming.kernels.jit import compiled, inlined, lean
+from zooming.kernels.jit import compiled, jit_inline, jit_no_refcount
 from zooming.kernels.layout import ATOMS, CENTER, LOW, POINT, ROUNDING, SINGLE, UNIFORM, WEIGHT, WIDTH
 from zooming.kernels.update import draw
 
 
-@inlined
+@jit_inline
 def to_unit(axes, first_axis, point, unit):
     """Writes `point` (environment's units) into the unit cube; the index of the first bad coordinate, or -1.
 
@@ -73,7 +73,7 @@ def unbend(points, bends, first_axis):
             points[k, i] = min(high, largest, max(low, -largest, x))
 
 
-@inlined
+@jit_inline
 def in_units(axes, axis, unit, low):
     """A point of an interval in the environment's units and dtype, not below the border `low`; and back in the unit cube."""
     value = axes[axis, LOW] + unit * axes[axis, WIDTH]
@@ -90,7 +90,7 @@ def in_units(axes, axis, unit, low):
     return value, back
 
 
-@inlined
+@jit_inline
 def net_point(core, axes, axis, low):
     """The multiple of the spacing in a cell of a published net, by its low border, half a spacing below the point."""
     if low == 0.0:
@@ -99,7 +99,7 @@ def net_point(core, axes, axis, low):
     return np.rint(low / spacing + 0.5) * spacing
 
 
-@lean
+@jit_no_refcount
 def play_value(core, axes, axis, rule, low, high):
     """The whole value played along a side of a ball: its middle, or the upper of two, its first, or any."""
     first = np.rint(low * axes[axis, ATOMS])

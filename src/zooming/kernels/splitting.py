@@ -8,17 +8,17 @@ from __future__ import annotations
 import numpy as np
 
 from zooming.kernels.boxes import cube_sides, diameter, length, sides
-from zooming.kernels.jit import compiled, lean
+from zooming.kernels.jit import compiled, jit_no_refcount
 from zooming.kernels.layout import ACTIVE, ATOMS, LONGEST, N_STATS, SAME, SCALED
 
 
-@lean
+@jit_no_refcount
 def due_at(diameter):
     """The visits that make a ball due: (d_max / diam)^2, with d_max = 1; a ball of diameter 0 never is."""
     return (1.0 - 1e-12) / (diameter * diameter) if diameter > 0.0 else np.inf  # less a rounding: 1 / (1/3)^2 is 9
 
 
-@lean
+@jit_no_refcount
 def sides_to_halve(core, axes, low, high):
     """Bit i is set if the rule halves axis i: ALL leaves balls of half the diameter, LONGEST halves one longest side."""
     longest = 0.0
@@ -37,7 +37,7 @@ def sides_to_halve(core, axes, low, high):
     return halved
 
 
-@lean
+@jit_no_refcount
 def middle(axes, axis, low, high):
     """Where a side is cut in two; between two values, if they are whole."""
     n_values = axes[axis, ATOMS]
@@ -111,12 +111,12 @@ def split(table, core, stats, axes, row):
     cut(table, core, stats, axes, row, halved, at)
 
 
-@lean
+@jit_no_refcount
 def rows_per_split(core):
     return 2 * ((np.int64(1) << core[0]["split_axes"]) - 1)
 
 
-@lean
+@jit_no_refcount
 def rows_needed(core, n_splits):
     """The rows that so many splits may take, given that there are never more than `max_balls` balls."""
     return min(n_splits * rows_per_split(core), 2 * (core[0]["max_balls"] - core[0]["n_balls"]))

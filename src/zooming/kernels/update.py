@@ -12,11 +12,11 @@ import math
 
 import numpy as np
 
-from zooming.kernels.jit import PLAIN, inlined, lean
+from zooming.kernels.jit import PLAIN, jit_inline, jit_no_refcount
 from zooming.kernels.layout import EXACT, MAX_VISITS, SCALED
 
 
-@lean
+@jit_no_refcount
 def draw(core):
     """The next 64 random bits of the agent's generator (SplitMix64)."""
     z = core[0]["random"] + np.uint64(0x9E3779B97F4A7C15)
@@ -30,7 +30,7 @@ if PLAIN:
     draw = np.errstate(over="ignore")(draw)  # it wraps around, which compiled code does without a word
 
 
-@lean
+@jit_no_refcount
 def ceiling(core, step):
     """The largest return from `step` on: what a root starts with, and the cap of V."""
     n_steps = core[0]["horizon"] if core[0]["full_cap"] == 1 else core[0]["horizon"] - step
@@ -39,7 +39,7 @@ def ceiling(core, step):
     return high * n_steps if high > 0.0 else high
 
 
-@lean
+@jit_no_refcount
 def set_iota(core):
     """If K is not known: iota_k = log(8 H k^2 / delta) for the episode at hand, and the bonus that it gives."""
     if core[0]["first_iota"] > 0.0:
@@ -47,7 +47,7 @@ def set_iota(core):
         core[0]["bonus"] = core[0]["per_root_iota"] * math.sqrt(core[0]["iota"]) + core[0]["plain"]
 
 
-@lean
+@jit_no_refcount
 def exact_bonus(core, stats, step, row, diameter, learning_rate):
     """The b(t) that makes Q the weighted mean of r + V' plus exactly the width that the optimism lemma needs.
 
@@ -64,7 +64,7 @@ def exact_bonus(core, stats, step, row, diameter, learning_rate):
     return (stats[row, 2] - keep * before) / learning_rate
 
 
-@lean
+@jit_no_refcount
 def bernstein_bonus(core, stats, row, n_visits, learning_rate, next_value):
     """The b(t) whose weighted sum is beta_t / 2, and what the noise and L add. [Jin et al. 2018 Alg. 2]
 
@@ -86,7 +86,7 @@ def bernstein_bonus(core, stats, row, n_visits, learning_rate, next_value):
     return (stats[row, 2] - (1.0 - learning_rate) * before) / (2.0 * learning_rate) + core[0]["bonus"] / np.sqrt(t)
 
 
-@inlined
+@jit_inline
 def learn(table, core, stats, step, row, diameter, reward, next_value):
     """The update rule; n(B). `diameter` is that of the ball, which only the exact bonus looks at. [SBY19 Alg. 1]"""
     if step == 0:  # an episode begins, whoever drives the loop
@@ -107,7 +107,7 @@ def learn(table, core, stats, step, row, diameter, reward, next_value):
     return n_visits
 
 
-@lean
+@jit_no_refcount
 def learned_reward(reward, low, high, clipping):
     """Return the reward to learn from: clipped to the range where `clipping[0]` is 1, and NaN for one that is refused."""
     if reward >= low and reward <= high:

@@ -21,7 +21,7 @@ from zooming.metrics import axioms
 from zooming.metrics.axioms import MOST_POINTS, listed
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL
-from zooming.validation import as_float, real, whole
+from zooming.validation import as_float, check_float, check_int
 
 Floats = NDArray[np.float64]
 COMBINE = (
@@ -213,11 +213,11 @@ class Norm(Metric):
     power: float
 
     def __init__(self, points_per_axis: int | None = None, scale: float | Sequence[float] = 1.0) -> None:
-        self.points_per_axis = None if points_per_axis is None else whole(points_per_axis, "points_per_axis", 2)
+        self.points_per_axis = None if points_per_axis is None else check_int(points_per_axis, "points_per_axis", 2)
         if not isinstance(scale, (int, float, np.number, Sequence, np.ndarray)) or isinstance(scale, (str, bytes)):
             raise SpaceError(f"{type(self).__name__}: scale={scale!r}: give a number, or one per axis")
         scales = [scale] if isinstance(scale, (int, float, np.number)) else list(np.atleast_1d(np.asarray(scale, object)))
-        self.scale = [real(one, f"{type(self).__name__}: scale", 0.0, math.inf) for one in scales]
+        self.scale = [check_float(one, f"{type(self).__name__}: scale", 0.0, math.inf) for one in scales]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(points_per_axis={self.points_per_axis}, scale={self.scale})"

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.errors import SpaceError
-from zooming.validation import whole
+from zooming.validation import check_int
 
 if TYPE_CHECKING:
     from zooming.metrics.space import Space
@@ -30,7 +30,7 @@ class Greedy:
     """
 
     def __init__(self, tries: int = 1) -> None:
-        self.tries = whole(tries, "Greedy: tries", 1)
+        self.tries = check_int(tries, "Greedy: tries", 1)
 
     def __repr__(self) -> str:
         return f"Greedy({self.tries})"

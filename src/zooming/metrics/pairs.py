@@ -16,7 +16,7 @@ from zooming.metrics import axioms
 from zooming.metrics.axioms import MOST_POINTS, listed
 from zooming.metrics.distances import KINDS, Metric, n_values
 from zooming.spaces.axes import Axes
-from zooming.validation import real, whole
+from zooming.validation import check_float, check_int
 
 Floats = NDArray[np.float64]
 MAX_POWER = 39.0  # p of a product: the radius of the deepest balls, 2^-26 of the diameter, to the power p is a normal float
@@ -41,7 +41,7 @@ class Product:
         if isinstance(combine, str) and combine not in ("max", "sum"):
             raise SpaceError(f'Product: combine={combine!r}: choose "max", "sum", or a number p >= 1')
         if not isinstance(combine, str):
-            combine = real(combine, "Product: combine", 1.0, math.inf)
+            combine = check_float(combine, "Product: combine", 1.0, math.inf)
             if combine > MAX_POWER:
                 raise SpaceError(
                     f"Product: combine={combine:g}: p may be up to {MAX_POWER:g}; beyond that the radii of the smallest balls, "
@@ -49,7 +49,7 @@ class Product:
                 )
         if not isinstance(scale, (tuple, list)) or len(scale) != 2:
             raise SpaceError(f"Product: scale={scale!r}: give two numbers, (of the states, of the actions)")
-        first, second = (real(one, "Product: scale", 0.0, math.inf) for one in scale)
+        first, second = (check_float(one, "Product: scale", 0.0, math.inf) for one in scale)
         self.states, self.actions, self.combine, self.scale = states, actions, combine, (first, second)
 
     @property
@@ -118,7 +118,7 @@ def _named(given: Any, what: str) -> list[Any]:
     """The points of one side of `Pairs`."""
     found: Iterable[Any] = given
     if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
-        found = range(min(whole(given, f"Pairs: {what}", 1), MOST_POINTS + 1))
+        found = range(min(check_int(given, f"Pairs: {what}", 1), MOST_POINTS + 1))
     if isinstance(found, range) and len(found) > MOST_POINTS:
         raise SpaceError(f"Pairs: {given:,} {what} are too many; at most {MOST_POINTS:,} pairs, since all distances are kept")
     points = listed(found, "Pairs", what)

@@ -128,7 +128,7 @@ class Space:
         found = np.empty((self.n_actions if side else self.n_states, n_axes))
         for k, point in enumerate(found):
             balls.point_of(self.grid, first, n_axes, k, point)
-        return axes.outwards(found, first)
+        return axes.from_unit_cube(found, first)
 
     def middle(self) -> tuple[int, int]:
         """A pair from which the farthest is as near as can be."""

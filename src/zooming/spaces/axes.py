@@ -160,31 +160,31 @@ class Axes:
     def flat_state(self, observation: Any) -> Floats:
         """One observation as a float64 vector of its own, whatever it was: a list, float32, read-only, strided, nested."""
         flat = self.states.flat(observation, "observation")
-        return self.inwards(flat, 0) if self._bent else flat
+        return self.to_unit_cube(flat, 0) if self._bent else flat
 
     def flat_action(self, action: Any) -> Floats:
         """One action as a float64 vector of its own."""
         flat = self.actions.flat(action, "action")
-        return self.inwards(flat, self.n_state) if self._bent else flat
+        return self.to_unit_cube(flat, self.n_state) if self._bent else flat
 
     def flat_states(self, observations: Any) -> tuple[Floats, bool]:
         """One observation or a batch as [n, n_state], and whether it was a batch (of a Dict: a dict of batches)."""
         flat, is_batch = self.states.batch(observations, "observation")
-        return self.inwards(flat, 0), is_batch
+        return self.to_unit_cube(flat, 0), is_batch
 
     def shaped_action(self, flat: Floats) -> Any:
         """An action (or a batch of them) with the dtype, shape and structure of the action space."""
         if self.has_plain_actions:
             return flat
-        return self.actions.shaped(self.outwards(flat, self.n_state))
+        return self.actions.shaped(self.from_unit_cube(flat, self.n_state))
 
-    def inwards(self, flat: Floats, first: int) -> Floats:
+    def to_unit_cube(self, flat: Floats, first: int) -> Floats:
         """The flat values of the axes from `first` on, clipped and squashed, in place, where these ask for it."""
         if self._bent:
             bend(flat.reshape(-1, flat.shape[-1]), self._bends, first)
         return flat
 
-    def outwards(self, flat: Floats, first: int) -> Floats:
+    def from_unit_cube(self, flat: Floats, first: int) -> Floats:
         """Numbers of the kernels, for the axes from `first` on, in the environment's units."""
         if not self._bent:
             return flat

@@ -12,7 +12,7 @@ import numpy as np
 
 from zooming.errors import SpaceError
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL, LARGEST_WHOLE, ORDERED
-from zooming.validation import as_float, real, shown
+from zooming.validation import as_float, check_float, shown
 
 
 @dataclass
@@ -78,7 +78,7 @@ def give_squash(axes: list[Axis], squash: bool | float | Mapping[str, float]) ->
     if isinstance(squash, Mapping):
         scales = [(axis, scale) for name, scale in squash.items() for axis in named(axes, name, "squash")]
     else:
-        squash = squash if isinstance(squash, bool) else real(squash, "squash", 0.0, math.inf)
+        squash = squash if isinstance(squash, bool) else check_float(squash, "squash", 0.0, math.inf)
         scales = [(axis, 1.0 if squash is True else squash) for axis in unbounded if squash is not False]
     for axis, scale in scales:
         if axis not in unbounded or axis.kind != INTERVAL:

@@ -52,7 +52,7 @@ class Feasible:
         return found
 
 
-def says(info: Any) -> bool:
+def has_mask(info: Any) -> bool:
     """Whether an info dict names feasible actions at all; most do not, so this is looked at first."""
     return bool(info) and (MASK in info or LEAST in info or MOST in info)
 
@@ -150,7 +150,7 @@ def _narrow(axes: Axes, i: int, row: Floats, n_values: int, low: Floats, high: F
             f"{where}: no value of {axis.name} is feasible: it must be at least {low[i]} and at most {high[i]}"
         )
     if axis.squash:
-        row[:2] = axes.inwards(np.array([low[i], high[i]])[:, None], axes.n_state + i)[:, 0]
+        row[:2] = axes.to_unit_cube(np.array([low[i], high[i]])[:, None], axes.n_state + i)[:, 0]
         row[:2] = np.where(np.isfinite(row[:2]), row[:2], [0.0, 1.0])
     else:
         row[:2] = np.clip((np.array([low[i], high[i]]) - place[LOW]) / place[WIDTH], 0.0, 1.0)

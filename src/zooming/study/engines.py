@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from zooming.errors import SpaceError, ZoomingError
 from zooming.study import modules
 from zooming.study.runs import Chunk
-from zooming.validation import n_cores, whole
+from zooming.validation import check_int, n_cores
 
 Finished = tuple[Chunk, dict[str, NDArray[Any]], float]
 ENGINES = ("local", "ray")
@@ -40,7 +40,7 @@ def check(engine: str, workers: int | None, address: str | None) -> None:
     if engine not in ENGINES:
         raise SpaceError(f"engine={engine!r}: choose one of {', '.join(ENGINES)}")
     if workers is not None:
-        whole(workers, "workers", 1)
+        check_int(workers, "workers", 1)
     if address is not None and engine != "ray":
         raise SpaceError("--address requires --engine ray")
 

@@ -25,7 +25,7 @@ from zooming.agents.many import learn_many
 from zooming.errors import SpaceError, ZoomingError
 from zooming.study import modules
 from zooming.study.problems import AGENTS, OPTIMUM, AgentChoice, Problem, listed
-from zooming.validation import option_names, refuse_unknown, whole
+from zooming.validation import check_int, option_names, refuse_unknown
 
 MOST_SEEDS, MOST_EPISODES = 20, 40_000  # of a chunk: long runs come in small chunks, so that little is lost and all cores work
 N_CHECKPOINTS = 60
@@ -47,9 +47,9 @@ class Configuration:
     optimum: str = "fine"
 
     def __post_init__(self) -> None:
-        whole(self.episodes, "episodes", 1)
-        whole(self.n_seeds, "seeds", 1)
-        whole(self.entropy, "entropy", 0, most=None)
+        check_int(self.episodes, "episodes", 1)
+        check_int(self.n_seeds, "seeds", 1)
+        check_int(self.entropy, "entropy", 0, most=None)
         if self.optimum not in OPTIMUM:
             raise SpaceError(f"optimum={self.optimum!r}: choose one of {OPTIMUM}")
         if not self.problems or not self.agents:

@@ -41,7 +41,7 @@ from zooming.study.stored import (
     read_manifest,
     read_optima,
 )
-from zooming.validation import real
+from zooming.validation import check_float
 from zooming.version import __version__
 
 MOST_SHOWN = 120  # characters of a setting that differs
@@ -160,7 +160,7 @@ class Store:
         for line in lines:
             try:
                 name, seconds = json.loads(line)
-                found[str(name)] = real(seconds, "seconds", 0.0, math.inf)
+                found[str(name)] = check_float(seconds, "seconds", 0.0, math.inf)
             except (ValueError, TypeError, RecursionError):
                 continue
         return found

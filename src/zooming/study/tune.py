@@ -25,7 +25,7 @@ from zooming.study.problems import AgentChoice, Problem, agent_named, posed
 from zooming.study.runs import Chunk
 from zooming.study.store import Store, locked
 from zooming.study.study import Row, Stopped, Study, noted_stop, progress_line, run_all
-from zooming.validation import known_options, n_cores, whole
+from zooming.validation import check_int, known_options, n_cores
 
 PAPERS_SCALES = (0.01, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 1.0, 1.5, 2.0, 5.0)
 METHODS = ("grid", "optuna")
@@ -93,7 +93,7 @@ def tune(
     if not values or not all(isinstance(v, (int, float)) and math.isfinite(v) for v in values):
         raise SpaceError(f"values={', '.join(map(str, values)) or 'nothing'}: give at least one number, all of them finite")
     for name, number in (("evaluation_seeds", evaluation_seeds), ("trials", trials), ("seeds", seeds)):
-        whole(number, name, 1)
+        check_int(number, name, 1)
     engines.check("local", workers, None)
     chosen_problems = [posed(problem) for problem in problems]
     choices = [a if isinstance(a, AgentChoice) else agent_named(a) for a in agents]

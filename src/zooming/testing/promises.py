@@ -17,7 +17,7 @@ from zooming.agents.agent import Compiled
 from zooming.agents.many import takes
 from zooming.envs.compiled import compiled_inside
 from zooming.errors import SpaceError
-from zooming.spaces.masks import says
+from zooming.spaces.masks import has_mask
 from zooming.testing.trial import EPISODES, Broken, Skipped, Trial, as_bytes, ask, knowledge
 
 
@@ -193,7 +193,7 @@ def _plays_what_is_feasible(trial: Trial) -> None:
     for episode in range(EPISODES):
         observation, info = env.reset(seed=episode)
         for step in range(agent.horizon):
-            if not says(info):
+            if not has_mask(info):
                 raise Skipped("the environment names no feasible actions")
             for deterministic in (True, False):
                 action, _ = agent.predict(observation, np.array([step]), deterministic=deterministic, info=info)

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.agents.many import made
+from zooming.agents.many import build_agent
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import feasible
 
@@ -120,7 +120,7 @@ class Trial:
 
     def agent(self, **options: Any) -> Any:
         """A new agent with seed 0 on an environment of its own."""
-        return made(self.make_agent, self.make_env(), 0, **options)
+        return build_agent(self.make_agent, self.make_env(), 0, **options)
 
     def observations(self) -> list[Any]:
         """Random states, the same each time, and the corners of a box."""
@@ -159,7 +159,7 @@ class Trial:
     def ask_feasible(self, action: Any, info: dict[str, Any], call: str) -> None:
         """Asks that an action is among those that `info` allows."""
         axes = Axes(self.env.observation_space, self.env.action_space, squash=True)
-        flat = axes.outwards(axes.flat_action(action), axes.n_state)
+        flat = axes.from_unit_cube(axes.flat_action(action), axes.n_state)
         allowed = feasible(axes, info, self.env_name)
         is_whole = allowed.n_values > 0
         near = np.abs(allowed.nearest(flat.copy()) - flat) <= np.where(is_whole, 0.0, 1e-6)

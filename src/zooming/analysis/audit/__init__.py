@@ -15,7 +15,7 @@ from zooming.analysis.audit.metric_balls import audit_balls
 from zooming.analysis.audit.report import Audit, Law
 from zooming.analysis.solve import Optimal
 from zooming.errors import SpaceError
-from zooming.validation import known_options, whole
+from zooming.validation import check_int, known_options
 
 __all__ = ["Audit", "Law", "audit"]
 
@@ -34,7 +34,7 @@ def audit(agent: Agent, optimal: Optimal | None = None, *, n_points: int = 2000,
     """
     if not isinstance(agent, (TabledAgent, MetricQ)):
         raise SpaceError(f"{type(agent).__name__} keeps no balls, so there is nothing to audit; AdaptiveQ, NetQ and MetricQ do")
-    whole(n_points, "n_points", 1)
+    check_int(n_points, "n_points", 1)
     if optimal is not None and not isinstance(optimal, Optimal):
         raise SpaceError(f"optimal={optimal!r}: give what zooming.solve(env) returns")
     if optimal is not None and optimal.horizon != agent.horizon:

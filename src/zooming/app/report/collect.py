@@ -30,7 +30,7 @@ from zooming.study.stored import read_json, read_manifest
 from zooming.study.study import FEW_SEEDS, Row, Study
 from zooming.study.tune import TUNED
 from zooming.study.values import value_policies
-from zooming.validation import real, whole
+from zooming.validation import check_float, check_int
 
 N_FRAMES = 40  # moments of the replay
 N_POINTS = 61  # of Q* along each axis
@@ -132,12 +132,12 @@ def _tried(tuned: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """A row per value that was tried for one agent."""
     for tried in tuned["tried"]:
         interval = tried["interval"] or dict.fromkeys(("mean", "low", "high"), tried["mean_return"])
-        value = real(tried["value"], "value", -math.inf, math.inf)
+        value = check_float(tried["value"], "value", -math.inf, math.inf)
         yield {
             "agent": str(tuned["agent"]),
             "value": f"{tuned['option']}={value:.4g}",
-            "mean_return": [real(interval[part], part, -math.inf, math.inf) for part in ("mean", "low", "high")],
-            "n_seeds": whole(tried["n_seeds"], "n_seeds", 1),
+            "mean_return": [check_float(interval[part], part, -math.inf, math.inf) for part in ("mean", "low", "high")],
+            "n_seeds": check_int(tried["n_seeds"], "n_seeds", 1),
             "is_best": (tried["value"], tried["mean_return"]) == (tuned["value"], tuned["tuning_return"]),
         }
 

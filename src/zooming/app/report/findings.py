@@ -9,7 +9,7 @@ from typing import Any
 
 from zooming.errors import SpaceError
 from zooming.study.stored import read_json
-from zooming.validation import real
+from zooming.validation import check_float
 
 FINDINGS = "findings.json"
 REPRODUCTION = "Adaptive discretization: the paper's figures, reproduced"
@@ -83,7 +83,7 @@ def scales(found: dict[str, Any]) -> dict[str, Any] | None:
         return None
     numbers = {
         name: [
-            [real(number, "score", -math.inf, math.inf) for number in (scale, mean, low, high)]
+            [check_float(number, "score", -math.inf, math.inf) for number in (scale, mean, low, high)]
             for scale, mean, low, high in rows
         ]
         for name, rows in scores.items()

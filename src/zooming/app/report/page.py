@@ -14,7 +14,7 @@ from zooming.agents import files
 from zooming.app.report.collect import collect
 from zooming.errors import SpaceError
 from zooming.study import modules
-from zooming.validation import whole
+from zooming.validation import check_int
 from zooming.version import __version__
 
 Imports = Annotated[tuple[str, ...], tyro.conf.arg(name="import", metavar="MODULE"), tyro.conf.UseAppendAction]
@@ -45,7 +45,7 @@ def report(
         raise SpaceError(f"{path}: {error.strerror}") from error
     for module in imports:
         modules.import_named(module)
-    data = collect(Path(folder), whole(expected, "--expected", 0))
+    data = collect(Path(folder), check_int(expected, "--expected", 0))
     for problem in data["problems"]:
         if problem["why_not_made"]:
             print(f"no run is replayed of {problem['name']}: {problem['why_not_made']}")
