@@ -89,10 +89,23 @@ def found(name, live):
     elif head in zooming.__all__:
         value = getattr(zooming, head)
     else:
-        value = importlib.import_module(f"zooming.{head}")
+        value, rest = innermost_module(["zooming", head, *rest])
     for part in rest:
         value = getattr(value, part)
     return value is not None
+
+
+def innermost_module(parts):
+    """Return the module named by the longest prefix of `parts`, and the other parts.
+
+    Modules are imported, not looked up: the function `kernels.update` hides the module of that name.
+    """
+    for n in range(len(parts), 1, -1):
+        try:
+            return importlib.import_module(".".join(parts[:n])), parts[n:]
+        except ModuleNotFoundError:
+            continue
+    raise ModuleNotFoundError(".".join(parts))
 
 
 def test_every_name_of_the_symbols_page_exists(live):
