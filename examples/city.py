@@ -1,4 +1,4 @@
-"""Where to wait on a network: an ambulance between stations, whose distances are travel times and not a box."""
+"""An ambulance on a network of stations, with travel times as the metric of `MetricQ`."""
 
 from functools import partial
 from pathlib import Path
@@ -15,27 +15,27 @@ OUT = Path("out/city.png")
 
 
 def network() -> metrics.Graph:
-    """Six lines out of station 0, 2 minutes a stop, and a ring road across their third stops."""
+    """Return six lines from station 0, 2 minutes a stop, and a ring road at their third stops."""
     lines = [(max(0, end - LINES), end, 2.0) for end in range(1, 1 + LINES * STOPS)]
     return metrics.Graph(lines + [(1 + 2 * LINES + i, 1 + 2 * LINES + (i + 1) % LINES, 3.0) for i in range(LINES)])
 
 
 def ambulance(state, action, step, params, call, next_state):
-    next_state[0] = call[0]  # after the trip it is where the call came from
-    waiting_at = 1 + int(params[0]) * int(action[0])  # its travel times begin here
+    next_state[0] = call[0]  # the ambulance ends where the call came from
+    waiting_at = 1 + int(params[0]) * int(action[0])  # first index of its travel times
     return 1.0 - 0.25 * params[waiting_at + int(state[0])] - 0.75 * params[waiting_at + int(call[0])]
 
 
 def main(episodes: int = 5_000) -> None:
     graph = network()
     n, calls = len(graph), np.ones(len(graph))
-    calls[[19, 20, 25, 26]] = 20.0  # most calls come from the last two stops of two lines
+    calls[[19, 20, 25, 26]] = 20.0  # most calls come from the ends of two lines
     law = np.arange(n, dtype=float), calls / calls.sum()
     stations, times = gym.spaces.Discrete(n), graph.distances.ravel() / graph.distances.max()
     env = zooming.compiled_env(ambulance, stations, stations, 5, start=0, params=[n, *times], outcomes=law)
     optimal, histories = zooming.solve(env), {}
     for name, agent in {"travel time": partial(zooming.MetricQ, metric=graph), "no metric": zooming.AdaptiveQ}.items():
-        make = partial(agent, bonus=0.25)  # without a metric every pair of stations is an atom: UCB-H
+        make = partial(agent, bonus=0.25)  # without a metric this is UCB-H on all pairs of stations
         histories[name] = zooming.learn_many(make, env, seeds=range(5), episodes=episodes)
         policy = np.mean([zooming.evaluate(history.agent, env, exact=True).mean for history in histories[name]])
         print(f"{name}: the policies are worth {policy:.3f} of {optimal.return_:.3f} at best")

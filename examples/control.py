@@ -1,4 +1,4 @@
-"""Gymnasium's control tasks with a finite horizon: python examples/control.py [task ...]; docs/control.md has the results."""
+"""Gymnasium's control tasks: python examples/control.py [task ...]. Results: docs/control.md."""
 
 import sys
 import time
@@ -7,9 +7,9 @@ import gymnasium as gym
 
 import zooming
 
-# Every action is held for a few steps, so that the horizon, and with it the number of partitions, stays small.
-# task: (steps held, horizon, episodes, reward to learn from, options). The reward is in [0, 1] or [-1, 0] a step; the policy is
-# evaluated with the task's own.
+# Each action is repeated for several steps. So the horizon and the number of partitions stay small.
+# task: (repeats, horizon, episodes, reward for learning, options). That reward is within [0, 1] or
+# [-1, 0] per step. The policy is evaluated with the reward of the task.
 COST = {"reward_range": (-1.0, 0.0), "split": "longest", "bonus": 0.05}
 CART = {"state[0]": (-2.4, 2.4), "state[1]": (-1.5, 1.5), "state[2]": (-0.21, 0.21), "state[3]": (-1.5, 1.5)}
 TASKS = {
@@ -20,14 +20,14 @@ TASKS = {
     ),
     "Pendulum-v1": (5, 40, 3_000, lambda seen, reward: max(reward / 16.5, -1.0), COST),
     "Acrobot-v1": (
-        4, 50, 600, lambda seen, reward: -(2 + seen[0] + seen[0] * seen[2] - seen[1] * seen[3]) / 4.01,  # the tip's height
+        4, 50, 600, lambda seen, reward: -(2 + seen[0] + seen[0] * seen[2] - seen[1] * seen[3]) / 4.01,  # height of the tip
         {**COST, "weights": {"state[0]": 0, "state[1]": 0, "state[2]": 0, "state[3]": 0}},
     ),
 }  # fmt: skip
 
 
 class Held(gym.Wrapper):
-    """Plays every action for `n` steps; the reward is the mean of `reward(seen, reward)`, or the sum of the task's own."""
+    """Repeat each action `n` times; give the mean of `reward`, or the sum of the task's rewards."""
 
     def __init__(self, env, n, reward=None):
         super().__init__(env)

@@ -1,4 +1,4 @@
-"""Train AdaptiveQ and NetQ on the oil problem, print how they did, and draw what they learned."""
+"""Train AdaptiveQ and NetQ on the oil problem, print the results, and draw them."""
 
 import time
 from functools import partial
@@ -19,7 +19,7 @@ OUT = Path("out/demo.png")
 def main() -> None:
     env = gym.make("zooming/Oil-v0", survey="laplace", sharpness=10.0)
     oil = env.unwrapped
-    optimum = oil.horizon - abs(0.5 - oil.center[0])  # go to the oil at once, and stay
+    optimum = oil.horizon - abs(0.5 - oil.center[0])  # move to the oil in one step and stay
     print(f"Oil discovery: {EPISODES:,} episodes of {oil.horizon} steps; the best possible return is {optimum:.2f}.")
     table = Table()
     for column in ("agent", "return at the end", "share of the optimum", "balls", "bytes", "steps per second"):
@@ -28,7 +28,7 @@ def main() -> None:
     agents = {"AdaptiveQ": zooming.AdaptiveQ, "NetQ": partial(zooming.NetQ, episodes=EPISODES)}
     histories = {}
     for name, make_agent in agents.items():
-        make_agent(env, seed=0).learn(1)  # compiles on the first run ever, so that the clock below measures learning
+        make_agent(env, seed=0).learn(1)  # compile first, so that the time below is learning only
         agent = make_agent(env, seed=0)
         began = time.perf_counter()
         history = agent.learn(EPISODES, progress_bar=True)

@@ -1,4 +1,4 @@
-"""A first agent: where should an ambulance wait? Train, read the policy, save it, and compare with a fixed grid."""
+"""A first agent: train it, read its policy, save it, and compare it with a fixed grid."""
 
 from pathlib import Path
 
@@ -12,7 +12,8 @@ OUT = Path("out/first_agent.png")
 
 
 def main(episodes: int = 5_000, n_seeds: int = 20) -> None:
-    # A street from 0 to 1; calls come mostly from its upper end, and driving to the waiting place costs too.
+    # Where should an ambulance wait on a street from 0 to 1? Most calls come from its upper end,
+    # and driving to the waiting place has a cost too.
     env = gym.make("zooming/Ambulance-v0", arrivals="beta", travel_weight=0.25)
     agent = zooming.AdaptiveQ(env, seed=0)
     print(agent.learn(episodes))

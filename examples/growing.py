@@ -1,4 +1,4 @@
-"""How a partition grows: one agent, looked at after 10, 100, 1,000 and 10,000 episodes."""
+"""Draw how a partition grows: one agent after 10, 100, 1,000 and 10,000 episodes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""How good is what was learned: the optimum, the policy's exact value, the regret and its growth, and an audit."""
+"""Measure how good an agent is: optimum, exact policy value, regret, its growth, and an audit."""
 
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ def main(episodes: int = 20_000) -> None:
     print(zooming.audit(agent, optimal))
 
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.5), layout="constrained")
-    limits = 2.0, 2.75  # one color scale for both
+    limits = 2.0, 2.75  # the same color scale for both
     agent.partition(2).plot(axes[0], limits=limits)
     agent.partition(2).plot(axes[1], optimal=optimal, limits=limits)
     bound = partial(theory.regret_bound, 5, dimension=2)

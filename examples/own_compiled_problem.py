@@ -1,7 +1,7 @@
-"""Your own problem at full speed: order stock before an uncertain demand, and read the policy that was learned.
+"""Compile your own problem: order stock before an uncertain demand, and read the learned policy.
 
-The dynamics are one function of floats. `zooming.compiled_env` compiles it and makes it a Gymnasium environment, in the
-problem's own units: tons in store, tons to order up to.
+The dynamics are one function of floats. `zooming.compiled_env` compiles it into a Gymnasium
+environment, in the units of the problem: tons in store, tons to order up to.
 """
 
 from pathlib import Path
@@ -13,14 +13,14 @@ import numpy as np
 import zooming
 
 CAPACITY = 100.0  # tons
-PRICE, COST, STORAGE = 10.0, 6.0, 0.5  # per ton sold, ordered, and left over night
-BEST = 759.0  # of a week, about, with the best order-up-to levels (55, and 27 on the last day) for this law of demand
+PRICE, COST, STORAGE = 10.0, 6.0, 0.5  # per ton sold, ordered, stored overnight
+BEST = 759.0  # approximate optimum of a week: order up to 55, and to 27 on the last day
 OUT = Path("out/own_compiled_problem.png")
 
 
 def store(state, action, step, params, rng, next_state):
     price, cost, storage, busiest = params[0], params[1], params[2], params[3]
-    level = max(state[0], action[0])  # order up to the action's level; goods cannot be given back
+    level = max(state[0], action[0])  # order up to the action; stock cannot be returned
     demand = rng.beta(2.0, 4.0) * busiest
     sold = min(level, demand)
     next_state[0] = level - sold

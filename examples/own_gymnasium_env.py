@@ -1,4 +1,4 @@
-"""Your own Gymnasium environment: a battery that buys power when it is cheap and sells it when it is dear."""
+"""Your own Gymnasium environment: a battery that buys power when cheap and sells when expensive."""
 
 from pathlib import Path
 
@@ -9,12 +9,12 @@ import numpy as np
 import zooming
 from zooming import plots
 
-PRICES = np.array([0.2, 0.1, 0.4, 0.8, 0.5, 0.3, 0.9, 0.6])  # of a unit of power, every three hours from midnight
+PRICES = np.array([0.2, 0.1, 0.4, 0.8, 0.5, 0.3, 0.9, 0.6])  # per unit of power, every three hours from midnight
 OUT = Path("out/own_gymnasium_env.png")
 
 
 class Battery(gym.Env):
-    """State: how full it is. Action: how full it shall be in three hours; at most half of it flows in that time."""
+    """State: charge. Action: charge to reach in three hours, by at most half the capacity."""
 
     observation_space = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
     action_space = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
@@ -27,7 +27,7 @@ class Battery(gym.Env):
     def step(self, action):
         flow = np.clip(action[0] - self.charge, -0.5, 0.5)
         price = PRICES[self.hour // 3] * self.np_random.uniform(0.8, 1.2)
-        reward = -price * flow - 0.05 * abs(flow)  # every unit that flows wears the battery
+        reward = -price * flow - 0.05 * abs(flow)  # the last term is wear of the battery
         self.hour, self.charge = self.hour + 3, float(np.clip(self.charge + flow, 0.0, 1.0))
         return np.array([self.charge]), float(reward), self.hour == 24, False, {}
 
@@ -45,7 +45,7 @@ def main(episodes: int = 20_000) -> None:
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     history.plot(left).set_ylabel("earned a day")
-    with plots.drawing(right):  # the same look for a picture of your own
+    with plots.drawing(right):  # the library's style for your own plot
         right.bar(np.arange(0, 24, 3) + 1.5, PRICES, 2.8, color="0.8", label="price of power")
         right.plot(range(0, 27, 3), charges, "o-", color=plots.COLORS[0], label="share of the battery that is full")
         right.set(xlabel="hour", xticks=range(0, 27, 6), ylim=(0, 1.35), title="a day with the learned policy")

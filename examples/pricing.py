@@ -1,7 +1,8 @@
-"""Episodes of one step are a contextual bandit: learn a price for every customer from yes and no alone.
+"""A contextual bandit, which is a problem with horizon 1: learn prices from sales alone.
 
-A shop sees how well a customer knows it (the context), names a price, and the customer buys or not. Nobody tells the shop how
-much a customer would pay. Chance has 200 declared outcomes, so that the best prices can be computed to compare with.
+The shop sees how well a customer knows it (the context) and names a price. The customer buys or
+does not. The shop never learns how much a customer would pay. The 200 random outcomes are declared,
+so that the best prices can be computed for comparison.
 """
 
 from pathlib import Path
@@ -18,7 +19,7 @@ OUTCOMES = (np.arange(200) + 0.5) / 200, np.full(200, 1 / 200)
 
 
 def sell(state, action, step, params, outcome, next_state):
-    worth = 0.2 + 0.6 * state[0]  # what half of these customers would pay
+    worth = 0.2 + 0.6 * state[0]  # the price that half of these customers would pay
     next_state[0] = state[0]
     return action[0] if outcome[0] < 1.0 / (1.0 + np.exp((action[0] - worth) / 0.1)) else 0.0
 

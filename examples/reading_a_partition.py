@@ -1,4 +1,4 @@
-"""Reading a partition: what the agent looked at closely, how sure it is, and how far its estimate is from the truth."""
+"""Read a partition: where it is fine, how often balls were visited, and how far Q is from Q*."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def main(episodes: int = 20_000) -> None:
     agent = zooming.AdaptiveQ(env, seed=0)
     agent.learn(episodes)
     balls = agent.partition(STEP)  # arrays, one entry per active ball
-    share = (balls.high - balls.low).prod(axis=1)  # of the space, which has volume 1
+    share = (balls.high - balls.low).prod(axis=1)  # of the space, whose volume is 1
     print(balls)
     print("depth  radius  balls  share of the space  visits a ball")
     for depth in np.unique(balls.depth):
@@ -37,7 +37,7 @@ def main(episodes: int = 20_000) -> None:
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.5), layout="constrained")
     balls.plot(axes[0], limits=(2.0, 2.75))
     balls.plot(axes[1], optimal=optimal, limits=(2.0, 2.75))
-    with plots.drawing(axes[2]) as ax:  # the same look for a picture of your own
+    with plots.drawing(axes[2]) as ax:  # the library's style for your own plot
         ax.semilogx(balls.n_visits, error, "o", markersize=3.5, alpha=0.6, color=plots.COLORS[0])
         ax.set(xlabel="visits of a ball", ylabel="Q - Q* at its center", title="close to the truth where it was visited")
     OUT.parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""A study from Python: three agents, two problems, twenty seeds; stopped at any time, the same program goes on."""
+"""Run a study from Python: three agents, two problems, twenty seeds. Run it again to resume it."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def main(episodes: int = 2_000, seeds: int = 20) -> None:
     agents = ["adaptive-q", "adaptive-q-published:bonus=0.25", "net-q"]
     study = zooming.Study(["ambulance-beta-0.25", "oil-quadratic-10"], agents, episodes=episodes, seeds=seeds)
     print(study)
-    for row in study.run(FOLDER):  # finished runs are on disk at once; polars and pandas read the tables in the folder
+    for row in study.run(FOLDER):  # finished runs are saved; polars and pandas read the tables in the folder
         print(f"{row.problem:20} {row.agent:32} return at the end {row.final_return.mean:.3f}, regret {row.regret.mean:6.1f}")
 
     runs = plots.read_study(FOLDER, "ambulance-beta-0.25")
@@ -27,5 +27,5 @@ def main(episodes: int = 2_000, seeds: int = 20) -> None:
     print(f"Figure: {OUT}")
 
 
-if __name__ == "__main__":  # the workers of a study import this file
+if __name__ == "__main__":  # needed because the worker processes import this file
     main()

@@ -1,4 +1,4 @@
-"""Two ambulances: a policy and a partition of four axes, drawn as maps and as a slice."""
+"""Two ambulances: draw a policy as maps and a partition with four axes as a slice."""
 
 from pathlib import Path
 
@@ -20,8 +20,8 @@ def main(episodes: int = 50_000) -> None:
     print(f"the most visited ball of step 2 is around {balls.center().round(3).tolist()}; the slice: {balls.cut()}")
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5), width_ratios=(2, 3), layout="constrained")
-    balls.plot(left)  # the first state and the first action axis; where it cuts the others is in its title
-    plots.policy(agent, right, steps=(1, 2, 4))  # a map for each step and each ambulance, pale where it was hardly ever
+    balls.plot(left)  # the first state and action axis; the title says where the others are cut
+    plots.policy(agent, right, steps=(1, 2, 4))  # one map per step and ambulance, pale where visits are few
     OUT.parent.mkdir(exist_ok=True)
     figure.savefig(OUT, dpi=80)
     print(f"Figure: {OUT}")

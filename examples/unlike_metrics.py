@@ -1,4 +1,4 @@
-"""Two metrics that have nothing in common: what a customer typed, by edit distance, and the price to ask, in money."""
+"""Combine two unrelated metrics: edit distance of what a customer typed, and price difference."""
 
 from functools import partial
 from pathlib import Path
@@ -10,12 +10,12 @@ import numpy as np
 import zooming
 from zooming import metrics, plots
 
-LIMITS = {"umbrella": 24.0, "sunglasses": 40.0, "raincoat": 60.0, "sandals": 32.0}  # nobody pays more
+LIMITS = {"umbrella": 24.0, "sunglasses": 40.0, "raincoat": 60.0, "sandals": 32.0}  # the most that anybody pays
 OUT = Path("out/unlike_metrics.png")
 
 
 def typed(word: str, rng: np.random.Generator, n: int = 12) -> list[str]:
-    """The word, and n ways to get one or two letters wrong."""
+    """Return the word and n misspellings with one or two wrong letters."""
     found = {word: None}
     while len(found) <= n:
         letters = list(word)
@@ -28,7 +28,7 @@ def typed(word: str, rng: np.random.Generator, n: int = 12) -> list[str]:
 def shop(state, action, step, params, customer, next_state):
     next_state[0] = customer[0]
     price, limit = action[0], params[int(state[0])]
-    return max(0.0, price * (1.0 - price / limit)) / 15.0  # what an offer earns on average, over the most it can
+    return max(0.0, price * (1.0 - price / limit)) / 15.0  # expected revenue, divided by its maximum
 
 
 def main(episodes: int = 3_000) -> None:

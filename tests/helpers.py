@@ -1,4 +1,4 @@
-"""What several test files need: every agent, a small environment that may misbehave, and what an agent knows as bytes."""
+"""Shared by several test files: agents, a small environment that may misbehave, comparisons."""
 
 import gymnasium as gym
 import numpy as np
@@ -20,7 +20,10 @@ TABLED = ("AdaptiveQ", "as_published", "NetQ")
 
 
 class Drift(gym.Env):
-    """A plain Gymnasium environment: the state drifts to the action. `flaw(step, state, reward)` may spoil what comes out."""
+    """A Gymnasium environment whose state drifts to the action.
+
+    `flaw(step, state, reward)` returns the state and reward that `step` gives, to test bad output.
+    """
 
     def __init__(self, low=0.0, high=1.0, n_steps=3, flaw=None):
         self.observation_space = self.action_space = gym.spaces.Box(low, high, (2,), np.float64)
@@ -43,17 +46,18 @@ class Drift(gym.Env):
 
 
 class Boxes(gym.Env):
-    """Nothing but two spaces."""
+    """An environment with spaces but no dynamics."""
 
     def __init__(self, state, action):
         self.observation_space, self.action_space = state, action
 
 
 def box(*bounds, dtype=np.float64):
-    """A Box with (low, high) per axis."""
+    """Return a Box with (low, high) per axis."""
     low, high = np.array(bounds, dtype).T
     return gym.spaces.Box(low, high, dtype=dtype)
 
 
 def same_history(one, other):
+    """Return whether two histories are equal to the last bit."""
     return one.returns.tobytes() == other.returns.tobytes() and one.n_balls.tobytes() == other.n_balls.tobytes()

@@ -1,7 +1,8 @@
-"""Scenarios that a signal interrupts at a random moment, each in a process of its own, and what must hold afterwards.
+"""Interrupt scenarios with SIGINT at random moments, and check that the state is consistent.
 
-`python tests/signals.py 1000` runs so many and prints a table. A child is forked from a process that has compiled everything
-and has one thread. It plays a scenario until the signal comes, checks what it left, and says so in its exit code.
+`python tests/signals.py 1000` makes 1000 attempts and prints a table. Each attempt forks a child
+from a process that has one thread and has compiled everything. The child plays a scenario until
+the signal arrives, checks what is left, and reports through its exit code.
 """
 
 import functools
@@ -21,8 +22,8 @@ from zooming import metrics
 from zooming.bonuses import Doubling, Theory
 
 FINE, INCONSISTENT, LOST = 0, 3, 4
-LONG = 10_000_000  # episodes: more than anybody waits for
-PATIENCE = 1.0  # seconds from the signal to the exception
+LONG = 10_000_000  # episodes: never finished within a test
+PATIENCE = 1.0  # seconds allowed from the signal to the exception
 BOX = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
 
 
@@ -32,7 +33,7 @@ def drift(state, action, step, params, rng, next_state):
 
 
 class Halves:
-    """A split rule of the user's own, so that each split comes back to Python."""
+    """A user-defined split rule, so that each split calls Python."""
 
     def due_at(self, low, high):
         return 2.0 / float((high - low).max())
@@ -46,6 +47,7 @@ def oil(noise=0.1):
 
 
 def own():
+    """Return a user-defined compiled environment."""
     return zooming.compiled_env(drift, BOX, BOX, 4, start="uniform", name="drift")
 
 
@@ -54,7 +56,7 @@ def adaptive():
 
 
 def knowledge(agent):
-    """All that learning goes on from, as bytes."""
+    """Return the state from which learning resumes, as bytes."""
     known = [repr(agent.n_episodes).encode(), repr(agent.env_generator).encode()]
     if hasattr(agent, "table"):
         table = agent.table
@@ -64,11 +66,11 @@ def knowledge(agent):
     return b"|".join(known)
 
 
-# --- scenarios: each plays until it is interrupted, then returns what is wrong, or None -------------------------------------
+# --- scenarios: each plays until it is interrupted, then returns a fault, or None --------------
 
 
 def fused(make, *, callback=None, parts=None):
-    """learn() in compiled code; going on equals a run that was never stopped."""
+    """Scenario: learn() in compiled code. Resuming must equal an uninterrupted run."""
 
     def scenario(interrupted):
         agent = make()
@@ -95,7 +97,7 @@ def fused(make, *, callback=None, parts=None):
 
 
 def stepwise(make):
-    """learn() in Python: the episode under way may be in the table in part, and counts."""
+    """Scenario: learn() in Python. The interrupted episode counts, even if partly in the table."""
 
     def scenario(interrupted):
         agent = make()
@@ -117,7 +119,7 @@ def stepwise(make):
 
 
 def by_hand(interrupted):
-    """env.reset, act, env.step and update in a loop of the user's own."""
+    """Scenario: env.reset, act, env.step and update in a user's loop."""
     env, agent = oil(), adaptive()
 
     def play():
@@ -131,13 +133,14 @@ def by_hand(interrupted):
                 observation = after
 
     interrupted(play)
-    inner = env.unwrapped  # Gymnasium's checker does not survive an interrupt of the first reset
+    inner = env.unwrapped  # Gymnasium's checker breaks if the first reset is interrupted
     inner.reset(seed=0)
     inner.step(agent.act(0, inner.reset()[0]))
     return None if agent.n_episodes == agent.table.core["episode"][0] else "the episodes are miscounted"
 
 
 def steps_alone(interrupted):
+    """Scenario: an environment without an agent."""
     env, action = own(), np.array([0.5])
 
     def play():
@@ -154,13 +157,14 @@ def steps_alone(interrupted):
 
 
 def many(interrupted):
+    """Scenario: learn_many with two workers."""
     interrupted(lambda: zooming.learn_many(zooming.AdaptiveQ, oil(), range(6), LONG, n_workers=2))
     few = zooming.learn_many(zooming.AdaptiveQ, oil(), [1], 50)
     return None if few[0].returns.tolist() == adaptive().learn(50).returns.tolist() else "the next run differs"
 
 
 def compiling(interrupted):
-    """The first compilation of dynamics, which no cache on disk holds."""
+    """Scenario: the first compilation of dynamics, which is not in the disk cache."""
 
     def fresh(k):
         def dynamics(state, action, step, params, rng, next_state):
@@ -201,11 +205,11 @@ SCENARIOS = {
 }
 
 
-# --- one process each ----------------------------------------------------------------------------------------------------
+# --- processes ---------------------------------------------------------------------------------
 
 
 def until_interrupted(ready, play):
-    """Tell the parent that it may shoot, and play until the KeyboardInterrupt comes."""
+    """Tell the parent to send the signal, and play until KeyboardInterrupt is raised."""
     try:
         os.write(ready, b"r")
         play()
@@ -216,6 +220,7 @@ def until_interrupted(ready, play):
 
 
 def child(name, ready):
+    """Run a scenario in the child process, and exit with its outcome."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         wrong = SCENARIOS[name](functools.partial(until_interrupted, ready))
@@ -228,7 +233,10 @@ def child(name, ready):
 
 
 def attempt(name, delay):
-    """Interrupt a scenario `delay` seconds after it has begun; "fine", "died", "lost", "late" or "inconsistent"."""
+    """Interrupt a scenario `delay` seconds after it has begun, and return the outcome.
+
+    The outcome is "fine", "died", "lost", "late" or "inconsistent".
+    """
     ready, told = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -265,7 +273,7 @@ def attempt(name, delay):
 
 
 def warm():
-    """Compile what the scenarios use, so that the children need not."""
+    """Compile what the scenarios use, so that the children do not have to."""
     for make in (adaptive, lambda: zooming.MetricQ(own(), metrics.LInf(9), seed=0)):
         for driver in ("fused", "python"):
             make().learn(3, driver=driver)
@@ -277,7 +285,7 @@ def warm():
 
 
 def volley(n, seed, names=None):
-    """Outcomes of n attempts, by scenario: {name: {outcome: how many}}."""
+    """Make n attempts and return {scenario: {outcome: count}}."""
     draw, names = random.Random(seed), list(names or SCENARIOS)
     table = {name: dict.fromkeys(("tried", "fine", "died", "lost", "late", "inconsistent"), 0) for name in names}
     for k in range(n):

@@ -1,9 +1,9 @@
-"""Run the Python snippets of a page, and compare what they print with the numbers in their comments.
+"""Run the Python snippets of a page, and check the numbers in their comments.
 
-`python tests/snippets.py PAGE` runs every ```python block of a Markdown page, one after the other in one
-interpreter, and prints one JSON line for each. A comment behind a `print(...)`, on its lines or alone on the
-lines below, states what it prints: every number in the comment must be among the printed numbers, in the same
-order, within one unit of its last digit.
+`python tests/snippets.py PAGE` runs each ```python block of a Markdown page, in order and in one
+interpreter, and prints one JSON line per block. A comment after a `print(...)`, on the same lines
+or alone on the lines below, states the output: each number in the comment must be among the
+printed numbers, in the same order, within one unit of its last digit.
 """
 
 import ast
@@ -19,17 +19,17 @@ NUMBER = re.compile(r"(?<![\w.])[-−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?!\w)", 
 
 
 def blocks(page, language="python"):
-    """The fenced blocks of one language on a page."""
+    """Return the fenced blocks of one language on a page."""
     return re.findall(rf"```{language}\n(.*?)```", Path(page).read_text(), re.S)
 
 
 def numbers(text):
-    """The numbers in a text, as they are written: thousands separators removed."""
+    """Return the numbers in a text as strings, without thousands separators."""
     return [found.strip(",").replace(",", "").replace("−", "-") for found in NUMBER.findall(text)]
 
 
 def tolerance(number):
-    """One unit of the last digit that is written.
+    """Return one unit of the last digit of a number.
 
     >>> tolerance("0.59"), tolerance("44"), tolerance("1e-05")
     (0.01, 1.0, 1e-05)
@@ -39,7 +39,7 @@ def tolerance(number):
 
 
 def missing(comment, printed):
-    """The first number of a comment that was not printed behind the ones before it; None if all were.
+    """Return the first number of a comment that was not printed in its order, or None.
 
     >>> missing("0.59, then 0.94", "0.1 0.5882 [0.2]\\n2.0 0.9412"), missing("0.59, then 0.94", "0.94 0.59")
     (None, '0.94')
@@ -53,7 +53,7 @@ def missing(comment, printed):
 
 
 def stated(code):
-    """{first line of a print statement: its comment} of a snippet; lines are counted from 1."""
+    """Return {first line of a print statement: its comment}; lines count from 1."""
     lines = code.splitlines()
     found = {}
     for node in ast.walk(ast.parse(code)):
@@ -71,7 +71,7 @@ def stated(code):
 
 
 def run(code):
-    """What is wrong with a snippet: a traceback, or sentences about numbers that differ; an empty list if nothing is."""
+    """Run a snippet and return its faults: a traceback, or sentences about wrong numbers."""
     comments, printed = stated(code), {}
 
     def record(*values, **options):

@@ -1,1 +1,1 @@
-"""The command `zooming`: `cli`, `run` and `tune`, the paper's figures, the report, the benchmark."""
+"""The command line: `zooming run`, `tune`, `reproduce`, `report`, `audit`, `bench` and `list`."""

@@ -1,4 +1,4 @@
-"""Speed and memory, side by side in one run: the reference in plain Python, the fused loop, the Python-driven agent."""
+"""Benchmark of speed and memory against a reference in pure Python."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from zooming.app.reference import ReferenceQ
 BONUS = 0.1
 SPEED = ("problem", "K", "reference", "fused", "ratio", "Python", "ratio")
 DETAIL = ("problem", "K", "early", "late", "rows", "balls", "bytes", "reserved")
-REFERENCE_SECONDS = 4.0  # the reference plays until then, or until K, in all rounds together
-ROUNDS = 3  # of the reference and the fused loop in turn, so that a busy moment of the machine meets both
+REFERENCE_SECONDS = 4.0  # time limit of the reference, over all rounds
+ROUNDS = 3  # reference and fused loop alternate, so that load on the machine affects both
 
 
 @dataclass(frozen=True)
 class Case:
-    """A problem, how many episodes, and the same problem in plain Python for the reference."""
+    """A problem of the benchmark and its number of episodes."""
 
     name: str
     env_id: str
@@ -41,23 +41,26 @@ class Case:
 
 @dataclass(frozen=True)
 class Measured:
-    """Times are nanoseconds of processor time per step; `early` and `late` are the first and the last tenth of the run."""
+    """The results of one case. Times are nanoseconds of processor time per step.
+
+    `early` and `late` are times of the first and the last tenth of the run.
+    """
 
     case: Case
-    reference: float  # the best of all rounds
+    reference: float  # best of all rounds
     fused: float
-    ratios: tuple[float, float]  # of the two in one round: the smallest and the largest
+    ratios: tuple[float, float]  # smallest and largest ratio of the two within one round
     early: float
     late: float
     python: float
     rows_read: float
-    bytes_per_ball: float  # of the rows in use
-    reserved: float  # the same, with the rows that the table has in reserve
+    bytes_per_ball: float  # of rows in use
+    reserved: float  # bytes per ball, free rows of the table included
     n_balls: int
 
 
 def cases(quick: bool) -> list[Case]:
-    """Oil and ambulance in two dimensions at three lengths, then two and three ambulances."""
+    """Return the cases: 2-D problems at several lengths, then two and three ambulances."""
     oil = ("zooming/Oil-v0", {"survey": "laplace", "sharpness": 1.0})
     beta = ("zooming/Ambulance-v0", {"arrivals": "beta", "travel_weight": 0.25})
     lengths = (2_000, 20_000) if quick else (2_000, 20_000, 1_000_000)
@@ -69,8 +72,8 @@ def cases(quick: bool) -> list[Case]:
 
 
 def measure(case: Case) -> Measured:
-    """Everything about one case, in one go, so that the ratios are of the same minute of the same machine."""
-    repeats = range(max(1, min(10, 100_000 // case.episodes)))  # the best of ten for runs of milliseconds
+    """Measure one case. All times are taken in one go, so that their ratios are comparable."""
+    repeats = range(max(1, min(10, 100_000 // case.episodes)))  # short runs: best of ten
     rounds = [(_reference(case), *min((_fused(case, k) for k in repeats), key=lambda run: run[0])) for _ in range(ROUNDS)]
     ratios = [slow / fast for slow, fast, _ in rounds]
     _, fused, agent = min(rounds, key=lambda one: one[1])
@@ -97,14 +100,14 @@ def _early_and_late(case: Case, seed: int) -> tuple[float, float]:
 
 
 def _learn(agent: Any, episodes: int) -> float:
-    """Nanoseconds per step of one learn()."""
+    """Return the nanoseconds per step of one learn()."""
     began = time.process_time()
     agent.learn(episodes)
     return (time.process_time() - began) / episodes / int(agent.horizon) * 1e9
 
 
 def _python_driven(case: Case, agent: Any) -> tuple[float, float]:
-    """Nanoseconds of act + update on the learned agent, and rows read per selection, over transitions of its own."""
+    """Return nanoseconds of act + update per step after training, and rows read per selection."""
     env = case.make()
     transitions = []
     for episode in range(400):
@@ -127,7 +130,7 @@ def _python_driven(case: Case, agent: Any) -> tuple[float, float]:
 
 
 def _reference(case: Case) -> float:
-    """Nanoseconds per step of the plain-Python reference, over K episodes or until its time is up."""
+    """Return nanoseconds per step of the reference, over K episodes or until the time limit."""
     n = case.n_ambulances
     step_function = _plain_oil if "Oil" in case.env_id else _plain_ambulance(n)
     agent = ReferenceQ(n, n, 5, lambda t: BONUS / math.sqrt(t))
@@ -157,7 +160,7 @@ def _plain_ambulance(n: int) -> Callable[..., tuple[list[float], float]]:
 
 
 def startup() -> tuple[float, float]:
-    """Seconds of `import zooming`, and from there to the end of a first learn(), with everything compiled before."""
+    """Return seconds of `import zooming`, and from there to the end of learn(1), warm cache."""
     program = (
         "import time; a = time.perf_counter(); import zooming; b = time.perf_counter(); import gymnasium as gym\n"
         "zooming.AdaptiveQ(gym.make('zooming/Oil-v0'), seed=0).learn(1); print(b - a, time.perf_counter() - b)"
@@ -168,7 +171,7 @@ def startup() -> tuple[float, float]:
 
 
 def verdicts(results: list[Measured], import_seconds: float, start_seconds: float) -> list[tuple[str, str, bool]]:
-    """(what was asked, what was measured, whether it is met)."""
+    """Return (target, measurement, whether the target is met) for each target."""
     by = {(m.case.name, m.case.episodes): m for m in results}
     found = []
     for m in results:
@@ -187,7 +190,7 @@ def verdicts(results: list[Measured], import_seconds: float, start_seconds: floa
     for name in dict.fromkeys(m.case.name for m in results):
         long = by.get((name, 1_000_000))
         if long:
-            start = by[(name, 20_000)].fused  # the mean over the first 20,000 stands for a step at 10,000
+            start = by[(name, 20_000)].fused  # mean over 20,000 episodes, as an estimate at 10,000
             growth = long.late / start
             found.append((f"a step at K = 1,000,000 at most twice one at 10,000: {name}", f"{growth:.2f} times", growth <= 2))
     for m in results:
@@ -203,12 +206,12 @@ def verdicts(results: list[Measured], import_seconds: float, start_seconds: floa
 
 
 def main(quick: bool = False) -> None:
-    """Measure speed and memory against the plain-Python reference, in one run.
+    """Measure speed and memory, and compare them with a pure-Python reference.
 
-    Absolute times depend on the machine and the moment; compare the ratios.
+    Absolute times depend on the machine and its load. Compare the ratios.
 
     Args:
-        quick: leave out the runs of a million episodes and shorten the others.
+        quick: leave out the runs of a million episodes, and shorten some of the others.
     """
     from rich.console import Console
     from rich.table import Table

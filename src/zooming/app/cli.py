@@ -1,4 +1,4 @@
-"""The command `zooming`."""
+"""Entry point of the command line: subcommands, error messages, exit codes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zooming.errors import SpaceError, ZoomingError
 from zooming.validation import option_names
 
 try:
-    import rich  # noqa: F401  # the commands below print with it
+    import rich  # noqa: F401  # needed by the commands below
     import tyro
 except ImportError as error:
     sys.exit(f"the command line needs {error.name}: pip install 'zooming[study]'")
@@ -24,14 +24,15 @@ def audit_file(
     env: str | None = None,
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE")] = (),
 ) -> None:
-    """Check the paper's laws on a saved agent; the exit code is 1 if one is broken.
+    """Check that a saved agent obeys the laws of the paper. The exit code is 1 if it breaks one.
 
     Args:
-        file: an agent that was saved with agent.save().
-        solve: also compute the optimum of its environment, and how often optimism fails.
-        resolution: cells per axis for --solve.
-        env: the environment, as zooming run names problems. Needed for --solve, unless it is one of zooming's own.
-        set: options of --env.
+        file: file written by agent.save().
+        solve: also compute the optimum of the environment, and how often optimism fails.
+        resolution: grid cells per axis. Requires --solve.
+        env: environment of the agent, a preset or Gymnasium id as for zooming run. Needed for
+            --solve if the environment is not one of zooming's own.
+        set: options of the environment. Requires --env.
     """
     import zooming
     from zooming.study.problems import problem_named, settings_from
@@ -56,7 +57,7 @@ def audit_file(
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Entry point of the command line."""
+    """Run the command line. `args` defaults to those of the process."""
     import zooming
     from zooming.app import bench, run
     from zooming.app.paper.command import reproduce
@@ -92,7 +93,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _refused(message: str) -> SystemExit:
-    """Says what is wrong, and ends with exit code 2, as an unknown flag does; 1 is for a law that is broken."""
+    """Print the error and return a SystemExit with code 2; code 1 means that an audit failed."""
     print(f"zooming: {message}", file=sys.stderr)
     end = SystemExit(message)
     end.code = 2
@@ -100,7 +101,9 @@ def _refused(message: str) -> SystemExit:
 
 
 def _in_flags(message: str, command: Callable[..., Any] | None) -> str:
-    """`episodes=0: ...` as `--episodes 0: ...`, if the command has that flag: errors name options as Python writes them.
+    """Return an error message with `option=value` written as `--option value`.
+
+    Only options of the command are rewritten.
 
     >>> _in_flags("resolution=5 is odd", audit_file)
     '--resolution 5 is odd'

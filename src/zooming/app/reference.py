@@ -1,8 +1,8 @@
-"""The algorithm in plain Python, as straightforward as can be: the oracle of the tests, the yardstick of `zooming bench`.
+"""The algorithm in pure Python: the oracle of the tests and the baseline of `zooming bench`.
 
-Balls are linked objects, and every question is answered by walking down from the root. Nothing here is shared with the kernels.
-A fair yardstick wastes no time: balls have slots, a walk compares a state with centers only, and an episode looks each state up
-once, for its value and for what is played there.
+Balls are linked objects, and every query walks down from the root. No code is shared with the
+kernels. To be a fair baseline, it is written for speed: balls have slots, a walk compares states
+with centers only, and an episode looks up each state once, for both its value and its action.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 
 class ReferenceVisit(NamedTuple):
-    """What one visit taught: the whole target with its bonus, V(x'), and the diameter of the ball that was played."""
+    """One visit of a ball: the target including the bonus, V(x'), and the diameter of the ball."""
 
     target: float
     next_value: float
@@ -25,7 +25,7 @@ class ReferenceVisit(NamedTuple):
 
 
 class ReferenceBall:
-    """A cube of the state-action space: the points within half of `radius` of `center` in every coordinate."""
+    """A cube of side `radius` around `center` in the state-action space."""
 
     __slots__ = ("center", "children", "n_visits", "q_value", "radius", "visits")
 
@@ -39,20 +39,21 @@ class ReferenceBall:
     ) -> None:
         self.center, self.radius, self.q_value, self.n_visits = center, radius, q_value, n_visits
         self.children: list[Any] = []
-        self.visits = visits  # the ancestors' included; None if nobody asks for them
+        self.visits = visits  # ancestors included; None if they are not kept
 
     def active(self) -> Iterator[ReferenceBall]:
-        """The balls below that are not split."""
+        """Yield this ball and its descendants that are not split."""
         if not self.children:
             yield self
         for child in self.children:
             yield from child.active()
 
     def relevant(self, state: Sequence[float]) -> list[ReferenceBall]:
-        """The active balls with some action for this state; a border belongs to the upper ball, 1 to the last.
+        """Return the active balls whose domain contains the state with some action.
 
-        The 2^D children go from high to low, the state's coordinates first. So those on the state's side are neighbors in the
-        list, and a stack takes them from low to high.
+        A border belongs to the upper ball, the coordinate 1 to the last ball. The 2^D children are
+        ordered from high to low, state coordinates first. So the children that contain the state
+        are consecutive, and the stack visits them from low to high.
         """
         found, waiting = [], [self]
         n_actions = len(self.center) - len(state)
@@ -68,11 +69,11 @@ class ReferenceBall:
         return found
 
     def holding(self, point: Sequence[float]) -> ReferenceBall:
-        """The active ball whose domain holds the point."""
+        """Return the active ball whose domain contains the point."""
         return self.relevant(point)[0]
 
     def split(self) -> None:
-        """Replaces the ball by its 2^D halves, which inherit Q and n."""
+        """Split the ball into 2^D children of half the radius, which inherit Q and n."""
         shift = self.radius / 4
         for signs in product((1, -1), repeat=len(self.center)):
             center = tuple([c + sign * shift for c, sign in zip(self.center, signs, strict=True)])
@@ -81,11 +82,11 @@ class ReferenceBall:
 
 
 class ReferenceQ:
-    """AdaptiveQ on the unit cube, by the book. `bonus(t)` is the exploration bonus of the t-th visit.
+    """AdaptiveQ on the unit cube. `bonus(t)` is the exploration bonus of the t-th visit.
 
     >>> agent = ReferenceQ(n_state=1, n_action=1, horizon=2, bonus=lambda t: 0.1 / t**0.5)
     >>> agent.update(0, [0.5], [0.5], 1.0, [0.5])
-    >>> agent.n_balls  # the root of step 0 was due at its first visit
+    >>> agent.n_balls  # the root of step 0 splits at its first visit
     5
     """
 
@@ -110,25 +111,25 @@ class ReferenceQ:
         center = (0.5,) * (n_state + n_action)
         self.roots = [ReferenceBall(center, 1.0, cap, 0, [] if self.keeps_visits else None) for cap in self.caps]
         self.n_balls = horizon
-        self.episode = 0  # begun so far
+        self.episode = 0  # episodes begun
 
     def _cap(self, step: int) -> float:
-        """The largest return from this step on."""
+        """Return the largest possible return from this step on; of all steps with `full_cap`."""
         n_steps = self.horizon if self.full_cap else self.horizon - step
         return self.reward_high * n_steps if self.reward_high > 0 else self.reward_high
 
     def value(self, step: int, state: Sequence[float]) -> float:
-        """V(x) = min(cap, max of Q over the relevant balls)."""
+        """Return V(x) = min(cap, max of Q over the relevant balls)."""
         return min(self.caps[step], max([ball.q_value for ball in self.roots[step].relevant(state)]))
 
     def select(self, step: int, state: Sequence[float]) -> ReferenceBall:
-        """A relevant ball with the largest Q, ties broken at random."""
+        """Return a relevant ball with the largest Q; ties are broken at random."""
         relevant = self.roots[step].relevant(state)
         best = max([ball.q_value for ball in relevant])
         return self.random.choice([ball for ball in relevant if ball.q_value == best])
 
     def act(self, step: int, state: Sequence[float]) -> list[float]:
-        """The center of the selected ball's action side."""
+        """Return the action at the center of the selected ball."""
         return list(self.select(step, state).center[self.n_state :])
 
     def update(
@@ -140,7 +141,7 @@ class ReferenceQ:
         next_state: Sequence[float],
         terminated: bool = False,
     ) -> None:
-        """Learns from one transition, whoever chose the action."""
+        """Learn from one transition, with any action."""
         is_last = terminated or step + 1 == self.horizon
         next_value = 0.0 if is_last else self.value(step + 1, next_state)
         self._learn(step, self.roots[step].holding([*state, *action]), reward, next_value)
@@ -166,9 +167,10 @@ class ReferenceQ:
     def learn(
         self, episodes: int, start: Sequence[float], step_function: Callable[..., tuple[list[float], float]]
     ) -> list[float]:
-        """Returns of whole episodes; `step_function(step, state, action)` gives the next state and the reward.
+        """Play and learn from `episodes` episodes; return the list of their returns.
 
-        V(x') is the Q of the ball that is played next, so each state is looked up once.
+        `step_function(step, state, action)` returns the next state and the reward. V(x') is the Q
+        of the ball that is played next, so each state is looked up once.
         """
         returns = []
         for _ in range(episodes):
@@ -186,9 +188,10 @@ class ReferenceQ:
 
 
 class ReferenceWidthQ(ReferenceQ):
-    """Q anew from all visits of a ball: the weighted mean of their targets, plus `width(agent, step, weights, visits)`.
+    """ReferenceQ that recomputes Q from all visits of a ball.
 
-    The weights are alpha_t^i, for bonuses that are defined by what they add up to.
+    Q is the weighted mean of the targets plus `width(agent, step, weights, visits)`, with the
+    weights alpha_t^i. For bonuses that are defined by their weighted sum.
 
     >>> agent = ReferenceWidthQ(1, 1, 2, lambda t: 0.0, width=lambda agent, step, weights, visits: 1 / len(visits))
     >>> agent.update(1, [0.5], [0.5], 1.0, [0.5])
@@ -214,26 +217,27 @@ class ReferenceWidthQ(ReferenceQ):
 
 @dataclass(frozen=True)
 class ReferenceAxis:
-    """An axis of the general form: `n_values` whole values, or 0 for an interval."""
+    """An axis of a mixed space: `n_values` discrete values, or 0 for an interval."""
 
     n_values: int = 0
     categorical: bool = False
     weight: float | Fraction = 1.0
 
     def length(self, low: Fraction, high: Fraction) -> Fraction:
-        """The weighted distance between the outermost points of a side."""
+        """Return the weighted distance between the outermost points of a side."""
         if self.n_values:
             return Fraction(self.weight) * (((high - low) * self.n_values - 1) / max(self.n_values - 1, 1))
         return Fraction(self.weight) * (high - low)
 
     def middle(self, low: Fraction, high: Fraction) -> Fraction:
+        """Return the place where a side is cut, between two values if the axis is discrete."""
         if self.n_values:
             return Fraction(math.floor((low + high) * self.n_values / 2), self.n_values)
         return (low + high) / 2
 
 
 class ReferenceBox(ReferenceBall):
-    """A ball of any shape; `center` and `radius` are derived, and exact arithmetic leaves nothing to rounding."""
+    """A box with any sides, as exact fractions. `center` and `radius` are derived from them."""
 
     __slots__ = ("high", "low")
 
@@ -251,7 +255,7 @@ class ReferenceBox(ReferenceBall):
         self.low, self.high = tuple(low), tuple(high)
 
     def reaches(self, values: Sequence[float]) -> bool:
-        """Whether the first sides hold the values."""
+        """Return whether the sides of the first axes contain the values."""
         sides = zip(values, self.low, self.high, strict=False)
         return all(low <= value < high or value == high == 1 for value, low, high in sides)
 
@@ -261,7 +265,7 @@ class ReferenceBox(ReferenceBall):
         return [ball for child in self.children if child.reaches(state) for ball in child.relevant(state)]
 
     def cut(self, axes: Sequence[ReferenceAxis], chosen: Sequence[int]) -> None:
-        """Replaces the ball by its halves along the chosen axes."""
+        """Split the ball in half along each of the chosen axes."""
         for upper in product((False, True), repeat=len(chosen)):
             low, high = list(self.low), list(self.high)
             for axis, is_upper in zip(chosen, upper, strict=True):
@@ -270,7 +274,9 @@ class ReferenceBox(ReferenceBall):
 
 
 class ReferenceMixedQ(ReferenceQ):
-    """AdaptiveQ on intervals, ordered values and categories with weights, split "all" or "longest", by the book.
+    """AdaptiveQ on mixed spaces: intervals, ordered values and categories, with weights.
+
+    `split` is "all" or "longest".
 
     >>> axes = [ReferenceAxis(), ReferenceAxis(n_values=3, categorical=True)]
     >>> ReferenceMixedQ(axes, 1, 2, lambda t: 0.1, split="longest").n_balls  # two steps, three categories

@@ -1,4 +1,4 @@
-"""The commands `zooming run` and `zooming tune`."""
+"""The commands `zooming run`, `zooming tune` and `zooming list`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zooming.study.study import FEW_SEEDS, Row, Stopped, Study
 from zooming.study.tune import PAPERS_SCALES, Tuned
 from zooming.study.tune import tune as tune_options
 
-WIDTH = 140  # of tables that go to a file or a pipe
+WIDTH = 140  # characters per line of tables written to a file or a pipe
 Names = tyro.conf.Positional[tuple[str, ...]]
 
 
@@ -34,19 +34,20 @@ def run(
     workers: int | None = None,
     address: str | None = None,
 ) -> None:
-    """Compare agents on problems over seeds; the same command again continues where it stopped.
+    """Compare agents on problems over many seeds. Repeat the command to resume a stopped study.
 
     Args:
-        problems: presets (zooming list shows them) or registered Gymnasium ids.
-        out: the folder of the study: a manifest, finished runs, results.parquet, curves.parquet.
-        agents: separated by commas, with settings after colons: adaptive-q,adaptive-q:bonus=0.5,net-q.
-        episodes: K, for every run.
-        seeds: runs of every agent on every problem.
+        problems: names of presets (see zooming list) or registered Gymnasium ids.
+        out: folder of the study: manifest, finished runs, results.parquet and curves.parquet.
+        agents: names separated by commas, with settings after colons:
+            adaptive-q,adaptive-q:bonus=0.5,net-q.
+        episodes: number of episodes of each run.
+        seeds: number of runs of each agent on each problem.
         set: options of the problems.
-        entropy: another number gives another set of seeds.
-        engine: local (processes) or ray.
-        workers: processes; by default one per core.
-        address: of a running Ray cluster.
+        entropy: number from which the seeds are derived. Another number gives other seeds.
+        engine: local (processes on this machine) or ray.
+        workers: number of processes. By default one per core.
+        address: address of a running Ray cluster.
     """
     began = time.perf_counter()
     options = settings_from(set)
@@ -81,22 +82,27 @@ def tune(
     entropy: int = 0,
     workers: int | None = None,
 ) -> None:
-    """Find the best bonus (or another numeric option) per problem and agent, and evaluate it on fresh seeds.
+    """Tune the bonus, or another numeric option, and evaluate the best value on fresh seeds.
+
+    Each agent is tuned on each problem. Repeat the command to resume a stopped tuning.
 
     Args:
-        problems: presets (zooming list shows them) or registered Gymnasium ids.
-        out: the folder of the tuning and of its evaluation; the same command again continues.
-        agents: separated by commas, with settings after colons.
-        option: the option to tune.
-        method: grid (every value), or optuna (looks where it pays, between the least and the largest value).
-        values: the values to try; by default the paper's scales of the bonus. Whole numbers stay whole.
-        trials: values that optuna tries.
-        episodes: K, for every run.
-        seeds: runs per value while tuning; the value with the largest mean return of all episodes is best.
-        evaluation_seeds: runs of the best value; these seeds are not the tuning's.
+        problems: names of presets (see zooming list) or registered Gymnasium ids.
+        out: folder of the tuning and its evaluation.
+        agents: names separated by commas, with settings after colons.
+        option: name of the option to tune.
+        method: grid (try every value) or optuna (search between the smallest and largest value).
+        values: values to try. By default the scales of the bonus in the paper. If all are
+            integers, only integers are tried.
+        trials: number of values that optuna tries.
+        episodes: number of episodes of each run.
+        seeds: number of tuning runs per value. The best value has the largest mean return over
+            all episodes.
+        evaluation_seeds: number of evaluation runs of the best value. They use other seeds than
+            the tuning.
         set: options of the problems.
-        entropy: another number gives another set of seeds.
-        workers: processes; by default one per core.
+        entropy: number from which the seeds are derived. Another number gives other seeds.
+        workers: number of processes. By default one per core.
     """
     options = settings_from(set)
     try:
@@ -122,7 +128,7 @@ def tune(
 
 
 def show_tuned(found: Sequence[Tuned], n_seeds: int, values: Sequence[float]) -> None:
-    """The best value per problem and agent, its return on fresh seeds, and what finding it cost."""
+    """Print all values that were tried, then the best ones with their return on fresh seeds."""
     from rich.table import Table
 
     title = "the value with the largest mean return of all episodes, evaluated on seeds it was not tuned on"
@@ -144,7 +150,7 @@ def show_tuned(found: Sequence[Tuned], n_seeds: int, values: Sequence[float]) ->
 
 
 def _tried(found: Sequence[Tuned]) -> Any:
-    """A line per value that was tried."""
+    """Return a table with one line per value that was tried."""
     from rich.table import Table
 
     table = Table(title="mean return of all episodes on the tuning seeds, ± half a 95 % interval", title_justify="left")
@@ -165,13 +171,13 @@ def _setting(tuned: Tuned, value: float) -> str:
 
 
 def say_how_to_continue(stopped: Stopped) -> NoReturn:
-    """Prints the command that continues, and ends the program."""
+    """Print the command that resumes the study, and exit."""
     print(f"{stopped}. To continue: {shlex.join(['zooming', *sys.argv[1:]])}")
     sys.exit(stopped.code)
 
 
 def show(rows: Sequence[Row], n_seeds: int) -> None:
-    """The summary as a table; intervals are 95 % over the seeds, advantages are paired by seed."""
+    """Print the summary of a study, one table per problem."""
     from rich.table import Table
 
     console = wide_console()
@@ -200,7 +206,7 @@ def show(rows: Sequence[Row], n_seeds: int) -> None:
 
 
 def wide_console() -> Any:
-    """A console as wide as the terminal; what goes to a file or a pipe is not squeezed."""
+    """Return a console as wide as the terminal, or `WIDTH` for a file or a pipe."""
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH)
@@ -225,7 +231,7 @@ def _regret(row: Row) -> str:
 
 
 def list_names() -> None:
-    """Show the problems, agents and environments that zooming has, one line each."""
+    """List the problems, agents and environments of zooming, one line each."""
     from zooming.study.problems import AGENTS, PRESETS
 
     print("Problems (presets for zooming run)")

@@ -1,7 +1,9 @@
-"""Pictures: each function takes data and a matplotlib Axes (or makes one) and returns the Axes.
+"""Plots of partitions, policies, learning curves and regret, drawn with matplotlib.
 
-One look for all: colors that color-blind readers can tell apart, and a line style or a marker of its own for every agent, so
-that a black-and-white print reads the same. The look is set on the Axes; matplotlib's global settings are never touched.
+Each function takes data and an optional Axes and returns the Axes. All plots share one style:
+colors that color-blind readers can tell apart, and one line style or marker per agent, so that
+plots stay readable in black and white. The style is set on the Axes; matplotlib's global settings
+do not change.
 """
 
 from zooming.plots import rendering

@@ -1,4 +1,4 @@
-"""Balls of a metric: which pairs share a ball, and what is expected of them."""
+"""Plots of the balls of a `MetricQ` agent."""
 
 from __future__ import annotations
 
@@ -29,12 +29,51 @@ def balls(
     colorbar: bool = True,
     cmap: str = "viridis",
 ) -> Any:
-    """The domains of the balls of a step, colored by their Q: a cell for each pair, lines where one ball ends, dots at centers.
+    """Draw the domains of the balls of one step, colored by Q.
 
-    With `optimal` (from `zooming.solve`) Q* in color instead. Pairs lie in the order of their numbers, which need not be that
-    of their distances: a domain may have several parts. `state_names` and `action_names` label up to sixteen points, by
-    default with the names that the metric has for them. With more than one state or action axis it is a slice, cut as
-    `partition` is: `axes`, `at`; the names are those of the values along the axis that is drawn.
+    Each state-action pair is a cell. Lines separate the domains of different balls, and dots mark
+    the centers. Pairs are drawn in the order of their coordinates. The metric may order them
+    differently, so a domain may consist of several parts. With more than one state axis or action
+    axis, the plot is a slice, as in `partition`.
+
+    Parameters
+    ----------
+    found : Balls
+        The balls of one step, from `MetricQ.balls`.
+    ax : Axes, optional
+        The Axes to draw on. By default a new one.
+    optimal : Optimal, optional
+        The result of `zooming.solve`. If given, the color shows Q* instead of Q.
+    axes : two axes, optional
+        The two axes to draw, as numbers or names.
+    at : dict or point, optional
+        Where to cut the other axes. See `partition`.
+    state_names, action_names : sequence, optional
+        Labels of the values along the drawn state and action axis. By default the names that the
+        metric has for them. An axis with more than sixteen values is not labeled in full.
+    colorbar : bool
+        Whether to add a colorbar.
+    cmap : str
+        The matplotlib colormap.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    SpaceError
+        If `found` is not a `Balls`, `axes` is not two different axes, or the number of names
+        differs from the number of values.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> from matplotlib.figure import Figure
+    >>> env = gym.make("zooming/Oil-v0", horizon=2)
+    >>> agent = zooming.MetricQ(env, zooming.metrics.LInf(5), seed=0)
+    >>> balls(agent.balls(0), Figure().subplots()).get_title()
+    'step 0: 1 balls'
     """
     if not isinstance(found, Balls):
         raise SpaceError(f"a {type(found).__name__} is not what MetricQ.balls gives; for example agent.balls(0)")
@@ -46,7 +85,7 @@ def balls(
     centers = np.hstack([found.state, found.action])
     visited = most_visited(centers, found.n_visits, found.depth)
     cut = view.cut(drawn_axes, at, view.middle() if visited is None else visited)
-    # The points are a grid along every axis; the cut goes through the nearest of it.
+    # The points form a grid; move the cut to the nearest grid point.
     nearest = [int(np.abs(values - value).argmin()) for values, value in zip(points, cut.point, strict=True)]
     cut = replace(cut, point=np.array([values[k] for values, k in zip(points, nearest, strict=True)]))
     place: list[Any] = [slice(None) if i in drawn_axes else k for i, k in enumerate(nearest)]
@@ -89,14 +128,14 @@ def balls(
 
 
 def _view(found: Balls, points: list[NDArray[np.float64]]) -> View:
-    """The axes of the pairs; one whose points are all the whole numbers between its ends is taken for discrete."""
+    """Return the axes of the pairs. An axis of consecutive integers counts as discrete."""
     low, high = (np.array([values[k] for values in points]) for k in (0, -1))
     is_whole = tuple(bool((values == np.arange(len(values)) + values[0]).all() and values[0] % 1 == 0) for values in points)
     return View(tuple(found.names), low, high, is_whole, (True,) * len(points))
 
 
 def _borders(owner: NDArray[np.int64], x: NDArray[np.float64], a: NDArray[np.float64], **look: Any) -> Any:
-    """A line between each two neighboring cells of different balls."""
+    """Return lines between neighboring cells of different balls."""
     from matplotlib.collections import LineCollection
 
     i, j = np.nonzero(owner[1:] != owner[:-1])
@@ -107,7 +146,7 @@ def _borders(owner: NDArray[np.int64], x: NDArray[np.float64], a: NDArray[np.flo
 
 
 def _edges(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Cell borders halfway between points, and as far out at both ends."""
+    """Return cell borders: halfway between points, and equally far outside the two ends."""
     if len(points) == 1:
         return np.array([points[0] - 0.5, points[0] + 0.5])
     middle = (points[1:] + points[:-1]) / 2

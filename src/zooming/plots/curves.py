@@ -1,4 +1,4 @@
-"""Learning curves, regret, and memory against regret: one line or marker per agent, with 95 % intervals over the seeds."""
+"""Learning curves, regret and memory, one line or marker per agent, with 95 % intervals."""
 
 from __future__ import annotations
 
@@ -30,10 +30,37 @@ def learning_curves(
     optimum: float | Optimal | None = None,
     n_bins: int = N_BINS,
 ) -> Any:
-    """The mean return of each agent with a 95 % band over its seeds, averaged over `n_bins` bins of episodes.
+    """Draw the mean return of each agent over the episodes, with a 95 % band over its seeds.
 
-    `groups` names each agent's runs: histories of several seeds, returns [n_seeds, n_episodes], or `Runs` (`read_study` gives
-    those of a study). The unnamed runs of one agent will do.
+    Parameters
+    ----------
+    groups : dict of runs, or runs
+        The runs of each agent, by label: histories of several seeds, returns of shape
+        [n_seeds, n_episodes], or `Runs`. The runs of a single agent need no label.
+    ax : Axes, optional
+        The Axes to draw on. By default a new one.
+    optimum : float or Optimal, optional
+        The optimal return, drawn as a horizontal line. By default that of the first `Runs` that
+        has one.
+    n_bins : int
+        The number of bins of episodes over which returns are averaged.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    SpaceError
+        If there are no runs, `n_bins` is below 1, or runs of one agent differ in length.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> returns = [[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]  # two seeds, three episodes
+    >>> ax = learning_curves({"A": returns}, Figure().subplots(), optimum=3.0)
+    >>> ax.lines[0].get_ydata().tolist(), ax.get_legend_handles_labels()[1]
+    ([2.0, 2.0, 2.0], ['A', 'optimum 3'])
     """
     named = {label: _runs(group) for label, group in _named(groups, History).items()}
     best = next((runs.optimum for runs in named.values() if runs.optimum is not None), None) if optimum is None else optimum
@@ -59,10 +86,40 @@ def distance_to_optimum(
     expected: bool = False,
     n_bins: int = N_BINS,
 ) -> Any:
-    """How far the mean return of each agent is from the optimum, on a logarithmic axis, with a 95 % band over its seeds.
+    """Draw the distance of each agent's mean return to the optimum, on a logarithmic axis.
 
-    `expected` takes the exact values of the policies at their checkpoints instead of returns. A distance within the error of
-    the optimum counts as 0 and is not drawn.
+    Bands are 95 % intervals over the seeds. A distance within the error of the optimum is not
+    drawn.
+
+    Parameters
+    ----------
+    groups : dict of runs, or runs
+        The runs of each agent, by label: histories of several seeds, returns of shape
+        [n_seeds, n_episodes], or `Runs`. The runs of a single agent need no label.
+    ax : Axes, optional
+        The Axes to draw on. By default a new one.
+    optimum : float or Optimal, optional
+        The optimal return. By default that of each `Runs`.
+    expected : bool
+        Whether to draw the exact values of the policies at their checkpoints instead of returns.
+    n_bins : int
+        The number of bins of episodes over which returns are averaged.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    SpaceError
+        If the optimum is not known, or `expected` is set and the policies have no exact values.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> ax = distance_to_optimum([[1.0, 2.0], [1.5, 2.5]], Figure().subplots(), optimum=3.0)
+    >>> ax.lines[0].get_ydata().tolist(), ax.get_yscale()
+    ([1.75, 0.75], 'log')
     """
     named = {label: _runs(group) for label, group in _named(groups, History).items()}
     with drawing(ax) as ax:
@@ -84,7 +141,7 @@ def distance_to_optimum(
             n_seeds.append(len(values))
         if means:
             ax.set_yscale("log")
-            ax.set_ylim(0.7 * min(means), 1.5 * max(means))  # a band may reach down to 0
+            ax.set_ylim(0.7 * min(means), 1.5 * max(means))  # a band may reach 0
             ax.yaxis.set_major_formatter("{x:g}")
         _episodes(ax, named, [] if expected else widths)
         ax.set_ylabel("optimum - value of the policy" if expected else "optimum - return")
@@ -101,13 +158,47 @@ def regret(
     exponent: bool = True,
     bound: Callable[[int], float] | None = None,
 ) -> Any:
-    """Cumulative regret: the mean over the seeds with a 95 % band, on logarithmic or "linear" axes (`scale`).
+    """Draw the cumulative regret of each agent: the mean over its seeds, with a 95 % band.
 
-    Realized regret compares returns with the optimum; `expected` regret compares the exact values of policies at checkpoints.
-    Regret within the error of the optimum is 0. With `exponent` the label tells how fast the regret grows from K/10 on
-    (`zooming.regret_exponent`, where several runs allow it). `bound` is a function of K, such as
-    `functools.partial(zooming.theory.regret_bound, horizon, dimension=2)`: the legend has its value after all episodes, because
-    a line would be far above all others.
+    Regret within the error of the optimum counts as 0.
+
+    Parameters
+    ----------
+    groups : dict of runs, or runs
+        The runs of each agent, by label: `Runs`, or one `Regret` per seed. The runs of a single
+        agent need no label.
+    ax : Axes, optional
+        The Axes to draw on. By default a new one.
+    expected : bool
+        Whether to draw expected regret, from the exact values of policies at checkpoints. By
+        default regret is realized: it compares returns with the optimum.
+    scale : {"log", "linear"}
+        The scale of both axes.
+    exponent : bool
+        Whether the label shows how fast the regret grows from episode K/10 on. The exponent is
+        that of `zooming.regret_exponent` and needs at least two runs.
+    bound : function of K, optional
+        A regret bound, such as
+        `functools.partial(zooming.theory.regret_bound, horizon, dimension=2)`. The legend shows its
+        value after all episodes. It is not drawn as a line, which would be far above all others.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    SpaceError
+        If `scale` is unknown, regrets of one agent differ in length or have fewer than two
+        episodes, or `expected` is set and the policies have no exact values.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> runs = Runs.of_returns([[1.0, 2.0, 2.5]], optimum=3.0)
+    >>> ax = regret({"A": runs}, Figure().subplots(), bound=lambda n_episodes: 2.0 * n_episodes)
+    >>> ax.lines[0].get_ydata().tolist(), ax.get_legend_handles_labels()[1]
+    ([2.0, 3.0, 3.5], ['A', 'bound: 6'])
     """
     if scale not in SCALES:
         raise SpaceError(f"scale={scale!r}: choose one of {', '.join(SCALES)}")
@@ -127,10 +218,10 @@ def regret(
         ax.set(xlabel="episodes K", ylabel=f"{'expected' if expected else 'realized'} regret R(K)")
         if scale == "log" and math.isfinite(least):
             ax.set(xscale="log", yscale="log")
-            ax.set_ylim(bottom=least / 2)  # noise may push early regret, or the end of a band, below zero
+            ax.set_ylim(bottom=least / 2)  # noise may make early regret or a band negative
         else:
             ax.set_xlim(0, last)
-            if lowest == 0:  # where there is chance, realized regret may be negative
+            if lowest == 0:  # realized regret may be negative if rewards are random
                 ax.set_ylim(0, None if math.isfinite(least) else 1)
             ax.yaxis.set_major_formatter("{x:,.0f}")
             thousands(ax.xaxis)
@@ -141,7 +232,35 @@ def regret(
 
 
 def partition_sizes(groups: Mapping[str, Group] | Group, ax: Any = None) -> Any:
-    """Active balls of each agent, all steps together, over the episodes: the mean over the seeds with a 95 % band."""
+    """Draw the number of active balls of each agent, summed over the steps, over the episodes.
+
+    Lines are means over the seeds, bands their 95 % intervals.
+
+    Parameters
+    ----------
+    groups : dict of runs, or runs
+        The runs of each agent, by label: histories of several seeds, returns of shape
+        [n_seeds, n_episodes], or `Runs`. The runs of a single agent need no label.
+    ax : Axes, optional
+        The Axes to draw on. By default a new one.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    SpaceError
+        If there are no runs, or runs of one agent differ in length.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> import gymnasium as gym, zooming
+    >>> history = zooming.AdaptiveQ(gym.make("zooming/Oil-v0", horizon=2), seed=0).learn(3)
+    >>> partition_sizes(history, Figure().subplots()).lines[0].get_ydata().tolist()
+    [8.0, 8.0, 8.0]
+    """
     named = {label: _runs(group) for label, group in _named(groups, History).items()}
     with drawing(ax) as ax:
         for i, (label, runs) in enumerate(named.items()):
@@ -156,9 +275,37 @@ def partition_sizes(groups: Mapping[str, Group] | Group, ax: Any = None) -> Any:
 
 
 def memory_against_regret(groups: Mapping[str, Runs], ax: Any = None, *, in_bytes: bool = False) -> Any:
-    """Realized regret at the end over active balls (or bytes): a small marker per seed, a large one for the mean.
+    """Draw the realized regret after all episodes against memory use.
 
-    The mean has 95 % bars. Down and to the left is better: less regret from less memory.
+    Each seed is a small marker. The mean is a large marker with bars that show 95 % intervals. Low
+    and left is better: less regret with less memory.
+
+    Parameters
+    ----------
+    groups : dict of Runs
+        The runs of each agent, by label. They need an optimum.
+    ax : Axes, optional
+        The Axes to draw on. By default a new one.
+    in_bytes : bool
+        Whether memory is measured in bytes. By default it is the number of active balls.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    SpaceError
+        If there are no runs, or the optimum is not known.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> import gymnasium as gym, zooming
+    >>> history = zooming.AdaptiveQ(gym.make("zooming/Oil-v0", horizon=2), seed=0).learn(3)
+    >>> runs = Runs.of_histories([history], optimum=2.0)
+    >>> memory_against_regret({"A": runs}, Figure().subplots()).lines[0].get_xdata().tolist()
+    [8.0]
     """
     if not groups:
         raise SpaceError("give the runs of at least one agent: {label: plots.Runs.of_histories(histories, optimum)}")
@@ -189,7 +336,7 @@ def memory_against_regret(groups: Mapping[str, Runs], ax: Any = None, *, in_byte
 
 
 def _named(groups: Any, kind: type) -> dict[str, Any]:
-    """{label: runs of one agent}; a single agent need not be named."""
+    """Return {label: runs of one agent}; the label of a single unnamed agent is empty."""
     if isinstance(groups, kind):
         groups = [groups]
     named = dict(groups) if isinstance(groups, Mapping) else {"": groups}
@@ -203,11 +350,11 @@ def _runs(group: Group) -> Runs:
         return group
     if isinstance(group, Sequence) and any(isinstance(one, History) for one in group):
         return Runs.of_histories([one for one in group if isinstance(one, History)])
-    return Runs.of_returns(group)  # type: ignore[arg-type]  # whatever is no history is numbers, or refused there
+    return Runs.of_returns(group)  # type: ignore[arg-type]  # not a history: an array, or an error there
 
 
 def _regrets(group: Runs | Sequence[Regret], expected: bool) -> Sequence[Regret]:
-    """The regrets of one agent, with exact values if the `expected` ones are asked for and without them if not."""
+    """Return the regrets of one agent, with exact values if and only if `expected`."""
     regrets = group.regrets(expected=expected) if isinstance(group, Runs) else list(group)
     if not regrets or not all(len(one.per_episode) == len(regrets[0].per_episode) > 1 for one in regrets):
         raise SpaceError("give regrets of one length, at least one, with at least two episodes")
@@ -224,17 +371,17 @@ def _check_valued(runs: Runs) -> None:
 
 
 def _binned(runs: Runs, n_bins: int) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """The middle of each bin of episodes, the mean return of each run in it, and its number of episodes."""
+    """Return per bin: its middle episode, the mean return of each run, the number of episodes."""
     edges = _edges(runs.episode, n_bins)
     start = np.concatenate([[0], runs.episode])
     total = np.concatenate([np.zeros((runs.n_seeds, 1)), runs.total_return], axis=1)
     widths = np.diff(start[edges])
-    middle = (start[edges[:-1]] + start[edges[1:]] + 1) / 2  # of the episodes of a bin, which count from 1
+    middle = (start[edges[:-1]] + start[edges[1:]] + 1) / 2  # episodes count from 1
     return middle, np.diff(total[:, edges], axis=1) / widths, widths
 
 
 def _edges(episode: NDArray[np.int64], n_bins: int) -> NDArray[np.int64]:
-    """Columns where bins end, 0 for the beginning. A bin has at least K / n_bins episodes, so the last one may have more."""
+    """Return the columns of the bin edges, from 0. A bin has at least K / n_bins episodes."""
     if n_bins < 1:
         raise SpaceError(f"n_bins={n_bins}: give at least one bin")
     width, last = max(1, math.ceil(episode[-1] / n_bins)), 0
@@ -247,7 +394,7 @@ def _edges(episode: NDArray[np.int64], n_bins: int) -> NDArray[np.int64]:
 
 
 def _half(samples: Floats) -> Floats | float:
-    """Half the width of a 95 % interval of the mean over the first axis; 0 for a single run."""
+    """Return half the 95 % interval of the mean over the first axis; 0 for a single run."""
     n = len(samples)
     if n < 2:
         return 0.0
@@ -271,11 +418,11 @@ def _level(ax: Any, height: float, name: str) -> None:
 
 
 def _with_growth(label: str, regrets: Sequence[Regret], is_zero: bool) -> str | None:
-    """The label of a curve, with the rate at which it grows if there is one to tell."""
+    """Return the label of a curve, with its growth rate if that can be estimated."""
     try:
         growth = regret_exponent(regrets)
         rate = f"$K^{{{growth.mean:.2f} \\pm {(growth.high - growth.low) / 2:.2f}}}$"
-    except SpaceError:  # one run, too few episodes, or regret that is 0 or that noise makes negative
+    except SpaceError:  # one run, too few episodes, or a regret of 0 or below
         rate = "0" if is_zero else ""
     if label and rate:
         return f"{label.replace('$', chr(92) + '$')}: {rate}"
@@ -283,7 +430,7 @@ def _with_growth(label: str, regrets: Sequence[Regret], is_zero: bool) -> str | 
 
 
 def _episodes(ax: Any, named: Mapping[str, Runs], widths: Sequence[int]) -> None:
-    """The axis of episodes, of which some are averaged."""
+    """Set up the episode axis; its label says how many episodes each point averages."""
     thousands(ax.xaxis)
     ax.set_xlim(0, max(int(runs.episode[-1]) for runs in named.values()))
     if max(widths, default=1) == 1:
@@ -303,7 +450,7 @@ def _legend(ax: Any, n_seeds: list[int], where: str, *, bars: bool = False) -> N
 
 
 def _make_room(ax: Any) -> None:
-    """Raises the top of a logarithmic axis so far that the legend lies above all lines."""
+    """Raise the upper limit of a logarithmic axis so that the legend lies above all lines."""
     legend = ax.get_legend()
     if legend is None:
         return

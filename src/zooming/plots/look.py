@@ -1,4 +1,4 @@
-"""The one look of all pictures, set on the Axes and never globally."""
+"""The style shared by all plots. It is set on the Axes, never globally."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 
 from zooming.errors import SpaceError
 
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")  # Okabe and Ito: safe for color-blind readers
-LINES = ("-", "--", "-.", ":", (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)))  # so that black and white suffices
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")  # Okabe and Ito's palette for color-blind readers
+LINES = ("-", "--", "-.", ":", (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)))  # distinct in black and white
 MARKERS = ("o", "s", "^", "D", "v", "P")
-GRAY = "0.35"  # what is compared with: an optimum, a bound
+GRAY = "0.35"  # for reference values: an optimum, a bound
 BAND = 0.18  # opacity
 _TEXT = 9.0
 TICKS = _TEXT - 1
@@ -32,9 +32,32 @@ _SETTINGS: dict[Any, Any] = {
 
 @contextmanager
 def drawing(ax: Any, *, boxed: bool = False) -> Iterator[Any]:
-    """The Axes to draw on, a new one if none was given, with the look of all pictures; `boxed` keeps all four sides.
+    """Give an Axes the style of this package's plots. A context manager, also for your own plots.
 
-    For drawings of your own: `with plots.drawing(ax) as ax: ax.plot(...)`.
+    Parameters
+    ----------
+    ax : Axes or None
+        The Axes to draw on. None makes a new one.
+    boxed : bool
+        Whether to draw all four sides and no grid. By default the left and lower sides and a grid
+        are drawn.
+
+    Yields
+    ------
+    Axes
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> with drawing(Figure().subplots()) as ax:
+    ...     lines = ax.plot([1, 2, 3])
+    >>> lines[0].get_linewidth(), ax.spines["top"].get_visible()
+    (1.6, False)
     """
     try:
         import matplotlib as mpl
@@ -45,7 +68,7 @@ def drawing(ax: Any, *, boxed: bool = False) -> Iterator[Any]:
         if ax is None:
             ax = plt.subplots(figsize=(5, 3.8), layout="constrained")[1]
         yield ax
-        # A given Axes was made with the caller's settings, so these are set one by one.
+        # A given Axes was made with the caller's settings, so each property is set on it.
         ax.title.set_fontsize(_TEXT + 1)
         for label in (ax.xaxis.label, ax.yaxis.label):
             label.set_fontsize(_TEXT)
@@ -59,7 +82,7 @@ def drawing(ax: Any, *, boxed: bool = False) -> Iterator[Any]:
 
 
 def panels(ax: Any, n_rows: int, n_columns: int, size: tuple[float, float] = (2.7, 2.4)) -> Any:
-    """Return [n_rows, n_columns] Axes to draw on: new ones, those given, or parts of the place of the one given."""
+    """Return [n_rows, n_columns] Axes: new ones, those given, or a subdivision of the one given."""
     if ax is None:
         with drawing(None) as first:
             figure = first.figure
@@ -77,12 +100,12 @@ def panels(ax: Any, n_rows: int, n_columns: int, size: tuple[float, float] = (2.
 
 
 def line(i: int) -> dict[str, Any]:
-    """Color and line style of the i-th agent."""
+    """Return the color and line style of the i-th agent."""
     return {"color": COLORS[i % len(COLORS)], "linestyle": LINES[i % len(LINES)]}
 
 
 def power(value: float) -> str:
-    """A large number typeset in powers of ten: 7.7 x 10^6."""
+    """Return a number as text; 100,000 and above as a power of ten, such as 7.7 x 10^6."""
     if not 1e5 <= abs(value) < math.inf:
         return f"{value:,.0f}"
     exponent = math.floor(math.log10(abs(value)))
@@ -90,6 +113,6 @@ def power(value: float) -> str:
 
 
 def thousands(axis: Any) -> None:
-    """Few ticks, with separators: 10,000."""
+    """Use few integer ticks with thousands separators, such as 10,000."""
     axis.get_major_locator().set_params(nbins=5, integer=True)
     axis.set_major_formatter("{x:,.0f}")

@@ -1,4 +1,4 @@
-"""Partitions: what the agent knows, over the state-action space."""
+"""Plots of partitions: the active balls of a step in the state-action space."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from zooming.plots.look import TICKS, drawing
 
 Floats = NDArray[np.float64]
 ValueNames = Mapping[str, Sequence[Any]]
-MOST_TICKS = 12  # whole numbers of an axis that are all labeled
-MOST_NAMES = 16  # named values of an axis: more of them overlap
-WRAP = 52  # characters of a title's line
+MOST_TICKS = 12  # integers of an axis that are all labeled
+MOST_NAMES = 16  # named values of an axis; more would overlap
+WRAP = 52  # characters per line of a title
 
 
 def partition(
@@ -35,14 +35,55 @@ def partition(
     limits: tuple[float, float] | None = None,
     n: int = 101,
 ) -> Any:
-    """The active balls of a step, colored by their Q, from the first of the `limits` to the second.
+    """Draw the active balls of one step, colored by Q.
 
-    With `optimal` (from `zooming.solve`) their borders over Q* instead, on n x n points: fine where Q* is high, if all is well.
+    A space with more than two axes is drawn as a slice along two of them. The title says where the
+    slice cuts the others.
 
-    With more than two dimensions it is a slice along two `axes` (numbers or names; by default the first state and the first
-    action axis that matter), and the title says where it cuts the others: through the center of the most visited ball, or
-    where `at` says, {axis: value} for some of the axes or one point of the space. `value_names` {axis: names} label the values
-    of discrete axes.
+    Parameters
+    ----------
+    balls : Partition
+        The partition of one step, from `agent.partition`.
+    ax : Axes, optional
+        The Axes to draw on. By default a new one.
+    optimal : Optimal, optional
+        The result of `zooming.solve`. If given, the borders of the balls are drawn over Q*. A good
+        partition is fine where Q* is high.
+    axes : two axes, optional
+        The two axes to draw, as numbers or names. By default the first state axis and the first
+        action axis with several values and a weight above 0.
+    at : dict or point, optional
+        Where to cut the other axes: {axis: value} for some of them, or a point of the space. By
+        default at the center of the most visited ball.
+    value_names : dict, optional
+        {axis: names} with a label for each value of a discrete axis.
+    colorbar : bool
+        Whether to add a colorbar.
+    cmap : str
+        The matplotlib colormap.
+    limits : pair of floats, optional
+        The values at the two ends of the colormap.
+    n : int
+        Q* is evaluated on n x n points.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    SpaceError
+        If `balls` is not a `Partition`, an axis is unknown, or the number of names differs from the
+        number of values.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> from matplotlib.figure import Figure
+    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0", horizon=2), seed=0)
+    >>> history = agent.learn(3)
+    >>> partition(agent.partition(0), Figure().subplots()).get_title()
+    'step 0: 4 balls'
     """
     if not isinstance(balls, Partition):
         raise SpaceError(f"a {type(balls).__name__} is not a partition; give that of a step, for example agent.partition(0)")
@@ -52,7 +93,7 @@ def partition(
     first, last = (np.clip(corner, low, high)[shown][:, pair] for corner in (balls.low, balls.high))
     sides = (last - first) / (high - low)[pair]
     with drawing(ax, boxed=True) as ax:
-        # Thinner borders around smaller balls: they must not hide what they enclose.
+        # Smaller balls have thinner borders, so that borders do not hide the color.
         borders = {"linewidth": np.clip(12 * sides.min(axis=1, initial=1.0), 0.12, 0.5)}
         if optimal is None:
             drawn = _boxes(first, last, cmap=cmap, edgecolor="white", **borders)
@@ -79,7 +120,32 @@ def partition(
 
 
 def partition_over_optimum(balls: Partition, optimal: Optimal, ax: Any = None, **options: Any) -> Any:
-    """The borders of the balls over Q* in color: `partition` with `optimal`."""
+    """Draw the borders of the balls over Q*. Short for `partition` with `optimal`.
+
+    Parameters
+    ----------
+    balls : Partition
+        The partition of one step, from `agent.partition`.
+    optimal : Optimal
+        The result of `zooming.solve`.
+    ax : Axes, optional
+        The Axes to draw on. By default a new one.
+    **options
+        Further options of `partition`.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> from matplotlib.figure import Figure
+    >>> env = gym.make("zooming/Oil-v0", horizon=2)
+    >>> agent, optimal = zooming.AdaptiveQ(env, seed=0), zooming.solve(env, resolution=8)
+    >>> partition_over_optimum(agent.partition(0), optimal, Figure().subplots()).get_title()
+    'step 0: 1 balls over Q*'
+    """
     return partition(balls, ax, optimal=optimal, **options)
 
 
@@ -98,23 +164,23 @@ def _boxes(low: Floats, high: Floats, **options: Any) -> Any:
 
     left, bottom, right, top = low[:, 0], low[:, 1], high[:, 0], high[:, 1]
     corners = np.stack([left, bottom, right, bottom, right, top, left, top], axis=1).reshape(-1, 4, 2)
-    return PolyCollection(corners, **options)  # type: ignore[arg-type]  # an array of polygons is documented
+    return PolyCollection(corners, **options)  # type: ignore[arg-type]  # the documentation allows an array of polygons
 
 
 def label(names: Sequence[str], axis: int) -> str:
-    """What an axis is called: by its kind, if it is the only one of it."""
+    """Return the label of an axis: "state" if there is one state axis, else such as "state[1]"."""
     kind = names[axis].split("[")[0]
     return kind if sum(name.startswith(kind) for name in names) == 1 else names[axis]
 
 
 def wrapped(caption: str) -> list[str]:
-    """Return the lines of a cut's caption, none if nothing is cut."""
+    """Return a caption as lines of at most `WRAP` characters; none if it is empty."""
     found = textwrap.wrap(caption.removeprefix(", ").replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"), WRAP)
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in found]
 
 
 def tick(axis: Any, view: View, i: int, value_names: ValueNames | None) -> None:
-    """Give the drawn axis ticks at whole numbers, or the names of its values, where the space has such values only."""
+    """Set integer ticks, or the names of the values, on a discrete axis."""
     names = names_of_values(view, i, value_names)
     if not view.is_whole[i]:
         return
@@ -132,7 +198,7 @@ def tick(axis: Any, view: View, i: int, value_names: ValueNames | None) -> None:
 
 
 def names_of_values(view: View, i: int, value_names: ValueNames | None) -> Sequence[Any] | None:
-    """Return the names of the values of an axis, None if there are none."""
+    """Return the names of the values of an axis, or None if it has none."""
     found = None
     for axis, names in (value_names or {}).items():
         k = view.index(axis, "value_names")
@@ -145,7 +211,7 @@ def names_of_values(view: View, i: int, value_names: ValueNames | None) -> Seque
 
 
 def add_colorbar(drawn: Any, ax: Any, text: str) -> Any:
-    """Add a colorbar beside one Axes, or several."""
+    """Add a colorbar next to one Axes, or next to several, and return it."""
     first = ax if not isinstance(ax, (list, np.ndarray)) else ax[0]
     bar = first.figure.colorbar(drawn, ax=ax, label=text)
     bar.outline.set_linewidth(0.8)

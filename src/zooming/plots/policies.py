@@ -1,4 +1,4 @@
-"""Policies: the learned action over the states, as lines over one state axis, or as maps over two."""
+"""Plots of policies: the learned action as lines over one state axis, or as maps over two."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from zooming.plots.partitions import ValueNames, add_colorbar, label, names_of_v
 
 Floats = NDArray[np.float64]
 Limits = tuple[float, float] | Mapping[str, tuple[float, float]]
-MOST_STEPS = 6  # lines of a policy that a reader can tell apart
-MOST_MAPS = 3  # steps of a policy that is drawn as maps
-MOST_ROWS = 4  # action axes that are drawn without being asked for
-FEW_VISITS = 10  # of a ball: what is played there is hardly learned yet
+MOST_STEPS = 6  # lines in one plot
+MOST_MAPS = 3  # steps of a policy drawn as maps
+MOST_ROWS = 4  # action axes drawn by default
+FEW_VISITS = 10  # actions of balls with fewer visits are drawn pale
 FAINT = 0.25  # opacity
-N_LINE, N_MAP, N_OPTIMAL = 201, 41, 15  # points along an axis that is an interval
-MOST_DASHES = 24  # values of a discrete axis that have a dash for each step; more are a line of steps
-MOST_VALUES = {1: 200, 2: 60}  # whole numbers along an axis of lines, of maps; of more, so many are shown
+N_LINE, N_MAP, N_OPTIMAL = 201, 41, 15  # points along a continuous axis
+MOST_DASHES = 24  # values of a discrete axis drawn as dashes; more are drawn as a staircase
+MOST_VALUES = {1: 200, 2: 60}  # integers shown along an axis of lines, of maps
 
 
 def policy(
@@ -42,20 +42,58 @@ def policy(
     info: Callable[[Any], Mapping[str, Any]] | None = None,
     n: int | None = None,
 ) -> Any:
-    """The learned action over the states, for some of the `steps`; pale where its ball has fewer than ten visits.
+    """Draw the learned action over the states.
 
-    Over one state axis it is a line for each step (at most six by default, evenly chosen), or a dash for each value of a
-    discrete axis. With more state axes it is a map over the first two that matter, colored by the action, with a panel for
-    each step (at most three by default) and each action axis. With `optimal` the best actions are there too, dashed and in the
-    color of their step, or as a second row of maps.
+    With one state axis, each step is a line, or a row of dashes if the axis is discrete. With
+    several state axes, the plot is a map over two of them, colored by the action, with one panel
+    per step and action axis. The title says where the other state axes are cut. Colors are pale
+    where the ball of the action has fewer than ten visits.
 
-    `axes` chooses what is drawn, by name: ("state[1]", "action[0]") for lines, ("state[0]", "state[2]") for a map, with the
-    names of action axes for some of these; or by two numbers, a state and an action axis, both counted from 0. Other state
-    axes are cut, and the title says where: in the center of the step's most visited ball, or where `at` says, {axis: value}
-    or one state. `limits` are the least and the largest state to draw, {axis: (low, high)} for maps. `value_names` {axis:
-    names} label the values of discrete axes. `info(observation)` gives what the environment says of feasible actions there.
+    Parameters
+    ----------
+    agent : Agent
+        The agent whose greedy policy is drawn.
+    ax : Axes or several, optional
+        The Axes to draw on: one for each panel, or one that is divided. By default new ones.
+    steps : sequence of int, optional
+        The steps to draw. By default at most six as lines, or three as maps, evenly spaced.
+    optimal : Optimal, optional
+        The result of `zooming.solve`. If given, its actions are drawn too: as dashed lines or
+        circles in the color of the step, or as a second row of maps.
+    axes : sequence of axes, optional
+        Names of the axes to draw: ("state[1]", "action[0]") for lines, ("state[0]", "state[2]")
+        for maps. Without an action axis, the first four are drawn. Two numbers stand for a state
+        axis and an action axis, each counted from 0.
+    at : dict or state, optional
+        Where to cut the other state axes: {axis: value} for some of them, or one state. By default
+        at the center of the most visited ball of each step.
+    limits : pair of floats or dict, optional
+        The smallest and largest state to draw, or {axis: (low, high)}.
+    value_names : dict, optional
+        {axis: names} with a label for each value of a discrete axis.
+    info : function of an observation, optional
+        Returns the environment's `info` for an observation, which states the feasible actions.
+    n : int, optional
+        The number of points along a continuous state axis. By default 201 for lines, 41 for maps.
 
-    Returns the Axes, or an array of them [rows, columns] if there are several panels. One Axes that is given is divided.
+    Returns
+    -------
+    Axes or array of Axes
+        An array [rows, columns] if there are several panels.
+
+    Raises
+    ------
+    SpaceError
+        If `steps` is empty, an axis is unknown, or an unbounded axis is drawn without `limits`.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> from matplotlib.figure import Figure
+    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0", horizon=2), seed=0)
+    >>> ax = policy(agent, Figure().subplots(), n=5)
+    >>> ax.get_title(), ax.lines[0].get_xdata().tolist()
+    ('policy', [0.0, 0.25, 0.5, 0.75, 1.0])
     """
     space, view = agent.axes, view_of(agent.axes)
     across, actions = _chosen(view, space.n_state, axes)
@@ -79,7 +117,7 @@ def policy(
 
 @dataclass
 class _Drawn:
-    """What is played at one step, at all the places of a picture."""
+    """The greedy actions of one step in all the states of a plot."""
 
     agent: Agent
     step: int
@@ -107,6 +145,8 @@ class _Drawn:
 
 @dataclass
 class _Picture:
+    """The policy of several steps with everything that is needed to draw it."""
+
     view: View
     n_state: int
     across: list[int]
@@ -119,6 +159,7 @@ class _Picture:
 
     @property
     def part(self) -> str:
+        """Return how many of the steps are drawn, for the title; empty if all are."""
         return f", {len(self.drawn)} of {self.horizon} steps" if len(self.drawn) < self.horizon else ""
 
     # --- over one state axis -------------------------------------------------------------------------------------------
@@ -145,23 +186,23 @@ class _Picture:
         for k, (drawn, shade) in enumerate(zip(self.drawn, shades, strict=True)):
             name = f"step {drawn.step}" + (f", {drawn.cut}" if len(cuts) > 1 else "")
             x, played = drawn.states[:, i], drawn.actions[:, column]
-            few = drawn.states if is_whole else drawn.states[:: max(1, len(x) // 50)]  # each takes a search
+            few = drawn.states if is_whole else drawn.states[:: max(1, len(x) // 50)]  # each optimal action takes a search
             best = None if self.optimal is None else drawn.best(self.optimal, few)[:, column]
             if has_dashes:
                 _dashes(ax, x, played, drawn.is_pale, best, shade, name, k, len(self.drawn), drawn.step)
                 continue
             if best is not None:
                 ax.plot(few[:, i], best, color=shade, linewidth=0.9, linestyle="--", label=f"_optimal {drawn.step}")
-            # Dashes are the optimum's, if it is there.
+            # Dashed lines are reserved for the optimum, if it is drawn.
             look = {"color": shade, "linestyle": LINES[k % len(LINES)] if best is None else "-"}
             look["drawstyle"] = "steps-mid" if is_whole else "default"
             pale = drawn.is_pale
-            near = pale | np.roll(pale, 1) | np.roll(pale, -1)  # so that the faint part joins the other
+            near = pale | np.roll(pale, 1) | np.roll(pale, -1)  # so that the pale part joins the other
             ax.plot(x, np.where(near, played, np.nan), alpha=FAINT, **look)
             ax.plot(x, np.where(pale, np.nan, played), label=name, **look)
         beyond = 0.5 if is_whole else 0.0
         low, high = self._span(action)
-        margin = 0.02 * (high - low)  # a line at the border is a line too
+        margin = 0.02 * (high - low)  # keeps a line at the border visible
         ax.set(xlim=(left - beyond, right + beyond), ylim=(low - margin, high + margin))
         ax.set(xlabel=label(self.view.names, i), ylabel=label(self.view.names, action))
         tick(ax.xaxis, self.view, i, self.value_names)
@@ -175,10 +216,10 @@ class _Picture:
             handles += ax.plot([], [], color=GRAY, linewidth=0.9, label="optimal", **look)
         if any(drawn.is_pale.any() for drawn in self.drawn):
             handles += ax.plot([], [], color=GRAY, alpha=FAINT, label=f"under {FEW_VISITS} visits")
-        ax.legend(handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5))  # beside the lines, which may be anywhere
+        ax.legend(handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5))  # outside: lines may be anywhere
 
     def _span(self, action: int) -> tuple[float, float]:
-        """Return the ends of an action axis; of one without, those of what is played."""
+        """Return the range of an action axis; of the actions drawn if the axis is unbounded."""
         low, high = float(self.view.low[action]), float(self.view.high[action])
         played = np.concatenate([drawn.actions[:, action - self.n_state] for drawn in self.drawn])
         low, high = (low if np.isfinite(low) else played.min()), (high if np.isfinite(high) else played.max())
@@ -208,7 +249,7 @@ class _Picture:
         pale = f"pale: under {FEW_VISITS} visits"
         if ax is None:
             found[0, 0].figure.suptitle(f"policy{self.part}{f'; {pale}' if is_pale else ''}", fontsize=10)
-        elif is_pale:  # the figure may have a title of its own
+        elif is_pale:  # the caller's figure may have its own title
             below = found[-1, len(self.drawn) // 2]
             below.set_xlabel(f"{below.get_xlabel()}\n{pale}")
         return found
@@ -237,12 +278,12 @@ class _Picture:
         return mesh
 
     def _reach(self) -> list[tuple[float, float]]:
-        """Return the ends of the two axes as drawn: half a value beyond the last of a whole axis."""
+        """Return the drawn ranges of the two axes; discrete ones extend by half a value."""
         half = [0.5 * self.view.is_whole[i] for i in self.across]
         return [(low - by, high + by) for (low, high), by in zip(self.ends, half, strict=True)]
 
     def _colors(self, action: int) -> tuple[Any, Any, tuple[list[float], list[str]] | None]:
-        """Return the norm and the colormap of an action axis, and ticks with labels if its values are few."""
+        """Return norm and colormap of an action axis, and (ticks, labels) if it has few values."""
         import matplotlib as mpl
         from matplotlib.colors import BoundaryNorm, ListedColormap, Normalize
 
@@ -258,7 +299,7 @@ class _Picture:
 
 
 def grid(cut: Cut, places: list[Floats]) -> Floats:
-    """Return the points [n, n_axes] at all combinations of the places along the drawn axes; the first varies slowest."""
+    """Return all combinations of `places` along the drawn axes [n, n_axes], first axis slowest."""
     points = np.tile(cut.point, (int(np.prod([len(place) for place in places])), 1))
     points[:, list(cut.drawn)] = np.stack(np.meshgrid(*places, indexing="ij"), axis=-1).reshape(len(points), -1)
     return points
@@ -284,7 +325,7 @@ def _chosen(view: View, n_state: int, axes: Sequence[int | str] | None) -> tuple
 
 
 def _ends(states: View, i: int, limits: Limits | None) -> tuple[float, float]:
-    """Return the first and the last value to draw of a state axis."""
+    """Return the smallest and largest value of a state axis to draw."""
     left, right = float(states.low[i]), float(states.high[i])
     if isinstance(limits, Mapping):
         given = {states.index(axis, "limits"): pair for axis, pair in limits.items()}
@@ -297,7 +338,7 @@ def _ends(states: View, i: int, limits: Limits | None) -> tuple[float, float]:
 
 
 def _places(states: View, i: int, ends: tuple[float, float], n: int, most: int) -> Floats:
-    """Return the values to draw of a state axis: n evenly spread, or all whole ones, at most `most`."""
+    """Return the values of a state axis to draw: n evenly spaced, or at most `most` integers."""
     if states.is_whole[i]:
         values = np.arange(np.ceil(ends[0]), np.floor(ends[1]) + 1)
         return values if len(values) <= most else np.unique(np.rint(np.linspace(values[0], values[-1], most)))
@@ -305,12 +346,12 @@ def _places(states: View, i: int, ends: tuple[float, float], n: int, most: int) 
 
 
 def _borders(places: Floats, ends: tuple[float, float]) -> Floats:
-    """Return the borders of cells around places: halfway between them, and the ends of the picture."""
+    """Return cell borders: halfway between the places, and at the ends."""
     return np.concatenate([[ends[0]], (places[1:] + places[:-1]) / 2, [ends[1]]])
 
 
 def _where(agent: Any, step: int, states: View) -> Floats:
-    """Return the state that is cut through: that of the most visited ball; of an agent without balls, the middle."""
+    """Return the state of the most visited ball, or the middle if the agent has no balls."""
     found = None
     if hasattr(agent, "balls"):
         balls = agent.balls(step)
@@ -324,7 +365,7 @@ def _dashes(
     ax: Any, x: Floats, played: Floats, is_pale: NDArray[np.bool_], best: Floats | None, shade: Any, name: str, k: int,
     n: int, step: int,
 ) -> None:  # fmt: skip
-    """Draw a dash for each value of a discrete axis, those of n steps side by side."""
+    """Draw a dash for each value of a discrete axis, with the n steps side by side."""
     width = 0.84 / n
     left = x - 0.42 + k * width
     for shown, look in ((is_pale, {"alpha": FAINT}), (~is_pale, {"label": name})):

@@ -1,4 +1,4 @@
-"""Pictures of an environment: one frame, or a few lines of text, for each step of an episode."""
+"""Rendering of an environment: one image, or a few lines of text, per step of an episode."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from zooming.envs.rendered import FRAMES_PER_SECOND, RenderedEnv, Scene
 from zooming.errors import ZoomingError
 
 Floats = NDArray[np.float64]
-WIDTH, HEIGHT, DPI = 6.4, 4.0, 100  # 640 x 400 pixels: even numbers, which video formats want
-MOST_RANGES = 8  # coordinates in one picture
-MOST_STATE_AXES = 2  # of an optimum in a picture: on a quick grid of more, it is too rough
-MOST_BACKUPS = 3e5  # that the optimum in a picture may take: a tenth of a second or so
+WIDTH, HEIGHT, DPI = 6.4, 4.0, 100  # 640 x 400 pixels; video formats require even numbers
+MOST_RANGES = 8  # coordinates in one image
+MOST_STATE_AXES = 2  # with more, an optimum on a coarse grid is too inaccurate
+MOST_BACKUPS = 3e5  # to solve for the optimum: about 0.1 s
 STATE, ACTION, BEST, QUIET = "#0072B2", "#D55E00", "#009E73", "0.6"
-_LENGTH = 41  # characters of a range in text
+_LENGTH = 41  # characters per range in text
 
 
 class Pictures:
-    """The pictures of one environment; they share its optimum and its window."""
+    """Renderer of one environment. It keeps the environment's optimum and window."""
 
     def __init__(self, env: RenderedEnv) -> None:
         self.env = env
@@ -30,6 +30,7 @@ class Pictures:
         self._window: Any = None
 
     def render(self, mode: str, state: Floats, played: Sequence[tuple[Floats, Floats, float]]) -> Any:
+        """Render in Gymnasium's `mode`; `played` holds (state, action, reward) of each step."""
         scene = Scene(state, list(played), self._best_action(state, played))
         if mode == "ansi":
             return self.text(scene)
@@ -39,7 +40,10 @@ class Pictures:
         return None
 
     def text(self, scene: Scene) -> str:
-        """The facts, then a line for each coordinate: `o` was the state, `O` is it now, `a` the action, `*` a best one."""
+        """Return the facts and a line per coordinate.
+
+        Marks: `o` state before, `O` state now, `a` action, `*` an optimal action.
+        """
         env = self.env
         lines = [f"{env.name}, {self._step(scene)}", self._facts(scene)]
         for label, low, high, marks in _ranges(env, scene):
@@ -51,7 +55,7 @@ class Pictures:
         return "\n".join(lines) + "\n"
 
     def frame(self, scene: Scene) -> NDArray[np.uint8]:
-        """The picture as pixels [height, width, 3]; drawn without a display."""
+        """Return the image as an array [height, width, 3]; it needs no display."""
         try:
             from matplotlib.backends.backend_agg import FigureCanvasAgg
             from matplotlib.figure import Figure
@@ -83,7 +87,7 @@ class Pictures:
             self._window = None
 
     def _show(self, scene: Scene) -> None:
-        """Show the picture in a window of matplotlib, or print the text where it has none."""
+        """Show the image in a matplotlib window, or print the text if no window can be opened."""
         plt = _windows()
         if plt is None:
             print(self.text(scene), flush=True)
@@ -112,7 +116,7 @@ class Pictures:
         return f"step {len(scene.played)} of {self.env.horizon}"
 
     def _facts(self, scene: Scene) -> str:
-        """Reward and return so far, and what is known of the optimum."""
+        """Return a line with the reward, the return so far, and the optimum if it is known."""
         facts = []
         if scene.played:
             total = sum(reward for *_, reward in scene.played)
@@ -143,13 +147,13 @@ _MARKERS = {
 
 
 def mark(ax: Any, what: str, x: Any, y: Any) -> None:
-    """Draw the markers of one kind ("before", "best", "action" or "now"), the same in every picture."""
+    """Draw markers of one kind: "before", "best", "action" or "now"."""
     size = 9 if what == "best" else 6
     ax.plot(x, y, linestyle="none", markersize=size, clip_on=False, zorder=4, **_MARKERS[what])
 
 
 def legend(ax: Any) -> None:
-    """Name what is drawn, each kind once, in one line under the Axes."""
+    """Add a legend below the Axes, with one entry per kind of marker."""
     kinds = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
     ax.legend(
         kinds.values(), kinds, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=6, columnspacing=1.2, handletextpad=0.3,
@@ -158,10 +162,10 @@ def legend(ax: Any) -> None:
 
 
 def draw_ranges(ax: Any, env: RenderedEnv, scene: Scene) -> None:
-    """Draw every coordinate of state and action as a position in its range."""
+    """Draw each coordinate of state and action as a position in its range, at most eight."""
     rows = _ranges(env, scene)
     n_state, n_action = len(scene.state), env.action_box.shape[0]
-    n_first = min(n_state, max(MOST_RANGES // 2, MOST_RANGES - n_action))  # room for some of both
+    n_first = min(n_state, max(MOST_RANGES // 2, MOST_RANGES - n_action))  # some of both are shown
     shown = [*rows[:n_first], *rows[n_state : n_state + MOST_RANGES - n_first]]
     for y, (_, low, high, marks) in enumerate(shown):
         ax.plot([0, 1], [y, y], color=QUIET, linewidth=2, solid_capstyle="round", zorder=1)
@@ -182,7 +186,7 @@ def draw_ranges(ax: Any, env: RenderedEnv, scene: Scene) -> None:
 
 
 def _ranges(env: RenderedEnv, scene: Scene) -> list[tuple[str, float, float, list[tuple[str, float]]]]:
-    """(label, low, high, [(mark, value)]) of every coordinate, the state's first."""
+    """Return (label, low, high, [(mark, value)]) of each coordinate, state before action."""
     rows = []
     is_moved = bool(scene.played)
     for i in range(len(scene.state)):
@@ -203,12 +207,12 @@ def _label(side: str, i: int, n: int) -> str:
 
 
 def _share(value: float, low: float, high: float) -> float:
-    """Where a value lies in its range, from 0 to 1."""
+    """Return the position of a value in its range, from 0 to 1."""
     return min(1.0, max(0.0, (value - low) / (high - low))) if high > low and np.isfinite(value) else 0.5
 
 
 def _optimum(env: RenderedEnv) -> Optimal | None:
-    """The optimum, roughly, if it is known and quickly found."""
+    """Return the optimum on a coarse grid, or None if it is unknown or slow to compute."""
     try:
         inner = solvable(env)
         if inner.state_box.shape[0] > MOST_STATE_AXES:
@@ -218,12 +222,12 @@ def _optimum(env: RenderedEnv) -> Optimal | None:
         n_values = np.prod([box.high[0] - box.low[0] + 1.0 for box in (inner.state_box, inner.action_box)])
         n_outcomes = sum(len(inner.outcomes(step, 4)[1]) for step in range(inner.horizon))
         return solve(inner) if n_values * n_outcomes <= MOST_BACKUPS else None
-    except ZoomingError:  # the environment does not say what chance decides, or has more axes than a grid can have
+    except ZoomingError:  # its outcomes are not declared, or it has too many axes
         return None
 
 
 def _windows() -> Any:
-    """matplotlib.pyplot if it can open a window here, else None."""
+    """Return matplotlib.pyplot if it can open a window, else None."""
     try:
         import matplotlib.pyplot as plt
         from matplotlib.backends import registry

@@ -1,4 +1,4 @@
-"""What curves are drawn from: the runs of one agent on one problem, from histories or from the folder of a study."""
+"""The data of learning curves: runs of one agent on one problem, from histories or a study."""
 
 from __future__ import annotations
 
@@ -22,11 +22,29 @@ NOT_VALUED = "there are no exact values of policies: learn(checkpoints=...), or 
 
 @dataclass(frozen=True)
 class Runs:
-    """One agent on one problem: a row per seed, a column per episode (or per checkpoint of a study).
+    """The runs of one agent on one problem, one row per seed.
 
-    `episode` counts from 1; `total_return` is the sum of returns so far. `policy_values` are exact, of the first runs, after
-    the episodes in `checkpoints`; without them there is no expected regret. `error` is that of the optimum.
+    Parameters
+    ----------
+    episode : array [n]
+        The episodes of the columns, counted from 1: all episodes, or the checkpoints of a study.
+    total_return : array [n_seeds, n]
+        The sum of the returns up to each episode.
+    n_balls : array [n_seeds, n]
+        The number of active balls, summed over the steps.
+    nbytes : array [n_seeds]
+        The memory of the agent after the last episode.
+    optimum : float, optional
+        The optimal return. Regret needs it.
+    error : float
+        The error of the optimum.
+    checkpoints : array [m]
+        The episodes after which policies were valued exactly.
+    policy_values : array [n_valued, m]
+        Exact policy values of the first runs. Expected regret needs them.
 
+    Examples
+    --------
     >>> runs = Runs.of_returns([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]], optimum=3.0)
     >>> runs.total_return[:, -1].tolist(), runs.regret[:, -1].tolist()
     ([6.0, 6.0], [3.0, 3.0])
@@ -43,7 +61,24 @@ class Runs:
 
     @classmethod
     def of_histories(cls, histories: Sequence[History], optimum: float | Optimal | None = None) -> Runs:
-        """Histories of one length, one per seed, as `zooming.learn_many` gives them."""
+        """Return the runs of several histories.
+
+        Parameters
+        ----------
+        histories : sequence of History
+            One per seed and all of the same length, as `zooming.learn_many` returns them.
+        optimum : float or Optimal, optional
+            The optimal return.
+
+        Returns
+        -------
+        Runs
+
+        Raises
+        ------
+        SpaceError
+            If there is no history, or histories differ in length or have no episodes.
+        """
         if isinstance(histories, History) or not all(isinstance(history, History) for history in histories):
             raise SpaceError("give a list of histories, one per seed, as zooming.learn_many does; one agent at a time")
         if not histories or not all(len(history) == len(histories[0]) > 0 for history in histories):
@@ -63,7 +98,24 @@ class Runs:
 
     @classmethod
     def of_returns(cls, returns: ArrayLike, optimum: float | None = None) -> Runs:
-        """Returns [n_seeds, n_episodes] that came from anywhere."""
+        """Return the runs of an array of returns; numbers of balls and bytes are 0.
+
+        Parameters
+        ----------
+        returns : array [n_seeds, n_episodes]
+            Finite returns.
+        optimum : float, optional
+            The optimal return.
+
+        Returns
+        -------
+        Runs
+
+        Raises
+        ------
+        SpaceError
+            If the returns are empty, not finite, or not of this shape.
+        """
         values = np.atleast_2d(np.asarray(returns, np.float64))
         if values.ndim != 2 or not values.size or not np.isfinite(values).all():
             raise SpaceError(
@@ -74,24 +126,38 @@ class Runs:
 
     @property
     def n_seeds(self) -> int:
-        """Number of runs."""
+        """The number of runs."""
         return len(self.total_return)
 
     @property
     def regret(self) -> Floats:
-        """Realized R at each episode or checkpoint, 0 where it is within the error of the optimum."""
+        """Realized cumulative regret [n_seeds, n]; 0 where it is within the optimum's error."""
         optimum, error = self._solved()
         return without_error(optimum * self.episode - self.total_return, self.episode, error)
 
     @property
     def expected_regret(self) -> Floats:
-        """Expected R at `checkpoints`, a row per run whose policies were valued; see `Regret.exact_cumulative`."""
+        """Expected cumulative regret [n_valued, m] at `checkpoints`: `Regret.exact_cumulative`."""
         return np.array([regret.exact_cumulative for regret in self.regrets(expected=True)])
 
     def regrets(self, *, expected: bool = False) -> list[Regret]:
-        """One `zooming.Regret` per seed; between the checkpoints of a study every episode has the same regret.
+        """Return one `zooming.Regret` per seed.
 
-        `expected` ones are of the runs whose policies were valued, and have their exact values.
+        The regret between two checkpoints of a study is spread evenly over the episodes.
+
+        Parameters
+        ----------
+        expected : bool
+            Whether to return only the runs with exact policy values, and to include these values.
+
+        Returns
+        -------
+        list of Regret
+
+        Raises
+        ------
+        SpaceError
+            If the optimum is not known, or `expected` is set and there are no policy values.
         """
         optimum, error = self._solved()
         every, known = np.arange(self.episode[-1] + 1), np.concatenate([[0], self.episode])
@@ -100,20 +166,45 @@ class Runs:
             return [Regret(per_episode, error=error) for per_episode in realized]
         if not self.policy_values.size:
             raise SpaceError(NOT_VALUED)
-        exact = zip(realized, self.policy_values, strict=False)  # the first runs are valued, not all
+        exact = zip(realized, self.policy_values, strict=False)  # only the first runs are valued
         return [Regret(per_episode, self.checkpoints, optimum - values, error) for per_episode, values in exact]
 
     def _solved(self) -> tuple[float, float]:
-        """Return the optimum and its error."""
+        """Return the optimum and its error, or raise SpaceError if it is not known."""
         if self.optimum is None:
             raise SpaceError("regret needs the optimum: give optimum=, for example zooming.solve(env).return_")
         return self.optimum, max(self.error, ROUNDING * abs(self.optimum))
 
 
 def read_study(folder: str | Path, problem: str | None = None) -> dict[str, Runs]:
-    """The runs of every agent on a problem of a finished study, by the agent's label, in the study's order.
+    """Read the runs of every agent on one problem of a finished study.
 
-    `problem` may be left out if the study has one.
+    Parameters
+    ----------
+    folder : str or Path
+        The folder of the study.
+    problem : str, optional
+        The name of the problem. May be omitted if the study has only one.
+
+    Returns
+    -------
+    dict of Runs
+        By label of the agent, in the order of the study.
+
+    Raises
+    ------
+    SpaceError
+        If the study is not finished or has no such problem.
+
+    Examples
+    --------
+    >>> import tempfile, zooming
+    >>> study = zooming.Study(["oil-laplace-1"], ["adaptive-q"], episodes=20, seeds=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rows = study.run(folder, workers=1)
+    ...     runs = read_study(folder)
+    >>> list(runs), runs["adaptive-q"].n_seeds, int(runs["adaptive-q"].episode[-1])
+    (['adaptive-q'], 2, 20)
     """
     store = Store.existing(folder)
     store.check_finished()

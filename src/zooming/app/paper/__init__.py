@@ -1,1 +1,1 @@
-"""The paper's experiments: its figures as data, the sweep behind them, its claims checked, the pictures."""
+"""Reproduction of the paper's experiments: runs, claims, verdicts and figures."""

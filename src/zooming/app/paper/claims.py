@@ -1,7 +1,8 @@
-"""What the paper says about its figures, each checked on the runs: a verdict, and a sentence with the numbers behind it.
+"""Claims of the paper about its figures. Each is checked on the runs and gets a verdict.
 
-Agents are compared seed by seed. A claim is confirmed if the whole 95 % interval is on its side, refuted if it is all on the
-other, and undecided between. Claims about partitions are in `fineness`, those about several figures in `overall`.
+Agents are compared seed by seed. A claim is confirmed if the whole 95 % interval is on its side,
+refuted if the whole interval is on the other side, and undecided otherwise. Claims about partitions
+are in `fineness`, claims about several figures in `overall`.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ if TYPE_CHECKING:
     from zooming.app.paper.sweep import Evidence
 
 Floats = NDArray[np.float64]
-N_TRAINED = 10  # runs that are looked into: their partitions, where they played, how long they took
-CLOSE = 0.05  # of the optimum: a return that is this close counts as learned
-SHORT = 0.01  # of the optimum: a return further below it than this is suboptimal, one that is nearer is near-optimal
-MUCH = 2.0  # how many times fewer balls count as much fewer
+N_TRAINED = 10  # runs that are trained again, for partitions, actions played and time
+CLOSE = 0.05  # share of the optimum: a closer return counts as learned
+SHORT = 0.01  # share of the optimum: a closer return is near-optimal, others are suboptimal
+MUCH = 2.0  # a larger ratio of balls counts as much fewer
 CAPTION = "caption"  # of the figure itself
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a claim holds (None: undecided), with the finding in a sentence, and where the paper says it."""
+    """A claim, whether it holds (None if undecided), the finding, and its source in the paper."""
 
     claim: str
     holds: bool | None
@@ -44,7 +45,7 @@ class Verdict:
 
 
 class Claim(ABC):
-    """Something that the paper says about a figure."""
+    """A claim of the paper about a figure."""
 
     @abstractmethod
     def check(self, evidence: Evidence) -> Verdict:
@@ -70,7 +71,7 @@ class AdaptiveBeats(Claim):
 
 @dataclass(frozen=True)
 class EndsAhead(Claim):
-    """In the last tenth of the episodes the adaptive agent returns more than another; than a heuristic: its policy is mixed."""
+    """In the last tenth of the episodes the adaptive agent returns more than another."""
 
     other: str = "net"
     source: str = "section 1.1"
@@ -84,7 +85,7 @@ class EndsAhead(Claim):
 
 @dataclass(frozen=True)
 class FewerBalls(Claim):
-    """The adaptive partition is much smaller than the net: at most half of it."""
+    """The adaptive partition has at most half as many balls as the net."""
 
     source: str = "section 1.1"
 
@@ -98,7 +99,7 @@ class FewerBalls(Claim):
 
 @dataclass(frozen=True)
 class NetExploresMore(Claim):
-    """The net plays in more cells of the space than the adaptive agent; the cells are the net's for both."""
+    """The net plays in more cells than the adaptive agent, both counted in cells of the net."""
 
     source: str = CAPTION
 
@@ -115,7 +116,7 @@ class NetExploresMore(Claim):
 
 @dataclass(frozen=True)
 class IsBest(Claim):
-    """A heuristic returns the most of the paper's agents."""
+    """A heuristic has the largest return of all agents in the paper."""
 
     agent: str
     source: str = CAPTION
@@ -149,7 +150,7 @@ class NearOptimal(Claim):
 
 @dataclass(frozen=True)
 class NobodyIsOptimal(Claim):
-    """Every agent of the paper's is suboptimal in the last tenth of the episodes."""
+    """Every agent of the paper is suboptimal in the last tenth of the episodes."""
 
     source: str = CAPTION
 
@@ -165,7 +166,7 @@ class NobodyIsOptimal(Claim):
 
 @dataclass(frozen=True)
 class NetFallsShort(Claim):
-    """The net is too coarse for the peak: the best that its points allow is worse than what the adaptive agent reaches."""
+    """The net is too coarse: the best policy on its points returns less than the adaptive agent."""
 
     source: str = CAPTION
 
@@ -183,7 +184,7 @@ class NetFallsShort(Claim):
 
 @dataclass(frozen=True)
 class SavesTime(Claim):
-    """A run of the adaptive agent takes less time of a processor than one of the net, both by the same compiled code."""
+    """The adaptive agent takes less processor time per run than the net, with the same kernels."""
 
     source: str = "section 4.1"
 
@@ -208,7 +209,7 @@ def final(evidence: Evidence, name: str) -> Floats:
 
 
 def best_on_net(evidence: Evidence) -> float:
-    """Return what the best policy returns that plays points of the net, on a problem where nothing is random and x' = a."""
+    """Return the best return with actions on the net, for a deterministic problem with x' = a."""
     env, net = evidence.figure.preset.make().unwrapped, evidence.choices["net"].make(evidence.figure.preset.make(), 0)
     points = _points(net)
     start, next_state = env.start_states(1)[0][0], np.empty(1)
@@ -224,14 +225,14 @@ def best_on_net(evidence: Evidence) -> float:
 
 
 def _points(net: Any) -> Floats:
-    """The actions that a net on the unit interval plays."""
+    """Return the actions that a net on the unit interval plays."""
     low, high = (np.unique(side[:, 1]) for side in (net.partition(0).low, net.partition(0).high))
     points: Floats = np.arange(len(low)) * net.spacing if net.points == "multiples" else (low + high) / 2
     return points
 
 
 class _Recorder(gym.Wrapper[Any, Any, Any, Any]):
-    """Keeps every (step, state, action) that was played."""
+    """Wrapper that records every (step, state, action)."""
 
     def __init__(self, env: Any) -> None:
         super().__init__(env)
@@ -250,7 +251,7 @@ class _Recorder(gym.Wrapper[Any, Any, Any, Any]):
 
 
 def _cells_played(evidence: Evidence, name: str, run: int) -> int:
-    """In how many cells of the net, over all steps, an agent played."""
+    """Return the number of cells of the net, over all steps, in which an agent played."""
     points = _points(evidence.choices["net"].make(evidence.figure.preset.make(), 0))
     recorder = _Recorder(evidence.figure.preset.make())
     evidence.agent(name, run, recorder).learn(evidence.episodes, driver="python")
@@ -260,19 +261,19 @@ def _cells_played(evidence: Evidence, name: str, run: int) -> int:
 
 
 def _seconds(evidence: Evidence, name: str, run: int) -> float:
-    evidence.agent(name, run).learn(1)  # compiles, or loads what was compiled
+    evidence.agent(name, run).learn(1)  # compiles or loads the cache
     agent, began = evidence.agent(name, run), time.process_time()
     agent.learn(evidence.episodes)
     return time.process_time() - began
 
 
 def _papers(evidence: Evidence) -> dict[str, Runs]:
-    """The runs of the agents that the paper compares."""
+    """Return the runs of the agents that the paper compares."""
     return {name: runs for name, runs in evidence.runs.items() if name in ("adaptive", "net", "no-movement", "median")}
 
 
 def _learned(evidence: Evidence, name: str) -> str:
-    """When the mean return between two checkpoints first came close to the optimum."""
+    """Return a phrase that says when the mean return first came close to the optimum."""
     runs = evidence.runs[name]
     mean = np.diff(runs.total_return.mean(axis=0)) / np.diff(runs.episode)
     close = np.flatnonzero(mean >= (1 - CLOSE) * evidence.optimal.return_)
@@ -285,7 +286,7 @@ def _allowed(evidence: Evidence) -> float:
 
 
 def n_trained(evidence: Evidence) -> int:
-    """Return how many runs are looked into."""
+    """Return the number of runs that are trained again."""
     return min(N_TRAINED, evidence.runs["adaptive"].n_seeds)
 
 
@@ -293,12 +294,12 @@ def n_trained(evidence: Evidence) -> int:
 
 
 def sign(interval: Interval, level: float = 0.0) -> bool | None:
-    """Return whether the whole interval is above a level, below it (False), or on both sides (None)."""
+    """Return True if the interval is above a level, False if below, None if it contains it."""
     return True if interval.low > level else False if interval.high < level else None
 
 
 def all_of(signs: list[bool | None]) -> bool | None:
-    """Return whether all hold; False if one does not, None if one is undecided."""
+    """Return True if all are, False if one is False, else None."""
     return True if all(signs) else False if False in signs else None
 
 
@@ -307,12 +308,12 @@ def _number(interval: Interval) -> str:
 
 
 def _more(interval: Interval, digits: int = 3) -> str:
-    """`0.123 (0.1 to 0.2) more`, or less."""
+    """Return a phrase such as `0.123 (0.100 to 0.146) more`."""
     factor, word = (1.0, "more") if interval.mean >= 0 else (-1.0, "less")
     low, high = sorted((factor * interval.low, factor * interval.high))
     return f"{abs(interval.mean):.{digits}f} ({low:.{digits}f} to {high:.{digits}f}) {word}"
 
 
 def called(name: str) -> str:
-    """Return what a sentence calls an agent."""
+    """Return the name of an agent in a sentence."""
     return {"no-movement": "no movement", "median": "the median", "net": "the net", "adaptive": "the adaptive agent"}[name]

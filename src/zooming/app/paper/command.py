@@ -34,7 +34,7 @@ from zooming.validation import n_cores
 
 FULL_SEEDS, QUICK_SEEDS = 200, 20
 FEWEST_EPISODES = 20
-FEWEST_VALUED, VALUED_SHARE = 5, 0.05  # runs of each agent whose policies are valued: valuing one takes as long as a run
+FEWEST_VALUED, VALUED_SHARE = 5, 0.05  # runs of each agent with exact policy values, each as slow as a run
 FINDINGS, PICTURES = "findings.json", "figures"
 
 
@@ -48,18 +48,19 @@ def reproduce(
     entropy: int = 0,
     workers: int | None = None,
 ) -> None:
-    """Reproduce the paper's figures, with the true regret, and check what it claims about them.
+    """Reproduce the figures of the paper, with true regret, and check the claims about them.
 
-    The same command again continues where it stopped. zooming report DIR makes a page of it.
+    Repeat the command to resume a stopped reproduction. zooming report DIR makes a page of it.
 
     Args:
-        figures: numbers from 1 to 15, or problems (zooming list shows them); all of them by default.
-        out: the folder of the runs, of figures/*.png and *.pdf, and of findings.json.
-        quick: 20 seeds instead of 200, and a rougher optimum.
-        seeds: runs of every agent at every scale; 200 as in the paper, 20 with --quick.
-        episodes: K, for every run.
-        entropy: another number gives another set of seeds.
-        workers: processes; by default one per core.
+        figures: numbers from 1 to 15, or names of problems (see zooming list). By default all.
+        out: folder of the runs, figures/*.png, figures/*.pdf and findings.json.
+        quick: use 20 seeds instead of 200, and a less accurate optimum.
+        seeds: number of runs of each agent at each scale of the bonus. By default 200 as in the
+            paper, 20 with --quick.
+        episodes: number of episodes of each run.
+        entropy: number from which the seeds are derived. Another number gives other seeds.
+        workers: number of processes. By default one per core.
     """
     began = time.perf_counter()
     chosen, folder = figures_named(figures), Path(out)
@@ -81,7 +82,7 @@ def reproduce(
         _make(folder)
         with stoppable() as stop, locked(folder):
             try:
-                findings = _findings(folder, settings)  # again: another command may have been faster
+                findings = _findings(folder, settings)  # again: another process may have written it
                 evidence = sweep(
                     left, folder, episodes=episodes, n_seeds=n_seeds, entropy=entropy, optimum=settings["optimum"],
                     workers=workers, progress_bar=True,
@@ -100,6 +101,7 @@ def reproduce(
 
 
 def _findings(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of findings.json; SpaceError if it is damaged or has other settings."""
     path = folder / FINDINGS
     if not path.exists():
         return {"settings": settings, "figures": {}}
@@ -117,6 +119,7 @@ def _findings(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _make(folder: Path) -> None:
+    """Create the folder; SpaceError if it holds other files or cannot be written."""
     try:
         ours = {FINDINGS, PICTURES, LOCK, "tuning", "evaluation", "report.html"}
         if folder.exists() and any(path.name not in ours for path in folder.iterdir()):
@@ -127,12 +130,13 @@ def _make(folder: Path) -> None:
 
 
 def _is_done(figure: Figure, folder: Path, findings: dict[str, Any]) -> bool:
+    """Return whether a figure has its findings and its image files."""
     is_drawn = all((folder / PICTURES / f"{figure.name}{suffix}").exists() for suffix in SUFFIXES)
     return figure.name in findings["figures"] and is_drawn
 
 
 def _drawn(evidence: Sequence[Evidence], folder: Path, workers: int | None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Name and findings of each figure, in order, once its picture is there; drawing takes as long as half the sweep."""
+    """Draw the figures in parallel and yield (name, findings) of each, in order."""
     n_workers = min(n_cores() if workers is None else workers, len(evidence))
     if n_workers == 1:
         yield from (_draw(each, folder) for each in evidence)
@@ -149,6 +153,7 @@ def _drawn(evidence: Sequence[Evidence], folder: Path, workers: int | None) -> I
 
 
 def _draw(evidence: Evidence, folder: Path) -> tuple[str, dict[str, Any]]:
+    """Check the claims of one figure, draw it, and return (name, findings)."""
     evidence = _valued(evidence, folder / "evaluation" / evidence.figure.problem)
     verdicts = [claim.check(evidence) for claim in evidence.figure.claims]
     draw(evidence, verdicts, folder / PICTURES / f"{evidence.figure.name}.png")
@@ -156,7 +161,7 @@ def _draw(evidence: Evidence, folder: Path) -> tuple[str, dict[str, Any]]:
 
 
 def _valued(evidence: Evidence, study: Path) -> Evidence:
-    """Return the evidence with exact values of policies, and with the error of the optimum."""
+    """Return the evidence with exact policy values and the error of the optimum."""
     n_seeds = evidence.runs[ADAPTIVE].n_seeds
     value_policies(study, max(FEWEST_VALUED, int(VALUED_SHARE * n_seeds)))
     by_label = read_study(study)
@@ -164,7 +169,7 @@ def _valued(evidence: Evidence, study: Path) -> Evidence:
 
 
 def _finding(evidence: Evidence, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """What findings.json keeps of a figure."""
+    """Return the entry of a figure in findings.json."""
     regrets = {name: mean_interval(runs.regret[:, -1]) for name, runs in evidence.runs.items()}
     valued = {name: runs for name, runs in evidence.runs.items() if runs.policy_values.size}
     expected = {name: mean_interval(runs.expected_regret[:, -1]) for name, runs in valued.items()}
@@ -198,7 +203,7 @@ def _bounds(interval: Interval) -> list[float]:
 
 
 def show(found: Sequence[dict[str, Any]], overall: Sequence[dict[str, Any]] = ()) -> None:
-    """Print the regret and the verdicts of each figure, as a table and in sentences, and those on several figures."""
+    """Print a table of regrets, then the verdicts on each figure and on several figures."""
     from rich.markup import escape
     from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""One picture per figure of the paper, for a slide: what was learned, the true regret, both partitions, and the verdicts."""
+"""Draw one image per figure of the paper: curves, regret, both partitions, and the verdicts."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from zooming.errors import SpaceError
 from zooming.plots.look import COLORS, GRAY, MARKERS, drawing, line, power
 from zooming.plots.runs import Runs
 
-SUFFIXES = (".png", ".pdf")  # beside each other: one to look at, one to put into a paper
+SUFFIXES = (".png", ".pdf")  # one to view, one for publications
 DPI = 200
 _WIDTH, _TITLE, _ENTRY, _TOP, _GAP, _BOTTOM, _LINE = 14.0, 0.5, 0.52, 2.45, 1.0, 2.9, 0.23  # inches
-_MOST_ENTRIES = 6  # of the legend in one line
-_CLAIM, _FINDING = 52, 106  # characters in a line of the table
+_MOST_ENTRIES = 6  # per line of the legend
+_CLAIM, _FINDING = 52, 106  # characters per line of the table
 _TEXT = 11.0
-_DIMENSION = 2  # of states and actions together
+_DIMENSION = 2  # of the state-action space
 _MARKS = {True: ("✓", COLORS[2]), False: ("✗", COLORS[1]), None: ("?", GRAY)}
 
 
 def draw(evidence: Evidence, verdicts: Sequence[Verdict], path: Path) -> None:
-    """Write the picture of one figure at `path`, a PNG, and beside it as a PDF."""
+    """Write the image of one figure to `path`, a PNG, and to a PDF of the same name."""
     from matplotlib.figure import Figure as Canvas
 
     rows = [_row(verdict) for verdict in verdicts]
@@ -41,7 +41,7 @@ def draw(evidence: Evidence, verdicts: Sequence[Verdict], path: Path) -> None:
     below = 0.75 + _LINE * (2 + sum(max(len(claim), len(finding)) + 0.25 for _, claim, finding in rows))
     height = heading + _TOP + _GAP + _BOTTOM + below
     canvas = Canvas(figsize=(_WIDTH, height), dpi=DPI)
-    # Placed by hand: laying it out automatically would draw everything twice.
+    # Positions are explicit because automatic layout would draw everything twice.
     top = 1 - heading / height
     upper = canvas.add_gridspec(1, 4, left=0.045, right=0.98, wspace=0.27, top=top, bottom=top - _TOP / height)
     lower = canvas.add_gridspec(1, 3, left=0.045, right=0.98, wspace=0.2, top=(below + _BOTTOM) / height, bottom=below / height)
@@ -59,14 +59,14 @@ def draw(evidence: Evidence, verdicts: Sequence[Verdict], path: Path) -> None:
 
 
 def _curves(evidence: Evidence, panels: Sequence[Any]) -> None:
-    """Returns, distance to the optimum, regret and balls over the episodes."""
+    """Draw returns, distance to the optimum, regret and balls over the episodes."""
     returns, distance, regret, balls = panels
     runs, learners = evidence.runs, _learners(evidence.runs)
     plots.learning_curves(runs, returns, optimum=evidence.optimal)
     expected = _shows_expected(evidence)
     plots.distance_to_optimum(runs, distance, optimum=evidence.optimal, expected=expected)
     plots.regret(runs, regret, scale="linear", exponent=False)
-    # A heuristic that never learns would set the axis, and flatten the learners.
+    # Scale to the learners; the regret of a heuristic can be much larger.
     regret.set_ylim(0, 1.12 * max(float(one.regret.mean(axis=0).max()) for one in learners.values()))
     plots.partition_sizes(learners, balls)
     _finish(returns, "return of an episode", "episode")
@@ -88,7 +88,7 @@ def _partitions_and_scales(evidence: Evidence, panels: Sequence[Any]) -> None:
 
 
 def _finish(ax: Any, title: str, x: str, y: str = "") -> None:
-    """Give a panel its title, large text and short labels; the legend is outside."""
+    """Set title, labels and text size of a panel, and remove its legend."""
     ax.set_title("")  # the centered one
     ax.set_title(title, fontsize=_TEXT + 1, loc="left")
     ax.set_xlabel(x, fontsize=_TEXT)
@@ -99,7 +99,10 @@ def _finish(ax: Any, title: str, x: str, y: str = "") -> None:
 
 
 def _shows_expected(evidence: Evidence) -> bool:
-    """Whether the distance is of policies: without chance the returns of all seeds say more than the values of some."""
+    """Return whether to draw expected distances: if outcomes are random and policies are valued.
+
+    On a deterministic problem, the returns of all seeds tell more than the values of a few.
+    """
     _, chances = evidence.optimal.grid.env.outcomes(0, 2)
     return len(chances) > 1 and all(runs.policy_values.size for runs in evidence.runs.values())
 
@@ -109,7 +112,7 @@ def _learners(runs: Mapping[str, Runs]) -> dict[str, Runs]:
 
 
 def _legend(evidence: Evidence, ax: Any) -> tuple[list[Any], list[str]]:
-    """The lines of the first panel, each with the agent's name, its regret and how fast that grows."""
+    """Return handles and labels of the legend: agent, scale of the bonus, regret and its growth."""
     handles, labels = ax.get_legend_handles_labels()
     named = []
     for label in labels:
@@ -127,12 +130,12 @@ def _legend(evidence: Evidence, ax: Any) -> tuple[list[Any], list[str]]:
 def _growth(runs: Runs) -> str:
     try:
         return f", $\\sim K^{{{regret_exponent(runs.regrets()).mean:.2f}}}$"
-    except SpaceError:  # no regret, or so little that noise makes it negative
+    except SpaceError:  # no regret, or it is negative
         return ""
 
 
 def _notes(evidence: Evidence) -> list[str]:
-    """What the panels do not say themselves."""
+    """Return the notes below the table."""
     runs, learners = evidence.runs[ADAPTIVE], _learners(evidence.runs)
     highest = max(float(one.regret[:, -1].mean()) for one in learners.values())
     off = [name for name in evidence.runs if name not in learners and evidence.runs[name].regret[:, -1].mean() > 1.12 * highest]
@@ -155,14 +158,14 @@ def _notes(evidence: Evidence) -> list[str]:
 
 
 def _row(verdict: Verdict) -> tuple[bool | None, list[str], list[str]]:
-    """A line of the table: whether the claim holds, what it says, and the first sentence of what was found."""
+    """Return a row of the table: verdict, wrapped claim, first sentence of the finding, wrapped."""
     finding = re.split(r"(?<=\.)\s+(?=[A-Z])|;\s", verdict.finding)[0]
     claim = f"{verdict.claim[:1].upper()}{verdict.claim[1:].rstrip('.')}"
     return verdict.holds, textwrap.wrap(claim, _CLAIM), textwrap.wrap(finding.rstrip("."), _FINDING)
 
 
 def _table(canvas: Any, rows: Sequence[Any], notes: Sequence[str], top: float, height: float) -> None:
-    """The claims with check marks, and the notes below them."""
+    """Draw the table of claims with check marks, and the notes below it."""
     y = top
     for holds, claim, finding in rows:
         mark, color = _MARKS[holds]
@@ -174,7 +177,7 @@ def _table(canvas: Any, rows: Sequence[Any], notes: Sequence[str], top: float, h
 
 
 def _scales(evidence: Evidence, ax: Any) -> Any:
-    """Mean return per episode of the learning algorithms at each scale of the bonus, the best one filled."""
+    """Draw the mean return of each learner at each scale of the bonus; the best scale is filled."""
     with drawing(ax) as ax:
         names = list(evidence.runs)
         for name, scores in evidence.scores.items():

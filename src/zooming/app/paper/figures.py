@@ -1,7 +1,7 @@
-"""The figures of the paper and its appendix as data: problem, the step whose partition is shown, what the paper claims.
+"""The figures of the paper as data: problem, step of the partition shown, and claims.
 
-Figures are numbered in the order of the paper: 1 to 3 are in the text, 4 to 15 in the appendix, where 7 and 13 are 2 and 3
-again. Two problems that the paper leaves out, shifting arrivals with a price on moving, are done as well.
+Numbers follow the paper: 1 to 3 are in the text, 4 to 15 in the appendix. 7 repeats 2, and 13
+repeats 3. Two problems are not in the paper: shifting arrivals with a cost of moving.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from zooming.errors import SpaceError
 from zooming.study.problems import PRESETS, Problem
 from zooming.validation import nearest
 
-SECOND_STEP = 1  # counted from 0: the paper shows h = 2
+SECOND_STEP = 1  # 0-based; the paper shows h = 2
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One problem of the paper: the numbers under which it is shown there, and what the paper says about it."""
+    """One problem with its figure numbers in the paper and the claims about it."""
 
     numbers: tuple[int, ...]
     problem: str
@@ -42,12 +42,12 @@ class Figure:
 
     @property
     def name(self) -> str:
-        """A file name."""
+        """File name without suffix."""
         return f"figure-{self.numbers[0]:02d}-{self.problem}" if self.numbers else f"beyond-{self.problem}"
 
     @property
     def heading(self) -> str:
-        """`Figures 2 and 7: ...`"""
+        """Heading such as `Figures 2 and 7: ...`."""
         if not self.numbers:
             return f"Not in the paper: {self.title}"
         return f"Figure{'s' if len(self.numbers) > 1 else ''} {' and '.join(map(str, self.numbers))}: {self.title}"
@@ -58,11 +58,11 @@ class Figure:
 
     @property
     def has_heuristics(self) -> bool:
-        """The paper compares with no movement and the median on the ambulance problems."""
+        """Whether the paper compares with heuristics: on the ambulance problems."""
         return self.problem.startswith("ambulance")
 
 
-# "better empirical rewards", "a much smaller partition" (section 1.1), "saves on time" (4.1): asked of every problem
+# "better empirical rewards", "a much smaller partition" (section 1.1), "saves on time" (4.1): for every problem
 _ALWAYS = (AdaptiveBeats(), EndsAhead(), FewerBalls(), SavesTime())
 _WELL = (FineNear(0.75, 0.75), FinestAt(0.75, 0.75))
 _NARROW = FinestAt(0.75, 0.75, "section 7.3")  # "able to narrow in on the point with large reward"
@@ -97,7 +97,7 @@ FIGURES = (
 
 
 def figures_named(names: Sequence[str]) -> list[Figure]:
-    """The figures with these numbers or problems, in the paper's order; all if no name is given."""
+    """Return the figures with these numbers or problems, in the paper's order; by default all."""
     chosen = set()
     for name in names:
         found = [f for f in FIGURES if name == f.problem or (name.isdigit() and int(name) in f.numbers)]

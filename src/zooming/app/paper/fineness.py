@@ -1,4 +1,4 @@
-"""What the paper says about partitions: where they are fine, measured against random points of the space."""
+"""Claims of the paper about where partitions are fine, compared with random points of the space."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from zooming.app.paper.sweep import Evidence
 
 Floats = NDArray[np.float64]
-NEAR = 0.1  # how far from a point, in each coordinate, still counts as near it
-EFFECT = 0.8  # standard deviations: a difference between two groups that is called large (Cohen)
-AT = 0.05  # how far the finest place may be from where it is said to be
-FOLLOWS = 0.5  # a rank correlation above it counts as following
+NEAR = 0.1  # largest distance, in each coordinate, that counts as near
+EFFECT = 0.8  # standard deviations: a large effect by Cohen's convention
+AT = 0.05  # tolerance for the position of the finest place
+FOLLOWS = 0.5  # a larger rank correlation counts as following
 _GRID = (np.arange(64) + 0.5) / 64
 
 
@@ -39,7 +39,7 @@ class FineNear(Claim):
 
 @dataclass(frozen=True)
 class FineAlongDiagonal(Claim):
-    """The partition is finer where the action is to stay than at random points."""
+    """The partition is finer near action = state, which means to stay, than at random points."""
 
     source: str = CAPTION
 
@@ -49,7 +49,7 @@ class FineAlongDiagonal(Claim):
 
 @dataclass(frozen=True)
 class FinestAt(Claim):
-    """The place where the partition is finest is a given one: the optimal point."""
+    """The partition is finest at a given point, the optimum."""
 
     state: float
     action: float
@@ -70,7 +70,7 @@ class FinestAt(Claim):
 
 @dataclass(frozen=True)
 class FollowsOptimum(Claim):
-    """Where the agent comes, the partition is fine where Q* is high and coarse where it is low."""
+    """In the states that occur, the partition is fine where Q* is high and coarse elsewhere."""
 
     source: str = "section 7.3"
 
@@ -102,7 +102,10 @@ def _near(distance: Callable[[Floats, Floats], Floats]) -> NDArray[np.bool_]:
 
 
 def _finer(evidence: Evidence, near: NDArray[np.bool_], where: str, source: str) -> Verdict:
-    """How much finer a place is than a random point, in standard deviations of the size of the ball that holds the latter."""
+    """Return the verdict that balls are smaller `near` a place than at random points.
+
+    The effect is the difference of mean log2 sizes, in standard deviations over the points.
+    """
     points = np.stack(np.meshgrid(_GRID, _GRID, indexing="ij"), axis=-1).reshape(-1, 2)
     sizes = [np.log2(side(balls, points)) for balls in _partitions(evidence)]
     halvings = np.array([size.mean() - size[near].mean() for size in sizes])
@@ -115,7 +118,7 @@ def _finer(evidence: Evidence, near: NDArray[np.bool_], where: str, source: str)
 
 
 def _finest(balls: Partition) -> Floats:
-    """The middle of the smallest balls."""
+    """Return the median center of the smallest balls."""
     sides = (balls.high - balls.low).max(axis=1)
     smallest = sides == sides.min()
     middle: Floats = np.median((balls.low + balls.high)[smallest] / 2, axis=0)
@@ -123,7 +126,7 @@ def _finest(balls: Partition) -> Floats:
 
 
 def _optimal_path(evidence: Evidence) -> list[tuple[float, float]]:
-    """(state, action) of the optimal policy at every step, on a problem where nothing is random and x' = a."""
+    """Return (state, action) of the optimal policy at each step; deterministic, x' = a."""
     state, path = evidence.figure.preset.make().unwrapped.start_states(1)[0][0], []
     for step in range(evidence.optimal.horizon):
         action = np.asarray(evidence.optimal.action(step, state), np.float64)
@@ -133,7 +136,7 @@ def _optimal_path(evidence: Evidence) -> list[tuple[float, float]]:
 
 
 def side(balls: Partition, points: Floats) -> Floats:
-    """Return the side of the ball that holds each point."""
+    """Return the longest side of the ball that contains each point."""
     top = balls.high.max(axis=0)
     inside = ((balls.low[None] <= points[:, None]) & ((points[:, None] < balls.high[None]) | (balls.high[None] == top))).all(
         axis=2
@@ -143,7 +146,7 @@ def side(balls: Partition, points: Floats) -> Floats:
 
 
 def _visited(env: object, step: int, n: int = 64) -> Floats:
-    """States that occur at a step, evenly through their distribution, when actions are random."""
+    """Return n states, sorted, that random actions reach at a step."""
     from zooming.agents.heuristics import Random
 
     agent, found = Random(env, seed=0), list[float]()
@@ -156,14 +159,14 @@ def _visited(env: object, step: int, n: int = 64) -> Floats:
 
 
 def rank_correlation(x: Floats, y: Floats) -> float:
-    """Return Spearman's: the correlation of the ranks, ties at their mean rank; 0 if one of them is all the same."""
+    """Return Spearman's rank correlation; 0 if x or y is constant."""
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return 0.0
     return float(np.corrcoef(ranks(x), ranks(y))[0, 1])
 
 
 def ranks(x: Floats) -> Floats:
-    """Return the ranks of numbers from 1 on, those that tie at their mean rank."""
+    """Return the ranks, from 1; ties get their mean rank."""
     _, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     found: Floats = (last - (counts - 1) / 2)[inverse]

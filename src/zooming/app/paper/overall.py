@@ -1,4 +1,4 @@
-"""What the paper says about several figures together, checked on what was found for each of them."""
+"""Claims of the paper about several figures, checked on the findings of each figure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHARPNESS = (1, 10, 50)
 
 @dataclass(frozen=True)
 class Grows:
-    """A number of each figure grows with the sharpness of the survey: from each problem to the next."""
+    """The claim that a measure grows with the sharpness of the survey, from problem to problem."""
 
     survey: str
     measure: str  # a key of the findings: [mean, low, high]
@@ -28,7 +28,7 @@ class Grows:
         return [f"oil-{self.survey}-{sharpness}" for sharpness in SHARPNESS]
 
     def check(self, found: Mapping[str, Mapping[str, Any]]) -> Verdict:
-        """Return the verdict on the findings of these problems."""
+        """Return the verdict, from the findings by problem."""
         numbers = [Interval(*found[problem][self.measure]) for problem in self.problems]
         grows = [sign(_difference(after, before)) for before, after in itertools.pairwise(numbers)]
         shown = ", ".join(f"{n.mean:.2f} ± {(n.high - n.low) / 2:.2f}" for n in numbers)
@@ -46,12 +46,12 @@ OVERALL = tuple(
 
 
 def overall(findings: Iterable[Mapping[str, Any]]) -> list[Verdict]:
-    """Return the verdicts of those claims whose figures are all there."""
+    """Return the verdicts on the claims for which all figures have findings."""
     found = {one["problem"]: one for one in findings}
     return [claim.check(found) for claim in OVERALL if all(problem in found for problem in claim.problems)]
 
 
 def _difference(one: Interval, other: Interval) -> Interval:
-    """The interval of a difference of two means that were measured on runs of their own."""
+    """Return the interval of the difference of two independent means."""
     half = math.hypot((one.high - one.low) / 2, (other.high - other.low) / 2)
     return Interval(one.mean - other.mean, one.mean - other.mean - half, one.mean - other.mean + half)

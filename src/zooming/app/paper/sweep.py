@@ -1,7 +1,8 @@
-"""The runs behind the figures: the scales of the bonus for each learning algorithm, then the best on fresh seeds.
+"""The runs of the figures: tune the scale of the bonus of each learner, then evaluate the best.
 
-The paper picks the best scale by the very runs that it shows; here they are seeds of their own. Its scales end at 0.01,
-which is the best of them for most nets; ours go on to 0, where there is no bonus at all and nothing lies beyond.
+Deviations from the paper. The paper chooses the best scale on the runs that it shows; here the
+evaluation uses fresh seeds. The smallest scale in the paper is 0.01, which is the best one for most
+nets; here scales go down to 0, where there is no bonus.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from zooming.study.study import Study, run_all
 from zooming.study.tune import PAPERS_SCALES, Grid
 
 ADAPTIVE, NET = "adaptive", "net"
-CENTERS = "net of centers"  # the same net, but its points are the centers of its cells
+CENTERS = "net of centers"  # the same net, but it plays the centers of its cells
 SCALES = (0.0, 0.001, 0.003, *PAPERS_SCALES)
 UNTUNED = "adaptive, default settings"  # zooming's defaults, not tuned
 HEURISTICS = ("no-movement", "median")
@@ -32,31 +33,31 @@ HEURISTICS = ("no-movement", "median")
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a figure shows: the runs of each agent by name, the scales that were tried, the optimum, and agents to look into."""
+    """The data of one figure: runs by agent, scales tried, and the optimum."""
 
     figure: Figure
     episodes: int
     runs: dict[str, Runs]
-    scores: dict[str, dict[float, NDArray[np.float64]]]  # by agent and scale: mean return per episode of each tuning seed
-    best: dict[str, float]  # the scale that was chosen
+    scores: dict[str, dict[float, NDArray[np.float64]]]  # by agent and scale: mean return of each tuning seed
+    best: dict[str, float]  # the best scale, by agent
     optimal: Optimal
     choices: dict[str, AgentChoice]
     entropy: int
 
     def agent(self, name: str, run: int, env: Any = None) -> Agent:
-        """Return the agent of a run of the evaluation before it learns; `env` may wrap the problem's environment."""
+        """Return the untrained agent of an evaluation run; `env` may wrap the environment."""
         made = self.figure.preset.make() if env is None else env
         return self.choices[name].make(made, seeds.word(self.entropy, f"run {run}"))
 
     def trained(self, name: str, run: int) -> Agent:
-        """Return the agent of a run of the evaluation, trained again; the same to the last bit."""
+        """Return the agent of an evaluation run, trained again with bit-identical results."""
         agent = self.agent(name, run)
         agent.learn(self.episodes)
         return agent
 
     @property
     def at_edge(self) -> list[str]:
-        """The agents whose best scale is the last that was tried in its direction; below 0 there is none."""
+        """Agents whose best scale is the largest tried, or the smallest tried unless it is 0."""
         return [n for n, best in self.best.items() if best == max(self.scores[n]) or best == min(self.scores[n]) > 0]
 
 
@@ -71,7 +72,7 @@ def sweep(
     workers: int | None = None,
     progress_bar: bool = False,
 ) -> list[Evidence]:
-    """Computes what is missing in the folder: `tuning/PROBLEM` and `evaluation/PROBLEM` are studies."""
+    """Run the missing studies `tuning/PROBLEM` and `evaluation/PROBLEM`; return the evidence."""
     learners = {
         ADAPTIVE: AgentChoice("adaptive-q-published"),
         NET: AgentChoice("net-q-published", {"episodes": episodes}),
@@ -110,7 +111,7 @@ def sweep(
 
 
 def _choices(figure: Figure, grid: Grid, learners: dict[str, AgentChoice], folder: Path) -> dict[str, AgentChoice]:
-    """The agents of a figure by the names that it gives them."""
+    """Return the agents of a figure by name: tuned learners, untuned, heuristics."""
     best = grid.best(folder)
     tuned = {
         name: AgentChoice(agent.kind, {**agent.settings, "bonus": best[figure.problem, agent.label].value})

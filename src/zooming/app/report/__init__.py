@@ -1,1 +1,1 @@
-"""`zooming report`: one HTML page of a study, self-contained, to show to a colleague."""
+"""`zooming report`: a study as one self-contained HTML page."""

@@ -1,4 +1,4 @@
-"""What the page shows, as plain data: read from the folders of finished studies, and one run of each agent played again."""
+"""Collect the data of the page: results of finished studies, and a replay of one run per agent."""
 
 from __future__ import annotations
 
@@ -32,16 +32,17 @@ from zooming.study.tune import TUNED
 from zooming.study.values import value_policies
 from zooming.validation import check_float, check_int
 
-N_FRAMES = 40  # moments of the replay
-N_POINTS = 61  # of Q* along each axis
-MOST_REPLAYED_BALLS = 4000  # of one agent in one frame, all steps together: more would make the page heavy
-MOST_SEEDS_SHOWN = 100  # as single points
+N_FRAMES = 40  # of a replay
+N_POINTS = 61  # grid points of Q* along each axis
+MOST_REPLAYED_BALLS = 4000  # of one agent in one frame, over all steps; limits the file size
+MOST_SEEDS_SHOWN = 100  # as markers
 
 
 def collect(folder: Path, n_valued: int = 0) -> dict[str, Any]:
-    """Everything on the page of a study's folder, or of a reproduction's.
+    """Return all data of the page for the folder of a study, a tuning or a reproduction.
 
-    The policies of the first `n_valued` runs of each agent are valued exactly, for the expected regret.
+    The policies of the first `n_valued` runs of each agent are valued exactly, for the expected
+    regret.
     """
     problems: list[dict[str, Any]] = []
     manifests: list[dict[str, Any]] = []
@@ -92,7 +93,7 @@ def collect(folder: Path, n_valued: int = 0) -> dict[str, Any]:
 
 
 def _studies(folder: Path) -> Iterator[tuple[Path, dict[str, str], dict[str, Any]]]:
-    """Each study's folder, the names of its agents if they have other ones, and what a reproduction or a tuning found."""
+    """Yield (folder, agent names that replace labels, further findings) of each study."""
     if (folder / MANIFEST).exists():
         yield folder, {}, {}
         return
@@ -107,9 +108,9 @@ def _studies(folder: Path) -> Iterator[tuple[Path, dict[str, str], dict[str, Any
 
 
 def _evaluations(folder: Path, manifests: list[Path]) -> list[tuple[Path, list[dict[str, Any]]]]:
-    """The evaluations of a tuning, in the order of its problems, each with what was tried for it."""
+    """Return (folder, values tried) of each evaluation of a tuning, in the order of problems."""
     path, remedy = folder / TUNED, "delete it, and zooming tune makes it again"
-    if not path.exists():  # it was stopped before the end
+    if not path.exists():  # the tuning is not finished
         return [(manifest.parent, []) for manifest in manifests]
     content = read_json(path, remedy)
     try:
@@ -121,7 +122,7 @@ def _evaluations(folder: Path, manifests: list[Path]) -> list[tuple[Path, list[d
     for manifest in manifests:
         configuration = Study.stored(manifest.parent).configuration
         name, labels = configuration.problems[0].name, [agent.label for agent in configuration.agents]
-        if labels == [label for problem, label in named if problem == name]:  # or it is of another tuning, before
+        if labels == [label for problem, label in named if problem == name]:  # else it belongs to an earlier tuning
             found.append((manifest.parent, [one for one in tuned if one["problem"] == name]))
     if not found:
         raise SpaceError(f"{path} is of another tuning than the evaluations beside it; {remedy}")
@@ -129,7 +130,7 @@ def _evaluations(folder: Path, manifests: list[Path]) -> list[tuple[Path, list[d
 
 
 def _tried(tuned: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A row per value that was tried for one agent."""
+    """Yield one row per value that was tried for one agent."""
     for tried in tuned["tried"]:
         interval = tried["interval"] or dict.fromkeys(("mean", "low", "high"), tried["mean_return"])
         value = check_float(tried["value"], "value", -math.inf, math.inf)
@@ -143,7 +144,7 @@ def _tried(tuned: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _winner(runs: dict[str, Runs]) -> str | None:
-    """The agent with the largest return, if its difference to each other one, seed by seed, is more than chance."""
+    """Return the agent that beats every other, paired by seed, at the 95 % level; else None."""
     totals = {label: ours.total_return[:, -1] for label, ours in runs.items()}
     best = max(totals, key=lambda label: totals[label].mean())
     others = [total for label, total in totals.items() if label != best]
@@ -155,7 +156,7 @@ def _agent(row: Row, names: dict[str, str], i: int, runs: Runs, is_winner: bool)
     mean_return = runs.total_return / runs.episode
     regret = None if runs.optimum is None else runs.regret
     expected = runs.expected_regret if regret is not None and runs.policy_values.size else None
-    objective = mean_return if regret is None else regret  # what the page compares agents by
+    objective = mean_return if regret is None else regret  # the quantity by which agents are compared
     return {
         "label": row.agent,
         "name": names.get(row.agent, row.agent),
@@ -184,7 +185,7 @@ def _agent(row: Row, names: dict[str, str], i: int, runs: Runs, is_winner: bool)
 
 
 def _learning_curve(runs: Runs) -> dict[str, list[Any]]:
-    """Mean returns between checkpoints, joined until each stretch is a fortieth of the episodes."""
+    """Return mean returns over bins of at least a fortieth of the episodes, except the last."""
     episode, total = np.concatenate([[0], runs.episode]), np.pad(runs.total_return, ((0, 0), (1, 0)))
     edges = [0]
     for k in range(1, len(episode)):
@@ -196,7 +197,7 @@ def _learning_curve(runs: Runs) -> dict[str, list[Any]]:
 
 
 def _band(samples: np.ndarray[Any, Any]) -> dict[str, list[Any]]:
-    """Mean and 95 % interval over the seeds, column by column."""
+    """Return the mean and 95 % interval over the seeds of each column."""
     if len(samples) < 2:
         mean = np.round(samples.mean(axis=0), 4).tolist()
         return {"mean": mean, "low": mean, "high": mean}
@@ -205,7 +206,7 @@ def _band(samples: np.ndarray[Any, Any]) -> dict[str, list[Any]]:
 
 
 def _last(samples: np.ndarray[Any, Any]) -> list[float]:
-    """Mean and 95 % interval of the last column."""
+    """Return the mean and 95 % interval of the last column."""
     band = _band(samples[:, -1:])
     return [band[part][0] for part in ("mean", "low", "high")]
 
@@ -217,7 +218,7 @@ def _bounds(interval: Interval | None, mean: float | None) -> list[float] | None
 
 
 def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None  # JSON knows no NaN
+    return value if math.isfinite(value) else None  # JSON has no NaN
 
 
 def _why_not_made(problem: Problem) -> str | None:
@@ -226,12 +227,13 @@ def _why_not_made(problem: Problem) -> str | None:
         problem.make()
     except ZoomingError as error:
         return str(error)
-    except Exception as error:  # somebody's environment may raise anything
+    except Exception as error:  # a user's environment may raise anything
         return f"{type(error).__name__}: {error}"
     return None
 
 
 def _why_unsolved(problem: Problem) -> str:
+    """Return why a problem has no known optimum."""
     env = problem.make()
     if not isinstance(env.unwrapped, CompiledEnv):
         return f"{problem.env_id} is not a compiled environment; zooming.compiled_env makes one, whose law is known"
@@ -245,10 +247,11 @@ def _why_unsolved(problem: Problem) -> str:
 def _replays(
     problem: Problem, configuration: Configuration, names: dict[str, str], with_estimates: bool
 ) -> tuple[list[dict[str, Any]], list[str], list[Cut]]:
-    """How the partitions of each agent's first run grew, along one state and one action axis; of which agents there is none to
-    show, and why; and where each step is cut: where the first agent that is shown plays most at the end of its run.
+    """Replay the first run of each agent; return (replays, agents not shown and why, cuts).
 
-    A ball is its corners, its first and its last frame and, `with_estimates`, its Q in each frame from first to last.
+    A replay shows the growth of the partitions along one state axis and one action axis. A ball is
+    a list: its corners, its first and last frame and, `with_estimates`, its Q in each frame. Each
+    step is cut where the first agent shown plays most at the end of its run.
     """
     frames = np.unique(np.round(np.geomspace(1, configuration.episodes, N_FRAMES)).astype(int)).tolist()
     found, unshown = [], []
@@ -258,7 +261,7 @@ def _replays(
         try:
             agent = _first_run(choice, problem, configuration)
         except (ZoomingError, TypeError):
-            unshown.append(f"{name}: cannot be made again here")  # a setting was an object
+            unshown.append(f"{name}: cannot be made again here")  # e.g. a setting was an object
             continue
         if not isinstance(agent, TabledAgent):
             unshown.append(f"{name}: {'balls of a metric, not boxes' if agent.n_balls else 'no partition'}")
@@ -297,24 +300,24 @@ def _replays(
 
 
 def _first_run(choice: AgentChoice, problem: Problem, configuration: Configuration) -> Agent:
-    """The agent of the first run, before it has learned."""
+    """Return the agent of the first run, untrained."""
     return choice.make(problem.make(), seeds.word(configuration.entropy, f"{configuration.stream} 0"))
 
 
 def _cuts(agent: Agent, episodes: int) -> list[Cut]:
-    """Where the pictures of each step are cut; with two axes nothing is, and nothing has to be learned."""
+    """Return the cut of each step; with more than two axes the agent is trained first."""
     if len(agent.axes) > 2:
         agent.learn(episodes)
     return [agent.partition(step).cut() for step in range(agent.horizon)]
 
 
 def _of_step(cuts: Sequence[Cut], step: int) -> Cut:
-    """The cut of a step; the last one, if the agent that chose the cuts plays fewer steps than are shown."""
+    """Return the cut of a step; the last cut if there are fewer cuts than steps."""
     return cuts[min(step, len(cuts) - 1)]
 
 
 def _slice(balls: Partition, cut: Cut) -> tuple[list[list[float]], list[float]]:
-    """Corners (left, bottom, right, top) and Q of the balls that the replay shows; what has no end is cut at the window."""
+    """Return corners (left, bottom, right, top), clipped to the window, and Q of balls in a cut."""
     view, pair = balls.view(), list(cut.drawn)
     _, _, shown = balls.slice(pair, np.clip(cut.point, view.low, view.high))  # another agent may have narrower bounds
     low, high = (np.clip(corner[shown], *balls.window())[:, pair] for corner in (balls.low, balls.high))
@@ -322,14 +325,17 @@ def _slice(balls: Partition, cut: Cut) -> tuple[list[list[float]], list[float]]:
 
 
 def _q_star(optimal: Optimal, cuts: Sequence[Cut] = ()) -> dict[str, Any]:
-    """Q* of each step on a grid along the axes of its cut; without one, the first two through the middle of the space."""
+    """Return Q* of each step on a grid along the axes of its cut.
+
+    Without cuts, the axes are the first of state and action, and the others are in the middle.
+    """
     env = optimal.grid.env
     n_state = env.state_box.shape[0]
     boxes = env.state_box, env.action_box
     low, high = np.concatenate([box.low for box in boxes]), np.concatenate([box.high for box in boxes])
     reach = np.repeat([0.5 * env.has_whole_states, 0.5 * env.has_whole_actions], [n_state, len(low) - n_state])
     pair = list(cuts[0].drawn) if cuts else [0, n_state]
-    x, a = (np.linspace(low[i] - reach[i], high[i] + reach[i], N_POINTS) for i in pair)  # what the balls cover
+    x, a = (np.linspace(low[i] - reach[i], high[i] + reach[i], N_POINTS) for i in pair)  # the range that the balls cover
     steps = []
     for step in range(optimal.horizon):
         points = np.tile(_of_step(cuts, step).point if cuts else (low + high) / 2, (N_POINTS**2, 1))

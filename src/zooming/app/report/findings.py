@@ -1,4 +1,4 @@
-"""What a reproduction or a tuning found beside its runs, as the page shows it: title, verdicts, scales tried."""
+"""The findings of a reproduction as the page shows them: title, verdicts, scales of the bonus."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REMEDY = "delete it, and zooming reproduce makes it again"
 
 
 def title(folder: Path, n_problems: int) -> str:
-    """Return what the page is about."""
+    """Return the title of the page."""
     if (folder / FINDINGS).exists():
         return REPRODUCTION
     if (folder / "evaluation").exists():
@@ -26,7 +26,7 @@ def title(folder: Path, n_problems: int) -> str:
 
 
 def figures(path: Path) -> list[dict[str, Any]]:
-    """Return what a reproduction found, figure by figure. SpaceError, with what to do, if the file is damaged."""
+    """Return the findings of each figure of a reproduction; SpaceError if the file is damaged."""
     content = finite(read_json(path, REMEDY))
     try:
         found = list(content["figures"].values())
@@ -44,7 +44,7 @@ def figures(path: Path) -> list[dict[str, Any]]:
 
 
 def overall(path: Path) -> list[dict[str, Any]]:
-    """Return the verdicts on claims about several figures of a reproduction; none if there is no such file."""
+    """Return the verdicts on claims about several figures; an empty list if there is no file."""
     if not path.exists():
         return []
     content = finite(read_json(path, REMEDY))
@@ -57,6 +57,7 @@ def overall(path: Path) -> list[dict[str, Any]]:
 
 
 def _check(verdicts: Sequence[dict[str, Any]]) -> None:
+    """Raise ValueError if an entry is not a verdict."""
     for verdict in verdicts:
         if not isinstance(verdict["sentence"], str) or verdict["holds"] not in (True, False, None):
             raise ValueError("a verdict is not one")
@@ -67,7 +68,7 @@ def _damaged(path: Path, error: Exception) -> SpaceError:
 
 
 def score(verdicts: Sequence[dict[str, Any]]) -> str:
-    """Return how many of the claims are confirmed, in a sentence; nothing if there are none."""
+    """Return a sentence that counts the confirmed claims; empty if there are no claims."""
     if not verdicts:
         return ""
     holds = [verdict["holds"] for verdict in verdicts]
@@ -77,7 +78,7 @@ def score(verdicts: Sequence[dict[str, Any]]) -> str:
 
 
 def scales(found: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the mean return at each scale of the bonus, a column per agent, or None if none were tried."""
+    """Return the mean return at each scale of the bonus, by agent; None if none were tried."""
     scores = found.get("scores")
     if not scores:
         return None
@@ -98,12 +99,12 @@ def scales(found: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def count(n: int, what: str) -> str:
-    """Return `1 seed`, `2,000 seeds`."""
+    """Return a count with its noun, such as `1 seed` or `2,000 seeds`."""
     return f"{n:,} {what}{'s' if n > 1 else ''}"
 
 
 def finite(content: Any) -> Any:
-    """JSON of a file as JSON of the page, which knows no NaN and no infinity."""
+    """Return JSON content with NaN and infinities as strings, because strict JSON has neither."""
     if isinstance(content, dict):
         return {key: finite(value) for key, value in content.items()}
     if isinstance(content, list):

@@ -1,4 +1,4 @@
-"""The page itself: data, style, script and plotly's own script in one file that loads nothing."""
+"""The command `zooming report`: write one HTML file with all data, styles and scripts inline."""
 
 from __future__ import annotations
 
@@ -26,13 +26,17 @@ def report(
     expected: int = 0,
     imports: Imports = (),
 ) -> None:
-    """Make one HTML page of a study or a reproduction: tables, curves, and how the partitions grew. It needs no network.
+    """Write an HTML page of a study or reproduction: tables, curves and the growth of partitions.
+
+    The page works without a network.
 
     Args:
-        folder: the folder of a finished zooming run, or of zooming reproduce.
-        out: the page; by default report.html in the folder.
-        expected: runs of each agent whose policies are valued exactly, for the expected regret; a reproduction has some.
-        imports: a module that registers environments of the study. Nothing else that the folder names is imported.
+        folder: folder of a finished zooming run, zooming tune or zooming reproduce.
+        out: file to write. By default report.html in the folder.
+        expected: number of runs of each agent whose policies are valued exactly, for the expected
+            regret. A reproduction already has some.
+        imports: module that registers environments of the study. No other module that the folder
+            names is imported.
     """
     path = Path(out) if out is not None else Path(folder) / "report.html"
     if not Path(folder).is_dir():
@@ -55,7 +59,7 @@ def report(
 
 
 def written(data: dict[str, Any]) -> str:
-    """The page of the data that `collect` gave. Strings from a configuration go in as data, never as markup."""
+    """Return the HTML of the data from `collect`. Strings are inserted as data, never as markup."""
     try:
         from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]  # it ships no types
     except ImportError as error:
@@ -65,13 +69,13 @@ def written(data: dict[str, Any]) -> str:
         "TITLE": html.escape(data["title"]),
         "SIZE": html.escape(data["size"]),
         "STYLE": (ours / "page.css").read_text(),
-        # A `<` could end the script that holds the data; as an escape it cannot.
+        # Escape `<`, which could end the script element that holds the data.
         "DATA": json.dumps(data, allow_nan=False, default=str).replace("<", "\\u003c"),
         "PLOTLY": get_plotlyjs(),
         "SCRIPT": (ours / "page.js").read_text(),
         "VERSION": html.escape(__version__),
     }
     page = (ours / "page.html").read_text()
-    # One pass: what is put in is not looked through for further marks.
+    # One pass, so that placeholders in inserted text are not replaced.
     pieces = page.split("%%")
     return "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces))
