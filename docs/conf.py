@@ -11,7 +11,9 @@ import zooming
 
 project = "zooming"
 version = release = zooming.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+napoleon_google_docstring = False
+napoleon_use_rtype = False
 exclude_patterns = ["figures"]
 myst_heading_anchors = 3
 
@@ -32,15 +34,21 @@ maximum_signature_line_length = 90
 
 
 def as_rst(app, what, name, obj, options, lines):
-    """Docstrings are plain text with `code`, formulas and doctests: what reStructuredText would read into them is escaped."""
-    written, is_doctest, was_blank = [], False, True
-    for line in lines:
+    """Escape what reStructuredText would read into docstrings: plain text with `code`, formulas and doctests.
+
+    Napoleon comes afterwards. It needs the headings of numpydoc sections and their entries as they are.
+    """
+    written, is_doctest, was_blank, section = [], False, True, ""
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        if below and not below.strip("-"):
+            section = line
         is_doctest = line.lstrip().startswith(">>>") or (is_doctest and bool(line.strip()))
-        is_formula = line.startswith("    ") and not is_doctest
+        is_entry = section in ("Parameters", "Returns", "Raises", "Attributes") and not line.startswith(" ")
+        is_formula = line.startswith("    ") and not is_doctest and not section
         if is_formula and was_blank:
             written += ["::", ""]
         was_blank = not line.strip()
-        written.append(line if is_doctest or is_formula else escaped(line))
+        written.append(line if is_doctest or is_formula or is_entry else escaped(line))
     lines[:] = written
 
 
@@ -71,6 +79,6 @@ def short_properties(app, doctree):  # their types do not come as signatures
 
 
 def setup(app):
-    app.connect("autodoc-process-docstring", as_rst)
+    app.connect("autodoc-process-docstring", as_rst, priority=100)  # before napoleon
     app.connect("autodoc-process-signature", as_written)
     app.connect("doctree-read", short_properties)
