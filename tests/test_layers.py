@@ -123,10 +123,9 @@ def test_an_import_that_goes_up_is_found(name, source):
 
 def test_the_architecture_page_has_these_floors():
     page = (ROOT / "docs" / "architecture.md").read_text()
-    table = {
-        int(floor): tuple(re.findall(r"`(\w+)`", rooms)) for floor, rooms in re.findall(r"^\| (\d+) \| (.*) \|$", page, re.M)
-    }
-    assert table == dict(enumerate(ROOMS))
+    rows = re.findall(r"^\| (\d+) \| (.*) \|$", page, re.M)
+    floors = {int(floor): tuple(re.findall(r"`(\w+)`", rooms)) for floor, rooms in rows}
+    assert floors == dict(enumerate(ROOMS))
 
 
 def test_the_picture_of_the_rooms_has_these_floors():
