@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 FIGURES = sorted((DOCS / "figures").glob("*.png"))
+DRAWINGS = sorted((DOCS / "figures").glob("*.svg"))  # made by hand
 MOST_BYTES = 150_000  # of a committed figure
 
 
@@ -155,9 +156,11 @@ def test_every_example_has_its_picture_and_every_picture_its_page():
     tables = {"control", "defaults_or_published"}  # whose results are no picture
     examples = {path.stem for path in (ROOT / "examples").glob("*.py")} - tables
     assert {figure.stem for figure in FIGURES} == examples | {"figure_1"}  # which zooming reproduce draws
-    for figure in FIGURES:
+    assert {path.suffix for path in (DOCS / "figures").iterdir()} == {".png", ".svg"}
+    for figure in [*FIGURES, *DRAWINGS]:
         assert f"(figures/{figure.name})" in shown, figure.name
         assert figure.stat().st_size < MOST_BYTES, figure.name
+    for figure in FIGURES:
         assert figure.stem == "figure_1" or f'"out/{figure.name}"' in (ROOT / "examples" / f"{figure.stem}.py").read_text()
 
 

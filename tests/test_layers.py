@@ -1,11 +1,13 @@
 """Imports go one way: a room uses the rooms below it, whether it imports at the top of a module or inside a function."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parent.parent / "src"
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src"
 ROOMS = (  # from the ground up; rooms of one floor do not know each other
     ("errors", "notebook", "progress", "version"),
     ("kernels", "theory"),
@@ -117,3 +119,22 @@ def test_every_front_door_is_used():
 def test_an_import_that_goes_up_is_found(name, source):
     assert upward(name, source)
     assert not upward(name, "from zooming.errors import SpaceError\nimport numpy")
+
+
+def test_the_architecture_page_has_these_floors():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| (.*) \|$", page, re.M)
+    floors = {int(floor): tuple(re.findall(r"`(\w+)`", rooms)) for floor, rooms in rows}
+    assert floors == dict(enumerate(ROOMS))
+
+
+def test_the_picture_of_the_rooms_has_these_floors():
+    drawing = (ROOT / "docs" / "figures" / "rooms.svg").read_text()
+    drawn = re.findall(r'class="floor"[^>]*>(\d+)<|class="room"[^>]*>(\w+)<', drawing)
+    floors = {}
+    for floor, name in drawn:
+        if floor:
+            current = floors.setdefault(int(floor), [])
+        else:
+            current.append(name)
+    assert {floor: tuple(names) for floor, names in floors.items()} == dict(enumerate(ROOMS))

@@ -7,10 +7,12 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import gymnasium as gym
 import pytest
+import yaml
 
 import zooming
 from zooming.app import bench, cli
@@ -187,6 +189,95 @@ def test_the_documentation_has_no_placeholders():
 
 
 def test_figures_and_links_of_the_documentation_exist():
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    for path in pages:
         for link in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
             assert link.startswith("https://") or (path.parent / link).exists(), f"{path.name}: {link}"
+
+
+# --- for contributors ------------------------------------------------------------------------------
+
+GUIDE, ARCHITECTURE = ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md"
+WORKFLOW = ROOT / ".github" / "workflows" / "test.yml"
+FLOWS = ("learn", "env.step", "run", "reproduce")
+
+
+@pytest.mark.parametrize("page", [GUIDE, ARCHITECTURE], ids=lambda page: page.name)
+def test_every_path_that_contributors_are_told_exists(page):
+    text = page.read_text()
+    named = set(re.findall(r"[\w./-]+\.(?:py|md|toml|ya?ml|cff|svg)\b", text))
+    named |= set(re.findall(r"`([\w./-]+/)`", text))
+    assert len(named) > 10
+    folders = (ROOT, ROOT / "src" / "zooming", page.parent)
+    for path in named:
+        assert any((folder / path).exists() for folder in folders), path
+
+
+def test_every_command_that_contributors_are_told_exists():
+    code = "".join(re.findall(r"```.*?```|`[^`]+`", GUIDE.read_text(), re.S))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    assert {"lint", "test"} <= set(re.findall(r"\bmake ([a-z-]+)", code)) <= targets
+
+
+def test_every_name_that_contributors_are_told_is_in_its_file():
+    named = re.findall(r"`(\w+)`\s+(?:in|of)\s+`([\w/]+\.py)`", GUIDE.read_text())
+    assert len(named) >= 8
+    for name, path in named:
+        source = (ROOT / path).read_text()
+        assert re.search(rf"^ *(?:def |class )?{name}\b", source, re.M), (name, path)
+
+
+def steps_of(flow):
+    """Return (function, file) of every item of a flow, with those of the flow that it goes on with."""
+    heading = rf"^### {re.escape(flow)}: "
+    found = re.search(heading + r".*?^(1\. .*?)\n\n", ARCHITECTURE.read_text(), re.S | re.M)
+    steps = []
+    for item in re.split(r"\n(?=\d+\. )", found[1]):
+        steps.append(re.match(r"\d+\. `([\w.]+)` in `([\w/]+\.py)`", item).groups())
+        goes_on = re.search(r"then\s+items\s+(\d+)\s+to\s+\d+\s+of\s+([\w.]+)\.", item)
+        if goes_on:
+            steps += steps_of(goes_on[2])[int(goes_on[1]) - 1 :]
+    return steps
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_the_flows_count_their_hops_and_files(flow):
+    steps = steps_of(flow)
+    n_hops, n_files = len(steps) - 1, len({path for _, path in steps})
+    assert f"### {flow}: {n_hops} hops, {n_files} files\n" in ARCHITECTURE.read_text()
+
+
+def test_every_function_of_the_architecture_is_in_its_file():
+    named = re.findall(r"`([\w.]+)`\s+in\s+`([\w/]+\.py)`", ARCHITECTURE.read_text())
+    assert len(named) > 30
+    for name, path in named:
+        if path.startswith("tests/"):
+            continue
+        source = (ROOT / "src" / "zooming" / path).read_text()
+        for part in name.split("."):
+            assert re.search(rf"^ *(?:def|class) {part}\b", source, re.M), (name, path)
+
+
+def test_the_citation_has_this_version_and_the_paper():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == zooming.__version__
+    (paper,) = citation["references"]
+    assert [author["family-names"] for author in paper["authors"]] == ["Sinclair", "Banerjee", "Yu"]
+    assert paper["url"] in (ROOT / "README.md").read_text()
+
+
+def test_the_hooks_run_the_linters_of_ci():
+    (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert local["repo"] == "local"  # nothing is downloaded
+    assert {hook["language"] for hook in local["hooks"]} == {"system"}
+    recipe = re.search(r"^lint:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.M)[1]
+    commands = [line.strip().replace("$(BIN)", ".venv/bin") for line in recipe.splitlines()]
+    assert [hook["entry"] for hook in local["hooks"]] == commands
+
+
+def test_the_workflow_tests_every_supported_version():
+    (job,) = yaml.safe_load(WORKFLOW.read_text())["jobs"].values()
+    versions = job["strategy"]["matrix"]["python"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["requires-python"] == f">={versions[0]}"
+    assert job["steps"][-1]["run"] == "make test PYTHON=python${{ matrix.python }}"
