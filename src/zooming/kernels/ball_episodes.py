@@ -19,7 +19,7 @@ from zooming.kernels.layout import BAD_REWARD, BAD_STATE, DUE, EITHER, FINE, FUL
 from zooming.kernels.pausing import pause, resume
 from zooming.kernels.update import ceiling, learned_reward
 
-# Table and core come from Python as float64 arrays. Passing them as records takes ten times as long.
+# Table and core come from Python as float64 arrays: passing records takes ten times as long.
 
 
 @compiled

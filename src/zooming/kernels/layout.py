@@ -16,7 +16,7 @@ BALL = np.dtype(
         # Inner rows: points with coordinate >= threshold belong to the second child.
         # Active balls: the ball is due to split when n(B) >= threshold.
         ("threshold", "f8"),
-        ("n_visits", "u4"),  # n(B), ancestors included; at most 2^32 - 1, so depth <= 16
+        ("n_visits", "u4"),  # n(B), ancestors included; at most 2^32 - 1, so cubes have depth <= 16
         ("child", "i4"),  # first of two consecutive rows, or ACTIVE
         ("parent", "i4"),  # or NO_PARENT for a root
         ("depth", "u1"),  # number of splits above it, up to 255; a cube's radius is 2^-depth

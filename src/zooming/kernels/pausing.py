@@ -1,7 +1,8 @@
 """Store where an episode stopped while the caller splits a ball.
 
-`paused` is (steps played, row to play next, return so far, row to split, state). The agent keeps
-it, so that the next call of learn() continues an episode that was interrupted here.
+`paused` is (steps played, row to play next, return so far, row to split, state). No episode is
+stored if the number of steps played is 0. The agent keeps `paused`, so that the next call of
+learn() continues an episode that was interrupted here.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import numpy as np
 
 from zooming.kernels.jit import jit_inline
 
-N_STEPS, NEXT_ROW, RETURN, DUE_ROW, STATE = 0, 1, 2, 3, 4  # indices in `paused`; N_STEPS entry 0: no episode
+N_STEPS, NEXT_ROW, RETURN, DUE_ROW, STATE = 0, 1, 2, 3, 4  # indices in `paused`
 
 
 @jit_inline

@@ -70,7 +70,8 @@ def exact_bonus(core, stats, step, row, diameter, learning_rate):
 def bernstein_bonus(core, stats, row, n_visits, learning_rate, next_value):
     """Return the b(t) whose weighted sum is beta_t / 2, plus a term for noise and L.
 
-    [Jin et al. 2018 Alg. 2] The statistics of a ball are the mean and the variance of V', and beta. The variance is updated in Welford's form, so it is never negative.
+    The statistics of a ball are the mean and the variance of V', and beta. The variance is updated
+    in Welford's form, so it is never negative. [Jin et al. 2018 Alg. 2]
     """
     t = np.float64(n_visits)
     horizon = np.float64(core[0]["horizon"])
