@@ -57,7 +57,7 @@ def choose(rule, requests, count, state, action):
 
 @jit_no_refcount
 def ranked(requests, count, rank):
-    """Return the request of rank `rank` (from 0) and the next one, or the same twice if it is last."""
+    """Return the request of rank `rank` (from 0) and the next one; the last one comes twice."""
     n_requests, n_old = count[0], count[1]
     least, most = max(0, rank - n_old), min(rank, n_requests - n_old)
     while least < most:  # bisect for the number of new requests among the first `rank`
