@@ -127,7 +127,7 @@ def apart(core, distances, action_distances, n_actions, state, action, other_sta
     return together(core, distances[state, other_state], action_distances[action, other_action])
 
 
-# --- selection -------------------------------------------------------------------------------------------------------------
+# --- selection ------------------------------------------------------------------------------------
 
 
 @jit_inline
@@ -192,7 +192,7 @@ def play_action(table, core, owner, mask, order, row, step, state, rule):
     return np.int64(-1)
 
 
-# --- update and split ------------------------------------------------------------------------------------------------------
+# --- update and split -----------------------------------------------------------------------------
 
 
 @jit_no_refcount

