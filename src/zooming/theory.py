@@ -119,7 +119,8 @@ def covering_dimension(covering: Covering, c: float, d_max: float = 1.0, *, limi
     low, high = float(limit), math.inf
     for i in range(n_radii):
         radius = d_max * 2.0**-i
-        excess = math.log(_covering_at(covering, radius) / c)  # the condition is excess <= d log(1/r)
+        # The condition is excess <= d log(1/r).
+        excess = math.log(_covering_at(covering, radius) / c)
         if abs(radius - 1) < ROUNDING:
             high = high if excess <= ROUNDING else -math.inf
         elif radius < 1:
@@ -226,7 +227,8 @@ def partition_size_bound(
         n_here = min(n_balls, n_left // (last - first))
         n_splits, n_left, depth = n_splits + n_here, n_left - n_here * (last - first), depth + 1
     n_active = 1 + (children - 1) * n_splits
-    return n_active if dimension > 0 else min(n_active, math.floor(c))  # d = 0 is a set of at most c points
+    # Dimension 0 is a set of at most c points.
+    return n_active if dimension > 0 else min(n_active, math.floor(c))
 
 
 def regret_exponent_bound(dimension: float) -> float:
