@@ -1,19 +1,29 @@
-"""The guarantees of the paper as numbers: covering numbers, learning rates, bonuses, regret bounds, sample sizes.
+"""The guarantees of the paper as numbers: covering numbers, learning rates, bonuses, regret bounds.
 
-N_r is the least number of cells of diameter at most r that cover the space, d_max its diameter, C = c d_max^-d. A ball of depth
-l has radius d_max 2^-l, and the proofs use these radii only. The library's balls are cubes, whose diameter is their radius: a
-step holds at most N_r balls of radius r, and the unit cube has N_r = r^-D, so c = 1, d = D. The paper asks for diameters less
-than r; under l-infinity that number is `packing_number`, which also bounds the balls of any partition with centers r apart.
+Arguments have the same names everywhere: `horizon` is H, `episodes` is K, `delta` the failure
+probability, `lipschitz` is L, `dimension` and `c` are the d and c of N_r <= c r^-d, `d_max` the
+diameter of the space, `covering` the function r -> N_r. An argument out of range raises a
+SpaceError.
 
-The proof, for rewards in [0, 1]. The bonus gives beta_t <= 16 (sqrt(H^3 iota) + L d_max) / sqrt(t) [Lemma E.7]. The plays of
-one ball of radius r >= r0 sum to at most 2 d_max / r, those of all smaller balls to at most 2 K r0 / d_max [Lemma E.10]. So
+N_r is the least number of cells of diameter at most r that cover the space, and C = c d_max^-d. A
+ball of depth l has radius d_max 2^-l, and the proofs use only these radii. The library's balls are
+cubes, whose diameter is their radius. So a step has at most N_r balls of radius r, and the unit
+cube has N_r = r^-D, that is, c = 1 and d = D. The paper asks for diameters less than r. Under
+l-infinity that number is `packing_number`, which also bounds the balls of any partition with
+centers r apart.
 
-    R(K) <= 3 H^2 + 6 sqrt(2 H^3 K iota) + 96 H (sqrt(H^3 iota) + L d_max) I(K)    with probability 1 - delta [Thm E.12],
+The proof, for rewards in [0, 1]. The bonus gives beta_t <= 16 (sqrt(H^3 iota) + L d_max) / sqrt(t)
+[Lemma E.7]. The plays of one ball of radius r >= r0 sum to at most 2 d_max / r, those of all
+smaller balls to at most 2 K r0 / d_max [Lemma E.10]. With probability 1 - delta [Thm E.12],
+
+    R(K) <= 3 H^2 + 6 sqrt(2 H^3 K iota) + 96 H (sqrt(H^3 iota) + L d_max) I(K),
     I(K) = inf over r0 of K r0 / d_max + sum of N_r d_max / r over the radii r >= r0.
 
-How far to trust it. Lemma E.11 lets a sample weigh at most 1 + 1/H in all later estimates together. But all children of a ball
-inherit its samples, so the weight can exceed (number of children) (1 + 1/H), and the step is open for H > 1. It is sound for
-H = 1 and for `discrete_regret_bound`; the other bounds are what the paper claims. At H = 5, K = 2000 they exceed H K 700 times.
+How far to trust it. Lemma E.11 assumes that a sample has weight at most 1 + 1/H in all later
+estimates together. But all children of a ball inherit its samples, so the weight can exceed (number
+of children) (1 + 1/H), and this step is open for H > 1. It is sound for H = 1 and for
+`discrete_regret_bound`. The other bounds are claims of the paper. At H = 5, K = 2000 they are
+more than 600 times as large as H K.
 """
 
 from __future__ import annotations
@@ -26,20 +36,24 @@ from numpy.typing import NDArray
 
 from zooming.errors import SpaceError
 
-CONSTANTS = ("derived", "printed")  # of the regret bound: 96 kappa, and the 192 of Theorem 4.1
+CONSTANTS = ("derived", "printed")  # of the regret bound: 96 kappa, or the 192 of Theorem 4.1
 METRICS = ("linf", "l1", "l2", "discrete")
 Covering = Callable[[float], float]
 
-START_SHARE = 0.25  # of delta, for random starts
-ROUNDING = 1e-12  # forgiven, because quotients such as 0.7 / 0.1 miss a whole number
-MOST_AXES = 6  # for which iota pays for the choice of the balls by the data, see `iota`
+START_SHARE = 0.25  # share of delta for random starts
+ROUNDING = 1e-12  # relative tolerance: a quotient such as 0.7 / 0.1 misses an integer
+MOST_AXES = 6  # the most axes for which iota covers balls that depend on the data, see `iota`
 
 
 def diameter(sides: Sequence[float], metric: str = "linf") -> float:
-    """d_max of the box; for "discrete", where the sides count points, 1 (0 for a single point). [SBY19 sec. 2.2]
+    """Return d_max of the box with these sides. [SBY19 sec. 2.2]
 
-    >>> diameter((3, 4), "l2"), diameter((3, 4), "l1"), diameter((3, 4)), diameter((3, 4), "discrete")
-    (5.0, 7.0, 4.0, 1.0)
+    For "discrete", where the sides count points, it is 1, or 0 for a single point.
+
+    >>> diameter((3, 4), "l2"), diameter((3, 4), "l1"), diameter((3, 4), "linf")
+    (5.0, 7.0, 4.0)
+    >>> diameter((3, 4), "discrete")
+    1.0
     """
     if metric not in METRICS:
         raise SpaceError(f"metric = {metric!r}: choose one of {', '.join(METRICS)}")
@@ -52,15 +66,16 @@ def diameter(sides: Sequence[float], metric: str = "linf") -> float:
 
 
 def covering_number(radius: float, sides: Sequence[float], metric: str = "linf") -> int:
-    """N_r: the cells of diameter at most r that cover the box. [SBY19 Def. 2.1, with "at most r" for "less than r"]
+    """Return N_r, the number of cells of diameter at most r that cover the box. [SBY19 Def. 2.1]
 
-    Exact for "linf" (cubes of side r) and "discrete", where the sides count the points of each axis. An upper bound for "l1"
-    and "l2": cubes of side r / D and r / sqrt(D), which have diameter r.
+    The paper's definition has "less than r". The number is exact for "linf" (cubes of side r) and
+    "discrete", where the sides count the points of each axis. It is an upper bound for "l1" and
+    "l2": cubes of side r / D and r / sqrt(D), which have diameter r.
 
-    >>> covering_number(0.25, (1, 1)), covering_number(0.4, (1, 2)), covering_number(0.5, (1, 1), "l2")
-    (16, 15, 9)
-    >>> covering_number(0.5, (3, 4), "discrete")
-    12
+    >>> covering_number(0.25, (1, 1)), covering_number(0.4, (1, 2))
+    (16, 15)
+    >>> covering_number(0.5, (1, 1), "l2"), covering_number(0.5, (3, 4), "discrete")
+    (9, 12)
     """
     _check_positive(radius=radius)
     if radius * (1 + ROUNDING) >= diameter(sides, metric):
@@ -69,9 +84,10 @@ def covering_number(radius: float, sides: Sequence[float], metric: str = "linf")
 
 
 def packing_number(radius: float, sides: Sequence[float], metric: str = "linf") -> int:
-    """The most points at pairwise distance r or more; exact or an upper bound as `covering_number` is. [SBY19 Def. 2.2]
+    """Return the most points at pairwise distance r or more. [SBY19 Def. 2.2]
 
-    A cell of diameter below r holds one such point, so the bound counts cells again; under "linf" a grid attains it.
+    It is exact or an upper bound where `covering_number` is. A cell of diameter below r contains at
+    most one such point, so the bound counts cells again. Under "linf" a grid attains it.
 
     >>> packing_number(0.25, (1, 1)), packing_number(1.0, (1, 1)), packing_number(1.1, (1, 1))
     (25, 4, 1)
@@ -85,14 +101,17 @@ def packing_number(radius: float, sides: Sequence[float], metric: str = "linf") 
 
 
 def covering_dimension(covering: Covering, c: float, d_max: float = 1.0, *, limit: float = 0.0, n_radii: int = 32) -> float:
-    """d_c = inf {d >= limit : N_r <= c r^-d}, over the radii d_max 2^-i, i < n_radii; inf if none serves. [SBY19 Def. 2.3]
+    """Return d_c = inf {d >= limit : N_r <= c r^-d}, or infinity if there is no such d.
 
-    `limit` is the dimension as r goes to 0, which no finite list of radii shows: D for a box of D sides. With it the answer is
-    exact for a box; without it a large c makes the answer too small.
+    The condition is checked at the radii d_max 2^-i, i < n_radii. `limit` is the dimension as r
+    goes to 0, which no finite list of radii shows: D for a box of D sides. With it the result is
+    exact for a box. Without it a large c makes the result too small. [SBY19 Def. 2.3]
 
     >>> square = lambda r: covering_number(r, (1, 1))
-    >>> covering_dimension(square, c=1.0), covering_dimension(square, c=4.0, limit=2), covering_dimension(square, c=0.5)
-    (2.0, 2.0, inf)
+    >>> covering_dimension(square, c=1.0), covering_dimension(square, c=4.0, limit=2)
+    (2.0, 2.0)
+    >>> covering_dimension(square, c=0.5)
+    inf
     """
     _check_positive(c=c, d_max=d_max)
     _check_positive(or_zero=True, limit=limit)
@@ -100,7 +119,8 @@ def covering_dimension(covering: Covering, c: float, d_max: float = 1.0, *, limi
     low, high = float(limit), math.inf
     for i in range(n_radii):
         radius = d_max * 2.0**-i
-        excess = math.log(_covering_at(covering, radius) / c)  # the condition is excess <= d log(1/r)
+        # The condition is excess <= d log(1/r).
+        excess = math.log(_covering_at(covering, radius) / c)
         if abs(radius - 1) < ROUNDING:
             high = high if excess <= ROUNDING else -math.inf
         elif radius < 1:
@@ -111,7 +131,7 @@ def covering_dimension(covering: Covering, c: float, d_max: float = 1.0, *, limi
 
 
 def learning_rate(t: int, horizon: int) -> float:
-    """alpha_t = (H+1)/(H+t): the first visit replaces Q. [SBY19 eq. 3]
+    """Return alpha_t = (H+1)/(H+t): the first visit replaces Q. [SBY19 eq. 3]
 
     >>> learning_rate(1, horizon=5), learning_rate(7, horizon=5)
     (1.0, 0.5)
@@ -121,9 +141,11 @@ def learning_rate(t: int, horizon: int) -> float:
 
 
 def learning_rate_weights(t: int, horizon: int) -> NDArray[np.float64]:
-    """alpha_t^i = alpha_i prod_{j=i+1..t} (1 - alpha_j) for i = 0..t; alpha_0 = 1 is the first Q. [SBY19 Lemma 3.1]
+    """Return alpha_t^i = alpha_i prod_{j=i+1..t} (1 - alpha_j) for i = 0..t. [SBY19 Lemma 3.1]
 
-    They sum to 1; sum alpha_t^i / sqrt(i) lies between 1 / sqrt(t) and 2 / sqrt(t) (the lemma prints sqrt(t) for sqrt(i)).
+    These are the weights of the samples in Q after t visits; alpha_0 = 1 belongs to the first Q.
+    They sum to 1. The sum of alpha_t^i / sqrt(i) lies between 1 / sqrt(t) and 2 / sqrt(t) (the
+    lemma prints sqrt(t) for sqrt(i)).
 
     >>> learning_rate_weights(3, horizon=2)
     array([0. , 0.1, 0.3, 0.6])
@@ -137,14 +159,14 @@ def learning_rate_weights(t: int, horizon: int) -> NDArray[np.float64]:
 
 
 def iota(horizon: int, episodes: int, delta: float = 0.05) -> float:
-    """iota = log(4 H K / delta). [SBY19 Lemma E.5]
+    """Return iota = log(4 H K / delta). [SBY19 Lemma E.5]
 
     >>> round(iota(5, 2000), 3)
     13.592
     """
-    # The lemma's union runs over episodes, yet the data choose the balls. It applies Azuma to |Z| <= H; Hoeffding for a range
-    # of H has four times the exponent, which pays for a union over (4HK/delta)^3 balls: all reachable cubes for D <= 6 and
-    # delta < 3/4.
+    # The lemma takes a union bound over episodes, although the balls depend on the data. It applies
+    # Azuma to |Z| <= H. Hoeffding for a range of H has four times the exponent, which pays for a
+    # union over (4HK/delta)^3 balls: all reachable cubes for D <= 6 and delta < 3/4.
     _check_whole(horizon=horizon, episodes=episodes)
     if not 0 < delta < 1:
         raise SpaceError(f"delta = {delta}: the failure probability must lie between 0 and 1")
@@ -152,7 +174,9 @@ def iota(horizon: int, episodes: int, delta: float = 0.05) -> float:
 
 
 def bonus(t: int, horizon: int, episodes: int, delta: float = 0.05, lipschitz: float = 1.0, d_max: float = 1.0) -> float:
-    """b(t) = 2 sqrt(H^3 iota / t) + 4 L d_max / sqrt(t), with the constants that Lemmas E.5 and E.6 prove. [SBY19 eq. 4]
+    """Return b(t) = 2 sqrt(H^3 iota / t) + 4 L d_max / sqrt(t). [SBY19 eq. 4]
+
+    The constants are those that Lemmas E.5 and E.6 prove.
 
     >>> round(bonus(1, 5, 2000), 2), round(bonus(100, 5, 2000), 3)
     (86.44, 8.644)
@@ -162,9 +186,10 @@ def bonus(t: int, horizon: int, episodes: int, delta: float = 0.05, lipschitz: f
 
 
 def visits_per_depth(depth: int) -> tuple[int, int]:
-    """(first, last) = (4^(l-1), 4^l): n(B) of a ball when created and when split; the root has (0, 1). [SBY19 Lemma 5.4]
+    """Return (4^(l-1), 4^l): n(B) of a ball of depth l when created and when split. [SBY19 Lemma
+    5.4]
 
-    In between it is played last - first = 3/4 4^l times, the root once.
+    The root has (0, 1). In between, a ball is played 3/4 4^l times, the root once.
 
     >>> visits_per_depth(0), visits_per_depth(3)
     ((0, 1), (16, 64))
@@ -176,16 +201,21 @@ def visits_per_depth(depth: int) -> tuple[int, int]:
 def partition_size_bound(
     episodes: int, dimension: float, c: float = 1.0, d_max: float = 1.0, *, n_children: int | None = None
 ) -> int:
-    """The most active balls that K episodes can make in one step's partition, O(K^(d/(d+2))). [SBY19 Thm 6.1, condition 3]
+    """Return the most active balls that K episodes can make in one step's partition.
 
-    Splitting a ball of depth l takes 3/4 4^l plays of its own and there are at most C 2^(ld) such balls, so the worst case
-    splits the coarsest first. Cubes (c = 1) attain it, and it is at most (4/3 (2^(d+2) - 1) K)^(d/(d+2)).
+    This is O(K^(d/(d+2))). [SBY19 Thm 6.1, condition 3] Splitting a ball of depth l takes 3/4 4^l
+    plays of its own, and there are at most C 2^(ld) such balls, so the worst case splits the
+    coarsest first. Cubes (c = 1) attain it, and it is at most (4/3 (2^(d+2) - 1) K)^(d/(d+2)).
+    `n_children` is the most children of one ball.
 
-    >>> partition_size_bound(13, 2), partition_size_bound(24, 2), partition_size_bound(25, 2), partition_size_bound(2000, 2)
-    (16, 16, 19, 175)
+    >>> partition_size_bound(13, 2), partition_size_bound(24, 2), partition_size_bound(25, 2)
+    (16, 16, 19)
+    >>> partition_size_bound(2000, 2)
+    175
     """
-    # The paper overlooks that the covering dimension alone does not bound the children of one ball. Cubes have 2^d; elsewhere
-    # the default takes every ball, rescaled, to have the c and d of the whole space.
+    # The paper overlooks that the covering dimension alone does not bound the children of one ball.
+    # Cubes have 2^d. For other balls, the default assumes that every ball, rescaled, has the same
+    # c and d as the space.
     _check_whole(episodes=episodes)
     scale = _scale(dimension, c, d_max)
     children = math.ceil(scale * 2**dimension * (1 - ROUNDING)) if n_children is None else n_children
@@ -197,11 +227,12 @@ def partition_size_bound(
         n_here = min(n_balls, n_left // (last - first))
         n_splits, n_left, depth = n_splits + n_here, n_left - n_here * (last - first), depth + 1
     n_active = 1 + (children - 1) * n_splits
-    return n_active if dimension > 0 else min(n_active, math.floor(c))  # d = 0 is a set of at most c points
+    # Dimension 0 is a set of at most c points.
+    return n_active if dimension > 0 else min(n_active, math.floor(c))
 
 
 def regret_exponent_bound(dimension: float) -> float:
-    """(d+1)/(d+2): the power of K in the regret. [SBY19 Thm 4.1]
+    """Return (d+1)/(d+2), the power of K in the regret. [SBY19 Thm 4.1]
 
     >>> regret_exponent_bound(0), regret_exponent_bound(2)
     (0.5, 0.75)
@@ -220,18 +251,23 @@ def regret_bound(
     d_max: float = 1.0,
     constant: str = "derived",
 ) -> float:
-    """3 H^2 + 6 sqrt(2 H^3 K iota) + gamma H K^((d+1)/(d+2)) (sqrt(H^3 iota) + L d_max) >= R(K). [SBY19 Thm 4.1]
+    """Return the bound of Theorem 4.1 on the regret R(K).
 
-    The terms: the first visits, where Q starts at H; the random transitions; the bonuses of all balls.
-    gamma = constant c^(1/(d+2)) d_max^(-d/(d+2)). The constant that the paper has "printed" is 192. The one "derived" here from
-    the sum in Theorem E.12 is 96 kappa, where kappa = 2^(1/(d+2)) (1 + 1 / (2 (2^(d+1) - 1))). For H > 1 both are claimed and
-    not proved, see above; `bound_name` says so in pictures.
+        3 H^2 + 6 sqrt(2 H^3 K iota) + gamma H K^((d+1)/(d+2)) (sqrt(H^3 iota) + L d_max)
 
-    >>> round(regret_bound(5, 2000, dimension=2) / 1e6, 3), round(regret_bound(5, 2000, 2, constant="printed") / 1e6, 3)
-    (7.738, 12.137)
+    The terms come from the first visits, where Q starts at H; the random transitions; and the
+    bonuses of all balls. gamma = constant c^(1/(d+2)) d_max^(-d/(d+2)). The "printed" constant of
+    the paper is 192. The constant "derived" here from the sum in Theorem E.12 is 96 kappa, where
+    kappa = 2^(1/(d+2)) (1 + 1 / (2 (2^(d+1) - 1))). For H > 1 both are claimed and not proved, see
+    above; `bound_name` says so in pictures.
+
+    >>> round(regret_bound(5, 2000, dimension=2) / 1e6, 3)
+    7.738
+    >>> round(regret_bound(5, 2000, 2, constant="printed") / 1e6, 3)
+    12.137
     """
-    # kappa is the largest ratio of I(K) to its power law: 1.27 at d = 2, 1.47 at d = 1, but 2.12 at d = 0, where 192 takes a
-    # closer count than Lemma E.10's (8/7 for its 2).
+    # kappa is the largest ratio of I(K) to its power law: 1.27 at d = 2, 1.47 at d = 1, but 2.12 at
+    # d = 0, where 192 needs a closer count than that of Lemma E.10 (8/7 for its 2).
     _check_constant(constant)
     exponent = regret_exponent_bound(dimension)
     kappa = 2 ** (1 - exponent) * (1 + 0.5 / (2 ** (dimension + 1) - 1)) if constant == "derived" else 2.0
@@ -240,7 +276,9 @@ def regret_bound(
 
 
 def bound_name(horizon: int, constant: str = "derived") -> str:
-    """Return what a picture calls `regret_bound`: its constant, and "claimed" where a step of the proof is open (H > 1).
+    """Return the name of `regret_bound` in pictures: its constant, and "claimed" if H > 1.
+
+    For H > 1 a step of the proof is open.
 
     >>> bound_name(5), bound_name(1, "printed")
     ('claimed bound (constant 96 kappa)', 'bound (constant 192)')
@@ -253,26 +291,28 @@ def bound_name(horizon: int, constant: str = "derived") -> str:
 def metric_regret_bound(
     horizon: int, episodes: int, covering: Covering, delta: float = 0.05, lipschitz: float = 1.0, d_max: float = 1.0
 ) -> float:
-    """The bound with I(K) itself, for covering numbers r -> N_r; at most `regret_bound` if N_r <= c r^-d. [SBY19 Thm E.12]
+    """Return the bound with I(K) itself, for the covering numbers r -> N_r. [SBY19 Thm E.12]
 
-    Between two radii the sum is constant and K r0 / d_max grows, so the infimum is a limit from just above a radius:
-    I(K) = min over j of K 2^-(j+1) + sum_{i<=j} N_i 2^i. The search ends where the sum alone exceeds the best value.
+    It is at most `regret_bound` if N_r <= c r^-d. Between two radii the sum is constant and K r0 /
+    d_max grows, so the infimum is a limit from just above a radius: I(K) = min over j of K 2^-(j+1)
+    + sum_{i<=j} N_i 2^i. The search ends where the sum alone exceeds the best value.
 
     >>> round(metric_regret_bound(5, 2000, lambda r: covering_number(r, (1, 1))) / 1e6, 3)
     6.561
     """
     _check_whole(episodes=episodes)
     bias = _bias(lipschitz, d_max)
-    # K / 2 stands for r0 > d_max, which the paper leaves out (no 1 / sqrt(n) exceeds 1); a small K needs it to stay below
-    # Theorem 4.1.
+    # K / 2 stands for r0 > d_max, which the paper leaves out (no 1 / sqrt(n) exceeds 1). A small K
+    # needs it to stay below Theorem 4.1.
     size = _infimum(episodes, covering, d_max, at_most=episodes / 2)
     return _regret(horizon, episodes, delta, bias, size)
 
 
 def expected_regret_delta(episodes: int, dimension: float) -> float:
-    """delta = K^(-1/(d+2)), the failure probability for a bound on the expected regret. [SBY19 sec. 4.1]
+    """Return delta = K^(-1/(d+2)), for a bound on the expected regret. [SBY19 sec. 4.1]
 
-    Runs in which the bound fails then cost at most delta H K = H K^((d+1)/(d+2)) on average, which is the rate of the bound.
+    Runs in which the bound fails then cost at most delta H K = H K^((d+1)/(d+2)) on average, which
+    is the rate of the bound.
 
     >>> expected_regret_delta(10_000, dimension=2), expected_regret_delta(10_000, dimension=0)
     (0.1, 0.01)
@@ -284,9 +324,11 @@ def expected_regret_delta(episodes: int, dimension: float) -> float:
 def expected_regret_bound(
     horizon: int, episodes: int, dimension: float, c: float = 1.0, lipschitz: float = 1.0, d_max: float = 1.0
 ) -> float:
-    """`regret_bound` with delta = `expected_regret_delta`, plus delta H K >= E[R(K)]. [SBY19 sec. 4.1]
+    """Return a bound on E[R(K)]: `regret_bound` with delta = `expected_regret_delta`, plus delta H
+    K.
 
-    For rewards in [0, 1] no run has more regret than H K. Give the agent the same delta: `bonuses.Theory(episodes, delta)`.
+    For rewards in [0, 1] no run has more regret than H K. Give the agent the same delta:
+    `bonuses.Theory(episodes, delta)`. [SBY19 sec. 4.1]
 
     >>> round(expected_regret_bound(5, 2000, dimension=2) / 1e6, 3)
     7.429
@@ -296,10 +338,13 @@ def expected_regret_bound(
 
 
 def discrete_regret_bound(horizon: int, episodes: int, n_states: int, n_actions: int, delta: float = 0.05) -> float:
-    """3 H^2 min(SA, K) + 6 sqrt(2 H^3 K iota) + 48 sqrt(H^5 S A K iota) >= R(K) with atoms from the start. [SBY19 sec. 4.1]
+    """Return the bound on R(K) of an agent that starts with one ball per state-action pair.
 
-    Every atom has its own first visit, hence SA; diameter 0 leaves no L, so beta_t <= 8 sqrt(H^3 iota / t); N plays of an atom
-    sum to 2 sqrt(N); 3 x 8 x 2 = 48. Theorem 4.1 with d = 0, c = SA has 204, as it counts a ball at every depth.
+        3 H^2 min(SA, K) + 6 sqrt(2 H^3 K iota) + 48 sqrt(H^5 S A K iota)           [SBY19 sec. 4.1]
+
+    Every pair has its own first visit, hence SA. Diameter 0 leaves no L, so beta_t <= 8 sqrt(H^3
+    iota / t). N plays of a pair sum to 2 sqrt(N), and 3 x 8 x 2 = 48. Theorem 4.1 with d = 0, c =
+    SA has 204, because it counts a ball at every depth.
 
     >>> round(discrete_regret_bound(5, 2000, n_states=10, n_actions=4) / 1e6, 3)
     2.817
@@ -311,10 +356,11 @@ def discrete_regret_bound(horizon: int, episodes: int, n_states: int, n_actions:
 
 
 def lower_bound(horizon: int, episodes: int, dimension: float, c: float = 1.0, constant: float = 1.0) -> float:
-    """constant H^(3/2) c^(1/(d+2)) K^((d+1)/(d+2)): no algorithm does better, up to logarithms. [SBY19 Thms 4.3, 4.4]
+    """Return constant H^(3/2) c^(1/(d+2)) K^((d+1)/(d+2)). [SBY19 Thms 4.3, 4.4]
 
-    The paper gives no constant: compare shapes only. d = 0, c = SA is the tabular Omega(sqrt(H^3 S A K)). For d > 0 the paper's
-    construction, H bandits in sequence, shows the factor H, while its section 4.1 claims H^(3/2). Here d_max = 1.
+    No algorithm does better, up to logarithms. The paper gives no constant: compare shapes only. d
+    = 0, c = SA is the tabular Omega(sqrt(H^3 S A K)). For d > 0 the paper's construction, H bandits
+    in sequence, shows the factor H, while its section 4.1 claims H^(3/2). Here d_max = 1.
 
     >>> lower_bound(4, 10000, dimension=2), lower_bound(4, 10000, dimension=0, c=9)
     (8000.0, 2400.0)
@@ -326,11 +372,13 @@ def lower_bound(horizon: int, episodes: int, dimension: float, c: float = 1.0, c
 
 
 def metric_lower_bound(horizon: int, episodes: int, covering: Covering, constant: float = 1.0) -> float:
-    """constant H inf over r0 of K r0 / log(K) + sum of N_r / r over the radii r >= r0: the lower bound itself. [SBY19 Thm 4.4]
+    """Return the lower bound itself, for the covering numbers r -> N_r. [SBY19 Thm 4.4]
 
-    For covering numbers r -> N_r of a space with d_max = 1. No algorithm has less expected regret on all problems of the space,
-    for a constant that the paper does not give. It prints C_0 inf (K r0 + sum of N_r log(K) / r) for what is then divided by
-    log(K), and one step: H bandits in sequence have H times the regret.
+        constant H inf over r0 of K r0 / log(K) + sum of N_r / r over the radii r >= r0
+
+    No algorithm has less expected regret on all problems of a space with d_max = 1, for a constant
+    that the paper does not give. The paper prints C_0 inf (K r0 + sum of N_r log(K) / r), which is
+    then divided by log(K), for one step. H bandits in sequence have H times the regret.
 
     >>> cube = lambda r: covering_number(r, (1, 1))
     >>> round(metric_lower_bound(1, 10_000, cube)), round(metric_lower_bound(5, 10_000, cube))
@@ -352,14 +400,17 @@ def pac_episodes(
     d_max: float = 1.0,
     random_starts: bool = False,
 ) -> int:
-    """The least K for which a policy drawn from the K played is epsilon-optimal with probability 1 - delta. [SBY19 Thm 4.2]
+    """Return the K after which a random one of the K policies is epsilon-optimal. [SBY19 Thm 4.2]
 
-    Markov: P(gap > epsilon) <= E[R(K)] / (K epsilon). Half of delta pays for the runs where the bound fails, with probability
-    delta epsilon / (2H) and regret at most H K, which the paper neglects; the other half asks for regret_bound(K) / K <=
-    delta epsilon / 2. K enters iota too, so it is found by bisection, to the precision of a float.
+    It is the least K for which this holds with probability 1 - delta. Markov's inequality gives
+    P(gap > epsilon) <= E[R(K)] / (K epsilon). Half of delta pays for the runs where the bound
+    fails, with probability delta epsilon / (2H) and regret at most H K, which the paper neglects.
+    The other half requires regret_bound(K) / K <= delta epsilon / 2. K also enters iota, so it is
+    found by bisection, to the precision of a float.
 
-    With `random_starts`, drawn independently of each other, the regret is about the starts that were drawn and the gap about
-    all: a quarter of delta pays for `start_error`, and the rest is halved as above.
+    With `random_starts`, drawn independently, the regret is about the starts that were drawn, and
+    the gap about all starts. A quarter of delta pays for `start_error`, and the rest is halved as
+    above.
 
     >>> f"{pac_episodes(1, epsilon=0.5, delta=0.5, dimension=0):.3e}"
     '9.124e+07'
@@ -376,7 +427,7 @@ def pac_episodes(
 def discrete_pac_episodes(
     horizon: int, epsilon: float, delta: float, n_states: int, n_actions: int, random_starts: bool = False
 ) -> int:
-    """`pac_episodes` with atoms from the start, by `discrete_regret_bound`. [SBY19 Thm 4.2, sec. 4.1]
+    """Return `pac_episodes` for `discrete_regret_bound`. [SBY19 Thm 4.2, sec. 4.1]
 
     >>> discrete_pac_episodes(1, epsilon=0.5, delta=0.5, n_states=1, n_actions=2)
     7186403
@@ -391,10 +442,12 @@ def discrete_pac_episodes(
 
 
 def start_error(horizon: int, episodes: int, delta: float) -> float:
-    """H sqrt(K log(1/delta) / 2): how much the gaps from all starts sum to beyond those from the K that were drawn.
+    """Return H sqrt(K log(1/delta) / 2), the error of K random starts.
 
-    Given the past, the gap of a policy from a start drawn afresh lies in [0, H], with its mean over all starts as expectation:
-    Azuma and Hoeffding, except with probability delta. Not in the paper, which lets an adversary choose the starts.
+    With probability 1 - delta, the gaps over all starts sum to at most this much more than the gaps
+    from the K starts that were drawn. Given the past, the gap of a policy from a new start lies in
+    [0, H], and its expectation is the mean over all starts: Azuma and Hoeffding. Not in the paper,
+    which lets an adversary choose the starts.
 
     >>> round(start_error(5, 2000, 0.05), 1)
     273.7
@@ -408,7 +461,10 @@ def start_error(horizon: int, episodes: int, delta: float) -> float:
 def _least_episodes(
     horizon: int, epsilon: float, delta: float, bound: Callable[[int, float], float], random_starts: bool
 ) -> int:
-    """The least K with bound(K, delta epsilon / (2H)) <= K delta epsilon / 2; see `pac_episodes` for random starts."""
+    """Return the least K with bound(K, delta epsilon / (2H)) <= K delta epsilon / 2.
+
+    See `pac_episodes` for random starts.
+    """
     _check_whole(horizon=horizon)
     _check_positive(epsilon=epsilon)
     if epsilon > horizon or not 0 < delta < 1:
@@ -422,7 +478,8 @@ def _least_episodes(
         beyond = start_error(horizon, episodes, share) if random_starts else 0.0
         return bound(episodes, budget / horizon) + beyond <= budget * episodes
 
-    # `enough` changes once: the bound per episode falls with K, except for small K, where it is far above H.
+    # `enough` changes once: the bound per episode falls with K, except for small K, where it is far
+    # above H.
     low, high = 0, 1
     while not enough(high):
         low, high = high, 2 * high
@@ -435,13 +492,16 @@ def _least_episodes(
 
 
 def lipschitz_of_q(horizon: int, lipschitz_kernel: float, lipschitz_reward: float, kind: str = "total_variation") -> float:
-    """L of Q* at every step, from the Lipschitz constants of the transition kernel and the reward. [SBY19 Props 2.4, 2.5]
+    """Return L of Q* at every step, from the Lipschitz constants of the kernel and the reward.
 
-    "total_variation": 2 H L_kernel + L_reward. "wasserstein": L_reward sum_{i=0}^{H-1} L_kernel^i, the first step's and the
-    largest; it serves deterministic systems too, and needs D((x,a),(x',a)) <= d_S(x,x').
+    "total_variation": 2 H L_kernel + L_reward. "wasserstein": L_reward sum_{i=0}^{H-1} L_kernel^i,
+    the constant of the first step, which is the largest. It also holds for deterministic systems,
+    and needs D((x,a),(x',a)) <= d_S(x,x'). [SBY19 Props 2.4, 2.5]
 
-    >>> lipschitz_of_q(5, 0.5, 1.0), lipschitz_of_q(5, 0.5, 1.0, "wasserstein"), lipschitz_of_q(5, 1.0, 1.0, "wasserstein")
-    (6.0, 1.9375, 5.0)
+    >>> lipschitz_of_q(5, 0.5, 1.0), lipschitz_of_q(5, 0.5, 1.0, "wasserstein")
+    (6.0, 1.9375)
+    >>> lipschitz_of_q(5, 1.0, 1.0, "wasserstein")
+    5.0
     """
     _check_whole(horizon=horizon)
     _check_positive(or_zero=True, lipschitz_kernel=lipschitz_kernel, lipschitz_reward=lipschitz_reward)
@@ -453,7 +513,11 @@ def lipschitz_of_q(horizon: int, lipschitz_kernel: float, lipschitz_reward: floa
 
 
 def _infimum(weight: float, covering: Covering, d_max: float, at_most: float = math.inf) -> float:
-    """The infimum over r0 of weight r0 / d_max + sum of N_r d_max / r over the radii r >= r0, or `at_most` if that is less."""
+    """Return the infimum over r0 of weight r0 / d_max + sum of N_r d_max / r over the radii r >=
+    r0.
+
+    The result is at most `at_most`.
+    """
     best, total, scale = at_most, 0.0, 1.0
     while total < best:
         total += _covering_at(covering, d_max / scale) * scale
@@ -463,22 +527,23 @@ def _infimum(weight: float, covering: Covering, d_max: float, at_most: float = m
 
 
 def _regret(horizon: int, episodes: int, delta: float, bias: float, size: float) -> float:
-    """The bound of Theorem E.12 with `size` for I(K)."""
+    """Return the bound of Theorem E.12 with `size` for I(K)."""
     log_term = iota(horizon, episodes, delta)
-    # The paper moves the factor (1 + 1/H)^(h-1) <= 3 out of a signed sum; Azuma with it inside gives the same 6.
+    # The paper moves the factor (1 + 1/H)^(h-1) <= 3 out of a signed sum. Azuma with the factor
+    # inside gives the same 6.
     transitions = 6 * math.sqrt(2 * horizon**3 * float(episodes) * log_term)
     return 3 * horizon**2 + transitions + 96 * horizon * (math.sqrt(horizon**3 * log_term) + bias) * size
 
 
 def _bias(lipschitz: float, d_max: float) -> float:
-    """L d_max."""
+    """Return L d_max."""
     _check_positive(or_zero=True, lipschitz=lipschitz)
     _check_positive(d_max=d_max)
     return lipschitz * d_max
 
 
 def _scale(dimension: float, c: float, d_max: float) -> float:
-    """C = c d_max^-d, the covering number allowed at r = d_max."""
+    """Return C = c d_max^-d, the covering number allowed at r = d_max."""
     _check_positive(or_zero=True, dimension=dimension)
     _check_positive(c=c, d_max=d_max)
     scale = c / math.pow(d_max, dimension)
@@ -488,7 +553,7 @@ def _scale(dimension: float, c: float, d_max: float) -> float:
 
 
 def _cells(radius: float, sides: Sequence[float], metric: str) -> list[float]:
-    """How many cubes of diameter r fit along each side."""
+    """Return how many cubes of diameter r fit along each side."""
     if metric == "discrete":
         return list(sides)
     stretch = {"linf": 1.0, "l1": float(len(sides)), "l2": math.sqrt(len(sides))}[metric]
@@ -496,6 +561,7 @@ def _cells(radius: float, sides: Sequence[float], metric: str) -> list[float]:
 
 
 def _covering_at(covering: Covering, radius: float) -> float:
+    """Return N_r; raise SpaceError if it is not finite and at least 1."""
     n_cells = covering(radius)
     if not (math.isfinite(n_cells) and n_cells >= 1):
         raise SpaceError(f"covering number N_r = {n_cells} at r = {radius:g}: it must be finite and at least 1")
@@ -503,17 +569,20 @@ def _covering_at(covering: Covering, radius: float) -> float:
 
 
 def _check_positive(or_zero: bool = False, **numbers: float) -> None:
+    """Raise SpaceError if a number is not finite and positive (or 0, if `or_zero`)."""
     for name, value in numbers.items():
         if not (0 < value < math.inf or (or_zero and value == 0)):
             raise SpaceError(f"{name} = {value} must be a finite number {'>=' if or_zero else '>'} 0")
 
 
 def _check_constant(constant: str) -> None:
+    """Raise SpaceError if `constant` is unknown."""
     if constant not in CONSTANTS:
         raise SpaceError(f"constant = {constant!r}: choose one of {', '.join(map(repr, CONSTANTS))}")
 
 
 def _check_whole(low: int = 1, **numbers: float) -> None:
+    """Raise SpaceError if a number is not an integer >= `low`."""
     for name, value in numbers.items():
         if not (value >= low and value % 1 == 0):
             raise SpaceError(f"{name} = {value} must be a whole number >= {low}")

@@ -1,9 +1,13 @@
-"""Compiled kernels: everything that runs per step, in files that call each other from top to bottom.
+"""Compiled kernels: all code that runs once per step.
 
-`compiling` (how), `crossing` (an environment in compiled code), `layout` (the ball table), `learning` (the update rule),
-`points`, `boxes` (selection), `splitting`, `feasible` (masks), `pausing`, `episodes` (both drivers); `balls` and
-`ball_episodes` are the same for balls of any metric, whose distances `paths` computes; `rules` are the heuristics. All of them
-live in this folder, because that is what their cache on disk depends on. Here is what the rest of the package uses of boxes.
+Each file imports only from files named before it. `jit` compiles, `crossing` passes environments
+into compiled code, `layout` defines the ball table, `update` has the update rule. For boxes there
+are `points`, `boxes` (selection), `splitting`, `masks` (feasible actions), `pausing` and `episodes`
+(both drivers). `balls` and `ball_episodes` do the same for balls of any metric. `distances`
+computes distance matrices, and `heuristics` runs the agents that follow a fixed rule.
+
+All kernels live in this folder, because their cache on disk is stamped with its contents. This file
+exports the box kernels that the rest of the package uses.
 """
 
 from zooming.kernels.boxes import length, most_splits, new_stack, play_action, sides, update_ball  # noqa: I001

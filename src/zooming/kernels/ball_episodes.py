@@ -1,4 +1,7 @@
-"""Balls of a metric driven: one step from Python, or whole episodes without coming back; as `episodes` does for boxes."""
+"""Run balls of a metric: single steps from Python, or whole episodes in compiled code.
+
+`episodes` does the same for boxes.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,15 @@ from zooming.kernels.layout import BAD_REWARD, BAD_STATE, DUE, EITHER, FINE, FUL
 from zooming.kernels.pausing import pause, resume
 from zooming.kernels.update import ceiling, learned_reward
 
-# Table and core cross from Python as plain float64 memory: as records they would take ten times as long.
+# Table and core come from Python as float64 arrays: passing records takes ten times as long.
 
 
 @compiled
 def act(raw_table, raw_core, owner, mask, action_orders, grid, step, observation, ties, rule, seen, action):
-    """Selects and writes the action, in the environment's units; the row that is played, or -1 - i for a bad coordinate i."""
+    """Select a ball and write its action, in the environment's units.
+
+    Return the row of the ball, or -1 - i for a bad coordinate i of the observation.
+    """
     table = raw_table.view(BALL)
     core = raw_core.view(CORE)
     n_state = core[0]["n_state"]
@@ -36,7 +42,9 @@ def act(raw_table, raw_core, owner, mask, action_orders, grid, step, observation
 
 @jit_no_refcount
 def locate(core, owner, grid, step, observation, action):
-    """The row of the ball that owns (observation, action); -1 - axis for a bad coordinate."""
+    """Return the row of the ball that owns (observation, action), or -1 - axis for a bad
+    coordinate.
+    """
     n_state = core[0]["n_state"]
     state = index_of(grid, 0, n_state, observation)
     if state < 0:
@@ -52,8 +60,12 @@ def update(
     raw_table, raw_core, stats, owner, mask, grid, seen, step, observation, action, reward, next_observation, terminated,
     next_value,
 ):  # fmt: skip
-    """One transition from Python: FINE, DUE - row (a ball to split), or BAD_STATE + the index of a bad coordinate among
-    (observation, action, next observation). `next_value` is V(x') if the caller knows better, else NaN."""
+    """Learn from one transition that comes from Python.
+
+    Return FINE, or DUE - row if the ball in `row` is due to split, or BAD_STATE + i for a bad
+    coordinate i of (observation, action, next observation). `next_value` is V(x') if the caller
+    knows a better one, else NaN.
+    """
     table = raw_table.view(BALL)
     core = raw_core.view(CORE)
     row = locate(core, owner, grid, step, observation, action)
@@ -76,10 +88,11 @@ def _play(
     table, core, stats, owner, distances, action_distances, orders, action_orders, grid, mask, seen, handle, params,
     n_env_steps, returns, n_balls, done, end, trouble, paused, clipping,
 ):  # fmt: skip
-    """Plays whole episodes until done[0] is `end`; the code why it came back, with details in `trouble`, as in `episodes`.
+    """Play whole episodes until done[0] equals `end`; return a code, as `episodes._play` does.
 
-    A ball that is due is split by the caller, who calls again (`paused` keeps where the episode stands); lazy children are made
-    here, while there is room for one a step.
+    When a ball is due, the caller splits it and calls again; `paused` stores where the episode
+    stopped. Lazy children are added here. The answer is FULL if the table lacks room for one child
+    per step.
     """
     n_state = core[0]["n_state"]
     n_action = core[0]["n_action"]
@@ -106,7 +119,7 @@ def _play(
             played = play_action(table, core, owner, mask, action_orders, row, step, state, rule)
             point_of(grid, n_state, n_action, played, action)
             for i in range(n_state):
-                next_point[i] = np.nan  # so that a coordinate that the dynamics forget to write is found
+                next_point[i] = np.nan  # reveals a coordinate that the dynamics do not write
             reward = dynamics(point, action, step, params, rng, next_point)
             learned = learned_reward(reward, core[0]["reward_low"], core[0]["reward_high"], clipping)
             if np.isnan(learned):
@@ -145,7 +158,7 @@ def _play(
 
 @functools.cache
 def play() -> Callable[..., int]:
-    """`_play`, compiled on first use for any environment's dynamics."""
+    """Return `_play`, compiled on first use. It runs any environment's dynamics."""
     vector, matrix, order = float64[::1], float64[:, ::1], int32[:, ::1]
     return fixed(
         _play, numba.from_dtype(BALL)[::1], numba.from_dtype(CORE)[::1], matrix, int32[:, :, ::1], matrix, matrix, order, order,

@@ -1,21 +1,31 @@
-"""Compiled balls of a metric space of finitely many points: selection, update, covering.
+"""Compiled balls of a finite metric space: selection, update, covering.
 
-The space is the product of n_x states and n_a actions, each a finite set with a distance matrix; the points are pairs. One
-structured array holds every ball of an agent, one row each; rows 0 to H-1 are the roots. `owner[h, x, a]` is the row of the
-ball whose domain holds (x, a) at step h. So a ball is found by one look, and the balls relevant for x are those named in
-owner[h, x]. No distance of two pairs of a product is ever stored. Any other metric is given by all of them (power = PAIRS):
-then `distances` and `orders` are of the pairs, numbered x n_a + a, and row (pair n_x + x) of `action_orders` has the actions
-in x from the nearest to that pair to the farthest.
+The space is the product of n_x states and n_a actions, two finite sets with a distance matrix each.
+Its points are the pairs (x, a). One structured array holds every ball of an agent, one row each;
+rows 0 to H-1 are the roots. `owner[h, x, a]` is the row of the ball whose domain contains (x, a) at
+step h. So a ball is found by one lookup, and the balls relevant for x are the entries of owner[h,
+x]. The distances between pairs of a product are never stored.
 
-    B = {(x, a) : d((x, a), center) <= r(B)}              closed; the paper's are open, which for whole distances loses points
-    dom(B) = B without all balls of smaller radius        and, so that domains are disjoint, without older ones of its radius
-    split B, after its update, when n(B) >= split_after (d_max / r(B))^2 = split_after 4^depth          [SBY19 Alg. 1]
+A metric that is not a product is given by the distances between all pairs (power = PAIRS). Then
+`distances` and `orders` are indexed by pairs, numbered x n_a + a. Row (pair n_x + x) of
+`action_orders` lists the actions in x by their distance from that pair, nearest first.
 
-A split covers dom(B) by balls of radius r(B) / 2 around points of dom(B). A center is outside all balls of that radius and of
-smaller ones, so that centers of equal radius are further apart than it.
+    B = {(x, a) : d((x, a), center) <= r(B)}
+    dom(B) = B without all balls of smaller radius and without older balls of the same radius
+    split B, after its update, when n(B) >= split_after (d_max / r(B))^2 = split_after 4^depth
+                                                                                     [SBY19 Alg. 1]
 
-Distances of a p-norm product are kept to the power p: the pair's is then their sum, and no root is taken (p = 0: the maximum).
-`orders[x]` has the points from the nearest to x to the farthest, so that a ball is walked through without its outside.
+Two deviations from the paper. Balls are closed, because an open ball loses the points at distance
+exactly r(B), which are many if distances are integers. Domains exclude older balls of the same
+radius, so they are disjoint.
+
+A split covers dom(B) by balls of radius r(B) / 2 around points of dom(B). A new center is outside
+all balls of this radius and of smaller ones. So the distance between two centers of the same radius
+exceeds that radius.
+
+Distances of a p-norm product are stored to the power p, so that the distance of pairs is a sum and
+needs no root (power 0 is the maximum). `orders[x]` lists the points by their distance from x,
+nearest first, so that a loop over a ball stops at its border.
 """
 
 from __future__ import annotations
@@ -31,36 +41,40 @@ BALL = np.dtype(
     [
         ("value", "f8"),  # Q
         ("radius", "f8"),
-        ("reach", "f8"),  # the radius to the power p: what distances are compared with
+        ("reach", "f8"),  # the radius to the power p, in the unit of the stored distances
         ("n_visits", "i8"),  # n(B), ancestors included
-        ("state", "i4"),  # the center
+        ("state", "i4"),  # (state, action) is the center
         ("action", "i4"),
         ("parent", "i4"),  # or NO_PARENT for a root
-        ("n_points", "i4"),  # of the domain; a ball without any is not active
+        ("n_points", "i4"),  # size of the domain; 0: the ball is not active
         ("depth", "i4"),
         ("step", "i4"),
     ],
     align=True,
 )
-# The core of boxes, and what balls need besides.
+# The core of boxes, with three more fields.
 CORE = np.dtype(
     [
         *layout.CORE.descr,
-        ("lazy", "i8"),  # 1: a ball that is due gets one child a visit, where it was played
+        ("lazy", "i8"),  # 1: each visit of a due ball adds one child, around the pair played
         ("split_after", "f8"),
-        ("power", "f8"),  # p of the product; 0 for the maximum; PAIRS for a metric that is no product
+        ("power", "f8"),  # p of the product; 0: the maximum; PAIRS: the metric is not a product
     ],
     align=True,
 )
-SAMPLE = 256  # points that a possible center is judged by: all of a small domain, and no more time for a large one
+SAMPLE = 256  # the most points of a domain on which a candidate for a center is judged
 PAIRS = -1.0
-MAX_DEPTH = 26  # 4^26 visits are more than a lifetime
-LOW, HIGH, COUNT, WHOLE = 0, 1, 2, 3  # columns of `grid`, a row per axis: ends, number of points, 1 if values are their numbers
+MAX_DEPTH = 26  # balls are split up to this depth; the next split would take about 4^26 visits
+# Columns of `grid`, one row per axis: ends, number of points, 1 for an axis of integers.
+LOW, HIGH, COUNT, WHOLE = 0, 1, 2, 3
 
 
 @jit_no_refcount
 def index_of(grid, first, n_axes, point):
-    """The number of the point nearest to (environment's units); -1 - i for a bad coordinate i."""
+    """Return the number of the grid point nearest to a point in the environment's units.
+
+    Return -1 - i for a bad coordinate i.
+    """
     index = 0
     for i in range(n_axes):
         low = grid[first + i, LOW]
@@ -80,7 +94,7 @@ def index_of(grid, first, n_axes, point):
 
 @jit_no_refcount
 def point_of(grid, first, n_axes, index, point):
-    """Writes the point of a number, in the environment's units."""
+    """Write the grid point with number `index`, in the environment's units."""
     for j in range(n_axes):
         i = n_axes - 1 - j
         n = np.int64(grid[first + i, COUNT])
@@ -88,7 +102,7 @@ def point_of(grid, first, n_axes, index, point):
         index //= n
         low, high = grid[first + i, LOW], grid[first + i, HIGH]
         if k == n - 1:
-            point[i] = high  # not what rounding makes of it
+            point[i] = high  # exactly, without a rounding error
         elif grid[first + i, WHOLE] == 1.0:
             point[i] = low + k
         else:
@@ -97,7 +111,9 @@ def point_of(grid, first, n_axes, index, point):
 
 @jit_inline
 def together(core, along_state, along_action):
-    """The distance of two pairs, to the power p, from those of their states and of their actions."""
+    """Return the distance of two pairs, to the power p, from those of their states and their
+    actions.
+    """
     if core[0]["power"] == 0.0:
         return max(along_state, along_action)
     return along_state + along_action
@@ -105,21 +121,23 @@ def together(core, along_state, along_action):
 
 @jit_inline
 def apart(core, distances, action_distances, n_actions, state, action, other_state, other_action):
-    """The distance of two pairs, as the kernels take it."""
+    """Return the distance of two pairs as it is stored: to the power p."""
     if core[0]["power"] == PAIRS:
         return distances[state * n_actions + action, other_state * n_actions + other_action]
     return together(core, distances[state, other_state], action_distances[action, other_action])
 
 
-# --- selection -------------------------------------------------------------------------------------------------------------
+# --- selection ------------------------------------------------------------------------------------
 
 
 @jit_inline
 def select(table, core, owner, mask, step, state, ties, seen):
-    """The relevant ball with the largest Q: of those that own (state, a) for some a with mask[a] = 1. [SBY19, selection rule]
+    """Return the relevant ball with the largest Q. [SBY19, selection rule]
 
-    With random ties the m-th ball that ties replaces the one kept with probability 1/m. A ball owns many actions and must be
-    counted once: seen[ball] is the number of the last selection that met it, and seen[-1] counts selections.
+    A ball is relevant if it owns (state, a) for some a with mask[a] = 1. With random ties, the m-th
+    tied ball replaces the current choice with probability 1/m. A ball that owns several actions
+    must be counted once: seen[row] is the number of the last selection that met the ball, and
+    seen[-1] counts the selections.
     """
     best = -np.inf
     found = np.int64(-1)
@@ -153,7 +171,7 @@ def select(table, core, owner, mask, step, state, ties, seen):
 
 @jit_inline
 def play_action(table, core, owner, mask, order, row, step, state, rule):
-    """An action a with (state, a) in dom(B): the one nearest to the center, or any, equally likely."""
+    """Return an action a with (state, a) in dom(B): the nearest to the center, or a random one."""
     if rule == CENTER:
         center = np.int64(table[row]["action"])
         if core[0]["power"] == PAIRS:
@@ -174,22 +192,23 @@ def play_action(table, core, owner, mask, order, row, step, state, rule):
     return np.int64(-1)
 
 
-# --- update and split ------------------------------------------------------------------------------------------------------
+# --- update and split -----------------------------------------------------------------------------
 
 
 @jit_no_refcount
 def diameter(table, row):
-    """How far, in d_max, a pair played in a ball can be from one of its domain, or of the domain of a descendant's.
+    """Return the largest distance between a pair played in a ball and a pair of its domain.
 
-    Centers of descendants are r, r/2, r/4, ... from one to the next, and a domain may stick out of the parent's: 3 r in all.
-    A single pair has no other near it, and no descendants.
+    The unit is d_max. Pairs in the domains of its descendants count as well. Centers of descendants
+    are r, r/2, r/4, ... apart, and a domain may extend beyond that of its parent, which makes 3 r
+    in all. The distance is 0 for a domain of one pair, which has no descendants.
     """
     return min(1.0, 3.0 / np.float64(np.int64(1) << table[row]["depth"])) if table[row]["n_points"] > 1 else 0.0
 
 
 @jit_inline
 def update_ball(table, core, stats, step, row, reward, next_value):
-    """Applies the update rule to a ball; true when it is due to split."""
+    """Apply the update rule to a ball; return whether it is due to split."""
     across = diameter(table, row) if core[0]["bonus_rule"] == EXACT else 0.0
     learn(table, core, stats, step, row, across, reward, next_value)
     return is_due(table, core, row) and core[0]["n_balls"] < core[0]["max_balls"]
@@ -197,7 +216,7 @@ def update_ball(table, core, stats, step, row, reward, next_value):
 
 @jit_no_refcount
 def is_due(table, core, row):
-    """n(B) >= split_after (d_max / r(B))^2; a domain of one point has nothing to split."""
+    """Return whether n(B) >= split_after (d_max / r(B))^2. A domain of one point is never due."""
     depth = table[row]["depth"]
     threshold = core[0]["split_after"] * np.float64(np.int64(1) << (2 * depth))
     return table[row]["n_points"] > 1 and depth < MAX_DEPTH and table[row]["n_visits"] >= threshold
@@ -205,9 +224,10 @@ def is_due(table, core, row):
 
 @jit_no_refcount
 def add_ball(table, core, stats, owner, distances, action_distances, orders, action_orders, parent, state, action):
-    """Adds the child of a ball around a pair, with the parent's Q and n; it takes what larger balls owned.
+    """Add a child of `parent` around a pair, with the parent's Q and n.
 
-    The caller has made room.
+    The child takes the pairs within its radius that larger balls own. The caller has reserved a
+    row.
     """
     row = core[0]["n_rows"]
     step = table[parent]["step"]
@@ -256,7 +276,10 @@ def add_ball(table, core, stats, owner, distances, action_distances, orders, act
 
 @jit_no_refcount
 def n_within(core, owner, distances, action_distances, row, step, reach, points, n_points, point):
-    """How many of up to SAMPLE points of a domain, evenly spread over it, a child around one of them would take."""
+    """Return how many points of a domain a child around `point` would take.
+
+    Only up to SAMPLE points are counted, evenly spaced in `points`.
+    """
     n_actions = owner.shape[2]
     state = point // n_actions
     action = point % n_actions
@@ -273,7 +296,11 @@ def n_within(core, owner, distances, action_distances, row, step, reach, points,
 
 @jit_no_refcount
 def domain(table, core, owner, distances, action_distances, orders, action_orders, row, points):
-    """Writes the points of a domain, as x * n_a + a, from the center outwards; how many there are."""
+    """Write the points of a domain, as x * n_a + a, and return their number.
+
+    They are sorted by the distance of the state from the center, then by that of the action. If the
+    metric is not a product, they are sorted by the distance of the pair.
+    """
     step = table[row]["step"]
     state = table[row]["state"]
     action = table[row]["action"]
@@ -303,11 +330,12 @@ def domain(table, core, owner, distances, action_distances, orders, action_order
 
 @compiled
 def cover(table, core, stats, owner, distances, action_distances, orders, action_orders, row, most_tries, points, n_left):
-    """Covers dom(B) by children: FINE, or FULL when rows have run out; call again then, with the same points.
+    """Cover dom(B) by children. Return FINE, or FULL if the table has no free row.
 
-    The covering oracle, `covering.Greedy`: of `most_tries` points that are not covered, evenly spread over `points` from
-    its first on, the one whose ball takes the most. `points` is the domain as it was; its first n_left[0] entries hold all
-    that is not covered.
+    After FULL, call again with the same `points` and `n_left`. This is the oracle `metrics.Greedy`:
+    out of `most_tries` uncovered points, evenly spaced in `points` from the first on, take the one
+    whose ball takes the most points. `points` is the domain before the split; its first n_left[0]
+    entries contain all uncovered points. Covering stops at `max_balls`.
     """
     step = table[row]["step"]
     reach = table[row]["reach"] * 0.5 ** (core[0]["power"] if core[0]["power"] > 0.0 else 1.0)
@@ -317,7 +345,7 @@ def cover(table, core, stats, owner, distances, action_distances, orders, action
             return FINE
         if core[0]["n_rows"] >= table.shape[0]:
             return FULL
-        if 2 * table[row]["n_points"] <= n_left[0]:  # half are covered: only now, so that all this takes linear time
+        if 2 * table[row]["n_points"] <= n_left[0]:  # half are covered: so the total time is linear
             n = 0
             for i in range(n_left[0]):
                 if owner[step, points[i] // n_actions, points[i] % n_actions] == row:

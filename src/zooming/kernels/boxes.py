@@ -1,10 +1,12 @@
-"""Boxes: which holds a point, which is relevant with the largest Q, what is played in it, and its update.
+"""Boxes: find the ball of a point, select the best relevant ball, play an action in it, update it.
 
-Selection is branch and bound over the binary tree of `layout`: go to the better child first, skip what cannot win.
+Selection is branch and bound over the binary tree of `layout`: visit the better child first and
+skip subtrees that cannot win.
 
     V(x) = min(cap, max of Q over the balls relevant for x)
 
-The metric is the largest weighted distance along an axis, with d_max = 1; an atom (a single value) has length 0.
+The metric is the largest weighted distance along an axis, with d_max = 1. A side with a single
+integer value has length 0.
 """
 
 from __future__ import annotations
@@ -16,12 +18,12 @@ from zooming.kernels.layout import ACTIVE, ATOMS, CENTER, EXACT, FIRST, NO_PAREN
 from zooming.kernels.points import in_units, net_point, play_value
 from zooming.kernels.update import draw, learn
 
-WALKED = 16  # tied balls that are looked at one by one before one is drawn
+WALKED = 16  # number of tied balls to visit one by one before trying a random draw
 
 
 @jit_no_refcount
 def find(table, n_state, root, state, action):
-    """The row of the active ball whose domain holds (state, action)."""
+    """Return the row of the active ball whose domain contains (state, action)."""
     row = root
     while table[row]["child"] != ACTIVE:
         axis = np.int64(table[row]["axis"])
@@ -32,27 +34,34 @@ def find(table, n_state, root, state, action):
 
 @jit_no_refcount
 def most_splits(n_axes):
-    """The most splits along `n_axes` axes that a path can have; `BallTable.fault` refuses a table with more.
+    """Return the most splits along `n_axes` axes that a path can have.
 
-    18 halvings of each axis, since a ball is due at (1/diameter)^2 visits and these stay below 2^32, after an initial
-    partition, whose row numbers have 31 bits.
+    There are at most 18 halvings of each axis, since a ball is due at (1/diameter)^2 visits, which
+    stay below 2^32. Before them there may be an initial partition, whose row numbers have 31 bits.
+    `BallTable.fault` refuses a table with longer paths.
     """
     return 40 + 18 * n_axes
 
 
 @compiled
 def new_stack(core):
-    """Room for every fork of a path, for the root in `select_feasible`, and a last place that is written but never read."""
+    """Return a stack for `select` and `select_feasible`.
+
+    It has room for every fork of a path, for the root, and for a last entry that is written but
+    never read.
+    """
     return np.empty(most_splits(core[0]["n_action"]) + 2, np.int64)
 
 
 @jit_no_refcount
 def draw_tied(table, core, root, state, best, n_tries):
-    """One of the relevant balls of a net with the value `best`, each equally likely; -1 if no try met one.
+    """Draw one of the relevant balls of a net with the value `best`, each equally likely.
 
-    A try goes down a random path, one bit a split along an action axis. A ball behind n such splits is reached with
-    probability 2^-n, and kept if the next most - n bits are 0, so that each has 2^-most. `most` is the number of splits on
-    the path that always goes to the second child, the side of the larger half of the cells (`BallTable.of_cells`).
+    Return -1 if no try found one. A try follows a random path: one bit for each split along an
+    action axis. A ball below n such splits is reached with probability 2^-n. It is accepted if the
+    next most - n bits are 0, so that every ball has probability 2^-most. `most` is the number of
+    splits on the path that always takes the second child, which has the larger half of the cells
+    (`BallTable.of_cells`).
     """
     n_state = core[0]["n_state"]
     most = 0
@@ -85,15 +94,21 @@ def draw_tied(table, core, root, state, best, n_tries):
 
 @jit_inline
 def select(table, core, root, state, ties, stack):
-    """The relevant ball with the largest Q, and how many rows were read to find it. [SBY19 Alg. 1, selection rule]
+    """Return the relevant ball with the largest Q, and how many rows were read to find it.
 
-    An inner row on a state axis has one relevant side. On an action axis both are: dive into the better one and keep the
-    other on the stack; `rival` is the largest value put aside, so most selections end without looking at the stack again.
-    With random ties the m-th ball that ties replaces the one kept with probability 1/m, so each is equally likely. A state
-    of a net may have very many: after WALKED of them, and whenever their number has doubled, as many draws are tried as
-    balls were walked. If a share p of n balls is tied, this takes about 1/p draws or n p balls, whichever is less, and
-    never much more than sqrt(n) of either. Failing does not depend on the ball kept, which stays uniform. A path with more
-    forks than any table should have loses the last of them: the stack is never left.
+    An inner row on a state axis has one relevant side. On an action axis both are relevant: descend
+    into the better one and push the other on the stack. `rival` is the largest value on the stack,
+    so most selections end without reading the stack again. [SBY19 Alg. 1, selection rule]
+
+    With random ties, the m-th tied ball replaces the current choice with probability 1/m, so each
+    is equally likely. A net may have very many tied balls. After WALKED of them, and whenever their
+    number has doubled, as many random draws are tried as balls were visited. If a share p of n
+    balls is tied, this takes about 1/p draws or n p visits, whichever is less, and never many more
+    than sqrt(n) of either. Whether the draws fail does not depend on the current choice, which
+    stays uniform.
+
+    If a path has more forks than any table should have, the last of them is lost. The stack never
+    overflows.
     """
     n_state = core[0]["n_state"]
     all_ties = ties == RANDOM
@@ -144,7 +159,7 @@ def select(table, core, root, state, ties, stack):
                     n_read += n_tied
                     if drawn >= 0:
                         found = drawn
-                        rival = -np.inf  # nothing else is looked at
+                        rival = -np.inf  # ends the search
         if rival < best or (rival == best and not all_ties):
             return found, n_read
         while True:
@@ -158,7 +173,10 @@ def select(table, core, root, state, ties, stack):
 
 @jit_no_refcount
 def sides(table, row, first_axis, low, high):
-    """Writes the ball's sides along len(low) axes from `first_axis` on, whatever its shape: up until all are known."""
+    """Write the sides of a ball of any shape along len(low) axes, starting at `first_axis`.
+
+    Climb towards the root until all sides are known.
+    """
     n_axes = low.shape[0]
     for i in range(n_axes):
         low[i] = 0.0
@@ -182,7 +200,11 @@ def sides(table, row, first_axis, low, high):
 
 @jit_inline
 def cube_sides(table, row, first_axis, low, high):
-    """The same for a cube, whose last splits were along the axes D-1, D-2, ... in this order: one row up per axis."""
+    """Write the sides of a cube along len(low) axes, starting at `first_axis`.
+
+    The last splits of a cube were along the axes D-1, D-2, ... in this order, so climb one row per
+    axis.
+    """
     side = 1.0 / np.float64(np.int64(1) << np.int64(table[row]["depth"]))
     for i in range(low.shape[0] - 1, -1, -1):
         parent = np.int64(table[row]["parent"])
@@ -195,7 +217,10 @@ def cube_sides(table, row, first_axis, low, high):
 
 @jit_inline
 def play_action(table, core, axes, row, rule, low, high, action):
-    """Writes the action played in a ball, in the environment's units; false if rounding moved it out of the ball."""
+    """Write the action played in a ball, in the environment's units.
+
+    Return whether it is still inside the ball after rounding.
+    """
     n_state = core[0]["n_state"]
     if core[0]["cubes"] == 1:
         cube_sides(table, row, n_state, low, high)
@@ -222,7 +247,7 @@ def play_action(table, core, axes, row, rule, low, high, action):
 
 @jit_inline
 def keep_maxima(table, row):
-    """Makes the value of every inner row above `row` the largest Q below it again."""
+    """Restore the invariant that each inner row above `row` holds the largest Q below it."""
     value = table[row]["value"]
     while True:
         parent = np.int64(table[row]["parent"])
@@ -237,7 +262,7 @@ def keep_maxima(table, row):
 
 @jit_no_refcount
 def length(axes, axis, low, high):
-    """The weighted length of a side: the largest distance between two of its points."""
+    """Return the weighted length of a side: the largest distance between two of its points."""
     n_values = axes[axis, ATOMS]
     if n_values == 0.0:
         return axes[axis, WEIGHT] * (high - low)
@@ -247,7 +272,10 @@ def length(axes, axis, low, high):
 
 @jit_no_refcount
 def diameter(table, core, axes, row):
-    """The largest length of a ball's sides. Walks up once per axis: nothing is allocated."""
+    """Return the length of the longest side of a ball.
+
+    Climb towards the root once per axis, so that nothing is allocated.
+    """
     if core[0]["cubes"] == 1:
         return 1.0 / np.float64(np.int64(1) << np.int64(table[row]["depth"]))
     longest = 0.0
@@ -270,7 +298,7 @@ def diameter(table, core, axes, row):
 
 @jit_inline
 def update_ball(table, core, stats, axes, step, row, reward, next_value):
-    """Applies the update rule to a ball; true when it is due to split."""
+    """Apply the update rule to a ball; return whether it is due to split."""
     across = diameter(table, core, axes, row) if core[0]["bonus_rule"] == EXACT else 0.0
     n_visits = learn(table, core, stats, step, row, across, reward, next_value)
     keep_maxima(table, row)

@@ -1,11 +1,13 @@
-"""How an environment's functions and its generator cross into compiled code: as addresses, in one array of int64.
+"""Pass an environment's functions and its generator into compiled code as addresses.
 
-Numba unboxes a NumPy Generator, or a first-class function, by calling back into Python. A signal handler that raises there
-can kill the process, and the calls take up to 200 us. An array of int64 is unboxed without a line of Python, so that no signal
-handler runs in between. Compiled code builds Numba's own structures from the addresses.
+Numba unboxes a NumPy Generator or a first-class function by calling back into Python. A signal
+handler that raises during such a call can crash the process, and the calls take up to 200 us. An
+int64 array is unboxed without running Python code, so no signal handler can run in between.
+Compiled code rebuilds Numba's own structures from the addresses in the array.
 
-This module is the only one that relies on how Numba and NumPy lay these structures out. Where a version of Numba lays them out
-differently, `BY_ADDRESS` is False and the objects themselves cross: slower and right, but not safe from signals.
+This is the only module that depends on the memory layout of these structures. If a version of Numba
+has another layout, `BY_ADDRESS` is False and the objects themselves are passed. That is slower, and
+correct, but not safe from signals.
 """
 
 from __future__ import annotations
@@ -24,12 +26,13 @@ from numba.extending import intrinsic
 from zooming.kernels.jit import DYNAMICS, GENERATOR, PLAIN, START, compiled, fixed
 
 try:
-    import numba.np.random.generator_core  # noqa: F401  # it registers the structure of a Generator
+    import numba.np.random.generator_core  # noqa: F401  # registers the structure of a Generator
     from numba.experimental.function_type import _get_jit_address, _get_wrapper_address
 except ImportError:
     _get_jit_address = _get_wrapper_address = None
 
-_WORDS = ("state_address", "state", "next_uint64", "next_uint32", "next_double", "bit_generator")  # of NumPy's interface
+# Fields of NumPy's C interface to a bit generator.
+_WORDS = ("state_address", "state", "next_uint64", "next_uint32", "next_double", "bit_generator")
 _BIT_GENERATOR = (
     "parent", "state_address", "state", "fnptr_next_uint64", "fnptr_next_uint32", "fnptr_next_double", "bit_generator",
 )  # fmt: skip
@@ -38,7 +41,7 @@ _FUNCTIONS = types.FunctionType(DYNAMICS), types.FunctionType(START)
 
 
 def _is_as_expected() -> bool:
-    """Whether Numba's structures are those that the intrinsics below fill in."""
+    """Return whether Numba's structures have the fields that the intrinsics below fill in."""
 
     def fields(kind: Any) -> tuple[str, ...]:
         return tuple(getattr(default_manager.lookup(kind), "_fields", ()))
@@ -51,20 +54,24 @@ def _is_as_expected() -> bool:
 
 
 BY_ADDRESS = not PLAIN and _is_as_expected()
-# The type of `Crossing.handle`: how a kernel declares it.
+# Numba's type of `Crossing.handle`, for the signatures of kernels.
 HANDLE = int64[::1] if BY_ADDRESS else types.Tuple((GENERATOR, *_FUNCTIONS))
 
 
 @functools.lru_cache(256)
 def _addresses(function: Any, signature: Any) -> tuple[int, int]:
-    """Where a compiled function can be called: as C does, and as Numba does, which passes exceptions on."""
+    """Return the C address and the Numba address of a compiled function.
+
+    Only a call by the Numba address propagates exceptions.
+    """
     return _get_wrapper_address(function, signature), _get_jit_address(function, signature)
 
 
 class Crossing:
-    """A generator and, for an environment, its dynamics and start, ready for compiled code; keeps them alive.
+    """A generator and an environment's dynamics and start function, packed for compiled code.
 
-    `handle` is what a kernel takes. A copy, or what is unpickled, has addresses of its own.
+    `handle` is the argument that kernels take. The object keeps all three alive. A copy or an
+    unpickled object has addresses of its own.
     """
 
     __slots__ = ("dynamics", "generator", "handle", "start")
@@ -84,7 +91,10 @@ class Crossing:
 
 @intrinsic
 def _generator(context, handle):
-    """Numba's Generator at the addresses. It counts no references: the caller's Crossing keeps the real one."""
+    """Build Numba's Generator from its addresses.
+
+    It counts no references: the caller's `Crossing` keeps the real generator alive.
+    """
 
     def build(context, builder, signature, arguments):
         words = _words(context, builder, signature, arguments, 0, len(_WORDS))
@@ -102,7 +112,7 @@ def _generator(context, handle):
 
 
 def _function_at(first, kind):
-    """An intrinsic that gives the first-class function whose addresses begin at handle[first]."""
+    """Return an intrinsic that builds the first-class function with addresses at handle[first:]."""
 
     @intrinsic
     def function(context, handle):
@@ -120,7 +130,7 @@ def _function_at(first, kind):
 
 
 def _words(context, builder, signature, arguments, first, n):
-    """n entries of the handle, from the first on."""
+    """Load `n` entries of the handle, starting at `first`."""
     data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
     return [builder.load(cgutils.gep(builder, data, first + i)) for i in range(n)]
 
@@ -129,19 +139,24 @@ _dynamics, _start = (_function_at(first, kind) for first, kind in zip((_DYNAMICS
 
 
 def _crossed_by_address(handle):
+    """Build (generator, dynamics, start) from the addresses in a handle."""
     return _generator(handle), _dynamics(handle), _start(handle)
 
 
 def _crossed_as_objects(handle):
+    """Return the handle itself, which is (generator, dynamics, start)."""
     return handle
 
 
-# (generator, dynamics, start) of a handle, in compiled code.
+# Returns (generator, dynamics, start) of a handle. For use in compiled code.
 crossed = compiled(_crossed_by_address if BY_ADDRESS else _crossed_as_objects)
 
 
 def _play_step(handle, state, action, step, params, next_state):
-    """Writes the next state and returns the reward; a coordinate that the dynamics forget to write is NaN."""
+    """Run the dynamics once: write the next state and return the reward.
+
+    A coordinate that the dynamics do not write is NaN.
+    """
     rng, dynamics, _ = crossed(handle)
     for i in range(next_state.shape[0]):
         next_state[i] = np.nan
@@ -149,7 +164,7 @@ def _play_step(handle, state, action, step, params, next_state):
 
 
 def _draw_start(handle, params, state):
-    """Writes a start state."""
+    """Write a start state. A coordinate that the start function does not write is NaN."""
     rng, _, start = crossed(handle)
     for i in range(state.shape[0]):
         state[i] = np.nan
@@ -158,12 +173,12 @@ def _draw_start(handle, params, state):
 
 @functools.cache
 def play_step() -> Callable[..., float]:
-    """`_play_step`, compiled on first use."""
+    """Return `_play_step`, compiled on first use."""
     vector = float64[::1]
     return fixed(_play_step, HANDLE, vector, vector, int64, vector, vector, returns=float64)
 
 
 @functools.cache
 def draw_start() -> Callable[..., None]:
-    """`_draw_start`, compiled on first use."""
+    """Return `_draw_start`, compiled on first use."""
     return fixed(_draw_start, HANDLE, float64[::1], float64[::1], returns=void)

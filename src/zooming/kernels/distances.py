@@ -1,4 +1,4 @@
-"""One-off computations of distance matrices: shortest paths, edit distances, norms."""
+"""Compute distance matrices: shortest paths, edit distances, norms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from zooming.kernels.jit import compiled
 
 @compiled
 def shortest_paths(lengths):
-    """Shortest paths between all nodes, in place, from the lengths of the edges (infinite where there is none)."""
+    """Replace the lengths of edges by the lengths of shortest paths, in place (Floyd-Warshall).
+
+    The length of a missing edge is infinite.
+    """
     n = lengths.shape[0]
     for k in range(n):
         for i in range(n):
@@ -25,7 +28,10 @@ def shortest_paths(lengths):
 
 @compiled
 def edit_distances(letters, ends):
-    """Levenshtein distances between words: word i is letters[ends[i] : ends[i + 1]]."""
+    """Return the Levenshtein distances of all pairs of words.
+
+    Word i is letters[ends[i] : ends[i + 1]].
+    """
     n = ends.shape[0] - 1
     found = np.zeros((n, n))
     before = np.empty(letters.shape[0] + 1)
@@ -48,9 +54,11 @@ def edit_distances(letters, ends):
 
 
 def norms(points: NDArray[np.float64], power: float) -> NDArray[np.float64]:
-    """The p-norms of the differences of all pairs of points [n, n_axes]; infinite where they are beyond floating point.
+    """Return the p-norms of the differences of all pairs of points [n, n_axes].
 
-    The largest difference of a pair is taken out before the power: neither a huge scale nor a large p overflows on the way.
+    The differences of a pair are divided by the largest of them before the power is taken, so
+    neither a large scale nor a large p overflows on the way. A norm beyond floating point is
+    infinite.
     """
     largest = np.zeros((len(points), len(points)))
     for along in points.T:
@@ -58,7 +66,7 @@ def norms(points: NDArray[np.float64], power: float) -> NDArray[np.float64]:
     if math.isinf(power) or points.shape[1] == 1:
         return largest
     if power == 1.0:
-        largest[:] = 1.0  # a sum needs no care, and is exact where it can be
+        largest[:] = 1.0  # a sum cannot overflow early, and without the division it is more exact
     apart = np.where(largest > 0.0, largest, 1.0)
     found = np.zeros_like(largest)
     with np.errstate(over="ignore", under="ignore"):

@@ -1,7 +1,7 @@
-"""Boxes driven: one step from Python, or whole episodes without coming back.
+"""Run boxes: single steps from Python, or whole episodes in compiled code.
 
-Kernels validate nothing but what they must look at anyway (points and rewards): they answer with a code, the Python edge
-explains.
+Kernels validate only points and rewards, which they must read anyway. They return a code, and the
+Python code raises the error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from zooming.kernels.update import ceiling, learned_reward
 
 @compiled
 def best_ball(table, core, axes, step, observation, stack):
-    """(row of the relevant ball with the largest Q, rows read); row is -1 - i for a bad coordinate i."""
+    """Return (row of the relevant ball with the largest Q, number of rows read).
+
+    The row is -1 - i for a bad coordinate i.
+    """
     state = np.empty(core[0]["n_state"])
     bad = to_unit(axes, 0, observation, state)
     if bad >= 0:
@@ -34,10 +37,11 @@ def best_ball(table, core, axes, step, observation, stack):
 
 
 def _act(raw_table, raw_core, axes, step, observation, action):
-    """Selects as the agent does when it learns and writes its action; the index of a bad coordinate, -1, or WRONG_SIZE.
+    """Select a ball as in training and write its action.
 
-    Here and in `update`, table and core cross from Python as plain float64 memory: that takes a third of the time. All scratch
-    vectors are parts of one, because an allocation costs as much as a selection.
+    Return -1, or the index of a bad coordinate, or WRONG_SIZE. Here and in `_update`, table and
+    core come from Python as float64 arrays: that takes a third of the time. All scratch vectors are
+    slices of one array, because an allocation costs as much as a selection.
     """
     table = raw_table.view(BALL)
     core = raw_core.view(CORE)
@@ -58,7 +62,10 @@ def _act(raw_table, raw_core, axes, step, observation, action):
 
 @compiled
 def locate(table, core, axes, step, observation, action, unit):
-    """The row of the ball that holds (observation, action), written to `unit`; -1 - axis for a bad coordinate."""
+    """Return the row of the ball that contains (observation, action), or -1 - axis if one is bad.
+
+    The point is written to `unit`, in the unit cube.
+    """
     n_state = core[0]["n_state"]
     bad = to_unit(axes, 0, observation, unit[:n_state])
     if bad >= 0:
@@ -70,9 +77,13 @@ def locate(table, core, axes, step, observation, action, unit):
 
 
 def _update(raw_table, raw_core, stats, axes, step, observation, action, reward, next_observation, terminated, next_value):
-    """One transition from Python: FINE, DUE - row (a ball that the user's rule is to split), FULL (grow the table, call
-    again), WRONG_SIZE, or BAD_STATE + the index of a bad coordinate among (observation, action, next observation). The table
-    changes only when the answer is FINE or DUE. `next_value` is V(x') if the caller knows better, else NaN."""
+    """Learn from one transition that comes from Python.
+
+    Return FINE, or DUE - row if the user's rule must split the ball in `row`, or FULL (grow the
+    table and call again), or WRONG_SIZE, or BAD_STATE + i for a bad coordinate i of (observation,
+    action, next observation). The table changes only if the answer is FINE or DUE - row.
+    `next_value` is V(x') if the caller knows a better one, else NaN.
+    """
     table = raw_table.view(BALL)
     core = raw_core.view(CORE)
     n_state = core[0]["n_state"]
@@ -103,7 +114,10 @@ def _update(raw_table, raw_core, stats, axes, step, observation, action, reward,
 
 @compiled
 def greedy(table, core, axes, steps, observations, rule, actions):
-    """Writes the action of the best ball for each (step, observation); (row, index) of a bad coordinate, or (-1, -1)."""
+    """Write the action of the best ball for each (step, observation).
+
+    Return (k, i) if coordinate i of observation k is bad, else (-1, -1).
+    """
     stack = new_stack(core)
     low = np.empty(actions.shape[1])
     high = np.empty(actions.shape[1])
@@ -118,14 +132,17 @@ def greedy(table, core, axes, steps, observations, rule, actions):
 def _play(
     table, core, stats, axes, handle, params, n_env_steps, returns, n_balls, done, end, trouble, paused, clipping
 ):  # fmt: skip
-    """Plays whole episodes until done[0], the number of finished ones, is `end`; the code why it came back, FINE if it is.
+    """Play whole episodes until done[0], the number of finished episodes, equals `end`.
 
-    `trouble` is then (step, coordinate, value). When a ball is due to split by the user's own rule, the caller splits it
-    and calls again: `paused` keeps where the episode stands, see `pausing`. `clipping` is (1 if rewards are clipped, how many
-    were); returns are of the rewards as they came. Nothing is left for the caller to write down, so that an interrupt after the
-    return changes nothing.
-    The next state is looked up once: its best ball gives both V(x') for this update and the ball to play next; the partition
-    of step h+1 does not change in between.
+    Return FINE, FULL (grow the table and call again), DUE, BAD_REWARD or BAD_STATE. For the last
+    two, `trouble` is (step, coordinate, value). DUE means that the user's rule must split a ball:
+    the caller splits it and calls again, and `paused` stores where the episode stopped (see
+    `pausing`). `clipping` is (1 if rewards are clipped, number of clipped rewards). Returns add up
+    the rewards before clipping. All results are written here, so an interrupt after the return
+    loses nothing.
+
+    The next state is looked up once. Its best ball gives V(x') for this update and is the ball to
+    play next: the partition of step h+1 does not change in between.
     """
     n_state = core[0]["n_state"]
     n_action = core[0]["n_action"]
@@ -158,7 +175,7 @@ def _play(
                 to_unit(axes, n_state, action, unit_action)
                 row = find(table, n_state, step, unit_state, unit_action)
             for i in range(n_state):
-                next_state[i] = np.nan  # so that a coordinate that the dynamics forget to write is found
+                next_state[i] = np.nan  # reveals a coordinate that the dynamics do not write
             reward = dynamics(state, action, step, params, rng, next_state)
             learned = learned_reward(reward, core[0]["reward_low"], core[0]["reward_high"], clipping)
             if np.isnan(learned):
@@ -192,7 +209,7 @@ def _play(
 
 @functools.cache
 def play() -> Callable[..., int]:
-    """`_play`, compiled on first use."""
+    """Return `_play`, compiled on first use."""
     table, core, stats, axes = numba.from_dtype(BALL)[::1], numba.from_dtype(CORE)[::1], float64[:, ::1], float64[:, ::1]
     vector, whole = float64[::1], int64[::1]
     return fixed(
@@ -202,12 +219,12 @@ def play() -> Callable[..., int]:
 
 @functools.cache
 def act() -> Callable[..., int]:
-    """`_act`, compiled on first use."""
+    """Return `_act`, compiled on first use."""
     return fixed(_act, float64[::1], float64[::1], float64[:, ::1], int64, float64[::1], float64[::1])
 
 
 @functools.cache
 def update() -> Callable[..., int]:
-    """`_update`, compiled on first use."""
+    """Return `_update`, compiled on first use."""
     vector, matrix = float64[::1], float64[:, ::1]
     return fixed(_update, vector, vector, matrix, matrix, int64, vector, vector, float64, vector, types.boolean, float64)

@@ -1,8 +1,9 @@
-"""Compiled rules of thumb: what they play, what they remember, and whole episodes of it.
+"""Compiled heuristics: their actions, their memory, and whole episodes.
 
-The requests that the median remembers are two sorted runs in one array: the first count[1] of them are old, those behind, up
-to count[0], are new. A request is put among the new ones, and these are merged into the old ones when there are about 4 sqrt(n)
-of them. With one run, an array of megabytes would move at every step of a long run. count[2] is the number of episodes begun.
+The median stores requests as two sorted runs in one array: requests[: count[1]] are old, and
+requests[count[1] : count[0]] are new. A request is inserted into the new run. The new run is merged
+into the old one when it has about 4 sqrt(n) entries. With a single run, a long training would move
+megabytes at every step. count[2] is the number of episodes begun.
 
 Points are in the environment's units.
 """
@@ -25,9 +26,9 @@ RANDOM, STAY, MEDIAN = 0, 1, 2
 
 @compiled
 def draw(bounds, generator, action):
-    """Writes an action that is anywhere, equally likely.
+    """Write an action drawn uniformly.
 
-    `bounds` has a row (low, high, 1 if only whole numbers are played) for each axis of the action.
+    `bounds` has a row (low, high, 1 for an axis of integers) for each axis of the action.
     """
     for i in range(action.shape[0]):
         low, high, reach = bounds[i, 0], bounds[i, 1], 0.5 * bounds[i, 2]
@@ -38,7 +39,11 @@ def draw(bounds, generator, action):
 
 @compiled
 def choose(rule, requests, count, state, action):
-    """Writes the action of STAY, where the state is, or of MEDIAN: the quantiles 1/2k, 3/2k, ... of the requests."""
+    """Write the action of STAY or of MEDIAN.
+
+    STAY plays the state. MEDIAN plays the quantiles 1/2k, 3/2k, ... of the requests, or the state
+    if there are none.
+    """
     k, n_requests = action.shape[0], count[0]
     for i in range(k):
         if rule == STAY or n_requests == 0:
@@ -52,10 +57,10 @@ def choose(rule, requests, count, state, action):
 
 @jit_no_refcount
 def ranked(requests, count, rank):
-    """The request with so many before it, and the one after it (itself, if it is the last)."""
+    """Return the request of rank `rank` (from 0) and the next one; the last one comes twice."""
     n_requests, n_old = count[0], count[1]
     least, most = max(0, rank - n_old), min(rank, n_requests - n_old)
-    while least < most:  # how many of those before it are new
+    while least < most:  # bisect for the number of new requests among the first `rank`
         n_new = (least + most) // 2
         if requests[n_old + n_new] < requests[rank - n_new - 1]:
             least = n_new + 1
@@ -75,7 +80,10 @@ def ranked(requests, count, rank):
 
 @jit_no_refcount
 def insertion_point(requests, first, last, place, or_at):
-    """The index behind those of a sorted run of requests that lie below a place, or at it as well."""
+    """Return the insertion point of `place` in the sorted requests[first:last].
+
+    It is behind equal entries if `or_at`, else before them.
+    """
     while first < last:
         middle = (first + last) // 2
         if requests[middle] < place or (or_at and requests[middle] == place):
@@ -87,7 +95,7 @@ def insertion_point(requests, first, last, place, or_at):
 
 @jit_no_refcount
 def n_at(requests, count, place):
-    """How many requests came from a place."""
+    """Return the number of requests equal to `place`."""
     n_old = insertion_point(requests, 0, count[1], place, True) - insertion_point(requests, 0, count[1], place, False)
     return (
         n_old
@@ -98,11 +106,14 @@ def n_at(requests, count, place):
 
 @compiled
 def insert(requests, count, request):
-    """Puts a request into its place among the new ones, which join the old ones if they are many; the caller has made room."""
+    """Insert a request into the new run, and merge the runs if the new one is long.
+
+    The caller has reserved room.
+    """
     n_requests = count[0]
     place = insertion_point(requests, count[1], n_requests, request, True)
     for k in range(n_requests - place):
-        i = np.uint64(n_requests - k)  # unsigned: no check for indices from the end, so that the loop becomes one move
+        i = np.uint64(n_requests - k)  # unsigned indices need no wraparound: compiles to a memmove
         requests[i] = requests[i - np.uint64(1)]
     requests[place] = request
     count[0] += 1
@@ -113,7 +124,10 @@ def insert(requests, count, request):
 
 @compiled
 def merge(requests, count):
-    """Makes one sorted run of the two, from the end: what is old and below every new one stays where it is."""
+    """Merge the two sorted runs into one, from the end.
+
+    Old requests below every new one stay where they are.
+    """
     new = requests[count[1] : count[0]].copy()
     left, old, place = len(new), count[1], count[0]
     while left > 0:
@@ -129,10 +143,11 @@ def merge(requests, count):
 
 @compiled
 def see(requests, count, step, action, next_state):
-    """Inserts the requests of a step, and counts the episode that begins with step 0.
+    """Insert the requests of one step. Count an episode if it is step 0.
 
-    A request is read off the next state: a coordinate that is not where the action put it. If there is none, the call came
-    where an ambulance waited already: most likely where most calls came from before.
+    A request is a coordinate of the next state that differs from the action. If there is none, the
+    call came from the position of an ambulance. Then take the position with the most requests so
+    far, which is the most likely.
     """
     if step == 0:
         count[2] += 1
@@ -152,9 +167,10 @@ def see(requests, count, step, action, next_state):
 
 @jit_no_refcount
 def clip(bounds, point, clipped):
-    """Writes the point with rounding outside the bounds clipped; the index of the first coordinate further out, or -1.
+    """Write the point with rounding errors clipped to the bounds.
 
-    Along an axis of whole numbers it writes the number; what is not whole is as bad.
+    Return the index of the first coordinate that is further outside, or -1. On an axis of integers,
+    write the integer; a value that is not an integer is bad, too.
     """
     for i in range(point.shape[0]):
         low, high = bounds[i, 0], bounds[i, 1]
@@ -174,17 +190,18 @@ def _play(
     rule, requests, count, bounds, rewards, own_handle, handle, params, n_steps, action, returns, done, end, trouble,
     clipping,
 ):  # fmt: skip
-    """Plays whole episodes until done[0] is `end`; the code why it came back, with details in `trouble`, as in `episodes`.
+    """Play whole episodes until done[0] equals `end`; return a code, as `episodes._play` does.
 
-    `own_handle` has the rule's own generator, `handle` the environment. `bounds` has a row (low, high, is whole) for each axis,
-    the state's first; `action` is scratch. `requests` has room for all that may come.
+    `own_handle` has the agent's own generator, `handle` the environment. `bounds` has a row (low,
+    high, 1 for integers) for each axis, the state's first. `action` is scratch memory. `requests`
+    has room for all requests of these episodes.
     """
     generator, _, _ = crossed(own_handle)
     rng, dynamics, start = crossed(handle)
     n_state = bounds.shape[0] - action.shape[0]
     state = np.empty(n_state)
     next_state = np.empty(n_state)
-    seen = np.empty(n_state)  # the state as the rule sees it: rounding clipped
+    seen = np.empty(n_state)  # the state with rounding errors clipped
     while done[0] < end:
         start(params, rng, state)
         bad = clip(bounds, state, seen)
@@ -198,7 +215,7 @@ def _play(
             else:
                 choose(rule, requests, count, seen, action)
             for i in range(n_state):
-                next_state[i] = np.nan  # so that a coordinate that the dynamics forget to write is found
+                next_state[i] = np.nan  # reveals a coordinate that the dynamics do not write
             reward = dynamics(state, action, step, params, rng, next_state)
             learned = learned_reward(reward, rewards[0], rewards[1], clipping)
             if np.isnan(learned):
@@ -224,7 +241,7 @@ def _play(
 
 @functools.cache
 def play() -> Callable[..., int]:
-    """`_play`, compiled on first use."""
+    """Return `_play`, compiled on first use."""
     vector, whole = float64[::1], int64[::1]
     return fixed(
         _play, int64, vector, whole, float64[:, ::1], vector, HANDLE, HANDLE, vector, int64, vector, vector, whole, int64,

@@ -1,11 +1,13 @@
-"""How kernels are compiled, and kept on disk until a file that they depend on changes.
+"""Compile kernels, and cache them on disk until a file that they depend on changes.
 
-Numba's cache looks at the file of the function alone, so that a cached caller would keep an old callee of another file. Here
-a kernel is kept for one state of its own file and of all files of this folder; a kernel may call those, and no others.
+Numba's own cache checks only the file of the function, so a cached caller would keep an old callee
+from another file. Here a cached kernel is valid for one content of its own file and of all files in
+this folder. A kernel may call functions in those files, and no others.
 
-Numba compiles in a thread of its own. Python runs signal handlers in the main thread only, so that Ctrl-C can neither leave
-Numba's tables half written nor get lost in a callback of LLVM's, where exceptions are ignored. The main thread waits, and can
-be interrupted at any time; what was begun is compiled to its end.
+Numba compiles in a separate thread. Python runs signal handlers only in the main thread, so Ctrl-C
+can neither leave Numba's tables half written nor get lost in an LLVM callback, where exceptions are
+ignored. The main thread waits and can be interrupted at any time. A compilation that has begun runs
+to its end.
 """
 
 from __future__ import annotations
@@ -30,11 +32,11 @@ DYNAMICS = float64(float64[::1], float64[::1], int64, float64[::1], GENERATOR, f
 GIVEN = float64(float64[::1], float64[::1], int64, float64[::1], float64[::1], float64[::1])
 START = void(float64[::1], GENERATOR, float64[::1])
 PLAIN = bool(numba.config.DISABLE_JIT)
-_under_way: dict[int, Any] = {}  # threads that compile, and the lock that each of them releases when it ends
+_under_way: dict[int, Any] = {}  # compiling thread -> the lock that it releases when it ends
 
 
 def stamp(*files: Path) -> str:
-    """A hash of what the files say."""
+    """Return a hash of the contents of the files."""
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
@@ -42,7 +44,11 @@ FOLDER = stamp(*sorted(Path(__file__).parent.glob("*.py")))
 
 
 def cached(function: Any, signature: Any = None, *, on_disk: bool = True, **options: Any) -> Any:
-    """The function compiled: for one signature at once and no other, or for what it is called with; see above."""
+    """Compile a function and cache it on disk.
+
+    With a `signature`, compile at once and for these types only. Without one, compile for the types
+    of each call. Return the function itself if compilation is disabled (`PLAIN`).
+    """
     if PLAIN:
         return function
     kernel: Any = numba.njit(error_model="numpy", nogil=True, **options)(function)
@@ -51,19 +57,22 @@ def cached(function: Any, signature: Any = None, *, on_disk: bool = True, **opti
             kernel.enable_caching()
             kernel._cache._cache_file._source_stamp = FOLDER, stamp(Path(function.__code__.co_filename))
     except (RuntimeError, AttributeError, OSError):
-        # No folder can be written to, or this Numba keeps its stamp elsewhere: then it is compiled each time, and right.
+        # No cache folder is writable, or this Numba has no such stamp: compile in every process.
         kernel = numba.njit(error_model="numpy", nogil=True, **options)(function)
     if signature is not None:
         apart(lambda: kernel.compile(signature))
         kernel.disable_compile()
-    elif hasattr(kernel, "_compile_for_args"):  # what Numba, this version of it, calls when a kernel meets new types
+    elif hasattr(kernel, "_compile_for_args"):  # Numba calls this for new argument types
         compile_now = kernel._compile_for_args
         kernel._compile_for_args = lambda *args, **kws: apart(lambda: compile_now(*args, **kws))
     return kernel
 
 
 def apart(work: Callable[[], Any]) -> Any:
-    """Return work(), done where no signal handler runs; see above."""
+    """Return work(), called in a thread where no signal handler runs.
+
+    Call it in the current thread during an import, or if this is not the main thread.
+    """
     if threading.current_thread() is not threading.main_thread() or _is_importing():
         return work()
     done, answer = _thread.allocate_lock(), []
@@ -80,7 +89,7 @@ def apart(work: Callable[[], Any]) -> Any:
 
     done.acquire()
     threading.Thread(target=run, daemon=True, name="zooming-compiles").start()
-    while not done.acquire(timeout=0.2):  # a signal that another thread receives does not wake this one
+    while not done.acquire(timeout=0.2):  # a signal to another thread does not wake this one
         pass
     result, error = answer[0]
     if error is not None:
@@ -89,7 +98,7 @@ def apart(work: Callable[[], Any]) -> Any:
 
 
 def _is_importing() -> bool:
-    """Whether a module is being imported: Numba, in another thread, would wait for it forever."""
+    """Return whether an import is running: Numba, in another thread, would wait for it forever."""
     frame = sys._getframe()
     while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
         frame = frame.f_back
@@ -98,7 +107,7 @@ def _is_importing() -> bool:
 
 @atexit.register
 def _end() -> None:
-    """Stop what still compiles when the process ends: LLVM must not be at work while it is taken down."""
+    """Stop running compilations at exit: LLVM must not run while the process is torn down."""
     for thread, done in list(_under_way.items()):
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(SystemExit))
         done.acquire(timeout=30)
@@ -110,20 +119,23 @@ def compiled(function: Any) -> Any:
 
 
 def jit_no_refcount(function: Any) -> Any:
-    """Compile without reference counts, which would take a third of the time. The function must allocate nothing."""
+    """Compile without reference counts, which would take a third of the time.
+
+    The function must not allocate.
+    """
     return cached(function, _nrt=False)
 
 
 def jit_inline(function: Any) -> Any:
-    """Compile with forced inlining. For per-step functions, about 17 % faster than LLVM's default."""
+    """Compile with forced inlining. For per-step functions, 17 % faster than LLVM's default."""
     return cached(function, _nrt=False, forceinline=True)
 
 
 def fixed(function: Callable[..., Any], *arguments: Any, returns: Any = int64) -> Callable[..., Any]:
-    """The function compiled for these argument types alone; anything else is refused with a TypeError.
+    """Compile a function for these argument types only; other arguments raise a TypeError.
 
-    So nothing is checked in Python on the way in, nothing is compiled anew for a float32 or read-only array, and one compiled
-    loop runs any environment's dynamics.
+    So no type is checked in Python, nothing is compiled again for a float32 or read-only array, and
+    one compiled loop runs any environment's dynamics.
     """
     if not PLAIN:
         kernel: Callable[..., Any] = cached(function, returns(*arguments))

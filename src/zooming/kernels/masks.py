@@ -1,7 +1,7 @@
-"""Boxes when only some actions are feasible.
+"""Selection and actions of boxes when only some actions are feasible.
 
-`allowed` has a row per action axis: the low and the high end of what is feasible, in the unit cube, then, for an axis of
-whole values, 1 or 0 for each.
+`allowed` has one row per action axis. Its first two entries are the low and the high end of the
+feasible interval, in the unit cube. On an axis of integers, a 0/1 mask of the values follows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from zooming.kernels.update import draw
 
 @jit_no_refcount
 def read_mask(row):
-    """Sets the ends of a row of `allowed` from its mask of values; how many are feasible, -1 if one is neither 0 nor 1."""
+    """Set the ends of a row of `allowed` from its mask; return the number of feasible values.
+
+    Return -1 if an entry of the mask is neither 0 nor 1.
+    """
     n_values = row.shape[0] - FIRST_VALUE
     n_feasible = 0
     for k in range(n_values):
@@ -33,7 +36,7 @@ def read_mask(row):
 
 @jit_no_refcount
 def has_feasible(axes, n_state, allowed, low, high):
-    """Whether the action sides of a ball hold a feasible action."""
+    """Return whether a ball with these action sides contains a feasible action."""
     for i in range(allowed.shape[0]):
         n_values = axes[n_state + i, ATOMS]
         if n_values == 0.0:
@@ -50,10 +53,10 @@ def has_feasible(axes, n_state, allowed, low, high):
 
 @compiled
 def select_feasible(table, core, axes, root, state, ties, allowed, low, high):
-    """`select` among the balls with a feasible action; NOWHERE if there is none.
+    """Return the best relevant ball with a feasible action, or NOWHERE if there is none.
 
-    An inner row may be large because of balls that are not feasible, so it bounds less well: every ball in question is
-    looked at.
+    The value of an inner row may come from a ball without a feasible action. It is still an upper
+    bound, but a looser one than in `select`, so more balls are visited.
     """
     n_state = core[0]["n_state"]
     stack = new_stack(core)
@@ -91,7 +94,7 @@ def select_feasible(table, core, axes, root, state, ties, allowed, low, high):
             continue
         has_first = allowed[axis - n_state, 0] < threshold
         has_second = allowed[axis - n_state, 1] >= threshold
-        # What is put on the stack last is looked at first: the better child, or the first one if ties go by order.
+        # The row pushed last is popped first: the better child, or the first one if ties == FIRST.
         first_is_last = ties == FIRST or table[child]["value"] >= table[child + 1]["value"]
         if has_second and first_is_last:
             stack[top] = child + 1
@@ -107,10 +110,11 @@ def select_feasible(table, core, axes, root, state, ties, allowed, low, high):
 
 @compiled
 def choose(table, core, axes, step, observation, ties, rule, allowed, action):
-    """The row of the best ball with a feasible action, and one such action in `action` (environment's units).
+    """Write a feasible action (environment's units) to `action`; return the row of its ball.
 
-    -1 - i for a bad coordinate i of the observation, NOWHERE if nothing is feasible. The center is the middle of what is
-    feasible in the ball, or the feasible value nearest to its middle.
+    Return -1 - i if coordinate i of the observation is bad, and NOWHERE if no action is feasible.
+    CENTER plays the middle of the feasible part of the ball. On an axis of integers, it plays the
+    feasible value nearest to the middle of the ball.
     """
     n_state = core[0]["n_state"]
     n_action = core[0]["n_action"]

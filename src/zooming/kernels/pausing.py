@@ -1,6 +1,8 @@
-"""Where an episode stands while the caller splits a ball: (steps played, row to play next, return, row to split, state).
+"""Store where an episode stopped while the caller splits a ball.
 
-The agent keeps it, so that an episode that an interrupt stops here goes on in the next call of learn().
+`paused` is (steps played, row to play next, return so far, row to split, state). No episode is
+stored if the number of steps played is 0. The agent keeps `paused`, so that the next call of
+learn() continues an episode that was interrupted here.
 """
 
 from __future__ import annotations
@@ -9,11 +11,12 @@ import numpy as np
 
 from zooming.kernels.jit import jit_inline
 
-N_STEPS, NEXT_ROW, RETURN, DUE_ROW, STATE = 0, 1, 2, 3, 4  # places in `paused`; N_STEPS is 0 if no episode waits
+N_STEPS, NEXT_ROW, RETURN, DUE_ROW, STATE = 0, 1, 2, 3, 4  # indices in `paused`
 
 
 @jit_inline
 def pause(paused, n_steps, row, total, due_row, state):
+    """Store where the episode stopped."""
     paused[N_STEPS], paused[NEXT_ROW], paused[RETURN], paused[DUE_ROW] = n_steps, row, total, due_row
     for i in range(state.shape[0]):
         paused[STATE + i] = state[i]
@@ -21,7 +24,10 @@ def pause(paused, n_steps, row, total, due_row, state):
 
 @jit_inline
 def resume(paused, state):
-    """(steps played, row to play next, return so far), with the state written; all 0 if a new episode is to begin."""
+    """Write the stored state; return (steps played, row to play next, return so far).
+
+    Return zeros and write nothing if no episode is stored.
+    """
     n_steps = np.int64(paused[N_STEPS])
     if n_steps == 0:
         return n_steps, np.int64(0), 0.0

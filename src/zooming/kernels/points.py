@@ -1,7 +1,8 @@
-"""Points: from the environment's units into the unit cube, and back.
+"""Convert points from the environment's units into the unit cube, and back.
 
-All states and actions of boxes are points of the unit cube, except where a docstring says "environment's units". The k-th of
-m whole values of an axis is the point (k + 1/2) / m, and borders lie between values.
+All states and actions of boxes are points of the unit cube, unless a docstring says "environment's
+units". On an axis of m integers, value number k (from 0) is the point (k + 1/2) / m, and borders
+lie between values.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from zooming.kernels.update import draw
 
 @jit_inline
 def to_unit(axes, first_axis, point, unit):
-    """Writes `point` (environment's units) into the unit cube; the index of the first bad coordinate, or -1.
+    """Write `point` (environment's units) as a point of the unit cube.
 
-    Rounding just outside a bound is clipped; NaN, infinities and anything further out are bad, and so is what is not whole
-    along an axis of whole values.
+    Return the index of the first bad coordinate, or -1. Rounding errors outside a bound are
+    clipped. NaN, infinities and values further outside are bad. On an axis of integers, other
+    values are bad, too.
     """
     for i in range(unit.shape[0]):
         u = (point[i] - axes[first_axis + i, LOW]) / axes[first_axis + i, WIDTH]
@@ -32,10 +34,12 @@ def to_unit(axes, first_axis, point, unit):
 
 @compiled
 def bend(points, bends, first_axis):
-    """Clips and squashes many points in place (environment's units); NaN and infinities stay, to be refused.
+    """Clip and squash many points in place, in the environment's units.
 
-    A row of `bends` is (scale, low, high, largest). Scale 0 clips to [low, high]. Else the axis lacks an end, or both, and is
-    squashed to [0, 1]: z / (1 + |z|), with z the distance in scales from the end that it has, or from 0.
+    A row of `bends` is (scale, low, high, largest). Scale 0 clips to [low, high]. Any other scale
+    means that one or both ends are infinite, and squashes the axis to [0, 1] by z / (1 + |z|). Here
+    z is the distance, in scales, from the finite end, or from 0. NaN and infinities are left as
+    they are, so that a later check refuses them.
     """
     for i in range(points.shape[1]):
         scale, low, high = bends[first_axis + i, 0], bends[first_axis + i, 1], bends[first_axis + i, 2]
@@ -58,7 +62,7 @@ def bend(points, bends, first_axis):
 
 @compiled
 def unbend(points, bends, first_axis):
-    """The way back from [0, 1] of what `bend` squashed; an end that is not there is a million scales away."""
+    """Undo the squashing of `bend`, in place. An infinite end is mapped to a million scales."""
     for i in range(points.shape[1]):
         scale, low, high, largest = bends[first_axis + i]
         if scale == 0.0:
@@ -75,13 +79,17 @@ def unbend(points, bends, first_axis):
 
 @jit_inline
 def in_units(axes, axis, unit, low):
-    """A point of an interval in the environment's units and dtype, not below the border `low`; and back in the unit cube."""
+    """Convert a coordinate to the environment's units and dtype, not below the border `low`.
+
+    Return the value, and its coordinate in the unit cube after rounding.
+    """
     value = axes[axis, LOW] + unit * axes[axis, WIDTH]
     if axes[axis, SINGLE] == 1.0:
         value = np.float64(np.float32(value))
     back = (value - axes[axis, LOW]) / axes[axis, WIDTH]
     while back < low:
-        # A corner is on the border: rounded down it would belong to the neighbor, and its own ball never be updated.
+        # A corner lies on the border. Rounded down, it would belong to the neighboring ball, and
+        # its own ball would never be updated.
         if axes[axis, SINGLE] == 1.0:
             value = np.float64(np.nextafter(np.float32(value), np.float32(np.inf)))
         else:
@@ -92,16 +100,22 @@ def in_units(axes, axis, unit, low):
 
 @jit_inline
 def net_point(core, axes, axis, low):
-    """The multiple of the spacing in a cell of a published net, by its low border, half a spacing below the point."""
+    """Return the multiple of the spacing in the cell of a published net with the low border `low`.
+
+    The border is half a spacing below that point.
+    """
     if low == 0.0:
-        return 0.0  # the first cell is cut off by the end of the axis
+        return 0.0  # the first cell is half a cell, cut by the end of the axis
     spacing = core[0]["spacing"] / axes[axis, WEIGHT]
     return np.rint(low / spacing + 0.5) * spacing
 
 
 @jit_no_refcount
 def play_value(core, axes, axis, rule, low, high):
-    """The whole value played along a side of a ball: its middle, or the upper of two, its first, or any."""
+    """Return the integer played along a side of a ball.
+
+    It is the middle one (the upper of two), or the first one, or a uniform draw.
+    """
     first = np.rint(low * axes[axis, ATOMS])
     n_inside = np.rint(high * axes[axis, ATOMS]) - first
     k = 0.0

@@ -14,13 +14,20 @@ from zooming.kernels.layout import ACTIVE, ATOMS, LONGEST, N_STATS, SAME, SCALED
 
 @jit_no_refcount
 def due_at(diameter):
-    """The visits that make a ball due: (d_max / diam)^2, with d_max = 1; a ball of diameter 0 never is."""
-    return (1.0 - 1e-12) / (diameter * diameter) if diameter > 0.0 else np.inf  # less a rounding: 1 / (1/3)^2 is 9
+    """Return the number of visits at which a ball is due: (d_max / diam)^2, with d_max = 1.
+
+    It is infinite for a ball of diameter 0.
+    """
+    # The factor absorbs rounding: 1 / (1/3)^2 must not exceed 9.
+    return (1.0 - 1e-12) / (diameter * diameter) if diameter > 0.0 else np.inf
 
 
 @jit_no_refcount
 def sides_to_halve(core, axes, low, high):
-    """Bit i is set if the rule halves axis i: ALL leaves balls of half the diameter, LONGEST halves one longest side."""
+    """Return the axes that the rule halves, as bits: bit i is set for axis i.
+
+    ALL halves every side longer than half the diameter, LONGEST halves one longest side.
+    """
     longest = 0.0
     first = 0
     for axis in range(axes.shape[0]):
@@ -39,7 +46,7 @@ def sides_to_halve(core, axes, low, high):
 
 @jit_no_refcount
 def middle(axes, axis, low, high):
-    """Where a side is cut in two; between two values, if they are whole."""
+    """Return where a side is cut in two. On an axis of integers, that is between two values."""
     n_values = axes[axis, ATOMS]
     if n_values == 0.0:
         return 0.5 * (low + high)
@@ -48,9 +55,10 @@ def middle(axes, axis, low, high):
 
 @compiled
 def cut(table, core, stats, axes, row, halved, at):
-    """Replaces an active ball by its parts, cut along the axes in `halved`, which inherit Q and n. The caller has made room.
+    """Replace an active ball by its parts, cut along the axes in `halved`; they inherit Q and n.
 
-    `at[axis]` is where, strictly inside the ball. Every split of every rule is made here. [SBY19 Split Ball]
+    `at[axis]` is the threshold, strictly inside the ball. Every split of every rule is made here.
+    The caller has reserved the rows. [SBY19 Split Ball]
     """
     depth = np.int64(table[row]["depth"])
     first_parent = row
@@ -78,7 +86,7 @@ def cut(table, core, stats, axes, row, halved, at):
         first_parent = next_row
         n_parents *= 2
         next_row += n_parents
-    # Halves of an interval are alike, so that one look serves a cube; halves of five values are not.
+    # All parts of a cube have the same diameter; the two halves of five integers do not.
     due = due_at(diameter(table, core, axes, first_parent))
     for c in range(first_parent, next_row):
         table[c]["threshold"] = due if core[0]["cubes"] == 1 else due_at(diameter(table, core, axes, c))
@@ -88,7 +96,10 @@ def cut(table, core, stats, axes, row, halved, at):
 
 @compiled
 def split(table, core, stats, axes, row):
-    """Splits a ball that is due by the agent's rule, if its halves fit in. The caller has made room."""
+    """Split a due ball by the agent's rule, unless its parts would exceed `max_balls`.
+
+    The caller has reserved the rows.
+    """
     n_axes = axes.shape[0]
     if core[0]["cubes"] == 1 and core[0]["n_balls"] + (np.int64(1) << n_axes) - 1 > core[0]["max_balls"]:
         return
@@ -113,10 +124,11 @@ def split(table, core, stats, axes, row):
 
 @jit_no_refcount
 def rows_per_split(core):
+    """Return the most rows that one split can take."""
     return 2 * ((np.int64(1) << core[0]["split_axes"]) - 1)
 
 
 @jit_no_refcount
 def rows_needed(core, n_splits):
-    """The rows that so many splits may take, given that there are never more than `max_balls` balls."""
+    """Return the most rows that `n_splits` splits can take; there are at most `max_balls` balls."""
     return min(n_splits * rows_per_split(core), 2 * (core[0]["max_balls"] - core[0]["n_balls"]))

@@ -1,7 +1,8 @@
-"""The update rule, for every agent with balls, whatever their shape; and what it needs of bonuses and random numbers.
+"""The update rule of all agents with balls, with the bonuses and random numbers that it needs.
 
-    alpha_t = (H + 1) / (H + t)                                      the first visit replaces Q
-    Q(B) <- (1 - alpha_t) Q(B) + alpha_t (r + V(x') + b(t))          b(t) = bonus / sqrt(t), or exact_bonus, bernstein_bonus
+    alpha_t = (H + 1) / (H + t)                                     the first visit replaces Q
+    Q(B) <- (1 - alpha_t) Q(B) + alpha_t (r + V(x') + b(t))
+    b(t) = bonus / sqrt(t), or `exact_bonus`, or `bernstein_bonus`
 
 A table here is any array of records with `value` and `n_visits`.
 """
@@ -18,7 +19,7 @@ from zooming.kernels.layout import EXACT, MAX_VISITS, SCALED
 
 @jit_no_refcount
 def draw(core):
-    """The next 64 random bits of the agent's generator (SplitMix64)."""
+    """Return the next 64 random bits of the agent's generator (SplitMix64)."""
     z = core[0]["random"] + np.uint64(0x9E3779B97F4A7C15)
     core[0]["random"] = z
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -27,21 +28,21 @@ def draw(core):
 
 
 if PLAIN:
-    draw = np.errstate(over="ignore")(draw)  # it wraps around, which compiled code does without a word
+    draw = np.errstate(over="ignore")(draw)  # the overflow is intended
 
 
 @jit_no_refcount
 def ceiling(core, step):
-    """The largest return from `step` on: what a root starts with, and the cap of V."""
+    """Return the largest possible return from `step` on: the first Q of a root and the cap of V."""
     n_steps = core[0]["horizon"] if core[0]["full_cap"] == 1 else core[0]["horizon"] - step
     high = core[0]["reward_high"]
-    # With only negative rewards the best that can happen is to stop after the next one.
+    # If no reward is positive, the best case is that the episode ends after the next one.
     return high * n_steps if high > 0.0 else high
 
 
 @jit_no_refcount
 def set_iota(core):
-    """If K is not known: iota_k = log(8 H k^2 / delta) for the episode at hand, and the bonus that it gives."""
+    """Set iota_k = log(8 H k^2 / delta) of this episode, and its bonus, if K is not known."""
     if core[0]["first_iota"] > 0.0:
         core[0]["iota"] = core[0]["first_iota"] + 2.0 * math.log(np.float64(max(core[0]["episode"], 1)))
         core[0]["bonus"] = core[0]["per_root_iota"] * math.sqrt(core[0]["iota"]) + core[0]["plain"]
@@ -49,11 +50,12 @@ def set_iota(core):
 
 @jit_no_refcount
 def exact_bonus(core, stats, step, row, diameter, learning_rate):
-    """The b(t) that makes Q the weighted mean of r + V' plus exactly the width that the optimism lemma needs.
+    """Return the b(t) that makes Q the weighted mean of r + V' plus the width that optimism needs.
 
-    That width is B_t = R sqrt(S_t iota / 2) + L D_t, with R the range of r + V', S_t = (1-a)^2 S_{t-1} + a^2 the
-    sum of squared weights and D_t = (1-a) D_{t-1} + a diam(B) the weighted diameter of the balls played: b = (B_t - (1-a)
-    B_{t-1}) / a. The statistics of a ball are S, D and B.
+    That width is B_t = R sqrt(S_t iota / 2) + L D_t. Here R is the range of r + V', S_t = (1-a)^2
+    S_{t-1} + a^2 is the sum of squared weights, and D_t = (1-a) D_{t-1} + a diam(B) is the weighted
+    diameter of the balls played. So b = (B_t - (1-a) B_{t-1}) / a. The statistics of a ball are S,
+    D and B.
     """
     reach = core[0]["bonus"] * (core[0]["horizon"] - 1 - step + core[0]["reward_spread"])
     keep = 1.0 - learning_rate
@@ -66,9 +68,10 @@ def exact_bonus(core, stats, step, row, diameter, learning_rate):
 
 @jit_no_refcount
 def bernstein_bonus(core, stats, row, n_visits, learning_rate, next_value):
-    """The b(t) whose weighted sum is beta_t / 2, and what the noise and L add. [Jin et al. 2018 Alg. 2]
+    """Return the b(t) whose weighted sum is beta_t / 2, plus a term for noise and L.
 
-    The statistics of a ball are the mean and the variance of V' (Welford's form, so that it is never negative), and beta.
+    The statistics of a ball are the mean and the variance of V', and beta. The variance is updated
+    in Welford's form, so it is never negative. [Jin et al. 2018 Alg. 2]
     """
     t = np.float64(n_visits)
     horizon = np.float64(core[0]["horizon"])
@@ -88,8 +91,11 @@ def bernstein_bonus(core, stats, row, n_visits, learning_rate, next_value):
 
 @jit_inline
 def learn(table, core, stats, step, row, diameter, reward, next_value):
-    """The update rule; n(B). `diameter` is that of the ball, which only the exact bonus looks at. [SBY19 Alg. 1]"""
-    if step == 0:  # an episode begins, whoever drives the loop
+    """Apply the update rule to a ball and return its number of visits. [SBY19 Alg. 1]
+
+    `diameter` is the diameter of the ball. Only the exact bonus reads it.
+    """
+    if step == 0:  # an episode begins, in either driver
         core[0]["episode"] += 1
         set_iota(core)
     horizon = core[0]["horizon"]
@@ -109,7 +115,10 @@ def learn(table, core, stats, step, row, diameter, reward, next_value):
 
 @jit_no_refcount
 def learned_reward(reward, low, high, clipping):
-    """Return the reward to learn from: clipped to the range where `clipping[0]` is 1, and NaN for one that is refused."""
+    """Return the reward to learn from, or NaN if the reward is refused.
+
+    A finite reward outside [low, high] is clipped if clipping[0] is 1, and refused otherwise.
+    """
     if reward >= low and reward <= high:
         return reward
     if clipping[0] == 0 or not np.isfinite(reward):

@@ -1,8 +1,9 @@
-"""Metrics for `zooming.MetricQ`: distances on the states and on the actions, their product, and covering oracles.
+"""Metrics for `zooming.MetricQ`: distances of states, of actions and of pairs; covering oracles.
 
-Finite sets: `Graph` (shortest paths), `Strings` (edit distance), `Matrix` (any distances), `Points` (a function of yours),
-`Discrete` (all values 1 apart). Boxes: `L1`, `L2`, `LInf`. Both sides together: `Product`, or `Pairs` for a distance that is no
-product. Oracles: `Greedy`, `Packing`.
+Finite sets: `Graph` (shortest paths), `Strings` (edit distance), `Matrix` (a distance matrix),
+`Points` (your own function), `Discrete` (any two values are at distance 1). Boxes: `L1`, `L2`,
+`LInf`. Pairs of a state and an action: `Product`, or `Pairs` for a metric that is not a product.
+Oracles: `Greedy`, `Packing`.
 """
 
 from zooming.metrics.covering import Balls

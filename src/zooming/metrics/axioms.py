@@ -1,4 +1,7 @@
-"""What a metric must be, and what is given for one: distances as numbers, points, edges. Anything else is refused in words."""
+"""Validate metrics: the axioms, and the forms in which a user gives distances, points and edges.
+
+Invalid input raises a SpaceError that says what is wrong.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,17 @@ from zooming.errors import SpaceError
 from zooming.spaces.flatten import numeric
 
 Floats = NDArray[np.float64]
-ROUNDING = 1e-9  # of the largest distance: what adding up floating-point numbers may lose
-N_MIDDLES = 64  # points through which the triangle inequality is tried for all pairs
-MOST_POINTS = 8_000  # of one side: its matrix then has half a gigabyte, and sorting it takes as much again
+ROUNDING = 1e-9  # tolerance for rounding errors of sums, as a share of the largest distance
+N_MIDDLES = 64  # the triangle inequality is checked through this many points
+MOST_POINTS = 8_000  # the matrix then takes half a gigabyte, and sorting it as much again
 
 
 def checked(distances: Floats, name: str, points: Sequence[Any]) -> Floats:
-    """The matrix, if it is a metric: finite, >= 0, 0 from a point to itself, symmetric, and no way round is shorter.
+    """Return a distance matrix; raise SpaceError if it is not a metric.
 
-    The triangle inequality is tried for all pairs through up to 64 middle points, drawn once. Different points may have
-    the distance 0: then they are not told apart.
+    Distances must be finite, >= 0, symmetric, and 0 from a point to itself, and satisfy the
+    triangle inequality. This is checked for all pairs through up to 64 middle points, drawn with a
+    fixed seed. Different points may have distance 0: then the agent does not distinguish them.
     """
     n = len(distances)
     if len(points) != n:
@@ -48,7 +52,7 @@ def checked(distances: Floats, name: str, points: Sequence[Any]) -> Floats:
         raise SpaceError(f"{name} is not symmetric: {said(i, j)}, but {said(j, i)}")
     middles = range(n) if n <= N_MIDDLES else np.random.default_rng(0).choice(n, N_MIDDLES, replace=False).tolist()
     for k in middles:
-        with np.errstate(over="ignore"):  # a way round that is beyond floating point is not shorter
+        with np.errstate(over="ignore"):  # an infinite sum violates nothing
             around = distances[:, k, None] + distances[None, k, :]
         shorter = distances > around + slack
         if shorter.any():
@@ -61,7 +65,7 @@ def checked(distances: Floats, name: str, points: Sequence[Any]) -> Floats:
 
 
 def matrix(distances: ArrayLike, name: str) -> Floats:
-    """A square matrix of numbers, of one's own."""
+    """Return a square matrix as a float64 array; raise SpaceError if it is none."""
     try:
         found = numeric(distances, "the matrix")
     except (SpaceError, OverflowError) as error:
@@ -74,7 +78,7 @@ def matrix(distances: ArrayLike, name: str) -> Floats:
 
 
 def listed(given: Any, name: str, what: str) -> list[Any]:
-    """What was given, as a list that is not too long."""
+    """Return the given points as a list; raise SpaceError if there are too many."""
     if not isinstance(given, Iterable) or (isinstance(given, np.ndarray) and given.ndim == 0):
         raise SpaceError(f"{name}: {given!r} is not {what}; give a list of them")
     found = list(given)
@@ -84,14 +88,20 @@ def listed(given: Any, name: str, what: str) -> list[Any]:
 
 
 def number(value: Any) -> float:
-    """A distance or a length as a float; TypeError or OverflowError if it is none. A string of digits is none."""
+    """Return a distance or a length as a float; a string of digits is not a number.
+
+    Raises
+    ------
+    TypeError, ValueError, OverflowError
+        If it is not a real number.
+    """
     if isinstance(value, (str, bytes)) or np.iscomplexobj(value):
         raise TypeError(f"{value!r} is not a real number")
     return float(value)
 
 
 def between(points: Sequence[Any], distance: Any, name: str) -> Floats:
-    """The distances of all ordered pairs of points, by a function of the user's own."""
+    """Return the distances of all ordered pairs of points by the user's function."""
     if not callable(distance):
         raise SpaceError(f"{name}: distance={distance!r} is not a function of two points")
     found = np.empty((len(points), len(points)))
@@ -99,7 +109,7 @@ def between(points: Sequence[Any], distance: Any, name: str) -> Floats:
         for j, other in enumerate(points):
             try:
                 value = distance(one, other)
-            except Exception as error:  # whatever a user's function may raise
+            except Exception as error:  # a user's function may raise anything
                 raise SpaceError(
                     f"{name}: distance({one!r}, {other!r}) raised {type(error).__name__}: {error}; give a function of two "
                     f"points that returns a number"
@@ -112,7 +122,7 @@ def between(points: Sequence[Any], distance: Any, name: str) -> Floats:
 
 
 def edges_of(edges: Any) -> list[tuple[Any, Any, float]]:
-    """The edges of a graph as (node, node, length)."""
+    """Return the edges of a graph as (node, node, length)."""
     hint = "give edges as (node, node) or (node, node, length), or {node: {node: length}}"
     if isinstance(edges, Mapping):
         for one, near in edges.items():
@@ -127,6 +137,7 @@ def edges_of(edges: Any) -> list[tuple[Any, Any, float]]:
 
 
 def _edge(edge: Any, hint: str) -> tuple[Any, Any, float]:
+    """Return one edge as (node, node, length)."""
     if not isinstance(edge, (Sequence, np.ndarray)) or isinstance(edge, (str, bytes)) or len(edge) not in (2, 3):
         raise SpaceError(f"Graph: {edge!r} is not an edge; {hint}")
     for node in edge[:2]:
@@ -146,7 +157,7 @@ def _edge(edge: Any, hint: str) -> tuple[Any, Any, float]:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether two names of points are one; arrays are compared as a whole."""
+    """Return whether two names of points are equal. Arrays are compared entry by entry."""
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         try:
             return bool(np.array_equal(one, other))

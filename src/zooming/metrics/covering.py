@@ -1,4 +1,6 @@
-"""The balls of an agent on a metric space of finitely many pairs: the one place that allocates them, and asks the oracle."""
+"""The balls of an agent on a finite metric space. Only this module allocates them and asks the
+oracle.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,39 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Balls:
-    """The active balls of a step as arrays, in the order of their age.
+    """The active balls of one step, as arrays, oldest first. Returned by `MetricQ.balls(step)`.
 
-    `state` and `action` [n_balls, n_axes] are the centers, in the environment's units, and `n_points` counts the pairs of the
-    domain. `owner` [n_states, n_actions] is the number, in these arrays, of the ball whose domain holds a pair; the pairs are
-    those of `states` and `actions`, whose axes are called `names`.
+    Attributes
+    ----------
+    state, action : array [n_balls, n_axes]
+        Centers, in the environment's units.
+    radius, q_value : array [n_balls]
+        Radius in the units of the metric, and Q.
+    n_visits : array [n_balls]
+        Visits of each ball, those of its ancestors included.
+    depth : array [n_balls]
+        The radius is d_max 2^-depth.
+    n_points : array [n_balls]
+        Number of pairs in the domain.
+    owner : array [n_states, n_actions]
+        Index, in these arrays, of the ball whose domain contains the pair.
+    states, actions : array [n, n_axes]
+        All states and all actions of the space, in the environment's units.
+    names : tuple of str
+        Names of the axes, the state's first.
+    step : int
+        The step, counted from 0.
+    value_names : dict
+        {axis: names} of the points along an axis, if the metric has names.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> class Stops(gym.Env):
+    ...     observation_space = action_space = gym.spaces.Discrete(5)
+    >>> line = zooming.metrics.Graph([(0, 1), (1, 2), (2, 3), (3, 4)])
+    >>> zooming.MetricQ(Stops(), line, horizon=1).balls(0)
+    Balls(step=0, n_balls=1, radius 4 to 4, q_value 1.000 to 1.000)
     """
 
     state: Floats
@@ -42,7 +72,7 @@ class Balls:
     actions: Floats
     names: tuple[str, ...]
     step: int
-    value_names: Any = field(default_factory=dict)  # {axis: names} of the points along an axis, where the metric has them
+    value_names: Any = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.radius)
@@ -54,14 +84,14 @@ class Balls:
         )
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draws the domains on a matplotlib Axes and returns it; see `zooming.plots.balls`."""
-        import zooming  # pictures are floors above
+        """Draw the domains on a matplotlib Axes and return it; see `zooming.plots.balls`."""
+        import zooming  # plots are a layer above: loaded only when asked for
 
         return zooming.plots.balls(self, ax, **options)
 
 
 class BallTable:
-    """The balls of one agent, and which of them owns each pair at each step; grows here and nowhere else."""
+    """The balls of one agent, and the owner of each pair at each step. It grows only here."""
 
     rows: NDArray[Any]
     stats: Floats
@@ -71,7 +101,7 @@ class BallTable:
     def __init__(self, space: Space, core: NDArray[Any], root_values: Floats) -> None:
         horizon = len(root_values)
         self.space, self.core = space, core
-        self._covering: Any = None  # (row, points, n_left) of a split under way, to go on with after an interrupt
+        self._covering: Any = None  # (row, points, n_left) of an interrupted split
         vars(self).update(self._allocated(max(64, horizon)))
         state, action = space.middle()
         roots = self.rows[:horizon]
@@ -85,43 +115,47 @@ class BallTable:
 
     @property
     def rows_in_use(self) -> int:
+        """Number of rows in use, those of balls without a domain included."""
         return int(self.core["n_rows"][0])
 
     @property
     def nbytes(self) -> int:
-        """Of the balls and of the index that finds them."""
+        """Size in bytes of the balls and of `owner`."""
         per_ball = BALL.itemsize + (self.stats.itemsize * N_STATS if len(self.stats) else 0)
         return self.rows_in_use * per_ball + self.owner.nbytes
 
     def reserve(self, n: int) -> None:
-        """Makes room for n more balls."""
+        """Make room for `n` more balls."""
         if self.rows_in_use + n > len(self.rows):
             grown = self._allocated(max(self.rows_in_use + n, 2 * len(self.rows)))
             grown["rows"][: len(self.rows)], grown["stats"][: len(self.stats)] = self.rows, self.stats
-            vars(self).update(grown)  # in one call, so that an interrupt finds all of them old or all of them new
+            # One call, so that an interrupt finds either all old arrays or all new ones.
+            vars(self).update(grown)
 
     def copy(self) -> BallTable:
-        """A table of its own with the same balls of the same space."""
+        """Return an independent table with the same balls and the same space."""
         return copy.deepcopy(self, {id(self.space): self.space})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """A table that was copied or unpickled has memory of its own, and its views must be of that."""
+        """Restore a copied or unpickled table: its views must be of its own memory."""
         vars(self).update(state)
         self.raw = self._raw(self.rows)
 
     def _allocated(self, n_rows: int) -> dict[str, Any]:
-        """Return new memory for so many rows, by the names of the attributes."""
+        """Return new arrays with `n_rows` rows, by attribute name."""
         rows = np.zeros(n_rows, BALL)
-        stats = np.zeros((n_rows if self.core["bonus_rule"][0] else 0, N_STATS))  # a row per ball, if the bonus keeps any
-        seen = np.zeros(n_rows + 1, np.int64)  # scratch of `balls.select`
+        stats = np.zeros((n_rows if self.core["bonus_rule"][0] else 0, N_STATS))
+        seen = np.zeros(n_rows + 1, np.int64)  # scratch memory of `balls.select`
         return {"rows": rows, "stats": stats, "seen": seen, "raw": self._raw(rows)}
 
     def _raw(self, rows: NDArray[Any]) -> tuple[Floats, Floats]:
-        """Return rows and core as plain memory, which crosses into compiled code faster than records."""
+        """Return rows and core as float64 memory, which is passed to compiled code faster than
+        records.
+        """
         return rows.view(np.float64), self.core.view(np.float64)
 
     def add(self, parent: int, state: int, action: int) -> None:
-        """A child of a ball, around a pair of its domain."""
+        """Add a child of a ball around a pair of its domain."""
         self.reserve(1)
         space = self.space
         balls.add_ball(
@@ -130,7 +164,7 @@ class BallTable:
         )  # fmt: skip
 
     def split(self, row: int, oracle: Greedy | Packing | Oracle) -> None:
-        """Covers the domain of a ball by balls of half its radius, as far as `max_balls` allows."""
+        """Cover the domain of a ball by balls of half its radius, as far as `max_balls` allows."""
         if not isinstance(oracle, Greedy):
             self._ask(row, oracle)
             return
@@ -148,7 +182,7 @@ class BallTable:
         self._covering = None
 
     def _ask(self, row: int, oracle: Packing | Oracle) -> None:
-        """The same with an oracle that is not compiled, whose every answer is checked."""
+        """Split a ball with an oracle that is not compiled, and check each of its answers."""
         step, radius = int(self.rows["step"][row]), float(self.rows["radius"][row]) / 2
         while self.core["n_balls"][0] < self.core["max_balls"][0]:
             uncovered = self.owner[step] == row
@@ -172,7 +206,7 @@ class BallTable:
             self.add(row, x, a)
 
     def _add_packing(self, row: int, answer: Any, uncovered: NDArray[np.bool_], radius: float) -> None:
-        """Balls around the points of a packing of what is not covered, as many as fit in."""
+        """Add balls around the points of a packing of the uncovered pairs, up to `max_balls`."""
         hint = "expected a list of pairs (state, action) of whole numbers"
         if isinstance(answer, str) or not isinstance(answer, Iterable) or not (listed := list(answer)):
             raise SpaceError(f"the oracle gave {answer!r} for a packing of {int(uncovered.sum())} pairs; {hint}, at least one")
@@ -182,7 +216,7 @@ class BallTable:
             x, a = _pair(given, hint)
             if not (0 <= x < uncovered.shape[0] and 0 <= a < uncovered.shape[1] and uncovered[x, a]):
                 raise SpaceError(f"the oracle's packing has the pair (state {x}, action {a}), which is not in the set")
-            if self.owner[step, x, a] != row:  # the ball of another one holds it
+            if self.owner[step, x, a] != row:  # a ball just added contains it
                 away = self.space.distances_from(x, a)
                 other = min(centers, key=lambda center: float(away[center]))
                 if away[other] < radius * (1 - SAME):
@@ -195,7 +229,7 @@ class BallTable:
                 self.add(row, x, a)
 
     def balls(self, step: int, axes: Axes) -> Balls:
-        """The active balls of a step."""
+        """Return the active balls of a step."""
         used = self.rows[: self.rows_in_use]
         rows = np.flatnonzero((used["step"] == step) & (used["n_points"] > 0))
         found = used[rows]
@@ -208,7 +242,13 @@ class BallTable:
         )  # fmt: skip
 
     def restore(self, core: NDArray[Any], rows: NDArray[Any], stats: NDArray[Any]) -> None:
-        """Takes back the balls of a file, in the order in which they were made; ValueError, in words, if they cannot be."""
+        """Rebuild the table from the balls of a file, in the order in which they were added.
+
+        Raises
+        ------
+        ValueError
+            If they cannot be the balls of this space; the message says why.
+        """
         n, horizon = len(rows), len(self.owner)
         if rows.dtype != BALL or rows.ndim != 1 or int(core["n_rows"][0]) != n or n < horizon:
             raise ValueError("the balls have another layout")
@@ -244,6 +284,7 @@ class BallTable:
 
 
 def _answer(oracle: Callable[..., Any], uncovered: NDArray[np.bool_], radius: float, space: Space) -> Any:
+    """Call the oracle; raise SpaceError if it fails."""
     try:
         return oracle(uncovered.copy(), radius, space)
     except Exception as error:
@@ -251,6 +292,7 @@ def _answer(oracle: Callable[..., Any], uncovered: NDArray[np.bool_], radius: fl
 
 
 def _pair(given: Any, hint: str) -> tuple[int, int]:
+    """Return the oracle's answer as two integers; raise SpaceError if it is none."""
     try:
         x, a = (operator.index(part) for part in given)
     except (TypeError, ValueError) as error:

@@ -1,7 +1,8 @@
-"""Metrics on the states or on the actions of an environment, each checked as soon as it is made.
+"""Metrics on the states or on the actions of an environment, validated when they are constructed.
 
-A metric of finitely many points is its distance matrix. A box is represented by a net of points, and a value counts as the
-nearest of them: nothing finer than the net is told apart. What joins the two is in `pairs`.
+A metric on finitely many points is its distance matrix. A box is represented by a net of points,
+and each value counts as the nearest of them, so nothing finer than the net is distinguished.
+`pairs` combines a metric of the states and one of the actions.
 """
 
 from __future__ import annotations
@@ -27,33 +28,77 @@ Floats = NDArray[np.float64]
 COMBINE = (
     "Number the combinations as one Discrete(n) and use Points(combinations, distance), or use AdaptiveQ, which takes any space"
 )
-NET_POINTS = {1: 129, 2: 33, 3: 9}  # along each axis of a box, by the number of axes
+NET_POINTS = {1: 129, 2: 33, 3: 9}  # number of axes of a box -> points along each
 
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a product: the distances of its points, and a row (low, high, number of points, whole) per axis."""
+    """One side of a product, as `Metric.side` returns it.
+
+    Attributes
+    ----------
+    distances : array [n, n]
+        Distances of its points.
+    grid : array [n_axes, 4]
+        A row (low, high, number of points, 1 for integers) per axis.
+    """
 
     distances: Floats
     grid: Floats
 
 
 class Metric(ABC):
-    """A distance on the states, or on the actions."""
+    """A metric on the states, or on the actions. Base class of all metrics of one side."""
 
     @abstractmethod
     def side(self, axes: Axes, first: int, n_axes: int) -> Side:
-        """The metric on these axes of an environment; SpaceError if it is for another space."""
+        """Return the metric on some axes of an environment.
+
+        Parameters
+        ----------
+        axes : Axes
+            The axes of the environment.
+        first, n_axes : int
+            The metric is for the axes first to first + n_axes - 1.
+
+        Returns
+        -------
+        Side
+            The distances and the grid.
+
+        Raises
+        ------
+        SpaceError
+            If the metric does not fit these axes.
+        """
 
     def n_points(self, axes: Axes, first: int, n_axes: int) -> int | None:
-        """How many points `side` will have, if that is known without computing distances."""
+        """Return the number of points of `side`, or None if it is unknown without computing
+        distances.
+        """
         return None
 
 
 class Finite(Metric):
-    """A metric on finitely many points, which the environment names by their numbers 0, 1, ...
+    """A metric on finitely many points, which the environment numbers 0, 1, ... (space
+    Discrete(n)).
 
-    Its space is Discrete(n). `points` are the names.
+    Parameters
+    ----------
+    distances : array [n, n]
+        The distance matrix.
+    points : iterable
+        A name for each point.
+
+    Raises
+    ------
+    SpaceError
+        If the distances are not a metric.
+
+    Examples
+    --------
+    >>> Finite([[0, 2], [2, 0]], ["left", "right"]).index("right")
+    1
     """
 
     def __init__(self, distances: ArrayLike, points: Iterable[Any]) -> None:
@@ -68,7 +113,23 @@ class Finite(Metric):
         return f"{type(self).__name__}({len(self)} points, diameter {self.distances.max():g})"
 
     def index(self, point: Any) -> int:
-        """The number of a point, which is what the environment and the agent call it."""
+        """Return the number of a point, by which the environment and the agent refer to it.
+
+        Parameters
+        ----------
+        point : object
+            The name of the point.
+
+        Returns
+        -------
+        int
+            Its index in `points`.
+
+        Raises
+        ------
+        SpaceError
+            If there is no such point.
+        """
         for i, known in enumerate(self.points):
             if axioms.is_same(known, point):
                 return i
@@ -88,8 +149,22 @@ class Finite(Metric):
 
 
 class Matrix(Finite):
-    """The metric that a distance matrix says.
+    """The metric given by a distance matrix.
 
+    Parameters
+    ----------
+    distances : array [n, n]
+        The distance matrix.
+    points : iterable, optional
+        A name for each point. Default: 0, 1, ...
+
+    Raises
+    ------
+    SpaceError
+        If the distances are not a metric.
+
+    Examples
+    --------
     >>> Matrix([[0, 1, 2], [1, 0, 1], [2, 1, 0]])
     Matrix(3 points, diameter 2)
     >>> Matrix([[0, 1, 5], [1, 0, 1], [5, 1, 0]])
@@ -104,8 +179,22 @@ class Matrix(Finite):
 
 
 class Points(Finite):
-    """Any points under a distance of your own, `distance(one, other)`, which is called once for each ordered pair.
+    """Any points, under a distance function of your own.
 
+    Parameters
+    ----------
+    points : iterable
+        The points.
+    distance : callable
+        Function of two points. It is called once for each ordered pair.
+
+    Raises
+    ------
+    SpaceError
+        If the distances are not a metric.
+
+    Examples
+    --------
     >>> Points([(0, 0), (3, 4)], lambda one, other: abs(one[0] - other[0]) + abs(one[1] - other[1]))
     Points(2 points, diameter 7)
     """
@@ -116,23 +205,35 @@ class Points(Finite):
 
 
 class Graph(Finite):
-    """Nodes under the length of the shortest path.
+    """The nodes of a graph, under the length of the shortest path.
 
-    `edges` are pairs (node, node), or triples with a length (else 1), each to be used both ways; or an adjacency
-    {node: {node: length}} that says every edge from both ends. Nodes may be anything hashable: whole numbers are sorted,
-    others are numbered as they appear.
+    Parameters
+    ----------
+    edges : iterable or mapping
+        Pairs (node, node) or triples (node, node, length), each for both directions; the default
+        length is 1. Or an adjacency mapping {node: {node: length}} that has every edge in both
+        directions. Nodes are any hashable objects. Integers are sorted, other nodes are numbered in
+        the order of their appearance.
 
-    >>> ring = Graph([("north", "east"), ("east", "south"), ("south", "west"), ("west", "north", 5.0)])
+    Raises
+    ------
+    SpaceError
+        If there are no edges, or two nodes are not connected, or the lengths are not symmetric.
+
+    Examples
+    --------
+    >>> edges = [("north", "east"), ("east", "south"), ("south", "west"), ("west", "north", 5.0)]
+    >>> ring = Graph(edges)
     >>> ring.points, ring.distances[0].tolist()
     (['north', 'east', 'south', 'west'], [0.0, 1.0, 2.0, 3.0])
     """
 
     def __init__(self, edges: Iterable[Sequence[Any]] | Mapping[Any, Mapping[Any, float]]) -> None:
         every = axioms.edges_of(edges)
-        alone = edges if isinstance(edges, Mapping) else ()  # nodes without an edge are nodes, too
+        alone = edges if isinstance(edges, Mapping) else ()  # may have nodes without an edge
         nodes = listed(dict.fromkeys([*alone, *(node for edge in every for node in edge[:2])]), "Graph", "nodes")
         if all(isinstance(node, (int, np.integer)) for node in nodes):
-            nodes = sorted(int(node) for node in nodes)  # as a space Discrete(n, start=...) counts them
+            nodes = sorted(int(node) for node in nodes)  # the order of Discrete(n, start=...)
         if not nodes:
             raise SpaceError("Graph: there are no edges; give pairs of nodes, for example [(0, 1), (1, 2)]")
         number = {node: i for i, node in enumerate(nodes)}
@@ -161,13 +262,25 @@ class Graph(Finite):
             raise SpaceError(
                 f"Graph: there is no path from {nodes[i]!r} to {nodes[j]!r}, so that their distance is not finite; connect them"
             )
-        # Sums along a path and back may round differently; the metric is the same both ways.
+        # The sums along a path and back may round differently: make the matrix symmetric.
         super().__init__(np.minimum(lengths, lengths.T), nodes)
 
 
 class Strings(Finite):
-    """Strings under the edit distance: the fewest letters to insert, delete or change.
+    """Strings under the edit distance: the least number of letters to insert, delete or change.
 
+    Parameters
+    ----------
+    strings : iterable of str
+        The strings, each once.
+
+    Raises
+    ------
+    SpaceError
+        If there is no string, or one comes twice.
+
+    Examples
+    --------
     >>> Strings(["cat", "cart", "dog"]).distances[0].tolist()
     [0.0, 1.0, 3.0]
     """
@@ -185,7 +298,13 @@ class Strings(Finite):
 
 
 class Discrete(Metric):
-    """The metric under which any two values are 1 apart: nothing is learned about one from another."""
+    """The discrete metric: any two values are at distance 1. Nothing is learned across values.
+
+    Examples
+    --------
+    >>> Discrete()
+    Discrete()
+    """
 
     def n_points(self, axes: Axes, first: int, n_axes: int) -> int | None:
         return n_values(axes, first, n_axes, "Discrete")[0]
@@ -203,11 +322,28 @@ class Discrete(Metric):
 
 
 class Norm(Metric):
-    """A box under a norm; `L1`, `L2` and `LInf` are the ready ones, a subclass with another `power` p >= 1 is one more.
+    """A box under a p-norm. Subclasses set `power` to p >= 1; `L1`, `L2` and `LInf` are ready-made.
 
-    Every axis is scaled to length 1 first, times its `scale` (a number, or one per axis). `points_per_axis` is the
-    resolution of the net that stands for the box: by default 129, 33 or 9 points along each of 1, 2 or 3 axes. Of a box of
-    integers all values are points.
+    Every axis is rescaled to length 1 and then multiplied by its `scale`. A net of points
+    represents the box. On an axis of integers, all values are points.
+
+    Parameters
+    ----------
+    points_per_axis : int, optional
+        Number of points along each axis of the net. Default: 129, 33 or 9 for a box with 1, 2 or 3
+        axes.
+    scale : float or sequence of float
+        Length of the axes: one number for all, or one per axis.
+
+    Raises
+    ------
+    SpaceError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> L2(points_per_axis=17, scale=[1.0, 0.5])
+    L2(points_per_axis=17, scale=[1.0, 0.5])
     """
 
     power: float
@@ -223,6 +359,7 @@ class Norm(Metric):
         return f"{type(self).__name__}(points_per_axis={self.points_per_axis}, scale={self.scale})"
 
     def _checked_power(self) -> float:
+        """Return the exponent p; raise SpaceError if it is not a number >= 1."""
         kind, power = type(self).__name__, getattr(self, "power", None)
         if isinstance(power, bool) or not isinstance(power, (int, float, np.number)) or not power >= 1:
             raise SpaceError(
@@ -246,7 +383,7 @@ class Norm(Metric):
         return Side(found, net)
 
     def _net(self, axes: Axes, first: int, n_axes: int) -> Floats:
-        """A row (low, high, number of points, whole) per axis: all values of a box of integers, and a net of any other."""
+        """Return a row (low, high, number of points, 1 for integers) per axis."""
         kind, names = type(self).__name__, axes.names[first : first + n_axes]
         n_along, rows = self.points_per_axis or NET_POINTS.get(n_axes), []
         for i in range(first, first + n_axes):
@@ -268,19 +405,19 @@ class Norm(Metric):
 
 
 class L1(Norm):
-    """A box under the sum of the differences along its axes."""
+    """A box under the sum of the differences along its axes. See `Norm`."""
 
     power = 1.0
 
 
 class L2(Norm):
-    """A box under the straight distance."""
+    """A box under the Euclidean distance. See `Norm`."""
 
     power = 2.0
 
 
 class LInf(Norm):
-    """A box under the largest difference along an axis: the metric of AdaptiveQ, with balls around points of one's choice."""
+    """A box under the largest difference along an axis, as in AdaptiveQ. See `Norm`."""
 
     power = math.inf
 
@@ -289,7 +426,9 @@ KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Matrix, Points, 
 
 
 def n_values(axes: Axes, first: int, n_axes: int, kind: str) -> tuple[int, str]:
-    """The number of values of the one whole axis that a finite metric needs, and its name."""
+    """Return the number of values of the single integer axis that a finite metric needs, and its
+    name.
+    """
     names = ", ".join(axes.names[first : first + n_axes])
     low, high = float(axes.low[first]), float(axes.high[first])
     if n_axes != 1:

@@ -1,8 +1,9 @@
-"""Covering oracles: how the domain of a ball that is due is covered by balls of half its radius.
+"""Covering oracles: choose the balls of half the radius that cover the domain of a due ball.
 
-An oracle answers one of the two questions of the paper's section 3. Given a set and the balls so far, say "covered", or give a
-point that is not: covering dom(B) greedily, a ball around each point that it gives, is an r/2-net of dom(B). Or give an
-r-packing of a set (`Packing`): points further than r from each other; if no more fit, their balls cover it.
+An oracle answers one of two questions [SBY19 sec. 3]. The first: given a set and the balls so far,
+is everything covered, or else which point is not? A ball around each point that the oracle returns
+makes an r/2-net of dom(B). The second (`Packing`): what is an r-packing of a set, that is, points
+at distances greater than r? If no point can be added, their balls cover the set.
 """
 
 from __future__ import annotations
@@ -19,14 +20,26 @@ from zooming.validation import check_int
 if TYPE_CHECKING:
     from zooming.metrics.space import Space
 
-# (uncovered [n_x, n_a], radius of the balls to be added, the space) -> a pair (state, action), or None for "covered"
+# (uncovered [n_states, n_actions], radius of the new balls, space) -> an uncovered pair
+# (state, action), or None if everything is covered
 Oracle = Callable[[NDArray[np.bool_], float, "Space"], tuple[int, int] | None]
 
 
 class Greedy:
-    """The compiled oracle: the point not covered yet that is nearest to the parent's center, first its state, then its action.
+    """The compiled oracle: it returns the uncovered point nearest to the center of the parent.
 
-    With more than one of `tries`, evenly spread over what is not covered, it is the one whose ball takes the most.
+    Points are compared by the distance of their states, then by that of their actions.
+
+    Parameters
+    ----------
+    tries : int
+        Number of candidates, evenly spread over the uncovered points. The oracle returns the one
+        whose ball takes the most points.
+
+    Examples
+    --------
+    >>> Greedy(tries=8)
+    Greedy(8)
     """
 
     def __init__(self, tries: int = 1) -> None:
@@ -37,11 +50,26 @@ class Greedy:
 
 
 def packing(points: NDArray[np.bool_], radius: float, space: Space) -> list[tuple[int, int]]:
-    """An r-packing of a set of pairs to which none can be added: pairs (state, action) further than `radius` from each other.
+    """Return an r-packing of a set of pairs to which no pair can be added.
 
-    `points` [n_states, n_actions] says which pairs are in the set. The first pair comes first, and then the one that is
-    farthest from those so far.
+    The first pair of the set comes first. The next one is always the farthest from those chosen.
 
+    Parameters
+    ----------
+    points : array of bool [n_states, n_actions]
+        True for the pairs of the set.
+    radius : float
+        The distances between chosen pairs are greater than this.
+    space : Space
+        The metric space.
+
+    Returns
+    -------
+    list of (int, int)
+        Indices (state, action) of the chosen pairs.
+
+    Examples
+    --------
     >>> import gymnasium as gym, zooming
     >>> class Stops(gym.Env):
     ...     observation_space = action_space = gym.spaces.Discrete(5)
@@ -60,10 +88,23 @@ def packing(points: NDArray[np.bool_], radius: float, space: Space) -> list[tupl
 
 
 class Packing:
-    """An oracle that covers a ball by balls around a packing of its domain: `packing`, or a function of yours in its place.
+    """An oracle that covers a ball by balls around a packing of its domain.
 
-    `give(points, radius, space)` gives pairs (state, action) of the set that are further than the radius from each other. If
-    something is not covered by their balls, it is asked again for that.
+    Parameters
+    ----------
+    give : callable
+        Function of (points, radius, space) that returns a packing, as `packing` does. If its balls
+        leave points uncovered, it is called again with these points.
+
+    Raises
+    ------
+    SpaceError
+        If `give` is not callable.
+
+    Examples
+    --------
+    >>> Packing()
+    Packing()
     """
 
     def __init__(self, give: Callable[[NDArray[np.bool_], float, Space], Sequence[tuple[int, int]]] = packing) -> None:

@@ -1,4 +1,4 @@
-"""Metrics on (state, action) pairs: a `Product` of one of the states and one of the actions, or any other, `Pairs`."""
+"""Metrics on (state, action) pairs: `Product`, and `Pairs` for a metric that is not a product."""
 
 from __future__ import annotations
 
@@ -19,17 +19,34 @@ from zooming.spaces.axes import Axes
 from zooming.validation import check_float, check_int
 
 Floats = NDArray[np.float64]
-MAX_POWER = 39.0  # p of a product: the radius of the deepest balls, 2^-26 of the diameter, to the power p is a normal float
+# The largest p of a product. The smallest radius, 2^-26 of the diameter, to this power is a normal
+# float.
+MAX_POWER = 39.0
 
 
 class Product:
     """The distance of two (state, action) pairs from a metric of the states and one of the actions.
 
-    `combine`: "max", "sum", or a number p >= 1 for the p-norm (d_state^p + d_action^p)^(1/p). `scale`: what each of the two is
-    multiplied by first, (of the states, of the actions); with 0 a side does not matter.
+    Parameters
+    ----------
+    states, actions : Metric
+        The two metrics.
+    combine : {"max", "sum"} or float
+        How to combine the two distances. A number p >= 1 is the p-norm (d_state^p +
+        d_action^p)^(1/p).
+    scale : (float, float)
+        Factors of the two distances, the states' first. A side with factor 0 does not matter.
 
-    >>> Product(Strings(["cat", "cart"]), LInf(), combine="sum", scale=(1.0, 4.0))
-    Product(Strings(2 points, diameter 1), LInf(points_per_axis=None, scale=[1.0]), combine='sum', scale=(1.0, 4.0))
+    Raises
+    ------
+    SpaceError
+        If an argument is not of this form, or p is above 39.
+
+    Examples
+    --------
+    >>> from zooming.metrics import Discrete, Strings
+    >>> Product(Strings(["cat", "cart"]), Discrete(), combine="sum", scale=(1.0, 4.0))
+    Product(Strings(2 points, diameter 1), Discrete(), combine='sum', scale=(1.0, 4.0))
     """
 
     def __init__(
@@ -54,7 +71,7 @@ class Product:
 
     @property
     def power(self) -> float:
-        """P of the norm; 0 for the maximum, as the kernels take it."""
+        """The exponent p of the norm, as the kernels take it: 0 for the maximum."""
         return 0.0 if self.combine == "max" else 1.0 if self.combine == "sum" else float(self.combine)
 
     def __repr__(self) -> str:
@@ -62,14 +79,25 @@ class Product:
 
 
 class Pairs:
-    """The distance of two (state, action) pairs, if it is not made of one of the states and one of the actions.
+    """A metric on (state, action) pairs that is not a product. Both spaces are Discrete.
 
-    `states` and `actions` are the points of either side, or how many there are: the spaces are Discrete. `distance` is a
-    function of two pairs, `distance((state, action), (state, action))`, which is called once for each ordered pair of them; or
-    an array of all distances, [n_states, n_actions, n_states, n_actions], or a square matrix over the pairs, the actions of the
-    first state first.
+    Parameters
+    ----------
+    states, actions : int or iterable
+        The points of each side, or their number.
+    distance : callable or array
+        A function of two pairs, `distance((state, action), (state, action))`, which is called once
+        for each ordered pair of them. Or an array of all distances, [n_states, n_actions, n_states,
+        n_actions]. Or a square matrix over the pairs, where those of the first state come first.
 
-    >>> Pairs(3, 3, lambda one, other: abs((one[0] + one[1]) - (other[0] + other[1])))  # only the sum matters
+    Raises
+    ------
+    SpaceError
+        If there are too many pairs, or the distances are not a metric.
+
+    Examples
+    --------
+    >>> Pairs(3, 3, lambda one, other: abs(sum(one) - sum(other)))  # only state + action matters
     Pairs(3 states, 3 actions, diameter 4)
     """
 
@@ -101,7 +129,13 @@ class Pairs:
         return f"Pairs({len(self.states)} states, {len(self.actions)} actions, diameter {self.distances.max():g})"
 
     def grid(self, axes: Axes) -> Floats:
-        """A row (low, high, number of points, whole) per axis; SpaceError if the spaces have other numbers of points."""
+        """Return a row (low, high, number of points, 1 for integers) per axis.
+
+        Raises
+        ------
+        SpaceError
+            If the environment has another number of states or actions.
+        """
         rows = []
         for points, first, n_axes, what in (
             (self.states, 0, axes.n_state, "states"),
@@ -115,7 +149,7 @@ class Pairs:
 
 
 def _named(given: Any, what: str) -> list[Any]:
-    """The points of one side of `Pairs`."""
+    """Return the points of one side of `Pairs` as a list."""
     found: Iterable[Any] = given
     if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
         found = range(min(check_int(given, f"Pairs: {what}", 1), MOST_POINTS + 1))

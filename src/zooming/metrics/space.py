@@ -1,4 +1,4 @@
-"""The metric space of an agent as the kernels take it: finitely many (state, action) pairs and their distances."""
+"""The metric space of an agent in the form that the kernels take."""
 
 from __future__ import annotations
 
@@ -18,19 +18,47 @@ from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import numeric
 
 Floats = NDArray[np.float64]
-MOST_PAIRS = 2**28  # entries of `owner`: a gigabyte
-SMALLEST = float(np.finfo(np.float64).tiny) * 2**MAX_DEPTH  # a diameter of which every radius is a normal float
+MOST_PAIRS = 2**28  # entries of `owner`, which then takes a gigabyte
+# The least diameter for which every radius is a normal float.
+SMALLEST = float(np.finfo(np.float64).tiny) * 2**MAX_DEPTH
 GRID = "(low, high, number of points, 1 if whole)"  # columns of a side's `grid`
 
 
 class Space:
-    """A metric space of finitely many (state, action) pairs as the kernels take it: a `Product`, or any other, `Pairs`.
+    """A finite metric space of (state, action) pairs in the form that the kernels take.
 
-    `distances` and `action_distances` are those of the two sides of a product; of any other metric `distances` are those of
-    all pairs, numbered state n_actions + action. They are divided by `unit`, a power of two (so nothing is rounded) of about
-    the diameter, and then taken to the power p of the product: only their ratios to the diameter matter, and no power over- or
-    underflows.
-    What has the name of a distance or a radius elsewhere is in the user's units.
+    For a `Product`, `distances` and `action_distances` are the matrices of the two sides. For
+    `Pairs`, `distances` is the matrix of all pairs, numbered state n_actions + action. These
+    matrices are divided by `unit`, a power of two near the diameter, so that nothing is rounded.
+    Then they are taken to the power p of the product, which cannot overflow. All other distances
+    and radii are in the user's units.
+
+    Parameters
+    ----------
+    metric : Product or Pairs
+        The metric.
+    axes : Axes
+        The axes of the environment.
+    horizon : int
+        Number of steps; each needs memory for all pairs.
+
+    Raises
+    ------
+    SpaceError
+        If the metric does not fit the axes, or the pairs are too many, or all distances are 0, or
+        they are beyond floating point.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> class Stops(gym.Env):
+    ...     observation_space = action_space = gym.spaces.Discrete(5)
+    >>> line = zooming.metrics.Graph([(0, 1), (1, 2), (2, 3), (3, 4)])
+    >>> space = zooming.MetricQ(Stops(), line, horizon=1).table.space
+    >>> space.n_pairs, space.diameter, space.middle()
+    (25, 4.0, (2, 2))
+    >>> space.distances_from(0, 0)[0].tolist()
+    [0.0, 1.0, 2.0, 3.0, 4.0]
     """
 
     def __init__(self, metric: Product | Pairs, axes: Axes, horizon: int = 1) -> None:
@@ -50,10 +78,10 @@ class Space:
                 f"floating point; rescale them, scale=..."
             )
         if not is_flat:
-            self.unit = 2.0 ** (math.frexp(largest)[1] - 1)  # at most the largest, and more than half of it
-        with np.errstate(under="ignore"):  # what is 0 then is so in the smallest ball, too
+            self.unit = 2.0 ** (math.frexp(largest)[1] - 1)  # in (largest / 2, largest]
+        with np.errstate(under="ignore"):  # an underflow is below the smallest radius
             self.distances, self.action_distances = (np.ascontiguousarray((one / self.unit) ** self.exponent) for one in both)
-        # Stable, so that ties go by number and a seed repeats everywhere.
+        # A stable sort breaks ties by number, so that a seed gives the same run on every machine.
         near = self.action_distances if self.is_product else self.distances.reshape(-1, self.n_actions)
         self.orders, self.action_orders = (
             np.argsort(one, axis=1, kind="stable").astype(np.int32) for one in (self.distances, near)
@@ -61,11 +89,11 @@ class Space:
         self.everything = np.ones(self.n_actions, np.uint8)
 
     def _of_product(self, metric: Product, axes: Axes, horizon: int) -> list[Floats]:
-        """The distances of the two sides, each by its scale."""
+        """Return the distances of the two sides, multiplied by their scales."""
         n_states, n_actions = metric.states.n_points(axes, 0, axes.n_state), None
         if n_states is not None:
             n_actions = metric.actions.n_points(axes, axes.n_state, axes.n_action)
-        if n_states is not None and n_actions is not None:  # known before any distance is computed
+        if n_states is not None and n_actions is not None:  # refuse before computing distances
             _check_pairs(n_states, n_actions, horizon)
         self.states = _checked_side(metric.states, axes, 0, axes.n_state)
         self.actions = _checked_side(metric.actions, axes, axes.n_state, axes.n_action)
@@ -77,14 +105,14 @@ class Space:
         return both
 
     def _of_pairs(self, metric: Pairs, axes: Axes, horizon: int) -> list[Floats]:
-        """The distances of all pairs, and nothing of the actions."""
+        """Return the distances of all pairs, and a placeholder for the actions."""
         self.grid = metric.grid(axes)
         self.n_states, self.n_actions = len(metric.states), len(metric.actions)
         _check_pairs(self.n_states, self.n_actions, horizon)
         return [metric.distances, np.zeros((1, 1))]
 
     def _tells_apart(self) -> bool:
-        """Whether any distance is positive, also if its product with a scale is too small for a float."""
+        """Return whether any distance is positive, even if its product with a scale underflows."""
         if isinstance(self.metric, Pairs):
             return bool(self.metric.distances.any())
         sides = zip((self.states, self.actions), self.metric.scale, strict=True)
@@ -92,38 +120,63 @@ class Space:
 
     @property
     def exponent(self) -> float:
-        """P of a p-norm; 1 where distances are kept as they are."""
+        """The power to which distances are stored: p of a p-norm, else 1."""
         return self.power if self.power > 0.0 else 1.0
 
     @property
     def n_pairs(self) -> int:
+        """Number of (state, action) pairs."""
         return self.n_states * self.n_actions
 
     @property
     def reach(self) -> float:
-        """The diameter d_max as the kernels take it: in units of `unit`, and to the power p."""
+        """The diameter d_max as the kernels take it: divided by `unit`, and to the power p."""
         along, across = float(self.distances.max()), float(self.action_distances.max())
         return along + across if self.power > 0.0 else max(along, across)
 
     @property
     def diameter(self) -> float:
-        """d_max: the largest distance of two pairs."""
+        """d_max, the largest distance of two pairs."""
         return float(self.unit * self.reach ** (1 / self.exponent))
 
     def apart(self, states: Any, actions: Any, other_states: Any, other_actions: Any) -> Floats:
-        """Distances of pairs, as the kernels take them; the arrays of their numbers are broadcast."""
+        """Return distances of pairs as the kernels take them. Arrays of indices are broadcast."""
         if not self.is_product:
             return np.asarray(self.distances[states * self.n_actions + actions, other_states * self.n_actions + other_actions])
         along, across = self.distances[states, other_states], self.action_distances[actions, other_actions]
         return np.asarray(along + across if self.power > 0.0 else np.maximum(along, across))
 
     def distances_from(self, state: int, action: int) -> Floats:
-        """The distances [n_x, n_a] of all pairs from one."""
+        """Return the distances of all pairs from one pair.
+
+        Parameters
+        ----------
+        state, action : int
+            Indices of the pair.
+
+        Returns
+        -------
+        array [n_states, n_actions]
+            Distances in the user's units.
+        """
         every = np.arange(self.n_states)[:, None], np.arange(self.n_actions)[None, :]
         return np.asarray(self.unit * self.apart(state, action, *every) ** (1 / self.exponent))
 
     def points(self, side: int, axes: Axes) -> Floats:
-        """All states (side 0) or actions (side 1), [n, n_axes], in the environment's units."""
+        """Return all states or all actions of the space.
+
+        Parameters
+        ----------
+        side : int
+            0 for the states, 1 for the actions.
+        axes : Axes
+            The axes of the environment.
+
+        Returns
+        -------
+        array [n, n_axes]
+            The points in the environment's units.
+        """
         first, n_axes = (axes.n_state, axes.n_action) if side else (0, axes.n_state)
         found = np.empty((self.n_actions if side else self.n_states, n_axes))
         for k, point in enumerate(found):
@@ -131,13 +184,14 @@ class Space:
         return axes.from_unit_cube(found, first)
 
     def middle(self) -> tuple[int, int]:
-        """A pair from which the farthest is as near as can be."""
+        """Return the pair (state, action) whose largest distance from other pairs is least."""
         if not self.is_product:
             return divmod(int(self.distances.max(axis=1).argmin()), self.n_actions)
         return int(self.distances.max(axis=1).argmin()), int(self.action_distances.max(axis=1).argmin())
 
 
 def _check_pairs(n_states: int, n_actions: int, horizon: int) -> None:
+    """Raise SpaceError if there are too many pairs for memory."""
     n = horizon * n_states * n_actions
     if n > MOST_PAIRS:
         raise SpaceError(
@@ -147,7 +201,7 @@ def _check_pairs(n_states: int, n_actions: int, horizon: int) -> None:
 
 
 def _checked_side(metric: Metric, axes: Axes, first: int, n_axes: int) -> Side:
-    """One side of the product; that of a metric of the user's own only if it is what the kernels may rely on."""
+    """Return one side of the product. Validate it if the metric is the user's own class."""
     side, kind = metric.side(axes, first, n_axes), type(metric).__name__
     if type(metric).side in (Finite.side, Norm.side, Discrete.side):
         return side

@@ -1,1 +1,5 @@
-"""Balls of an agent: `boxes` (the table), `view` (what a user sees), `splits` (rules), `cuts` (where pictures cut)."""
+"""The balls of an agent.
+
+`boxes` has the table, `view` the arrays that a user sees, `splits` the split rules, and `cuts` the
+planes that plots draw.
+"""

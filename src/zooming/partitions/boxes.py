@@ -1,4 +1,4 @@
-"""The ball table of an agent of boxes: the one place that allocates and grows it, and asks whether it can be."""
+"""The ball table of an agent with boxes. Only this module allocates, grows and validates it."""
 
 from __future__ import annotations
 
@@ -30,28 +30,29 @@ _CACHE_LINE = 64
 
 
 class BallTable:
-    """Rows of `kernels.BALL` for all steps of one agent, and the `kernels.CORE` record that the kernels work with."""
+    """The balls of one agent for all steps: rows of `kernels.BALL` and a `kernels.CORE` record."""
 
     def __init__(self, core: NDArray[Any], rows: NDArray[Any], stats: Floats | None = None) -> None:
         self.core = core
         self.raw_core: Floats = core.view(np.float64)
         self._use(rows)
-        # What a bonus that follows the visits of a ball keeps; nothing for the others.
+        # The statistics that some bonuses keep per ball; empty for the others.
         self.stats = np.zeros((len(rows) if core["bonus_rule"][0] else 0, N_STATS)) if stats is None else stats
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """A table that was unpickled has memory of its own, and its views must be of that."""
+        """Restore an unpickled table: its views must be of its own memory."""
         self.core, self.stats = state["core"], state["stats"]
         self.raw_core = self.core.view(np.float64)
         self._use(state["rows"])
 
     def _use(self, rows: NDArray[Any]) -> None:
+        """Set the rows and their float64 view, which the kernels called once per step take."""
         self.rows = rows
-        self.raw_rows: Floats = rows.view(np.float64)  # the same memory, as the kernels that are called once a step take it
+        self.raw_rows: Floats = rows.view(np.float64)
 
     @classmethod
     def of_roots(cls, core: NDArray[Any], root_values: Floats) -> BallTable:
-        """One root ball per step, nothing split yet."""
+        """Return a table with one root ball per step and no splits."""
         table = cls(core, _allocate(len(root_values) + len(root_values) % 2))
         core["n_rows"] = len(table.rows)
         core["n_balls"] = len(root_values)
@@ -62,14 +63,15 @@ class BallTable:
 
     @classmethod
     def of_cells(cls, core: NDArray[Any], root_values: Floats, borders: list[Floats]) -> BallTable:
-        """Every root cut at borders[i] (ascending, inside (0, 1)) along axis i, from the start.
+        """Return a table in which every root is cut at borders[i] along axis i.
 
-        The cells are halved by number; of an odd number the second child gets one more, on which `kernels.draw_tied` relies.
+        The borders of an axis are ascending and inside (0, 1). Each split halves the number of
+        cells. If it is odd, the second child gets one more; `kernels.draw_tied` relies on this.
         """
         table = cls.of_roots(core, root_values)
         n_axes = len(borders)
         row = np.arange(len(root_values))
-        first = np.zeros((len(row), n_axes), np.int64)  # each row covers the cells first .. last - 1 along every axis
+        first = np.zeros((len(row), n_axes), np.int64)  # each row covers cells first to last - 1
         last = np.tile(np.array([len(axis_borders) + 1 for axis_borders in borders], np.int64), (len(row), 1))
         most = max((len(axis_borders) for axis_borders in borders), default=0)
         border = np.array([np.pad(axis_borders, (0, most - len(axis_borders))) for axis_borders in borders])
@@ -99,7 +101,7 @@ class BallTable:
         return table
 
     def set_due(self, due: float) -> None:
-        """Makes every active ball due at the same number of visits, as the balls of an initial partition are."""
+        """Make every active ball due at the same number of visits."""
         n = self.rows_in_use
         horizon = int(self.core["horizon"][0])
         active = self.rows["child"][:n] == ACTIVE
@@ -108,26 +110,27 @@ class BallTable:
 
     @property
     def rows_in_use(self) -> int:
+        """Number of rows in use, inner rows included."""
         return int(self.core["n_rows"][0])
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows in use, which is what a checkpoint holds; free rows at the end are not counted."""
+        """Size in bytes of the rows in use, as in a checkpoint. Reserved rows are not counted."""
         return self.rows_in_use * (BALL.itemsize + (self.stats.itemsize * N_STATS if len(self.stats) else 0))
 
     def reserve(self, n_more: int) -> None:
-        """Makes room for `n_more` rows; the only place where a table grows."""
+        """Make room for `n_more` rows. Tables grow only here."""
         needed = self.rows_in_use + n_more
         if needed > len(self.rows):
             grown, stats = _allocate(max(needed, len(self.rows) * 3 // 2)), self.stats
             grown[: self.rows_in_use] = self.rows[: self.rows_in_use]
             if len(stats):
                 stats = np.concatenate([stats, np.zeros((len(grown) - len(stats), N_STATS))])
-            # In one call, so that an interrupt finds all of them old or all of them new.
+            # One call, so that an interrupt finds either all old arrays or all new ones.
             vars(self).update(rows=grown, raw_rows=grown.view(np.float64), stats=stats)
 
     def copy(self) -> BallTable:
-        """A table of its own with the same balls, without rows in reserve."""
+        """Return an independent table with the same balls and no reserved rows."""
         n = self.rows_in_use
         rows = _allocate(n)
         rows[:] = self.rows[:n]
@@ -137,7 +140,10 @@ class BallTable:
         return self.copy()
 
     def boxes(self, step: int) -> tuple[NDArray[np.int64], Floats, Floats]:
-        """Row, low and high corner (in the unit cube) of the active balls of a step, in the order of their rows."""
+        """Return (row, low corner, high corner) of the active balls of a step, sorted by row.
+
+        The corners are in the unit cube.
+        """
         n_axes = int(self.core["n_state"][0] + self.core["n_action"][0])
         found = [
             (row[active], box_low[active], box_high[active])
@@ -150,14 +156,17 @@ class BallTable:
         return row[order], low, np.concatenate([box_high for _, _, box_high in found])[order]
 
     def box(self, row: int) -> tuple[Floats, Floats]:
-        """The low and the high corner of one ball in the unit cube."""
+        """Return the low and the high corner of one ball in the unit cube."""
         n_axes = int(self.core["n_state"][0] + self.core["n_action"][0])
         low, high = np.empty(n_axes), np.empty(n_axes)
         sides(self.rows, row, 0, low, high)
         return low, high
 
     def partition(self, step: int, names: list[str], axes: Floats, ends: Floats) -> Partition:
-        """The active balls of a step, in the order of their rows; `axes` (see `kernels.LOW`) and their `ends` say the units."""
+        """Return the active balls of a step, sorted by row.
+
+        `axes` (see `kernels.LOW`) and the `ends` of the axes define the environment's units.
+        """
         row, unit_low, unit_high = self.boxes(step)
         balls = self.rows[row]
         depth = balls["depth"].astype(np.int64)
@@ -173,6 +182,7 @@ class BallTable:
         )
 
     def _radii(self, depth: NDArray[np.int64], side_lengths: Floats) -> Floats:
+        """Return the radius of each ball: see `Partition`."""
         if self.core["cubes"][0]:
             return np.asarray(0.5**depth)
         if self.core["spacing"][0]:
@@ -180,11 +190,16 @@ class BallTable:
         return np.asarray(side_lengths.max(axis=1))
 
     def fault(self, axes: Floats) -> str | None:
-        """What makes this table impossible, in words, or None: the check of a table that comes from a file.
+        """Return a sentence that says why this table is invalid, or None. For tables from a file.
 
-        The kernels check nothing. They rely on: rows in range and a tree without cycles (every walk), as many splits on a path
-        as `kernels.most_splits` says (the stack of a selection), values that are maxima (branch and bound) and finite, borders
-        between whole values, cubes whose axes were split in turn (`cube_sides`), and due balls that can be halved (`halve`).
+        The kernels check nothing. They rely on the following facts:
+
+        - rows are in range and form trees without cycles (every walk);
+        - no path has more splits than `kernels.most_splits` (the stack of a selection);
+        - values are finite, and inner rows hold maxima (branch and bound);
+        - borders lie between integers;
+        - the axes of cubes were split in turn (`cube_sides`);
+        - a due ball can be halved (`split`).
         """
         horizon = int(self.core["horizon"][0])
         n_axes = int(self.core["n_state"][0] + self.core["n_action"][0])
@@ -210,9 +225,9 @@ class BallTable:
             return "a value is not finite"
         if self.stats.shape != (len(rows) if self.core["bonus_rule"][0] else 0, N_STATS):
             return "the numbers that the bonus keeps do not fit the rows"
-        first_stat = 1 if self.core["bonus_rule"][0] == BERNSTEIN else 0  # its first is a mean, and may be negative
+        first_stat = 1 if self.core["bonus_rule"][0] == BERNSTEIN else 0  # its mean may be negative
         if (self.stats[:, first_stat:] < 0).any():
-            return "a number that the bonus keeps is negative"  # a root is taken of some
+            return "a number that the bonus keeps is negative"  # bonuses take square roots
         if (rows["value"][inner] != np.maximum(rows["value"][first_child], rows["value"][first_child + 1])).any():
             return "an inner row does not hold the largest value below it"
         if (rows["axis"][inner] >= n_axes).any():
@@ -226,7 +241,7 @@ class BallTable:
         return self._fault_of_boxes(axes, horizon, n_axes)
 
     def _fault_of_boxes(self, axes: Floats, horizon: int, n_axes: int) -> str | None:
-        """The part of `fault` that follows the boxes of the balls, level by level; the rows are a forest."""
+        """Check the boxes of the balls level by level, given that the rows are a forest."""
         rows, cubes = self.rows, bool(self.core["cubes"][0])
         is_halved = self.core["rule"][0] != OWN and not self.core["spacing"][0]
         n_state, n_action = int(self.core["n_state"][0]), int(self.core["n_action"][0])
@@ -257,43 +272,48 @@ class BallTable:
         return None
 
     def _is_due_as_it_should(self, due: Floats, side_lengths: Floats) -> bool:
+        """Return whether the thresholds of active balls follow from their diameters."""
         if self.core["rule"][0] == OWN:
-            return bool((due > 0).all())  # false for NaN; the rule itself is not in a file
+            return bool((due > 0).all())  # false for NaN; a file does not contain the user's rule
         if self.core["spacing"][0]:
             return bool(np.isposinf(due).all())
         return bool(np.allclose(due, _due_at(side_lengths.max(axis=1)), rtol=1e-9))
 
 
 def _due_at(diameter: Floats) -> Floats:
-    """`kernels.due_at` of many balls."""
+    """Return `kernels.due_at` of many balls."""
     with np.errstate(divide="ignore"):
         return np.asarray((1.0 - 1e-12) / (diameter * diameter))
 
 
 def lengths(axes: Floats, low: Floats, high: Floats) -> Floats:
-    """The weighted lengths [n, n_axes] of the sides of many boxes; see `kernels.length`."""
+    """Return the weighted side lengths [n, n_axes] of many boxes, as `kernels.length` does."""
     n_values, weight = axes[:, ATOMS], axes[:, WEIGHT]
     atoms = (np.rint((high - low) * n_values) - 1) / np.maximum(n_values - 1, 1)
     return np.asarray(weight * np.where(n_values == 0, high - low, np.maximum(atoms, 0.0)))
 
 
 def _allocate(n_rows: int) -> NDArray[Any]:
-    """Zeroed rows that start on a cache line, so that two siblings share one."""
+    """Return zeroed rows that start on a cache line, so that two siblings share one."""
     memory = np.zeros(n_rows * BALL.itemsize + _CACHE_LINE, np.uint8)
     offset = -memory.ctypes.data % _CACHE_LINE
     return memory[offset : offset + n_rows * BALL.itemsize].view(BALL)
 
 
 def _in_units(unit: Floats, axes: Floats, ends: Floats) -> Floats:
-    """Borders in the units of a space: the smallest numbers that kernels.to_unit takes to the border or beyond."""
+    """Convert borders from the unit cube to the environment's units.
+
+    A border is the smallest number that `kernels.to_unit` maps to the border or above it.
+    """
     low, width, n_values = axes[:, LOW], axes[:, WIDTH], axes[:, ATOMS]
-    inner = low + np.where(n_values > 0, np.rint(width * unit), width * unit)  # between whole values: exactly half
+    # On an axis of integers, `low` is a half-integer, so borders are exact half-integers.
+    inner = low + np.where(n_values > 0, np.rint(width * unit), width * unit)
     border = np.where(unit == 1.0, ends, inner)
     return np.where((n_values == 0) & ((border - low) / width < unit), np.nextafter(border, np.inf), border)
 
 
 def _levels(rows: NDArray[Any], roots: NDArray[np.int64], n_axes: int) -> Iterator[tuple[NDArray[np.int64], Floats, Floats]]:
-    """Level by level below `roots`: row indices with the low and high corners of their boxes in the unit cube."""
+    """Yield (rows, low corners, high corners) of each level below `roots`, in the unit cube."""
     row, low, high = roots, np.zeros((len(roots), n_axes)), np.ones((len(roots), n_axes))
     while len(row):
         yield row, low, high

@@ -1,4 +1,7 @@
-"""Where a picture cuts a space of more axes than it can draw: through what the agent plays most, unless the user says where."""
+"""Choose the plane in which a picture cuts a space with more axes than it can draw.
+
+By default it goes through the most visited ball.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +21,27 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class View:
-    """The axes of a space as pictures see them: names, ends in the environment's units, which are whole, which matter.
+    """The axes of a space in the form that plots use.
 
-    `low` and `high` are the first and the last value of an axis.
+    `low` and `high` are the first and the last value of each axis, in the environment's units.
+    `is_whole` is true for axes of integers, `matters` for axes with positive weight.
     """
 
     names: tuple[str, ...]
     low: Floats
     high: Floats
     is_whole: tuple[bool, ...]
-    matters: tuple[bool, ...]  # false for weight 0
+    matters: tuple[bool, ...]
 
     def part(self, axes: slice) -> View:
         """Return the view of some of the axes."""
         return View(self.names[axes], self.low[axes], self.high[axes], self.is_whole[axes], self.matters[axes])
 
     def index(self, axis: Any, option: str) -> int:
-        """Return the number of an axis that is given by its name or its number."""
+        """Return the number of an axis that is given by name or number.
+
+        `option` is the name of the argument, for the error message.
+        """
         if isinstance(axis, (int, np.integer)) and not isinstance(axis, bool) and 0 <= axis < len(self.names):
             return int(axis)
         alike = [i for i, name in enumerate(self.names) if name == axis or name.startswith(f"{axis}[")]
@@ -45,24 +52,32 @@ class View:
         raise SpaceError(f"{option}: no axis is named {axis!r}; {hint}there are {', '.join(self.names)}")
 
     def first(self, kind: str, n: int = 1) -> list[int]:
-        """Return the first n axes of a kind ("state", "action") that matter and have several values, or else the first one."""
+        """Return the first `n` axes of a kind ("state" or "action") worth drawing.
+
+        These are axes that matter and have more than one value. If there is none, return the first
+        axis of the kind.
+        """
         found = [i for i, name in enumerate(self.names) if name.startswith(kind)]
         telling = [i for i in found if self.matters[i] and self.low[i] < self.high[i]]
         return telling[:n] or found[:1]
 
     def middle(self) -> Floats:
-        """Return the middle of each axis: a value of it; 0 or the one end where there is no other."""
+        """Return the middle of each axis, or its only finite end, or 0.
+
+        On an axis of integers, the middle is rounded to a value.
+        """
         low, high = np.where(np.isfinite(self.low), self.low, self.high), np.where(np.isfinite(self.high), self.high, self.low)
         return self.values(np.nan_to_num((low + high) / 2, nan=0.0, posinf=0.0, neginf=0.0))
 
     def values(self, point: Floats) -> Floats:
-        """Return the point, moved to a value along whole axes."""
+        """Return the point, rounded to a value on axes of integers."""
         return np.where(self.is_whole, np.clip(np.ceil(point - 0.5), self.low, self.high), point)
 
     def cut(self, drawn: Sequence[int], at: Any, default: Floats) -> Cut:
-        """Return the cut along the axes `drawn`: through `default`, or where `at` says.
+        """Return the cut along the axes `drawn`, through `default` or through the values in `at`.
 
-        `at` is {axis: value} for some of the axes that are not drawn, or a whole point.
+        `at` is {axis: value} for some of the axes that are not drawn, or a point with all
+        coordinates.
         """
         point = np.array(default, np.float64)
         if isinstance(at, Mapping):
@@ -81,6 +96,7 @@ class View:
         return Cut(self, tuple(drawn), point)
 
     def _checked(self, i: int, value: Any) -> float:
+        """Return `value` as a float; raise SpaceError if axis `i` has no such value."""
         name, low, high = self.names[i], self.low[i], self.high[i]
         try:
             number = float(value)
@@ -95,7 +111,7 @@ class View:
 
 @dataclass(frozen=True)
 class Cut:
-    """The plane along the axes `drawn`, through a `point`; printed, the values of the other axes."""
+    """The plane along the axes `drawn` through `point`. Its str() lists the other coordinates."""
 
     view: View
     drawn: tuple[int, ...]
@@ -110,7 +126,7 @@ class Cut:
 
     @property
     def caption(self) -> str:
-        """`, cut at ...`, or nothing if every axis is drawn."""
+        """Text for a caption: ", cut at ...", or empty if every axis is drawn."""
         return f", cut at {self}" if str(self) else ""
 
 
@@ -121,7 +137,10 @@ def view_of(axes: Any) -> View:
 
 
 def most_visited(centers: Floats, n_visits: NDArray[np.int64], depth: NDArray[np.int64]) -> Floats | None:
-    """Return the center of the ball with the most visits, the smallest of several; None if none was visited."""
+    """Return the center of the most visited ball, or None if no ball was visited.
+
+    Of several, take the deepest.
+    """
     if not n_visits.any():
         return None
     return np.array(centers[np.lexsort((depth, n_visits))[-1]])

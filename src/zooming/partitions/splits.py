@@ -1,10 +1,12 @@
-"""When a ball is split, and how: two rules in the kernel, and rules of your own. [SBY19 Theorem on any nested scheme]
+"""Split rules: when a ball is split, and where.
 
-The theorem allows every nested scheme whose played balls keep c1^2 / diam^2 <= n <= c2^2 / diam^2; `zooming.audit` reports the
-two constants and the aspect ratio of the balls, and says when a rule does not keep them.
+There are two compiled rules, "all" and "longest", and rules of your own. Such a rule is an object
+with two methods. A `Rule` sees the sides of a ball and halves some axes. A `TreeRule` sees the
+`Ball` with its statistics and may choose the thresholds, as a decision tree does.
 
-A rule of your own is an object with two methods. A `Rule` sees the sides of a ball and halves axes. A `TreeRule` sees the
-`Ball` with its statistics and may choose where it is cut, as any decision tree does.
+The paper's theorem holds for every nested scheme in which the played balls satisfy c1^2 / diam^2 <=
+n <= c2^2 / diam^2. `zooming.audit` reports the two constants and the aspect ratio of the balls, and
+says if a rule violates the condition. [SBY19 Theorem on any nested scheme]
 """
 
 from __future__ import annotations
@@ -23,31 +25,44 @@ from zooming.validation import as_float
 
 Floats = NDArray[np.float64]
 RULES = {"all": kernels.ALL, "longest": kernels.LONGEST}
-MOST_HALVED = 12  # axes at once: beyond this the first split alone would fill a small device
-KEPT = {  # by the rule of the bonus
+MOST_HALVED = 12  # axes that one split may cut; it makes up to 2^12 balls
+KEPT = {  # bonus rule -> names of its statistics
     kernels.EXACT: ("squared_weights", "distance", "width"),
     kernels.BERNSTEIN: ("next_mean", "next_variance", "beta"),
 }
-_SHORTEST = 2.0**-16  # a side is not cut any further: borders must stay apart in floating point
+_SHORTEST = 2.0**-16  # shorter sides are not cut, so that borders differ in floating point
 
 
 @dataclass(frozen=True)
 class Ball:
-    """A ball as a `TreeRule` sees it: a box of the unit cube from `low` to `high`, and what the agent keeps about it.
+    """A ball as a `TreeRule` sees it: a box of the unit cube, with the agent's statistics.
 
-    `n_visits`, `q_value` and `kept` count the visits of its ancestors as its own: a new ball has those of its parent. The
-    points that were played are not kept. `kept` is what the bonus keeps, which is nothing but for two of them:
+    The statistics include the visits of its ancestors: a new ball has those of its parent. The
+    points that were played are not stored.
 
-    - `bonuses.Exact`: "squared_weights" (the sum of the squared weights of the samples), "distance" (their weighted distance)
-      and "width" (Q is the weighted mean of r + V' plus this);
-    - `bonuses.Bernstein`: "next_mean" and "next_variance" (of V'), and "beta".
-
-    `lengths` are the sides in the agent's metric, and `diameter` is the longest of them.
+    Attributes
+    ----------
+    low, high : array [n_axes]
+        Corners in the unit cube.
+    names : tuple of str
+        Names of the axes, the state's first.
+    lengths : array [n_axes]
+        Side lengths in the agent's metric.
+    step, depth, n_visits : int
+        The step of its partition, the number of splits above it, and n(B).
+    q_value : float
+        Q(B).
+    kept : dict
+        Statistics of the bonus, by name. `bonuses.Exact` keeps "squared_weights" (the sum of the
+        squared weights of the samples), "distance" (the weighted diameter of the balls that they
+        were played in) and "width" (Q is the weighted mean of r + V' plus this).
+        `bonuses.Bernstein` keeps "next_mean" and "next_variance" (of V'), and "beta". Other bonuses
+        keep nothing.
     """
 
     low: Floats
     high: Floats
-    names: tuple[str, ...]  # of the axes, the state's first
+    names: tuple[str, ...]
     lengths: Floats
     step: int
     depth: int
@@ -57,6 +72,7 @@ class Ball:
 
     @property
     def diameter(self) -> float:
+        """Length of the longest side, in the agent's metric."""
         return float(self.lengths.max())
 
     def __str__(self) -> str:
@@ -64,8 +80,13 @@ class Ball:
 
 
 class Rule(Protocol):
-    """A split rule: a ball is a box of the unit cube, from `low` to `high`, one coordinate per axis, the state's first.
+    """A split rule that sees the sides of a ball and halves axes.
 
+    A ball is the box of the unit cube from `low` to `high`, one coordinate per axis, the state's
+    first.
+
+    Examples
+    --------
     >>> class OnlyActions:
     ...     def due_at(self, low, high):
     ...         return (1.0 / max(high[1:] - low[1:])) ** 2
@@ -75,22 +96,46 @@ class Rule(Protocol):
     >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), split=OnlyActions(), seed=0)
     >>> history = agent.learn(100)
     >>> balls = agent.partition(1)
-    >>> sorted({*(balls.high - balls.low)[:, 0].tolist()})  # the state's side is whole
+    >>> sorted({*(balls.high - balls.low)[:, 0].tolist()})  # the state axis is never cut
     [1.0]
     """
 
     def due_at(self, low: Floats, high: Floats) -> float:
-        """The number of visits, its ancestors' included, at which the ball is split; infinity: never."""
+        """Return the number of visits at which the ball is split.
+
+        Parameters
+        ----------
+        low, high : array [n_axes]
+            Corners of the ball in the unit cube.
+
+        Returns
+        -------
+        float
+            The threshold of n(B), which includes the ancestors' visits; infinity for never.
+        """
         ...
 
     def axes(self, low: Floats, high: Floats) -> Iterable[int | str]:
-        """Which axes are halved, by number or name."""
+        """Return the axes to halve.
+
+        Parameters
+        ----------
+        low, high : array [n_axes]
+            Corners of the ball in the unit cube.
+
+        Returns
+        -------
+        iterable of int or str
+            Numbers or names of axes.
+        """
         ...
 
 
 class TreeRule(Protocol):
-    """A split rule that sees the statistics of a ball and may say where it is cut.
+    """A split rule that sees the statistics of a ball and may choose the thresholds.
 
+    Examples
+    --------
     >>> class Thirds:
     ...     def due_at(self, ball):
     ...         return 1 / ball.diameter**2
@@ -105,22 +150,45 @@ class TreeRule(Protocol):
     """
 
     def due_at(self, ball: Ball) -> float:
-        """The number of visits, its ancestors' included, at which `cuts` is asked; infinity: never."""
+        """Return the number of visits at which the agent calls `cuts`.
+
+        Parameters
+        ----------
+        ball : Ball
+            The ball.
+
+        Returns
+        -------
+        float
+            The threshold of n(B), which includes the ancestors' visits; infinity for never.
+        """
         ...
 
     def cuts(self, ball: Ball) -> Iterable[int | str | tuple[int | str, float]]:
-        """Where the ball is cut: axes, by number or name, which are halved, or pairs (axis, threshold in the unit cube).
+        """Return where to cut the ball.
 
-        Several cuts are all made: two make four balls. A threshold closer than 2^-17 to an end of its side is moved to that
-        distance; on whole values it is moved to the nearest border between two. Without a cut the ball stays as it is, and
-        `due_at` is asked again: a number above `ball.n_visits` is when `cuts` is asked next. A ball that lies below 40 cuts
-        along actions, and 18 more for each action axis, is not cut any more.
+        Several cuts are all made: two cuts make four balls. Without a cut the ball stays as it is,
+        and the agent calls `due_at` again: a number above `ball.n_visits` says when it calls `cuts`
+        next. A cut is not made if it leaves a ball below more than 40 + 18 n_action cuts along
+        action axes.
+
+        Parameters
+        ----------
+        ball : Ball
+            The ball.
+
+        Returns
+        -------
+        iterable of int, str or (int or str, float)
+            Axes, by number or name, which are halved, or pairs (axis, threshold in the unit cube).
+            A threshold closer than 2^-17 to an end of its side is moved to that distance. On an
+            axis of integers it is moved to the nearest border between two values.
         """
         ...
 
 
 def checked_rule(split: Any) -> Any:
-    """The rule, if it is one."""
+    """Return the argument `split` of an agent; raise SpaceError if it is not a split rule."""
     if isinstance(split, str) and split in RULES:
         return split
     is_object = not isinstance(split, type) and callable(getattr(split, "due_at", None))
@@ -134,12 +202,12 @@ def checked_rule(split: Any) -> Any:
 
 
 def sees_statistics(rule: Any) -> bool:
-    """Whether it is a `TreeRule`."""
+    """Return whether a rule is a `TreeRule`."""
     return not hasattr(rule, "axes")
 
 
 def ball_at(table: BallTable, row: int, names: Iterable[str], axes: Floats) -> Ball:
-    """What a rule may know about an active ball."""
+    """Return the active ball in `row` as a `TreeRule` sees it. Its corners are read-only."""
     low, high = table.box(row)
     kept = KEPT.get(int(table.core["bonus_rule"][0]), ())
     root = row
@@ -147,7 +215,7 @@ def ball_at(table: BallTable, row: int, names: Iterable[str], axes: Floats) -> B
         root = int(table.rows["parent"][root])
     record = table.rows[row]
     for corner in (low, high):
-        corner.setflags(write=False)  # it is also what the answer is checked by
+        corner.setflags(write=False)  # `cuts` checks the rule's answer against them
     return Ball(
         low=low, high=high, names=tuple(names), lengths=lengths(axes, low[None], high[None])[0], step=root,
         depth=int(record["depth"]), n_visits=int(record["n_visits"]), q_value=float(record["value"]),
@@ -156,7 +224,13 @@ def ball_at(table: BallTable, row: int, names: Iterable[str], axes: Floats) -> B
 
 
 def due_at(rule: Any, ball: Ball) -> float:
-    """The rule's number of visits, if it is a positive one."""
+    """Return the number of visits at which a rule splits a ball.
+
+    Raises
+    ------
+    SpaceError
+        If the rule does not give a positive number.
+    """
     n_visits = rule.due_at(ball) if sees_statistics(rule) else rule.due_at(ball.low.copy(), ball.high.copy())
     if isinstance(n_visits, bool) or not isinstance(n_visits, (int, float, np.number)) or not n_visits > 0:
         raise SpaceError(f"{type(rule).__name__}.due_at gave {n_visits!r} for {ball}; give a number above 0")
@@ -164,7 +238,30 @@ def due_at(rule: Any, ball: Ball) -> float:
 
 
 def cuts(rule: Any, ball: Ball, axes: Floats) -> tuple[int, Floats]:
-    """The axes that the rule cuts, as bits, less those that are too short, and the threshold of each."""
+    """Ask a rule where to cut a ball, and check its answer.
+
+    Parameters
+    ----------
+    rule : Rule or TreeRule
+        The rule.
+    ball : Ball
+        The ball.
+    axes : array
+        The axes as the kernels take them, see `kernels.LOW`.
+
+    Returns
+    -------
+    int
+        The axes to cut, as bits. Sides that are too short are left out.
+    array [n_axes]
+        The threshold of each of them, NaN elsewhere.
+
+    Raises
+    ------
+    SpaceError
+        If the answer names an axis that does not exist, a threshold outside the ball, two
+        thresholds of one axis, or more than MOST_HALVED axes.
+    """
     low, high, names = ball.low, ball.high, ball.names
     is_tree = sees_statistics(rule)
     said = f"{type(rule).__name__}.{'cuts' if is_tree else 'axes'}"
@@ -201,7 +298,7 @@ def cuts(rule: Any, ball: Ball, axes: Floats) -> tuple[int, Floats]:
 
 
 def _threshold(where: Any, low: float, high: float, n_values: float, said: str) -> float:
-    """A threshold that leaves something on both sides."""
+    """Return the threshold, moved so that it leaves something on both sides."""
     is_number = isinstance(where, (int, float, np.number)) and not isinstance(where, bool)
     if not (is_number and low < where < high):
         raise SpaceError(f"{said}; a threshold must lie between {low:g} and {high:g}, the ends of that side")
@@ -212,7 +309,10 @@ def _threshold(where: Any, low: float, high: float, n_values: float, said: str) 
 
 
 def fits(table: BallTable, row: int, bits: int) -> bool:
-    """Whether selection has room for the forks of a path below these cuts: each cut along an action axis is one."""
+    """Return whether the stack of a selection has room for the forks below these cuts.
+
+    Each cut along an action axis on the path from the root is a fork.
+    """
     n_state, n_forks = int(table.core["n_state"][0]), (bits >> int(table.core["n_state"][0])).bit_count()
     while table.rows["parent"][row] != kernels.NO_PARENT:
         row = int(table.rows["parent"][row])

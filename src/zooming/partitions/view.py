@@ -1,4 +1,4 @@
-"""The active balls of a step as arrays."""
+"""The active balls of one step, as arrays."""
 
 from __future__ import annotations
 
@@ -19,12 +19,40 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Partition:
-    """The active balls of one step, one entry per ball.
+    """The active balls of one step, one entry per ball. Returned by `agent.partition(step)`.
 
-    `low` and `high` are [n_balls, n_axes] in the environment's units, state axes first; a ball holds its low face and not
-    its high one, except at the end of the space. Along an axis of whole values (discrete, or a box of integers) a ball runs
-    from half below its first value to half above its last. `radius` is measured in the unit cube: 2^-`depth` for cubes, a
-    net's spacing, and else the weighted length of the longest side. `n_visits` counts the ancestors' visits too.
+    A ball contains its low face but not its high face, except at the end of the space.
+
+    Attributes
+    ----------
+    low, high : array [n_balls, n_axes]
+        Corners in the environment's units, state axes first. On an axis of integers, a ball reaches
+        from 1/2 below its first value to 1/2 above its last.
+    q_value : array [n_balls]
+        Q of each ball.
+    n_visits : array [n_balls]
+        Visits of each ball, those of its ancestors included.
+    depth : array [n_balls]
+        Number of splits above each ball.
+    radius : array [n_balls]
+        Radius in the unit cube: 2^-`depth` for cubes, the spacing for a net, and the weighted
+        length of the longest side for other boxes.
+    names : tuple of str
+        Names of the axes.
+    step : int
+        The step, counted from 0.
+    kinds : tuple of str
+        Kind of each axis, see `Axes.kinds`. Empty if all are intervals.
+    weights : tuple of float
+        Weight of each axis in the metric. Empty if all are 1.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    >>> history = agent.learn(1)
+    >>> agent.partition(0).low.tolist()
+    [[0.0, 0.0], [0.0, 0.5], [0.5, 0.0], [0.5, 0.5]]
     """
 
     low: Floats
@@ -35,8 +63,8 @@ class Partition:
     radius: Floats
     names: tuple[str, ...]
     step: int
-    kinds: tuple[str, ...] = ()  # of the axes, see `Axes.kinds`; empty: all are intervals
-    weights: tuple[float, ...] = ()  # of the axes; empty: all are 1
+    kinds: tuple[str, ...] = ()
+    weights: tuple[float, ...] = ()
 
     def __len__(self) -> int:
         return len(self.q_value)
@@ -58,7 +86,20 @@ class Partition:
         return notebook.card(f"Partition of step {self.step}", facts, [self.thumbnail(size=200)])
 
     def thumbnail(self, size: int = 130) -> str:
-        """A small picture as inline SVG, of the slice that `slice()` gives: the darker a ball, the less its Q."""
+        """Return a small picture of the slice `slice()`, as inline SVG.
+
+        Balls with a smaller Q are darker.
+
+        Parameters
+        ----------
+        size : int
+            Width in pixels.
+
+        Returns
+        -------
+        str
+            The SVG element.
+        """
         (across, up), _, shown = self.slice()
         first, last = self.window()
         low, high = (np.clip(corner, first, last)[shown][:, [across, up]] for corner in (self.low, self.high))
@@ -68,17 +109,56 @@ class Partition:
     def slice(
         self, axes: Sequence[int | str] | None = None, at: Any = None
     ) -> tuple[tuple[int, int], Floats, NDArray[np.bool_]]:
-        """The two axes, the point, and which balls the plane along these axes through this point cuts; see `cut`."""
+        """Return the plane of a two-dimensional picture, and which balls it meets; see `cut`.
+
+        Parameters
+        ----------
+        axes : sequence of two int or str, optional
+            The axes to draw, as for `cut`.
+        at : dict or array, optional
+            Where to cut the other axes, as for `cut`.
+
+        Returns
+        -------
+        (int, int)
+            The two axes.
+        array [n_axes]
+            A point of the plane.
+        array of bool [n_balls]
+            True for each ball that the plane meets.
+
+        Raises
+        ------
+        SpaceError
+            If `axes` or `at` does not fit the space.
+        """
         found = self.cut(axes, at)
         inside = (self.low <= found.point) & ((found.point < self.high) | (self.high == self.high.max(axis=0)))
         inside[:, list(found.drawn)] = True
         return (found.drawn[0], found.drawn[1]), found.point, inside.all(axis=1)
 
     def cut(self, axes: Sequence[int | str] | None = None, at: Any = None) -> Cut:
-        """Where a picture of two `axes` (numbers or names) cuts the others; print it.
+        """Return the plane in which a picture of two axes cuts the space. Print it to see the
+        values.
 
-        By default the first state and the first action axis that matter, through the center of the ball with the most visits,
-        or the middle of the space before any visit. `at={"state[1]": 0.3}` says otherwise for some axes, a point for all.
+        Parameters
+        ----------
+        axes : sequence of two int or str, optional
+            The axes to draw, by number or name. Default: the first state axis and the first action
+            axis with positive weight and more than one value.
+        at : dict or array, optional
+            Where to cut the other axes: `{"state[1]": 0.3}` for some of them, or a point. Default:
+            the point `center()`.
+
+        Returns
+        -------
+        Cut
+            The plane.
+
+        Raises
+        ------
+        SpaceError
+            If `axes` or `at` does not fit the space.
         """
         view = self.view()
         pair = [*view.first("state"), *view.first("action")] if axes is None else [view.index(axis, "axes") for axis in axes]
@@ -87,21 +167,27 @@ class Partition:
         return view.cut(pair, at, self.center())
 
     def center(self) -> Floats:
-        """The center of the ball with the most visits, a value of the space; before any visit the middle of the space."""
+        """Return the center of the most visited ball, rounded to a value on axes of integers.
+
+        Before any visit, return the middle of the space.
+        """
         low, high = self.window()
         centers = (np.clip(self.low, low, high) + np.clip(self.high, low, high)) / 2
         found = most_visited(centers, self.n_visits, self.depth)
         return self.view().values((low + high) / 2 if found is None else found)
 
     def view(self) -> View:
-        """The axes as pictures see them."""
+        """Return the axes in the form that plots use."""
         is_whole = tuple(kind != INTERVAL for kind in self.kinds) or (False,) * len(self.names)
         matters = tuple(weight > 0 for weight in self.weights) or (True,) * len(self.names)
-        half = 0.5 * np.array(is_whole)  # a ball ends half a value beyond its last
+        half = 0.5 * np.array(is_whole)  # a ball of integers ends 1/2 above its last value
         return View(self.names, self.low.min(axis=0) + half, self.high.max(axis=0) - half, is_whole, matters)
 
     def window(self) -> tuple[Floats, Floats]:
-        """The corners of the space as drawn: an axis without an end goes on by half of its borders' spread."""
+        """Return the corners of the region to draw.
+
+        An axis without a finite end is extended by half of the range of its borders.
+        """
         low, high = self.low.min(axis=0), self.high.max(axis=0)
         for axis in np.flatnonzero(~np.isfinite(low) | ~np.isfinite(high)):
             borders = np.concatenate([self.low[:, axis], self.high[:, axis]])
@@ -112,14 +198,27 @@ class Partition:
         return low, high
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draws the partition on a matplotlib Axes and returns it; see `zooming.plots.partition`."""
-        import zooming  # pictures are floors above
+        """Draw the partition on a matplotlib Axes and return it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw. Default: a new figure.
+        **options
+            Passed to `zooming.plots.partition`.
+
+        Returns
+        -------
+        matplotlib Axes
+            The Axes with the picture.
+        """
+        import zooming  # plots are a layer above: loaded only when asked for
 
         return zooming.plots.partition(self, ax=ax, **options)
 
 
 def some_steps(horizon: int, most: int) -> list[int]:
-    """The steps to show: all, or so many of them, spread evenly, with the first and the last.
+    """Return at most `most` steps to show, evenly spaced, with the first and the last.
 
     >>> some_steps(3, 5), some_steps(40, 5)
     ([0, 1, 2], [0, 10, 20, 29, 39])
