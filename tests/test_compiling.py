@@ -35,7 +35,7 @@ def test_a_cached_kernel_sees_an_edit_in_another_file_of_its_folder(tmp_path):
     shutil.copytree(Path(zooming.__file__).parent, tmp_path / "zooming", ignore=shutil.ignore_patterns("__pycache__"))
     assert value_and_hits(tmp_path) == (1.0, 0)
     assert value_and_hits(tmp_path) == (1.0, 1)
-    rule = tmp_path / "zooming" / "kernels" / "learning.py"
+    rule = tmp_path / "zooming" / "kernels" / "update_rule.py"
     rule.write_text(rule.read_text().replace("target = reward +", "target = 3.0 + reward +"))
     assert value_and_hits(tmp_path) == (4.0, 0)
 
@@ -53,8 +53,8 @@ def test_where_nothing_can_be_written_kernels_are_compiled_anew(tmp_path):
         "import numba.core.caching as c\n"
         "def refuse(*a): raise RuntimeError('no locator available')\n"
         "c.FunctionCache.__init__ = refuse\n"
-        "from zooming.kernels import compiling\n"
-        "@compiling.compiled\ndef double(x):\n    return 2 * x\n"
+        "from zooming.kernels import jit\n"
+        "@jit.compiled\ndef double(x):\n    return 2 * x\n"
         "print(double(4))"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -97,10 +97,7 @@ def found(name, live):
 
 
 def innermost_module(parts):
-    """Return the module named by the longest prefix of `parts`, and the other parts.
-
-    Modules are imported, not looked up: the function `kernels.update` hides the module of that name.
-    """
+    """Return the module named by the longest prefix of `parts`, and the other parts."""
     for n in range(len(parts), 1, -1):
         try:
             return importlib.import_module(".".join(parts[:n])), parts[n:]

@@ -152,7 +152,11 @@ def test_a_file_of_the_former_net_goes_on_as_it_was(tmp_path):
     assert knowledge(loaded) == knowledge(agent)
     header["options"]["points"] = "multiples"
     files.write_container(path, header, arrays)
-    with pytest.raises(zooming.CheckpointError, match="the balls are not a net of spacing"):
+    with pytest.raises(zooming.CheckpointError, match='points="multiples" is played at its points'):
+        zooming.load(path)
+    header["options"].update(points="multiples", action="center")
+    files.write_container(path, header, arrays)
+    with pytest.raises(zooming.CheckpointError, match="action_rule is 2 in the table"):
         zooming.load(path)
 
 

@@ -170,6 +170,9 @@ def test_commands_in_the_documentation_run(page, tmp_path, monkeypatch):
             if words[0] == "audit":
                 zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).save(words[1])
             cli.main([*words, *SMALLER[words[0]]])
+        elif program == "python":
+            assert (ROOT / words[0]).parent == ROOT / "examples", words  # a test of its own runs every example
+            assert (ROOT / words[0]).exists(), words
         else:
             assert [program, words[0]] == ["pip", "install"], words
 

@@ -463,7 +463,7 @@ def test_q_star_is_cut_where_the_replay_is():
         agent = zooming.AdaptiveQ(problem.make(), weights={"state[0]": 0}, seed=0)
         agent.learn(30)
         cut = agent.partition(0).cut()
-        shown = _q_star(problem, "rough", [cut])
+        shown = _q_star(problem.optimal("rough"), [cut])
         assert (cut.drawn, str(cut)) == ((1, 2), "state[0] = 0.5")
         k, i = 7, 11
         expected = 0.5 * abs(0.5 - shown["action"][k]) + 0.5 * shown["state"][i]

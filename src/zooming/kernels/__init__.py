@@ -1,7 +1,7 @@
 """Compiled kernels: all code that runs once per step.
 
 Each file imports only from files named before it. `jit` compiles, `crossing` passes environments
-into compiled code, `layout` defines the ball table, `update` has the update rule. For boxes there
+into compiled code, `layout` defines the ball table, `update_rule` has the update rule. For boxes there
 are `points`, `boxes` (selection), `splitting`, `masks` (feasible actions), `pausing` and `episodes`
 (both drivers). `balls` and `ball_episodes` do the same for balls of any metric. `distances`
 computes distance matrices, and `heuristics` runs the agents that follow a fixed rule.
@@ -18,7 +18,7 @@ from zooming.kernels.layout import (
     ACTIVE, ALL, ATOMS, BAD_REWARD, BAD_STATE, BALL, BERNSTEIN, CENTER, CORE, CORNER, DUE, EITHER, EXACT, FINE, FIRST,
     FIRST_VALUE, FULL, LONGEST, LOW, N_STATS, NO_PARENT, OWN, POINT, RANDOM, SAME, UNIFORM, WEIGHT, WIDTH, WRONG_SIZE,
 )  # fmt: skip
-from zooming.kernels.update import ceiling, draw, set_iota
+from zooming.kernels.update_rule import ceiling, draw, set_iota
 from zooming.kernels.points import bend, to_unit, unbend
 from zooming.kernels.splitting import cut, due_at, middle, rows_needed, rows_per_split
 

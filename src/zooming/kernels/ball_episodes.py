@@ -17,7 +17,7 @@ from zooming.kernels.crossing import HANDLE, crossed
 from zooming.kernels.jit import compiled, fixed, jit_no_refcount
 from zooming.kernels.layout import BAD_REWARD, BAD_STATE, DUE, EITHER, FINE, FULL
 from zooming.kernels.pausing import pause, resume
-from zooming.kernels.update import ceiling, learned_reward
+from zooming.kernels.update_rule import ceiling, learned_reward
 
 # Table and core come from Python as float64 arrays: passing records takes ten times as long.
 

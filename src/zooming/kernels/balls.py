@@ -35,7 +35,7 @@ import numpy as np
 from zooming.kernels import layout
 from zooming.kernels.jit import compiled, jit_inline, jit_no_refcount
 from zooming.kernels.layout import CENTER, EXACT, FINE, FULL, N_STATS, RANDOM, ROUNDING, SCALED
-from zooming.kernels.update import draw, learn
+from zooming.kernels.update_rule import draw, learn
 
 BALL = np.dtype(
     [

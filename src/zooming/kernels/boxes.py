@@ -16,7 +16,7 @@ import numpy as np
 from zooming.kernels.jit import compiled, jit_inline, jit_no_refcount
 from zooming.kernels.layout import ACTIVE, ATOMS, CENTER, EXACT, FIRST, NO_PARENT, POINT, RANDOM, UNIFORM, WEIGHT
 from zooming.kernels.points import in_units, net_point, play_value
-from zooming.kernels.update import draw, learn
+from zooming.kernels.update_rule import draw, learn
 
 WALKED = 16  # number of tied balls to visit one by one before trying a random draw
 
@@ -154,7 +154,8 @@ def select(table, core, root, state, ties, stack):
                 n_tied += 1
                 if draw(core) % np.uint64(n_tied) == np.uint64(0):
                     found = row
-                if n_tied >= WALKED and n_tied & (n_tied - 1) == 0 and core[0]["spacing"] > 0.0:
+                is_net = core[0]["spacing"] > 0.0 and rival <= best  # nothing put aside is better
+                if n_tied >= WALKED and n_tied & (n_tied - 1) == 0 and is_net:
                     drawn = draw_tied(table, core, root, state, best, n_tied)
                     n_read += n_tied
                     if drawn >= 0:

@@ -20,7 +20,7 @@ from zooming.kernels.layout import BAD_REWARD, BAD_STATE, BALL, CORE, DUE, EITHE
 from zooming.kernels.pausing import pause, resume
 from zooming.kernels.points import to_unit
 from zooming.kernels.splitting import rows_needed, split
-from zooming.kernels.update import ceiling, learned_reward
+from zooming.kernels.update_rule import ceiling, learned_reward
 
 
 @compiled

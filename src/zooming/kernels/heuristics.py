@@ -19,7 +19,7 @@ from numba import float64, int64
 from zooming.kernels.crossing import HANDLE, crossed
 from zooming.kernels.jit import compiled, fixed, jit_no_refcount
 from zooming.kernels.layout import BAD_REWARD, BAD_STATE, FINE, ROUNDING
-from zooming.kernels.update import learned_reward
+from zooming.kernels.update_rule import learned_reward
 
 RANDOM, STAY, MEDIAN = 0, 1, 2
 

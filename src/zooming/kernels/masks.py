@@ -12,7 +12,7 @@ from zooming.kernels.boxes import new_stack, sides
 from zooming.kernels.jit import compiled, jit_no_refcount
 from zooming.kernels.layout import ACTIVE, ATOMS, CENTER, FIRST, FIRST_VALUE, LOW, NOWHERE, POINT, RANDOM, UNIFORM
 from zooming.kernels.points import in_units, net_point, to_unit
-from zooming.kernels.update import draw
+from zooming.kernels.update_rule import draw
 
 
 @jit_no_refcount

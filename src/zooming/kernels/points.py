@@ -11,7 +11,7 @@ import numpy as np
 
 from zooming.kernels.jit import compiled, jit_inline, jit_no_refcount
 from zooming.kernels.layout import ATOMS, CENTER, LOW, POINT, ROUNDING, SINGLE, UNIFORM, WEIGHT, WIDTH
-from zooming.kernels.update import draw
+from zooming.kernels.update_rule import draw
 
 
 @jit_inline

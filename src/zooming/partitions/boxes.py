@@ -67,6 +67,8 @@ class BallTable:
 
         The borders of an axis are ascending and inside (0, 1). Each split halves the number of
         cells. If it is odd, the second child gets one more; `kernels.draw_tied` relies on this.
+        A net is cut along its state axes first, so that below them the value of an inner row is
+        the largest Q of one state: selection finds the maximum at once, and can draw among ties.
         """
         table = cls.of_roots(core, root_values)
         n_axes = len(borders)
@@ -75,12 +77,16 @@ class BallTable:
         last = np.tile(np.array([len(axis_borders) + 1 for axis_borders in borders], np.int64), (len(row), 1))
         most = max((len(axis_borders) for axis_borders in borders), default=0)
         border = np.array([np.pad(axis_borders, (0, most - len(axis_borders))) for axis_borders in borders])
+        is_net = bool(core["spacing"][0])
+        is_state = is_net & (np.arange(n_axes) < core["n_state"][0])
         while True:
             wide = (last - first > 1).any(axis=1)
             row, first, last = row[wide], first[wide], last[wide]
             if not len(row):
                 break
-            axis = np.argmax(last - first, axis=1)
+            width = last - first
+            is_first = is_state & (width > 1)
+            axis = np.argmax(np.where(is_first, width + most + 1, width), axis=1)
             each = np.arange(len(row))
             middle = (first[each, axis] + last[each, axis]) // 2
             child = table.rows_in_use + 2 * each
