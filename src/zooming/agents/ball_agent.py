@@ -175,7 +175,7 @@ class BallAgent(Agent):
         best_of : int, default 1
             Number of policies drawn. The best one in evaluation is returned.
         evaluation_episodes : int, default 1000
-            Fresh episodes for each evaluation.
+            Fresh episodes for each evaluation; 0 for none.
         progress_bar : bool, default False
             Show a progress bar. Needs rich.
 

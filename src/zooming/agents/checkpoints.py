@@ -77,8 +77,8 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
     path : str or PathLike
         A file written by `agent.save`.
     env : gymnasium.Env, optional
-        The environment to continue on. zooming's own environments are made again by default.
-        Without any other environment the agent can act and be updated, but not `learn`.
+        The environment to continue on. By default, one of zooming's own environments is made
+        again; for any other, the agent can then act and update but not `learn`.
 
     Returns
     -------
