@@ -219,9 +219,7 @@ class MonitorCSV:
         times = np.linspace(max(self._written, now - n * _APART), now, n + 1)[1:] - self._began
         entries = zip(history.returns[first:].tolist(), history.n_steps[first:].tolist(), times.tolist(), strict=True)
         rows = "".join(f"{total!r},{length},{seconds:.7f}\n" for total, length, seconds in entries)
-        with writable(self.path).open(
-            "ab", buffering=0
-        ) as file:  # a single write of complete lines: readers never see part of a line
+        with writable(self.path).open("ab", buffering=0) as file:  # one write, so readers see complete lines
             file.write(rows.encode())
         self._written = now
 

@@ -54,7 +54,10 @@ def sparkline(values: ArrayLike, caption: str, *, width: int = 220, height: int 
 
 
 def boxes(low: NDArray[Any], high: NDArray[Any], q_value: NDArray[Any], caption: str, *, size: int = 130) -> str:
-    """Return an SVG of boxes [n, 2], dark for low values and light for high ones; the largest boxes only."""
+    """Return an SVG of boxes [n, 2], dark for low values and light for high ones.
+
+    Only the MOST_BOXES largest boxes are drawn.
+    """
     corner, end = low.min(axis=0), high.max(axis=0)
     left, right = (low - corner) / (end - corner) * size, (high - corner) / (end - corner) * size
     order = np.argsort(-(right - left).prod(axis=1), kind="stable")[:MOST_BOXES]
