@@ -1,15 +1,15 @@
 """Exploration bonuses b(t), added to the target of the t-th visit of a ball.
 
-`Scaled` and `Theory` have the form scale / sqrt(t), where `scale` depends on the horizon and the span
-of the rewards. `Exact` and `Bernstein` depend on the visits of each ball.
+`Scaled` and `Theory` have the form scale / sqrt(t), where `scale` depends on the horizon and the
+span of the rewards. `Exact` and `Bernstein` depend on the visits of each ball.
 
 `Theory` has the constants for which the regret bound is proved. At H = 5, K = 2000 its b(1) is 86,
 far above any return, so the agent explores for thousands of visits. `Exact` drops the slack of that
 proof. `Scaled` keeps only the form c / sqrt(t); all experiments of the paper use it, with c tuned.
 
-All but `Scaled` depend on K only through iota = log(4 H K / delta). If K is unknown (`episodes=None`),
-episode k uses iota_k = log(8 H k^2 / delta), which needs no restart. `Doubling` instead restarts with
-K = 1, 2, 4, ...
+All but `Scaled` depend on K only through iota = log(4 H K / delta). If K is unknown
+(`episodes=None`), episode k uses iota_k = log(8 H k^2 / delta), which needs no restart. `Doubling`
+instead restarts with K = 1, 2, 4, ...
 """
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ class _Confident:
 class Theory(_Confident):
     """The bonus of the regret bound: b(t) = 2 sqrt(H^3 iota / t) + 4 L / sqrt(t). [SBY19 eq. 4]
 
-    iota = log(4 H K / delta), and d_max = 1. The constants are those of the paper's main text, which
-    its lemmas prove; the appendix exchanges them by mistake. `reward_noise` adds
-    2 sigma sqrt(H iota / t).
+    iota = log(4 H K / delta), and d_max = 1. The constants are those of the paper's main text,
+    which its lemmas prove; the appendix exchanges them by mistake. `reward_noise` adds 2 sigma
+    sqrt(H iota / t).
 
     If K is unknown, a ball keeps the smaller bonuses of its early visits. The constant 2 is twice
     what a ball that exists from the start needs. This covers an iota four times as large, which is
@@ -194,21 +194,21 @@ class Exact(_Confident):
 
 @dataclass(frozen=True)
 class Bernstein(_Confident):
-    """An experimental width from the variance of V': UCB-B on adaptive balls. [Jin et al. 2018, Alg. 2]
+    """Experimental: UCB-B, a width from the variance of V', on balls. [Jin et al. 2018, Alg. 2]
 
-    With W_t the variance of V' over the t visits of a ball and its ancestors, and N the active balls
-    per step,
+    With W_t the variance of V' over the t visits of a ball and its ancestors, and N the active
+    balls per step,
 
         beta_t = min(c1 (sqrt((H / t) (W_t + H) iota) + sqrt(H^7 N) iota / t), c2 sqrt(H^3 iota / t))
         b_t = (beta_t - (1 - alpha_t) beta_{t-1}) / (2 alpha_t) + (2 sigma sqrt(H iota) + 4 L) / sqrt(t),
 
     so that the bonuses of t visits add up to beta_t / 2 plus the terms of `Theory` for noise and L.
-    For rewards outside [0, 1], H is multiplied by their span where it is the range of V. With single
-    points as balls and L = 0 this is UCB-B.
+    For rewards outside [0, 1], H is multiplied by their span where it is the range of V. With
+    single points as balls and L = 0 this is UCB-B.
 
-    No proof covers adaptive balls: the paper only conjectures a gain of sqrt(H), and a child inherits
-    a variance measured over its parent. The term with H^7 is large: c2 decides until t exceeds
-    N H^4 iota, so in runs of usual length it differs little from Theory.
+    No proof covers adaptive balls: the paper only conjectures a gain of sqrt(H), and a child
+    inherits a variance measured over its parent. The term with H^7 is large: c2 decides until t
+    exceeds N H^4 iota, so in runs of usual length it differs little from Theory.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ class Bernstein(_Confident):
 
 @dataclass(frozen=True)
 class Doubling:
-    """The doubling trick for an unknown K: restart before episodes 2, 4, 8, ... with K = 2, 4, 8, ...
+    """The doubling trick for an unknown K: restarts at episodes 2, 4, 8, ... with K = 2, 4, 8, ...
 
     The phase of 2^j episodes, j = 0, 1, ..., uses the share 1 / ((j + 1) (j + 2)) of delta, so all
     phases together fail with probability delta. The regret bound for a known K then holds for all

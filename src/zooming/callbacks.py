@@ -1,10 +1,10 @@
-"""Ready-made callbacks for `learn(callback=...)`: checkpoints, evaluation, logs, and stopping rules.
+"""Ready-made callbacks for `learn(callback=...)`: checkpoints, evaluation, logs, stopping rules.
 
-A callback is any function `callback(agent, history)`, where `history` has the episodes of this call of
-learn() so far. Returning False ends the run. With an attribute `every` it is called after every so many
-episodes of the agent and after the last of the run. A method `check_agent(agent)`, if it has one, is
-called when learn() starts and may raise an error. A callback may use the agent's environment and save
-the agent without changing the run.
+A callback is any function `callback(agent, history)`, where `history` has the episodes of this call
+of learn() so far. Returning False ends the run. With an attribute `every` it is called after every
+so many episodes of the agent and after the last of the run. A method `check_agent(agent)`, if it
+has one, is called when learn() starts and may raise an error. A callback may use the agent's
+environment and save the agent without changing the run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _MONITOR = "monitor.csv"  # ending by which Stable-Baselines3 finds such files
 _COLUMNS = "r,l,t"
-_APART = 1e-6  # seconds between episodes written together, so that sorting by time keeps their order
+_APART = 1e-6  # seconds between episodes written together, so that their times are sorted
 
 
 class Checkpoint:
@@ -219,7 +219,7 @@ class MonitorCSV:
         times = np.linspace(max(self._written, now - n * _APART), now, n + 1)[1:] - self._began
         entries = zip(history.returns[first:].tolist(), history.n_steps[first:].tolist(), times.tolist(), strict=True)
         rows = "".join(f"{total!r},{length},{seconds:.7f}\n" for total, length, seconds in entries)
-        with writable(self.path).open("ab", buffering=0) as file:  # one write, so readers see complete lines
+        with writable(self.path).open("ab", buffering=0) as file:  # one write of complete lines
             file.write(rows.encode())
         self._written = now
 
@@ -227,7 +227,7 @@ class MonitorCSV:
         n_before = agent.n_episodes - n_new
         writable(self.path)  # raises for a pipe, whose reading would never end
         if n_before and self.path.exists():
-            lines = self.path.read_text().split("\n")[:-1]  # drop what follows the last newline: nothing, or part of a row
+            lines = self.path.read_text().split("\n")[:-1]  # without an incomplete last row
             try:
                 self._began = float(json.loads(lines[0].removeprefix("#"))["t_start"])
             except (ValueError, KeyError, TypeError, IndexError) as error:
@@ -312,7 +312,7 @@ class _News:
         self._n_seen = 0
 
     def first(self, agent: Agent, history: History) -> tuple[int, bool]:
-        """Return the first unseen entry, and whether the agent is new or has learned unseen episodes."""
+        """Return the first unseen entry, and whether the agent is new or has unseen episodes."""
         n_before = agent.n_episodes - len(history)
         is_new = agent is not self._agent or not n_before <= self._n_seen <= agent.n_episodes
         first = 0 if is_new else self._n_seen - n_before

@@ -20,7 +20,7 @@ class TransitionError(ZoomingError):
 
 
 class CheckpointError(ZoomingError):
-    """Raised for a file that is damaged, not zooming's, newer than this version, or of another problem."""
+    """Raised for a file that is damaged, foreign, newer than zooming, or of another problem."""
 
 
 class BrokenPromise(ZoomingError, AssertionError):

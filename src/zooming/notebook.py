@@ -37,7 +37,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], not
 
 
 def sparkline(values: ArrayLike, caption: str, *, width: int = 220, height: int = 48) -> str:
-    """Return an SVG line of the values, averaged to at most 100 points, with its range in the caption."""
+    """Return an SVG line of the values, averaged to at most 100 points."""
     line = np.asarray(values, np.float64)
     if not len(line):
         return ""

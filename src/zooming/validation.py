@@ -52,8 +52,8 @@ _ANY, _NAMED = inspect.Parameter.VAR_KEYWORD, (inspect.Parameter.POSITIONAL_OR_K
 def known_options(function: Callable[P, T]) -> Callable[P, T]:
     """Decorate a function or `__init__` to refuse unknown options and suggest the nearest name.
 
-    The signature is unchanged. An `__init__` with `**options` passes them on; the error names the class
-    that was called.
+    The signature is unchanged. An `__init__` with `**options` passes them on; the error names the
+    class that was called.
     """
     parameters = inspect.signature(function).parameters.values()
     own = {parameter.name for parameter in parameters if parameter.kind in _NAMED}
@@ -119,7 +119,7 @@ def passes_options_to(owner: type[Any]) -> Callable[[Callable[P, T]], Callable[P
 
 
 def _in_order(make: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
-    """Yield the functions through which options pass, from the one called to the last base class."""
+    """Yield the functions through which options pass, from the one that is called on."""
     owner = getattr(make, "passes_options_to", None) or getattr(make, "__self__", make)
     if owner is not make or not isinstance(owner, type):
         yield make
@@ -137,10 +137,10 @@ LARGEST = 2**53  # integers up to here are exact as floats
 
 
 def shown(value: Any) -> str:
-    """Return repr(value), shortened for error messages. Python prints no integer of over 4300 digits."""
+    """Return repr(value), at most 80 characters, for error messages."""
     try:
         text = repr(value)
-    except ValueError:
+    except ValueError:  # an integer of over 4300 digits
         text = f"a {type(value).__name__} that is too long to print"
     return text if len(text) <= 80 else f"{text[:77]}..."
 
@@ -154,7 +154,7 @@ def as_float(value: Any) -> float:
 
 
 def as_floats(values: Any) -> NDArray[np.float64]:
-    """Return a new float64 array; raise TypeError or ValueError if a value is not a finite-size number."""
+    """Return a new float64 array; TypeError or ValueError if a value is no number or overflows."""
     try:
         return np.array(values, np.float64, order="C")
     except OverflowError as error:
@@ -180,9 +180,10 @@ def check_float(value: Any, what: str, low: float, high: float) -> float:
 
 
 def clipped(point: NDArray[np.float64], low: NDArray[Any], high: NDArray[Any]) -> tuple[NDArray[np.float64], int | None]:
-    """Return the point with rounding errors clipped, and its first coordinate out of bounds or None.
+    """Return the point with rounding errors clipped, and its first coordinate that is outside.
 
-    A loop over floats is five times as fast as NumPy for the one to three coordinates of a step.
+    The coordinate is None if all are inside. A loop over floats is five times as fast as NumPy for
+    the one to three coordinates of a step.
     """
     for i, (value, least, most) in enumerate(zip(point.tolist(), low.tolist(), high.tolist(), strict=True)):
         if not least <= value <= most:

@@ -151,7 +151,7 @@ class AdaptiveQ(TabledAgent):
         elif not splits.fits(table, row, bits):
             table.rows["threshold"][row] = np.inf
         elif self.n_balls + n_children - 1 > table.core["max_balls"][0]:
-            table.rows["threshold"][row] = np.inf  # balls never disappear, and a check at each visit is slow
+            table.rows["threshold"][row] = np.inf  # balls never disappear: never due again
             self.is_full = True
         else:
             table.reserve(2 * (n_children - 1))

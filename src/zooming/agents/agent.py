@@ -69,7 +69,7 @@ class Agent(Setting, ABC):
         checkpoints: Iterable[int] = (),
         callback: Callable[[Any, History], Any] | Iterable[Callable[[Any, History], Any]] | None = None,
     ) -> History:
-        """Play whole episodes and learn from them; `learn(a)` then `learn(b)` equals `learn(a + b)`.
+        """Play episodes and learn from them; `learn(a)` then `learn(b)` equals `learn(a + b)`.
 
         Parameters
         ----------
@@ -231,7 +231,7 @@ class Agent(Setting, ABC):
         return actions
 
     def nearest_feasible(self, step: int, action: Any, info: Mapping[str, Any] | None) -> NDArray[np.float64]:
-        """Return the feasible flat action nearest to `action`; unchanged if `info` restricts nothing."""
+        """Return the flat action that is nearest to `action` and feasible according to `info`."""
         return self._nearest(numeric(action, "action"), self._feasible(step, info))
 
     def _feasible(self, step: int, info: Mapping[str, Any] | None) -> Feasible | None:
@@ -249,11 +249,11 @@ class Agent(Setting, ABC):
         raise self._no_estimate()
 
     def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
-        """Return V(x), the largest Q of the relevant balls (feasible ones, given `info`), capped."""
+        """Return V(x), the capped largest Q of the relevant (given `info`, feasible) balls."""
         raise self._no_estimate()
 
     def visits(self, step: int, observation: Any, action: Any) -> int:
-        """Return n of the ball that contains (observation, action), visits of its ancestors included."""
+        """Return n of the ball that contains (observation, action), with its ancestors' visits."""
         raise self._no_estimate()
 
     def partition(self, step: int) -> Partition:
@@ -286,7 +286,7 @@ class Agent(Setting, ABC):
     # --- files ---------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the agent to one file, atomically; `zooming.load` continues exactly where it stopped.
+        """Write the agent to one file, atomically; `zooming.load` continues where it stopped.
 
         Parameters
         ----------

@@ -49,7 +49,7 @@ class BallAgent(Agent):
         self.action = one_of("action", action, self._actions)
         self.table: Any  # set by the subclass through _begin
         self._first_table: Any = None  # copy for restarts of the doubling trick
-        self._paused = np.zeros(pausing.STATE + self.axes.n_state)  # an episode paused for a split; see `pausing`
+        self._paused = np.zeros(pausing.STATE + self.axes.n_state)  # see `pausing`
 
     def _core(self, max_balls: int) -> NDArray[Any]:
         low, high = self.reward_range
@@ -65,7 +65,7 @@ class BallAgent(Agent):
         return core
 
     def _set_bonus(self, core: NDArray[Any]) -> None:
-        """Write the bonus of the coming episode (with the doubling trick, of its phase) into `core`."""
+        """Write the bonus of the coming episode, or of its doubling phase, into `core`."""
         bonus, span, coming = self.bonus, float(core["reward_span"][0]), int(core["episode"][0]) + 1
         if isinstance(bonus, bonuses.Doubling):
             bonus, core["phase"] = bonus.phase(coming), bonuses.number_of_phase(coming)
@@ -112,9 +112,9 @@ class BallAgent(Agent):
         self.table = fresh  # last, so that an interrupt leaves the old or the new table
 
     def _go_on(self, n: int) -> int:
-        """Make a pending split or restart; return how many of n episodes can be played before the next.
+        """Make a pending split or restart; return how many of n episodes may be played now.
 
-        Only restarts limit the number.
+        The number is limited by the next restart of the doubling trick.
         """
         if self._paused[pausing.N_STEPS]:
             row = int(self._paused[pausing.DUE_ROW])

@@ -29,7 +29,7 @@ AGENTS: dict[str, type[Agent]] = {kind.__name__: kind for kind in (AdaptiveQ, Ne
 
 @dataclass
 class _StoredEnv:
-    """The spaces and name of an environment: enough for an agent to act and update, not to learn."""
+    """Spaces and name of an environment: enough for an agent to act and update, not to learn."""
 
     observation_space: gym.Space[Any]
     action_space: gym.Space[Any]
@@ -124,7 +124,7 @@ def _loaded(path: Any, env: Any, header: dict[str, Any], arrays: dict[str, NDArr
     agent = kind._from_options(own if own is not None else stored, header["options"], arrays)
     agent._restore(header["values"], arrays)
     agent._take_n_episodes(check_int(header["n_episodes"], "n_episodes", 0))
-    agent.clipping[1] = n_clipped = int(header.get("n_clipped", 0))  # older files have no such entry
+    agent.clipping[1] = n_clipped = int(header.get("n_clipped", 0))  # not in older files
     if n_clipped < 0 or (n_clipped and agent.rewards != "clip"):
         raise ValueError(f"{n_clipped} rewards were clipped by an agent with rewards={agent.rewards!r}")
     agent.is_told_of_clipping = n_clipped > 0

@@ -1,8 +1,8 @@
 """Atomic writes, and a container of named arrays with a JSON header. Reading it runs no code.
 
-Layout: the 8 bytes MAGIC, a version (4 bytes), the length of the header (8 bytes), the header (JSON,
-with name, dtype and shape of each array), the bytes of the arrays in that order, and 32 bytes of
-SHA-256 over all of it, which detects any damage.
+Layout: the 8 bytes MAGIC, a version (4 bytes), the length of the header (8 bytes), the header
+(JSON, with name, dtype and shape of each array), the bytes of the arrays in that order, and 32
+bytes of SHA-256 over all of it, which detects any damage.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def writable(path: str | os.PathLike[str]) -> Path:
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a file atomically (write a temporary file, sync, rename): readers never see a part of it."""
+    """Write a file atomically (temporary file, sync, rename): readers never see a part of it."""
     target = writable(path)
     handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     try:
@@ -95,7 +95,7 @@ def write_container(path: str | os.PathLike[str], header: dict[str, Any], arrays
 
 
 def read_container(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return header and arrays of a file; raise CheckpointError, with the cause, if it is invalid."""
+    """Return header and arrays of a file; CheckpointError, with the cause, if it is invalid."""
     content = Path(path).read_bytes()
     if len(content) < _PREFIX.size + _DIGEST or not content.startswith(MAGIC):
         raise CheckpointError(f"{path}: not a zooming file (or cut short after {len(content)} bytes)")

@@ -31,7 +31,7 @@ class Heuristic(Agent):
     def __init__(self, env: Any, **options: Any) -> None:
         super().__init__(env, **options)
         self._generator = np.random.Generator(np.random.PCG64(seeds.stream(self.seed, "agent")))
-        self._requests, self._count = np.empty(0), np.zeros(3, np.int64)  # the layout of `kernels.heuristics`, with spare room
+        self._requests, self._count = np.empty(0), np.zeros(3, np.int64)  # see `kernels.heuristics`
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         state = self.checked_state(step, observation)
@@ -127,7 +127,7 @@ class Random(Heuristic):
     def _greedy(
         self, steps: NDArray[np.int64], states: Floats, deterministic: bool, allowed: Sequence[Feasible | None]
     ) -> Floats:
-        # Seeded by seed, step and state: predict is repeatable and does not advance the generator of learning.
+        # Seeded by seed, step and state: repeatable, and the generator of learning is not used.
         actions = np.empty((len(steps), self.axes.n_action))
         for k, step in enumerate(steps.tolist()):
             state = self._checked(step, states[k], 0)

@@ -175,7 +175,7 @@ class History:
         return zooming.Regret.of(self, optimal)
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draw the learning curve on a matplotlib Axes and return it; see `plots.learning_curves`."""
+        """Draw the learning curve and return the matplotlib Axes; see `plots.learning_curves`."""
         import zooming  # imported here because plots import agents
 
         return zooming.plots.learning_curves([self], ax, **options)

@@ -84,7 +84,7 @@ def learn_many(
             waiting = [one for one in runs if not one.done()]
         return [one.result() for one in runs]
     finally:
-        stop.set()  # after an interrupt or an error of one run, the others end after their next chunk
+        stop.set()  # after an exception the other runs end with their next chunk
         pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -93,7 +93,7 @@ def build_agent(make_agent: Callable[..., Agent], env: Any, seed: int, **options
     places, names = ((env,), {"seed": seed}) if callable(make_agent) and takes(make_agent, "seed") else ((env, seed), {})
     try:
         inspect.signature(make_agent).bind(*places, **names)
-    except TypeError as error:  # an agent instead of its class, or a class with more required arguments
+    except TypeError as error:  # an agent instead of its class, or missing arguments
         name = getattr(make_agent, "__name__", repr(make_agent))
         raise SpaceError(
             f"{name} does not make agents from an environment and a seed ({error}); give an agent's class, or one with what it "

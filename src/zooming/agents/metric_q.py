@@ -251,7 +251,7 @@ class MetricQ(BallAgent):
         self, steps: NDArray[np.int64], states: Floats, deterministic: bool, allowed: Sequence[Feasible | None]
     ) -> Floats:
         core, rule = self.table.core.copy(), CENTER if deterministic else UNIFORM
-        if not deterministic:  # draw from a copy with fresh randomness, so that predict does not change learning
+        if not deterministic:  # draw from a copy: predict must not change learning
             core["random"] = np.random.SeedSequence().generate_state(1, np.uint64)
         actions = np.empty((len(steps), self.axes.n_action))
         for k, step in enumerate(steps.tolist()):
@@ -296,7 +296,7 @@ class MetricQ(BallAgent):
         return replace(self.table.balls(self._check_step(step), self.axes), value_names=self.value_names())
 
     def value_names(self) -> dict[str, list[Any]]:
-        """Return {axis: names of its points}, for sides of one axis whose metric names its points."""
+        """Return {axis: names of its points}, where the metric names the points of one axis."""
         found = {}
         first = self.axes.n_state
         for side, names in (("states", self.axes.names[:first]), ("actions", self.axes.names[first:])):
@@ -349,7 +349,7 @@ class MetricQ(BallAgent):
             axes = Axes(env.observation_space, env.action_space, bounds=options["bounds"], squash=options["squash"])
             n_states = metric.states.n_points(axes, 0, axes.n_state) or 0
             n_actions = metric.actions.n_points(axes, axes.n_state, axes.n_action) or 0
-            # Memory of `Space` and `BallTable`: matrices of distances and orders, and the owner of each pair.
+            # Memory of `Space` and `BallTable`: distances, orders, and the owner of each pair.
             n_bytes = 40 * (n_states**2 + n_actions**2) + 4 * options["horizon"] * n_states * n_actions
             if n_bytes > MOST_BYTES:
                 raise ValueError(

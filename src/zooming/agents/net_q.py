@@ -122,7 +122,7 @@ class NetQ(TabledAgent):
         core = self._core(n_balls)
         core["spacing"] = self.spacing
         if self.points == "multiples" and self.action == "center":
-            core["action_rule"] = kernels.POINT  # the first and last cell are not centered at their point
+            core["action_rule"] = kernels.POINT  # end cells are not centered at their point
         self._begin(BallTable.of_cells(core, self._root_values(core), borders))
 
     @classmethod

@@ -30,7 +30,7 @@ class Setting:
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         if "__init__" in cls.__dict__:
-            cls.__init__ = known_options(cls.__init__)  # type: ignore[method-assign]  # same signature
+            cls.__init__ = known_options(cls.__init__)  # type: ignore[method-assign]
 
     @known_options
     def __init__(
@@ -55,14 +55,14 @@ class Setting:
         if rewards not in REWARDS:
             raise SpaceError(f"rewards={rewards!r}: choose one of {', '.join(map(repr, REWARDS))}")
         self.rewards = rewards
-        self.clipping = np.array([rewards == "clip", 0])  # for the kernels: whether to clip, number of clipped rewards
+        self.clipping = np.array([rewards == "clip", 0])  # whether to clip, number clipped
         self.is_told_of_clipping = False
         self.seed = _seed(seed)
         self.env = env
-        self.stored_env: dict[str, Any] | None = None  # the file's entry, if loaded without an environment
+        self.stored_env: dict[str, Any] | None = None  # from a file, if loaded without env
         self.env_name = name_of(env)
         self._n_episodes = 0
-        self.env_rng: np.random.Generator | None = None  # of the environment; set by the first learn()
+        self.env_rng: np.random.Generator | None = None  # of the environment; set by learn()
         self.learner = 0  # thread that runs learn(), 0 if none does
         self.latest_run: Any = None  # the `Pauses` of a running or failed learn()
         self.stop_flag: threading.Event | None = None  # set by learn_many when it is interrupted
@@ -264,7 +264,7 @@ def horizon_of(env: Any, horizon: int | None) -> int:
 
     Warn if the environment's episodes are shorter than the given horizon.
     """
-    # Compiled environments have a horizon; others may have one in the spec. A TimeLimit may shorten it.
+    # Compiled environments have a horizon; others may have a spec. A TimeLimit may shorten it.
     inner = getattr(env, "unwrapped", env)
     own = inner.horizon if isinstance(inner, CompiledEnv) else None
     limits = [getattr(getattr(env, "spec", None), "max_episode_steps", None)]

@@ -204,7 +204,7 @@ class TabledAgent(BallAgent):
         low, high = self.axes.from_unit_cube(found.low, 0), self.axes.from_unit_cube(found.high, 0)
         for i in range(len(self.axes)):
             axis = self.axes[i]
-            if axis.squash:  # the inverse map stops at a million scales; the outer balls are unbounded
+            if axis.squash:  # outer balls are unbounded; the inverse map ends at 1e6 scales
                 low[found.low[:, i] == 0.0, i], high[found.high[:, i] == 1.0, i] = axis.low, axis.high
         return replace(found, low=low, high=high, kinds=tuple(self.axes.kinds), weights=tuple(self.axes.weights))
 
@@ -243,7 +243,7 @@ class TabledAgent(BallAgent):
     def _from_options(cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
         given = {key: options[key] for key in ("bounds", "ordered", "squash", "weights")}
         axes = Axes(env.observation_space, env.action_space, **given)
-        if options["horizon"] * math.prod(axes.n_values) > len(arrays["balls"]):  # before memory is allocated
+        if options["horizon"] * math.prod(axes.n_values) > len(arrays["balls"]):  # before it allocates
             raise ValueError(f"{len(arrays['balls'])} rows are too few for {options['horizon']} steps of this space")
         return cls(env, **{**options, "bonus": bonuses.from_json(options["bonus"])})
 

@@ -75,7 +75,7 @@ def learn(
             if pauses.callbacks or pauses.stops:
                 if twin is None:
                     twin = copy.deepcopy(agent.env_rng)
-                # A copy of the generator: a callback may use the environment without changing the next episode.
+                # A copy of the generator: callbacks cannot change the next episode.
                 inner.np_random = twin
                 pauses.take()
     history = pauses.final_history()
@@ -179,7 +179,7 @@ def _check_takes_info(agent: Any) -> None:
 
 @contextmanager
 def _marked(agent: Agent) -> Iterator[None]:
-    """Mark the agent as learning; at the end give the environment a copy of the agent's generator."""
+    """Mark the agent as learning; finally give the environment a copy of the agent's generator."""
     inner = agent.env.unwrapped
     agent.learner = threading.get_ident()
     try:

@@ -1,11 +1,12 @@
 """Ambulance stationing: station k ambulances on [0, 1] before each call comes in. [SBY19 sec. 7]
 
-The action is the station of every ambulance. A call p ~ F_h comes in, the nearest ambulance goes there
-(the first, if two are equally near), and the others stay:
+The action is the station of every ambulance. A call p ~ F_h comes in, the nearest ambulance goes
+there (the first, if two are equally near), and the others stay:
 
     r = 1 - (c |x - a|_1 / k + (1 - c) min_i |p - a_i|),    x' = a with the nearest ambulance at p.
 
-With one ambulance x' is the call itself, as in the paper. Heuristics such as Median get the calls from x'.
+With one ambulance x' is the call itself, as in the paper. Heuristics such as Median get the calls
+from x'.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def ambulance(state: Any, action: Any, step: Any, params: Any, rng: Any, next_st
     elif params[place] == _OBSERVED:
         request = params[int(first) + int(rng.random() * second)]
     else:
-        # Beta(5, 2) is the second largest of six uniforms: faster than rng.beta, and bitwise equal without compilation.
+        # Beta(5, 2) is the second largest of six uniforms: faster than rng.beta, and the same
         largest = 0.0
         request = 0.0
         for _ in range(6):
@@ -132,7 +133,7 @@ class Ambulance(CompiledEnv):
         self.laws = _laws(arrivals, horizon)
         rows: list[float] = []
         observed: list[float] = []
-        place: dict[int, float] = {}  # index in params by id of the array, so that steps share the same locations
+        place: dict[int, float] = {}  # index in params by id of the array: shared by steps
         for law in self.laws:
             if isinstance(law, tuple):
                 rows += [_INTERVAL, *law]
@@ -193,7 +194,7 @@ class Ambulance(CompiledEnv):
             pens.mark(ax, "before", scene.before, np.full(len(scene.state), moving))
             pens.mark(ax, "action", scene.action, np.full(len(scene.state), waiting))
             went = np.flatnonzero(scene.state != scene.action)
-            if len(went) or len(scene.state) == 1:  # with several, a call exactly at a station is ambiguous
+            if len(went) or len(scene.state) == 1:  # else a call at a station is ambiguous
                 i = int(went[0]) if len(went) else 0
                 ax.annotate(
                     "", (scene.state[i], 0.2), (scene.action[i], waiting),

@@ -1,7 +1,7 @@
 """A compiled dynamics function as a Gymnasium environment.
 
-`dynamics(state, action, step, params, rng, next_state) -> reward` writes the next state and returns the
-reward. Both `env.step` and the kernel that plays whole episodes call this one function.
+`dynamics(state, action, step, params, rng, next_state) -> reward` writes the next state and returns
+the reward. Both `env.step` and the kernel that plays whole episodes call this one function.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ Outcomes = Weighted  # random outcomes [n, k] and their weights [n]
 class CompiledEnv(RenderedEnv):
     """A Gymnasium environment with compiled dynamics; `zooming.compiled_env` makes one from yours.
 
-    The dynamics use vectors of `state_box` and `action_box`. For a Box this is the space itself. For
-    Discrete(n, start=s) it is the box [s, s + n - 1], of which only integers are used; observations
-    and actions are then plain integers.
+    The dynamics use vectors of `state_box` and `action_box`. For a Box this is the space itself.
+    For Discrete(n, start=s) it is the box [s, s + n - 1], of which only integers are used;
+    observations and actions are then plain integers.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class CompiledEnv(RenderedEnv):
         self.name = str(name or getattr(dynamics, "__name__", "compiled"))
         self.dynamics = compile_as(dynamics, DYNAMICS, "dynamics(state, action, step, params, rng, next_state) -> reward")
         form = "dynamics(state, action, step, params, outcome, next_state) -> reward"
-        self.given = None if given is None else compile_as(given, GIVEN, form)  # dynamics for a given random outcome
+        self.given = None if given is None else compile_as(given, GIVEN, form)  # for a given outcome
         self.start_law = starts.law_of(start, observation_space, self.state_box)
         self.start: Start = self.start_law.draw
         self.params = np.concatenate([_vector(params, "params"), self.start_law.packed])
@@ -153,7 +153,7 @@ class CompiledEnv(RenderedEnv):
         return states, actions
 
     def are_states(self, points: Floats) -> NDArray[np.bool_]:
-        """Return which points [n, n_state] are states up to rounding: in the box, integer if Discrete."""
+        """Return which points [n, n_state] are states, up to rounding errors."""
         low, high = self.state_box.low, self.state_box.high
         if self.has_whole_states:
             found = np.abs(points - np.clip(np.rint(points), low, high)) <= ROUNDING
@@ -163,10 +163,10 @@ class CompiledEnv(RenderedEnv):
         return np.asarray(found.all(axis=1))
 
     def _observed(self, state: Floats, step: int, what: str) -> Any:
-        """Return a state as an observation; only Discrete states are checked, boxes by the agent."""
+        """Return a state as an observation. Only Discrete states are checked here."""
         if not self.has_whole_states:
             return state.copy()
-        value, low, high = float(state[0]), *self._state_ends  # like `are_states`, but ten times faster
+        value, low, high = float(state[0]), *self._state_ends  # 10 times faster than `are_states`
         if not (low - ROUNDING <= value <= high + ROUNDING and abs(value - round(value)) <= ROUNDING):
             raise TransitionError(
                 f"{self.name}, step {step}: {what}state = {value} is not a whole number from {low:g} to {high:g}; "
@@ -175,7 +175,7 @@ class CompiledEnv(RenderedEnv):
         return self._as_number(round(value))
 
     def outcomes(self, step: int, n: int) -> Outcomes:
-        """Return about n weighted random outcomes of a step for `given`; exact if they are finite."""
+        """Return about n weighted random outcomes of a step; exact if there are finitely many."""
         raise SpaceError(
             f"{self.name} does not say what its random outcomes are, so that nothing about it can be computed exactly. "
             f"Declare them: compiled_env(dynamics, ..., outcomes=(values, weights)); dynamics then take an outcome, not rng"
@@ -202,7 +202,7 @@ class CompiledEnv(RenderedEnv):
         return (found, np.ones(1)) if len(found) == 1 else (states, np.full(n, 1 / n))
 
     def reseed(self, seed: int) -> None:
-        """Seed the generator as `reset(seed=seed)` does, without drawing a state; call reset() next."""
+        """Seed the generator like `reset(seed=seed)`, without a draw; call reset() next."""
         self._np_random, self._np_random_seed = seeding.np_random(seed)
         self.abandon()
 
@@ -212,7 +212,7 @@ class CompiledEnv(RenderedEnv):
 
     def _checked(self, action: Any) -> Floats:
         """Return a validated action as a vector for the dynamics."""
-        if self.has_whole_actions and isinstance(action, (int, np.integer)):  # fast path for Discrete actions
+        if self.has_whole_actions and isinstance(action, (int, np.integer)):  # fast path
             first, last = self._action_ends
             if first <= action <= last:
                 return np.array([float(action)])
@@ -241,7 +241,7 @@ class CompiledEnv(RenderedEnv):
         return point
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledEnv:
-        # Compiled functions cannot be copied; the copy shares them and has its own generator and state.
+        # Compiled functions cannot be copied, so they are shared; generator and state are copied.
         twin = copy.copy(self)
         twin._np_random = copy.deepcopy(self._np_random, memo)
         twin.params = self.params.copy()
@@ -273,7 +273,7 @@ class _DeclaredEnv(CompiledEnv):
 
 
 def compiled_inside(env: Any) -> CompiledEnv | None:
-    """Return the compiled environment inside wrappers that change nothing; None if there is none."""
+    """Return the compiled environment inside wrappers that change nothing, or None."""
     while isinstance(env, gym.Wrapper) and type(env) in (OrderEnforcing, PassiveEnvChecker):
         env = env.env
     is_plain = isinstance(env, CompiledEnv) and type(env).step is CompiledEnv.step and type(env).reset is CompiledEnv.reset
@@ -301,8 +301,8 @@ def compiled_env(
 ) -> CompiledEnv:
     """Return an environment with your dynamics that trains as fast as the built-in ones.
 
-    State and action are float64 vectors in the units of their spaces. For a Discrete space the vector
-    holds one integer, `int(state[0])`, and observations and actions are plain integers.
+    State and action are float64 vectors in the units of their spaces. For a Discrete space the
+    vector holds one integer, `int(state[0])`, and observations and actions are plain integers.
 
     Parameters
     ----------
@@ -316,10 +316,11 @@ def compiled_env(
         Steps of an episode.
     start : state, (states, weights), "uniform" or callable
         Start state, or its distribution. A function `start(params, rng, state)` writes one; it is
-        compiled, and `zooming.solve` and `zooming.evaluate` then work with draws and an error bound.
+        compiled, and `zooming.solve` and `zooming.evaluate` then work with draws and an error
+        bound.
     params : array, optional
-        Numbers for the dynamics, as a flat float64 vector. Row i, column j of a table with n columns
-        is `params[n * i + j]`.
+        Numbers for the dynamics, as a flat float64 vector. Row i, column j of a table with n
+        columns is `params[n * i + j]`.
     outcomes : (values, weights), optional
         The random outcomes and their probabilities, which `zooming.solve` needs. The dynamics then
         take one of the values, a vector, in place of `rng`. Without chance: `([0.0], [1.0])`.

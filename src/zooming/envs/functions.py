@@ -27,7 +27,7 @@ _NOISE = ("Failed in", "- Resolution failure")
 def compile_as(function: Any, signature: Any, form: str) -> Any:
     """Return the compiled function. `form` is the expected signature for error messages."""
     python = getattr(function, "py_func", function)
-    # The disk cache does not notice changed globals or other files, so it holds only our own functions.
+    # The disk cache does not notice changes of globals or other files: only for our own functions.
     is_ours = Path(python.__code__.co_filename).parent == Path(__file__).parent and python.__closure__ is None
     try:
         return cached(python, signature, on_disk=is_ours)
@@ -46,6 +46,6 @@ def _in_short(text: str) -> str:
     place = re.search(r'File "([^"]+)", line (\d+):', text)
     where = f" of line {place[2]} of {Path(place[1]).name}" if place else ""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(_NOISE)] or [text]
-    inner = [line for line in lines if re.match(r"\w+Error: ", line)]  # the reason, after a list of attempts
+    inner = [line for line in lines if re.match(r"\w+Error: ", line)]  # the reason
     said = inner[0] if inner else " ".join(lines[: 2 if lines[0].endswith("signature:") else 1])
     return f"{hint}. Numba says{where}: {said}"

@@ -131,7 +131,7 @@ class Oil(CompiledEnv):
         return np.asarray(np.exp(-decay) if self.survey == "laplace" else 1.0 - decay)
 
     def draw(self, ax: Any, scene: Scene) -> None:
-        """Draw the survey (1-D: curve, 2-D: map) and the last move; in more dimensions every coordinate."""
+        """Draw the survey and the last move in 1-D or 2-D, every coordinate in more dimensions."""
         if len(self.center) > 2:
             return super().draw(ax, scene)
         import zooming

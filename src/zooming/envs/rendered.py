@@ -63,7 +63,7 @@ class RenderedEnv(gym.Env[Any, Any]):
         self._pictures: Any = None  # created on first use
 
     def render(self) -> Any:
-        """Return the current picture as pixels ("rgb_array") or text ("ansi"), or show it ("human").
+        """Return the picture as pixels ("rgb_array") or text ("ansi"), or show it ("human").
 
         "human" opens a matplotlib window, or prints the text if there is no display. In this mode
         `reset` and `step` render by themselves.

@@ -1,7 +1,7 @@
 """Laws of the start state, as a compiled function and as weighted states.
 
-A law is FIXED (one state), FINITE (states with weights, or "uniform" over Discrete), UNIFORM over a box,
-or a FUNCTION of the user, which is known only through draws.
+A law is FIXED (one state), FINITE (states with weights, or "uniform" over Discrete), UNIFORM over a
+box, or a FUNCTION of the user, which is known only through draws.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class StartLaw:
     kind: str
     draw: Start
     packed: Floats = field(default_factory=lambda: _NONE)
-    states: Floats = field(default_factory=lambda: _NONE)  # all states, if the law is FIXED or FINITE
+    states: Floats = field(default_factory=lambda: _NONE)  # if the law is FIXED or FINITE
     weights: Floats = field(default_factory=lambda: _NONE)
 
 

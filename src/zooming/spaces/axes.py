@@ -1,9 +1,9 @@
 """Gymnasium spaces as axes of the unit cube, and back. Only this module converts units.
 
-The axes of the state come first, then those of the action. An interval maps x to (x - low) / (high - low),
-the k-th of m integers to (k + 1/2) / m, and a squashed (unbounded) axis goes through x / (1 + |x|) first.
-The linear maps are kernels (`kernels.to_unit`, `kernels.play_action`), so that every driver rounds alike;
-this module builds their table.
+The axes of the state come first, then those of the action. An interval maps x to (x - low) / (high
+- low), the k-th of m integers to (k + 1/2) / m, and a squashed (unbounded) axis goes through x / (1
++ |x|) first. The linear maps are kernels (`kernels.to_unit`, `kernels.play_action`), so that every
+driver rounds alike; this module builds their table.
 """
 
 from __future__ import annotations
@@ -114,12 +114,12 @@ class Axes:
 
     @property
     def n_wide(self) -> int:
-        """Number of axes that a split may halve: not categorical, more than one value, weight above 0."""
+        """Number of axes that a split may halve: not categorical, not one value, weight > 0."""
         return sum(axis.kind != CATEGORICAL and axis.weight > 0 and axis.low < axis.high for axis in self._axes)
 
     @property
     def are_plain(self) -> bool:
-        """Whether no axis is clipped or squashed, so that kernels use the values of the dynamics."""
+        """Whether no axis is clipped or squashed. Only then does the fused driver apply."""
         return not self._bent
 
     @property
@@ -139,16 +139,16 @@ class Axes:
         return np.where(squashed, 0.0, self.low[self.n_state :]), np.where(squashed, 1.0, self.high[self.n_state :])
 
     def cells(self) -> list[Floats]:
-        """Return the borders of the initial partition, one cell per category. [SBY19, discrete metric]"""
+        """Return the borders of the initial partition: one cell per category."""
         return [np.arange(1, n) / n for n in self.n_values]
 
     def net(self, spacing: float, most: int, points: str = "centers") -> list[Floats]:
         """Return the borders of a net; an axis of less weight has a wider spacing.
 
         With `points` "centers" the borders of an interval are the multiples of the spacing, with
-        "multiples" they lie halfway between these. Borders of an integer axis always lie between two
-        values, nearest to the multiples. SpaceError for more than `most` cells along one axis, before
-        memory is allocated.
+        "multiples" they lie halfway between these. Borders of an integer axis always lie between
+        two values, nearest to the multiples. SpaceError for more than `most` cells along one axis,
+        before memory is allocated.
         """
         if max(self.n_values) > most:
             raise SpaceError(f"the categories alone make more than {most:,} balls; name axes that have an order, ordered=")
@@ -200,7 +200,7 @@ class Axes:
         return flat
 
     def from_unit_cube(self, flat: Floats, first: int) -> Floats:
-        """Return flat values of the axes from `first` on in the environment's units (unsquashed)."""
+        """Return flat values of the axes from `first` on in the environment's units."""
         if not self._bent:
             return flat
         flat = flat.copy()
@@ -208,11 +208,11 @@ class Axes:
         return flat
 
     def describe(self) -> list[list[Any]]:
-        """Return [name, low, high, kind] of each axis, stored in checkpoints and compared on load."""
+        """Return [name, low, high, kind] of each axis, for checkpoints."""
         return [[axis.name, axis.low, axis.high, axis.kind] for axis in self._axes]
 
     def _tabulate(self) -> None:
-        """Set `table`, the axes for the kernels (see `kernels.LOW`), and `ends`, their exact high ends."""
+        """Set `table`, the axes for the kernels (see `kernels.LOW`), and the exact high `ends`."""
         largest = max((axis.weight for axis in self._axes if axis.kind != CATEGORICAL), default=0.0) or 1.0
         rows, ends = [], []
         for axis in self._axes:
@@ -232,7 +232,8 @@ class Axes:
         self.high = np.array([axis.high for axis in self._axes])
         self._bent = [i for i, axis in enumerate(self._axes) if axis.clips or axis.squash]
         self._bends = np.array([_bend(axis) for axis in self._axes])
-        # Float64 vectors go to the kernels unchanged. Others are converted first: a refused call costs 0.3 ms.
+        # Float64 vectors go to the kernels unchanged. Others are converted first, because a
+        # refused call costs 0.3 ms.
         self.has_plain_states = _is_plain(self.state_space) and all(i >= self.n_state for i in self._bent)
         self.has_plain_actions = _is_plain(self.action_space) and all(i < self.n_state for i in self._bent)
 

@@ -17,7 +17,7 @@ from zooming.validation import as_float, check_float, shown
 
 @dataclass
 class Axis:
-    """One axis: name, kind, ends in the environment's units, weight in the metric, clipping, squashing."""
+    """One axis, with its ends in the environment's units and its weight in the metric."""
 
     name: str
     kind: str

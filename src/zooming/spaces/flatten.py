@@ -1,6 +1,7 @@
-"""Gymnasium spaces as trees: leaves (Box, Discrete, MultiDiscrete, MultiBinary), branches (Tuple, Dict).
+"""Gymnasium spaces as trees: leaves (Box, Discrete, ...) under branches (Tuple, Dict).
 
-A leaf has one or more axes and converts values to flat numbers and back, with exact dtype and shape.
+A leaf has one or more axes and converts values to flat numbers and back, with exact dtype and
+shape.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Leaf:
         return found, is_batch
 
     def shaped(self, flat: Floats) -> Any:
-        """Return the value (or a batch) in its entries of `flat`, with the exact dtype and shape."""
+        """Return the value (or a batch) from its entries of `flat`, with exact dtype and shape."""
         if flat.ndim == 1 and isinstance(self.space, gym.spaces.Discrete):
             return self.dtype.type(round(flat[self.first]))
         part = flat[..., self.first : self.last]

@@ -1,9 +1,10 @@
 """Feasible actions from an environment's `info`, in the form of the kernels.
 
-`info["action_mask"]` has the form of Gymnasium's `action_space.sample(mask=...)`: an array for Discrete, one
-array per component for MultiDiscrete, 0, 1 or 2 (either) per entry for MultiBinary, and a tuple or dict of
-these for Tuple and Dict. None, or a missing key, allows everything. `info["action_low"]` and
-`info["action_high"]` have the form of an action and bound boxes and ordered values.
+`info["action_mask"]` has the form of Gymnasium's `action_space.sample(mask=...)`: an array for
+Discrete, one array per component for MultiDiscrete, 0, 1 or 2 (either) per entry for MultiBinary,
+and a tuple or dict of these for Tuple and Dict. None, or a missing key, allows everything.
+`info["action_low"]` and `info["action_high"]` have the form of an action and bound boxes and
+ordered values.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ _MOST_VALUES = 2**16  # of an axis with a mask, which has one entry per value
 class Feasible:
     """The feasible actions: `allowed` for the kernels, and bounds in the environment's units.
 
-    Entry k of the mask of an axis (`n_values` entries, 0 for an interval) is for its value `first` + k.
+    Entry k of the mask of an axis (`n_values` entries, 0 for an interval) is for its value `first`
+    + k.
     """
 
     allowed: Floats
@@ -90,7 +92,7 @@ def _row_of(infos: Mapping[str, Any], k: int, n: int) -> dict[str, Any]:
 
 
 def feasible(axes: Axes, info: Mapping[str, Any], where: str) -> Feasible:
-    """Return what `info` allows; TransitionError, with `where`, if it is malformed or allows nothing."""
+    """Return what `info` allows; TransitionError if it is malformed or allows nothing."""
     quick = _of_one_mask(axes, info)
     if quick is not None:
         return quick
@@ -225,7 +227,7 @@ def _read_bounds(node: Leaf | Branch, bound: Any, ends: Floats, nearer: Any, wha
     if given.size not in (1, len(node.low)) or np.isnan(given).any():
         raise TransitionError(f"{what} is {bound!r}; expected numbers of the shape {node.shape}")
     if node.kind == CATEGORICAL:
-        # Categories may be bounded too: their values are integers, though the metric ignores the order.
+        # Categories may be bounded too: their values are integers.
         given = np.where(np.isfinite(given), np.rint(given), given)
     ends[node.first : node.last] = nearer(ends[node.first : node.last], given.ravel())
 
