@@ -114,13 +114,13 @@ def feasible(axes: Axes, info: Mapping[str, Any], where: str) -> Feasible:
 
 
 def _of_one_mask(axes: Axes, info: Mapping[str, Any]) -> Feasible | None:
-    """The most common form, a sound mask of a Discrete action and nothing else, at a fifth of the time; else None."""
+    """Fast path: return what a valid mask alone allows for a Discrete action; None otherwise."""
     if not isinstance(axes.action_space, gym.spaces.Discrete) or LEAST in info or MOST in info:
         return None
     mask, n = info[MASK], int(axes.action_space.n)
     if not isinstance(mask, np.ndarray) or mask.shape != (n,) or mask.dtype.kind not in "biu" or n > _MOST_VALUES:
         return None
-    if axes.table[-1, ATOMS] != n:  # bounds= leaves some values out
+    if axes.table[-1, ATOMS] != n:  # bounds= excludes some values
         return None
     allowed = np.empty((1, FIRST_VALUE + n))
     allowed[0, FIRST_VALUE:] = mask
@@ -130,7 +130,7 @@ def _of_one_mask(axes: Axes, info: Mapping[str, Any]) -> Feasible | None:
 
 
 def _narrow(axes: Axes, i: int, row: Floats, n_values: int, low: Floats, high: Floats, where: str) -> None:
-    """Writes one axis: the ends in the unit interval, from bounds or from the mask; an error if nothing is left."""
+    """Narrow one axis to its bounds and mask; TransitionError if no value is left."""
     axis, place = axes[axes.n_state + i], axes.table[axes.n_state + i]
     if n_values:
         mask = row[FIRST_VALUE : FIRST_VALUE + n_values]
