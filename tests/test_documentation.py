@@ -41,7 +41,7 @@ def test_every_public_name_is_in_the_api_with_its_words(built):
         assert f'id="zooming.{name}"' in shown or f'id="module-zooming.{name}"' in shown, name
     for name in zooming.plots.__all__:
         assert name == "COLORS" or f'id="zooming.plots.{name}"' in shown, name
-    assert "Writes the agent to one file, atomically" in shown
+    assert "Write the agent to one file, atomically" in shown
     words = re.sub(r"<[^>]+>", "", shown)
     assert not re.search(r"ndarray\[|_SupportsArray|\bFloats\b", words)  # types as a reader knows them
 

@@ -1,7 +1,7 @@
 """Reinforcement learning in continuous state-action spaces that learns its own discretization.
 
-Importing zooming registers the environments `zooming/Oil-v0` and `zooming/Ambulance-v0`. The names below are loaded when
-first used, so that the import itself stays fast.
+Importing zooming registers the environments `zooming/Oil-v0` and `zooming/Ambulance-v0`. Names are
+loaded on first use, which keeps the import fast.
 """
 
 from __future__ import annotations

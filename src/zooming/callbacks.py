@@ -1,9 +1,10 @@
-"""Ready-made callbacks for `learn(callback=...)`: checkpoints, evaluation, TensorBoard, CSV, and reasons to stop.
+"""Ready-made callbacks for `learn(callback=...)`: checkpoints, evaluation, logs, stopping rules.
 
-A callback is any function `callback(agent, history)`; `history` has the episodes of this call of learn() so far, and False
-ends the run. One that has an attribute `every` is called after every so many episodes of the agent, and after the last one of
-the run; one that has a method `check_agent(agent)` may refuse the agent with it when learn() starts. It may use the agent's
-environment and save the agent: the run goes on as if it had not been there.
+A callback is any function `callback(agent, history)`, where `history` has the episodes of this call
+of learn() so far. Returning False ends the run. With an attribute `every` it is called after every
+so many episodes of the agent and after the last of the run. A method `check_agent(agent)`, if it
+has one, is called when learn() starts and may raise an error. A callback may use the agent's
+environment and save the agent without changing the run.
 """
 
 from __future__ import annotations
@@ -25,14 +26,23 @@ from zooming.validation import check_float, check_int
 if TYPE_CHECKING:
     from zooming.agents.agent import Agent
 
-_MONITOR = "monitor.csv"  # how Stable-Baselines3 finds such files in a folder
+_MONITOR = "monitor.csv"  # ending by which Stable-Baselines3 finds such files
 _COLUMNS = "r,l,t"
-_APART = 1e-6  # seconds between episodes that are written together, so that sorting by time keeps their order
+_APART = 1e-6  # seconds between episodes written together, so that their times are sorted
 
 
 class Checkpoint:
-    """Saves the agent to `path`, atomically, so that a run that is killed goes on from there; `{episodes}` makes a series.
+    """Saves the agent regularly, so that a killed run can continue from the file.
 
+    Parameters
+    ----------
+    path : str or PathLike
+        The file, written atomically. "{episodes}" in it becomes the number of episodes.
+    every : int, default 1000
+        Call after every so many episodes.
+
+    Examples
+    --------
     >>> import gymnasium as gym, tempfile, zooming
     >>> folder = tempfile.mkdtemp()
     >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
@@ -45,7 +55,7 @@ class Checkpoint:
         self.path, self.every = _in_a_folder(path), check_int(every, "every", 1)
 
     def check_agent(self, agent: Agent) -> None:
-        """Refuses an agent that cannot be saved when learn() starts, not after `every` episodes."""
+        """Raise SpaceError when learn() starts if the agent cannot be saved."""
         agent.check_savable()
 
     def __call__(self, agent: Agent, history: History) -> None:
@@ -53,11 +63,28 @@ class Checkpoint:
 
 
 class Evaluate:
-    """Evaluates the greedy policy (see `zooming.evaluate`), and keeps the agent with the best mean so far in the file `best`.
+    """Evaluates the greedy policy regularly and keeps the best agent in a file.
 
-    `evaluations` has the results, `n_episodes` what the agent had played before each. Without `env` the agent's own is used;
-    give one of its own if it carries anything over from one episode to the next.
+    The results are in `evaluations`, and the agent's episodes at each of them in `n_episodes`.
 
+    Parameters
+    ----------
+    env : gymnasium.Env, optional
+        Environment to evaluate on. By default the agent's; give a separate one if it keeps
+        anything from one episode to the next.
+    every : int, default 1000
+        Call after every so many episodes.
+    episodes : int, default 100
+        Episodes of each evaluation, at least 2.
+    exact : bool, default False
+        Compute the exact value instead of playing episodes, see `zooming.evaluate`.
+    seed : int, default 0
+        Seed of each evaluation.
+    best : str or PathLike, optional
+        File for the agent with the best mean so far.
+
+    Examples
+    --------
     >>> import gymnasium as gym, zooming
     >>> look = zooming.callbacks.Evaluate(every=1000, exact=True)
     >>> history = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).learn(2000, callback=look)
@@ -82,7 +109,7 @@ class Evaluate:
         self.evaluations: list[Evaluation] = []
 
     def check_agent(self, agent: Agent) -> None:
-        """Refuses an agent that cannot be saved when learn() starts, if the best one is to be kept."""
+        """Raise SpaceError when learn() starts if `best` is given and the agent cannot be saved."""
         if self.best is not None:
             agent.check_savable()
 
@@ -96,8 +123,19 @@ class Evaluate:
 
 
 class StopOnReturn:
-    """Ends the run when the mean return of the last `window` episodes is at least `least`.
+    """Ends the run when the mean return of the last `window` episodes reaches `least`.
 
+    Parameters
+    ----------
+    least : float
+        Mean return to reach.
+    window : int, default 100
+        Number of episodes in the mean.
+    every : int, default 100
+        Call after every so many episodes.
+
+    Examples
+    --------
     >>> import gymnasium as gym, zooming
     >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
     >>> history = agent.learn(100_000, callback=zooming.callbacks.StopOnReturn(4.5))
@@ -114,8 +152,17 @@ class StopOnReturn:
 
 
 class StopAfter:
-    """Ends the run when `seconds` have passed since this was made; the clock is read every `every` episodes.
+    """Ends the run after a time.
 
+    Parameters
+    ----------
+    seconds : float
+        Time since this object was made.
+    every : int, default 100
+        Call after every so many episodes.
+
+    Examples
+    --------
     >>> import gymnasium as gym, zooming
     >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
     >>> len(agent.learn(10**7, callback=zooming.callbacks.StopAfter(seconds=0.05))) < 10**7
@@ -131,13 +178,22 @@ class StopAfter:
 
 
 class MonitorCSV:
-    """Writes return, length and time of every episode in the layout of Stable-Baselines3's Monitor.
+    """Writes return, length and time of every episode in the format of Stable-Baselines3's Monitor.
 
-    `path` is a folder, or a file whose name ends in monitor.csv: so `stable_baselines3.common.monitor.load_results` finds it.
-    An agent that goes on, learned before or loaded, continues its file; rows of episodes that it has not played (a run that
-    was killed after its last checkpoint) are dropped first. A new agent begins a new file. `t` counts seconds from the start
-    of the file to the writing, which is every `every` episodes and at the end.
+    `stable_baselines3.common.monitor.load_results` reads the file. An agent that has learned before
+    continues an existing file; rows of episodes that it has not played (from a killed run) are
+    dropped first. A new agent begins a new file. Column `t` has the seconds from the start of the
+    file to the writing.
 
+    Parameters
+    ----------
+    path : str or PathLike
+        A folder, or a file whose name ends in monitor.csv.
+    every : int, default 100
+        Call after every so many episodes.
+
+    Examples
+    --------
     >>> import gymnasium as gym, tempfile, zooming
     >>> folder = tempfile.mkdtemp()
     >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
@@ -163,15 +219,15 @@ class MonitorCSV:
         times = np.linspace(max(self._written, now - n * _APART), now, n + 1)[1:] - self._began
         entries = zip(history.returns[first:].tolist(), history.n_steps[first:].tolist(), times.tolist(), strict=True)
         rows = "".join(f"{total!r},{length},{seconds:.7f}\n" for total, length, seconds in entries)
-        with writable(self.path).open("ab", buffering=0) as file:  # one write of whole lines: a reader sees no half of one
+        with writable(self.path).open("ab", buffering=0) as file:  # one write of complete lines
             file.write(rows.encode())
         self._written = now
 
     def _open(self, agent: Agent, n_new: int) -> None:
         n_before = agent.n_episodes - n_new
-        writable(self.path)  # reading a pipe would never end
+        writable(self.path)  # raises for a pipe, whose reading would never end
         if n_before and self.path.exists():
-            lines = self.path.read_text().split("\n")[:-1]  # behind the last line's end there is nothing, or half a row
+            lines = self.path.read_text().split("\n")[:-1]  # without an incomplete last row
             try:
                 self._began = float(json.loads(lines[0].removeprefix("#"))["t_start"])
             except (ValueError, KeyError, TypeError, IndexError) as error:
@@ -184,11 +240,22 @@ class MonitorCSV:
 
 
 class TensorBoard:
-    """Writes curves for TensorBoard into `folder`: the mean return since the last point, and the number of balls.
+    """Writes TensorBoard curves: mean return since the last point, number of balls, policy values.
 
-    With checkpoints or an `Evaluate` in the same run (`callback=[look, TensorBoard(folder, look)]`) also the value of the
-    policy. The x-axis is the number of episodes that the agent has played. Needs tensorboardX.
+    Policy values come from the checkpoints of learn() and from `evaluate`. The x-axis is the number
+    of episodes of the agent. Needs tensorboardX.
 
+    Parameters
+    ----------
+    folder : str or PathLike
+        Folder of the event file.
+    evaluate : Evaluate, optional
+        An evaluation in the same run: `callback=[look, TensorBoard(folder, look)]`.
+    every : int, default 100
+        Call after every so many episodes.
+
+    Examples
+    --------
     >>> import gymnasium as gym, tempfile, zooming
     >>> folder = tempfile.mkdtemp()
     >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
@@ -213,7 +280,7 @@ class TensorBoard:
         n_before = agent.n_episodes - len(history)
         if is_new:
             self.close()
-            # Points of episodes that this agent has not played, from a run that was killed, are not shown any more.
+            # Hide points of episodes that this agent has not played, from a killed run.
             self._writer = self._make_writer(str(self.folder), purge_step=n_before + 1)
         if first == 0:
             self._n_values = 0
@@ -231,21 +298,21 @@ class TensorBoard:
         self._writer.flush()
 
     def close(self) -> None:
-        """Closes the file; the end of the program does too."""
+        """Close the file. The end of the program does so too."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
 
 
 class _News:
-    """Tells which entries of a history a callback has not seen yet."""
+    """Keeps track of the history entries that a callback has seen."""
 
     def __init__(self) -> None:
         self._agent: Agent | None = None
         self._n_seen = 0
 
     def first(self, agent: Agent, history: History) -> tuple[int, bool]:
-        """The first new entry, and whether this is another agent than before, or one that learned something unseen."""
+        """Return the first unseen entry, and whether the agent is new or has unseen episodes."""
         n_before = agent.n_episodes - len(history)
         is_new = agent is not self._agent or not n_before <= self._n_seen <= agent.n_episodes
         first = 0 if is_new else self._n_seen - n_before
@@ -254,6 +321,6 @@ class _News:
 
 
 def _in_a_folder(path: str | os.PathLike[str]) -> Path:
-    """Return the path if a file can be written there: better told now than after a thousand episodes."""
+    """Return the path; raise OSError now, not during the run, if no file can be written there."""
     writable(path)
     return Path(path)

@@ -1,27 +1,27 @@
-"""The errors that zooming raises on purpose; each message says what was wrong, where, and what to do instead."""
+"""The exceptions of zooming. Each message says what is wrong, where, and what to do instead."""
 
 from __future__ import annotations
 
 
 class ZoomingError(ValueError):
-    """Base of all errors of this package; a ValueError, so that existing handlers catch it."""
+    """Base class of all errors of this package. It is a ValueError."""
 
 
 class SpaceError(ZoomingError):
-    """A space, horizon or option that an agent cannot work with."""
+    """Raised for an invalid space, horizon or option."""
 
 
 class OptionError(SpaceError, TypeError):
-    """An option that a function or class does not have; a TypeError, as Python's own is and Gymnasium's clients expect."""
+    """Raised for an unknown keyword argument. It is also a TypeError, like Python's own."""
 
 
 class TransitionError(ZoomingError):
-    """A state, action or reward that must not be learned from; the agent is as it was before."""
+    """Raised for an invalid state, action or reward. The agent is unchanged."""
 
 
 class CheckpointError(ZoomingError):
-    """A file that is damaged, foreign, newer than this version, or of another problem."""
+    """Raised for a file that is damaged, foreign, newer than zooming, or of another problem."""
 
 
 class BrokenPromise(ZoomingError, AssertionError):
-    """A promise of `zooming.check_agent` that an agent does not keep."""
+    """Raised when an agent fails a check of `zooming.check_agent`."""

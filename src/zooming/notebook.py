@@ -1,6 +1,6 @@
-"""What a notebook shows of an object: a small table and inline SVG. Plain strings, no plotting library, no script.
+"""HTML for notebooks: a small table and inline SVG, without a plotting library or scripts.
 
-Every string that may come from a user, such as the name of an environment, is escaped here and nowhere else.
+All strings that may come from a user, such as environment names, are escaped here.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-MOST_BOXES = 1500  # a picture of more is larger than what it shows at this size
+MOST_BOXES = 1500  # more are too small to be seen at this size
 _VIRIDIS = np.array([(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)], np.float64)
 
 
 def card(title: str, facts: dict[str, Any], pictures: Sequence[str] = ()) -> str:
-    """A title, a table of facts, and pictures made by the functions below, side by side."""
+    """Return HTML with a title, a table of facts, and pictures side by side."""
     cell = 'style="text-align:left;padding:1px 12px 1px 0"'
     rows = "".join(f"<tr><th {cell}>{escape(str(k))}</th><td {cell}>{escape(str(v))}</td></tr>" for k, v in facts.items())
     shown = "".join(f'<div style="margin:4px 12px 0 0">{picture}</div>' for picture in pictures)
@@ -28,7 +28,7 @@ def card(title: str, facts: dict[str, Any], pictures: Sequence[str] = ()) -> str
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], notes: Sequence[str] = ()) -> str:
-    """A title, a table with a head, and a line below for each of the notes."""
+    """Return HTML with a title, a table with a header row, and a line for each note."""
     cell = 'style="text-align:left;padding:1px 12px 1px 0"'
     head = "".join(f"<th {cell}>{escape(str(name))}</th>" for name in columns)
     body = "".join("<tr>" + "".join(f"<td {cell}>{escape(str(value))}</td>" for value in row) + "</tr>" for row in rows)
@@ -37,7 +37,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], not
 
 
 def sparkline(values: ArrayLike, caption: str, *, width: int = 220, height: int = 48) -> str:
-    """A line through the values, averaged to at most 100 points, with its least and largest value."""
+    """Return an SVG line of the values, averaged to at most 100 points."""
     line = np.asarray(values, np.float64)
     if not len(line):
         return ""
@@ -54,7 +54,10 @@ def sparkline(values: ArrayLike, caption: str, *, width: int = 220, height: int 
 
 
 def boxes(low: NDArray[Any], high: NDArray[Any], q_value: NDArray[Any], caption: str, *, size: int = 130) -> str:
-    """Boxes [n, 2] in color, dark for the least value and light for the largest; only the largest if they are very many."""
+    """Return an SVG of boxes [n, 2], dark for low values and light for high ones.
+
+    Only the MOST_BOXES largest boxes are drawn.
+    """
     corner, end = low.min(axis=0), high.max(axis=0)
     left, right = (low - corner) / (end - corner) * size, (high - corner) / (end - corner) * size
     order = np.argsort(-(right - left).prod(axis=1), kind="stable")[:MOST_BOXES]
@@ -70,7 +73,7 @@ def boxes(low: NDArray[Any], high: NDArray[Any], q_value: NDArray[Any], caption:
 
 
 def _figure(caption: str, drawn: str, width: int, height: int) -> str:
-    # The caption lies above, in the notebook's own color: dark themes work too.
+    # The caption is HTML above the SVG, so it has the text color of dark themes too.
     return (
         f'<div style="font-size:80%;max-width:{width + 60}px">{escape(caption)}</div>'
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '

@@ -1,4 +1,4 @@
-"""Progress bars: rich's own in a terminal, and one line of text that is updated in place in a notebook."""
+"""Progress bars: rich's in a terminal, one line of text updated in place in a notebook."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ WIDTH = 100  # characters of that line
 
 
 def progress(*columns: Any, **options: Any) -> Any:
-    """Return a `rich.progress.Progress` with these columns, which also works in a notebook without ipywidgets.
+    """Return a `rich.progress.Progress` that works in a notebook without ipywidgets.
 
-    In a notebook rich shows its bars through ipywidgets, and warns where that is missing. Here it renders into memory, and the
-    text goes to IPython's display, which updates it in place.
+    In a notebook rich shows its bars through ipywidgets and warns if that is missing. Here it
+    renders into memory, and IPython's display updates the text in place.
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -48,7 +48,7 @@ def progress(*columns: Any, **options: Any) -> Any:
 
         def stop(self) -> None:
             super().stop()
-            self.show()  # how far it came, also after an error
+            self.show()  # show the final state, also after an error
 
     nowhere = Console(file=io.StringIO(), force_jupyter=False, force_terminal=False)
     return Line(*columns, console=nowhere, auto_refresh=False, **options)

@@ -1,4 +1,4 @@
-"""Input validation shared by all rooms: numbers, points, and options by name."""
+"""Input validation shared by all packages: numbers, points, and option names."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ _ANY, _NAMED = inspect.Parameter.VAR_KEYWORD, (inspect.Parameter.POSITIONAL_OR_K
 
 
 def known_options(function: Callable[P, T]) -> Callable[P, T]:
-    """The function or `__init__`, which refuses an option that it does not have with the nearest one that it has.
+    """Decorate a function or `__init__` to refuse unknown options and suggest the nearest name.
 
-    Its signature stays what it was. An `__init__` that takes any option passes them on, and the one that refuses it names the
+    The signature is unchanged. An `__init__` with `**options` passes them on; the error names the
     class that was called.
     """
     parameters = inspect.signature(function).parameters.values()
@@ -73,7 +73,7 @@ def known_options(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def refuse_unknown(label: str, names: Iterable[str], make: Callable[..., Any]) -> None:
-    """OptionError for the first name that is no option of what makes it; what takes any option is trusted."""
+    """Raise OptionError for the first name that `make` does not accept."""
     known, takes_any = _options(make)
     for name in names:
         if name not in known and not takes_any:
@@ -87,7 +87,8 @@ def _is_policy(value: Any) -> bool:
 
 
 def option_names(make: Callable[..., Any]) -> list[str]:
-    """What a function, a class, or what passes options on to a class (its own, if it is a class method) takes by name.
+    """Return the option names of a function or class, with those that it passes on to a class.
+
 
     >>> from zooming import Median
     >>> option_names(Median)[:3]
@@ -97,7 +98,7 @@ def option_names(make: Callable[..., Any]) -> list[str]:
 
 
 def _options(make: Callable[..., Any]) -> tuple[list[str], bool]:
-    """Names, and whether any other is taken as well."""
+    """Return the option names, and whether any other name is accepted too."""
     found: list[str] = []
     for function in _in_order(make):
         parameters = [p for p in inspect.signature(function).parameters.values() if p.name not in ("self", "cls")]
@@ -108,7 +109,7 @@ def _options(make: Callable[..., Any]) -> tuple[list[str], bool]:
 
 
 def passes_options_to(owner: type[Any]) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Marks a function whose `**options` are those of a class."""
+    """Mark a function whose `**options` go to the class `owner`."""
 
     def marked(function: Callable[P, T]) -> Callable[P, T]:
         function.passes_options_to = owner  # type: ignore[attr-defined]
@@ -118,7 +119,7 @@ def passes_options_to(owner: type[Any]) -> Callable[[Callable[P, T]], Callable[P
 
 
 def _in_order(make: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
-    """The functions that an option meets, from the one that is called to the one that takes no other."""
+    """Yield the functions through which options pass, from the one that is called on."""
     owner = getattr(make, "passes_options_to", None) or getattr(make, "__self__", make)
     if owner is not make or not isinstance(owner, type):
         yield make
@@ -127,25 +128,25 @@ def _in_order(make: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """`; did you mean ...?`, or nothing if no name is close."""
+    """Return "; did you mean ...?" for the closest name, or "" if none is close."""
     close = difflib.get_close_matches(name, names, 1, 0.5 if len(name) < 4 else 0.6)  # one letter of two is half
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-LARGEST = 2**53  # whole numbers up to here are exact as floats
+LARGEST = 2**53  # integers up to here are exact as floats
 
 
 def shown(value: Any) -> str:
-    """Return repr(value) for an error message, cut short; Python prints no whole number of over 4300 digits."""
+    """Return repr(value), at most 80 characters, for error messages."""
     try:
         text = repr(value)
-    except ValueError:
+    except ValueError:  # an integer of over 4300 digits
         text = f"a {type(value).__name__} that is too long to print"
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def as_float(value: Any) -> float:
-    """Return float(value); infinity for a number beyond floating point, which the caller then refuses like any infinity."""
+    """Return float(value); +-infinity on overflow, which callers refuse like any infinity."""
     try:
         return float(value)
     except OverflowError:
@@ -153,7 +154,7 @@ def as_float(value: Any) -> float:
 
 
 def as_floats(values: Any) -> NDArray[np.float64]:
-    """Return the values as a float64 array of its own; TypeError or ValueError if they are not numbers that a float holds."""
+    """Return a new float64 array; TypeError or ValueError if a value is no number or overflows."""
     try:
         return np.array(values, np.float64, order="C")
     except OverflowError as error:
@@ -161,7 +162,7 @@ def as_floats(values: Any) -> NDArray[np.float64]:
 
 
 def check_int(value: Any, what: str, least: int, most: int | None = LARGEST) -> int:
-    """The value as an int, if it is a whole number from `least` to `most` (None: any)."""
+    """Return the value as an int; SpaceError if it is not an integer from `least` to `most`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise SpaceError(f"{what}={shown(value)}: give a whole number >= {least}")
     if most is not None and value > most:
@@ -170,7 +171,7 @@ def check_int(value: Any, what: str, least: int, most: int | None = LARGEST) -> 
 
 
 def check_float(value: Any, what: str, low: float, high: float) -> float:
-    """The value as a float, if it is a number from `low` to `high`."""
+    """Return the value as a float; SpaceError if it is not a finite number from `low` to `high`."""
     number = as_float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
     if not (math.isfinite(number) and low <= number <= high):
         bound = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
@@ -179,9 +180,10 @@ def check_float(value: Any, what: str, low: float, high: float) -> float:
 
 
 def clipped(point: NDArray[np.float64], low: NDArray[Any], high: NDArray[Any]) -> tuple[NDArray[np.float64], int | None]:
-    """The point, with rounding outside the bounds clipped, and the first coordinate that is further out (None: none is).
+    """Return the point with rounding errors clipped, and its first coordinate that is outside.
 
-    A loop over floats: for the one to three coordinates of a step it is five times as fast as NumPy.
+    The coordinate is None if all are inside. A loop over floats is five times as fast as NumPy for
+    the one to three coordinates of a step.
     """
     for i, (value, least, most) in enumerate(zip(point.tolist(), low.tolist(), high.tolist(), strict=True)):
         if not least <= value <= most:
@@ -194,5 +196,5 @@ def clipped(point: NDArray[np.float64], low: NDArray[Any], high: NDArray[Any]) -
 
 
 def n_cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

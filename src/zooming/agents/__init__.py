@@ -1,1 +1,1 @@
-"""Agents: one surface, whatever they keep inside."""
+"""Agents: AdaptiveQ, NetQ, MetricQ and heuristics, with training, histories and files."""

@@ -23,15 +23,47 @@ MOST_CELLS = 2**20  # balls of an initial partition
 
 
 class AdaptiveQ(TabledAgent):
-    """Q-learning on a partition of the state-action space that grows where the agent plays and where it pays.
+    """Q-learning on an adaptive partition of the state-action space. [SBY19 Alg. 1]
 
-    `bonus`: a number c means c / sqrt(t), by default 0.1 times the span of the rewards; or an object from
-    `zooming.bonuses`. `cap`: values are capped by the steps "remaining" or, as in the paper, by the "horizon". `ties`:
-    between balls of equal Q, "random" (each equally likely) or "first". `action`: what is played in a ball, its "center" or
-    a "uniform" draw. `max_balls`: a ball is split only while its halves fit in. `split`: "all" halves every side longer than
-    half the diameter (2^D children of a cube), "longest" one longest side; or a rule of your own, see `zooming.splits`.
-    `bounds`, `ordered`, `squash` and `weights` describe the axes, see `zooming.Agent`.
+    The partition becomes finer where the agent plays often, which is where the return is high.
 
+    Parameters
+    ----------
+    env : gymnasium.Env
+        The environment to learn on.
+    bonus : float or Bonus, optional
+        Exploration bonus: a number c means c / sqrt(t), or an object of `zooming.bonuses`.
+        By default c is 0.1 times the span of `reward_range`.
+    horizon : int, optional
+        Steps of an episode. By default the environment's own number.
+    reward_range : (float, float), default (0.0, 1.0)
+        Lowest and highest reward of one step. `zooming.reward_range(env)` proposes a range.
+    rewards : {"refuse", "clip"}, default "refuse"
+        Raise an error for a reward outside `reward_range`, or learn from the nearer end.
+    bounds : dict, optional
+        {axis: (low, high)}. Values beyond these ends count as the ends.
+    ordered : bool or names of axes, default False
+        Discrete axes whose neighboring values are similar. True means all of them.
+    squash : bool, float or dict, default False
+        Maps unbounded axes to an interval: True, a scale, or {axis: scale}.
+    weights : dict or sequence, optional
+        Weight of each axis in the metric: {axis: weight}, or one number per axis.
+    split : {"all", "longest"} or a rule, default "all"
+        Sides that a split halves: all that are longer than half the diameter, or one longest side.
+        For a rule of your own see `zooming.splits`.
+    max_balls : int, optional
+        Largest number of active balls. A ball is split only while its children fit in.
+    seed : int, optional
+        Seed of the agent and of its environment. By default a random one.
+    cap : {"remaining", "horizon"}, default "remaining"
+        Cap values by the steps that remain or, as in the paper, by the horizon.
+    action : {"center", "uniform"}, default "center"
+        Play the center of the chosen ball or, as in the paper, a uniform draw from it.
+    ties : {"random", "first"}, default "random"
+        Choose a random ball among those of equal Q, as in the paper, or the first one.
+
+    Examples
+    --------
     >>> import gymnasium as gym, zooming
     >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
     >>> history = agent.learn(episodes=2000)
@@ -70,7 +102,7 @@ class AdaptiveQ(TabledAgent):
             )
         self.max_balls = None if max_balls is None else int(max_balls)
         self.split = checked_rule(split)
-        self.is_full = False  # a rule of the user's own was refused a split by max_balls
+        self.is_full = False  # whether max_balls prevented a split of a user's rule
         if self.split == "all" and self.axes.n_wide > MOST_HALVED:
             raise SpaceError(
                 f"{self.axes.n_wide} axes are too many: a split makes 2^axes balls, so at most {MOST_HALVED} axes are "
@@ -83,7 +115,7 @@ class AdaptiveQ(TabledAgent):
         self._begin(self._initial_table(core))
 
     def _initial_table(self, core: NDArray[Any]) -> BallTable:
-        """One ball per combination of categories, which are atoms from the start, at every step."""
+        """Return the initial table: per step, one ball for each combination of categories."""
         n_balls = self.horizon * math.prod(self.axes.n_values)
         most = min(MOST_CELLS, int(core["max_balls"][0]))
         if n_balls > most:
@@ -113,13 +145,13 @@ class AdaptiveQ(TabledAgent):
         bits, at = splits.cuts(self.split, splits.ball_at(table, row, axes.names, axes.table), axes.table)
         n_children = 1 << bits.bit_count()
         if not bits:
-            # A rule that sees statistics may say when to ask again; for any other there is nothing left to halve.
+            # A TreeRule may give a later number of visits; for any other rule the ball stays whole.
             later = self._due_at(table, row) if splits.sees_statistics(self.split) else 0.0
             table.rows["threshold"][row] = later if later > table.rows["n_visits"][row] else np.inf
         elif not splits.fits(table, row, bits):
             table.rows["threshold"][row] = np.inf
         elif self.n_balls + n_children - 1 > table.core["max_balls"][0]:
-            table.rows["threshold"][row] = np.inf  # room never comes back, and asking again at each visit takes long
+            table.rows["threshold"][row] = np.inf  # balls never disappear: never due again
             self.is_full = True
         else:
             table.reserve(2 * (n_children - 1))
@@ -128,13 +160,23 @@ class AdaptiveQ(TabledAgent):
                 kernels.cut(table.rows, table.core, table.stats, axes.table, row, bits, at)
                 children = range(table.rows_in_use - n_children, table.rows_in_use)
                 table.rows["threshold"][children.start : children.stop] = [self._due_at(table, child) for child in children]
-            except BaseException:  # the rule's own, or an interrupt: the ball is whole again, and due
+            except BaseException:  # from the rule, or an interrupt: restore the ball, still due
                 table.rows[row], table.core[:] = ball, core
                 raise
 
     @classmethod
     def as_published(cls, env: Any, bonus: float | Bonus, **options: Any) -> AdaptiveQ:
-        """The paper's own form: values capped by H, roots at H, actions drawn uniformly from the ball, bonus c / sqrt(t)."""
+        """Return the agent in the paper's form: values capped by H, actions uniform in the ball.
+
+        Parameters
+        ----------
+        env : gymnasium.Env
+            The environment to learn on.
+        bonus : float or Bonus
+            Exploration bonus: a number c means c / sqrt(t). The paper tunes c.
+        **options
+            Other options of `AdaptiveQ`.
+        """
         return cls(env, bonus=bonus, cap="horizon", ties="random", action="uniform", **options)
 
     def _without_bound(self) -> str | None:

@@ -1,4 +1,4 @@
-"""The surface that every agent has."""
+"""The interface of all agents."""
 
 from __future__ import annotations
 
@@ -22,21 +22,39 @@ from zooming.validation import known_options
 
 
 class Agent(Setting, ABC):
-    """Learns a policy for episodes of `horizon` steps; steps are counted from 0.
+    """Base class of all agents: learns a policy for episodes of `horizon` steps.
 
-    `reward_range`: (low, high), the lowest and the highest reward that may come; `zooming.reward_range(env)` proposes one. A
-    reward outside is an error, and nothing is learned from it. With `rewards="clip"` the agent learns from the nearer end
-    instead: such rewards are counted (`n_clipped`), shown, and warned about once, and returns are still what the environment
-    paid. NaN and infinities are refused in any case.
+    Steps are counted from 0. An axis is named `state[0]`, `action["gear"]`, ...; the name of a
+    space (`state`) means all its axes.
 
-    `bounds`: {axis: (low, high)} for an axis without ends, or with a smaller range that matters; values beyond count as the
-    ends. `squash`: True, a scale, or {axis: scale}, for axes that shall have no ends. `ordered`: True, or the names of
-    discrete axes whose values are near each other when their numbers are. `weights`: {axis: weight}, or one per axis: how far
-    apart an axis keeps points; 0 for one that does not matter. An axis may be named by the space that holds it.
+    To write an agent of your own, define `act`, `update` and `greedy`. `learn`, `predict` and the
+    callbacks then work. `checked_state` and `checked_transition` validate inputs, and
+    `zooming.check_agent` tests the result. To be saved it also needs `_options`, `_state` and
+    `_restore`, and an entry in `checkpoints.AGENTS`.
 
-    An agent of your own defines `act`, `update` and `greedy`, with `checked_state` and `checked_transition` to refuse what must
-    not be learned from; `learn`, `predict` and the callbacks are there then, and `zooming.check_agent` tells whether it keeps
-    the promises. One that can be saved also defines `_options`, `_state` and `_restore`, and is listed in `checkpoints`.
+    Parameters
+    ----------
+    env : gymnasium.Env
+        The environment to learn on.
+    horizon : int, optional
+        Steps of an episode. By default the environment's own number.
+    reward_range : (float, float), default (0.0, 1.0)
+        Lowest and highest reward of one step. `zooming.reward_range(env)` proposes a range.
+    rewards : {"refuse", "clip"}, default "refuse"
+        "refuse" raises an error for a reward outside `reward_range`. "clip" learns from the nearer
+        end, counts it in `n_clipped` and warns once; returns keep the reward that was paid. NaN and
+        infinity are always refused.
+    bounds : dict, optional
+        {axis: (low, high)}, for unbounded axes or a smaller range. Values beyond count as the ends.
+    ordered : bool or names of axes, default False
+        Discrete axes whose neighboring values are similar. True means all of them.
+    squash : bool, float or dict, default False
+        Maps unbounded axes to an interval: True (scale 1), a scale, or {axis: scale}.
+    weights : dict or sequence, optional
+        Weight of each axis in the metric: {axis: weight}, or one number per axis. An axis of
+        weight 0 is ignored.
+    seed : int, optional
+        Seed of the agent and of its environment. By default a random one.
     """
 
     # --- learning ------------------------------------------------------------------------------------------------------
@@ -51,25 +69,45 @@ class Agent(Setting, ABC):
         checkpoints: Iterable[int] = (),
         callback: Callable[[Any, History], Any] | Iterable[Callable[[Any, History], Any]] | None = None,
     ) -> History:
-        """Plays and learns from whole episodes; `learn(a)` then `learn(b)` equals `learn(a + b)`.
+        """Play episodes and learn from them; `learn(a)` then `learn(b)` equals `learn(a + b)`.
 
-        `driver` is "auto", "fused" (compiled environments only) or "python": the history is the same to the last bit. After
-        each of the `checkpoints` (episodes, counted from 1) the exact value of the policy so far goes into the history.
+        Parameters
+        ----------
+        episodes : int
+            Number of episodes, at most 100,000,000 per call (the history takes 24 bytes each).
+        progress_bar : bool, default False
+            Show a progress bar. Needs rich.
+        driver : {"auto", "fused", "python"}, default "auto"
+            "fused" runs compiled environments in compiled code, "python" steps any environment.
+            Both give the same history to the last bit.
+        checkpoints : iterable of int, optional
+            Episodes, from 1, after which the exact value of the policy is stored in the history.
+        callback : callable or list of callables, optional
+            Called as `callback(agent, history)` after every episode. Returning False ends the run.
+            With an attribute `every` it is called after every so many episodes and after the last.
+            `zooming.callbacks` has ready-made ones.
 
-        `callback(agent, history)`, or each of a list, is called after every episode with the history of this call so far; if
-        it returns False the run ends there, as if only so many episodes had been asked for. With an attribute `every` it is
-        called only after every so many episodes of the agent, and after the last. `zooming.callbacks` has some ready.
+        Returns
+        -------
+        History
+            One entry per episode. After an exception see `interrupted_history`.
 
-        The history takes 24 bytes an episode, as the episodes are played. A call of more than 100,000,000 episodes (2.4 GB) is
-        refused; call it several times then. After an interrupt or an error `interrupted_history` has the episodes so far.
+        Raises
+        ------
+        SpaceError
+            If an option is wrong, or the agent was loaded without its environment.
+        TransitionError
+            If a state or reward is outside its range. Nothing is learned from that step.
 
+        Examples
+        --------
         >>> import gymnasium as gym, zooming
         >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
         >>> history = agent.learn(1000, callback=lambda agent, history: agent.n_balls < 60)
         >>> bool(history.n_balls[-2] < 60 <= history.n_balls[-1]), len(history) == agent.n_episodes
         (True, True)
         """
-        from zooming.agents import training  # drivers know agents
+        from zooming.agents import training  # imported here because drivers import agents
 
         return training.learn(
             self, episodes, progress_bar=progress_bar, driver=driver, checkpoints=checkpoints, callback=callback
@@ -77,15 +115,15 @@ class Agent(Setting, ABC):
 
     @property
     def interrupted_history(self) -> History | None:
-        """The history of the latest learn(), if an interrupt or an error ended it: its whole episodes; None otherwise."""
+        """Finished episodes of the latest learn() if an exception ended it, otherwise None."""
         return None if self.latest_run is None else self.latest_run.final_history()
 
     @abstractmethod
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
-        """The action to play while learning, by the agent's own exploration rule.
+        """Return the action to play while learning.
 
-        `info` is what the environment gave with the observation: an `action_mask`, `action_low` or `action_high` in it is
-        respected (see `zooming.spaces.masks`).
+        `info` is the environment's info. `action_mask`, `action_low` and `action_high` in it
+        restrict the action, see `zooming.spaces.masks`.
         """
 
     @abstractmethod
@@ -100,9 +138,10 @@ class Agent(Setting, ABC):
         *,
         next_info: Mapping[str, Any] | None = None,
     ) -> None:
-        """Learns from one transition; a bad one is refused and changes nothing.
+        """Learn from one transition; a TransitionError leaves the agent unchanged.
 
-        `next_info` came with the next observation: its value is then that of the actions that are feasible there.
+        `next_info` is the info of the next observation. If it restricts actions, the next value is
+        that of the feasible ones.
         """
 
     # --- the learned policy --------------------------------------------------------------------------------------------
@@ -110,14 +149,30 @@ class Agent(Setting, ABC):
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True, *, info: Any = None
     ) -> tuple[Any, NDArray[np.int64]]:
-        """(action, state) of the greedy policy, with Stable-Baselines3's signature; learning is not touched.
+        """Return the greedy action, with Stable-Baselines3's signature; learning is not affected.
 
-        The policy depends on the step, so `state` is the step of each environment (None: step 0), and comes back one
-        higher; where `episode_start` is true it starts at 0 again. With `deterministic=False` the action is drawn uniformly
-        from the best ball.
-        `info` came with the observation (for a batch, one dict each, or the dict of arrays of Gymnasium's vector
-        environments): only feasible actions are played.
-        Gymnasium's own vector environments must reset in the same step (`AutoresetMode.SAME_STEP`), as Stable-Baselines3's do.
+        Gymnasium's vector environments must use `AutoresetMode.SAME_STEP`.
+
+        Parameters
+        ----------
+        observation : Any
+            One observation, or a batch of them.
+        state : int or array of int, optional
+            Step of each environment, on which the policy depends. By default 0.
+        episode_start : bool or array of bool, optional
+            Where true, the step is reset to 0.
+        deterministic : bool, default True
+            If false, draw the action uniformly from the best ball.
+        info : dict or sequence of dicts, optional
+            Info of the observation: only feasible actions are played. For a batch, one dict per
+            environment or the dict of arrays of a vector environment.
+
+        Returns
+        -------
+        action : Any
+            The action, or a batch of actions.
+        state : array of int
+            The next step of each environment.
         """
         try:
             states, is_batch = self.axes.flat_states(observation)
@@ -146,9 +201,10 @@ class Agent(Setting, ABC):
         return self.axes.shaped_action(actions if is_batch else actions[0]), steps + 1
 
     def greedy(self, step: int, state: NDArray[np.float64]) -> Any:
-        """The action of the learned policy, for a state that `checked_state` gave; it learns nothing and draws nothing.
+        """Return the flat action of the learned policy, without learning or random draws.
 
-        It is a vector as `checked_transition` gives it: flat, squashed axes squashed, between `axes.action_ends`.
+        `state` is a vector from `checked_state`. The action has the form of `checked_transition`
+        and lies between `axes.action_ends`.
         """
         if type(self)._greedy is Agent._greedy:
             name = type(self).__name__
@@ -162,7 +218,7 @@ class Agent(Setting, ABC):
         deterministic: bool,
         allowed: Sequence[Feasible | None],
     ) -> NDArray[np.float64]:
-        """One flat action per (step, state), out of what is allowed (None: everything): `greedy` in a loop, or faster."""
+        """Return one allowed flat action per (step, state); None allows all actions."""
         actions = np.empty((len(steps), self.axes.n_action))
         for k, step in enumerate(steps.tolist()):
             action = numeric(self.greedy(step, self._checked(step, states[k], 0)), "greedy's action")
@@ -175,43 +231,43 @@ class Agent(Setting, ABC):
         return actions
 
     def nearest_feasible(self, step: int, action: Any, info: Mapping[str, Any] | None) -> NDArray[np.float64]:
-        """The flat action, moved to the nearest one that `info` allows; as it is, if `info` says nothing of actions."""
+        """Return the flat action that is nearest to `action` and feasible according to `info`."""
         return self._nearest(numeric(action, "action"), self._feasible(step, info))
 
     def _feasible(self, step: int, info: Mapping[str, Any] | None) -> Feasible | None:
         return feasible(self.axes, info, f"{self.env_name}, step {step}") if info and has_mask(info) else None
 
     def _nearest(self, action: NDArray[np.float64], allowed: Feasible | None) -> NDArray[np.float64]:
-        """The flat action, moved to what is allowed."""
+        """Return the allowed flat action nearest to `action`."""
         if allowed is None:
             return action
         n_state = self.axes.n_state
         return self.axes.to_unit_cube(allowed.nearest(self.axes.from_unit_cube(action, n_state)), n_state)
 
     def q_value(self, step: int, observation: Any, action: Any) -> float:
-        """The optimistic estimate Q of the ball that holds (observation, action) at this step."""
+        """Return Q, the optimistic estimate, of the ball that contains (observation, action)."""
         raise self._no_estimate()
 
     def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
-        """V(x): the largest Q over the balls relevant for the observation (and feasible, if `info` says what is), capped."""
+        """Return V(x), the capped largest Q of the relevant (given `info`, feasible) balls."""
         raise self._no_estimate()
 
     def visits(self, step: int, observation: Any, action: Any) -> int:
-        """n of the ball that holds (observation, action), its ancestors' visits included."""
+        """Return n of the ball that contains (observation, action), with its ancestors' visits."""
         raise self._no_estimate()
 
     def partition(self, step: int) -> Partition:
-        """The active balls of a step as arrays."""
+        """Return the active balls of a step as arrays."""
         raise self._no_estimate()
 
     @property
     def n_balls(self) -> int:
-        """Active balls, all steps together."""
+        """Number of active balls, summed over all steps."""
         return 0
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what the agent has learned."""
+        """Memory of the learned data in bytes."""
         return 0
 
     def _repr_html_(self) -> str:
@@ -221,7 +277,7 @@ class Agent(Setting, ABC):
         return notebook.card(type(self).__name__, facts, self._pictures())
 
     def _facts(self) -> dict[str, Any]:
-        """What a notebook shows of this kind of agent beyond what all have."""
+        """Return the rows that this kind of agent adds to its notebook card."""
         return {"bytes": f"{self.nbytes:,}"}
 
     def _pictures(self) -> list[str]:
@@ -230,16 +286,26 @@ class Agent(Setting, ABC):
     # --- files ---------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the agent to one file, atomically; `zooming.load` continues exactly where it stopped.
+        """Write the agent to one file, atomically; `zooming.load` continues where it stopped.
 
-        A link to a file is followed. What is there and is no file (a folder, a device, a pipe) is refused with an OSError.
+        Parameters
+        ----------
+        path : str or PathLike
+            The file. A symbolic link is followed.
+
+        Raises
+        ------
+        SpaceError
+            If the agent cannot be saved, for example with a split rule of your own.
+        OSError
+            If the path exists and is not a regular file, or its folder does not exist.
         """
-        from zooming.agents import checkpoints  # checkpoints know agents
+        from zooming.agents import checkpoints  # imported here because checkpoints import agents
 
         checkpoints.save(self, path)
 
     def check_savable(self) -> None:
-        """SpaceError if `save` would refuse this agent, so that a long run is told before it begins."""
+        """Raise SpaceError if `save` would refuse this agent. Called before long runs."""
         from zooming.agents import checkpoints
 
         if type(self).save is Agent.save:
@@ -247,7 +313,7 @@ class Agent(Setting, ABC):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: Any = None) -> Self:
-        """The agent in a file, to use or to go on learning; see `zooming.load`."""
+        """Return the agent in a file; see `zooming.load`."""
         from zooming.agents import checkpoints
 
         agent = checkpoints.load(path, env)
@@ -256,20 +322,20 @@ class Agent(Setting, ABC):
         return agent
 
     def _options(self) -> dict[str, Any]:
-        """Keyword arguments, as JSON, that make an agent like this one."""
+        """Return the keyword arguments that rebuild this agent, as JSON."""
         raise NotImplementedError
 
     @classmethod
     def _from_options(cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
-        """An agent with these options, before it takes back what it had learned, which `arrays` holds."""
+        """Return a new agent with these options; `_restore` then takes back what was learned."""
         return cls(env, **options)
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """What was learned: a few JSON values, and arrays."""
+        """Return what was learned as JSON values and arrays."""
         raise NotImplementedError
 
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Takes back what `_state` gave; ValueError or KeyError, in words, if it cannot be."""
+        """Restore what `_state` returned; raise ValueError or KeyError if it is invalid."""
         raise NotImplementedError
 
     def _no_estimate(self) -> SpaceError:
@@ -278,11 +344,11 @@ class Agent(Setting, ABC):
 
 @runtime_checkable
 class Compiled(Protocol):
-    """An agent that plays whole episodes of a compiled environment without coming back to Python."""
+    """An agent that plays whole episodes of a compiled environment in compiled code."""
 
     def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
-        """Plays whole episodes until log.done[0] is `end`, or fewer; the code of `kernels` that says why it came back.
+        """Play episodes until log.done[0] is `end` or the kernel returns; return the kernel's code.
 
-        The compiled code itself writes all that must be known of an episode: its return and its balls into the `log`, that it
-        is done, and what was learned. `crossing` is the environment with this agent's random numbers.
+        The compiled code writes return, balls and completion of each episode into `log`, and
+        updates the agent. `crossing` is the environment with this agent's random numbers.
         """

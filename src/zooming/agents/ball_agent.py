@@ -1,4 +1,4 @@
-"""What agents with balls share, boxes or balls of a metric: options, the bonus of an episode, the doubling trick, PAC."""
+"""The base class of agents with balls: options, bonus of the episode, doubling trick, PAC."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_BALLS = 2**30 - 1  # a table of twice as many rows still has 31-bit row num
 
 
 class BallAgent(Agent):
-    """An agent whose knowledge is a table of balls, boxes or others, which the update rule changes."""
+    """An agent with a table of balls: boxes, or balls of a metric."""
 
     _actions = ACTIONS
     _core_layout = kernels.CORE
@@ -47,9 +47,9 @@ class BallAgent(Agent):
         self.cap = one_of("cap", cap, CAPS)
         self.ties = one_of("ties", ties, TIES)
         self.action = one_of("action", action, self._actions)
-        self.table: Any  # a subclass makes it, and calls _begin with it
-        self._first_table: Any = None  # to restart with
-        self._paused = np.zeros(pausing.STATE + self.axes.n_state)  # an episode that waits for a split; see `pausing`
+        self.table: Any  # set by the subclass through _begin
+        self._first_table: Any = None  # copy for restarts of the doubling trick
+        self._paused = np.zeros(pausing.STATE + self.axes.n_state)  # see `pausing`
 
     def _core(self, max_balls: int) -> NDArray[Any]:
         low, high = self.reward_range
@@ -65,12 +65,12 @@ class BallAgent(Agent):
         return core
 
     def _set_bonus(self, core: NDArray[Any]) -> None:
-        """Writes the bonus of the coming episode; with the doubling trick that of its phase."""
+        """Write the bonus of the coming episode, or of its doubling phase, into `core`."""
         bonus, span, coming = self.bonus, float(core["reward_span"][0]), int(core["episode"][0]) + 1
         if isinstance(bonus, bonuses.Doubling):
             bonus, core["phase"] = bonus.phase(coming), bonuses.number_of_phase(coming)
         if isinstance(bonus, (bonuses.Theory, bonuses.Exact, bonuses.Bernstein)) and self._has_only_atoms():
-            bonus = replace(bonus, lipschitz=0.0)  # no ball holds two points, so there is no distance to pay for
+            bonus = replace(bonus, lipschitz=0.0)  # each ball is one point, so its diameter is 0
         try:
             core["bonus"] = as_float(bonus.scale(self.horizon, span))
         except (TypeError, ValueError) as error:
@@ -88,7 +88,7 @@ class BallAgent(Agent):
             core["bonus_rule"], core["c1"], core["c2"] = kernels.BERNSTEIN, bonus.c1, bonus.c2
 
     def _has_only_atoms(self) -> bool:
-        """Whether every ball holds a single point from the start."""
+        """Return whether every ball contains a single point from the start."""
         return False
 
     def _root_values(self, core: NDArray[Any]) -> NDArray[np.float64]:
@@ -97,25 +97,28 @@ class BallAgent(Agent):
     # --- the doubling trick ----------------------------------------------------------------------------------------------
 
     def _begin(self, table: Any) -> None:
-        """Takes the table that an agent begins with."""
+        """Set the initial table."""
         self.table = table
         self._first_table = table.copy() if isinstance(self.bonus, bonuses.Doubling) else None
 
     def _restart_if_due(self) -> None:
-        """Forgets everything, between two episodes, if the next one begins a phase of the doubling trick."""
+        """Reset the table if the next episode begins a phase of the doubling trick."""
         old = self.table.core
         if self._first_table is None or bonuses.number_of_phase(int(old["episode"][0]) + 1) == old["phase"][0]:
             return
         fresh = self._first_table.copy()
         fresh.core["random"], fresh.core["episode"] = old["random"], old["episode"]
         self._set_bonus(fresh.core)
-        self.table = fresh  # last: an interrupt finds the old table, or the new one
+        self.table = fresh  # last, so that an interrupt leaves the old or the new table
 
     def _go_on(self, n: int) -> int:
-        """Make the split that an episode waits for, or the restart that is due; how many of n episodes can then be played."""
+        """Make a pending split or restart; return how many of n episodes may be played now.
+
+        The number is limited by the next restart of the doubling trick.
+        """
         if self._paused[pausing.N_STEPS]:
             row = int(self._paused[pausing.DUE_ROW])
-            if self._is_due(row):  # false if an interrupt came just after the split
+            if self._is_due(row):  # false if an interrupt came right after the split
                 self._split(row)
         elif self._first_table is not None:
             self._restart_if_due()
@@ -125,24 +128,24 @@ class BallAgent(Agent):
         return min(n, n_left)
 
     def _is_due(self, row: int) -> bool:
-        """Whether a ball is still to be split."""
+        """Return whether a ball is due."""
         raise NotImplementedError
 
     def _split(self, row: int) -> None:
-        """Splits a ball that is due, where the kernel does not."""
+        """Split a due ball, where the kernel does not."""
         raise NotImplementedError
 
     @property
     def n_episodes(self) -> int:
-        # The table's own number, which the update rule counts: so the two agree, whoever was interrupted where.
+        # The update rule counts in the table, so both agree after any interrupt.
         return int(self.table.core["episode"][0]) - bool(self._paused[pausing.N_STEPS])
 
     def _take_n_episodes(self, n: int) -> None:
-        if not 0 <= n <= self.n_episodes:  # files of older versions hold the episodes that learn() had finished
+        if not 0 <= n <= self.n_episodes:  # older files hold the episodes that learn() finished
             raise ValueError(f"{n} episodes, but the table has seen {self.n_episodes}")
 
     def drop_paused(self) -> None:
-        """Give up an episode that waits for a split: another driver cannot go on with it."""
+        """Drop an episode paused for a split: another driver cannot continue it."""
         self._paused[pausing.N_STEPS] = 0.0
 
     def learn_pac(
@@ -155,21 +158,41 @@ class BallAgent(Agent):
         evaluation_episodes: int = 1000,
         progress_bar: bool = False,
     ) -> zooming.Certificate:
-        """Learns, and returns one of the policies played, drawn uniformly, in a certificate of what is known about it.
+        """Learn, and return one of the policies played, drawn uniformly, with a certificate.
 
-        The number of `episodes` is the theory's for a gap of at most `epsilon` with probability 1 - `delta`, or a budget;
-        where no bound is known (`NetQ`, `MetricQ`) it must be given. With `best_of` several are drawn and the best of them is
-        chosen, by `evaluation_episodes` fresh episodes each. The certificate says what was proved, under which assumptions,
-        and what was only measured. Its `policy` is an agent of its own: save it, or use its `predict`. This agent itself has
-        learned all the episodes.
+        The certificate states what is proved, under which assumptions, and what was measured. Its
+        `policy` is a separate agent. This agent keeps all it has learned.
 
+        Parameters
+        ----------
+        epsilon : float
+            Largest accepted gap to the optimal value, above 0.
+        delta : float
+            Failure probability, between 0 and 1.
+        episodes : int, optional
+            Episodes to learn. By default the number of the theory for `epsilon` and `delta`;
+            required where no bound is known (`NetQ`, `MetricQ`).
+        best_of : int, default 1
+            Number of policies drawn. The best one in evaluation is returned.
+        evaluation_episodes : int, default 1000
+            Fresh episodes for each evaluation; 0 for none.
+        progress_bar : bool, default False
+            Show a progress bar. Needs rich.
+
+        Returns
+        -------
+        Certificate
+            The policy and what is known about it.
+
+        Examples
+        --------
         >>> import gymnasium as gym, zooming
         >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
         >>> certificate = agent.learn_pac(epsilon=0.5, delta=0.1, episodes=2000, best_of=3, evaluation_episodes=100)
         >>> certificate.status, certificate.drawn, certificate.evaluation_episodes
         ('nothing', (551, 1587, 1900), 400)
         """
-        import zooming  # certificates are a floor above
+        import zooming  # imported here because analysis imports agents
 
         return zooming.learn_pac(
             self, epsilon, delta, episodes=episodes, best_of=best_of, evaluation_episodes=evaluation_episodes,
@@ -177,11 +200,11 @@ class BallAgent(Agent):
         )  # fmt: skip
 
     def _without_bound(self) -> str | None:
-        """Why no bound on the regret with constants is known for agents of this kind; None if one is."""
+        """Return why no regret bound with constants is known for this class; None if one is."""
         return f"no bound with constants is known for {type(self).__name__}"
 
     def _against_bound(self) -> str | None:
-        """What about this very agent the bound does not cover; None if it covers it."""
+        """Return which option of this agent the bound does not cover; None if it covers all."""
         return None
 
     # --- size and files --------------------------------------------------------------------------------------------------
@@ -195,12 +218,15 @@ class BallAgent(Agent):
         return int(self.table.nbytes)
 
     def _core_at(self, core: NDArray[Any]) -> NDArray[Any]:
-        """The core of a new agent, moved on to the episode of the core in a file, which must agree with it."""
+        """Return the core of a new agent at the episode of a stored core.
+
+        ValueError if a field that follows from the options differs.
+        """
         episode, phase = int(core["episode"][0]), int(core["phase"][0])
         fresh: NDArray[Any] = self.table.core.copy()
         check_int(episode, "episode", 0)
         if self._first_table is not None:
-            # After the restart and before the first update the phase is that of the coming episode.
+            # Between a restart and the first update the phase is that of the coming episode.
             if phase not in {bonuses.number_of_phase(max(episode, 1)), bonuses.number_of_phase(episode + 1)}:
                 raise ValueError(f"episode {episode} is not in the phase {phase} of the doubling trick")
             fresh["episode"] = 2**phase - 1
@@ -208,14 +234,14 @@ class BallAgent(Agent):
         fresh["episode"] = episode
         kernels.set_iota(fresh)
         for name in self._core_layout.names or ():
-            # The first three are what learning changes; the rest follows from the options.
+            # Learning changes these three; all others follow from the options.
             if name not in ("n_rows", "n_balls", "random") and core[name][0] != fresh[name][0]:
                 raise ValueError(f"{name} is {core[name][0]} in the table but {fresh[name][0]} in the options")
         return fresh
 
 
 def one_of(name: str, given: str, allowed: Any) -> str:
-    """Return the given choice of an option, or refuse it with those that are allowed."""
+    """Return `given` if it is allowed; otherwise raise SpaceError with the allowed choices."""
     if given not in tuple(allowed):
         raise SpaceError(f"{name}={given!r}: choose one of {', '.join(repr(choice) for choice in allowed)}")
     return given

@@ -1,4 +1,4 @@
-"""Saving agents and loading them, so that save, load, continue equals never having stopped."""
+"""Save and load agents. A loaded agent continues exactly where the saved one stopped."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AGENTS: dict[str, type[Agent]] = {kind.__name__: kind for kind in (AdaptiveQ, Ne
 
 @dataclass
 class _StoredEnv:
-    """Enough of an environment to make an agent: it can act and be updated, not learn by itself."""
+    """Spaces and name of an environment: enough for an agent to act and update, not to learn."""
 
     observation_space: gym.Space[Any]
     action_space: gym.Space[Any]
@@ -38,7 +38,7 @@ class _StoredEnv:
 
 
 def check(agent: Agent) -> None:
-    """SpaceError, with the reason, for an agent that cannot be saved."""
+    """Raise SpaceError, with the reason, if an agent cannot be saved."""
     if AGENTS.get(type(agent).__name__) is not type(agent):
         raise SpaceError(
             f"{type(agent).__name__} is not one of zooming's agents ({', '.join(AGENTS)}), so load() could not rebuild it"
@@ -68,21 +68,50 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
-    """The agent in a file. zooming's own environments are made again; any other is given as `env` to go on learning.
+    """Return the agent stored in a file, to use it or to continue learning.
 
-    The environment's generator is put back where it was, so the next episode is the one that would have come.
+    The environment's generator is restored, so the next episode is the one that would have come.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        A file written by `agent.save`.
+    env : gymnasium.Env, optional
+        The environment to continue on. By default, one of zooming's own environments is made
+        again; for any other, the agent can then act and update but not `learn`.
+
+    Returns
+    -------
+    Agent
+        An agent of the class that was saved.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is damaged, not zooming's, newer than this version, or does not fit `env`.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, tempfile, zooming
+    >>> path = tempfile.mkdtemp() + "/oil.zoom"
+    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    >>> history = agent.learn(100)
+    >>> agent.save(path)
+    >>> loaded = zooming.load(path)
+    >>> loaded.n_episodes, bool((loaded.learn(50).returns == agent.learn(50).returns).all())
+    (100, True)
     """
     header, arrays = files.read_container(path)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # whoever made the agent was told already
+            warnings.simplefilter("ignore")  # the same warnings came when the agent was made
             agent = _loaded(path, env, header, arrays)
     except CheckpointError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError) as error:
         raise CheckpointError(f"{path}: the content is not what a saved agent holds ({error})") from error
     if env is not None:
-        horizon_of(env, agent.horizon)  # this environment may be another one, with shorter episodes
+        horizon_of(env, agent.horizon)  # warns if the episodes of this environment are shorter
     return agent
 
 
@@ -95,7 +124,7 @@ def _loaded(path: Any, env: Any, header: dict[str, Any], arrays: dict[str, NDArr
     agent = kind._from_options(own if own is not None else stored, header["options"], arrays)
     agent._restore(header["values"], arrays)
     agent._take_n_episodes(check_int(header["n_episodes"], "n_episodes", 0))
-    agent.clipping[1] = n_clipped = int(header.get("n_clipped", 0))  # files from before there was clipping have none
+    agent.clipping[1] = n_clipped = int(header.get("n_clipped", 0))  # not in older files
     if n_clipped < 0 or (n_clipped and agent.rewards != "clip"):
         raise ValueError(f"{n_clipped} rewards were clipped by an agent with rewards={agent.rewards!r}")
     agent.is_told_of_clipping = n_clipped > 0
@@ -103,13 +132,13 @@ def _loaded(path: Any, env: Any, header: dict[str, Any], arrays: dict[str, NDArr
     if own is None:
         agent.env, agent.stored_env = None, header["env"]
     elif generator is not None:
-        generator_at(generator)  # a broken state is found now, not when learning goes on
+        generator_at(generator)  # raises now, not at the next learn(), if the state is invalid
         agent.env_generator = generator
     return agent
 
 
 def _compare(path: Any, stored: Agent, env: Any) -> None:
-    """Names the first axis in which the given environment differs from the one that was learned."""
+    """Raise CheckpointError for the first axis in which `env` differs from the stored spaces."""
     try:
         given = type(stored.axes)(env.observation_space, env.action_space, **stored.axes.options)
     except SpaceError as error:
@@ -140,7 +169,10 @@ def _named(leaf: Leaf, part: str) -> str:
 
 
 def _how_to_make(env: Any) -> dict[str, Any] | None:
-    """Id and arguments of one of zooming's own environments; a file must not name any other, whose code load() would run."""
+    """Return id and arguments of one of zooming's environments, None for any other.
+
+    load() would run the code of the environment that a file names.
+    """
     spec = getattr(env, "spec", None)
     if spec is None or not spec.id.startswith("zooming/") or spec.additional_wrappers:
         return None
@@ -159,7 +191,7 @@ def _make_again(make: dict[str, Any] | None) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Arrays and tuples as lists, so that JSON can hold them."""
+    """Return the value with arrays and tuples as lists, for JSON."""
     if isinstance(value, dict):
         return {key: _plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):

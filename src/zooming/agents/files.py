@@ -1,8 +1,8 @@
-"""Atomic writes, and a container of named arrays with a JSON header that runs no code when it is read.
+"""Atomic writes, and a container of named arrays with a JSON header. Reading it runs no code.
 
-Layout: the 8 bytes MAGIC, a version (4 bytes), the header's length (8 bytes), the header (JSON, with name, dtype and shape
-of each array), the arrays' bytes in that order, and 32 bytes of SHA-256 over all that comes before: any flipped byte is
-noticed.
+Layout: the 8 bytes MAGIC, a version (4 bytes), the length of the header (8 bytes), the header
+(JSON, with name, dtype and shape of each array), the bytes of the arrays in that order, and 32
+bytes of SHA-256 over all of it, which detects any damage.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _KINDS = (
 
 
 def writable(path: str | os.PathLike[str]) -> Path:
-    """Return the file that a write to `path` is to go to: the path itself, or what a symbolic link points to.
+    """Return the file to write for `path`: the path itself, or the target of a symbolic link.
 
-    Every writer of the package asks here first. A link stays a link, and its target is written.
+    All writers of the package call this first.
 
     Raises
     ------
     FileNotFoundError
         If the folder does not exist.
     OSError
-        If the path is there and is not a regular file: a folder, a device, a pipe, a socket, or a link to one of these.
+        If the path, or the target of the link, exists and is not a regular file.
     """
     given = Path(path)
     target = Path(os.path.realpath(given)) if given.is_symlink() else given
@@ -53,7 +53,7 @@ def writable(path: str | os.PathLike[str]) -> Path:
         mode = target.stat().st_mode
     except FileNotFoundError:
         return target
-    except OSError as error:  # links that point to each other
+    except OSError as error:  # a cycle of links
         raise OSError(error.errno, f"cannot write: {error.strerror}", str(path)) from error
     if not stat.S_ISREG(mode):
         kind = next(name for test, name in _KINDS if test(mode))
@@ -62,11 +62,11 @@ def writable(path: str | os.PathLike[str]) -> Path:
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """Writes beside, syncs, renames: a reader sees the old file or the new one, never half of either."""
+    """Write a file atomically (temporary file, sync, rename): readers never see a part of it."""
     target = writable(path)
     handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     try:
-        # mkstemp makes private files; a checkpoint gets the permissions of any new file.
+        # mkstemp makes private files; use the permissions of any new file instead.
         umask = os.umask(0)
         os.umask(umask)
         os.fchmod(handle, 0o666 & ~umask)
@@ -86,7 +86,7 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
 
 
 def write_container(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Writes `header` and `arrays` as one file, atomically."""
+    """Write `header` and `arrays` to one file, atomically."""
     stored = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     described = {name: [_descr(array.dtype), list(array.shape)] for name, array in stored.items()}
     text = json.dumps({**header, "arrays": described}).encode()
@@ -95,7 +95,7 @@ def write_container(path: str | os.PathLike[str], header: dict[str, Any], arrays
 
 
 def read_container(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The header and the arrays of a file; CheckpointError, with the file and the cause, if anything is off."""
+    """Return header and arrays of a file; CheckpointError, with the cause, if it is invalid."""
     content = Path(path).read_bytes()
     if len(content) < _PREFIX.size + _DIGEST or not content.startswith(MAGIC):
         raise CheckpointError(f"{path}: not a zooming file (or cut short after {len(content)} bytes)")

@@ -1,4 +1,4 @@
-"""The rules of thumb that the paper compares with: random, no movement, median."""
+"""The heuristics of the paper's comparison: random, no movement, median."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Floats = NDArray[np.float64]
 
 
 class Heuristic(Agent):
-    """A fixed rule of `zooming.kernels.heuristics`, which says what it plays; what is not feasible is moved to what is.
+    """Base class of agents with a fixed rule of `zooming.kernels.heuristics`.
 
-    The requests are what it remembers.
+    An infeasible action is moved to the nearest feasible one.
     """
 
     _rule: int
@@ -31,7 +31,7 @@ class Heuristic(Agent):
     def __init__(self, env: Any, **options: Any) -> None:
         super().__init__(env, **options)
         self._generator = np.random.Generator(np.random.PCG64(seeds.stream(self.seed, "agent")))
-        self._requests, self._count = np.empty(0), np.zeros(3, np.int64)  # as `rules` keeps them, with room for more
+        self._requests, self._count = np.empty(0), np.zeros(3, np.int64)  # see `kernels.heuristics`
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         state = self.checked_state(step, observation)
@@ -79,12 +79,12 @@ class Heuristic(Agent):
         raise NotImplementedError
 
     def _see(self, step: int, action: Floats, next_state: Floats) -> None:
-        """Counts episodes, and learns from where the environment went; most rules do not."""
+        """Count episodes. A subclass may also learn from the next state."""
         if step == 0:
             self._count[2] += 1
 
     def _make_room(self, n_steps: int) -> None:
-        """Room for the requests of so many steps; most rules have none."""
+        """Reserve memory for the requests of `n_steps` steps. Most rules need none."""
 
     def _options(self) -> dict[str, Any]:
         rewards = {"reward_range": list(self.reward_range), "rewards": self.rewards}
@@ -102,8 +102,17 @@ class Heuristic(Agent):
 
 
 class Random(Heuristic):
-    """Plays uniformly at random from the action space.
+    """Plays uniform random actions.
 
+    Parameters
+    ----------
+    env : gymnasium.Env
+        The environment to play on.
+    **options
+        Options of `Agent`: horizon, reward_range, rewards, bounds, ordered, squash, weights, seed.
+
+    Examples
+    --------
     >>> import gymnasium as gym, zooming
     >>> agent = zooming.Random(gym.make("zooming/Oil-v0"), seed=0)
     >>> len(agent.learn(episodes=10))
@@ -118,7 +127,7 @@ class Random(Heuristic):
     def _greedy(
         self, steps: NDArray[np.int64], states: Floats, deterministic: bool, allowed: Sequence[Feasible | None]
     ) -> Floats:
-        # A function of seed, step and state: predicting must repeat, and must not move the generator that learning uses.
+        # Seeded by seed, step and state: repeatable, and the generator of learning is not used.
         actions = np.empty((len(steps), self.axes.n_action))
         for k, step in enumerate(steps.tolist()):
             state = self._checked(step, states[k], 0)
@@ -127,7 +136,7 @@ class Random(Heuristic):
         return actions
 
     def _draw(self, generator: np.random.Generator, allowed: Feasible | None) -> Floats:
-        """Uniform along every axis: an interval between its ends, or one of the values."""
+        """Return a flat action, uniform along every axis over its interval or its values."""
         axes = self.axes
         rows, share = axes.table[axes.n_state :], generator.random(axes.n_action)
         if allowed is not None:
@@ -155,7 +164,7 @@ class Random(Heuristic):
 
 
 class _Mover(Heuristic):
-    """A rule that names a place: states and actions must be points of the same space."""
+    """Base class of rules that play a state as the action: both spaces must be the same."""
 
     def __init__(self, env: Any, **options: Any) -> None:
         super().__init__(env, **options)
@@ -179,16 +188,49 @@ class _Mover(Heuristic):
 
 
 class NoMovement(_Mover):
-    """Stays where it is: a = x."""
+    """Plays the current state as the action: a = x.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        An environment whose observation space equals its action space.
+    **options
+        Options of `Agent`: horizon, reward_range, rewards, bounds, ordered, squash, weights, seed.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> agent = zooming.NoMovement(gym.make("zooming/Oil-v0", start=0.5), seed=0)
+    >>> action, step = agent.predict([0.3])
+    >>> float(action[0])
+    0.3
+    """
 
     _rule = heuristics.STAY
 
 
 class Median(_Mover):
-    """Goes to the median of all requests so far; with k ambulances, to their quantiles 1/2k, 3/2k, ...
+    """Plays the median of all requests so far; with k ambulances, their quantiles 1/2k, 3/2k, ...
 
-    A request is read off the next state: the coordinate that is not where the action put it.
-    Before the first request it stays where it is.
+    A request is the coordinate of the next state that differs from the action. Before the first
+    request it plays the current state.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        An environment whose observation and action space are the same box of floats.
+    **options
+        Options of `Agent`: horizon, reward_range, rewards, bounds, ordered, squash, weights, seed.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> calls = gym.make("zooming/Ambulance-v0", arrivals=[0.2, 0.2, 0.7])
+    >>> agent = zooming.Median(calls, seed=0)
+    >>> history = agent.learn(episodes=100)
+    >>> action, step = agent.predict([0.5])
+    >>> float(action[0])
+    0.2
     """
 
     _rule = heuristics.MEDIAN

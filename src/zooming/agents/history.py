@@ -1,4 +1,4 @@
-"""What happened while an agent learned: one entry per episode."""
+"""The history of a run: returns, balls and lengths, one entry per episode."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ MOST_EPISODES = 10**8  # of one call of learn(): 2.4 GB
 
 
 class Log:
-    """What one call of learn() writes down while it runs; compiled code writes into these arrays.
+    """The arrays into which drivers and compiled code write during one call of learn().
 
-    Entries of `returns`, `n_balls` and `n_steps` below done[0] are those of whole episodes. `trouble` is (step, coordinate,
-    value) of what a kernel refused.
+    Entries of `returns`, `n_balls` and `n_steps` below done[0] belong to finished episodes.
+    `trouble` is (step, coordinate, value) of the input that a kernel refused.
     """
 
     def __init__(self, episodes: int) -> None:
@@ -37,16 +37,32 @@ class Log:
         self.returns = np.zeros(episodes)
         self.n_balls, self.n_steps = np.zeros(episodes, np.int64), np.zeros(episodes, np.int64)
         self.done, self.trouble = np.zeros(1, np.int64), np.zeros(3)
-        self.is_full = False  # the last call of a kernel came back for more rows
+        self.is_full = False  # the last kernel call returned because it needs more rows
 
 
 @dataclass(frozen=True)
 class History:
-    """`returns` and `n_balls` (active balls of all steps together, after the episode), one entry per episode.
+    """The result of `learn`: one entry per episode.
 
-    `agent` is the agent that learned; it goes on learning with it, so it is not a snapshot. `n_steps` are the lengths of the
-    episodes.
+    Parameters
+    ----------
+    returns : array of float
+        Return of each episode.
+    n_balls : array of int
+        Active balls after each episode, summed over all steps.
+    agent : Agent, optional
+        The agent that learned. It is not a copy and changes when it learns more.
+    checkpoints : array of int, optional
+        Episodes, from 1, after which the policy was evaluated exactly.
+    policy_values : array of float, optional
+        Exact value of the policy after each of the `checkpoints`.
+    n_steps : array of int, optional
+        Length of each episode. Empty if unknown.
+    n_clipped : int, default 0
+        Number of rewards that were clipped.
 
+    Examples
+    --------
     >>> first = History(np.array([1.0, 2.0]), np.array([8, 11]))
     >>> both = first + History(np.array([4.0]), np.array([14]))
     >>> both.returns.tolist(), both.n_balls.tolist()
@@ -103,11 +119,25 @@ class History:
         return notebook.card("History", facts, lines)
 
     def to_frame(self, library: str | None = None) -> Any:
-        """Return a data frame with the columns episode (from 1), return, n_balls and n_steps, one row per episode.
+        """Return a data frame with the columns episode (from 1), return, n_balls and n_steps.
 
-        `library` is "polars" or "pandas"; by default polars, or pandas if polars is not installed. `n_steps` is null where the
-        lengths of the episodes are not known.
+        Parameters
+        ----------
+        library : {"polars", "pandas"}, optional
+            By default polars, or pandas if polars is not installed.
 
+        Returns
+        -------
+        DataFrame
+            One row per episode. `n_steps` is null if the lengths are unknown.
+
+        Raises
+        ------
+        ImportError
+            If the library is not installed.
+
+        Examples
+        --------
         >>> History(np.array([1.0, 2.0]), np.array([8, 11]), n_steps=np.array([5, 5])).to_frame().rows()
         [(1, 1.0, 8, 5), (2, 2.0, 11, 5)]
         """
@@ -125,17 +155,27 @@ class History:
         raise ImportError(f"to_frame needs {wanted}: pip install {wanted.split()[0]}")
 
     def regret(self, optimal: Any) -> zooming.Regret:
-        """Regret against the optimum that `zooming.solve` gives, or a number that you know.
+        """Return the regret of the run against the optimum.
 
-        Realized, and exact where learn() had checkpoints. With random starts the optimum's mean over the starts is compared
-        with, which is right in expectation, up to `optimal.return_error` an episode.
+        With random starts the mean optimum over the starts is used, which is right in expectation
+        up to `optimal.return_error` per episode.
+
+        Parameters
+        ----------
+        optimal : Optimal or float
+            The result of `zooming.solve`, or a known optimal return.
+
+        Returns
+        -------
+        Regret
+            Realized regret, and the exact one at the checkpoints of learn().
         """
-        import zooming  # regret is a floor above
+        import zooming  # imported here because analysis imports agents
 
         return zooming.Regret.of(self, optimal)
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draws the learning curve on a matplotlib Axes and returns it; see `zooming.plots.learning_curves`."""
-        import zooming  # pictures are a floor above
+        """Draw the learning curve and return the matplotlib Axes; see `plots.learning_curves`."""
+        import zooming  # imported here because plots import agents
 
         return zooming.plots.learning_curves([self], ax, **options)

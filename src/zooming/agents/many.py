@@ -1,4 +1,4 @@
-"""Many seeds of one agent at once."""
+"""Train many seeds of one agent in parallel."""
 
 from __future__ import annotations
 
@@ -26,12 +26,31 @@ def learn_many(
     *,
     n_workers: int | None = None,
 ) -> list[History]:
-    """One history per seed, the same as one by one: `[make_agent(env, seed=seed).learn(episodes) for seed in seeds]`.
+    """Train one agent per seed in parallel and return their histories.
 
-    `make_agent(env, seed=...)` is an agent's class, or a function of yours that sets its options. On a compiled environment
-    the runs use all cores (or `n_workers`), each on a copy of `env`; on any other they follow each other. The agents are
-    there as `history.agent`.
+    The result equals `[make_agent(env, seed=seed).learn(episodes) for seed in seeds]`. Runs are
+    parallel on compiled environments, each on a copy of `env`, and sequential on all others.
 
+    Parameters
+    ----------
+    make_agent : callable
+        An agent class, or a function `make_agent(env, seed=...)` that returns an agent.
+    env : gymnasium.Env
+        The environment to learn on.
+    seeds : iterable of int
+        One run per seed.
+    episodes : int
+        Episodes of each run.
+    n_workers : int, optional
+        Number of threads. By default the number of cores.
+
+    Returns
+    -------
+    list of History
+        One history per seed, with the agent as `history.agent`.
+
+    Examples
+    --------
     >>> import gymnasium as gym, zooming
     >>> env = gym.make("zooming/Ambulance-v0")
     >>> histories = zooming.learn_many(zooming.AdaptiveQ, env, seeds=range(4), episodes=100)
@@ -53,11 +72,11 @@ def learn_many(
     workers = n_cores() if n_workers is None else check_int(n_workers, "n_workers", 1)
     if fusible_inside(env) is None or kernels.PLAIN:
         return [run(seed, env) for seed in seeds]
-    # Threads, not processes: the kernel runs outside Python's global lock.
+    # Threads, not processes: the kernel releases the global interpreter lock.
     pool = ThreadPoolExecutor(workers)
     try:
         waiting = runs = [pool.submit(run, seed, copy.deepcopy(env)) for seed in seeds]
-        while waiting:  # not for long at a time: a signal that another thread receives does not wake this one
+        while waiting:  # short waits: a signal received by another thread does not wake this one
             wait(waiting, timeout=0.2, return_when=FIRST_EXCEPTION)
             for one in runs:
                 if one.done():
@@ -65,16 +84,16 @@ def learn_many(
             waiting = [one for one in runs if not one.done()]
         return [one.result() for one in runs]
     finally:
-        stop.set()  # after an interrupt, or the error of one run, the others end with their next chunk of episodes
+        stop.set()  # after an exception the other runs end with their next chunk
         pool.shutdown(wait=False, cancel_futures=True)
 
 
 def build_agent(make_agent: Callable[..., Agent], env: Any, seed: int, **options: Any) -> Agent:
-    """The agent that an agent's class, or a function (env, seed) of a user, makes."""
+    """Return the agent that a class, or a function (env, seed), makes."""
     places, names = ((env,), {"seed": seed}) if callable(make_agent) and takes(make_agent, "seed") else ((env, seed), {})
     try:
         inspect.signature(make_agent).bind(*places, **names)
-    except TypeError as error:  # an agent in the place of its class, or one that asks for more
+    except TypeError as error:  # an agent instead of its class, or missing arguments
         name = getattr(make_agent, "__name__", repr(make_agent))
         raise SpaceError(
             f"{name} does not make agents from an environment and a seed ({error}); give an agent's class, or one with what it "
@@ -84,6 +103,6 @@ def build_agent(make_agent: Callable[..., Agent], env: Any, seed: int, **options
 
 
 def takes(function: Callable[..., Any], name: str) -> bool:
-    """Whether a keyword argument of this name can be given."""
+    """Return whether a function accepts a keyword argument of this name."""
     parameters = inspect.signature(function).parameters
     return name in parameters or any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())

@@ -31,20 +31,55 @@ from zooming.validation import check_float, check_int
 
 Floats = NDArray[np.float64]
 SIDES = ("states", "actions")
-MOST_BYTES = 1e9  # that a file may ask for
+MOST_BYTES = 1e9  # largest memory that a loaded file may require
 
 
 class MetricQ(BallAgent):
-    """Q-learning on balls of a metric of your choice: no boxes, no axes, only a distance and a covering oracle.
+    """Q-learning on the balls of any metric, given a distance and a covering oracle.
 
-    `metric`: a `zooming.metrics.Product` of a metric of the states and one of the actions, one metric that serves for both
-    (the pair's distance is then the larger of the two), or `metrics.Pairs`, any distance of pairs. `lazy`: a ball that is due
-    gets one child a visit, around the pair that was played, until it is covered (the paper's footnote); by default it is
-    covered at once. `oracle`: how it is covered, `metrics.Greedy(tries)`, `metrics.Packing()` or a function of yours, see
-    `zooming.metrics.oracles`. `split_after`: a ball is due after this many times (d_max / radius)^2 visits. `bonus`, `cap`,
-    `ties`, `action`, `max_balls` and the rest are those of
-    AdaptiveQ; the Lipschitz constant of a bonus is per d_max, the largest distance of two pairs.
+    The Lipschitz constant of a bonus is per d_max, the largest distance of two pairs.
 
+    Parameters
+    ----------
+    env : gymnasium.Env
+        The environment to learn on.
+    metric : metrics.Product, metrics.Pairs or Metric
+        Distance of (state, action) pairs. A single metric measures states and actions alike,
+        and the distance of two pairs is then the larger of the two distances.
+    oracle : metrics.Greedy, metrics.Packing or callable, optional
+        Covers a ball that is due by balls of half its radius, see `zooming.metrics.oracles`.
+        By default `metrics.Greedy()`.
+    lazy : bool, default False
+        Add one child per visit, around the pair played, until the ball is covered, as in the
+        paper's footnote. By default a ball is covered at once.
+    split_after : float, default 1.0
+        A ball of radius r is due after `split_after` (d_max / r)^2 visits.
+    bonus : float or Bonus, optional
+        Exploration bonus: a number c means c / sqrt(t), or an object of `zooming.bonuses`.
+        By default c is 0.1 times the span of `reward_range`.
+    horizon : int, optional
+        Steps of an episode. By default the environment's own number.
+    reward_range : (float, float), default (0.0, 1.0)
+        Lowest and highest reward of one step. `zooming.reward_range(env)` proposes a range.
+    rewards : {"refuse", "clip"}, default "refuse"
+        Raise an error for a reward outside `reward_range`, or learn from the nearer end.
+    bounds : dict, optional
+        {axis: (low, high)}. Values beyond these ends count as the ends.
+    squash : bool, float or dict, default False
+        Maps unbounded axes to an interval: True, a scale, or {axis: scale}.
+    max_balls : int, optional
+        Largest number of active balls. At that number no ball is added.
+    seed : int, optional
+        Seed of the agent and of its environment. By default a random one.
+    cap : {"remaining", "horizon"}, default "remaining"
+        Cap values by the steps that remain or, as in the paper, by the horizon.
+    action : {"center", "uniform"}, default "center"
+        Play the center of the chosen ball or, as in the paper, a uniform draw from it.
+    ties : {"random", "first"}, default "random"
+        Choose a random ball among those of equal Q, as in the paper, or the first one.
+
+    Examples
+    --------
     >>> import gymnasium as gym, zooming
     >>> env = gym.make("zooming/Oil-v0")
     >>> agent = zooming.MetricQ(env, zooming.metrics.LInf(), seed=0)
@@ -106,7 +141,7 @@ class MetricQ(BallAgent):
         step = self._check_step(step)
         state = self._flat_state(step, observation)
         if step == 0 and self._first_table is not None:
-            self.checked_state(step, observation)  # refused before anything is forgotten
+            self.checked_state(step, observation)  # raise before the restart forgets anything
             self._restart_if_due()
         allowed = self._feasible(step, info) if info else None
         action, _ = self._choose(step, state, self._mask(allowed), TIES[self.ties], ACTIONS[self.action], self.table.core)
@@ -115,7 +150,7 @@ class MetricQ(BallAgent):
     def _choose(
         self, step: int, state: Floats, mask: NDArray[np.uint8], ties: int, rule: int, core: NDArray[Any]
     ) -> tuple[Floats, int]:
-        """An action, and the row of the ball that it is played in."""
+        """Return an action and the row of its ball."""
         table, action = self.table, np.empty(self.axes.n_action)
         space = table.space
         row = ball_episodes.act(
@@ -127,7 +162,10 @@ class MetricQ(BallAgent):
         return action, int(row)
 
     def _mask(self, allowed: Feasible | None) -> NDArray[np.uint8]:
-        """1 for each point of the actions that is feasible; of a box where none is, for the nearest one."""
+        """Return 1 for each feasible action point, else 0.
+
+        If no point of an interval is feasible, the nearest one counts as feasible.
+        """
         space, axes = self.table.space, self.axes
         if allowed is None:
             return space.everything
@@ -213,7 +251,7 @@ class MetricQ(BallAgent):
         self, steps: NDArray[np.int64], states: Floats, deterministic: bool, allowed: Sequence[Feasible | None]
     ) -> Floats:
         core, rule = self.table.core.copy(), CENTER if deterministic else UNIFORM
-        if not deterministic:  # on a copy with fresh randomness: predicting must not change how learning goes on
+        if not deterministic:  # draw from a copy: predict must not change learning
             core["random"] = np.random.SeedSequence().generate_state(1, np.uint64)
         actions = np.empty((len(steps), self.axes.n_action))
         for k, step in enumerate(steps.tolist()):
@@ -243,11 +281,22 @@ class MetricQ(BallAgent):
         return row
 
     def balls(self, step: int) -> Balls:
-        """The active balls of a step as arrays: centers, radius, q_value, n_visits, depth, n_points."""
+        """Return the active balls of a step as arrays.
+
+        Parameters
+        ----------
+        step : int
+            Step of the episode, from 0.
+
+        Returns
+        -------
+        metrics.Balls
+            Centers, radius, q_value, n_visits, depth and n_points, one entry per ball.
+        """
         return replace(self.table.balls(self._check_step(step), self.axes), value_names=self.value_names())
 
     def value_names(self) -> dict[str, list[Any]]:
-        """The names of the points along an axis, {axis: names}, where the metric has them and one axis numbers them."""
+        """Return {axis: names of its points}, where the metric names the points of one axis."""
         found = {}
         first = self.axes.n_state
         for side, names in (("states", self.axes.names[:first]), ("actions", self.axes.names[first:])):
@@ -300,7 +349,7 @@ class MetricQ(BallAgent):
             axes = Axes(env.observation_space, env.action_space, bounds=options["bounds"], squash=options["squash"])
             n_states = metric.states.n_points(axes, 0, axes.n_state) or 0
             n_actions = metric.actions.n_points(axes, axes.n_state, axes.n_action) or 0
-            # What `Space` and `BallTable` make of them: the matrices of distances and orders, and the owner of each pair.
+            # Memory of `Space` and `BallTable`: distances, orders, and the owner of each pair.
             n_bytes = 40 * (n_states**2 + n_actions**2) + 4 * options["horizon"] * n_states * n_actions
             if n_bytes > MOST_BYTES:
                 raise ValueError(
@@ -313,7 +362,7 @@ class MetricQ(BallAgent):
         return cls(env, **{**given, "metric": metric})
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The balls, and the distances of finite sets; which ball owns what follows from them."""
+        """Return the balls and the distances of finite sets; the domains follow from them."""
         table = self.table
         n = table.rows_in_use
         arrays = {"core": table.core, "balls": table.rows[:n], "stats": table.stats[:n]}
@@ -350,7 +399,7 @@ def _of_pairs(metric: Any) -> Product | Pairs:
 
 
 def _stored(metric: Product | Pairs) -> dict[str, Any]:
-    """A metric of pairs as JSON."""
+    """Return a metric of pairs as JSON."""
     if isinstance(metric, Pairs):
         return {"kind": "Pairs", **{name: _as_json(getattr(metric, name)) or len(getattr(metric, name)) for name in SIDES}}
     sides = {name: _described(getattr(metric, name)) for name in SIDES}
@@ -358,7 +407,7 @@ def _stored(metric: Product | Pairs) -> dict[str, Any]:
 
 
 def _described(metric: Metric) -> dict[str, Any]:
-    """A metric as JSON: a finite set is its distances, which go into the file as an array."""
+    """Return a metric as JSON; the distances of a finite set go into the file as an array."""
     kind = type(metric).__name__
     if isinstance(metric, Norm) and distances.KINDS.get(kind) is not type(metric):
         raise SpaceError(f"a norm of your own ({kind}) cannot be saved: a file that named its class would have to run its code")
@@ -381,7 +430,7 @@ def _rebuilt(stored: dict[str, Any], found: NDArray[Any] | None) -> Metric:
 
 
 def _as_json(points: list[Any] | None) -> list[Any] | None:
-    """The names of points, where a file can hold them: strings, numbers, and tuples of these."""
+    """Return the names of points as JSON; None, with a warning, if a file cannot hold them."""
     if points is None:
         return None
     try:
@@ -403,7 +452,7 @@ def _name_as_json(point: Any) -> Any:
 
 
 def _from_json(stored: Any) -> Any:
-    """Names as they were: a list inside the list was a tuple."""
+    """Return stored names of points, with inner lists as tuples again."""
 
     def named(point: Any) -> Any:
         return tuple(named(part) for part in point) if isinstance(point, list) else point

@@ -23,15 +23,50 @@ MOST_PER_AXIS = 2**26  # cells along one axis
 
 
 class NetQ(TabledAgent):
-    """Q-learning on a net of the given spacing (in the unit cube); the update rule is AdaptiveQ's.
+    """Q-learning on a fixed uniform net, with the update rule of AdaptiveQ.
 
-    Without `spacing` it is the paper's for K = `episodes` (2000 if not given): (K H)^(-1 / (d + 2)) in d dimensions of
-    states and actions together. `points` says where the net's points lie along an interval. "centers": the axis is cut
-    at the multiples of the spacing, and the points are the centers of the cells. "multiples": the points are 0, eps,
-    2 eps, ... below 1, and a cell is what is nearest to its point; that is the paper's net, see `as_published`.
-    `action`: what is played in a cell, its point ("center") or a "uniform" draw. "corner", the cell's low corner, is for
-    files of older nets.
+    Parameters
+    ----------
+    env : gymnasium.Env
+        The environment to learn on.
+    spacing : float, optional
+        Spacing eps of the net as a share of the space, above 0 and at most 1.
+        By default the paper's, (K H)^(-1 / (d + 2)) for d axes of states and actions together.
+    episodes : int, optional
+        K of the default spacing, 2000 if not given. Give `spacing` or `episodes`, not both.
+    bonus : float or Bonus, optional
+        Exploration bonus: a number c means c / sqrt(t), or an object of `zooming.bonuses`.
+        By default c is 0.1 times the span of `reward_range`.
+    points : {"centers", "multiples"}, default "centers"
+        Points of the net along an interval. "centers": the axis is cut at the multiples of eps,
+        and each cell has its center as its point. "multiples": the points are 0, eps, 2 eps, ...
+        below 1, and each cell holds what is nearest to its point, as in the paper.
+    horizon : int, optional
+        Steps of an episode. By default the environment's own number.
+    reward_range : (float, float), default (0.0, 1.0)
+        Lowest and highest reward of one step. `zooming.reward_range(env)` proposes a range.
+    rewards : {"refuse", "clip"}, default "refuse"
+        Raise an error for a reward outside `reward_range`, or learn from the nearer end.
+    bounds : dict, optional
+        {axis: (low, high)}. Values beyond these ends count as the ends.
+    ordered : bool or names of axes, default False
+        Discrete axes whose neighboring values are similar. True means all of them.
+    squash : bool, float or dict, default False
+        Maps unbounded axes to an interval: True, a scale, or {axis: scale}.
+    weights : dict or sequence, optional
+        Weight of each axis in the metric: {axis: weight}, or one number per axis.
+    seed : int, optional
+        Seed of the agent and of its environment. By default a random one.
+    cap : {"remaining", "horizon"}, default "remaining"
+        Cap values by the steps that remain or, as in the paper, by the horizon.
+    action : {"center", "uniform", "corner"}, default "center"
+        Play the point of the chosen cell, or a uniform draw from the cell. "corner" plays the low
+        corner and exists for files of older versions.
+    ties : {"random", "first"}, default "random"
+        Choose a random ball among those of equal Q, as in the paper, or the first one.
 
+    Examples
+    --------
     >>> import gymnasium as gym, zooming
     >>> agent = zooming.NetQ(gym.make("zooming/Oil-v0"), episodes=2000, seed=0)
     >>> round(agent.spacing, 6), agent.n_balls
@@ -87,19 +122,29 @@ class NetQ(TabledAgent):
         core = self._core(n_balls)
         core["spacing"] = self.spacing
         if self.points == "multiples" and self.action == "center":
-            core["action_rule"] = kernels.POINT  # the first and the last cell have their point elsewhere than in the middle
+            core["action_rule"] = kernels.POINT  # end cells are not centered at their point
         self._begin(BallTable.of_cells(core, self._root_values(core), borders))
 
     @classmethod
     def as_published(cls, env: Any, bonus: float | Bonus, **options: Any) -> NetQ:
-        """Return the paper's net: the nearest of the points 0, eps, 2 eps, ... is played, values are capped by H."""
+        """Return the agent in the paper's form: points 0, eps, 2 eps, ..., values capped by H.
+
+        Parameters
+        ----------
+        env : gymnasium.Env
+            The environment to learn on.
+        bonus : float or Bonus
+            Exploration bonus: a number c means c / sqrt(t). The paper tunes c.
+        **options
+            Other options of `NetQ`.
+        """
         return cls(env, bonus=bonus, cap="horizon", ties="random", action="center", points="multiples", **options)
 
     @classmethod
     def _from_options(cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
         given = {key: options[key] for key in ("bounds", "ordered", "squash", "weights")}
         axes = Axes(env.observation_space, env.action_space, **given)
-        # A file from before there was a choice has cells whose corner is played, which its options say.
+        # Older files have no `points`; their cells are those of "centers".
         options = {"points": "centers", **options}
         borders = axes.net(options["spacing"], len(arrays["balls"]), options["points"])
         if options["horizon"] * math.prod(len(axis_borders) + 1 for axis_borders in borders) > len(arrays["balls"]):

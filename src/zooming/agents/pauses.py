@@ -1,4 +1,4 @@
-"""Where a run pauses between two episodes: for the exact value of the policy (checkpoints), and for callbacks."""
+"""Pauses of a run between two episodes: exact policy values at checkpoints, and callbacks."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ Callback = Callable[[Any, History], Any]
 
 
 class Pauses:
-    """The pauses of one call of learn(), and the history so far that the callbacks are shown.
+    """The pauses of one call of learn(), and the history so far that callbacks receive.
 
-    A callback is due every `callback.every` episodes of the agent's life (1 without that attribute), so that learn(a) and
-    learn(b) call it after the same episodes as learn(a + b), and once more after the last episode of the call.
+    A callback is due every `callback.every` episodes of the agent (1 without that attribute), and
+    after the last episode of the call. Counting the agent's episodes makes learn(a), learn(b) call
+    it after the same episodes as learn(a + b).
     """
 
     def __init__(
@@ -38,23 +39,23 @@ class Pauses:
         self.log = Log(episodes)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Callbacks need not be such that they can be pickled, and an interrupted agent, which keeps this, must be."""
+        """Return the state without callbacks, so that an interrupted agent can be pickled."""
         return {**vars(self), "callbacks": []}
 
     @property
     def n_done(self) -> int:
-        """Whole episodes of this call so far."""
+        """Number of finished episodes of this call."""
         return int(self.log.done[0])
 
     def next_one(self) -> int:
-        """The episode of this call (a count) after which the next pause is due."""
+        """Return the episode of this call, from 1, after which the next pause is due."""
         done = self.n_done
         due = [every - (self.n_before + done) % every + done for every, _ in self.callbacks]
         due += self.stops[len(self.policy_values) : len(self.policy_values) + 1]
         return min([*due, self.episodes])
 
     def take(self) -> None:
-        """Pauses where the run stands; a callback may end it here."""
+        """Evaluate the policy and run callbacks where they are due; a callback may end the run."""
         done = self.n_done
         if len(self.policy_values) < len(self.stops) and self.stops[len(self.policy_values)] == done:
             self.policy_values.append(_policy_value(self.agent))
@@ -68,7 +69,7 @@ class Pauses:
                 self._call(callback, history)
             else:
                 others.append(callback)
-        if self.is_stopped:  # this was the last episode after all
+        if self.is_stopped:  # so this was the last episode: call the others too
             for callback in others:
                 self._call(callback, history)
 
@@ -79,14 +80,14 @@ class Pauses:
         self.is_stopped |= answer is not None and not answer
 
     def history_so_far(self) -> History:
-        """The history up to here for a callback: views, to be read only, so that a long run stays fast."""
+        """Return the history so far as read-only views, which cost no copy."""
         views = self._whole_episodes()
         for view in views:
             view.setflags(write=False)
         return self._history(*views)
 
     def final_history(self) -> History:
-        """The history that learn() returns: arrays of its own, also if the run was shorter than asked for."""
+        """Return the history for the caller of learn(): copies of the finished episodes."""
         return self._history(*(view.copy() for view in self._whole_episodes()))
 
     def _whole_episodes(self) -> tuple[NDArray[Any], ...]:
@@ -124,6 +125,6 @@ def _name(callback: Any) -> str:
 
 
 def _policy_value(agent: Agent) -> float:
-    import zooming  # evaluation is a floor above
+    import zooming  # imported here because analysis imports agents
 
     return zooming.evaluate(agent, agent.env, exact=True).mean

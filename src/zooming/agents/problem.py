@@ -1,4 +1,4 @@
-"""The problem of an agent: its spaces, horizon and reward range, and the checks of what it is given."""
+"""Spaces, horizon, reward range and seed of an agent, and input validation shared by all agents."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import INTERVAL
 from zooming.validation import as_float, check_int, clipped, known_options, shown
 
-REWARDS = ("refuse", "clip")  # what is done with a reward outside the range
+REWARDS = ("refuse", "clip")  # choices for a reward outside the range
 
 
 class Setting:
-    """Axes, horizon, rewards and seed of an agent, and its place in the episodes; steps, points and rewards are checked."""
+    """Base of `Agent`: axes, horizon, rewards, seed and episode count, and checks of all inputs."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         if "__init__" in cls.__dict__:
-            cls.__init__ = known_options(cls.__init__)  # type: ignore[method-assign]  # the same, with a better error
+            cls.__init__ = known_options(cls.__init__)  # type: ignore[method-assign]
 
     @known_options
     def __init__(
@@ -55,37 +55,37 @@ class Setting:
         if rewards not in REWARDS:
             raise SpaceError(f"rewards={rewards!r}: choose one of {', '.join(map(repr, REWARDS))}")
         self.rewards = rewards
-        self.clipping = np.array([rewards == "clip", 0])  # as the kernels read it: whether, and how many were
+        self.clipping = np.array([rewards == "clip", 0])  # whether to clip, number clipped
         self.is_told_of_clipping = False
         self.seed = _seed(seed)
         self.env = env
-        self.stored_env: dict[str, Any] | None = None  # what a file said of the environment that this agent came without
+        self.stored_env: dict[str, Any] | None = None  # from a file, if loaded without env
         self.env_name = name_of(env)
         self._n_episodes = 0
-        self.env_rng: np.random.Generator | None = None  # the environment's, for this agent, once learn() has seeded it
-        self.learner = 0  # the thread in which learn() is under way, 0 if in none
-        self.latest_run: Any = None  # of a learn() that is under way, or was ended by an exception
+        self.env_rng: np.random.Generator | None = None  # of the environment; set by learn()
+        self.learner = 0  # thread that runs learn(), 0 if none does
+        self.latest_run: Any = None  # the `Pauses` of a running or failed learn()
         self.stop_flag: threading.Event | None = None  # set by learn_many when it is interrupted
 
     @property
     def n_episodes(self) -> int:
-        """Episodes begun: updates of step 0, by learn() or by hand.
+        """Number of episodes begun: updates of step 0, by learn() or by hand.
 
-        An agent of your own is counted for by learn(). One that learn() has stopped in the middle of an episode, because it
-        was interrupted while it split a ball, goes on with that episode first, which counts when it is whole.
+        For an agent of your own learn() counts. An episode that an interrupt stopped at a split is
+        continued by the next learn() and counts when it is finished.
         """
         return self._n_episodes
 
     def drop_paused(self) -> None:
-        """Give up an episode that waits for a split; most agents have none."""
+        """Drop an episode paused for a split. Most agents have none."""
 
     def _take_n_episodes(self, n: int) -> None:
-        """Take the number of episodes that learn() counted, or that a file has; agents that count themselves know it."""
+        """Set the number of episodes, from learn() or a file. Agents that count ignore it."""
         self._n_episodes = n
 
     @property
     def env_generator(self) -> dict[str, Any] | None:
-        """The state of the environment's generator, where this agent's next episode begins; None before learn()."""
+        """State of the environment's generator before the next episode; None before learn()."""
         return None if self.env_rng is None else dict(self.env_rng.bit_generator.state)
 
     @env_generator.setter
@@ -95,16 +95,20 @@ class Setting:
     # --- checks --------------------------------------------------------------------------------------------------------
 
     def checked_state(self, step: int, observation: Any) -> NDArray[np.float64]:
-        """The observation as a float64 vector inside its bounds, rounding clipped; TransitionError if it is not a state."""
+        """Return the observation as a float64 vector inside its bounds.
+
+        Rounding errors are clipped. TransitionError if it is not a state.
+        """
         step = self._check_step(step)
         return self._checked(step, self._flat_state(step, observation), 0)
 
     def checked_transition(
         self, step: int, observation: Any, action: Any, reward: float, next_observation: Any
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, NDArray[np.float64]]:
-        """(state, action, reward, next state), each checked like `checked_state`; TransitionError if one is bad.
+        """Return (state, action, reward, next state), each validated like `checked_state`.
 
-        With `rewards="clip"` a reward outside the range comes back clipped, and is counted.
+        With `rewards="clip"` a reward outside the range is clipped and counted. TransitionError if
+        a value is invalid.
         """
         checked = self._checked_transition(step, observation, action, reward, next_observation)
         if checked[2] != as_float(reward):
@@ -114,7 +118,7 @@ class Setting:
     def _checked_transition(
         self, step: int, observation: Any, action: Any, reward: float, next_observation: Any
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, NDArray[np.float64]]:
-        """`checked_transition`, for a check before anything is learned: a clipped reward is not counted."""
+        """Return the same as `checked_transition`, without counting clipped rewards."""
         step = self._check_step(step)
         reward = self._check_reward(step, reward)
         state = self._checked(step, self._flat_state(step, observation), 0)
@@ -122,7 +126,7 @@ class Setting:
         return state, played, reward, self._checked(step, self._flat_state(step, next_observation, "next "), 0, "next ")
 
     def _flat_state(self, step: int, observation: Any, what: str = "") -> NDArray[np.float64]:
-        """`Axes.flat_state`, whose errors then say where it was."""
+        """Return `Axes.flat_state`; errors name the environment and the step."""
         try:
             return self.axes.flat_state(observation)
         except ZoomingError as error:
@@ -157,7 +161,7 @@ class Setting:
         return whole
 
     def _check_reward(self, step: int, reward: Any) -> float:
-        """The reward to learn from: clipped if it is outside the range and may be."""
+        """Return the reward, clipped if the agent clips; TransitionError if it is invalid."""
         low, high = self.reward_range
         is_number = isinstance(reward, numbers.Real) or (isinstance(reward, np.ndarray) and reward.shape == ())
         if not is_number:
@@ -182,7 +186,7 @@ class Setting:
 
     @property
     def n_clipped(self) -> int:
-        """Rewards outside `reward_range` that were clipped; with `rewards="refuse"` there are none."""
+        """Number of rewards that were clipped; 0 with `rewards="refuse"`."""
         return int(self.clipping[1])
 
     def _count_clipped(self) -> None:
@@ -190,7 +194,7 @@ class Setting:
         self.tell_of_clipping()
 
     def tell_of_clipping(self) -> None:
-        """Warn when the first reward was clipped, once in the life of an agent."""
+        """Warn once per agent, when the first reward was clipped."""
         if self.clipping[1] and not self.is_told_of_clipping:
             self.is_told_of_clipping = True
             low, high = self.reward_range
@@ -206,7 +210,7 @@ class Setting:
     def _bad_coordinate(self, step: int, axis: int, value: float, what: str = "") -> TransitionError:
         name, low, high = self.axes.names[axis], self.axes[axis].low, self.axes[axis].high
         fault, fix = f"outside [{low}, {high}]", "the environment's space, or clip the value"
-        if self.axes[axis].squash and not np.isfinite(value):  # such an axis has no end to be outside of
+        if self.axes[axis].squash and not np.isfinite(value):  # a squashed axis has no bounds
             fault, fix = "not finite", "the environment"
         if self.axes[axis].kind != INTERVAL:
             fault, fix = f"not a whole number from {low:g} to {high:g}", "the environment's space"
@@ -214,7 +218,7 @@ class Setting:
 
 
 def check_env(env: Any) -> None:
-    """Raise SpaceError for what is not an environment, or for several at once."""
+    """Raise SpaceError if `env` is not an environment, or is a vector environment."""
     if isinstance(env, (str, type)) or not hasattr(env, "observation_space"):
         example = env if isinstance(env, str) and not env.endswith("Policy") else "zooming/Oil-v0"
         raise SpaceError(f'{env!r} is not an environment; give an instance, for example gymnasium.make("{example}")')
@@ -227,7 +231,7 @@ def check_env(env: Any) -> None:
 
 
 def reset(env: Any, seed: int | None) -> tuple[Any, Mapping[str, Any]]:
-    """Return the (observation, info) of `env.reset`; SpaceError for an environment of Gym's old interface."""
+    """Return the (observation, info) of `env.reset`; SpaceError for Gym's old interface."""
     try:
         answer = env.reset(seed=seed)
     except TypeError as error:
@@ -256,8 +260,11 @@ _NEW_RESET = "write def reset(self, *, seed=None, options=None), call super().re
 
 
 def horizon_of(env: Any, horizon: int | None) -> int:
-    """The steps of an episode: what is given, with a warning if the environment ends earlier, or what it says itself."""
-    # A compiled environment knows its horizon; any other says it through its spec. A time limit may shorten it.
+    """Return the steps of an episode: `horizon` if given, otherwise the environment's.
+
+    Warn if the environment's episodes are shorter than the given horizon.
+    """
+    # Compiled environments have a horizon; others may have a spec. A TimeLimit may shorten it.
     inner = getattr(env, "unwrapped", env)
     own = inner.horizon if isinstance(inner, CompiledEnv) else None
     limits = [getattr(getattr(env, "spec", None), "max_episode_steps", None)]
@@ -281,7 +288,7 @@ def horizon_of(env: Any, horizon: int | None) -> int:
 
 
 def generator_at(state: dict[str, Any]) -> np.random.Generator:
-    """A generator that stands where `state` says; Gymnasium's are all PCG64."""
+    """Return a PCG64 generator, Gymnasium's kind, with the given state."""
     if state["bit_generator"] != "PCG64":
         raise SpaceError(
             f"the environment uses a {state['bit_generator']} generator; only Gymnasium's own, PCG64, can be continued"
@@ -308,7 +315,7 @@ def _seed(seed: Any) -> int:
 
 
 def name_of(env: Any) -> str:
-    """What errors call an environment."""
+    """Return the name of an environment for error messages."""
     spec = getattr(env, "spec", None)
     if spec is not None:
         return str(spec.id)

@@ -1,4 +1,4 @@
-"""Named random streams from one seed; the global generators are never touched."""
+"""Named random streams of one seed. Global generators are never used."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 
 
 def stream(seed: int, name: str) -> np.random.SeedSequence:
-    """The stream `name` of a seed: the same whatever other streams exist."""
+    """Return the stream `name` of a seed, which does not depend on other streams."""
     return np.random.SeedSequence(seed, spawn_key=(zlib.crc32(name.encode()),))
 
 
 def word(seed: int, name: str, dtype: type[np.unsignedinteger] = np.uint64) -> int:
-    """One number from a stream, for generators and environments that are seeded with an integer."""
+    """Return the first integer of a stream, to seed a generator or an environment."""
     return int(stream(seed, name).generate_state(1, dtype)[0])

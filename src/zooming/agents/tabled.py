@@ -1,4 +1,4 @@
-"""What agents with a table of boxes share: everything but how the table begins."""
+"""The base class of agents whose balls are boxes. A subclass only makes the initial table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from zooming.spaces.axes import Axes
 from zooming.spaces.masks import Feasible, has_mask
 
 Floats = NDArray[np.float64]
-_ROOM = 1024  # rows that whole episodes find free, so that a growing table does not send them back too often
+_ROOM = 1024  # spare rows, so that the kernel rarely returns for a larger table
 MOST_PICTURES = 5  # of partitions, in a notebook
 
 
@@ -44,7 +44,7 @@ class TabledAgent(BallAgent):
         if type(step) is not int or not 0 <= step < self.horizon:
             step = self._check_step(step)
         if step == 0 and self._first_table is not None:
-            self.checked_state(step, observation)  # refused before anything is forgotten
+            self.checked_state(step, observation)  # raise before the restart forgets anything
             self._restart_if_due()
         axes, table = self.axes, self.table
         if info and has_mask(info):
@@ -54,7 +54,7 @@ class TabledAgent(BallAgent):
         flat = observation if axes.has_plain_states else self._flat_state(step, observation)
         try:
             answer = self._act(table.raw_rows, table.raw_core, axes.table, step, flat, action)
-        except (TypeError, ValueError):  # not a plain float64 vector: make it one
+        except (TypeError, ValueError):  # not a float64 vector: convert it below
             answer = kernels.WRONG_SIZE
         if answer != -1:
             state = self._flat_state(step, observation)
@@ -66,13 +66,13 @@ class TabledAgent(BallAgent):
     def _choose(
         self, step: int, state: Floats, allowed: Feasible | None, ties: int, rule: int | None = None, core: Any = None
     ) -> tuple[Floats, int]:
-        """An action out of what is allowed, and the row of its ball."""
+        """Return an allowed action and the row of its ball."""
         assert allowed is not None
         axes, table, action = self.axes, self.table, np.empty(self.axes.n_action)
         core = table.core if core is None else core
         rule = int(core["action_rule"][0]) if rule is None else rule
         row = int(kernels.choose(table.rows, core, axes.table, step, state, ties, rule, allowed.allowed, action))
-        if row < 0:  # every axis has a feasible value, and so has some ball
+        if row < 0:  # not for lack of a feasible ball: every axis has a feasible value
             raise self._bad_coordinate(step, -1 - row, axes.from_unit_cube(state, 0)[-1 - row])
         return axes.to_unit_cube(allowed.between(axes.from_unit_cube(action, axes.n_state)), axes.n_state), row
 
@@ -155,7 +155,7 @@ class TabledAgent(BallAgent):
         table, core = self.table, self.table.core
         rule = int(core["action_rule"][0]) if self.action != "uniform" else kernels.CENTER
         if not deterministic:
-            # Drawn from a copy of the core with fresh randomness: predicting must not change how learning goes on.
+            # Draw from a copy with fresh randomness, so that predict does not change learning.
             core, rule = core.copy(), kernels.UNIFORM
             core["random"] = np.random.SeedSequence().generate_state(1, np.uint64)
         actions = np.empty((len(steps), self.axes.n_action))
@@ -204,7 +204,7 @@ class TabledAgent(BallAgent):
         low, high = self.axes.from_unit_cube(found.low, 0), self.axes.from_unit_cube(found.high, 0)
         for i in range(len(self.axes)):
             axis = self.axes[i]
-            if axis.squash:  # the way back stops at a million scales; the outer balls do not
+            if axis.squash:  # outer balls are unbounded; the inverse map ends at 1e6 scales
                 low[found.low[:, i] == 0.0, i], high[found.high[:, i] == 1.0, i] = axis.low, axis.high
         return replace(found, low=low, high=high, kinds=tuple(self.axes.kinds), weights=tuple(self.axes.weights))
 
@@ -243,7 +243,7 @@ class TabledAgent(BallAgent):
     def _from_options(cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
         given = {key: options[key] for key in ("bounds", "ordered", "squash", "weights")}
         axes = Axes(env.observation_space, env.action_space, **given)
-        if options["horizon"] * math.prod(axes.n_values) > len(arrays["balls"]):  # before they take any memory
+        if options["horizon"] * math.prod(axes.n_values) > len(arrays["balls"]):  # before it allocates
             raise ValueError(f"{len(arrays['balls'])} rows are too few for {options['horizon']} steps of this space")
         return cls(env, **{**options, "bonus": bonuses.from_json(options["bonus"])})
 
@@ -258,7 +258,7 @@ class TabledAgent(BallAgent):
         if not is_table or arrays["stats"].dtype != np.float64 or arrays["stats"].ndim != 2:
             raise ValueError("the ball table has another layout")
         self._core_at(core)
-        # A plain copy has the right alignment and dtype for the kernels, whatever the file's dtype said.
+        # Copy into rows with the kernels' alignment and dtype, which the file may not have.
         restored = BallTable.of_roots(np.zeros(1, CORE), np.zeros(len(balls)))
         restored.rows[:] = 0
         table = BallTable(core.astype(CORE), restored.rows[: len(balls)], arrays["stats"])

@@ -1,6 +1,6 @@
-"""Two ways to play the same episodes: the fused kernel for compiled environments, and a Python loop for any other.
+"""The two drivers of learn(): a fused kernel for compiled environments, a Python loop for others.
 
-Agent and environment have generators of their own, so both give the same history to the last bit.
+Agent and environment have separate generators, so both give the same history to the last bit.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from zooming.spaces.masks import has_mask
 from zooming.validation import check_int
 
 DRIVERS = ("auto", "fused", "python")
-_CHUNK_SECONDS = 0.1  # how long a kernel may run before Ctrl-C and the progress bar get their turn
+_CHUNK_SECONDS = 0.1  # longest kernel call between checks for Ctrl-C and the progress bar
 
-_FIRST_CHUNK = 100  # steps of the first call of a kernel, which may take long each
+_FIRST_CHUNK = 100  # steps of the first kernel call, whose speed is unknown
 
 Advance = Callable[[int], None]
 
@@ -46,7 +46,7 @@ def learn(
     checkpoints: Iterable[int],
     callback: Callback | Iterable[Callback] | None,
 ) -> History:
-    """The history of `episodes` whole episodes, or fewer if a callback stops the run; see `Agent.learn`."""
+    """Play `episodes` episodes, fewer if a callback ends the run, and return their history."""
     if driver not in DRIVERS:
         raise SpaceError(f"driver={driver!r}: choose one of {DRIVERS}")
     episodes = check_int(episodes, "episodes", 0)
@@ -66,7 +66,7 @@ def learn(
     pauses = Pauses(agent, episodes, checkpoints, callback)
     if not episodes:  # the environment is not even seeded
         return pauses.final_history()
-    agent.latest_run = pauses  # from here on the agent can tell its history, however this call ends
+    agent.latest_run = pauses  # for `interrupted_history`, if an exception ends this call
     inner, twin = agent.env.unwrapped, None
     with _progress(agent, episodes, progress_bar) as advance, _marked(agent):
         run = _Python(agent, pauses.log) if driver == "python" or not can_fuse else _Fused(agent, env, pauses.log)
@@ -75,7 +75,7 @@ def learn(
             if pauses.callbacks or pauses.stops:
                 if twin is None:
                     twin = copy.deepcopy(agent.env_rng)
-                # A callback may use the environment, and save the agent: the next episode is the one that would have come.
+                # A copy of the generator: callbacks cannot change the next episode.
                 inner.np_random = twin
                 pauses.take()
     history = pauses.final_history()
@@ -84,7 +84,7 @@ def learn(
 
 
 class _Fused:
-    """Plays episodes of a compiled environment in compiled code, which has the agent's own generator."""
+    """Driver that plays episodes of a compiled environment in compiled code."""
 
     def __init__(self, agent: Any, env: Any, log: Log) -> None:
         self.agent, self.env, self.log = agent, env, log
@@ -117,11 +117,11 @@ class _Fused:
 
 
 class _Python:
-    """Plays episodes of any environment, step by step."""
+    """Driver that plays episodes of any environment step by step."""
 
     def __init__(self, agent: Any, log: Log) -> None:
         self.agent, self.log = agent, log
-        # Past wrappers that change nothing: they would take as long as the agent.
+        # Skip wrappers that change nothing: they take as long as the agent.
         self.env = compiled_inside(agent.env) or agent.env
         agent.drop_paused()
 
@@ -151,7 +151,7 @@ class _Python:
                 observation = next_observation
                 if terminated or truncated:
                     break
-            if agent.n_episodes == n_before:  # an agent of the user's own, which does not count
+            if agent.n_episodes == n_before:  # a user's agent that does not count episodes
                 agent._take_n_episodes(n_before + 1)
             log.returns[episode], log.n_balls[episode], log.n_steps[episode] = total, agent.n_balls, step + 1
             log.done[0] = episode + 1
@@ -160,7 +160,7 @@ class _Python:
 
 
 class Stopped(BaseException):
-    """Ends a run in a thread whose results nobody waits for any more."""
+    """Ends a run in a thread whose result is no longer needed."""
 
 
 def _stop_if_asked(agent: Agent) -> None:
@@ -179,7 +179,7 @@ def _check_takes_info(agent: Any) -> None:
 
 @contextmanager
 def _marked(agent: Agent) -> Iterator[None]:
-    """Says that the agent learns, and leaves the environment with a generator of its own, where the agent's stands."""
+    """Mark the agent as learning; finally give the environment a copy of the agent's generator."""
     inner = agent.env.unwrapped
     agent.learner = threading.get_ident()
     try:
@@ -193,7 +193,10 @@ def _marked(agent: Agent) -> Iterator[None]:
 
 
 def _is_under_way(agent: Agent) -> bool:
-    """Whether a learn() of this agent runs: the mark of one that was interrupted may have stayed."""
+    """Return whether a learn() of this agent is running.
+
+    An interrupt may have left the mark, so the stack of the marked thread is searched.
+    """
     if not agent.learner:
         return False
     frame = sys._current_frames().get(agent.learner)
@@ -201,7 +204,7 @@ def _is_under_way(agent: Agent) -> bool:
     while frame is not None:
         n_running += frame.f_code is learn.__code__ and frame.f_locals.get("agent") is agent
         frame = frame.f_back
-    return n_running > (agent.learner == threading.get_ident())  # more than the one that asks
+    return n_running > (agent.learner == threading.get_ident())  # not counting the calling learn()
 
 
 def _env_seed(agent: Agent) -> int:

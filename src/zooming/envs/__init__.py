@@ -1,1 +1,1 @@
-"""The paper's two problems and a way to add your own: a dynamics function as a Gymnasium environment."""
+"""Environments: the two problems of the paper, and `compiled_env` for dynamics of your own."""

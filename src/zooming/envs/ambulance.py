@@ -1,11 +1,12 @@
 """Ambulance stationing: station k ambulances on [0, 1] before each call comes in. [SBY19 sec. 7]
 
-The action says where every ambulance is to wait. A call p ~ F_h comes in, the nearest ambulance goes there (of two, the
-first), the others stay:
+The action is the station of every ambulance. A call p ~ F_h comes in, the nearest ambulance goes
+there (the first, if two are equally near), and the others stay:
 
     r = 1 - (c |x - a|_1 / k + (1 - c) min_i |p - a_i|),    x' = a with the nearest ambulance at p.
 
-With one ambulance x' is the call itself, as in the paper. Median and other heuristics read the calls off x'.
+With one ambulance x' is the call itself, as in the paper. Heuristics such as Median get the calls
+from x'.
 """
 
 from __future__ import annotations
@@ -24,18 +25,25 @@ from zooming.kernels import jit_inline
 from zooming.validation import as_floats, check_float, check_int, known_options, shown
 
 ARRIVALS = ("beta", "uniform", "shifting")
-SHIFTING = ((0.0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1.0), (0.45, 0.55))  # over the steps; longer episodes repeat it
+SHIFTING = (
+    (0.0, 0.25),
+    (0.25, 0.5),
+    (0.5, 0.75),
+    (0.75, 1.0),
+    (0.45, 0.55),
+)  # per step; longer episodes repeat it
 
 # params: travel weight, then (kind, first, second) per step, then all observed locations, then the start.
 _WEIGHT, _TABLE = 0, 1
 _INTERVAL, _BETA, _OBSERVED = 0.0, 1.0, 2.0  # uniform on (first, second); Beta(5, 2); `second` locations from params[first] on
 
-MOST_STEPS = 100_000  # each has its law in params
+MOST_STEPS = 100_000  # params hold a law per step
 
 Arrivals = str | ArrayLike | Sequence[str | ArrayLike]
 
 
 def ambulance(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
+    """Draw the call of a step, write the next state and return the reward."""
     place = _TABLE + 3 * step
     first = params[place + 1]
     second = params[place + 2]
@@ -44,7 +52,7 @@ def ambulance(state: Any, action: Any, step: Any, params: Any, rng: Any, next_st
     elif params[place] == _OBSERVED:
         request = params[int(first) + int(rng.random() * second)]
     else:
-        # Beta(5, 2) is the second largest of six uniforms: faster than rng.beta, and in plain Python the same to the last bit.
+        # Beta(5, 2) is the second largest of six uniforms: faster than rng.beta, and the same
         largest = 0.0
         request = 0.0
         for _ in range(6):
@@ -55,12 +63,13 @@ def ambulance(state: Any, action: Any, step: Any, params: Any, rng: Any, next_st
 
 
 def ambulance_given(state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any) -> Any:
+    """Write the next state for the call `outcome[0]` and return the reward."""
     return respond(state, action, params, outcome[0], next_state)
 
 
 @jit_inline
 def respond(state: Any, action: Any, params: Any, request: Any, next_state: Any) -> Any:
-    """The reward, for a given call."""
+    """Write the next state for a given call and return the reward."""
     n = state.shape[0]
     way = 0.0
     nearest = 0
@@ -75,10 +84,26 @@ def respond(state: Any, action: Any, params: Any, request: Any, next_state: Any)
 
 
 class Ambulance(CompiledEnv):
-    """`zooming/Ambulance-v0`. `arrivals` is "beta", "uniform", "shifting", observed locations, or one of these per step.
+    """The environment `zooming/Ambulance-v0`: station ambulances before each call comes in.
 
-    Observed locations (an array of numbers in [0, 1]) are resampled with replacement. `travel_weight` is c.
+    Parameters
+    ----------
+    arrivals : {"beta", "uniform", "shifting"}, array, or a list of these, default "beta"
+        Law of the calls: Beta(5, 2), uniform, uniform on an interval that changes with the step, or
+        observed locations in [0, 1], resampled with replacement. A list gives one law per step.
+    travel_weight : float, default 0.25
+        c, the weight of the way to the stations, from 0 to 1. The way to the call has weight 1 - c.
+    n_ambulances : int, default 1
+        k, the number of ambulances: dimension of states and actions.
+    start : float, array or "uniform", default 0.5
+        Start state, or "uniform" for a random one. A number counts for every ambulance.
+    horizon : int, default 5
+        Steps of an episode.
+    render_mode : {"rgb_array", "human", "ansi"}, optional
+        See `CompiledEnv.render`.
 
+    Examples
+    --------
     >>> import gymnasium as gym, zooming
     >>> env = gym.make("zooming/Ambulance-v0", arrivals=[0.2, 0.25, 0.7], travel_weight=0.0)
     >>> observation, info = env.reset(seed=1)
@@ -108,7 +133,7 @@ class Ambulance(CompiledEnv):
         self.laws = _laws(arrivals, horizon)
         rows: list[float] = []
         observed: list[float] = []
-        place: dict[int, float] = {}  # of locations in params, by the identity of their array: the same for all steps, once
+        place: dict[int, float] = {}  # index in params by id of the array: shared by steps
         for law in self.laws:
             if isinstance(law, tuple):
                 rows += [_INTERVAL, *law]
@@ -128,7 +153,10 @@ class Ambulance(CompiledEnv):
         )
 
     def outcomes(self, step: int, n: int) -> Outcomes:
-        """The calls of a step: observed ones exactly, a density in n slices, each at its mean with its probability."""
+        """Return the calls of a step and their probabilities.
+
+        Observed calls are exact. A density is cut into n slices, each represented by its mean.
+        """
         law = self.laws[step]
         if isinstance(law, tuple):
             low, high = law
@@ -141,10 +169,10 @@ class Ambulance(CompiledEnv):
         return calls[:, None], counts / counts.sum()
 
     def draw(self, ax: Any, scene: Scene) -> None:
-        """The line with the law of the calls below it, the way to the stations, and the call with the ambulance that went."""
+        """Draw the law of the calls, the ways to the stations, and the call with its ambulance."""
         import zooming
 
-        pens = zooming.plots.rendering  # floors above; needs matplotlib
+        pens = zooming.plots.rendering  # imported here because plots import envs; needs matplotlib
 
         law = self.laws[max(len(scene.played) - 1, 0)]
         if isinstance(law, str):
@@ -166,7 +194,7 @@ class Ambulance(CompiledEnv):
             pens.mark(ax, "before", scene.before, np.full(len(scene.state), moving))
             pens.mark(ax, "action", scene.action, np.full(len(scene.state), waiting))
             went = np.flatnonzero(scene.state != scene.action)
-            if len(went) or len(scene.state) == 1:  # of several ambulances, a call at a station does not say at which
+            if len(went) or len(scene.state) == 1:  # else a call at a station is ambiguous
                 i = int(went[0]) if len(went) else 0
                 ax.annotate(
                     "", (scene.state[i], 0.2), (scene.action[i], waiting),
@@ -181,7 +209,7 @@ class Ambulance(CompiledEnv):
 
 
 def _laws(arrivals: Any, horizon: int) -> list[Any]:
-    """The law of every step: an interval (low, high), "beta", or an array of observed locations."""
+    """Return the law of every step: an interval (low, high), "beta", or observed locations."""
     if not isinstance(arrivals, str) and _is_per_step(arrivals):
         if len(arrivals) != horizon:
             raise SpaceError(f"arrivals has {len(arrivals)} entries, one per step; the horizon is {horizon}")

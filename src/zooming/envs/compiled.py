@@ -1,8 +1,7 @@
 """A compiled dynamics function as a Gymnasium environment.
 
-The function is the whole problem: `dynamics(state, action, step, params, rng, next_state) -> reward` writes the next state
-and returns the reward. `env.step` calls it, and so does the kernel that plays whole episodes without coming back to Python:
-one truth, two drivers.
+`dynamics(state, action, step, params, rng, next_state) -> reward` writes the next state and returns
+the reward. Both `env.step` and the kernel that plays whole episodes call this one function.
 """
 
 from __future__ import annotations
@@ -29,15 +28,16 @@ from zooming.validation import as_floats, check_int, clipped, known_options, sho
 
 Floats = NDArray[np.float64]
 Dynamics = Callable[..., float]
-MOST_AXES = 10_000  # of a built-in environment
-Outcomes = Weighted  # values [n, k] of what chance decides, and their weights [n]
+MOST_AXES = 10_000  # largest dimension of a built-in environment
+Outcomes = Weighted  # random outcomes [n, k] and their weights [n]
 
 
 class CompiledEnv(RenderedEnv):
-    """A Gymnasium environment whose rule is one compiled function; `zooming.compiled_env` makes one from yours.
+    """A Gymnasium environment with compiled dynamics; `zooming.compiled_env` makes one from yours.
 
-    The dynamics see vectors of `state_box` and `action_box`. A box is its own; Discrete(n, start=s) is the box [s, s + n - 1],
-    of whose points only the whole numbers are played, and values of it are plain numbers outside.
+    The dynamics use vectors of `state_box` and `action_box`. For a Box this is the space itself.
+    For Discrete(n, start=s) it is the box [s, s + n - 1], of which only integers are used;
+    observations and actions are then plain integers.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class CompiledEnv(RenderedEnv):
         self.name = str(name or getattr(dynamics, "__name__", "compiled"))
         self.dynamics = compile_as(dynamics, DYNAMICS, "dynamics(state, action, step, params, rng, next_state) -> reward")
         form = "dynamics(state, action, step, params, outcome, next_state) -> reward"
-        self.given = None if given is None else compile_as(given, GIVEN, form)  # the dynamics for a given outcome
+        self.given = None if given is None else compile_as(given, GIVEN, form)  # for a given outcome
         self.start_law = starts.law_of(start, observation_space, self.state_box)
         self.start: Start = self.start_law.draw
         self.params = np.concatenate([_vector(params, "params"), self.start_law.packed])
@@ -73,9 +73,9 @@ class CompiledEnv(RenderedEnv):
         self._step = 0
 
     def crossing(self, generator: np.random.Generator | None = None) -> Crossing:
-        """Return the dynamics and the start for compiled code, with this environment's generator or the given one.
+        """Return dynamics, start and generator (by default this environment's) for compiled code.
 
-        Keep it as long as its handle is used: it keeps alive what the addresses in the handle point to.
+        Keep the object as long as its handle is used: the handle holds addresses into it.
         """
         own = self.np_random if generator is None else generator
         crossing = self._crossing
@@ -87,13 +87,13 @@ class CompiledEnv(RenderedEnv):
 
     @property
     def start_kind(self) -> str:
-        """How episodes begin: see `zooming.envs.starts`."""
+        """Kind of the start law, see `zooming.envs.starts`."""
         return self.start_law.kind
 
     def try_in_python(self, dynamics: Dynamics, params: Floats, chance: Any) -> None:
-        """Plays one step in plain Python, where a wrong index is an error and not somebody else's memory.
+        """Play one step in plain Python, where a wrong index raises an error.
 
-        `params` are the user's own, without what stands behind them.
+        `params` are the user's own, without what this class appends.
         """
         rng, state = np.random.default_rng(0), np.empty(self.state_box.shape)
         draw_start()(self.crossing(rng).handle, self.params, state)
@@ -107,7 +107,7 @@ class CompiledEnv(RenderedEnv):
                 f"{self.name}: {error}; the state has {len(state)} coordinates, the action {len(low)}, and params "
                 f"{len(params)} numbers"
             ) from error
-        except Exception:  # it may need to be compiled to run at all: then only the compiled form tells
+        except Exception:  # some functions run only when compiled; then this check is skipped
             return
         missing = np.flatnonzero(np.isnan(after))
         if len(missing):
@@ -137,15 +137,15 @@ class CompiledEnv(RenderedEnv):
         return observation, float(reward), self._step >= self.horizon, False, {}
 
     def observations(self, states: Floats) -> NDArray[Any]:
-        """States [n, n_state], as the dynamics see them, as a batch of observations."""
+        """Return a batch of observations for states [n, n_state] of the dynamics."""
         return np.rint(states[:, 0]).astype(self.observation_space.dtype) if self.has_whole_states else states
 
     def actions(self, batch: Any) -> Floats:
-        """A batch of actions as the dynamics see them: [n, n_action]."""
+        """Return a batch of actions as an array [n, n_action] for the dynamics."""
         return np.ascontiguousarray(batch, np.float64).reshape(len(batch), -1)
 
     def playable(self, states: Floats, actions: Floats) -> tuple[Floats, Floats]:
-        """Points of the two boxes, moved to the nearest value where a side is Discrete."""
+        """Return the points, rounded to the nearest value where a space is Discrete."""
         if self.has_whole_states:
             states = np.clip(np.rint(states), self.state_box.low, self.state_box.high)
         if self.has_whole_actions:
@@ -153,7 +153,7 @@ class CompiledEnv(RenderedEnv):
         return states, actions
 
     def are_states(self, points: Floats) -> NDArray[np.bool_]:
-        """Which of the points [n, n_state] are states, up to rounding: in the box, and whole if states are Discrete."""
+        """Return which points [n, n_state] are states, up to rounding errors."""
         low, high = self.state_box.low, self.state_box.high
         if self.has_whole_states:
             found = np.abs(points - np.clip(np.rint(points), low, high)) <= ROUNDING
@@ -163,10 +163,10 @@ class CompiledEnv(RenderedEnv):
         return np.asarray(found.all(axis=1))
 
     def _observed(self, state: Floats, step: int, what: str) -> Any:
-        """A state as Gymnasium sees it. Whether it is in its box is for the agent to say; a number must be one here."""
+        """Return a state as an observation. Only Discrete states are checked here."""
         if not self.has_whole_states:
             return state.copy()
-        value, low, high = float(state[0]), *self._state_ends  # as `are_states` does, but ten times as fast
+        value, low, high = float(state[0]), *self._state_ends  # 10 times faster than `are_states`
         if not (low - ROUNDING <= value <= high + ROUNDING and abs(value - round(value)) <= ROUNDING):
             raise TransitionError(
                 f"{self.name}, step {step}: {what}state = {value} is not a whole number from {low:g} to {high:g}; "
@@ -175,16 +175,17 @@ class CompiledEnv(RenderedEnv):
         return self._as_number(round(value))
 
     def outcomes(self, step: int, n: int) -> Outcomes:
-        """What chance may decide at a step, as about n weighted outcomes for `given`; exact if it is a finite set."""
+        """Return about n weighted random outcomes of a step; exact if there are finitely many."""
         raise SpaceError(
             f"{self.name} does not say what its random outcomes are, so that nothing about it can be computed exactly. "
             f"Declare them: compiled_env(dynamics, ..., outcomes=(values, weights)); dynamics then take an outcome, not rng"
         )
 
     def start_states(self, n: int) -> Weighted:
-        """Start states [m, n_state] and their weights: all there are, or about n.
+        """Return start states [m, n_state] and their weights: all of them, or about n.
 
-        For "uniform" on a box the midpoints of a grid; for a start function of your own, independent draws (seed 0).
+        For "uniform" on a box these are the midpoints of a grid; for a start function, independent
+        draws with seed 0.
         """
         law = self.start_law
         if len(law.states):
@@ -201,17 +202,17 @@ class CompiledEnv(RenderedEnv):
         return (found, np.ones(1)) if len(found) == 1 else (states, np.full(n, 1 / n))
 
     def reseed(self, seed: int) -> None:
-        """Starts the generator anew, as `reset(seed=seed)` does, without drawing a state; the next call must be reset()."""
+        """Seed the generator like `reset(seed=seed)`, without a draw; call reset() next."""
         self._np_random, self._np_random_seed = seeding.np_random(seed)
         self.abandon()
 
     def abandon(self) -> None:
-        """Ends the episode at hand: the next call must be reset()."""
+        """End the current episode; the next call must be reset()."""
         self._state = None
 
     def _checked(self, action: Any) -> Floats:
-        """An action as the dynamics see it."""
-        if self.has_whole_actions and isinstance(action, (int, np.integer)):  # most steps of Discrete actions
+        """Return a validated action as a vector for the dynamics."""
+        if self.has_whole_actions and isinstance(action, (int, np.integer)):  # fast path
             first, last = self._action_ends
             if first <= action <= last:
                 return np.array([float(action)])
@@ -240,7 +241,7 @@ class CompiledEnv(RenderedEnv):
         return point
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledEnv:
-        # Compiled functions cannot be copied and need not be; a copy has a generator and a state of its own.
+        # Compiled functions cannot be copied, so they are shared; generator and state are copied.
         twin = copy.copy(self)
         twin._np_random = copy.deepcopy(self._np_random, memo)
         twin.params = self.params.copy()
@@ -253,13 +254,13 @@ class CompiledEnv(RenderedEnv):
 
 
 class _DeclaredEnv(CompiledEnv):
-    """A compiled environment whose chance is a finite set of weighted outcomes, the same at every step."""
+    """A compiled environment with a finite set of weighted outcomes, the same at every step."""
 
     def __init__(
         self, dynamics: Dynamics, *spaces: Any, outcomes: Any, params: Floats, name: str | None, **options: Any
     ) -> None:
         values, weights = starts.weighted(outcomes, "outcomes")
-        # Behind the problem's own parameters: the outcomes, then their cumulative weights, where `draw_one` finds them.
+        # Append the outcomes and their cumulative weights to the parameters, for `_draw_one`.
         packed = np.concatenate([params, values.ravel(), np.cumsum(weights)])
         given = compile_as(dynamics, GIVEN, "dynamics(state, action, step, params, outcome, next_state) -> reward")
         drawing = _draw_one(given, len(params), *values.shape)
@@ -272,7 +273,7 @@ class _DeclaredEnv(CompiledEnv):
 
 
 def compiled_inside(env: Any) -> CompiledEnv | None:
-    """The compiled environment behind wrappers that change nothing, or None if it must be driven step by step."""
+    """Return the compiled environment inside wrappers that change nothing, or None."""
     while isinstance(env, gym.Wrapper) and type(env) in (OrderEnforcing, PassiveEnvChecker):
         env = env.env
     is_plain = isinstance(env, CompiledEnv) and type(env).step is CompiledEnv.step and type(env).reset is CompiledEnv.reset
@@ -280,7 +281,7 @@ def compiled_inside(env: Any) -> CompiledEnv | None:
 
 
 def fusible_inside(env: Any) -> CompiledEnv | None:
-    """The compiled environment inside, as `compiled_inside`, unless every step of it is to be shown."""
+    """Return `compiled_inside(env)`, or None if it renders every step for a human."""
     inner = compiled_inside(env)
     return None if inner is None or inner.render_mode == "human" else inner
 
@@ -298,23 +299,48 @@ def compiled_env(
     name: str | None = None,
     render_mode: str | None = None,
 ) -> CompiledEnv:
-    """Your own dynamics as an environment that trains at the speed of the built-in ones.
+    """Return an environment with your dynamics that trains as fast as the built-in ones.
 
-    `dynamics(state, action, step, params, rng, next_state)` writes the next state into `next_state` and returns the reward; it
-    is compiled with Numba, so it may use floats, loops, `math`, and the methods of `rng`, a NumPy Generator. State and action
-    are float64 vectors in the units of the two spaces: of a Discrete one they hold one whole number, `int(state[0])`, which is
-    a plain number for agents, `env.reset` and `env.step`. `params` is a float64 vector too: of a table with n columns the
-    dynamics find row i, column j as `params[n * i + j]`.
+    State and action are float64 vectors in the units of their spaces. For a Discrete space the
+    vector holds one integer, `int(state[0])`, and observations and actions are plain integers.
 
-    `start` is a state, (states, weights), "uniform", or a compiled `start(params, rng, state)` that writes one. Of a function
-    `zooming.solve` and `zooming.evaluate` know draws only, and say how far off that may be.
+    Parameters
+    ----------
+    dynamics : callable
+        `dynamics(state, action, step, params, rng, next_state)` writes the next state into
+        `next_state` and returns the reward. It is compiled with Numba and may use floats, loops,
+        `math`, and the methods of `rng`, a NumPy Generator.
+    observation_space, action_space : gymnasium.spaces.Box or Discrete
+        The spaces. A Box must be one-dimensional, of floats, with finite bounds.
+    horizon : int
+        Steps of an episode.
+    start : state, (states, weights), "uniform" or callable
+        Start state, or its distribution. A function `start(params, rng, state)` writes one; it is
+        compiled, and `zooming.solve` and `zooming.evaluate` then work with draws and an error
+        bound.
+    params : array, optional
+        Numbers for the dynamics, as a flat float64 vector. Row i, column j of a table with n
+        columns is `params[n * i + j]`.
+    outcomes : (values, weights), optional
+        The random outcomes and their probabilities, which `zooming.solve` needs. The dynamics then
+        take one of the values, a vector, in place of `rng`. Without chance: `([0.0], [1.0])`.
+    name : str, optional
+        Name for messages. By default that of the function.
+    render_mode : {"rgb_array", "human", "ansi"}, optional
+        See `CompiledEnv.render`.
 
-    With `outcomes=(values, weights)` the dynamics take, in the place of `rng`, one of the `values` (a vector), drawn with the
-    given weights: then `zooming.solve` can compute the optimum. One of weight 0 is left out. Without chance there is one value:
-    `outcomes=([0.0], [1.0])`.
+    Returns
+    -------
+    CompiledEnv
+        A Gymnasium environment.
 
-    `render_mode` is "rgb_array", "human" or "ansi": see `CompiledEnv.render`.
+    Raises
+    ------
+    SpaceError
+        If an argument is invalid, or a function does not compile.
 
+    Examples
+    --------
     >>> import gymnasium as gym, zooming
     >>> def thermostat(state, action, step, params, rng, next_state):
     ...     next_state[0] = 0.8 * state[0] + 0.2 * action[0]
@@ -336,7 +362,7 @@ def compiled_env(
 
 
 def _draw_one(given: Any, first: int, n: int, width: int) -> Any:
-    """Dynamics that draw one of the n outcomes behind params[first] and play it."""
+    """Return dynamics that draw one of the n outcomes stored from params[first] on."""
     weights = first + n * width
 
     def drawing(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
@@ -357,7 +383,10 @@ def _vector(values: Any, what: str) -> Floats:
 
 
 def _sides(space: Any, where: str) -> tuple[gym.Space[Any], gym.spaces.Box]:
-    """The space as Gymnasium sees it, and as the dynamics do: float64, so that the agent sees exactly what they computed."""
+    """Return the space of the environment and the float64 box of the dynamics.
+
+    A Box becomes float64, so that the agent gets exactly what the dynamics computed.
+    """
     if isinstance(space, gym.spaces.Discrete):
         first = float(space.start)
         return space, gym.spaces.Box(first, first + float(space.n) - 1.0, (1,), np.float64)

@@ -1,4 +1,4 @@
-"""A user's Python function as a compiled one with a fixed signature."""
+"""Compile a user's Python function with a fixed signature, with readable errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from zooming.errors import SpaceError
 from zooming.kernels import cached
 
-# What Numba says where users stumble, and what to do about it.
+# Frequent error messages of Numba, and what to do about them.
 _HINTS = {
     r"No conversion from .* to float64": "it must return the reward, a number, on every way out",
     r"global name '(\w+)'.*<class 'function'>": r"\1 must be compiled too: write @numba.njit above it",
@@ -25,19 +25,19 @@ _NOISE = ("Failed in", "- Resolution failure")
 
 @functools.cache
 def compile_as(function: Any, signature: Any, form: str) -> Any:
-    """The function, compiled; `form` is what an error says it should look like."""
+    """Return the compiled function. `form` is the expected signature for error messages."""
     python = getattr(function, "py_func", function)
-    # A cache on disk sees neither globals nor files elsewhere, so that only our own functions, which use none, are kept there.
+    # The disk cache does not notice changes of globals or other files: only for our own functions.
     is_ours = Path(python.__code__.co_filename).parent == Path(__file__).parent and python.__closure__ is None
     try:
         return cached(python, signature, on_disk=is_ours)
-    except Exception as error:  # Numba's errors have no base of their own
+    except Exception as error:  # Numba's errors have no common base class
         name = getattr(python, "__name__", repr(python))
-        raise SpaceError(f"{name} does not compile as {form}{_in_short(str(error))}") from None  # which would print the pages
+        raise SpaceError(f"{name} does not compile as {form}{_in_short(str(error))}") from None  # the cause would print pages
 
 
 def _in_short(text: str) -> str:
-    """A hint, the line of the user's function, and the one line of Numba's pages that says what is wrong.
+    """Return a hint, the line number, and the one line of Numba's message that states the error.
 
     >>> _in_short('Failed in nopython mode\\nUnsupported array index type float64\\nFile "a/b.py", line 7:\\n')
     ': an index must be whole: int(state[0]). Numba says of line 7 of b.py: Unsupported array index type float64'
@@ -46,6 +46,6 @@ def _in_short(text: str) -> str:
     place = re.search(r'File "([^"]+)", line (\d+):', text)
     where = f" of line {place[2]} of {Path(place[1]).name}" if place else ""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(_NOISE)] or [text]
-    inner = [line for line in lines if re.match(r"\w+Error: ", line)]  # the reason, after a list of all that was tried
+    inner = [line for line in lines if re.match(r"\w+Error: ", line)]  # the reason
     said = inner[0] if inner else " ".join(lines[: 2 if lines[0].endswith("signature:") else 1])
     return f"{hint}. Numba says{where}: {said}"

@@ -1,6 +1,6 @@
-"""Oil discovery: move to where the survey promises oil, pay for the way. [SBY19 sec. 7]
+"""Oil discovery: move to where a survey predicts oil, and pay for the way. [SBY19 sec. 7]
 
-S = A = [0, 1]^d with the distance |u - v| = |u - v|_1 / d. Playing a in x gives
+S = A = [0, 1]^d with the distance |u - v| = |u - v|_1 / d. Action a in state x gives
 
     x' = a,    r = clip(f(a) + noise - |x - a|, 0, 1),
     f(a) = exp(-lam |a - c|)  (laplace)    or    1 - lam |a - c|^2  (quadratic).
@@ -27,17 +27,19 @@ _SURVEY, _SHARPNESS, _NOISE, _CENTER = 0, 1, 2, 3  # places in params
 
 
 def oil(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
+    """Draw the noise, write the next state and return the reward."""
     noise = rng.standard_normal() if params[_NOISE] > 0.0 else 0.0
     return drill(state, action, params, noise, next_state)
 
 
 def oil_given(state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any) -> Any:
+    """Write the next state for the noise `outcome[0]` and return the reward."""
     return drill(state, action, params, outcome[0], next_state)
 
 
 @jit_inline
 def drill(state: Any, action: Any, params: Any, noise: Any, next_state: Any) -> Any:
-    """The reward, for a given draw of standard normal noise."""
+    """Write the next state for a given draw of standard normal noise and return the reward."""
     n = state.shape[0]
     off_center = 0.0
     way = 0.0
@@ -55,8 +57,29 @@ def drill(state: Any, action: Any, params: Any, noise: Any, next_state: Any) -> 
 
 
 class Oil(CompiledEnv):
-    """`zooming/Oil-v0`. `noise` is the standard deviation of Gaussian noise on f; `start` a state or "uniform".
+    """The environment `zooming/Oil-v0`: move to where a survey predicts oil, and pay for the way.
 
+    Parameters
+    ----------
+    survey : {"laplace", "quadratic"}, default "laplace"
+        Form of f, the oil that the survey predicts.
+    sharpness : float, default 1.0
+        lam, how fast f falls with the distance from its center.
+    center : float or array, default 0.75
+        c, the location of the most oil: one number, or one per dimension.
+    noise : float, default 0.0
+        Standard deviation of Gaussian noise on f.
+    dims : int, default 1
+        d, the dimension of states and actions.
+    start : float, array or "uniform", default 0.5
+        Start state, or "uniform" for a random one. A number counts for every dimension.
+    horizon : int, default 5
+        Steps of an episode.
+    render_mode : {"rgb_array", "human", "ansi"}, optional
+        See `CompiledEnv.render`.
+
+    Examples
+    --------
     >>> import gymnasium as gym, zooming
     >>> env = gym.make("zooming/Oil-v0", survey="laplace", sharpness=10.0)
     >>> observation, info = env.reset(seed=0)
@@ -96,24 +119,24 @@ class Oil(CompiledEnv):
         )
 
     def outcomes(self, step: int, n: int) -> Outcomes:
-        """Equally likely slices of the noise, each at its median; without noise, the one thing that happens."""
+        """Return the medians of n equally likely slices of the noise; one outcome without noise."""
         n = n if self.noise > 0 else 1
         normal = NormalDist()
         return np.array([[normal.inv_cdf((i + 0.5) / n)] for i in range(n)]), np.full(n, 1 / n)
 
     def found(self, places: Floats) -> Floats:
-        """f of places [n, dims]: what the survey promises, without noise."""
+        """Return f, the prediction of the survey without noise, at places [n, dims]."""
         off_center = np.abs(places - self.center).mean(axis=-1)
         decay = self.sharpness * (off_center if self.survey == "laplace" else off_center**2)
         return np.asarray(np.exp(-decay) if self.survey == "laplace" else 1.0 - decay)
 
     def draw(self, ax: Any, scene: Scene) -> None:
-        """The survey as a curve, in two dimensions as a map, with the way that was taken; in more, every coordinate."""
+        """Draw the survey and the last move in 1-D or 2-D, every coordinate in more dimensions."""
         if len(self.center) > 2:
             return super().draw(ax, scene)
         import zooming
 
-        pens = zooming.plots.rendering  # floors above; needs matplotlib
+        pens = zooming.plots.rendering  # imported here because plots import envs; needs matplotlib
 
         line = np.linspace(0.0, 1.0, 201)
         if len(self.center) == 1:

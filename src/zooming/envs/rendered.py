@@ -1,4 +1,4 @@
-"""Environments that can be shown: `render_mode`, the record of the episode, and where its pictures come from."""
+"""Rendering of environments: `render_mode`, the record of the episode, and `render`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,21 @@ from zooming.errors import SpaceError
 
 Floats = NDArray[np.float64]
 MODES = ("human", "rgb_array", "ansi")
-FRAMES_PER_SECOND = 2  # an episode has a handful of steps, each of which takes a moment to read
+FRAMES_PER_SECOND = 2  # episodes are short, and each step takes time to read
 
 
 @dataclass(frozen=True)
 class Scene:
     """What a picture shows: the episode so far, in the units of the dynamics.
 
-    `played` has (state, action, reward) of each step so far, and `state` is where the episode stands now. `best_action` is an
-    optimal action at the step that was played last (before the first step: at the coming one), if the optimum is known.
+    Parameters
+    ----------
+    state : array of float
+        The current state.
+    played : list of (state, action, reward)
+        One entry for each step so far.
+    best_action : array of float, optional
+        An optimal action of the last step (before the first step, of the coming one), if known.
     """
 
     state: Floats
@@ -30,17 +36,17 @@ class Scene:
 
     @property
     def before(self) -> Floats:
-        """The state in which the last action was played; before the first step, the start."""
+        """State before the last action; before the first step, the start."""
         return self.played[-1][0] if self.played else self.state
 
     @property
     def action(self) -> Floats | None:
-        """The action that was played last."""
+        """The last action, None before the first step."""
         return self.played[-1][1] if self.played else None
 
 
 class RenderedEnv(gym.Env[Any, Any]):
-    """What `render` needs of an environment. Without a render mode nothing is recorded, and nothing is imported."""
+    """Base class with `render`. Without a render mode nothing is recorded or imported."""
 
     metadata = {"render_modes": list(MODES), "render_fps": FRAMES_PER_SECOND}  # noqa: RUF012  # Gymnasium's name and type
     name: str
@@ -54,13 +60,13 @@ class RenderedEnv(gym.Env[Any, Any]):
         self.render_mode = render_mode
         self._state: Floats | None = None
         self._played: list[tuple[Floats, Floats, float]] = []
-        self._pictures: Any = None  # made when first needed
+        self._pictures: Any = None  # created on first use
 
     def render(self) -> Any:
-        """Return the picture of this moment as pixels ("rgb_array") or as text ("ansi"), or show it ("human").
+        """Return the picture as pixels ("rgb_array") or text ("ansi"), or show it ("human").
 
-        "human" opens a window of matplotlib; where it has no display, the text is printed instead. In this mode `reset` and
-        `step` show themselves.
+        "human" opens a matplotlib window, or prints the text if there is no display. In this mode
+        `reset` and `step` render by themselves.
         """
         if self.render_mode is None:
             gym.logger.warn(
@@ -71,15 +77,15 @@ class RenderedEnv(gym.Env[Any, Any]):
         if self._state is None:
             raise gym.error.ResetNeeded(f"{self.name}: no episode is under way; call reset() before render()")
         if self._pictures is None:
-            import zooming  # pictures are floors above: they solve environments and need matplotlib
+            import zooming  # imported here because plots import envs; needs matplotlib
 
             self._pictures = zooming.plots.rendering.Pictures(self)
         return self._pictures.render(self.render_mode, self._state, self._played)
 
     def draw(self, ax: Any, scene: Scene) -> None:
-        """Draw the scene on a matplotlib Axes, every coordinate as a position in its range.
+        """Draw the scene on a matplotlib Axes, each coordinate as a position in its range.
 
-        A subclass may define it for a picture of its own.
+        Override it for a picture of your own.
         """
         import zooming
 
@@ -91,7 +97,7 @@ class RenderedEnv(gym.Env[Any, Any]):
             self._pictures = None
 
     def _record(self, state: Floats | None = None, action: Floats | None = None, reward: float = 0.0) -> None:
-        """Keep a step for the pictures, or begin a new episode; only called with a render mode."""
+        """Record a step, or begin a new episode; only called with a render mode."""
         if state is None or action is None:
             self._played = []
         else:
@@ -100,4 +106,4 @@ class RenderedEnv(gym.Env[Any, Any]):
             self.render()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_pictures": None}  # a window belongs to one environment in one process
+        return {**self.__dict__, "_pictures": None}  # a window is never copied or pickled

@@ -1,7 +1,7 @@
-"""How episodes begin: the law of the start as a compiled function, and as weighted states.
+"""Laws of the start state, as a compiled function and as weighted states.
 
-A law is FIXED (one state), FINITE (states with weights, or "uniform" over Discrete), UNIFORM over a box, or a FUNCTION of the
-user's, of which only draws are known.
+A law is FIXED (one state), FINITE (states with weights, or "uniform" over Discrete), UNIFORM over a
+box, or a FUNCTION of the user, which is known only through draws.
 """
 
 from __future__ import annotations
@@ -23,24 +23,27 @@ Floats = NDArray[np.float64]
 Start = Callable[..., None]
 Weighted = tuple[Floats, Floats]  # values [n, k], and their weights [n]
 FIXED, FINITE, UNIFORM, FUNCTION = "fixed", "finite", "uniform", "function"
-N_STARTS = 4096  # states that stand for a start that is not known exactly
+N_STARTS = 4096  # states that represent a start law that is not finite
 FORMS = 'give a state, (states, weights), "uniform", or a function start(params, rng, state)'
 _NONE = np.empty(0)
 
 
 @dataclass(frozen=True)
 class StartLaw:
-    """`draw(params, rng, state)` writes a start state; it reads `packed` from the end of the parameters."""
+    """A law of the start state.
+
+    `draw(params, rng, state)` writes a start state. It reads `packed` from the end of `params`.
+    """
 
     kind: str
     draw: Start
     packed: Floats = field(default_factory=lambda: _NONE)
-    states: Floats = field(default_factory=lambda: _NONE)  # with their weights, if the law is FIXED or FINITE
+    states: Floats = field(default_factory=lambda: _NONE)  # if the law is FIXED or FINITE
     weights: Floats = field(default_factory=lambda: _NONE)
 
 
 def law_of(start: Any, space: gym.Space[Any], box: gym.spaces.Box) -> StartLaw:
-    """The law that a user's `start` says; `box` is what the dynamics see of the `space`."""
+    """Return the law for a user's `start`. `box` is the form of `space` that the dynamics use."""
     is_whole = isinstance(space, gym.spaces.Discrete)
     if callable(start):
         return StartLaw(FUNCTION, compile_as(start, START, "start(params, rng, state)"))
@@ -66,7 +69,10 @@ def law_of(start: Any, space: gym.Space[Any], box: gym.spaces.Box) -> StartLaw:
 
 
 def weighted(given: Any, what: str, one: str = "value") -> Weighted:
-    """What a user gave as (values, weights), checked, without those of weight 0; `one` of the values is called so."""
+    """Validate a (values, weights) pair and drop entries of weight 0.
+
+    `what` names the argument in error messages, and `one` is the noun for a value.
+    """
     try:
         values, weights = (as_floats(part) for part in (() if isinstance(given, dict) else given))
     except (TypeError, ValueError) as error:
@@ -82,11 +88,11 @@ def weighted(given: Any, what: str, one: str = "value") -> Weighted:
             raise SpaceError(f"{what}: weight {i} is {weight}; give weights >= 0, with sum 1")
     if abs(weights.sum() - 1) >= 1e-9:
         raise SpaceError(f"{what}: weights sum to {weights.sum():.12g}, not to 1; divide them by their sum")
-    return values[weights > 0], weights[weights > 0]  # what never happens needs no place
+    return values[weights > 0], weights[weights > 0]
 
 
 def midpoints(box: gym.spaces.Box, n: int) -> Weighted:
-    """About n points of a box, each with the same share of it around."""
+    """Return about n midpoints of a uniform grid over a box, with equal weights."""
     per_axis = max(1, round(n ** (1 / len(box.low))))
     axes = [a + (b - a) * (np.arange(per_axis) + 0.5) / per_axis for a, b in zip(box.low, box.high, strict=True)]
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(box.low))
@@ -94,7 +100,7 @@ def midpoints(box: gym.spaces.Box, n: int) -> Weighted:
 
 
 def _is_weighted(start: Any) -> bool:
-    """Whether it is (states, weights): a pair whose first part is more than a coordinate."""
+    """Return whether `start` is (states, weights): a pair whose first part is not a number."""
     is_pair = isinstance(start, (tuple, list)) and len(start) == 2
     return is_pair and (isinstance(start[0], (tuple, list, range)) or getattr(start[0], "ndim", 0) > 0)
 
@@ -111,14 +117,14 @@ def _state(state: Floats, said: Any, space: gym.Space[Any], box: gym.spaces.Box)
 
 
 def fixed_start(params: Any, rng: Any, state: Any) -> None:
-    """The start state stands behind the other parameters."""
+    """Write the fixed start state, stored at the end of `params`."""
     first = params.shape[0] - state.shape[0]
     for i in range(state.shape[0]):
         state[i] = params[first + i]
 
 
 def uniform_start(params: Any, rng: Any, state: Any) -> None:
-    """Uniform between the low and the high corner that stand behind the other parameters."""
+    """Write a uniform state of a box, whose low and high corner are at the end of `params`."""
     n = state.shape[0]
     first = params.shape[0] - 2 * n
     for i in range(n):
@@ -126,13 +132,13 @@ def uniform_start(params: Any, rng: Any, state: Any) -> None:
 
 
 def any_value(params: Any, rng: Any, state: Any) -> None:
-    """Each whole number from the low to the high one, which stand behind the other parameters, equally likely."""
+    """Write a uniform integer between the two integers at the end of `params`, both included."""
     low, high = params[params.shape[0] - 2], params[params.shape[0] - 1]
     state[0] = low + float(int(rng.random() * (high - low + 1.0)))
 
 
 def weighted_start(params: Any, rng: Any, state: Any) -> None:
-    """One of n states. They stand behind the other parameters, then their cumulative weights, then n."""
+    """Write one of n states. `params` ends with the states, their cumulative weights, and n."""
     width = state.shape[0]
     n = int(params[params.shape[0] - 1])
     weights = params.shape[0] - 1 - n

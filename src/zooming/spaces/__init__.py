@@ -1,1 +1,1 @@
-"""Gymnasium spaces as axes of the unit cube: `axes`, `axis`, `flatten` (nested spaces), `masks` (feasible actions)."""
+"""Gymnasium spaces as axes of the unit cube: `axes`, `axis`, `flatten` (nested spaces), `masks`."""

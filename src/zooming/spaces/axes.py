@@ -1,8 +1,9 @@
-"""Gymnasium spaces as axes of the unit cube, and back: the one place that knows an environment's units.
+"""Gymnasium spaces as axes of the unit cube, and back. Only this module converts units.
 
-The state's axes come first, then the action's. An interval maps x to (x - low) / (high - low), the k-th of m whole values to
-(k + 1/2) / m, and a squashed axis, which has no end, goes through x / (1 + |x|) first. The linear maps are kernels
-(`kernels.to_unit`, `kernels.play_action`), so that every driver rounds alike; this module builds their table.
+The axes of the state come first, then those of the action. An interval maps x to (x - low) / (high
+- low), the k-th of m integers to (k + 1/2) / m, and a squashed (unbounded) axis goes through x / (1
++ |x|) first. The linear maps are kernels (`kernels.to_unit`, `kernels.play_action`), so that every
+driver rounds alike; this module builds their table.
 """
 
 from __future__ import annotations
@@ -21,15 +22,29 @@ from zooming.spaces.axis import Axis, check, give_bounds, give_order, give_squas
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL, ORDERED, Leaf, taken_apart
 
 Floats = NDArray[np.float64]
-MAX_AXES = 48  # one bit each in the mask of the axes that a split halves
+MAX_AXES = 48  # a split has a bit mask of axes
 
 
 class Axes:
-    """The axes of a (state, action) pair: kinds, bounds, names, and the structure and dtype that actions must have.
+    """The axes of a (state, action) pair: kinds, bounds, names, and the form of actions.
 
-    `bounds` {axis: (low, high)}, `ordered` (True or axes), `squash` (True, a scale, or {axis: scale}) and `weights` ({axis:
-    weight}, or one per axis) are what agents take under these names; an axis may be named by the space that holds it.
+    The options are those of `Agent`. An axis may be named by the space that contains it.
 
+    Parameters
+    ----------
+    observation_space, action_space : gymnasium.Space
+        The spaces of the environment.
+    bounds : dict, optional
+        {axis: (low, high)}. Values beyond these ends count as the ends.
+    ordered : bool or names of axes, default False
+        Discrete axes whose neighboring values are similar. True means all of them.
+    squash : bool, float or dict, default False
+        Maps unbounded axes to an interval: True, a scale, or {axis: scale}.
+    weights : dict or sequence, optional
+        Weight of each axis in the metric: {axis: weight}, or one number per axis.
+
+    Examples
+    --------
     >>> import gymnasium as gym
     >>> gears = gym.spaces.Dict({"gear": gym.spaces.Discrete(3), "gas": gym.spaces.Box(-1.0, 1.0, (2,))})
     >>> axes = Axes(gym.spaces.Box(0.0, 10.0), gears, weights={"action": 0.5})
@@ -73,7 +88,7 @@ class Axes:
             check(axis)
         give_weights(self._axes, weights)
         self._tabulate()
-        # What makes these axes again, as JSON.
+        # The options that rebuild these axes, as JSON.
         self.options: dict[str, Any] = {
             "bounds": None if bounds is None else {axis.name: [axis.low, axis.high] for axis in self._axes if axis.clips},
             "ordered": ordered,
@@ -99,41 +114,41 @@ class Axes:
 
     @property
     def n_wide(self) -> int:
-        """Axes that a split may halve: no categories, no single value, no weight 0."""
+        """Number of axes that a split may halve: not categorical, not one value, weight > 0."""
         return sum(axis.kind != CATEGORICAL and axis.weight > 0 and axis.low < axis.high for axis in self._axes)
 
     @property
     def are_plain(self) -> bool:
-        """Whether what a compiled environment's dynamics see is what the kernels take: nothing is clipped or squashed."""
+        """Whether no axis is clipped or squashed. Only then does the fused driver apply."""
         return not self._bent
 
     @property
     def are_cubes(self) -> bool:
-        """Whether halving every axis of a ball leaves cubes."""
+        """Whether halving every axis of a ball gives cubes."""
         return all(axis.kind == INTERVAL and axis.weight == 1.0 for axis in self._axes)
 
     @property
     def n_values(self) -> list[int]:
-        """The number of categories of every axis; 1 for those that are not cut into values from the start."""
+        """Number of categories per axis; 1 for axes that are not categorical or have weight 0."""
         return [int(axis.high - axis.low) + 1 if axis.kind == CATEGORICAL and axis.weight > 0 else 1 for axis in self._axes]
 
     @property
     def action_ends(self) -> tuple[Floats, Floats]:
-        """The lowest and the highest flat action, as `flat_action` gives them: from 0 to 1 along a squashed axis."""
+        """Lowest and highest flat action in the form of `flat_action`: 0 and 1 on squashed axes."""
         squashed = np.array([bool(axis.squash) for axis in self._axes[self.n_state :]])
         return np.where(squashed, 0.0, self.low[self.n_state :]), np.where(squashed, 1.0, self.high[self.n_state :])
 
     def cells(self) -> list[Floats]:
-        """The borders of an initial partition: categories are atoms from the start. [SBY19, discrete metric]"""
+        """Return the borders of the initial partition: one cell per category."""
         return [np.arange(1, n) / n for n in self.n_values]
 
     def net(self, spacing: float, most: int, points: str = "centers") -> list[Floats]:
-        """Return the borders of a net: the spacing is wider along an axis of less weight.
+        """Return the borders of a net; an axis of less weight has a wider spacing.
 
-        With `points` "centers" the borders of an interval are the multiples of the spacing, with "multiples" they lie
-        halfway between these. Along an axis of whole values both lie between the values that are nearest to the former.
-
-        SpaceError for more than `most` cells along one axis, before they take any memory.
+        With `points` "centers" the borders of an interval are the multiples of the spacing, with
+        "multiples" they lie halfway between these. Borders of an integer axis always lie between
+        two values, nearest to the multiples. SpaceError for more than `most` cells along one axis,
+        before memory is allocated.
         """
         if max(self.n_values) > most:
             raise SpaceError(f"the categories alone make more than {most:,} balls; name axes that have an order, ordered=")
@@ -142,7 +157,7 @@ class Axes:
             if axis.kind == CATEGORICAL or axis.weight == 0:
                 continue
             share, n_values = min(1.0, spacing / self.table[i, WEIGHT]), axis.high - axis.low + 1
-            n_cells = math.ceil(1 / share - 1e-9)  # 1 / 0.1 is a little more than 10
+            n_cells = math.ceil(1 / share - 1e-9)  # against rounding up by rounding errors
             if min(n_cells, n_values if axis.kind == ORDERED else math.inf) > most:
                 raise SpaceError(f"spacing={spacing:g} makes more than {most:,} balls; use a coarser net")
             if axis.kind == ORDERED and share * n_values <= 1:
@@ -158,34 +173,34 @@ class Axes:
     # --- values as numbers, and back ----------------------------------------------------------------------------------
 
     def flat_state(self, observation: Any) -> Floats:
-        """One observation as a float64 vector of its own, whatever it was: a list, float32, read-only, strided, nested."""
+        """Return one observation (any array, list or nested value) as a new float64 vector."""
         flat = self.states.flat(observation, "observation")
         return self.to_unit_cube(flat, 0) if self._bent else flat
 
     def flat_action(self, action: Any) -> Floats:
-        """One action as a float64 vector of its own."""
+        """Return one action as a new float64 vector."""
         flat = self.actions.flat(action, "action")
         return self.to_unit_cube(flat, self.n_state) if self._bent else flat
 
     def flat_states(self, observations: Any) -> tuple[Floats, bool]:
-        """One observation or a batch as [n, n_state], and whether it was a batch (of a Dict: a dict of batches)."""
+        """Return one observation or a batch as [n, n_state], and whether it was a batch."""
         flat, is_batch = self.states.batch(observations, "observation")
         return self.to_unit_cube(flat, 0), is_batch
 
     def shaped_action(self, flat: Floats) -> Any:
-        """An action (or a batch of them) with the dtype, shape and structure of the action space."""
+        """Return an action (or a batch) with the dtype, shape and structure of the action space."""
         if self.has_plain_actions:
             return flat
         return self.actions.shaped(self.from_unit_cube(flat, self.n_state))
 
     def to_unit_cube(self, flat: Floats, first: int) -> Floats:
-        """The flat values of the axes from `first` on, clipped and squashed, in place, where these ask for it."""
+        """Clip and squash flat values of the axes from `first` on, in place, and return them."""
         if self._bent:
             bend(flat.reshape(-1, flat.shape[-1]), self._bends, first)
         return flat
 
     def from_unit_cube(self, flat: Floats, first: int) -> Floats:
-        """Numbers of the kernels, for the axes from `first` on, in the environment's units."""
+        """Return flat values of the axes from `first` on in the environment's units."""
         if not self._bent:
             return flat
         flat = flat.copy()
@@ -193,15 +208,15 @@ class Axes:
         return flat
 
     def describe(self) -> list[list[Any]]:
-        """What a checkpoint keeps of the axes, and what loading compares: name, low, high, kind."""
+        """Return [name, low, high, kind] of each axis, for checkpoints."""
         return [[axis.name, axis.low, axis.high, axis.kind] for axis in self._axes]
 
     def _tabulate(self) -> None:
-        """`table`, the axes as the kernels take them (see `kernels.LOW`); `ends`, their high ends exactly."""
+        """Set `table`, the axes for the kernels (see `kernels.LOW`), and the exact high `ends`."""
         largest = max((axis.weight for axis in self._axes if axis.kind != CATEGORICAL), default=0.0) or 1.0
         rows, ends = [], []
         for axis in self._axes:
-            weight = axis.weight / largest  # d_max = 1: only the ratio of weights matters
+            weight = axis.weight / largest  # d_max = 1: only ratios of weights matter
             if axis.kind != INTERVAL:
                 rows.append((axis.low - 0.5, axis.high - axis.low + 1, weight, axis.high - axis.low + 1, 0.0))
                 ends.append(axis.high + 0.5)
@@ -217,7 +232,8 @@ class Axes:
         self.high = np.array([axis.high for axis in self._axes])
         self._bent = [i for i, axis in enumerate(self._axes) if axis.clips or axis.squash]
         self._bends = np.array([_bend(axis) for axis in self._axes])
-        # Float64 vectors go to the kernels as they are; anything else is made one first: being refused costs 0.3 ms.
+        # Float64 vectors go to the kernels unchanged. Others are converted first, because a
+        # refused call costs 0.3 ms.
         self.has_plain_states = _is_plain(self.state_space) and all(i >= self.n_state for i in self._bent)
         self.has_plain_actions = _is_plain(self.action_space) and all(i < self.n_state for i in self._bent)
 
@@ -230,7 +246,7 @@ def _axes_of(leaf: Leaf) -> list[Axis]:
 
 
 def _values(axis: Axis) -> Floats:
-    """Borders between the values of a whole axis, in the unit interval."""
+    """Return the borders between the values of an integer axis, in the unit interval."""
     n_values = int(axis.high - axis.low) + 1
     return np.arange(1, n_values) / n_values
 
@@ -240,7 +256,7 @@ def _is_plain(space: gym.Space[Any]) -> bool:
 
 
 def _bend(axis: Axis) -> tuple[float, float, float, float]:
-    """What `kernels.bend` needs: the scale (0: clip only), the ends, and how far a squashed action may go."""
+    """Return the row of `kernels.bend`: scale (0: clip only), ends, and largest squashed action."""
     largest = float(np.finfo(np.float32 if axis.single else np.float64).max)
     if axis.squash or axis.clips:
         return axis.squash or 0.0, axis.low, axis.high, largest

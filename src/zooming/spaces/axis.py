@@ -1,4 +1,4 @@
-"""One axis of a state or an action, and the options that describe it: order, bounds, squashing, weights."""
+"""One axis of a state or an action, and its options: order, bounds, squashing, weight."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zooming.validation import as_float, check_float, shown
 
 @dataclass
 class Axis:
-    """One axis: its name, kind, ends in the environment's units, weight in the metric, and how values get there."""
+    """One axis, with its ends in the environment's units and its weight in the metric."""
 
     name: str
     kind: str
@@ -25,12 +25,12 @@ class Axis:
     high: float
     single: bool = False  # float32
     weight: float = 1.0
-    clips: bool = False  # values beyond the ends count as the ends
-    squash: float | None = None  # the scale, if the axis has no end
+    clips: bool = False  # whether values beyond the ends count as the ends
+    squash: float | None = None  # scale, if the axis is unbounded and squashed
 
 
 def named(axes: list[Axis], name: Any, option: str) -> list[Axis]:
-    """The axes that a name means: one, or all of the space that it names."""
+    """Return the axes with a name: one axis, or all axes of the space of that name."""
     found = [axis for axis in axes if axis.name == name or axis.name.startswith(f"{name}[")]
     if not found:
         close = difflib.get_close_matches(str(name), [axis.name for axis in axes], 1, 0.5)
@@ -40,7 +40,7 @@ def named(axes: list[Axis], name: Any, option: str) -> list[Axis]:
 
 
 def give_order(axes: list[Axis], ordered: bool | Iterable[str]) -> None:
-    """Makes the named discrete axes, or all of them, ordered."""
+    """Make the named discrete axes, or all of them, ordered."""
     if isinstance(ordered, bool):
         chosen = [axis for axis in axes if ordered and axis.kind == CATEGORICAL]
     else:
@@ -52,7 +52,7 @@ def give_order(axes: list[Axis], ordered: bool | Iterable[str]) -> None:
 
 
 def give_bounds(axes: list[Axis], bounds: Mapping[str, Any] | None) -> None:
-    """Gives axes ends of their own, within the space's; values beyond count as the ends."""
+    """Set the ends of axes within those of the space; values beyond count as the ends."""
     if bounds is not None and not isinstance(bounds, Mapping):
         raise SpaceError(f'bounds={bounds!r}: give {{axis: (low, high)}}, for example {{"state[1]": (-3.0, 3.0)}}')
     for name, pair in (bounds or {}).items():
@@ -73,7 +73,7 @@ def give_bounds(axes: list[Axis], bounds: Mapping[str, Any] | None) -> None:
 
 
 def give_squash(axes: list[Axis], squash: bool | float | Mapping[str, float]) -> None:
-    """Gives axes without ends a scale, by which they are squashed."""
+    """Set the scale by which unbounded axes are squashed."""
     unbounded = [axis for axis in axes if not (math.isfinite(axis.low) and math.isfinite(axis.high))]
     if isinstance(squash, Mapping):
         scales = [(axis, scale) for name, scale in squash.items() for axis in named(axes, name, "squash")]
@@ -91,7 +91,7 @@ def give_squash(axes: list[Axis], squash: bool | float | Mapping[str, float]) ->
 
 
 def give_weights(axes: list[Axis], weights: Mapping[str, float] | Iterable[float] | None) -> None:
-    """Gives axes their weights in the metric."""
+    """Set the weights of axes in the metric."""
     if weights is None:
         return
     if isinstance(weights, Mapping):
@@ -113,7 +113,7 @@ def give_weights(axes: list[Axis], weights: Mapping[str, float] | Iterable[float
 
 
 def check(axis: Axis) -> None:
-    """Raises an error with the fix for an axis that cannot be mapped to the unit interval."""
+    """Raise SpaceError, with the fix, for an axis that cannot be mapped to the unit interval."""
     low, high = axis.low, axis.high
     if axis.squash:
         return
@@ -141,7 +141,7 @@ def _listed(axes: list[Axis]) -> str:
 
 
 def names_of(names: Any) -> list[str]:
-    """What `ordered=` names: one axis or several."""
+    """Return the axis names of `ordered=`, given as one name or several, as a list."""
     if isinstance(names, str):
         return [names]
     if not isinstance(names, Iterable):

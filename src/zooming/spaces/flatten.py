@@ -1,6 +1,7 @@
-"""Gymnasium spaces taken apart: leaves (Box, Discrete, MultiDiscrete, MultiBinary) under branches (Tuple, Dict).
+"""Gymnasium spaces as trees: leaves (Box, Discrete, ...) under branches (Tuple, Dict).
 
-A leaf is a few axes and knows the way there and back: a value as numbers, numbers as a value with the exact dtype and shape.
+A leaf has one or more axes and converts values to flat numbers and back, with exact dtype and
+shape.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ Floats = NDArray[np.float64]
 INTERVAL, ORDERED, CATEGORICAL = "interval", "ordered", "categorical"  # kinds of axes
 MOST_STORED = 1_000  # axes of a MultiBinary in a file; agents take far fewer
 SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, and Tuple and Dict of these"
-LARGEST_WHOLE = 2**52  # of a whole axis: beyond, floats skip the borders halfway between values
+LARGEST_WHOLE = 2**52  # of an integer axis: beyond it, x + 1/2 is not a float
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A space without parts: the axes first .. first + len(low) - 1 of its side (state or action)."""
+    """A space without parts. Its axes are first .. first + len(low) - 1 of the state or action."""
 
     name: str
     space: gym.Space[Any]
@@ -52,8 +53,8 @@ class Leaf:
         yield self
 
     def flat(self, value: Any, what: str) -> Floats:
-        """One value as a vector of its own."""
-        if self.kind == INTERVAL:  # the short way of most environments
+        """Return one value as a new vector."""
+        if self.kind == INTERVAL:  # fast path for most environments
             array = numeric(value, what)
             if array.size != len(self.low):
                 raise SpaceError(f"{what} has shape {array.shape}; expected {self.shape}")
@@ -63,9 +64,9 @@ class Leaf:
         return found
 
     def write(self, value: Any, flat: Floats, what: str) -> None:
-        """Writes one value into its place of `flat`."""
+        """Write one value into its entries of `flat`."""
         if isinstance(value, (int, np.integer)) and len(self.low) == 1 and -LARGEST_WHOLE <= value <= LARGEST_WHOLE:
-            flat[self.first] = value  # a category: the short way, which most steps of discrete spaces take
+            flat[self.first] = value  # fast path for integers
             return
         array = numeric(value, what)
         if array.size != len(self.low):
@@ -75,7 +76,7 @@ class Leaf:
             self._check_whole(array.reshape(1, -1))
 
     def batch(self, values: Any, what: str) -> tuple[Floats, bool]:
-        """One value or a batch of them as [n, n_axes], and whether it was a batch."""
+        """Return one value or a batch as [n, n_axes], and whether it was a batch."""
         array, n = numeric(values, what), len(self.low)
         if array.shape == self.shape:
             found, is_batch = array.reshape(1, n), False
@@ -90,7 +91,7 @@ class Leaf:
         return found, is_batch
 
     def shaped(self, flat: Floats) -> Any:
-        """The value (or a batch of values) at its place of `flat`, with the exact dtype and shape."""
+        """Return the value (or a batch) from its entries of `flat`, with exact dtype and shape."""
         if flat.ndim == 1 and isinstance(self.space, gym.spaces.Discrete):
             return self.dtype.type(round(flat[self.first]))
         part = flat[..., self.first : self.last]
@@ -109,7 +110,7 @@ class Leaf:
             )
 
     def describe(self) -> dict[str, Any]:
-        """The space as JSON."""
+        """Return the space as JSON."""
         space, kind = self.space, type(self.space).__name__
         if isinstance(space, gym.spaces.Box):
             return {"kind": kind, "low": space.low.tolist(), "high": space.high.tolist(), "dtype": str(space.dtype)}
@@ -124,7 +125,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Branch:
-    """A Tuple or a Dict: parts under their keys."""
+    """A Tuple or Dict space: its parts by key."""
 
     name: str
     space: gym.Space[Any]
@@ -148,7 +149,7 @@ class Branch:
         found = [
             part.batch(self.entry(values, key, what), f"{what}{_index(key)}")
             for key, part in self.parts.items()
-            if any(len(leaf.low) for leaf in part.leaves())  # an empty part has no length
+            if any(len(leaf.low) for leaf in part.leaves())  # an empty part has no batch size
         ]
         n, is_batch = len(found[0][0]), found[0][1]
         if any((len(rows), batched) != (n, is_batch) for rows, batched in found):
@@ -160,7 +161,7 @@ class Branch:
         return values if isinstance(self.space, gym.spaces.Dict) else tuple(values.values())
 
     def entry(self, value: Any, key: Any, what: str) -> Any:
-        """The part of a value under a key, or an error that says what is missing."""
+        """Return the part of a value under a key; SpaceError if it is missing."""
         if isinstance(self.space, gym.spaces.Dict):
             if not isinstance(value, dict) or key not in value:
                 raise SpaceError(f"{what} is {shown(value)}; expected a dict with the keys {list(self.parts)}")
@@ -176,7 +177,7 @@ Node = Leaf | Branch
 
 
 def taken_apart(space: gym.Space[Any], name: str, where: str, first: int = 0) -> Node:
-    """The leaves and branches of a space; an error that lists what is supported for any other kind."""
+    """Return a space as a tree of leaves and branches; SpaceError for an unsupported space."""
     if isinstance(space, (gym.spaces.Tuple, gym.spaces.Dict)):
         items = space.spaces.items() if isinstance(space, gym.spaces.Dict) else enumerate(space.spaces)
         parts: dict[Any, Node] = {}
@@ -209,10 +210,10 @@ def taken_apart(space: gym.Space[Any], name: str, where: str, first: int = 0) ->
 
 
 def space_of(stored: dict[str, Any]) -> gym.Space[Any]:
-    """The space that `describe` described."""
+    """Return the space that `describe` stored as JSON."""
     kind = stored["kind"]
     if kind == "Dict":
-        # An OrderedDict-like list of pairs: Gymnasium would sort the keys of a plain dict.
+        # A list of pairs: Gymnasium would sort the keys of a dict.
         return gym.spaces.Dict([(key, space_of(part)) for key, part in stored["parts"]])
     if kind == "Tuple":
         return gym.spaces.Tuple([space_of(part) for _, part in stored["parts"]])
@@ -228,14 +229,14 @@ def space_of(stored: dict[str, Any]) -> gym.Space[Any]:
         )
     if kind == "MultiBinary":
         n_axes = math.prod(stored["n"]) if isinstance(stored["n"], list) else stored["n"]
-        if n_axes > MOST_STORED:  # the only kind whose description is shorter than its arrays
+        if n_axes > MOST_STORED:  # the only kind whose JSON is smaller than its arrays
             raise ValueError(f"MultiBinary has {n_axes} axes; agents have at most {MOST_STORED}")
         return gym.spaces.MultiBinary(stored["n"])
     raise ValueError(f"{kind} is not a kind of space")
 
 
 def numeric(values: Any, what: str) -> Floats:
-    """The values as a float64 array of its own, whatever they were: numbers, lists, float32, read-only, strided."""
+    """Return numbers, lists or arrays as a new float64 array; SpaceError if they are not real."""
     if type(values) is np.ndarray and values.dtype.kind == "f":
         return np.array(values, np.float64, order="C")
     try:

@@ -1,9 +1,10 @@
-"""The feasible actions that an environment names in its `info`, as the kernels take them.
+"""Feasible actions from an environment's `info`, in the form of the kernels.
 
-`info["action_mask"]` has the form that Gymnasium's own `action_space.sample(mask=...)` takes: an array for Discrete, one array
-per component for MultiDiscrete, 0, 1 or 2 (either) per entry for MultiBinary, a tuple or dict of these for Tuple and Dict,
-where None, or a key left out, means that everything goes. `info["action_low"]` and `info["action_high"]` have the form of an
-action and bound boxes and ordered values.
+`info["action_mask"]` has the form of Gymnasium's `action_space.sample(mask=...)`: an array for
+Discrete, one array per component for MultiDiscrete, 0, 1 or 2 (either) per entry for MultiBinary,
+and a tuple or dict of these for Tuple and Dict. None, or a missing key, allows everything.
+`info["action_low"]` and `info["action_high"]` have the form of an action and bound boxes and
+ordered values.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ from zooming.spaces.flatten import CATEGORICAL, INTERVAL, Branch, Leaf, numeric
 
 Floats = NDArray[np.float64]
 MASK, LEAST, MOST = "action_mask", "action_low", "action_high"
-_MOST_VALUES = 2**16  # of an axis with a mask, which takes as many numbers
+_MOST_VALUES = 2**16  # of an axis with a mask, which has one entry per value
 
 
 @dataclass(frozen=True)
 class Feasible:
-    """What may be played: `allowed` for the kernels, and the bounds of every action axis in the environment's units.
+    """The feasible actions: `allowed` for the kernels, and bounds in the environment's units.
 
-    The k-th entry of the mask of an axis (`n_values` of them, 0 for an interval) is about its value `first` + k.
+    Entry k of the mask of an axis (`n_values` entries, 0 for an interval) is for its value `first`
+    + k.
     """
 
     allowed: Floats
@@ -40,11 +42,11 @@ class Feasible:
     n_values: Floats
 
     def between(self, action: Floats) -> Floats:
-        """The flat action, moved between the bounds along every axis: rounding must not carry out what a kernel chose."""
+        """Return the flat action clipped to the bounds, against rounding errors."""
         return np.minimum(np.maximum(action, self.low), self.high)
 
     def nearest(self, action: Floats) -> Floats:
-        """The feasible flat action nearest to any other: between the bounds, and on a value that the mask allows."""
+        """Return the nearest feasible flat action: within the bounds and allowed by the mask."""
         found = self.between(action)
         for i in np.flatnonzero(self.n_values):
             values = self.first[i] + np.flatnonzero(self.allowed[i, FIRST_VALUE : FIRST_VALUE + int(self.n_values[i])])
@@ -53,12 +55,12 @@ class Feasible:
 
 
 def has_mask(info: Any) -> bool:
-    """Whether an info dict names feasible actions at all; most do not, so this is looked at first."""
+    """Return whether an info dict restricts actions. Most do not, so this is checked first."""
     return bool(info) and (MASK in info or LEAST in info or MOST in info)
 
 
 def one_each(info: Any, n: int, is_batch: bool) -> list[Mapping[str, Any] | None]:
-    """The info of each of n observations: from one per environment, or from the dict of arrays of a vector environment."""
+    """Return the info of each of n observations, from a list or a vector environment's dict."""
     if not is_batch:
         if info is not None and not isinstance(info, Mapping):
             raise SpaceError(f"info is {info!r}; for one observation give the dict that came with it")
@@ -77,7 +79,7 @@ def one_each(info: Any, n: int, is_batch: bool) -> list[Mapping[str, Any] | None
 
 
 def _row_of(infos: Mapping[str, Any], k: int, n: int) -> dict[str, Any]:
-    """What Gymnasium's vector environments say of the k-th environment: where `_key` is false, it said nothing."""
+    """Return the entries of environment k. Where `_key` is false it gave none."""
     found = {}
     for key, value in infos.items():
         if key.startswith("_") and key[1:] in infos:
@@ -90,7 +92,7 @@ def _row_of(infos: Mapping[str, Any], k: int, n: int) -> dict[str, Any]:
 
 
 def feasible(axes: Axes, info: Mapping[str, Any], where: str) -> Feasible:
-    """What `info` allows; TransitionError, beginning with `where`, if it is not of the right form or allows nothing."""
+    """Return what `info` allows; TransitionError if it is malformed or allows nothing."""
     quick = _of_one_mask(axes, info)
     if quick is not None:
         return quick
@@ -112,13 +114,13 @@ def feasible(axes: Axes, info: Mapping[str, Any], where: str) -> Feasible:
 
 
 def _of_one_mask(axes: Axes, info: Mapping[str, Any]) -> Feasible | None:
-    """The most common form, a sound mask of a Discrete action and nothing else, at a fifth of the time; else None."""
+    """Fast path: return what a valid mask alone allows for a Discrete action; None otherwise."""
     if not isinstance(axes.action_space, gym.spaces.Discrete) or LEAST in info or MOST in info:
         return None
     mask, n = info[MASK], int(axes.action_space.n)
     if not isinstance(mask, np.ndarray) or mask.shape != (n,) or mask.dtype.kind not in "biu" or n > _MOST_VALUES:
         return None
-    if axes.table[-1, ATOMS] != n:  # bounds= leaves some values out
+    if axes.table[-1, ATOMS] != n:  # bounds= excludes some values
         return None
     allowed = np.empty((1, FIRST_VALUE + n))
     allowed[0, FIRST_VALUE:] = mask
@@ -128,7 +130,7 @@ def _of_one_mask(axes: Axes, info: Mapping[str, Any]) -> Feasible | None:
 
 
 def _narrow(axes: Axes, i: int, row: Floats, n_values: int, low: Floats, high: Floats, where: str) -> None:
-    """Writes one axis: the ends in the unit interval, from bounds or from the mask; an error if nothing is left."""
+    """Narrow one axis to its bounds and mask; TransitionError if no value is left."""
     axis, place = axes[axes.n_state + i], axes.table[axes.n_state + i]
     if n_values:
         mask = row[FIRST_VALUE : FIRST_VALUE + n_values]
@@ -157,7 +159,7 @@ def _narrow(axes: Axes, i: int, row: Floats, n_values: int, low: Floats, high: F
 
 
 def _inner_single(end: float, inwards: float) -> float:
-    """The float32 nearest to an end, on its feasible side."""
+    """Return the float32 nearest to an end, on its feasible side."""
     single = np.float32(end)
     is_outside = float(single) < end if inwards > 0 else float(single) > end
     return float(np.nextafter(single, np.float32(inwards)) if is_outside else single)
@@ -186,7 +188,7 @@ def _read_mask(axes: Axes, node: Leaf | Branch, mask: Any, allowed: Floats, what
                 raise _wrong_mask(one, what, f"{size} entries of 0 or 1")
     for i, one in enumerate(masks):
         axis = axes[axes.n_state + node.first + i]
-        # A mask is about all values of the space, `allowed` about those that bounds= leaves.
+        # A mask has all values of the space, `allowed` only those within bounds=.
         left = slice(int(axis.low - node.low[i]), int(axis.high - node.low[i]) + 1)
         row = allowed[node.first + i, FIRST_VALUE : FIRST_VALUE + left.stop - left.start]
         row *= np.asarray(one, np.float64)[left]
@@ -202,7 +204,7 @@ def _per_component(mask: Any, sizes: list[int], what: str) -> list[Any]:
 
 
 def _flattened(mask: Any) -> list[Any]:
-    """The masks of the components of a MultiDiscrete, whose tuples are nested as its shape is."""
+    """Return the masks of the components of a MultiDiscrete as a flat list."""
     if isinstance(mask, (tuple, list)) and any(isinstance(part, (tuple, list, np.ndarray)) for part in mask):
         return [one for part in mask for one in _flattened(part)]
     return [mask]
@@ -225,13 +227,13 @@ def _read_bounds(node: Leaf | Branch, bound: Any, ends: Floats, nearer: Any, wha
     if given.size not in (1, len(node.low)) or np.isnan(given).any():
         raise TransitionError(f"{what} is {bound!r}; expected numbers of the shape {node.shape}")
     if node.kind == CATEGORICAL:
-        # Categories may be bounded too: their values have an order, even if the metric does not use it.
+        # Categories may be bounded too: their values are integers.
         given = np.where(np.isfinite(given), np.rint(given), given)
     ends[node.first : node.last] = nearer(ends[node.first : node.last], given.ravel())
 
 
 def _parts(node: Branch, given: Any, what: str) -> list[tuple[Any, Any]]:
-    """(key, entry) of what is given for a Tuple (all of its parts) or a Dict (some of its keys)."""
+    """Return the given (key, entry) pairs: all parts of a Tuple, or some keys of a Dict."""
     if isinstance(node.space, gym.spaces.Dict):
         if not isinstance(given, Mapping) or not set(given) <= set(node.parts):
             raise TransitionError(f"{what} is {given!r}; expected a dict with some of the keys {list(node.parts)}")
