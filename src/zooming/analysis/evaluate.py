@@ -162,7 +162,7 @@ def _env_of(agent: Agent) -> Any:
 
 
 def _computable(agent: Agent, env: Any) -> CompiledEnv:
-    """Return the compiled environment inside `env`. Raise SpaceError if it cannot be evaluated exactly."""
+    """Return the compiled environment inside `env`. Raise SpaceError if it is not computable."""
     try:
         return solvable(env)
     except SpaceError as error:
@@ -194,7 +194,7 @@ def _play(agent: Agent, env: Any, episodes: int, seed: int) -> NDArray[np.float6
 
 
 def _predicted(agent: Agent, env: Any, observation: Any, state: Any, info: Any = None) -> tuple[Any, Any]:
-    """Call `agent.predict`. Its errors name this environment, not the one that the agent learned on."""
+    """Call `agent.predict`. Errors name this environment, not the one that the agent learned on."""
     try:
         return agent.predict(observation, state=state, info=info)
     except ZoomingError as error:
@@ -208,8 +208,8 @@ def _policy_value(
     """Return the expected return from weighted start states.
 
     The weighted set of reachable states is computed step by step. There is no interpolation: the
-    policy jumps at the borders of its balls, so a value interpolated across a border would be wrong.
-    The set stays small, because equal states are merged and the policy has one action per ball.
+    policy jumps at the borders of its balls, and a value interpolated across a border is wrong. The
+    set stays small, because equal states are merged and the policy has one action per ball.
     """
     total = 0.0
     for step in range(min(agent.horizon, env.horizon)):

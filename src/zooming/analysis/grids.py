@@ -30,9 +30,9 @@ DEVIATIONS = 1.96  # standard errors in the half-width of a 95 % interval
 def missed_peak(best, behind, near, far, to_behind, to_near, to_far):  # type: ignore[no-untyped-def]
     """Return how far a peak between the best point and its neighbor may exceed the best value.
 
-    The slopes on both sides of that gap are extended into it; the peak is where they meet. `behind`,
-    `near` and `far` are Q at the point before the best one, at the neighbor, and beyond the neighbor.
-    `to_behind`, `to_near` and `to_far` are the distances between consecutive points; 0 at the border.
+    The slopes on both sides of that gap are extended into it; the peak is where they meet.
+    `behind`, `near` and `far` are Q before the best point, at the neighbor and beyond the neighbor.
+    `to_behind`, `to_near`, `to_far` are the distances between consecutive points; 0 at the border.
     """
     if to_behind <= 0.0 or to_near <= 0.0 or best <= behind:
         return 0.0
@@ -101,9 +101,9 @@ def _backups(  # type: ignore[no-untyped-def]
 
     The search tries all rows of `actions`, and then points around the best one with a step that is
     halved `search` times. With GIVEN_ACTIONS there is no search: state i plays row i. The rows of
-    `grid`, padded, are low and scale of the states; low, high and step of the actions; n_cells; and 1
-    if states are integers. `missed` is written with the height that a peak beside the best action may
-    have above it, estimated from two more points on either side along each axis.
+    `grid`, padded, are low and scale of the states; low, high and step of the actions; n_cells; and
+    1 if states are integers. `missed` gets the height that a peak beside the best action may have
+    above it, estimated from two more points on either side along each axis.
 
     Return the number of states. If a Q is not finite, return the index of its state instead, with
     the action in `trial`.
@@ -114,7 +114,7 @@ def _backups(  # type: ignore[no-untyped-def]
     is_whole = grid[6, 0] == 1.0
     low, scale = grid[0, :n_state], grid[1, :n_state]
     n_trials = actions.shape[0] if search >= 0 else 1
-    n_directions = 2 * n_action + (1 << n_action)  # along the axes and the diagonals, for oblique ridges
+    n_directions = 2 * n_action + (1 << n_action)  # along axes and diagonals, for oblique ridges
     n_searched = n_trials + max(search, 0) * n_directions
     for i in range(states.shape[0]):
         state = states[i]
@@ -191,7 +191,7 @@ def _backup() -> Callable[..., int]:
 class Grid:
     """A grid of states with the values of all steps, and the backups on it.
 
-    The grid of a box has `resolution` cells per axis; the grid of a Discrete space is all its values.
+    A box has `resolution` cells per axis. The grid of a Discrete space is all its values.
     """
 
     def __init__(self, env: CompiledEnv, resolution: int, n_outcomes: int | None = None) -> None:
@@ -265,7 +265,7 @@ class Grid:
 
 
 def bad_transition(env: CompiledEnv, step: int, outcomes: Floats, state: Floats, action: Floats) -> SpaceError | None:
-    """Return an error for the first outcome of (state, action) with an invalid reward or next state.
+    """Return an error for the first outcome of a pair with an invalid reward or next state.
 
     Return None if all outcomes are valid.
     """

@@ -112,7 +112,8 @@ def _corner(space: gym.Space[Any], rng: np.random.Generator, side: int | None) -
     elif isinstance(space, gym.spaces.MultiBinary):
         low, high = np.zeros_like(drawn), np.ones_like(drawn)
     elif isinstance(space, gym.spaces.Box):
-        low = np.where(np.isfinite(space.low), space.low, drawn)  # an unbounded coordinate has no corner
+        # An unbounded coordinate has no corner.
+        low = np.where(np.isfinite(space.low), space.low, drawn)
         high = np.where(np.isfinite(space.high), space.high, drawn)
     else:
         return drawn

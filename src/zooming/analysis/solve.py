@@ -5,8 +5,8 @@
 The sum runs over the environment's weighted outcomes: exact for a finite set, slices of a density
 otherwise. V is interpolated linearly between grid points. The maximum is searched on a grid of
 actions, and then around the best one with steps that are halved down to a thousandth of the grid's.
-The grid of a Discrete space is all its values. A next state outside the space is an error, and so is
-a fractional one in a Discrete space.
+The grid of a Discrete space is all its values. A next state outside the space is an error, and so
+is a fractional one in a Discrete space.
 
 The reported error is an estimate. It is the larger of two terms, plus a third:
 
@@ -161,7 +161,8 @@ def _checked(values: ArrayLike, box: Any, is_whole: bool, what: str) -> Floats:
     points = np.asarray(values, np.float64)
     points = points[:, None] if is_whole and points.ndim == 1 else points
     if points.ndim != 2 or box.shape != points.shape[1:] or not _inside(points, box, is_whole).all():
-        return np.array([_point(point, box, is_whole, what) for point in points])  # raises for the first invalid point
+        # Raises for the first invalid point.
+        return np.array([_point(point, box, is_whole, what) for point in points])
     return np.ascontiguousarray(points)
 
 
@@ -312,7 +313,7 @@ def _interpolation_error(values: Floats) -> float:
         left, middle, right = rise[:, :-2], rise[:, 1:-1], rise[:, 2:]
         product, bend = (left - middle) * (middle - right), np.abs(left - right)
         one_kink = np.divide(product, bend, out=np.zeros_like(bend), where=bend > 1e-12)
-        # A rise that is not between its neighbors has more than one kink. A border cell has one neighbor.
+        # A rise not between its neighbors has more than one kink. A border cell has one neighbor.
         more = np.maximum(np.abs(left - middle), np.abs(middle - right)) / 4
         inside = np.where(product >= 0, np.abs(one_kink), more)
         border = np.abs(np.stack([rise[:, 0] - rise[:, 1], rise[:, -1] - rise[:, -2]])).max(axis=(0, 2)) / 4

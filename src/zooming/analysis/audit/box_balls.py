@@ -69,7 +69,7 @@ def _unit(agent: TabledAgent, balls: Partition) -> Partition:
 
 
 def _constants(agent: TabledAgent, partitions: list[Partition]) -> tuple[float, float, float]:
-    """Return c1 and c2 over the visited balls of positive diameter, and the largest aspect ratio."""
+    """Return c1, c2 over the visited balls of positive diameter, and the largest aspect ratio."""
     products, aspect = [np.empty(0)], 1.0
     for p in partitions:
         sides = lengths(agent.axes.table, p.low, p.high)
@@ -111,8 +111,8 @@ def _is_limited(agent: AdaptiveQ) -> bool:
     table, n = agent.table, agent.table.rows_in_use
     if isinstance(agent.split, str):
         return bool(agent.n_balls + 2 ** int(table.core["split_axes"][0]) - 1 > _most(agent))
-    # The number of children of a user-defined rule is unknown. The limit was reached if a split did not
-    # fit, or if no ball can be added and one is due to be split.
+    # The number of children of a user-defined rule is unknown. The limit was reached if a split did
+    # not fit, or if no ball can be added and one is due to be split.
     due = (table.rows["child"][:n] == ACTIVE) & (table.rows["n_visits"][:n] >= table.rows["threshold"][:n])
     due &= table.rows["threshold"][:n] > 0  # not the padding row after an odd number of roots
     return agent.is_full or (agent.n_balls >= _most(agent) and bool(due.any()))

@@ -112,7 +112,7 @@ def _covering(agent: MetricQ, rows: NDArray[Any]) -> Law:
     for step in range(agent.horizon):
         right = np.full(table.owner.shape[1:], -1, np.int32)
         found = np.flatnonzero(rows["step"] == step)
-        # From large to small radius, and from young to old: the last ball that holds a pair owns it.
+        # From large to small radius, then from young to old: the last ball holding a pair owns it.
         for row in found[np.lexsort((-found, rows["depth"][found]))].tolist():
             ball = rows[row]
             if not space.is_product:
@@ -195,8 +195,8 @@ def _visits(agent: MetricQ, rows: NDArray[Any]) -> Law:
     due = agent.split_after * 4.0**depth
     inherited = np.where(first, 0, n[np.where(first, 0, rows["parent"])])
     children = np.bincount(rows["parent"][~first], minlength=len(rows))
-    # With a small split_after, the inherited visits may exceed the number that is due. A due ball is
-    # split at its next visit, or gets one child then.
+    # With a small split_after, the inherited visits may exceed the number that is due. A due ball
+    # is split at its next visit, or gets one child then.
     most = np.maximum(np.ceil(due) - 1, inherited) + children
     can_split = (rows["n_points"] > 1) & (depth < MAX_DEPTH)
     wrong = (n < least) | (can_split & (n > most) & (agent.max_balls is None))
@@ -245,10 +245,10 @@ def _optimism(agent: MetricQ, optimal: Optimal, n_points: int, generator: np.ran
     share = failed / looked
     promise = promised_by(agent.bonus, optimal.grid.env, generator)
     # The constant 4 of Theory covers samples up to 3 r away, the largest distance to a sample of an
-    # ancestor of radius r. It needs at most (d_max / r)^2 visits, so balls must be split in time. Exact
-    # uses the radii themselves.
+    # ancestor of radius r. It needs at most (d_max / r)^2 visits, so balls must be split in time.
+    # Exact uses the radii themselves.
     is_in_time = not agent.lazy and agent.split_after <= 1 and agent.max_balls is None
-    # On boxes the guarantee is for the problem on the net, but the optimum is of the original problem.
+    # On boxes the guarantee is for the problem on the net, but the optimum is of the original one.
     proved = promise is not None and is_finite(optimal.grid.env) and (isinstance(promise, Exact) or is_in_time)
     found = f"Q >= Q* fails at {share:.2%} of {looked:,} pairs" + (f", by up to {worst:.3g}{first}" if failed else "")
     found += "" if proved or not failed else " (nothing is promised here)"
@@ -256,7 +256,10 @@ def _optimism(agent: MetricQ, optimal: Optimal, n_points: int, generator: np.ran
 
 
 def _zooming_dimension(agent: MetricQ, optimal: Optimal) -> float | None:
-    """Return the growth, over the depth l, of the number of balls with V* - Q* <= H 2^-l at the center."""
+    """Return the growth, over the depth l, of the number of near-optimal balls.
+
+    A ball is near-optimal if the gap V* - Q* at its center is at most H 2^-l.
+    """
     counts = np.zeros(MAX_DEPTH + 1)
     for step in range(agent.horizon):
         found = agent.balls(step)
