@@ -42,7 +42,7 @@ def compute(chunks: Sequence[Chunk], engine: str, workers: int | None, address: 
 
 
 def check(engine: str, workers: int | None, address: str | None) -> None:
-    """Raise SpaceError if `compute` would refuse these arguments. Call it before writing anything."""
+    """Raise SpaceError if `compute` would refuse these arguments. Call it before any writing."""
     if engine not in ENGINES:
         raise SpaceError(f"engine={engine!r}: choose one of {', '.join(ENGINES)}")
     if workers is not None:
@@ -98,7 +98,7 @@ def _local(chunks: Sequence[Chunk], n_workers: int) -> Iterator[Finished]:
 
 
 def _drain(pool: ProcessPoolExecutor, left: dict[str, Chunk], n_workers: int, attempts: _Attempts) -> Iterator[Finished]:
-    """Yield results until all are finished or the pool breaks. Remove finished chunks from `left`."""
+    """Yield results until all are done or the pool breaks. Remove finished chunks from `left`."""
     waiting = list(reversed(left.values()))
     running: dict[Future[Any], Chunk] = {}
     try:
@@ -172,7 +172,8 @@ def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> I
             try:
                 arrays, seconds = ray.get(reference)
             except ray.exceptions.RayTaskError as error:
-                raise error.cause if isinstance(error.cause, ZoomingError) else error from None  # raised by the run itself
+                # Raised by the run itself.
+                raise error.cause if isinstance(error.cause, ZoomingError) else error from None
             except ray.exceptions.RayError:
                 attempts.count(chunk)
                 waiting.append(chunk)  # its worker or node died before the result arrived

@@ -35,8 +35,8 @@ def metric_q(
 ) -> MetricQ:
     """Return a MetricQ agent whose metric is given by name, for the command line.
 
-    `metric` is "linf", "l1" or "l2" on boxes, and "discrete" on finite spaces. `combine` (by default
-    the same norm) and `scale` are arguments of `metrics.Product`; `tries` is that of
+    `metric` is "linf", "l1" or "l2" on boxes, and "discrete" on finite spaces. `combine` (by
+    default the same norm) and `scale` are arguments of `metrics.Product`; `tries` is that of
     `metrics.Greedy`. The other options are those of MetricQ.
 
     >>> import gymnasium as gym
