@@ -28,7 +28,7 @@ from zooming.study import modules
 from zooming.study.problems import AGENTS, OPTIMUM, AgentChoice, Problem, listed
 from zooming.validation import check_int, option_names, refuse_unknown
 
-# Limits of a chunk. With small chunks of long runs, an interruption loses little and all cores work.
+# Limits of a chunk. Long runs get small chunks: interruptions lose little, and all cores work.
 MOST_SEEDS, MOST_EPISODES = 20, 40_000
 N_CHECKPOINTS = 60
 
