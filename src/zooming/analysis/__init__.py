@@ -1,1 +1,1 @@
-"""How good it is: `solve`, `evaluate`, `regret`, `intervals`, `pac`, `pilot` (reward ranges), `audit`."""
+"""Analysis of agents and problems: optima, policy values, regret, intervals, PAC, audits."""

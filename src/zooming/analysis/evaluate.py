@@ -1,4 +1,4 @@
-"""What the learned policy is worth: sampled with a confidence interval, or computed."""
+"""Estimate the value of a learned policy from sampled episodes, or compute it."""
 
 from __future__ import annotations
 
@@ -24,27 +24,44 @@ from zooming.kernels import GIVEN, cached
 from zooming.spaces.masks import has_mask
 from zooming.validation import check_int, known_options
 
-N_OUTCOMES = {1: 400, 2: 100, 3: 40}  # of a density, by number of state axes
+N_OUTCOMES = {1: 400, 2: 100, 3: 40}  # outcomes that replace a density, by number of state axes
 MOST_STATES = 20_000_000
 SAMPLED = "To sample instead, leave out exact=True: evaluate(agent, env, episodes=1000)"
-N_BATCHES = 8  # of drawn starts, whose means make the interval
+N_BATCHES = 8  # batches of drawn starts; the interval is over their means
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The expected return of the greedy policy, between `low` and `high`.
+    """The expected return of a greedy policy, with an interval; see `zooming.evaluate`.
 
-    Sampled: a 95 % confidence interval over the episodes. Exact: the difference to half as many outcomes on both sides (none
-    if chance has a finite set of outcomes), and what the start adds: nothing if it is one state or (states, weights), the
-    difference to about half as many points along each axis for "uniform", a 95 % interval over draws of a start function.
+    The interval of a sampled value is a 95 % confidence interval over the episodes. The interval of
+    an exact value extends to both sides by the sum of two differences:
+
+    - the difference to the value with half as many outcomes (0 for a finite set of outcomes);
+    - the error of the start distribution: 0 for one state or (states, weights), the difference to
+      about half as many points along each axis for "uniform", and the half-width of a 95 %
+      confidence interval over the draws of a start function.
+
+    Attributes
+    ----------
+    mean
+        The expected return.
+    low, high
+        Ends of the interval.
+    exact
+        Whether the value was computed, not sampled.
+    returns
+        Returns of the sampled episodes; empty if exact.
+    n_drawn
+        Number of start states drawn from a start function; 0 if the starts are known or sampled.
     """
 
     mean: float
     low: float
     high: float
     exact: bool
-    returns: NDArray[np.float64] = field(repr=False, compare=False)  # of the sampled episodes; empty if exact
-    n_drawn: int = 0  # starts, if exact and they are known by draws only
+    returns: NDArray[np.float64] = field(repr=False, compare=False)
+    n_drawn: int = 0
 
     def __str__(self) -> str:
         over = f", over {self.n_drawn:,} drawn starts" if self.n_drawn else ""
@@ -66,11 +83,39 @@ class Evaluation:
 def evaluate(
     agent: Agent, env: Any = None, episodes: int = 1000, *, seed: int = 0, exact: bool = False, resolution: int | None = None
 ) -> Evaluation:
-    """The value of the agent's greedy policy (`predict`) from the environment's start; learning is not touched.
+    """Return the value of an agent's greedy policy (`predict`) from the environment's start.
 
-    Sampled over `episodes` in `env` (by default the agent's own), or, for compiled environments with known outcomes, `exact`:
-    the states that the policy can be in are followed from step to step, with `resolution` outcomes for a density.
+    The agent does not learn from the evaluation.
 
+    Parameters
+    ----------
+    agent
+        The agent. `env` comes second.
+    env
+        The environment; by default the agent's own.
+    episodes
+        Number of sampled episodes, at least 2. Not used if `exact`.
+    seed
+        Seed of the environment's first reset. Not used if `exact`.
+    exact
+        Compute the value instead of sampling it, by following every state that the policy can
+        reach. Requires a compiled environment with declared outcomes and 1 to 3 state axes.
+    resolution
+        Number of outcomes per step that replace a density, at least 4. The default is 400, 100 or
+        40 for 1, 2 or 3 state axes. Used only if `exact`.
+
+    Returns
+    -------
+    Evaluation
+        The mean return and its interval.
+
+    Raises
+    ------
+    SpaceError
+        If there is no environment, an argument is invalid, or the value cannot be computed.
+
+    Examples
+    --------
     >>> import gymnasium as gym, zooming
     >>> env = gym.make("zooming/Oil-v0")
     >>> agent = zooming.AdaptiveQ(env, seed=0)
@@ -107,6 +152,7 @@ def evaluate(
 
 
 def _env_of(agent: Agent) -> Any:
+    """Return the agent's environment. Raise SpaceError if it was loaded without one."""
     if agent.env is None:
         raise SpaceError(
             f"this agent was loaded without its environment ({agent.env_name}); give one: evaluate(agent, env), or load the "
@@ -116,7 +162,7 @@ def _env_of(agent: Agent) -> Any:
 
 
 def _computable(agent: Agent, env: Any) -> CompiledEnv:
-    """Return the compiled environment inside, if values can be computed; an error that says what to do otherwise."""
+    """Return the compiled environment inside `env`. Raise SpaceError if it is not computable."""
     try:
         return solvable(env)
     except SpaceError as error:
@@ -124,12 +170,13 @@ def _computable(agent: Agent, env: Any) -> CompiledEnv:
 
 
 def _fewer(env: CompiledEnv, step: int, n_outcomes: int) -> str:
-    """What to say of `resolution`: it matters only where outcomes are slices of a density."""
+    """Return the advice to lower `resolution`; empty if that would not reduce the outcomes."""
     can_be_fewer = n_outcomes > 4 and len(env.outcomes(step, 4)[1]) < len(env.outcomes(step, n_outcomes)[1])
     return "Give a smaller resolution=, at least 4. " if can_be_fewer else ""
 
 
 def _play(agent: Agent, env: Any, episodes: int, seed: int) -> NDArray[np.float64]:
+    """Play episodes with the greedy policy and return their returns."""
     returns = np.zeros(episodes)
     for episode in range(episodes):
         observation, info = reset(env, seed if episode == 0 else None)
@@ -147,7 +194,7 @@ def _play(agent: Agent, env: Any, episodes: int, seed: int) -> NDArray[np.float6
 
 
 def _predicted(agent: Agent, env: Any, observation: Any, state: Any, info: Any = None) -> tuple[Any, Any]:
-    """`agent.predict`, whose errors then name this environment, not the one that the agent learned on."""
+    """Call `agent.predict`. Errors name this environment, not the one that the agent learned on."""
     try:
         return agent.predict(observation, state=state, info=info)
     except ZoomingError as error:
@@ -158,10 +205,11 @@ def _predicted(agent: Agent, env: Any, observation: Any, state: Any, info: Any =
 def _policy_value(
     agent: Agent, env: CompiledEnv, n_outcomes: int, states: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> float:
-    """The expected return from weighted starts, with the states that the policy can be in carried from step to step.
+    """Return the expected return from weighted start states.
 
-    No interpolation: a policy jumps at the borders of its balls, and a value that is interpolated across a jump is wrong.
-    The set stays small, because states that coincide are merged and the policy has as many actions as balls.
+    The weighted set of reachable states is computed step by step. There is no interpolation: the
+    policy jumps at the borders of its balls, and a value interpolated across a border is wrong. The
+    set stays small, because equal states are merged and the policy has one action per ball.
     """
     total = 0.0
     for step in range(min(agent.horizon, env.horizon)):
@@ -177,7 +225,7 @@ def _policy_value(
         reward = _spread()(env.given, env.params, step, outcomes, chances, states, weights, played, after, spread)
         is_good = env.are_states(after)
         if not (is_good.all() and np.isfinite(reward)):
-            # A reward that is not finite may come from any state; the sum says only that there is one.
+            # If only the sum of rewards is not finite, any state may be the cause.
             suspects = range(len(states)) if is_good.all() else [int(np.flatnonzero(~is_good)[0]) // len(chances)]
             faults = (bad_transition(env, step, outcomes, states[i], played[i]) for i in suspects)
             raise next(filter(None, faults), SpaceError(f"{env.name}, step {step}: rewards add up to {reward}; rescale them"))
@@ -192,7 +240,7 @@ def _policy_value(
 
 
 def _spread_states(given, params, step, outcomes, chances, states, weights, actions, after, spread):  # type: ignore[no-untyped-def]
-    """Writes every next state with its weight; the expected reward."""
+    """Write every next state and its weight, and return the expected reward."""
     total = 0.0
     k = 0
     for i in range(states.shape[0]):
@@ -205,7 +253,7 @@ def _spread_states(given, params, step, outcomes, chances, states, weights, acti
 
 @functools.cache
 def _spread() -> Callable[..., float]:
-    """The kernel above, compiled on first use for any environment's dynamics."""
+    """Return `_spread_states`, compiled on first use for the dynamics of any environment."""
     row, matrix = float64[::1], float64[:, ::1]
     signature = float64(types.FunctionType(GIVEN), row, int64, matrix, row, matrix, row, matrix, matrix, row)
     kernel: Callable[..., float] = cached(_spread_states, signature)

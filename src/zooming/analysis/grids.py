@@ -1,4 +1,4 @@
-"""Values on a grid of states, and one step of backward induction on it: what `zooming.solve` is made of."""
+"""Values on a grid of states, and one step of backward induction, for `zooming.solve`."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ from zooming.kernels.layout import ROUNDING
 from zooming.validation import clipped, n_cores
 
 Floats = NDArray[np.float64]
-HALVINGS = 10  # of the step of the action search
-GIVEN_ACTIONS = -1  # no search
-DEVIATIONS = 1.96  # standard errors of a mean over drawn starts: its error is smaller in 95 of 100 cases
+HALVINGS = 10  # how often the action search halves its step
+GIVEN_ACTIONS = -1  # no search: state i plays row i of the actions
+DEVIATIONS = 1.96  # standard errors in the half-width of a 95 % interval
 
 
 @jit_no_refcount
 def missed_peak(best, behind, near, far, to_behind, to_near, to_far):  # type: ignore[no-untyped-def]
-    """How much higher than the best point a peak between it and the next one may be, if slopes go on on both sides of it.
+    """Return how far a peak between the best point and its neighbor may exceed the best value.
 
-    Q behind the best point, at the next one, and beyond that, with the distances in between; none of them, at the border: 0.
+    The slopes on both sides of that gap are extended into it; the peak is where they meet.
+    `behind`, `near` and `far` are Q before the best point, at the neighbor and beyond the neighbor.
+    `to_behind`, `to_near`, `to_far` are the distances between consecutive points; 0 at the border.
     """
     if to_behind <= 0.0 or to_near <= 0.0 or best <= behind:
         return 0.0
@@ -38,7 +40,7 @@ def missed_peak(best, behind, near, far, to_behind, to_near, to_far):  # type: i
     if to_far <= 0.0:
         return rise * to_near
     fall = (near - far) / to_far
-    above = near + fall * to_near - best  # where the slope beyond comes from, seen at the best point
+    above = near + fall * to_near - best  # of the far slope, extended to the best point
     if rise + fall <= 0.0:
         return rise * to_near if above >= 0.0 else 0.0
     return rise * min(max(above / (rise + fall), 0.0), to_near)
@@ -46,9 +48,10 @@ def missed_peak(best, behind, near, far, to_behind, to_near, to_far):  # type: i
 
 @jit_no_refcount
 def interpolate(values, first, n_cells, is_whole, low, scale, point):  # type: ignore[no-untyped-def]
-    """Multilinear interpolation of values on a grid of n_cells + 1 points per axis, from values[first] on.
+    """Return the multilinear interpolation at `point` of the grid that starts at values[first].
 
-    NaN for a point outside the grid by more than rounding, and, if it `is_whole`, for one between grid points.
+    The grid has n_cells + 1 points per axis. Return NaN for a point outside the grid by more than
+    rounding and, if `is_whole`, for a point between grid points.
     """
     n_axes = point.shape[0]
     last = float(n_cells)
@@ -59,7 +62,7 @@ def interpolate(values, first, n_cells, is_whole, low, scale, point):  # type: i
         if not (abs(place - nearest) <= ROUNDING and nearest >= 0.0 and nearest <= last):
             return np.nan
         return values[first + int(nearest)]
-    if n_axes == 1:  # most problems; the loop below takes four times as long
+    if n_axes == 1:  # the common case, four times as fast as the loop below
         place = (point[0] - low[0]) * scale[0]
         if not (place >= -slack and place <= last + slack):
             return np.nan
@@ -94,12 +97,16 @@ def _backups(  # type: ignore[no-untyped-def]
     given, params, step, outcomes, weights, grid, next_values, first, states, actions, search, values, best, missed, next_state,
     trial,
 ):  # fmt: skip
-    """Writes the best Q and its action for each state, over all rows of `actions` and then around the best of them.
+    """Write the largest Q of each state to `values` and its action to `best`.
 
-    `grid` has rows low, scale (of the states), low, high, step (of the actions), each padded, then n_cells and 1 if states are
-    whole. `search` is how often the step is halved; with GIVEN_ACTIONS the actions are a policy: state i plays row i. `missed`
-    is how much higher a peak may be that the search stopped short of, from two more points on either side along each axis.
-    The answer is the number of states, or the first one where a Q is not finite, with the action in `trial`.
+    The search tries all rows of `actions`, and then points around the best one with a step that is
+    halved `search` times. With GIVEN_ACTIONS there is no search: state i plays row i. The rows of
+    `grid`, padded, are low and scale of the states; low, high and step of the actions; n_cells; and
+    1 if states are integers. `missed` gets the height that a peak beside the best action may have
+    above it, estimated from two more points on either side along each axis.
+
+    Return the number of states. If a Q is not finite, return the index of its state instead, with
+    the action in `trial`.
     """
     n_state = states.shape[1]
     n_action = actions.shape[1]
@@ -107,7 +114,7 @@ def _backups(  # type: ignore[no-untyped-def]
     is_whole = grid[6, 0] == 1.0
     low, scale = grid[0, :n_state], grid[1, :n_state]
     n_trials = actions.shape[0] if search >= 0 else 1
-    n_directions = 2 * n_action + (1 << n_action)  # along the axes, and diagonally: a ridge may run between the axes
+    n_directions = 2 * n_action + (1 << n_action)  # along axes and diagonals, for oblique ridges
     n_searched = n_trials + max(search, 0) * n_directions
     for i in range(states.shape[0]):
         state = states[i]
@@ -142,7 +149,7 @@ def _backups(  # type: ignore[no-untyped-def]
             total = 0.0
             for w in range(weights.shape[0]):
                 for axis in range(n_state):
-                    next_state[axis] = np.nan  # so that a coordinate that the dynamics forget to write is found
+                    next_state[axis] = np.nan  # detects a coordinate that the dynamics do not write
                 reward = given(state, trial, step, params, outcomes[w], next_state)
                 total += weights[w] * (reward + interpolate(next_values, first, n_cells, is_whole, low, scale, next_state))
             if not np.isfinite(total):
@@ -173,7 +180,7 @@ def _backups(  # type: ignore[no-untyped-def]
 
 @functools.cache
 def _backup() -> Callable[..., int]:
-    """The kernel above, compiled on first use for any environment's dynamics; it allocates nothing, see `kernels.lean`."""
+    """Return `_backups`, compiled on first use for any dynamics and without reference counting."""
     row, matrix = float64[::1], float64[:, ::1]
     given = types.FunctionType(GIVEN)
     signature = int64(given, row, int64, matrix, row, matrix, row, int64, matrix, matrix, int64, row, matrix, row, row, row)
@@ -182,9 +189,9 @@ def _backup() -> Callable[..., int]:
 
 
 class Grid:
-    """A grid of states on which values of all steps are kept, and the backups on it.
+    """A grid of states with the values of all steps, and the backups on it.
 
-    Of a Discrete side it is all values; of a box, `resolution` cells per axis.
+    A box has `resolution` cells per axis. The grid of a Discrete space is all its values.
     """
 
     def __init__(self, env: CompiledEnv, resolution: int, n_outcomes: int | None = None) -> None:
@@ -203,10 +210,13 @@ class Grid:
         self.table[5, 0], self.table[6, 0] = self.n_cells, env.has_whole_states
         self.outcomes = [env.outcomes(step, n_outcomes or resolution) for step in range(env.horizon)]
         self.values = np.zeros((env.horizon + 1, len(self.states)))
-        self.search_error = 0.0  # of all steps together
+        self.search_error = 0.0  # sum over the steps
 
     def backup(self, step: int, states: Floats, actions: Floats, search: int) -> tuple[Floats, Floats, Floats]:
-        """Best Q and action of each state, all cores at work; and about what the search may have missed."""
+        """Return the largest Q and its action for each state, computed on all cores.
+
+        The third array estimates how much of Q the search missed.
+        """
         outcomes, weights = self.outcomes[step]
         values, best, missed = np.empty(len(states)), np.empty((len(states), self.n_action)), np.empty(len(states))
         n_parts = min(n_cores() * 4, len(states)) if len(states) > 16 else 1
@@ -232,12 +242,13 @@ class Grid:
         return values, best, missed
 
     def value(self, step: int, state: Floats) -> float:
+        """Return V_h(x), interpolated between grid points."""
         first, low, scale = step * self.values.shape[1], self.table[0, : self.n_state], self.table[1, : self.n_state]
         is_whole = self.env.has_whole_states
         return float(interpolate(self.values.reshape(-1), first, self.n_cells, is_whole, low, scale, state))
 
     def start_value(self) -> tuple[float, float]:
-        """The mean value over the start, and how far off it may be because the start is not known exactly."""
+        """Return the mean value over the start distribution, and the error of that mean."""
         mean, spread, n = self._mean_value(N_STARTS)
         if self.env.start_kind == FUNCTION and n > 1:
             return mean, DEVIATIONS * spread / math.sqrt(n - 1)
@@ -246,7 +257,7 @@ class Grid:
         return mean, 0.0
 
     def _mean_value(self, n: int) -> tuple[float, float, int]:
-        """Mean and standard deviation of the value over about n start states, and how many there were."""
+        """Return mean and standard deviation of V over about n start states, and their number."""
         states, weights = self.env.start_states(n)
         values = np.array([self.value(0, state) for state in states])
         mean = float(sum(weight * value for weight, value in zip(weights, values, strict=True)))
@@ -254,7 +265,10 @@ class Grid:
 
 
 def bad_transition(env: CompiledEnv, step: int, outcomes: Floats, state: Floats, action: Floats) -> SpaceError | None:
-    """What is wrong with a pair: the first of its outcomes with a reward or a next state that cannot be; None if all can."""
+    """Return an error for the first outcome of a pair with an invalid reward or next state.
+
+    Return None if all outcomes are valid.
+    """
     assert env.given is not None
     low, high = env.state_box.low, env.state_box.high
     where = f"{env.name}, step {step}: in state {state.tolist()}, action {action.tolist()}"
@@ -275,10 +289,11 @@ def bad_transition(env: CompiledEnv, step: int, outcomes: Floats, state: Floats,
 
 
 def n_cells(box: Any) -> int:
-    """Cells between the values of a Discrete side."""
+    """Return the number of cells of a Discrete space: one less than its values."""
     return int(box.high[0] - box.low[0])
 
 
 def points(box: Any, n_cells: int) -> Floats:
+    """Return the points of a grid with `n_cells` cells per axis, one row each."""
     axes = [np.linspace(low, high, n_cells + 1) for low, high in zip(box.low, box.high, strict=True)]
     return np.array(list(itertools.product(*axes)))

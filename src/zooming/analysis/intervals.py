@@ -1,4 +1,4 @@
-"""Confidence intervals of means by Student's t, without a statistics library."""
+"""Confidence intervals of means by Student's t distribution, without a statistics library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from zooming.errors import SpaceError
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean, and an interval that holds the true one with probability `level` for independent samples."""
+    """A sample mean with its confidence interval.
+
+    For independent samples, the interval contains the true mean with probability `level`.
+    """
 
     mean: float
     low: float
@@ -26,7 +29,7 @@ class Interval:
 
 
 def mean_interval(samples: ArrayLike, level: float = 0.95) -> Interval:
-    """mean +- t sd / sqrt(n).
+    """Return the confidence interval of a mean: mean +- t sd / sqrt(n).
 
     >>> print(mean_interval([1.0, 2.0, 3.0]))  # t with 2 degrees of freedom is 4.303
     2 (95% interval -0.4841 to 4.484)
@@ -41,7 +44,7 @@ def mean_interval(samples: ArrayLike, level: float = 0.95) -> Interval:
 
 @functools.cache
 def t_quantile(probability: float, freedom: int) -> float:
-    """The quantile of Student's t, by bisection of its distribution function.
+    """Return the quantile of Student's t distribution, by bisection of its distribution function.
 
     >>> round(t_quantile(0.975, 4), 3), round(t_quantile(0.975, 199), 3)
     (2.776, 1.972)
@@ -56,12 +59,12 @@ def t_quantile(probability: float, freedom: int) -> float:
 
 
 def _t_cdf(t: float, freedom: int) -> float:
-    """For t >= 0: 1 - I_x(n/2, 1/2) / 2 with x = n / (n + t^2)."""
+    """Return P(T <= t) for t >= 0: 1 - I_x(n/2, 1/2) / 2 with x = n / (n + t^2)."""
     return 1 - _incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5) / 2
 
 
 def _incomplete_beta(x: float, a: float, b: float) -> float:
-    """The regularized incomplete beta function I_x(a, b), by its continued fraction."""
+    """Return the regularized incomplete beta function I_x(a, b), by its continued fraction."""
     if x in (0.0, 1.0):
         return x
     if x > (a + 1) / (a + b + 2):  # the fraction converges fast only on this side

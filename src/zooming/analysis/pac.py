@@ -1,13 +1,14 @@
-"""A policy that is probably nearly optimal, with a certificate that says what was proved and what was only measured.
+"""Learn a probably approximately correct (PAC) policy, with a certificate.
 
-One of the K policies played, drawn uniformly, is as good as they are on average: with probability 1 - delta its gap to the
-optimum is at most R(K) / (K (delta - delta_b)), where delta_b is the probability that the regret bound fails. [SBY19 Thm 4.2]
-The regret is about the states where episodes did start. If starts are random, the gap from a start to come adds
-`theory.start_error`, which fails with a share of delta of its own.
+Draw one of the K played policies uniformly. With probability 1 - delta its gap to the optimum is at
+most R(K) / (K (delta - delta_b)), where delta_b is the probability that the regret bound fails.
+[SBY19 Thm 4.2] The regret refers to the observed start states. If starts are random, the gap from a
+future start adds `theory.start_error`, which fails with a probability of its own, a share of delta.
 
-Of m draws, all are bad with the m-th power of the probability that one is. The best is chosen by n fresh episodes each: the m
-means are within eta = range sqrt(log(2 m / delta_e) / (2 n)) of the truth except with probability delta_e, by a union bound.
-The gap is then at most R(K) / (K (delta - delta_b - delta_e)^(1/m)) + 2 eta.
+If m policies are drawn, the probability that all are bad is the m-th power of that for one. The
+best is chosen by n fresh episodes each. By a union bound, the m means are within
+eta = range sqrt(log(2 m / delta_e) / (2 n)) of the truth, except with probability delta_e. The gap
+is then at most R(K) / (K (delta - delta_b - delta_e)^(1/m)) + 2 eta.
 """
 
 from __future__ import annotations
@@ -30,26 +31,63 @@ from zooming.errors import SpaceError
 from zooming.spaces.flatten import INTERVAL
 from zooming.validation import check_float, check_int
 
-MOST_EPISODES = 10**8  # that are played without being asked for
-BLOCK = 10**6  # episodes learned at once, so that their histories need not be kept together
-EVALUATION_SHARE = 0.25  # of delta, for the choice among several
+MOST_EPISODES = 10**8  # limit, unless the user gives a number
+BLOCK = 10**6  # episodes learned at once, to limit the size of a history
+EVALUATION_SHARE = 0.25  # delta_e / delta, for the choice among several policies
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What `agent.learn_pac` found: the `policy`, and what is known of it; print it.
+    """The result of `agent.learn_pac`: a policy, and what is proved or measured about it.
 
-    `status` is "proved", "claimed" (by the paper, whose proof has an open step for H > 1 with splits) or "nothing".
-    `gap_bound` is the largest gap to the optimum that the theory leaves after these episodes, `episodes_needed` how many it
-    asks for; `reasons` say why nothing more is proved. `evaluation` was measured on fresh episodes, None if there were none;
-    `value_low` is below the policy's value with probability 1 - delta, by Hoeffding's inequality: it needs that rewards stay in
-    their range and that episodes are independent, and nothing else of the problem. `choice_error` is how far the means that
-    chose among several may be from the truth, all of them, except with probability delta / 4.
+    Print it for a summary. The proved bound and `value_low` hold with probability 1 - delta each,
+    so both together with probability 1 - 2 delta.
 
-    The bound that was proved and `value_low` hold with probability 1 - delta each, so both at once with 1 - 2 delta only.
+    Attributes
+    ----------
+    policy
+        A copy of the agent, as it was before the episode `chosen`.
+    epsilon, delta
+        The requested gap to the optimum, and the failure probability.
+    status
+        "proved", "claimed" (by the paper, whose proof has an open step for H > 1 with splits) or
+        "nothing".
+    gap_bound
+        Upper bound on the gap to the optimum after these episodes, with probability 1 - delta;
+        infinite if no bound applies.
+    episodes_needed
+        Number of episodes that the theory requires for `epsilon` and `delta` with one draw.
+    reasons
+        Why nothing is proved; empty otherwise.
+    assumptions
+        What the bounds assume.
+    episodes
+        Number of episodes learned.
+    drawn
+        Episodes, counted from 1, whose policies were drawn.
+    chosen
+        The episode whose policy was chosen.
+    evaluation
+        Value measured on fresh episodes; None if there were none.
+    value_low
+        Lower bound on the policy's value with probability 1 - delta, by Hoeffding's inequality. It
+        assumes only rewards in their range and independent episodes.
+    evaluation_episodes
+        Number of episodes played for all evaluations.
+    choice_error
+        Bound on the error of all the means that chose the policy, except with probability
+        delta / 4. 0 for one draw.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    >>> certificate = agent.learn_pac(epsilon=0.5, delta=0.1, episodes=500)
+    >>> certificate.status, certificate.chosen, round(certificate.value_low, 2)
+    ('nothing', 397, 4.52)
     """
 
-    policy: Any = field(repr=False)  # an agent of its own, as it was before the episode `chosen`
+    policy: Any = field(repr=False)
     epsilon: float
     delta: float
     status: str
@@ -58,11 +96,11 @@ class Certificate:
     reasons: tuple[str, ...]
     assumptions: tuple[str, ...]
     episodes: int
-    drawn: tuple[int, ...]  # episodes, counted from 1, whose policies were looked at
+    drawn: tuple[int, ...]
     chosen: int
     evaluation: Evaluation | None
     value_low: float
-    evaluation_episodes: int  # all of them
+    evaluation_episodes: int
     choice_error: float
 
     def __str__(self) -> str:
@@ -75,7 +113,7 @@ class Certificate:
         return f"PAC certificate for epsilon = {self.epsilon:g}, delta = {self.delta:g}"
 
     def _lines(self) -> dict[str, str]:
-        """What is known, by topic."""
+        """Return the lines of the summary, by topic."""
         gap = f"V* - V is at most {self.gap_bound:.4g} with probability {1 - self.delta:g}"
         proved = {
             "proved": f"{gap} (asked: {self.epsilon:g})",
@@ -117,7 +155,7 @@ def learn_pac(
     evaluation_episodes: int = 1000,
     progress_bar: bool = False,
 ) -> Certificate:
-    """Learns, and gives one of the policies played with its certificate; see `AdaptiveQ.learn_pac`."""
+    """Train the agent and return a certificate with one of its policies; see `agent.learn_pac`."""
     span = agent.reward_range[1] - agent.reward_range[0]
     if not 0 < check_float(epsilon, "epsilon", 0.0, math.inf) <= agent.horizon * span:
         raise SpaceError(
@@ -154,7 +192,7 @@ def learn_pac(
     env_seed, low, high = seeds.word(agent.seed, "pac evaluation", np.uint32), *_return_range(agent)
     chosen, n_played, evaluation, value_low = drawn[0], 0, None, -math.inf
     eta = 0.0
-    if best_of > 1:  # each on the same episodes, then the best of them on others
+    if best_of > 1:  # evaluate each on the same episodes, and below the best on fresh ones
         means = {k: evaluate(policy, agent.env, evaluation_episodes, seed=env_seed).mean for k, policy in policies.items()}
         chosen, n_played = max(means, key=lambda k: means[k]), len(means) * evaluation_episodes
         eta = (high - low) * math.sqrt(math.log(2 * best_of / (EVALUATION_SHARE * delta)) / (2 * evaluation_episodes))
@@ -177,9 +215,9 @@ def learn_pac(
 
 
 def _play(agent: BallAgent, episodes: int, n: int, progress_bar: bool) -> tuple[list[int], dict[int, Any]]:
-    """The episodes drawn, and for each of them the agent as it was before; the agent has learned all `episodes` then.
+    """Train for all `episodes`. Return the drawn episodes, and the agent before each of them.
 
-    The draws are made up front, so only these are kept.
+    The draws are made first, so only the drawn policies are stored.
     """
     generator = np.random.default_rng(seeds.stream(agent.seed, f"pac after {agent.n_episodes}"))
     drawn = sorted(generator.integers(1, episodes, size=n, endpoint=True).tolist())
@@ -196,7 +234,7 @@ def _play(agent: BallAgent, episodes: int, n: int, progress_bar: bool) -> tuple[
 
 
 def _copy(agent: BallAgent) -> BallAgent:
-    """The agent as it is, with a table of its own; the environment is shared, and its generator put back for each learner."""
+    """Return a copy of the agent with its own table and generator state. The env is shared."""
     policy = copy.copy(agent)
     policy.table, policy.env_generator = agent.table.copy(), agent.env_generator
     policy._paused = agent._paused.copy()
@@ -204,17 +242,18 @@ def _copy(agent: BallAgent) -> BallAgent:
 
 
 def _n_atoms(agent: BallAgent) -> int:
-    """Balls per step that are there from the start."""
+    """Return the number of balls per step before any split."""
     return math.prod(agent.axes.n_values)
 
 
 def _lipschitz(agent: BallAgent) -> float:
+    """Return the Lipschitz constant that the bonus assumes; 1 if it has none."""
     bonus = getattr(agent.bonus, "bonus", agent.bonus)
     return float(getattr(bonus, "lipschitz", 1.0))
 
 
 def _regret_bound(agent: BallAgent, episodes: int, delta: float) -> float:
-    """In units of the reward's span, for rewards scaled to [0, 1]."""
+    """Return the regret bound for rewards scaled to [0, 1]."""
     span = agent.reward_range[1] - agent.reward_range[0]
     if agent.axes.n_wide == 0:
         return theory.discrete_regret_bound(agent.horizon, episodes, _n_atoms(agent), 1, delta)
@@ -222,7 +261,7 @@ def _regret_bound(agent: BallAgent, episodes: int, delta: float) -> float:
 
 
 def _gap_bound(agent: BallAgent, episodes: int, delta: float, best_of: int, eta: float) -> float:
-    """The largest gap that is left with probability 1 - delta, if the agent's bonus keeps its promise."""
+    """Return the bound on the gap with probability 1 - delta, if the bonus guarantees optimism."""
     assert isinstance(agent.bonus, Theory)
     span = agent.reward_range[1] - agent.reward_range[0]
     left = _left_of(delta, agent, best_of) - agent.bonus.delta
@@ -233,13 +272,13 @@ def _gap_bound(agent: BallAgent, episodes: int, delta: float, best_of: int, eta:
 
 
 def _left_of(delta: float, agent: BallAgent, best_of: int) -> float:
-    """What the choice among several and random starts leave of delta."""
+    """Return delta less the shares for the choice among several policies and for random starts."""
     taken = (EVALUATION_SHARE if best_of > 1 else 0.0) + (0.0 if _has_one_start(agent) else theory.START_SHARE)
     return delta * (1 - taken)
 
 
 def _has_one_start(agent: BallAgent) -> bool:
-    """Whether all episodes are known to start in one state."""
+    """Return whether all episodes are known to start in the same state."""
     inner = getattr(agent.env, "unwrapped", None)
     if isinstance(inner, CompiledEnv):
         return inner.start_kind == FIXED
@@ -247,7 +286,7 @@ def _has_one_start(agent: BallAgent) -> bool:
 
 
 def _episodes_needed(agent: BallAgent, epsilon: float, delta: float) -> float:
-    """For a single draw; infinite where no bound is known."""
+    """Return the number of episodes that one draw requires in theory; infinite without a bound."""
     if agent._without_bound() is not None:
         return math.inf
     span = agent.reward_range[1] - agent.reward_range[0]
@@ -260,7 +299,7 @@ def _episodes_needed(agent: BallAgent, epsilon: float, delta: float) -> float:
 
 
 def _open_points(agent: BallAgent, episodes: int, epsilon: float, delta: float, best_of: int) -> list[str]:
-    """Why the theory says nothing of this agent, whatever the number of episodes; empty if it does."""
+    """Return the reasons why no bound applies to this agent and run; empty if one applies."""
     span, bonus = agent.reward_range[1] - agent.reward_range[0], agent.bonus
     share = delta * epsilon / (2 * agent.horizon * span)
     right = f"Theory(episodes={episodes}, delta={share:.3g}, lipschitz={_lipschitz(agent):g})"
@@ -281,7 +320,7 @@ def _open_points(agent: BallAgent, episodes: int, epsilon: float, delta: float, 
 
 
 def _assumptions(agent: BallAgent, is_proved: bool) -> tuple[str, ...]:
-    """What the bounds need: the measured one little, the proved or claimed one more."""
+    """Return the assumptions of the measured bound and, if `is_proved`, of the proved one too."""
     low, high = agent.reward_range
     found = [f"rewards in [{low:g}, {high:g}]", "independent episodes", f"H = {agent.horizon} steps each"]
     if not is_proved:
@@ -294,6 +333,6 @@ def _assumptions(agent: BallAgent, is_proved: bool) -> tuple[str, ...]:
 
 
 def _return_range(agent: BallAgent) -> tuple[float, float]:
-    """An episode may end early, so 0 is among what it can earn."""
+    """Return the range of an episode's return. It contains 0, because an episode may end early."""
     low, high = agent.reward_range
     return min(0.0, agent.horizon * low), max(0.0, agent.horizon * high)

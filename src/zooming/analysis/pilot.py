@@ -1,4 +1,4 @@
-"""A pilot run that proposes the range of an environment's rewards."""
+"""Propose the reward range of an environment from a pilot run."""
 
 from __future__ import annotations
 
@@ -23,14 +23,41 @@ def reward_range(
 ) -> tuple[float, float]:
     """Propose (low, high) for an agent's `reward_range`, from a pilot run.
 
-    A quarter of the episodes each plays random actions, one random action throughout, random corners of the action space,
-    and one corner throughout (first all lows, then all highs, then others). The range is that of the rewards seen, widened
-    on both sides by `margin` times its width. It is an estimate: rewards that no such episode meets may lie outside.
-    A reward that is always the same is widened by `margin` times its size, or by `margin` if it is 0.
+    The episodes alternate between four kinds: random actions, one random action throughout, random
+    corners of the action space, and one corner throughout (first all lows, then all highs, then
+    random ones). The range of the rewards is an estimate: other episodes may have rewards outside.
 
-    The run has a `seed` of its own. The environment's generator and its action space are left as they were; an episode that
-    was under way is not, so call reset() next. `horizon` is for an environment that does not say how long an episode is.
+    The random generators of the environment and of its action space are left unchanged. The pilot
+    run ends any episode in progress, so call `env.reset()` afterwards.
 
+    Parameters
+    ----------
+    env
+        The environment.
+    episodes
+        Number of episodes to play.
+    margin
+        The range is widened on both sides by `margin` times its width. If all rewards are equal, it
+        is widened by `margin` times their absolute value, or by `margin` if they are 0.
+    horizon
+        Number of steps in an episode. Needed if the environment does not define it.
+    seed
+        Seed of the pilot run.
+
+    Returns
+    -------
+    tuple of float
+        The proposed (low, high).
+
+    Raises
+    ------
+    SpaceError
+        If an argument is invalid, or the horizon is unknown.
+    TransitionError
+        If a reward is not finite.
+
+    Examples
+    --------
     >>> import gymnasium as gym, zooming
     >>> low, high = zooming.reward_range(gym.make("Pendulum-v1"), episodes=20)
     >>> f"{low:.1f} to {high:.1f}"  # the rewards of Pendulum lie between -16.3 and 0
@@ -63,16 +90,16 @@ def reward_range(
 
 
 def _actions(space: gym.Space[Any], rng: np.random.Generator, episode: int) -> Iterator[Any]:
-    """The actions of one episode: random ones or corners, new ones at every step or the same throughout."""
+    """Yield the actions of one episode: random or corners, drawn at every step or once."""
     kind, n_before = episode % 4, episode // 4
-    side = {0: 0, 1: 1}.get(n_before)  # of the corners that are played throughout: all lows, all highs, then any
+    side = {0: 0, 1: 1}.get(n_before)  # one corner throughout: all lows, all highs, then random
     same = _corner(space, rng, side) if kind == 3 else space.sample()
     while True:
         yield (space.sample(), same, _corner(space, rng, None), same)[kind]
 
 
 def _corner(space: gym.Space[Any], rng: np.random.Generator, side: int | None) -> Any:
-    """An action whose every coordinate is the lowest (side 0) or the highest (1) there is, or either (None)."""
+    """Return a corner of a space: all lows (side 0), all highs (side 1), or random (None)."""
     if isinstance(space, gym.spaces.Dict):
         return {key: _corner(part, rng, side) for key, part in space.spaces.items()}
     if isinstance(space, gym.spaces.Tuple):
@@ -85,7 +112,8 @@ def _corner(space: gym.Space[Any], rng: np.random.Generator, side: int | None) -
     elif isinstance(space, gym.spaces.MultiBinary):
         low, high = np.zeros_like(drawn), np.ones_like(drawn)
     elif isinstance(space, gym.spaces.Box):
-        low = np.where(np.isfinite(space.low), space.low, drawn)  # a coordinate without an end has no corner
+        # An unbounded coordinate has no corner.
+        low = np.where(np.isfinite(space.low), space.low, drawn)
         high = np.where(np.isfinite(space.high), space.high, drawn)
     else:
         return drawn
@@ -94,17 +122,17 @@ def _corner(space: gym.Space[Any], rng: np.random.Generator, side: int | None) -
 
 
 def _allowed(env: Any, action: Any, info: Any, step: int) -> Any:
-    """The action, moved to the nearest one that is feasible, if `info` says what is."""
+    """Return the feasible action nearest to `action`, if `info` has a mask; else `action`."""
     if not (info and has_mask(info)):
         return action
-    axes = Axes(gym.spaces.Discrete(1), env.action_space)  # states do not matter here
+    axes = Axes(gym.spaces.Discrete(1), env.action_space)  # the state space is not used
     allowed = feasible(axes, info, f"{name_of(env)}, step {step}")
     return axes.shaped_action(allowed.nearest(axes.from_unit_cube(axes.flat_action(action), axes.n_state)))
 
 
 @contextmanager
 def _generator_kept(env: Any) -> Iterator[None]:
-    """Puts the environment's generator back where it was."""
+    """Restore the environment's random generator at the end of the block."""
     inner = env.unwrapped
     generator, seed = getattr(inner, "_np_random", None), getattr(inner, "_np_random_seed", None)
     state = None if generator is None else generator.bit_generator.state

@@ -1,9 +1,11 @@
-"""Regret against the true optimum, and how fast it grows.
+"""Compute the regret against the optimum, and its growth rate.
 
-R(K) = sum over episodes k of V*_1(x_1) - V^{pi_k}_1(x_1). [SBY19 eq. 1] The realized regret takes the return that was
-observed for the value of the policy pi_k: the same in expectation, but noisy, so that it can be negative. The expected regret
-takes the exact value of the greedy policy (`predict`) after k episodes, at checkpoints; exploration, by uniform actions or
-among ties, is not in it. Both are known up to the error of V*: regret within that error is 0.
+    R(K) = sum over episodes k of V*_1(x_1) - V^{pi_k}_1(x_1)    [SBY19 eq. 1]
+
+The realized regret replaces the value of the policy pi_k by the observed return. It has the same
+expectation, but it is noisy and can be negative. The expected regret uses the exact value of the
+greedy policy (`predict`) after k episodes, at checkpoints. It leaves out exploration by uniform
+actions or among ties. Both are known up to the error of V*: regret within that error counts as 0.
 """
 
 from __future__ import annotations
@@ -21,28 +23,46 @@ from zooming.errors import SpaceError
 from zooming.validation import as_float, check_float, shown
 
 Floats = NDArray[np.float64]
-ROUNDING = 1e-12  # of the optimum: what adding up returns may lose in an episode
+ROUNDING = 1e-12  # relative rounding error of an episode's return
 
 
 @dataclass(frozen=True)
 class Regret:
-    """`per_episode` and `cumulative`, realized; `exact` per episode at the `checkpoints`, if the history has any.
+    """The regret of one run: realized for every episode, exact at the checkpoints.
 
-    `error` is the error of the optimum. Cumulative regret of at most `error` an episode is 0.
+    Parameters
+    ----------
+    per_episode
+        Realized regret of each episode.
+    checkpoints
+        Episodes, counted from 1, at which the policy was evaluated exactly. May be empty.
+    exact
+        Exact regret of an episode at each checkpoint.
+    error
+        Error of the optimum. Cumulative regret of at most `error` per episode counts as 0.
 
+    Examples
+    --------
+    >>> import numpy as np
     >>> regret = Regret(np.array([2.0, 1.0, 0.5]), np.array([1, 3]), np.array([1.5, 0.5]))
     >>> regret.cumulative.tolist(), regret.exact_cumulative.tolist()
     ([2.0, 3.0, 3.5], [2.0, 4.0])
     """
 
     per_episode: Floats
-    checkpoints: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # episodes, counted from 1
+    checkpoints: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     exact: Floats = field(default_factory=lambda: np.empty(0))
     error: float = 0.0
 
     @classmethod
     def of(cls, history: Any, optimal: Any) -> Regret:
-        """Return the regret of a history against an optimum; `history.regret(optimal)` is the same."""
+        """Return the regret of a history against an optimum; the same as `history.regret(optimal)`.
+
+        Raises
+        ------
+        SpaceError
+            If `optimal` is not an optimum or a number, or is for another horizon.
+        """
         best = best_return(optimal)
         ours, theirs = getattr(history.agent, "horizon", None), getattr(optimal, "horizon", None)
         if ours is not None and theirs is not None and ours != theirs:
@@ -53,12 +73,16 @@ class Regret:
 
     @property
     def cumulative(self) -> Floats:
-        """R(k) for every episode k."""
+        """Realized R(k) for every episode k."""
         return without_error(np.cumsum(self.per_episode), np.arange(1, len(self.per_episode) + 1), self.error)
 
     @property
     def exact_cumulative(self) -> Floats:
-        """Expected R at the checkpoints: realized up to the first, then the exact regret per episode, linear between them."""
+        """Expected R(k) at the checkpoints.
+
+        Up to the first checkpoint it is the realized regret. After it, the exact regret per episode
+        is interpolated linearly between checkpoints and summed.
+        """
         if not len(self.checkpoints):
             return np.empty(0)
         first = self.cumulative[self.checkpoints[0] - 1]
@@ -72,7 +96,7 @@ class Regret:
 
 
 def best_return(optimum: Any) -> float:
-    """The return of the optimum that `zooming.solve` found, or the number that was given."""
+    """Return the optimal return of a result of `zooming.solve`, or the given number."""
     try:
         found = as_float(getattr(optimum, "return_", optimum))
     except (TypeError, ValueError) as error:
@@ -81,12 +105,14 @@ def best_return(optimum: Any) -> float:
 
 
 def optimum_error(optimum: Any) -> float:
-    """Return the error of an optimum per episode: the solver's own, or rounding if a number was given."""
+    """Return the error of an optimum per episode: the solver's error, and at least rounding."""
     return max(float(getattr(optimum, "return_error", 0.0)), ROUNDING * abs(best_return(optimum)))
 
 
 def without_error(total: Floats, episode: NDArray[np.int64], error: float) -> Floats:
-    """Return the regret after these numbers of episodes, with 0 where it is within `error` an episode.
+    """Return the cumulative regret, with 0 where it is at most `error` per episode.
+
+    `episode` is the number of episodes that each entry of `total` sums.
 
     >>> without_error(np.array([9e-12, 3.0]), np.array([1, 2000]), 1e-9).tolist()
     [0.0, 3.0]
@@ -95,11 +121,34 @@ def without_error(total: Floats, episode: NDArray[np.int64], error: float) -> Fl
 
 
 def regret_exponent(regrets: Sequence[Regret], *, burn_in: float = 0.1, n_points: int = 40) -> Interval:
-    """The e of R(k) ~ k^e, with a 95 % interval over the runs, to compare with (d+1)/(d+2).
+    """Return the exponent e of R(k) ~ k^e, with a 95 % confidence interval over the runs.
 
-    For each run, the slope of log R(k) over log k by least squares, for `n_points` values of k that are evenly spaced in
-    log k from `burn_in` K to K; then mean and interval over the runs. Uses the exact regret where all runs have it.
+    Compare it with the paper's (d+1)/(d+2). The exponent of a run is the least-squares slope of
+    log R(k) over log k. The exact regret is used if every run has more than two checkpoints.
 
+    Parameters
+    ----------
+    regrets
+        Regrets of at least two runs: `[h.regret(optimal) for h in histories]`.
+    burn_in
+        Share of the episodes to leave out at the beginning, between 0 and 1.
+    n_points
+        Number of values of k, evenly spaced in log k. Exact regret uses its checkpoints instead.
+
+    Returns
+    -------
+    Interval
+        Mean of the exponents, and the confidence interval.
+
+    Raises
+    ------
+    SpaceError
+        If there are fewer than two runs, or fewer than three points after the burn-in, or if the
+        regret there is not positive.
+
+    Examples
+    --------
+    >>> import numpy as np
     >>> runs = [Regret(np.diff(c * np.arange(1001.0) ** 0.75)) for c in (1.0, 2.0, 3.0)]
     >>> round(regret_exponent(runs).mean, 3)
     0.75
@@ -114,6 +163,7 @@ def regret_exponent(regrets: Sequence[Regret], *, burn_in: float = 0.1, n_points
 
 
 def _slope(regret: Regret, burn_in: float, n_points: int, use_exact: bool) -> float:
+    """Return the least-squares slope of log R(k) over log k after the burn-in."""
     if use_exact:
         k, total = regret.checkpoints, regret.exact_cumulative
         chosen = k >= burn_in * k[-1]

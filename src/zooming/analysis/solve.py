@@ -1,22 +1,30 @@
-"""The optimum of a compiled environment, by backward induction on a grid of states.
+"""Solve a compiled environment by backward induction on a grid of states.
 
     V_H = 0,    Q_h(x, a) = sum_w p_w (r_h(x, a, w) + V_{h+1}(x'(x, a, w))),    V_h(x) = max_a Q_h(x, a)
 
-The sum runs over the environment's weighted outcomes (exact for finite sets, slices of a density otherwise). Between grid
-points V is interpolated linearly. The maximum is looked for on a grid of actions and then, around the best one, with steps
-halved until they are a thousandth of the grid's. Of a Discrete side the grid is all values, and nothing lies in between. A next
-state outside the space, or not whole on a Discrete side, is an error.
+The sum runs over the environment's weighted outcomes: exact for a finite set, slices of a density
+otherwise. V is interpolated linearly between grid points. The maximum is searched on a grid of
+actions, and then around the best one with steps that are halved down to a thousandth of the grid's.
+The grid of a Discrete space is all its values. A next state outside the space is an error, and so
+is a fractional one in a Discrete space.
 
-The reported error is an estimate, the larger of two: the largest difference, over all steps and states, to the solution at
-half the resolution (which sees the outcomes), and the sum over the steps of what interpolation can lose in a cell, given the
-slopes of the cells beside it (which sees a kink of V that both grids miss). To it is added, for all steps, how much higher a
-peak may be that the search stopped short of, given the slopes on both sides (both grids may stop at the same point).
-Something narrower than a cell can fool all of them. Given a Lipschitz constant L of Q* on the unit cube it is a bound: a step
-loses at most L h by interpolation, L h / 2 by the search and L h / 2 by the outcomes, h the spacing.
+The reported error is an estimate. It is the larger of two terms, plus a third:
 
-The return is the mean of V over the start, and `return_error` adds what is not known of that: of a start function there are
-only draws, and 1.96 standard errors are added; for "uniform" on a box, the difference to half as many points along each axis.
-One state, (states, weights) and "uniform" over Discrete are exact.
+- the largest difference, over all steps and states, to the solution at half the resolution, which
+  covers the outcomes;
+- the sum over the steps of the largest interpolation loss in a cell, given the slopes of the
+  neighboring cells, which covers a kink of V that both grids miss;
+- the sum over the steps of the largest height of a peak above the action that the search found,
+  given the slopes on both sides, because both grids may stop at the same action.
+
+A feature narrower than a cell can escape all three. With a Lipschitz constant L of Q* on the unit
+cube the error is a bound: for the spacing h, a step loses at most L h by interpolation, L h / 2 by
+the search and L h / 2 by the outcomes.
+
+The return is the mean of V over the start distribution. `return_error` adds the error of that mean:
+1.96 standard errors for a start function, which is known only by draws, and the difference to half
+as many points along each axis for "uniform" on a box. It adds nothing for one state, for
+(states, weights) and for "uniform" on a Discrete space.
 """
 
 from __future__ import annotations
@@ -35,30 +43,52 @@ from zooming.errors import SpaceError
 from zooming.validation import check_float, check_int, known_options
 
 Floats = NDArray[np.float64]
-DEFAULT_RESOLUTION = {1: 200, 2: 20, 3: 8}  # cells per axis that take seconds
-DETERMINISTIC_RESOLUTION = {1: 1000, 2: 40, 3: 12}  # the same where each action has one outcome
-MOST_BACKUPS = 2e8  # that a default resolution may take
-_ROUNDING = 1e-9  # no error is reported smaller than what adding up floating-point numbers may lose
+# Cells per axis, by number of state axes, that solve in seconds.
+DEFAULT_RESOLUTION = {1: 200, 2: 20, 3: 8}
+DETERMINISTIC_RESOLUTION = {1: 1000, 2: 40, 3: 12}  # if each action has one outcome
+MOST_BACKUPS = 2e8  # limit for the default resolution
+_ROUNDING = 1e-9  # smallest reported error: the rounding of floating-point sums
 
 
 @dataclass(frozen=True)
 class Optimal:
-    """The optimum: values of every step and state, within `error`. Steps are counted from 0.
+    """The optimum of an environment: optimal values and actions for every step and state.
 
+    Returned by `zooming.solve`. Steps are counted from 0.
+
+    Attributes
+    ----------
+    grid
+        The grid of states that holds the values.
+    resolution
+        Cells per axis; None if the optimum is exact.
+    return_
+        Expected return of the optimal policy from the start distribution.
+    error
+        Error of every value: an estimate, or a bound if `lipschitz` was given.
+    return_error
+        Error of `return_`: `error`, plus the error of the mean over the start distribution.
+    is_bound
+        Whether `return_error` is a bound, not an estimate.
+    seconds
+        Time that it took to solve.
+
+    Examples
+    --------
     >>> import gymnasium as gym, zooming
     >>> optimal = zooming.solve(gym.make("zooming/Oil-v0", survey="quadratic", sharpness=1.0))
     >>> round(optimal.return_, 4), round(optimal.value(0, [0.0]), 4)
     (4.8, 4.3)
-    >>> optimal.action(0, [0.5]).round(3)  # it stops 1/(2 H lam) = 0.1 short of the oil at 0.75
+    >>> optimal.action(0, [0.5]).round(3)  # 1/(2 H lam) = 0.1 short of the oil at 0.75
     array([0.65])
     """
 
     grid: Grid = field(repr=False)
-    resolution: int | None  # cells per axis; None if all states, actions and outcomes are there
-    return_: float  # the expected return of the optimal policy from the start
-    error: float  # of every value: an estimate, or with `lipschitz` a bound; see above
-    return_error: float  # of `return_`: `error`, and what a start that is not known exactly adds
-    is_bound: bool  # `return_error` is one, not an estimate
+    resolution: int | None
+    return_: float
+    error: float
+    return_error: float
+    is_bound: bool
     seconds: float = field(compare=False)
 
     def __repr__(self) -> str:
@@ -80,26 +110,29 @@ class Optimal:
 
     @property
     def horizon(self) -> int:
-        """Number of steps."""
+        """Number of steps in an episode."""
         return self.grid.env.horizon
 
     def value(self, step: int, state: ArrayLike) -> float:
-        """V*_h(x)."""
+        """Return V*_h(x)."""
         return self.grid.value(self._step(step), self._state(state))
 
     def values(self, step: int, states: ArrayLike) -> Floats:
-        """V*_h of many states [n, n_state], or [n] if they are Discrete."""
+        """Return V*_h of n states: an array of shape [n, n_state], or [n] if they are Discrete."""
         env, step = self.grid.env, self._step(step)
         if not env.has_whole_states:
             states = np.atleast_2d(np.asarray(states, np.float64))
         return np.array([self.grid.value(step, x) for x in _checked(states, env.state_box, env.has_whole_states, "state")])
 
     def q_value(self, step: int, state: ArrayLike, action: ArrayLike) -> float:
-        """Q*_h(x, a)."""
+        """Return Q*_h(x, a)."""
         return float(self.q_values(step, np.array([state]), np.array([action]))[0])
 
     def q_values(self, step: int, states: ArrayLike, actions: ArrayLike) -> Floats:
-        """Q*_h of many pairs: states [n, n_state] and actions [n, n_action], or [n] where they are Discrete."""
+        """Return Q*_h of n pairs.
+
+        `states` has shape [n, n_state] and `actions` [n, n_action], or [n] if they are Discrete.
+        """
         env = self.grid.env
         x = _checked(states, env.state_box, env.has_whole_states, "state")
         a = _checked(actions, env.action_box, env.has_whole_actions, "action")
@@ -108,7 +141,7 @@ class Optimal:
         return self.grid.backup(self._step(step), x, a, GIVEN_ACTIONS)[0]
 
     def action(self, step: int, state: ArrayLike) -> Any:
-        """A best action in a state: a vector, or a number if actions are Discrete."""
+        """Return an optimal action in a state: an array, or an integer if actions are Discrete."""
         grid = self.grid
         best = grid.backup(self._step(step), self._state(state)[None], grid.actions, grid.search)[1][0]
         return np.int64(best[0]) if grid.env.has_whole_actions else best
@@ -124,15 +157,17 @@ class Optimal:
 
 
 def _checked(values: ArrayLike, box: Any, is_whole: bool, what: str) -> Floats:
-    """Many points of a side, as [n, n_axes]."""
+    """Validate n states or n actions and return them as an array [n, n_axes]."""
     points = np.asarray(values, np.float64)
     points = points[:, None] if is_whole and points.ndim == 1 else points
     if points.ndim != 2 or box.shape != points.shape[1:] or not _inside(points, box, is_whole).all():
-        return np.array([_point(point, box, is_whole, what) for point in points])  # which says what is wrong
+        # Raises for the first invalid point.
+        return np.array([_point(point, box, is_whole, what) for point in points])
     return np.ascontiguousarray(points)
 
 
 def _point(values: ArrayLike, box: Any, is_whole: bool, what: str) -> Floats:
+    """Validate one state or action and return it as an array [n_axes]."""
     point = np.array(values, np.float64).reshape(-1)
     if point.shape != box.shape or not _inside(point, box, is_whole).all():
         wanted = f"a whole number from {box.low[0]:g} to {box.high[0]:g}" if is_whole else f"a point of {box}"
@@ -141,6 +176,7 @@ def _point(values: ArrayLike, box: Any, is_whole: bool, what: str) -> Floats:
 
 
 def _inside(points: Floats, box: Any, is_whole: bool) -> NDArray[np.bool_]:
+    """Return, for each coordinate, whether it lies in the box, and is an integer if `is_whole`."""
     inside: NDArray[np.bool_] = (box.low - 1e-9 <= points) & (points <= box.high + 1e-9)
     return inside & (points == np.rint(points)) if is_whole else inside
 
@@ -149,11 +185,40 @@ def _inside(points: Floats, box: Any, is_whole: bool) -> NDArray[np.bool_]:
 def solve(
     env: Any, resolution: int | None = None, *, tolerance: float | None = None, lipschitz: float | None = None
 ) -> Optimal:
-    """The optimum of a compiled environment with 1 to 3 state axes, on a grid of `resolution` cells per axis.
+    """Return the optimum of a compiled environment, by backward induction on a grid of states.
 
-    With `lipschitz`, a Lipschitz constant of Q* on the unit cube, the reported error is a bound. With `tolerance` the error
-    must not be larger: an exception says which resolution to try otherwise. With finitely many states, actions and outcomes
-    the optimum is exact, and `resolution` is not asked for.
+    With finitely many states, actions and outcomes the optimum is exact.
+
+    Parameters
+    ----------
+    env
+        A compiled environment with declared outcomes and 1 to 3 state axes.
+    resolution
+        Cells per axis of the grid: an even number, at least 4. By default as many as take seconds.
+        Must be None if the environment is finite.
+    tolerance
+        Largest error to accept.
+    lipschitz
+        A Lipschitz constant of Q* on the unit cube. It makes the reported error a bound.
+
+    Returns
+    -------
+    Optimal
+        The optimal return, values and actions, with their error.
+
+    Raises
+    ------
+    SpaceError
+        If the environment cannot be solved, `resolution` is invalid, or the error exceeds
+        `tolerance`. The last message names a resolution to try.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> env = gym.make("zooming/Oil-v0", survey="quadratic", sharpness=1.0)
+    >>> optimal = zooming.solve(env, resolution=100, lipschitz=2.0)
+    >>> round(optimal.return_, 2), optimal.error, optimal.is_bound  # 2 H L / resolution = 0.2
+    (4.8, 0.2, True)
     """
     inner = solvable(env)
     began, n_state, is_exact = time.perf_counter(), inner.state_box.shape[0], is_finite(inner)
@@ -189,18 +254,18 @@ def solve(
 
 
 def is_finite(env: CompiledEnv) -> bool:
-    """Whether states, actions and what chance may do are all finitely many."""
+    """Return whether an environment has finitely many states, actions and outcomes."""
     if not (env.has_whole_states and env.has_whole_actions):
         return False
     return all(len(env.outcomes(step, 4)[1]) == len(env.outcomes(step, 8)[1]) for step in range(env.horizon))
 
 
 def default_resolution(env: CompiledEnv, most_backups: float = MOST_BACKUPS) -> int:
-    """Cells per axis that take seconds, or at most so many backups."""
+    """Return a number of cells per axis that solves in seconds, with at most `most_backups`."""
     n_state, n_action = env.state_box.shape[0], env.action_box.shape[0]
     is_deterministic = all(len(env.outcomes(step, 2)[1]) == 1 for step in range(env.horizon))
     default = (DETERMINISTIC_RESOLUTION if is_deterministic else DEFAULT_RESOLUTION)[n_state]
-    values = 1  # of Discrete sides
+    values = 1  # number of states and actions of Discrete spaces
     n_axes = 0 if is_deterministic else 1
     for box, n, is_whole in ((env.state_box, n_state, env.has_whole_states), (env.action_box, n_action, env.has_whole_actions)):
         values *= n_cells(box) + 1 if is_whole else 1
@@ -211,7 +276,7 @@ def default_resolution(env: CompiledEnv, most_backups: float = MOST_BACKUPS) -> 
 
 
 def solvable(env: Any) -> CompiledEnv:
-    """The compiled environment inside, if it can be solved; an error that says what is missing otherwise."""
+    """Return the compiled environment inside `env`. Raise SpaceError if it cannot be solved."""
     inner = compiled_inside(env)
     if inner is None and isinstance(getattr(env, "unwrapped", env), CompiledEnv):
         raise SpaceError(f"{env} has wrappers that may change the problem; give the environment inside them, env.unwrapped")
@@ -229,6 +294,7 @@ def solvable(env: Any) -> CompiledEnv:
 
 
 def _solved(grid: Grid) -> Grid:
+    """Compute the values of all steps on the grid, from the last to the first, and return it."""
     for step in reversed(range(grid.env.horizon)):
         grid.values[step], _, missed = grid.backup(step, grid.states, grid.actions, grid.search)
         grid.search_error += float(missed.max())
@@ -236,9 +302,10 @@ def _solved(grid: Grid) -> Grid:
 
 
 def _interpolation_error(values: Floats) -> float:
-    """The sum over the steps of the most that linear interpolation loses in a cell that has one kink.
+    """Return the sum over the steps of the largest interpolation loss in a cell with one kink.
 
-    With rises l, m, r of V over three cells in a row, a kink in the middle one, of slopes l and r, loses (l-m)(m-r)/(l-r).
+    Let V rise by l, m and r over three consecutive cells. If the middle cell has one kink, between
+    the slopes l and r, linear interpolation loses (l-m)(m-r)/(l-r).
     """
     total = np.zeros(len(values))
     for axis in range(1, values.ndim):
@@ -246,7 +313,7 @@ def _interpolation_error(values: Floats) -> float:
         left, middle, right = rise[:, :-2], rise[:, 1:-1], rise[:, 2:]
         product, bend = (left - middle) * (middle - right), np.abs(left - right)
         one_kink = np.divide(product, bend, out=np.zeros_like(bend), where=bend > 1e-12)
-        # A rise that is not between its neighbors comes from more kinks than one; a cell at the border has one neighbor.
+        # A rise not between its neighbors has more than one kink. A border cell has one neighbor.
         more = np.maximum(np.abs(left - middle), np.abs(middle - right)) / 4
         inside = np.where(product >= 0, np.abs(one_kink), more)
         border = np.abs(np.stack([rise[:, 0] - rise[:, 1], rise[:, -1] - rise[:, -2]])).max(axis=(0, 2)) / 4

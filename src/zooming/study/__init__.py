@@ -1,1 +1,1 @@
-"""Studies: grids of independent runs that can be stopped at any moment and continued by the same command."""
+"""Studies: grids of independent runs that can be interrupted and resumed at any time."""

@@ -1,4 +1,7 @@
-"""Engines: where chunks are computed. Each yields (chunk, arrays, seconds) as they are finished, in any order."""
+"""Engines that compute chunks: local processes or a Ray cluster.
+
+An engine yields (chunk, arrays, seconds) for each chunk as soon as it is finished, in any order.
+"""
 
 from __future__ import annotations
 
@@ -23,20 +26,23 @@ from zooming.validation import check_int, n_cores
 
 Finished = tuple[Chunk, dict[str, NDArray[Any]], float]
 ENGINES = ("local", "ray")
-MOST_ATTEMPTS = 5  # of a chunk whose worker dies each time
+MOST_ATTEMPTS = 5  # to compute a chunk whose worker dies each time
 
 
 def compute(chunks: Sequence[Chunk], engine: str, workers: int | None, address: str | None = None) -> Iterator[Finished]:
-    """Computes all chunks; a worker or node that dies is replaced, and what it was at is repeated."""
+    """Compute all chunks and yield them as they finish.
+
+    A worker or node that dies is replaced, and its chunks are computed again.
+    """
     check(engine, workers, address)
     for chunk in chunks:
-        modules.find(chunk.problem.env_id)  # workers import what is imported here, and nothing else
+        modules.find(chunk.problem.env_id)  # workers import only modules that are imported here
     n_workers = n_cores() if workers is None else workers
     return _local(chunks, n_workers) if engine == "local" else _ray(chunks, workers, address)
 
 
 def check(engine: str, workers: int | None, address: str | None) -> None:
-    """SpaceError if `compute` would refuse these, so that nothing is written before."""
+    """Raise SpaceError if `compute` would refuse these arguments. Call it before any writing."""
     if engine not in ENGINES:
         raise SpaceError(f"engine={engine!r}: choose one of {', '.join(ENGINES)}")
     if workers is not None:
@@ -46,7 +52,7 @@ def check(engine: str, workers: int | None, address: str | None) -> None:
 
 
 def _run(chunk: Chunk, folders: Sequence[str] = ()) -> tuple[dict[str, NDArray[Any]], float]:
-    """Compute a chunk in a worker; the module of its problem may lie in one of the folders."""
+    """Compute a chunk in a worker. `folders` are searched for the module of its problem too."""
     modules.search_in(folders)
     chunk.problem.import_module()
     kind = (chunk.problem.env_id, chunk.agent.kind)
@@ -61,8 +67,8 @@ _WARM: set[tuple[str, str]] = set()  # environments and agents that this process
 
 
 def prepare_worker() -> None:
-    """For a new process: it leaves Ctrl-C to its parent, and ends when that does."""
-    # Ctrl-C reaches the whole process group; the parent decides what it means.
+    """Initialize a worker process: it ignores Ctrl-C, and exits when its parent ends."""
+    # Ctrl-C reaches the whole process group; only the parent handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
     assert parent is not None
@@ -75,7 +81,10 @@ def prepare_worker() -> None:
 
 
 def _local(chunks: Sequence[Chunk], n_workers: int) -> Iterator[Finished]:
-    """Processes with one thread each. A pool that lost a worker is broken as a whole, so a new one takes what is left."""
+    """Compute chunks in processes of one thread each.
+
+    A pool that lost a worker is broken, so a new pool computes the remaining chunks.
+    """
     left, attempts = {chunk.name: chunk for chunk in chunks}, _Attempts()
     while left:
         pool = ProcessPoolExecutor(min(n_workers, len(left)), get_context("spawn"), prepare_worker)
@@ -89,14 +98,14 @@ def _local(chunks: Sequence[Chunk], n_workers: int) -> Iterator[Finished]:
 
 
 def _drain(pool: ProcessPoolExecutor, left: dict[str, Chunk], n_workers: int, attempts: _Attempts) -> Iterator[Finished]:
-    """Results until all are there or the pool breaks; what is finished is taken out of `left`."""
+    """Yield results until all are done or the pool breaks. Remove finished chunks from `left`."""
     waiting = list(reversed(left.values()))
     running: dict[Future[Any], Chunk] = {}
     try:
         while waiting or running:
             while waiting and len(running) < 2 * n_workers:
                 chunk = waiting.pop()
-                with _without_interrupts():  # a worker that starts now must not take Ctrl-C for its own
+                with _without_interrupts():  # a worker that starts now must ignore Ctrl-C
                     running[pool.submit(_run, chunk)] = chunk
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 arrays, seconds = future.result()
@@ -109,12 +118,13 @@ def _drain(pool: ProcessPoolExecutor, left: dict[str, Chunk], n_workers: int, at
 
 
 class _Attempts:
-    """How often each chunk was lost with its worker: a node that dies is no fault of the chunk, five of them are."""
+    """Counts how often each chunk was lost with its worker, and raises at MOST_ATTEMPTS."""
 
     def __init__(self) -> None:
         self._lost: dict[str, int] = {}
 
     def count(self, chunk: Chunk) -> None:
+        """Count a lost chunk. Raise SpaceError if it was lost too often."""
         self._lost[chunk.name] = self._lost.get(chunk.name, 0) + 1
         if self._lost[chunk.name] >= MOST_ATTEMPTS:
             raise SpaceError(
@@ -124,6 +134,7 @@ class _Attempts:
 
 
 def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> Iterator[Finished]:
+    """Compute chunks on a Ray cluster; start a local one if there is no address."""
     try:
         import ray
     except ImportError as error:
@@ -132,7 +143,7 @@ def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> I
     folders = [str(source.parent) for source in sources]
     if not ray.is_initialized():
         n_cpus = None if address else workers
-        # Ray brings them to nodes that have not this folder.
+        # Ray copies the modules to nodes that do not have this folder.
         brought = {"py_modules": [str(source) for source in sources]} if sources else None
         with _own_handler(signal.SIGTERM):
             try:
@@ -146,7 +157,7 @@ def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> I
                 )
             except (ConnectionError, ValueError) as error:
                 raise SpaceError(f"no Ray cluster answers at {address}: {error}") from error
-    run = ray.remote(num_cpus=1, max_retries=0)(_run)  # what is lost is repeated here, where it is counted
+    run = ray.remote(num_cpus=1, max_retries=0)(_run)  # lost chunks are counted and repeated below
     waiting, attempts = list(reversed(chunks)), _Attempts()
     running: dict[Any, Chunk] = {}
     resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
@@ -161,17 +172,18 @@ def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> I
             try:
                 arrays, seconds = ray.get(reference)
             except ray.exceptions.RayTaskError as error:
-                raise error.cause if isinstance(error.cause, ZoomingError) else error from None  # of the run itself
+                # Raised by the run itself.
+                raise error.cause if isinstance(error.cause, ZoomingError) else error from None
             except ray.exceptions.RayError:
                 attempts.count(chunk)
-                waiting.append(chunk)  # its worker or node died, at work or before the result came over
+                waiting.append(chunk)  # its worker or node died before the result arrived
                 continue
             yield chunk, arrays, seconds
 
 
 @contextmanager
 def one_thread_each() -> Iterator[None]:
-    """Workers that start meanwhile find an environment in which numeric libraries start no threads of their own."""
+    """Set environment variables so that workers started in the block use one thread each."""
     ours = {name: "1" for name in _THREADS if name not in os.environ}
     os.environ.update(ours)
     try:
@@ -186,7 +198,7 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA
 
 @contextmanager
 def _own_handler(number: int) -> Iterator[None]:
-    """Gives a signal its handler back at the end, whoever took it."""
+    """Restore the handler of a signal at the end of the block."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -199,10 +211,11 @@ def _own_handler(number: int) -> Iterator[None]:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Lets Ctrl-C wait for the end, and makes a worker that starts meanwhile deaf to it: a process inherits what is blocked.
+    """Delay Ctrl-C until the end of the block, and block it in workers that start in the block.
 
-    Ignoring it would lose one that comes now. Blocking alone does not stop it, because another thread may take it and
-    Python's handler runs in the main one; so it is noted, and raised again.
+    A new process inherits blocked signals. To ignore the signal would lose it. To block it is not
+    enough, because another thread may receive it while Python's handler runs in the main thread. So
+    the handler notes the signal, and it is raised again at the end.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
         yield

@@ -1,7 +1,8 @@
-"""Modules that problems name: `module:Id` is the environment `Id`, which importing `module` registers.
+"""Modules of problems: `module:Id` is the environment `Id`, registered by importing `module`.
 
-Only a name that a user gave is imported, on the command line or in Python. A folder or a file may name any module, so that what
-it names is found imported already, or is refused with the option that allows it.
+Only modules that a user names, on the command line or in Python, are imported. A stored study may
+name any module, so its modules must be imported already; otherwise the error names the option that
+imports them.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def split(env_id: str) -> tuple[str | None, str]:
 def import_named(module: str) -> None:
     """Import a module that a user named: one of the current folder, or an installed one.
 
-    The current folder goes to the front of the path, where `python -m` has it too; the installed command has not.
+    The current folder is put at the front of `sys.path`, as `python -m` does; the installed command
+    does not.
     """
     if not all(part.isidentifier() for part in module.split(".")):
         raise SpaceError(f"{module!r} is not a module's name: write it as after `import`; {HOW}")
@@ -46,7 +48,7 @@ def import_named(module: str) -> None:
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
         sys.path.insert(0, here)
-    importlib.invalidate_caches()  # its file may be younger than what Python knows of the folder
+    importlib.invalidate_caches()  # the file may be newer than Python's cache of the folder
     before = {*gym.registry}
     try:
         importlib.import_module(module)
@@ -62,7 +64,10 @@ _REGISTERED: dict[str, list[str]] = {}  # the ids that importing each module reg
 
 
 def find(env_id: str) -> str:
-    """Return the registered Id of `module:Id` or `Id`. Import nothing: SpaceError if the module is not imported."""
+    """Return the registered Id of `module:Id` or `Id`, without importing the module.
+
+    Raise SpaceError if the module is not imported, or does not register the Id.
+    """
     module, name = split(env_id)
     if module is not None and module not in sys.modules:
         raise SpaceError(
@@ -78,12 +83,15 @@ def find(env_id: str) -> str:
 
 
 def of(env_ids: Iterable[str]) -> list[str]:
-    """Return the modules that environments name, each once."""
+    """Return the modules that environment ids name, without duplicates."""
     return [*dict.fromkeys(module for module, _ in map(split, env_ids) if module is not None)]
 
 
 def sources(modules: Iterable[str]) -> list[Path]:
-    """Return files and folders of imported modules that are not installed: what another machine may not have."""
+    """Return the files or folders of imported modules that are not installed packages.
+
+    Another machine may not have them.
+    """
     installed = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()]
     found = []
     for top in dict.fromkeys(module.partition(".")[0] for module in modules):
@@ -95,7 +103,7 @@ def sources(modules: Iterable[str]) -> list[Path]:
 
 
 def search_in(folders: Iterable[str]) -> None:
-    """Let modules be found in these folders, after all others."""
+    """Append folders to the path on which modules are searched."""
     sys.path += [folder for folder in folders if folder not in sys.path]
 
 
@@ -106,7 +114,7 @@ def _importable(folder: Path) -> list[str]:
 
 
 def _in_one_line(error: BaseException) -> str:
-    """Return type, message and line of an error that a module raised while it was imported."""
+    """Return type, message and line of an error that a module raised during its import."""
     said = " ".join((error.msg if isinstance(error, SyntaxError) else str(error)).split()[:60])
     at = [(error.filename, error.lineno)] if isinstance(error, SyntaxError) else []
     at += [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]

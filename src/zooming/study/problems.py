@@ -1,4 +1,4 @@
-"""Problems and agents by name, as the command line writes them."""
+"""Problems and agents by name, in the syntax of the command line."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ def metric_q(
     tries: int | None = None,
     **options: Any,
 ) -> MetricQ:
-    """Q-learning on balls of a norm of the pair (state, action), or of no metric at all: MetricQ by plain settings.
+    """Return a MetricQ agent whose metric is given by name, for the command line.
 
-    `metric` is "linf", "l1" or "l2" on boxes, "discrete" on finite spaces; `combine` (by default the same norm again) and
-    `scale` are those of `metrics.Product`, `tries` that of `metrics.Greedy`. The rest are settings of MetricQ.
+    `metric` is "linf", "l1" or "l2" on boxes, and "discrete" on finite spaces. `combine` (by
+    default the same norm) and `scale` are arguments of `metrics.Product`; `tries` is that of
+    `metrics.Greedy`. The other options are those of MetricQ.
 
     >>> import gymnasium as gym
     >>> metric_q(gym.make("zooming/Oil-v0"), "l2", points_per_axis=9).metric
@@ -75,7 +76,10 @@ _AMBULANCE = {f"ambulance-{arrivals}-{weight:g}": {"arrivals": arrivals, "travel
 
 
 def as_lists(value: Any) -> Any:
-    """Tuples and arrays as lists, as they come back from JSON: a study must be the same whether written or read."""
+    """Return a value with tuples and arrays as lists, the form in which JSON restores them.
+
+    So a study is the same before it is written and after it is read.
+    """
     if isinstance(value, dict):
         return {key: as_lists(entry) for key, entry in value.items()}
     if isinstance(value, (np.ndarray, np.generic)):
@@ -85,7 +89,7 @@ def as_lists(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Problem:
-    """An environment: its name, its Gymnasium id (or module:id), and the arguments that make it."""
+    """An environment of a study: its name, its Gymnasium id (or module:Id) and its options."""
 
     name: str
     env_id: str
@@ -95,16 +99,22 @@ class Problem:
         object.__setattr__(self, "options", as_lists(self.options))
 
     def make(self) -> Any:
-        """Make the environment. Its module, if it names one, must have been imported before."""
+        """Make the environment. The module that its id names must be imported already."""
         return gym.make(modules.find(self.env_id), **self.options)
 
     def import_module(self) -> None:
-        """Import the module that the id names, if any: for problems that a user named, never for those of a folder."""
+        """Import the module that the id names, if any.
+
+        Call it only for problems that a user named, never for those of a stored study.
+        """
         for module in modules.of([self.env_id]):
             modules.import_named(module)
 
     def optimal(self, optimum: str = "fine") -> Optimal | None:
-        """The optimum, solved once per process; "rough" at half the resolution. None if it cannot be solved."""
+        """Return the optimum, or None if it cannot be solved. It is solved once per process.
+
+        With optimum="rough" the resolution is half the default.
+        """
         key = json.dumps([self.env_id, self.options, optimum], sort_keys=True, default=listed)
         if key not in _OPTIMA:
             try:
@@ -127,7 +137,7 @@ PRESETS |= {name: Problem(name, "zooming/Ambulance-v0", options) for name, optio
 
 @dataclass(frozen=True)
 class AgentChoice:
-    """An agent with its settings; `label` is how tables name it: adaptive-q, or adaptive-q:bonus=0.5."""
+    """An agent of a study: its kind, a key of AGENTS, and its settings."""
 
     kind: str
     settings: dict[str, Any] = field(default_factory=dict)
@@ -137,14 +147,16 @@ class AgentChoice:
 
     @property
     def label(self) -> str:
+        """Name in tables: `adaptive-q`, or `adaptive-q:bonus=0.5`."""
         return ":".join([self.kind, *(f"{key}={value}" for key, value in sorted(self.settings.items()))])
 
     def make(self, env: Any, seed: int) -> Agent:
+        """Make the agent."""
         return AGENTS[self.kind](env, seed=seed, **self.settings)
 
 
 def posed(problem: str | Problem) -> Problem:
-    """Return the problem that a user gave or named. Its module is imported."""
+    """Return the problem that a user gave or named, and import its module."""
     if not isinstance(problem, Problem):
         return problem_named(problem)
     problem.import_module()
@@ -152,9 +164,10 @@ def posed(problem: str | Problem) -> Problem:
 
 
 def problem_named(name: str, options: dict[str, Any] | None = None) -> Problem:
-    """Return a preset, or any registered Gymnasium id with options. SpaceError, with the nearest name, if there is none.
+    """Return a preset or a registered Gymnasium id as a problem, with options.
 
-    The module of `module:Id` is imported.
+    The module of `module:Id` is imported. Raise SpaceError, with the nearest name, if there is no
+    such problem.
     """
     if not isinstance(name, str):
         raise SpaceError(f"{name!r} is not a problem; give a preset's name, a registered Gymnasium id, or a Problem")
@@ -177,7 +190,7 @@ def problem_named(name: str, options: dict[str, Any] | None = None) -> Problem:
 
 
 def agents_named(text: str) -> list[AgentChoice]:
-    """Agents separated by commas; a comma inside brackets belongs to a value.
+    """Return the agents of a text separated by commas; commas in brackets belong to values.
 
     >>> [agent.label for agent in agents_named("random:reward_range=(-17, 0),net-q")]
     ['random:reward_range=[-17, 0]', 'net-q']
@@ -186,7 +199,7 @@ def agents_named(text: str) -> list[AgentChoice]:
 
 
 def _split(text: str, separator: str) -> list[str]:
-    """The parts between separators that are in no brackets."""
+    """Split a text at the separators that are not inside brackets."""
     parts, depth = [""], 0
     for character in text:
         depth += (character in "([{") - (character in ")]}")
@@ -198,7 +211,7 @@ def _split(text: str, separator: str) -> list[str]:
 
 
 def agent_named(text: str) -> AgentChoice:
-    """`adaptive-q` or `adaptive-q:bonus=0.5:cap=horizon`."""
+    """Return the agent of a text such as `adaptive-q` or `adaptive-q:bonus=0.5:cap=horizon`."""
     if not isinstance(text, str):
         raise SpaceError(
             f"{text!r} is not an agent's name; give one of {', '.join(AGENTS)}, with settings: adaptive-q:bonus=0.5"
@@ -210,7 +223,7 @@ def agent_named(text: str) -> AgentChoice:
 
 
 def settings_from(pairs: Iterable[str]) -> dict[str, Any]:
-    """{"key": value} of texts key=value; a value is read as a Python literal, else as a string."""
+    """Return {"key": value} from texts key=value. A value is a Python literal, or else a string."""
     found: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
@@ -224,9 +237,10 @@ def settings_from(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def _labelled(name: str, options: dict[str, Any]) -> str:
+    """Return `name:key=value:...` with the keys sorted."""
     return ":".join([name, *(f"{key}={value}" for key, value in sorted(options.items()))])
 
 
 def listed(value: Any) -> Any:
-    """Arrays as lists, anything else as text: for JSON."""
+    """Return an array as a list and anything else as text, for `json.dumps(default=...)`."""
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else str(value)

@@ -1,7 +1,8 @@
-"""What a study consists of: chunks of runs, each a function of the configuration alone.
+"""The configuration of a study, and its chunks of runs.
 
-A chunk is one problem, one agent and a block of seeds. Its content does not depend on when, where or beside what it is
-computed, so that a study gives the same files for any number of workers, any order and any engine.
+A chunk is one problem, one agent and a block of seeds. Its content is a function of the
+configuration alone. So a study gives the same files for any number of workers, any order and any
+engine.
 """
 
 from __future__ import annotations
@@ -27,15 +28,17 @@ from zooming.study import modules
 from zooming.study.problems import AGENTS, OPTIMUM, AgentChoice, Problem, listed
 from zooming.validation import check_int, option_names, refuse_unknown
 
-MOST_SEEDS, MOST_EPISODES = 20, 40_000  # of a chunk: long runs come in small chunks, so that little is lost and all cores work
+# Limits of a chunk. Long runs get small chunks: interruptions lose little, and all cores work.
+MOST_SEEDS, MOST_EPISODES = 20, 40_000
 N_CHECKPOINTS = 60
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """Problems x agents x seeds, all of one length.
+    """The configuration of a study: problems x agents x seeds, of `episodes` each.
 
-    `stream` keeps the seeds of tuning and of evaluation apart; `optimum` is "fine", or "rough" at half the resolution.
+    `stream` separates the seeds of tuning from those of evaluation. `optimum` is the precision of
+    the optima: "fine", or "rough" at half the resolution.
     """
 
     problems: tuple[Problem, ...]
@@ -69,7 +72,7 @@ class Configuration:
                     raise SpaceError(f"{agent.kind} needs {name}: write {agent.kind}:{name}=...")
 
     def check(self) -> None:
-        """Makes every agent on every problem once: what cannot be made is told before anything is computed."""
+        """Make every agent on every problem once, to report invalid settings before computing."""
         for problem in self.problems:
             with _told(problem.name):
                 creator = gym.spec(modules.find(problem.env_id)).entry_point
@@ -83,12 +86,13 @@ class Configuration:
                     agent.make(problem.make(), 0)
 
     def as_json(self) -> dict[str, Any]:
+        """Return the configuration as values that JSON can hold."""
         described: dict[str, Any] = json.loads(json.dumps(asdict(self), default=listed))
         return described
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Configuration:
-        """Return the configuration that `as_json` described. SpaceError if it is anything else."""
+        """Return the configuration that `as_json` gave. Raise SpaceError if it is not one."""
         try:
             problems = tuple(Problem(**problem) for problem in content["problems"])
             agents = tuple(AgentChoice(**agent) for agent in content["agents"])
@@ -103,7 +107,7 @@ class Configuration:
 
     @property
     def name(self) -> str:
-        """A file name: readable, and different for different studies."""
+        """File name: readable, and unique for each configuration."""
         return _named("-".join(problem.name for problem in self.problems), self.as_json())
 
     @property
@@ -113,11 +117,11 @@ class Configuration:
 
     @property
     def _block(self) -> int:
-        """Seeds of a chunk: fewer where runs are long."""
+        """Number of seeds of a chunk: fewer for long runs."""
         return max(1, min(MOST_SEEDS, MOST_EPISODES // self.episodes))
 
     def chunks(self) -> list[Chunk]:
-        """All chunks, in the order of the tables."""
+        """Return all chunks, in the order of the tables."""
         return [chunk for problem in self.problems for agent in self.agents for chunk in self.chunks_of(problem, agent)]
 
     def chunks_of(self, problem: Problem, agent: AgentChoice) -> list[Chunk]:
@@ -128,7 +132,7 @@ class Configuration:
 
 @dataclass(frozen=True)
 class Chunk:
-    """The seeds from `first` to `last` - 1 of one agent on one problem."""
+    """The runs of one agent on one problem with the seeds from `first` to `last` - 1."""
 
     problem: Problem
     agent: AgentChoice
@@ -140,22 +144,23 @@ class Chunk:
 
     @property
     def name(self) -> str:
-        """A file name: readable, and different for different chunks."""
+        """File name: readable, and unique for each chunk."""
         what = [asdict(self.problem), asdict(self.agent), self.episodes, self.entropy, self.stream]
         return f"{_named(f'{self.problem.name}--{self.agent.label}', what)}--{self.first:05d}-{self.last:05d}"
 
     @property
     def n_runs(self) -> int:
+        """Number of runs."""
         return self.last - self.first
 
     def warm_up(self) -> None:
-        """Plays one episode, so that compiling is not counted as the time of a run."""
+        """Play one episode, so that compilation does not count as time of a run."""
         replace(self, episodes=1, last=self.first + 1).run()
 
     def run(self, n_threads: int = 1) -> dict[str, NDArray[Any]]:
-        """Per run: totals and final values; per run and checkpoint: the sum of returns so far, and the number of balls."""
+        """Train the agents. Return totals per run, and curves per run and checkpoint."""
         run_seeds = [seeds.word(self.entropy, f"{self.stream} {i}") for i in range(self.first, self.last)]
-        # One thread where the engine gives every core a process of its own.
+        # The engines start one process per core, so each uses one thread.
         with _told(f"{self.agent.label} on {self.problem.name}", self.agent.kind, ours=(ZoomingError,)):
             histories = learn_many(self.agent.make, self.problem.make(), run_seeds, self.episodes, n_workers=n_threads)
         episodes = checkpoints(self.episodes)
@@ -179,7 +184,10 @@ class Chunk:
 def _told(
     where: str, kind: str | None = None, ours: tuple[type[Exception], ...] = (TypeError, ValueError, gym.error.Error)
 ) -> Iterator[None]:
-    """Errors say where they come from and, if they name an option as Python writes it, how a study takes it."""
+    """Prefix errors of the block with `where`.
+
+    If a message names an option in Python's syntax, append how a study takes it.
+    """
     try:
         yield
     except ours as error:
@@ -189,12 +197,13 @@ def _told(
 
 
 def checkpoints(episodes: int, n: int = N_CHECKPOINTS) -> NDArray[np.int64]:
-    """About `n` episodes, dense at the beginning, with the last one."""
+    """Return about `n` episodes, dense at the beginning and including the last."""
     even = np.linspace(1, episodes, n // 2)
     early = np.geomspace(1, episodes, n // 2)
     return np.unique(np.round(np.concatenate([even, early])).astype(np.int64))
 
 
 def _named(readable: str, content: Any) -> str:
+    """Return a file name: a readable text and a digest of the content."""
     digest = hashlib.sha256(json.dumps(content, default=listed, sort_keys=True).encode()).hexdigest()[:8]
     return f"{re.sub(r'[^A-Za-z0-9._=-]+', '_', readable)[:80]}--{digest}"

@@ -1,10 +1,10 @@
 """The folder of a study: a manifest, one file per finished chunk, and tables made from them.
 
 manifest.json            configuration; versions and platforms that computed it
-.lock                    held by the command that is at work
+.lock                    held by the running command
 optima.json              the optimum of each problem that can be solved
 timings.jsonl            seconds of each chunk; the one file that differs from run to run
-chunks/NAME.zoom         written atomically when a chunk is finished; a file that is there is complete
+chunks/NAME.zoom         written atomically when a chunk is finished, so every file is complete
 results.parquet          one row per run
 curves.parquet           one row per run and checkpoint
 """
@@ -44,22 +44,22 @@ from zooming.study.stored import (
 from zooming.validation import check_float
 from zooming.version import __version__
 
-MOST_SHOWN = 120  # characters of a setting that differs
+MOST_SHOWN = 120  # characters shown of a setting that differs
 MANIFEST, OPTIMA, TIMINGS, CHUNKS, LOCK = "manifest.json", "optima.json", "timings.jsonl", "chunks", ".lock"
 
 
 class Store:
-    """A study's folder. Nothing is read or written before it is `opened`, or one of its methods asks for it."""
+    """The folder of a study. The constructor reads and writes nothing; `opened` allows writing."""
 
     def __init__(self, folder: str | os.PathLike[str], configuration: Configuration) -> None:
         self.folder, self.configuration = Path(folder), configuration
         self._optima: dict[str, float | None] | None = None
-        self._is_ours = False  # while a command is at work here, and may write
-        self._known: dict[str, dict[str, NDArray[Any]]] = {}  # chunks that were read: each is read once
+        self._is_ours = False  # whether the folder is locked by this command, which may write
+        self._known: dict[str, dict[str, NDArray[Any]]] = {}  # cache of the chunks that were read
 
     @classmethod
     def existing(cls, folder: str | os.PathLike[str]) -> Store:
-        """Return the study that a folder holds, to read."""
+        """Return the store of an existing study. Raise SpaceError if the folder holds none."""
         manifest = Path(folder) / MANIFEST
         if not manifest.exists():
             raise SpaceError(f"{folder} holds no study; zooming run ... --out {folder} makes one")
@@ -71,17 +71,17 @@ class Store:
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """The folder is this study's, and no other command's, until the end of the block."""
+        """Create and lock the folder, and write the manifest; unlock it at the end of the block."""
         try:
-            self._check_folder()  # before anything is made in a folder that is somebody else's
+            self._check_folder()  # before anything is written to a foreign folder
             (self.folder / CHUNKS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise _unwritable(self.folder, error) from error
         with locked(self.folder):
             try:
-                self._check_folder()  # again: another command may have been faster
+                self._check_folder()  # again: another command may have written in between
                 for part in [*self.folder.glob(".*.part"), *(self.folder / CHUNKS).glob(".*.part")]:
-                    part.unlink()  # what a killed process was writing; never complete
+                    part.unlink()  # incomplete file of a killed process
                 self._write_manifest()
             except OSError as error:
                 raise _unwritable(self.folder, error) from error
@@ -92,6 +92,7 @@ class Store:
                 self._is_ours = False
 
     def _check_folder(self) -> None:
+        """Raise SpaceError if the folder holds another study, or other files."""
         manifest = self.folder / MANIFEST
         if manifest.exists():
             stored, ours = read_manifest(manifest)["configuration"], self.configuration.as_json()
@@ -107,18 +108,23 @@ class Store:
             raise SpaceError(f"{self.folder} is not empty and holds no study; choose another --out")
 
     def _has_only_our_chunks(self) -> bool:
-        """Whether there are chunks, all of them of this study: then it is ours, also without its manifest."""
+        """Return whether there are chunks, and all belong to this study.
+
+        Then the folder is accepted even without a manifest.
+        """
         found = {path.stem for path in (self.folder / CHUNKS).glob("*.zoom")}
         return bool(found) and found <= {chunk.name for chunk in self.configuration.chunks()}
 
     def _write_manifest(self) -> None:
+        """Write the manifest, or add this machine's versions to it, with a warning."""
         manifest = self.folder / MANIFEST
         versions = {name: version(name) for name in ("numpy", "numba", "gymnasium")}
         versions |= {"zooming": __version__, "python": platform.python_version()}
         ours = {"versions": versions, "platform": platform.platform()}
         content: dict[str, Any] = {"format": FORMAT, "configuration": self.configuration.as_json(), "computed_with": [ours]}
         if manifest.exists() and not _same(read_manifest(manifest)["configuration"], self.configuration.as_json()):
-            (self.folder / OPTIMA).unlink(missing_ok=True)  # begun with another configuration, and nothing came of it
+            # Another configuration was started here, but no chunk was finished.
+            (self.folder / OPTIMA).unlink(missing_ok=True)
         elif manifest.exists():
             content = read_manifest(manifest)
             if ours in content["computed_with"]:
@@ -131,7 +137,7 @@ class Store:
         files.write_atomically(manifest, json.dumps(content, indent=1).encode())
 
     def missing(self) -> list[Chunk]:
-        """Chunks without a file; a damaged file is set aside and counts as missing."""
+        """Return the chunks without a file. A damaged file is renamed and counts as missing."""
         absent = []
         for chunk in self.configuration.chunks():
             path = self._path(chunk)
@@ -146,12 +152,13 @@ class Store:
         return absent
 
     def write(self, chunk: Chunk, arrays: dict[str, NDArray[Any]], seconds: float) -> None:
+        """Write a finished chunk, and append its time to the log."""
         files.write_container(self._path(chunk), {"chunk": chunk.name}, arrays)
         with files.writable(self.folder / TIMINGS).open("a") as log:
             log.write(json.dumps([chunk.name, seconds]) + "\n")
 
     def seconds(self) -> dict[str, float]:
-        """Return the seconds of each chunk by name. A line that a crash cut short is left out."""
+        """Return the seconds of each chunk by name. Invalid lines are skipped."""
         found: dict[str, float] = {}
         try:
             lines = (self.folder / TIMINGS).read_bytes().splitlines()
@@ -166,7 +173,7 @@ class Store:
         return found
 
     def read(self, chunk: Chunk) -> dict[str, NDArray[Any]]:
-        """Return the arrays of a finished chunk. SpaceError, with what to do, if they are not there or damaged."""
+        """Return the arrays of a chunk. Raise SpaceError if its file is missing or damaged."""
         if chunk.name not in self._known:
             try:
                 self._known[chunk.name] = read_chunk(self._path(chunk), chunk)
@@ -179,7 +186,10 @@ class Store:
         return self._known[chunk.name]
 
     def check_finished(self) -> None:
-        """SpaceError if chunks are missing: counted first, as a manifest may ask for any number."""
+        """Raise SpaceError if chunks are missing.
+
+        Only the number of files is compared, because a manifest may ask for any number of chunks.
+        """
         if sum(1 for _ in (self.folder / CHUNKS).glob("*.zoom")) < self.configuration.n_chunks:
             raise self._unfinished()
 
@@ -187,13 +197,19 @@ class Store:
         return SpaceError(f"the study in {self.folder} is not finished; the command that began it continues it")
 
     def runs(self, problem: Problem, agent: AgentChoice) -> dict[str, NDArray[Any]]:
-        """Return the arrays of all runs of an agent on a problem, a row per seed, and `curve_episode`."""
+        """Return the arrays of all runs of an agent on a problem, one row per seed.
+
+        `curve_episode` holds the checkpoints.
+        """
         found = [self.read(chunk) for chunk in self.configuration.chunks_of(problem, agent)]
         joined = {name: np.concatenate([arrays[name] for arrays in found]) for name in (*PER_RUN, *PER_CHECKPOINT)}
         return {**joined, "curve_episode": found[0]["curve_episode"]}
 
     def optima(self) -> dict[str, float | None]:
-        """Return the optimum of each problem, None where it cannot be solved. What the file does not prove is solved again."""
+        """Return the optimum of each problem; None for a problem that cannot be solved.
+
+        If optima.json is missing, invalid or for other settings, the problems are solved again.
+        """
         if self._optima is None:
             path = self.folder / OPTIMA
             self._optima = read_optima(path, self.configuration)
@@ -204,17 +220,18 @@ class Store:
         return self._optima
 
     def _solved(self, problem: Problem) -> float | None:
+        """Solve a problem; None if it cannot be solved, or fails while the folder is only read."""
         try:
             modules.find(problem.env_id)
             optimal = problem.optimal(self.configuration.optimum)
-        except Exception:  # somebody's environment may raise anything
+        except Exception:  # a user's environment may raise anything
             if self._is_ours:
                 raise
-            return None  # a reader shows what there is
+            return None  # a reader shows the rest
         return None if optimal is None else float(optimal.return_)
 
     def write_tables(self) -> None:
-        """Write results.parquet and curves.parquet from all chunks, unless they are there already, byte by byte."""
+        """Write results.parquet and curves.parquet from all chunks, unless they are unchanged."""
         pl = _polars()
         optima = self.optima()
         results, curves = [], []
@@ -249,10 +266,10 @@ class Store:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """The folder is this command's alone; the system gives the lock back when its holder dies, however it dies."""
+    """Lock the folder for this command during the block. It is unlocked if the process dies."""
     try:
         import fcntl
-    except ImportError:  # not there on Windows: two commands on one folder are not noticed
+    except ImportError:  # on Windows, two commands in one folder are not detected
         yield
         return
     try:
@@ -268,15 +285,17 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _unwritable(folder: Path, error: OSError) -> SpaceError:
+    """Return the error for a folder that cannot be written."""
     return SpaceError(f"cannot write to {folder}: {error.strerror}. Choose another --out")
 
 
 def _same(stored: Any, ours: Any) -> bool:
+    """Return whether two configurations are equal as JSON."""
     return json.dumps(stored, sort_keys=True) == json.dumps(ours, sort_keys=True)
 
 
 def _differences(stored: Any, ours: Any, where: str = "") -> Iterable[str]:
-    """Lines that show where two configurations differ."""
+    """Yield a line for each entry in which two configurations differ."""
     if isinstance(stored, dict) and isinstance(ours, dict):
         for key in sorted({*stored, *ours}):
             yield from _differences(stored.get(key), ours.get(key), f"{where}.{key}" if where else key)
@@ -288,11 +307,13 @@ def _differences(stored: Any, ours: Any, where: str = "") -> Iterable[str]:
 
 
 def _short(value: Any) -> str:
+    """Return a value as JSON, cut to MOST_SHOWN characters."""
     text = json.dumps(value)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 def _polars() -> Any:
+    """Import polars. Raise SpaceError, with how to install it, if it is missing."""
     try:
         import polars
     except ImportError as error:

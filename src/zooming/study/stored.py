@@ -1,7 +1,7 @@
-"""Files of a study's folder, checked before anything in them is used: a folder may be damaged, edited, or somebody else's.
+"""Read and validate the files of a study's folder, which may be damaged, edited or foreign.
 
-Chunks carry a checksum, and their names a digest of what they hold. Optima carry a checksum and the settings that they were
-solved for. Tables are made from chunks and never read.
+A chunk carries a checksum, and its name a digest of its settings. The optima carry a checksum and
+the settings that they were solved for. Tables are made from chunks and never read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PER_CHECKPOINT = ("curve_total", "curve_n_balls")
 
 
 def read_json(path: Path, remedy: str) -> Any:
-    """Return the content of a JSON file. SpaceError, with the remedy, if it cannot be read."""
+    """Return the content of a JSON file. Raise SpaceError, with the remedy, if it is unreadable."""
     try:
         return json.loads(path.read_bytes())
     except OSError as error:
@@ -36,7 +36,7 @@ def read_json(path: Path, remedy: str) -> Any:
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """Return what a manifest holds. SpaceError, with what to do, if it is damaged or of another format."""
+    """Return the content of a manifest. Raise SpaceError if it is damaged or of a newer format."""
     content = read_json(path, REMEDY)
     fault = None
     if not isinstance(content, dict):
@@ -57,14 +57,17 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 
 def optima_as_json(configuration: Configuration, optima: dict[str, float | None]) -> bytes:
-    """Return the content of optima.json: what each problem was solved for, its optimum, and a checksum of all of it."""
+    """Return the content of optima.json: settings and optimum of each problem, and a checksum."""
     entries = {name: {**settings, "optimum": optima[name]} for name, settings in _solved_for(configuration).items()}
     content = {"format": FORMAT, "problems": entries}
     return json.dumps({**content, "sha256": _digest(content)}, indent=1).encode()
 
 
 def read_optima(path: Path, configuration: Configuration) -> dict[str, float | None] | None:
-    """Return the optimum of each problem, or None if they must be solved: not there, damaged, edited, or for other settings."""
+    """Return the optimum of each problem from optima.json.
+
+    Return None if the file is missing, damaged, edited or for other settings.
+    """
     try:
         content = read_json(path, "")
         if content.pop("sha256") != _digest(content) or content["format"] != FORMAT:
@@ -78,7 +81,7 @@ def read_optima(path: Path, configuration: Configuration) -> dict[str, float | N
 
 
 def _solved_for(configuration: Configuration) -> dict[str, dict[str, Any]]:
-    """What the optimum of each problem depends on, as JSON gives it back."""
+    """Return the settings that the optimum of each problem depends on, as JSON restores them."""
     found: dict[str, dict[str, Any]] = {
         problem["name"]: {"env_id": problem["env_id"], "options": problem["options"], "precision": configuration.optimum}
         for problem in configuration.as_json()["problems"]
@@ -87,13 +90,15 @@ def _solved_for(configuration: Configuration) -> dict[str, dict[str, Any]]:
 
 
 def _digest(content: Any) -> str:
+    """Return the SHA-256 of a value's JSON with sorted keys."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def read_chunk(path: Path, chunk: Chunk) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a chunk's file. CheckpointError if it is damaged, or holds anything else."""
+    """Return the arrays of a chunk's file. Raise CheckpointError if it is damaged or foreign."""
     header, arrays = files.read_container(path)
-    arrays.setdefault("n_clipped", np.zeros(chunk.n_runs, np.int64))  # chunks from before there was clipping have none
+    # Files of versions without clipping have no n_clipped.
+    arrays.setdefault("n_clipped", np.zeros(chunk.n_runs, np.int64))
     fault = "another chunk" if header.get("chunk") != chunk.name else _fault(chunk, arrays)
     if fault is not None:
         raise CheckpointError(f"{path}: it holds {fault}")

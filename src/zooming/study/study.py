@@ -1,4 +1,4 @@
-"""A study from beginning to end: compute what is missing, keep it, show how it goes, and say what came out."""
+"""Run a study: compute the missing chunks, store them, show the progress, and summarize."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FEW_SEEDS = 5
 
 
 class Stopped(Exception):
-    """A study was told to stop; what is finished is on disk."""
+    """A study was interrupted; finished runs are on disk. `code` is the exit code."""
 
     def __init__(self, done: int, total: int, code: int) -> None:
         so_far = f" after {done} of {total} runs" if total else ""
@@ -36,7 +36,30 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class Row:
-    """One agent on one problem, over the seeds; `advantage` is its return over the first agent's, seed by seed."""
+    """The summary of one agent on one problem over the seeds of a study.
+
+    Attributes
+    ----------
+    problem, agent
+        Names, as in the tables.
+    optimum
+        Expected return of the optimal policy; None if the problem cannot be solved.
+    final_return
+        Mean return of the last tenth of the episodes, with its 95 % interval; None with one seed.
+    regret
+        Regret of a run, with its 95 % interval; None with one seed or without an optimum.
+    advantage
+        Mean over the seeds of the difference in return per episode to the first agent with the same
+        seed, with its 95 % interval. None for the first agent, or with one seed.
+    mean_return, mean_regret
+        The means of `final_return` and `regret`, also with one seed.
+    n_balls, nbytes
+        Mean number of balls and mean memory of the agent after a run.
+    seconds
+        Mean time of a run.
+    n_clipped
+        Mean number of clipped rewards in a run.
+    """
 
     problem: str
     agent: str
@@ -44,17 +67,45 @@ class Row:
     final_return: Interval | None
     regret: Interval | None
     advantage: Interval | None
-    mean_return: float  # of the last tenth of the episodes, as final_return
+    mean_return: float
     mean_regret: float | None
     n_balls: float
     nbytes: float
-    seconds: float = field(compare=False)  # of one run
-    n_clipped: float = 0.0  # rewards, in one run
+    seconds: float = field(compare=False)
+    n_clipped: float = 0.0
 
 
 class Study:
-    """Problems x agents x seeds. `run(folder)` computes what is not there yet; the same call again is a no-op.
+    """A grid of runs: problems x agents x seeds.
 
+    `run(folder)` computes the runs that the folder does not have yet. It can be interrupted at any
+    time, and the same call resumes it.
+
+    Parameters
+    ----------
+    problems
+        Names of presets, Gymnasium ids, `module:Id` for a module that registers the Id, or
+        `Problem` objects.
+    agents
+        Names of agents with settings, such as "adaptive-q:bonus=0.5", or `AgentChoice` objects.
+    episodes
+        Number of episodes of every run.
+    seeds
+        Number of seeds, that is, of runs of each agent on each problem.
+    entropy
+        The seeds of all runs are derived from this number and `stream`.
+    stream
+        Name of the stream of seeds. `tune` uses "tune" for its search.
+    optimum
+        Precision of the optima: "fine", or "rough" for half the resolution.
+
+    Raises
+    ------
+    SpaceError
+        If a name or a setting is unknown, or a number is invalid.
+
+    Examples
+    --------
     >>> import tempfile
     >>> study = Study(["oil-laplace-1"], ["adaptive-q", "net-q"], episodes=100, seeds=2)
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -105,23 +156,56 @@ class Study:
         address: str | None = None,
         progress_bar: bool = False,
     ) -> list[Row]:
-        """Computes what is missing in the folder, writes the tables, and gives the summary."""
+        """Compute the missing runs, write the tables, and return the summary.
+
+        Parameters
+        ----------
+        folder
+            Folder of the study; created if it does not exist.
+        engine
+            "local" for processes on this machine, or "ray" for a Ray cluster.
+        workers
+            Number of parallel workers; by default all cores.
+        address
+            Address of a Ray cluster. Requires engine="ray".
+        progress_bar
+            Whether to show a progress bar.
+
+        Returns
+        -------
+        list of Row
+            One row per problem and agent.
+
+        Raises
+        ------
+        SpaceError
+            If the folder holds another study, is in use or cannot be written, or if a run fails.
+        Stopped
+            After Ctrl-C or SIGTERM. Finished runs are kept.
+        """
         return run_all([(self, folder)], engine=engine, workers=workers, address=address, progress_bar=progress_bar)[0]
 
     @classmethod
     def stored(cls, folder: str | Path) -> Study:
-        """The study that a folder holds, finished or not."""
+        """Return the study of an existing folder, finished or not."""
         study = cls.__new__(cls)
         study.configuration = Store.existing(folder).configuration
         return study
 
     def summary(self, folder: str | Path) -> list[Row]:
-        """What came out, of a folder where it is finished; nothing is computed."""
+        """Return the summary of a finished study without running it, one row per problem and agent.
+
+        Raises
+        ------
+        SpaceError
+            If the study in the folder is not finished.
+        """
         store = Store(folder, self.configuration)
         store.check_finished()
         return self._summary(store, store.optima())
 
     def _summary(self, store: Store, optima: dict[str, float | None]) -> list[Row]:
+        """Return the rows of a store whose chunks are complete."""
         timings, seconds = store.seconds(), dict[tuple[str, str], float]()
         for chunk in self.configuration.chunks():
             key = chunk.problem.name, chunk.agent.label
@@ -160,18 +244,18 @@ def run_all(
     address: str | None = None,
     progress_bar: bool = False,
 ) -> list[list[Row]]:
-    """Several studies, each in its folder, by the same workers and with one progress bar: their summaries."""
+    """Run several studies with the same workers and one progress bar. Return their summaries."""
     engines.check(engine, workers, address)
     for study, folder in studies:
         if not any((Path(folder) / CHUNKS).glob("*.zoom")):
-            study.configuration.check()  # before the folder is made; what has a finished run was checked when it began
+            study.configuration.check()  # before the folder is created; else it was checked then
     stores = [Store(folder, study.configuration) for study, folder in studies]
     total, done = sum(chunk.n_runs for store in stores for chunk in store.configuration.chunks()), 0
     with stoppable() as stop, engines.one_thread_each(), ExitStack() as folders:
         try:
             for store in stores:
                 folders.enter_context(store.opened())
-            lacking: dict[str, list[Store]] = {}  # a chunk that two studies share is computed once
+            lacking: dict[str, list[Store]] = {}  # chunks that studies share are computed once
             missing = {}
             for store in stores:
                 for chunk in store.missing():
@@ -199,12 +283,13 @@ def run_all(
 
 
 def _written(name: str, options: dict[str, Any]) -> str:
+    """Return `name, key=value, ...`."""
     return ", ".join([name, *(f"{key}={value}" for key, value in options.items())])
 
 
 @contextmanager
 def stoppable() -> Iterator[list[int]]:
-    """SIGTERM comes as KeyboardInterrupt, like Ctrl-C, with its exit code in the list."""
+    """Raise KeyboardInterrupt on SIGTERM, and put the exit code in the list."""
 
     def interrupt() -> None:
         raise KeyboardInterrupt
@@ -215,13 +300,14 @@ def stoppable() -> Iterator[list[int]]:
 
 @contextmanager
 def noted_stop() -> Iterator[list[int]]:
-    """SIGTERM and Ctrl-C put their exit code in the list and do nothing else: for what must not be interrupted anywhere."""
+    """Put the exit code of SIGTERM or Ctrl-C in the list, without interrupting the block."""
     with _handled((signal.SIGTERM, signal.SIGINT), lambda: None) as stop:
         yield stop
 
 
 @contextmanager
 def _handled(numbers: Sequence[int], then: Callable[[], None]) -> Iterator[list[int]]:
+    """Handle signals in the block: append the exit code to the list, and call `then`."""
     stop: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield stop  # only the main thread may handle signals
@@ -241,6 +327,7 @@ def _handled(numbers: Sequence[int], then: Callable[[], None]) -> Iterator[list[
 
 @contextmanager
 def _progress(total: int, done: int, shown: bool) -> Iterator[Any]:
+    """Show a progress bar of runs, if `shown`; yield the function that advances it by a chunk."""
     if not shown:
         yield lambda *news: None
         return
@@ -263,7 +350,7 @@ def _progress(total: int, done: int, shown: bool) -> Iterator[Any]:
 
 
 def progress_line(unit: str) -> Any:
-    """A bar, how many of how many, and the time left; the description has the rest of the line, and is cut where it ends."""
+    """Return a progress bar: count, time left, and a description in the rest of the line."""
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.table import Column
 

@@ -1,7 +1,9 @@
-"""Tuning one numeric option per problem and agent, fairly: on seeds of its own, with its cost in samples on the table.
+"""Tune one numeric option per problem and agent.
 
-Two ways: the paper's grid, as a study that can be stopped and continued like any other; or optuna, which looks where it
-pays and gives up bad values after a few seeds (median pruning), with its trials in an sqlite file.
+The seeds of tuning and of evaluation differ, and the cost of tuning in samples is reported. There
+are two methods. "grid" runs the paper's grid as a study, which can be interrupted and resumed.
+"optuna" searches adaptively, abandons bad values after a few seeds (median pruning), and keeps its
+trials in an SQLite file.
 """
 
 from __future__ import annotations
@@ -29,37 +31,65 @@ from zooming.validation import check_int, known_options, n_cores
 
 PAPERS_SCALES = (0.01, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 1.0, 1.5, 2.0, 5.0)
 METHODS = ("grid", "optuna")
-SEEDS_BETWEEN_LOOKS = 5  # optuna may prune a trial each time so many seeds are done
-TUNED = "tuned.json"  # what was found, for programs
-STREAM = "tune"  # never the seeds of an evaluation, whose stream is "run"
+SEEDS_BETWEEN_LOOKS = 5  # optuna may prune a trial after every so many seeds
+TUNED = "tuned.json"  # the result, for programs
+STREAM = "tune"  # seeds of the search; an evaluation uses the stream "run"
 
 
 @dataclass(frozen=True)
 class Tried:
-    """A value that was tried, and the mean return per episode over the tuning seeds, with its 95 % interval."""
+    """A value that was tried, and its return on the tuning seeds.
+
+    Attributes
+    ----------
+    value
+        Value of the option.
+    mean_return
+        Mean return per episode.
+    interval
+        95 % interval of `mean_return`; None with one seed.
+    n_seeds
+        Number of seeds played; fewer than requested if optuna pruned the value.
+    """
 
     value: float
     mean_return: float
-    interval: Interval | None  # None with one seed
-    n_seeds: int  # fewer than asked for where optuna gave the value up
+    interval: Interval | None
+    n_seeds: int
 
     @classmethod
     def of(cls, value: float, returns: Sequence[float]) -> Tried:
-        """From the mean return per episode of each seed."""
+        """Return the entry of a value from the mean return per episode of each seed."""
         return cls(value, float(np.mean(returns)), mean_interval(returns) if len(returns) > 1 else None, len(returns))
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """The best value of the option for one agent on one problem, and how it does on seeds it was not tuned on."""
+    """The best value of the option for one agent on one problem, evaluated on fresh seeds.
+
+    Attributes
+    ----------
+    problem, agent, option
+        Names of the problem, the agent and the tuned option.
+    value
+        The best value; an integer if all values to try are.
+    tuning_return
+        Mean return per episode of the best value on the tuning seeds.
+    tried
+        Every value that was tried: of a grid in the given order, of optuna in ascending order.
+    samples
+        Number of steps played by the search.
+    evaluation
+        Summary of the best value on fresh seeds.
+    """
 
     problem: str
     agent: str
     option: str
-    value: float  # or int, if all values to try are
-    tuning_return: float  # mean return per episode on the tuning seeds
-    tried: tuple[Tried, ...]  # every value: the grid's as they were given, optuna's in the order of their size
-    samples: int  # steps played to find it
+    value: float
+    tuning_return: float
+    tried: tuple[Tried, ...]
+    samples: int
     evaluation: Row
 
 
@@ -80,13 +110,57 @@ def tune(
     workers: int | None = None,
     progress_bar: bool = False,
 ) -> list[Tuned]:
-    """The best value per problem and agent, then evaluated on fresh seeds. Optuna looks from the least to the largest value.
+    """Find the best value of an option per problem and agent, and evaluate it on fresh seeds.
 
+    The best value has the largest mean return per episode. The result is also written to tuned.json
+    in the folder. The same call resumes an interrupted search.
+
+    Parameters
+    ----------
+    problems, agents
+        As for `Study`.
+    folder
+        Folder of the search and of the evaluations; created if it does not exist.
+    option
+        Name of the numeric option. A setting of it in `agents` is ignored.
+    method
+        "grid" to try all `values`, or "optuna" to search between the least and the largest.
+    values
+        Values to try; by default the paper's. For optuna at least two, above 0.
+    trials
+        Number of optuna trials per problem and agent.
+    episodes
+        Number of episodes of every run.
+    seeds
+        Number of seeds to tune on.
+    evaluation_seeds
+        Number of fresh seeds to evaluate the best value on.
+    entropy
+        The seeds of all runs are derived from this number.
+    workers
+        Number of parallel workers; by default all cores.
+    progress_bar
+        Whether to show a progress bar.
+
+    Returns
+    -------
+    list of Tuned
+        One entry per problem and agent.
+
+    Raises
+    ------
+    SpaceError
+        If an argument is invalid, or the folder cannot be used.
+    Stopped
+        After Ctrl-C or SIGTERM. Finished runs and trials are kept.
+
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     (found,) = tune(["oil-laplace-1"], ["net-q"], folder, values=(0.1, 1.0), episodes=100, seeds=2, workers=1)
     >>> found.value, [(tried.value, round(tried.mean_return, 1)) for tried in found.tried]
-    (0.1, [(0.1, 3.3), (1.0, 3.0)])
+    (0.1, [(0.1, 3.9), (1.0, 3.3)])
     """
     if method not in METHODS:
         raise SpaceError(f"method={method!r}: choose one of {', '.join(METHODS)}")
@@ -135,6 +209,8 @@ def tune(
 
 @dataclass(frozen=True)
 class _Scope:
+    """The arguments of a search, validated."""
+
     problems: tuple[Problem, ...]
     agents: tuple[AgentChoice, ...]
     folder: Path
@@ -150,7 +226,7 @@ class _Scope:
 
 @dataclass(frozen=True)
 class Searched:
-    """What the search of one agent's value on one problem gave."""
+    """The result of the search for one agent on one problem."""
 
     value: float
     mean_return: float
@@ -162,13 +238,14 @@ Best = dict[tuple[str, str], Searched]  # by problem and agent
 
 
 def _grid(scope: _Scope) -> Best:
+    """Search by a study of all values."""
     grid = Grid(scope.problems, scope.agents, scope.option, scope.values, scope.episodes, scope.seeds, scope.entropy)
     grid.study.run(scope.folder / "tuning", workers=scope.workers, progress_bar=scope.progress_bar)
     return grid.best(scope.folder / "tuning")
 
 
 class Grid:
-    """Every value of an option for every agent on every problem: a study, and the best values that it found."""
+    """A study of every value of an option for every agent on every problem."""
 
     def __init__(
         self,
@@ -191,11 +268,11 @@ class Grid:
         self.study = Study(problems, choices, episodes, seeds, entropy=entropy, stream=STREAM, optimum=optimum)
 
     def scores(self, folder: Path) -> dict[tuple[str, str, float], NDArray[np.float64]]:
-        """(problem, agent, value): the mean return per episode of each seed."""
+        """Return the mean return per episode of each seed, by (problem, agent, value)."""
         return {key: totals / self.study.configuration.episodes for key, (totals, _) in self._read(folder).items()}
 
     def best(self, folder: Path) -> Best:
-        """The value with the largest mean return, per problem and agent."""
+        """Return the value with the largest mean return, by problem and agent."""
         found, best = self._read(folder), Best()
         for problem in self.study.configuration.problems:
             for agent in self.agents:
@@ -208,7 +285,7 @@ class Grid:
         return best
 
     def _read(self, folder: Path) -> dict[tuple[str, str, float], tuple[NDArray[np.float64], int]]:
-        """Total return of each seed, and the steps played."""
+        """Return the total return of each seed and the steps played, by (problem, agent, value)."""
         configuration, found = self.study.configuration, {}
         store = Store(folder, configuration)
         for problem in configuration.problems:
@@ -220,6 +297,7 @@ class Grid:
 
 
 def _optuna(scope: _Scope) -> Best:
+    """Search by optuna, with the trials in tuning.sqlite."""
     try:
         import optuna
         import sqlalchemy
@@ -248,7 +326,7 @@ def _optuna(scope: _Scope) -> Best:
                     n_finished = _n_finished(study)
                     advance(n_finished, problem, agent)
                     for number in range(n_finished, scope.trials):
-                        # Seeded by the trial's number: a search that was stopped goes on as if it had not been.
+                        # Seeded by the trial's number: a resumed search continues identically.
                         seed = int(seeds.word(scope.entropy, f"{STREAM} {number}", np.uint32))
                         study.sampler = optuna.samplers.TPESampler(seed=seed)
                         study.optimize(objective, n_trials=1)
@@ -268,7 +346,7 @@ def _optuna(scope: _Scope) -> Best:
 
 @contextmanager
 def _trials(scope: _Scope) -> Iterator[Callable[[int, Problem, AgentChoice], None]]:
-    """A progress bar of trials, if one is wanted."""
+    """Show a progress bar of trials, if requested; yield the function that advances it."""
     if not scope.progress_bar:
         yield lambda n, problem, agent: None
         return
@@ -284,11 +362,12 @@ def _trials(scope: _Scope) -> Iterator[Callable[[int, Problem, AgentChoice], Non
 
 
 def _n_finished(study: Any) -> int:
+    """Return the number of completed or pruned trials."""
     return sum(trial.state.name in ("COMPLETE", "PRUNED") for trial in study.trials)
 
 
 def _study_name(scope: _Scope, problem: Problem, agent: AgentChoice) -> str:
-    """All that a trial depends on: another search is another study in the same file."""
+    """Return a name with all that a trial depends on: each search is its own study in the file."""
     search = f"{scope.option} from {min(scope.values)} to {max(scope.values)}, entropy {scope.entropy}"
     return f"{problem.name} {problem.options}, {agent.label}, {search}, {scope.episodes} episodes, {scope.seeds} seeds"
 
@@ -296,6 +375,7 @@ def _study_name(scope: _Scope, problem: Problem, agent: AgentChoice) -> str:
 def _objective(
     scope: _Scope, problem: Problem, agent: AgentChoice, pruned: type[Exception], stop: list[int]
 ) -> Callable[[Any], float]:
+    """Return optuna's objective: the mean return per episode, with pruning every few seeds."""
     n_threads = n_cores() if scope.workers is None else scope.workers
     suggest = "suggest_int" if all(isinstance(value, int) for value in scope.values) else "suggest_float"
 

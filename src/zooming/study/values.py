@@ -1,8 +1,9 @@
 """Exact values of the policies of a finished study, for its expected regret.
 
-A study keeps returns, which are cheap. The value of a policy takes about as long as a whole run, so it is computed
-afterwards, for the first runs of each agent: they are trained again, the same to the last bit, and valued at checkpoints.
-The file is a checksummed container like a chunk, so an edited number never reaches the regret.
+A study stores returns, which are cheap. To compute the value of a policy takes about as long as a
+whole run. So the values are computed afterwards, for the first runs of each agent: these are
+trained again, identical to the last bit, and evaluated at checkpoints. The file has a checksum,
+like a chunk, so an edited number is detected.
 """
 
 from __future__ import annotations
@@ -25,13 +26,17 @@ from zooming.study.store import Store
 Floats = NDArray[np.float64]
 VALUES = "values.zoom"  # in the folder of a study
 N_VALUES = 16  # checkpoints of a run
-# Outcomes of chance along one axis: within 0.003 of `evaluate`'s 400 on the paper's problems, in a twentieth of the time.
+# Outcomes per step for one state axis. On the paper's problems, the values are within 0.003 of
+# those with the 400 outcomes of `evaluate`, in a twentieth of the time.
 N_OUTCOMES = 64
 
 
 @dataclass(frozen=True)
 class PolicyValues:
-    """Exact values of the policies of one agent on one problem: a row per run, a column per checkpoint."""
+    """Exact values of the policies of one agent on one problem.
+
+    `values` has a row per run and a column per checkpoint.
+    """
 
     checkpoints: NDArray[np.int64]
     values: Floats
@@ -39,9 +44,10 @@ class PolicyValues:
 
 
 def value_policies(folder: str | Path, n_runs: int) -> None:
-    """Write the policy values of a finished study, unless its folder has at least `n_runs` runs of each agent.
+    """Write the policy values of a finished study, for the first `n_runs` runs of each agent.
 
-    Problems that cannot be solved exactly, and agents that cannot be made again, are left out.
+    Do nothing if the folder has them already. Problems that cannot be solved, and agents that
+    cannot be made or evaluated exactly, are left out.
     """
     configuration = Store.existing(folder).configuration
     n_runs = min(n_runs, configuration.n_seeds)
@@ -60,7 +66,7 @@ def value_policies(folder: str | Path, n_runs: int) -> None:
 
 
 def read_values(folder: str | Path) -> dict[tuple[str, str], PolicyValues]:
-    """Return the policy values of a study by (problem, agent's label); an empty dict if nobody asked for any.
+    """Return the policy values of a study by (problem, agent's label); empty if not computed.
 
     Raises
     ------
@@ -87,7 +93,7 @@ def read_values(folder: str | Path) -> dict[tuple[str, str], PolicyValues]:
 
 
 def _n_valued(folder: str | Path) -> int:
-    """Return how many runs of each agent were valued: 0 if the file is missing or damaged, and has to be written anew."""
+    """Return how many runs of each agent have values; 0 if the file is missing or damaged."""
     try:
         read_values(folder)
         return int(files.read_container(Path(folder) / VALUES)[0]["n_runs"])

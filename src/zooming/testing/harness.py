@@ -1,4 +1,4 @@
-"""Whether an agent keeps the promises that every agent here keeps: for those of this package, and for yours."""
+"""Conformance test for agents: those of this package, and your own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ from zooming.testing.trial import Broken, Gears, Skipped, Trial, Uneven, request
 
 @dataclass(frozen=True)
 class Checked:
-    """The promises that an agent keeps, per environment, and why some could not be checked."""
+    """The result of `zooming.check_agent`. Print it for a list.
+
+    Attributes
+    ----------
+    kept
+        The promises that the agent keeps, with the environment.
+    skipped
+        The promises that could not be checked, with the environment and the reason.
+    """
 
     kept: list[str]
     skipped: list[str]
@@ -24,13 +32,34 @@ class Checked:
 
 
 def check_agent(make_agent: Callable[..., Any], make_env: Callable[[], Any] | None = None) -> Checked:
-    """The promises that the agents of `make_agent(env, seed)` keep; BrokenPromise, with what was seen, at the first broken one.
+    """Check that agents of one kind keep the promises of every agent: seeding, saving, batches, ...
 
-    They are checked on a compiled environment, on a plain one, whose states and actions have different dimensions and units
-    and whose episodes may end early, and on one of mixed spaces with feasible actions; an agent that refuses the second or
-    the third with a SpaceError is checked on the others. An agent for one problem only is checked on that: `make_env()` makes
-    it, with rewards in the agent's range.
+    By default, three environments are used: a compiled one; one in Python whose states and actions
+    have different dimensions and units; and one in Python with mixed spaces and feasible actions.
+    Episodes may end early in the last two. An agent may refuse these with SpaceError.
 
+    Parameters
+    ----------
+    make_agent
+        An agent class, or a function that makes an agent: `make_agent(env, seed)`.
+    make_env
+        Function that makes the environment to check on, for an agent of one problem only. The
+        rewards must lie in the agent's range.
+
+    Returns
+    -------
+    Checked
+        The promises that were kept, and those that could not be checked.
+
+    Raises
+    ------
+    BrokenPromise
+        At the first broken promise, with what was observed.
+    SpaceError
+        If the agent refuses the first environment, or the one of `make_env`.
+
+    Examples
+    --------
     >>> import zooming
     >>> checked = zooming.check_agent(zooming.AdaptiveQ)
     >>> print(checked.kept[3])

@@ -1,6 +1,8 @@
-"""The promises that every agent keeps, one function each: its docstring says the promise, and its code asks for it.
+"""The promises that every agent keeps, one function each.
 
-Agents are made anew for every promise, and compared by what they do: histories, predictions, and what they would save.
+The docstring of a function is the promise, as reports and errors show it; its code checks the
+promise. Every check makes new agents. Agents are compared by their histories, their predictions and
+the content that they would save.
 """
 
 from __future__ import annotations
@@ -240,6 +242,7 @@ def _leaves_global_generators_alone(trial: Trial) -> None:
 
 
 def _global_generators() -> Any:
+    """Return the states of the global generators of numpy.random and random."""
     name, keys, *rest = np.random.get_state()
     return name, np.asarray(keys).tobytes(), *rest, random.getstate()
 

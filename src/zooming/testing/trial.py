@@ -1,4 +1,4 @@
-"""One kind of agent on one environment: how agents are made for a check, what they are asked, and how they are compared."""
+"""Tools for `check_agent`: test environments, how agents are made, and how they are compared."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from zooming.spaces.masks import feasible
 
 EPISODES = 20
 N_POINTS = 12  # random states
-_SHIFTS = {1: (0, 1, 1), 2: (1, 0, 1), 3: (1, 1, 0)}  # down, none, up: what is feasible in each gear
+_SHIFTS = {1: (0, 1, 1), 2: (1, 0, 1), 3: (1, 1, 0)}  # feasible shifts (down, none, up) by gear
 
 
 class Uneven(gym.Env[Any, Any]):
-    """A plain environment with two state axes of different units and one action; an episode may end early."""
+    """An environment in Python with two state axes of different units and one action axis.
+
+    An episode may end early.
+    """
 
     def __init__(self) -> None:
         low, high = np.array([-2.0, 0.0]), np.array([3.0, 100.0])
@@ -46,7 +49,10 @@ class Uneven(gym.Env[Any, Any]):
 
 
 class Gears(gym.Env[Any, Any]):
-    """A plain environment of mixed spaces, where the gear says which shifts are feasible; an episode may end early."""
+    """An environment in Python with mixed spaces, where the gear determines the feasible shifts.
+
+    An episode may end early.
+    """
 
     def __init__(self) -> None:
         speed = gym.spaces.Box(0.0, 1.0, (1,), np.float32)
@@ -78,15 +84,20 @@ class Gears(gym.Env[Any, Any]):
 
 
 def requests() -> Any:
+    """Make the compiled environment of `check_agent`: an ambulance with random starts."""
     return gym.make("zooming/Ambulance-v0", start="uniform")
 
 
 def _counts(agent: Any) -> tuple[Any, ...]:
+    """Return the counters of an agent; None for one that it does not have."""
     return tuple(getattr(agent, name, None) for name in ("n_episodes", "n_clipped"))
 
 
 def knowledge(agent: Any) -> Any:
-    """All that learning can change in an agent, as bytes, if the agent can say it; else what its surface shows."""
+    """Return everything that learning can change in an agent: its saved state and its counters.
+
+    For an agent without a saved state, return the counters alone.
+    """
     try:
         values, arrays = agent._state()
     except (NotImplementedError, AttributeError):
@@ -96,20 +107,21 @@ def knowledge(agent: Any) -> Any:
 
 
 class Broken(Exception):
-    """What was seen that breaks a promise."""
+    """A promise is broken; the message says what was observed."""
 
 
 class Skipped(Exception):
-    """Why a promise cannot be checked."""
+    """A promise cannot be checked; the message says why."""
 
 
 def ask(is_so: bool, otherwise: str) -> None:
+    """Raise Broken with the message `otherwise` unless `is_so`."""
     if not is_so:
         raise Broken(otherwise)
 
 
 class Trial:
-    """Agents of one kind on one environment, and how they are compared."""
+    """Agents of one kind on one environment, with the assertions that compare them."""
 
     def __init__(self, make_agent: Callable[..., Any], make_env: Callable[[], Any]) -> None:
         self.make_agent, self.make_env = make_agent, make_env
@@ -119,11 +131,11 @@ class Trial:
         self.name = getattr(make_agent, "__name__", type(make_agent).__name__)
 
     def agent(self, **options: Any) -> Any:
-        """A new agent with seed 0 on an environment of its own."""
+        """Return a new agent with seed 0 on a new environment."""
         return build_agent(self.make_agent, self.make_env(), 0, **options)
 
     def observations(self) -> list[Any]:
-        """Random states, the same each time, and the corners of a box."""
+        """Return random observations, the same at every call, and two corners of a bounded box."""
         space = self.env.observation_space
         space.seed(0)
         self.env.action_space.seed(0)
@@ -131,33 +143,35 @@ class Trial:
         return [space.sample() for _ in range(N_POINTS)] + corners
 
     def batch(self) -> Any:
-        """All of `observations` as a vector environment gives them."""
+        """Return all of `observations` as one batch, in the form of a vector environment."""
         space, found = self.env.observation_space, self.observations()
         empty: Any = gym.vector.utils.create_empty_array(space, len(found))
         return gym.vector.utils.concatenate(space, found, empty)
 
     def singles(self, actions: Any, n: int) -> list[bytes]:
-        """The n actions of a batch, as bytes, one by one."""
+        """Return the n actions of a batch, each as bytes."""
         space = gym.vector.utils.batch_space(self.env.action_space, n)
         return [as_bytes(action) for action in gym.vector.utils.iterate(space, actions)]
 
     def outside(self, agent: Any, space: Any) -> Iterator[Any]:
-        """Points that are not in a space. To an agent with bounds=, values beyond the ends are the ends."""
+        """Yield points outside a space; for an agent with `bounds=`, which clips, only NaN."""
         axes = getattr(agent, "axes", ())
         clips = any(getattr(axes[i], "clips", False) for i in range(len(axes)))
         return _outside(space, clips)
 
     def predictions(self, agent: Any) -> list[bytes]:
+        """Return the predicted actions for all observations, as bytes, step by step."""
         batch, n = self.batch(), len(self.observations())
         return [as_bytes(agent.predict(batch, state=np.full(n, step))[0]) for step in range(agent.horizon)]
 
     def ask_action(self, action: Any, call: str) -> None:
+        """Raise Broken unless `action`, the result of `call`, is in the action space."""
         space = self.env.action_space
         _ask_form(action, space, call)
         ask(space.contains(action), f"{call} gave {action}, which is not in {space}")
 
     def ask_feasible(self, action: Any, info: dict[str, Any], call: str) -> None:
-        """Asks that an action is among those that `info` allows."""
+        """Raise Broken unless `info` allows `action`."""
         axes = Axes(self.env.observation_space, self.env.action_space, squash=True)
         flat = axes.from_unit_cube(axes.flat_action(action), axes.n_state)
         allowed = feasible(axes, info, self.env_name)
@@ -166,7 +180,7 @@ class Trial:
         ask(bool(near.all()), f"{call} gave {action}, which {info} does not allow")
 
     def ask_same(self, one: Any, other: Any, history: Any, expected: Any) -> None:
-        """Asks that two agents are alike in all that can be seen."""
+        """Raise Broken unless two agents and their histories are equal in everything observable."""
         for name in ("returns", "n_balls"):
             ours, theirs = getattr(history, name), getattr(expected, name)
             if np.asarray(ours).tobytes() != np.asarray(theirs).tobytes():
@@ -179,7 +193,7 @@ class Trial:
 
 
 def as_bytes(value: Any) -> bytes:
-    """A state or an action, however nested, as bytes."""
+    """Return a state or an action as bytes, with nested parts joined."""
     if isinstance(value, dict):
         return b"".join(as_bytes(part) for part in value.values())
     if isinstance(value, tuple):
@@ -188,7 +202,7 @@ def as_bytes(value: Any) -> bytes:
 
 
 def _ask_form(action: Any, space: Any, call: str) -> None:
-    """Asks for the structure, type, shape and dtype that samples of the space have."""
+    """Raise Broken unless an action has the structure, type, shape and dtype of a sample."""
     if isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)):
         parts = _parts(space)
         given = dict(enumerate(action)) if isinstance(action, tuple) and isinstance(space, gym.spaces.Tuple) else action
@@ -204,6 +218,7 @@ def _ask_form(action: Any, space: Any, call: str) -> None:
 
 
 def _outside(space: Any, clips: bool) -> Iterator[Any]:
+    """Yield points outside a space: beyond its ends unless `clips`, and with NaN."""
     if isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)):
         for key, part in _parts(space).items():
             for bad in _outside(part, clips):
@@ -222,4 +237,5 @@ def _outside(space: Any, clips: bool) -> Iterator[Any]:
 
 
 def _parts(space: Any) -> dict[Any, Any]:
+    """Return the parts of a Dict or Tuple space by key or index."""
     return dict(space.spaces) if isinstance(space, gym.spaces.Dict) else dict(enumerate(space.spaces))

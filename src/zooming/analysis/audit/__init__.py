@@ -1,8 +1,13 @@
-"""Whether the paper's guarantees hold on the agent in front of you. [SBY19 sec. 4 and 5]
+"""Check the paper's guarantees on a trained agent. [SBY19 sec. 4 and 5]
 
-The laws that any partition of this family must keep, boxes or balls: the domains cover the space and are disjoint, centers of
-balls of one radius lie a radius apart, and a ball of depth l has between 4^(l-1) and 4^l visits. With the optimum at hand: how
-often optimism Q >= Q* fails, and the zooming dimension, the growth of the number of near-optimal balls as they get smaller.
+Every partition, of boxes or of balls, must satisfy three laws:
+
+- The domains cover the space and are disjoint.
+- Centers of balls of equal radius are at least a radius apart.
+- A ball of depth l has between 4^(l-1) and 4^l visits.
+
+If the optimum is given, the audit also measures how often optimism, Q >= Q*, fails, and the
+zooming dimension: the growth of the number of near-optimal balls as their radius shrinks.
 """
 
 from __future__ import annotations
@@ -22,10 +27,35 @@ __all__ = ["Audit", "Law", "audit"]
 
 @known_options
 def audit(agent: Agent, optimal: Optimal | None = None, *, n_points: int = 2000, seed: int = 0) -> Audit:
-    """Checks the paper's laws on a live agent; with `optimal` (from `zooming.solve`) also optimism, at `n_points` per step.
+    """Check the paper's laws on an agent.
 
-    Of balls of a metric every pair of points is looked at; optimism on boxes that they stand for at `n_points` of them.
+    Parameters
+    ----------
+    agent
+        The agent, trained or not: `AdaptiveQ`, `NetQ` or `MetricQ`.
+    optimal
+        The optimum of the agent's environment, from `zooming.solve`. If given, optimism
+        (Q >= Q*) is checked and the zooming dimension is measured.
+    n_points
+        Number of random points per step. Boxes are checked for covering and optimism at these
+        points; for optimism, also at the center and the corners of every box. For `MetricQ`,
+        covering is checked at every pair of points; optimism is checked at every pair if the
+        problem is finite, else at all centers and `n_points` random pairs.
+    seed
+        Seed of the random points.
 
+    Returns
+    -------
+    Audit
+        One entry per law, and the measured constants. Print it for a table.
+
+    Raises
+    ------
+    SpaceError
+        If the agent has no balls, or `optimal` is for another horizon.
+
+    Examples
+    --------
     >>> import gymnasium as gym, zooming
     >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
     >>> history = agent.learn(1000)

@@ -1,5 +1,8 @@
-"""The laws on boxes. For a split rule that makes no cubes: the conditions of the theorem on nested schemes,
-c1 <= sqrt(n) diam <= c2 with bounded aspect ratios."""
+"""Check the laws on boxes.
+
+A split rule that makes no cubes is checked against the conditions of the theorem on nested schemes:
+c1 <= sqrt(n) diam <= c2, with bounded aspect ratios.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,12 @@ from zooming.kernels import ACTIVE, LOW, WEIGHT, WIDTH
 from zooming.partitions.boxes import BallTable, lengths
 from zooming.partitions.view import Partition
 
-SMALLEST_C1, LARGEST_C2, LARGEST_ASPECT = 0.1, 10.0, 8.0  # the built-in rules stay within 1/4, sqrt(axes) and 2
+# The built-in rules keep c1 >= 1/4, c2 <= sqrt(number of axes) and aspect ratios <= 2.
+SMALLEST_C1, LARGEST_C2, LARGEST_ASPECT = 0.1, 10.0, 8.0
 
 
 def audit_boxes(agent: TabledAgent, optimal: Optimal | None, n_points: int, seed: int) -> Audit:
+    """Return the audit of an agent on boxes; see `zooming.audit`."""
     partitions = [_unit(agent, agent.partition(step)) for step in range(agent.horizon)]
     grows, c1, c2, aspect = isinstance(agent, AdaptiveQ), *_constants(agent, partitions)
     generator = np.random.default_rng(seed)
@@ -53,17 +58,18 @@ def audit_boxes(agent: TabledAgent, optimal: Optimal | None, n_points: int, seed
 
 
 def _most(agent: TabledAgent) -> int:
+    """Return the largest number of balls that the agent may have."""
     return int(agent.table.core["max_balls"][0])
 
 
 def _unit(agent: TabledAgent, balls: Partition) -> Partition:
-    """The partition in the unit cube, where the metric lives."""
+    """Return the partition in coordinates of the unit cube, where distances are defined."""
     _, low, high = agent.table.boxes(balls.step)
     return replace(balls, low=low, high=high)
 
 
 def _constants(agent: TabledAgent, partitions: list[Partition]) -> tuple[float, float, float]:
-    """c1 and c2 over the played balls that are not atoms, and the largest aspect ratio."""
+    """Return c1, c2 over the visited balls of positive diameter, and the largest aspect ratio."""
     products, aspect = [np.empty(0)], 1.0
     for p in partitions:
         sides = lengths(agent.axes.table, p.low, p.high)
@@ -76,10 +82,11 @@ def _constants(agent: TabledAgent, partitions: list[Partition]) -> tuple[float, 
 
 
 def _conditions(agent: AdaptiveQ, c1: float, c2: float, aspect: float) -> Law:
-    """The theorem on any nested scheme: constants within a factor of ten of the paper's, and sides that stay together.
+    """Check the conditions of the theorem on nested schemes, and warn if one is violated.
 
-    The theorem has constants, whatever they are; far from 1 its bound says nothing, and that is what a rule that splits too
-    early, too late or along one axis only leads to.
+    The theorem holds for any constants c1 and c2, but far from 1 its bound is empty. A rule that
+    splits too early, too late or along one axis only leads there. So the constants must be within a
+    factor of ten of 1, and the aspect ratio within a factor of LARGEST_ASPECT of the root's.
     """
     rule = agent.split if isinstance(agent.split, str) else type(agent.split).__name__
     root = agent.axes.table[:, WEIGHT][agent.axes.table[:, WEIGHT] > 0]
@@ -88,7 +95,7 @@ def _conditions(agent: AdaptiveQ, c1: float, c2: float, aspect: float) -> Law:
     faults = []
     if c1 < SMALLEST_C1:
         faults.append(f"balls are split too early, c1 = {c1:.3g} < {SMALLEST_C1:g}")
-    if c2 > LARGEST_C2 and not limited:  # a ball that may not split any more keeps counting
+    if c2 > LARGEST_C2 and not limited:  # a ball that may not split still counts its visits
         faults.append(f"balls are split too late, c2 = {c2:.3g} > {LARGEST_C2:g}")
     if aspect > widest:
         faults.append(f"balls are too long, aspect ratio {aspect:.3g} > {widest:.3g}")
@@ -100,22 +107,25 @@ def _conditions(agent: AdaptiveQ, c1: float, c2: float, aspect: float) -> Law:
 
 
 def _is_limited(agent: AdaptiveQ) -> bool:
-    """Whether max_balls keeps balls from being split that the rule would split."""
+    """Return whether `max_balls` prevents a split that the rule asks for."""
     table, n = agent.table, agent.table.rows_in_use
     if isinstance(agent.split, str):
         return bool(agent.n_balls + 2 ** int(table.core["split_axes"][0]) - 1 > _most(agent))
-    # How many halves a rule of the user's own makes is not known: some did not fit, or no ball does and one is due.
+    # The number of children of a user-defined rule is unknown. The limit was reached if a split did
+    # not fit, or if no ball can be added and one is due to be split.
     due = (table.rows["child"][:n] == ACTIVE) & (table.rows["n_visits"][:n] >= table.rows["threshold"][:n])
-    due &= table.rows["threshold"][:n] > 0  # the row that only keeps pairs together
+    due &= table.rows["threshold"][:n] > 0  # not the padding row after an odd number of roots
     return agent.is_full or (agent.n_balls >= _most(agent) and bool(due.any()))
 
 
 def _ball(p: Partition, i: int) -> str:
+    """Return the name of ball i for a message: its step, box, depth and visits."""
     corners = ", ".join(f"[{low:.4g}, {high:.4g}]" for low, high in zip(p.low[i], p.high[i], strict=True))
     return f"step {p.step}, the ball {corners} (depth {p.depth[i]}, {p.n_visits[i]} visits)"
 
 
 def _covering(partitions: list[Partition], generator: np.random.Generator, n_points: int) -> Law:
+    """Check that the volumes sum to 1 and that each random point lies in exactly one domain."""
     for p in partitions:
         volume = float(np.prod(p.high - p.low, axis=1).sum())
         points = generator.random((min(n_points, 10_000_000 // len(p) + 1), p.low.shape[1]))
@@ -128,7 +138,10 @@ def _covering(partitions: list[Partition], generator: np.random.Generator, n_poi
 
 
 def _separation(partitions: list[Partition]) -> Law:
-    """Balls of one radius are cells of one lattice: distinct cells have centers at least a radius apart."""
+    """Check that balls of equal radius are distinct cells of one lattice.
+
+    Then their centers are at least a radius apart.
+    """
     for p in partitions:
         cell = np.round(p.low / p.radius[:, None])
         off = np.abs(cell * p.radius[:, None] - p.low).max(axis=1) > 1e-9
@@ -141,11 +154,12 @@ def _separation(partitions: list[Partition]) -> Law:
 
 
 def _visits(partitions: list[Partition], *, limited: bool) -> Law:
+    """Check 4^(l-1) <= n < 4^l for every ball of depth l; the lower bound only if `limited`."""
     deepest = 0
     for p in partitions:
         least = np.where(p.depth > 0, 4.0 ** (p.depth - 1.0), 0.0)
         bad = p.n_visits < least
-        if not limited:  # a ball that may not split any more keeps counting
+        if not limited:  # a ball that may not split still counts its visits
             bad |= p.n_visits >= 4.0**p.depth
         if bad.any():
             i = int(np.flatnonzero(bad)[0])
@@ -156,15 +170,16 @@ def _visits(partitions: list[Partition], *, limited: bool) -> Law:
 
 
 def _maxima(agent: TabledAgent) -> Law:
+    """Check the structure of the ball table and the maxima that its inner rows hold."""
     n, table = agent.table.rows_in_use, agent.table
     fault = BallTable(table.core, table.rows[:n], table.stats[:n]).fault(agent.axes.table)
     return Law("ball table", fault is None, fault or f"{n} rows, every inner row holds the largest Q below it")
 
 
 def _optimism(agent: TabledAgent, optimal: Optimal, generator: np.random.Generator, n_points: int) -> tuple[Law, float]:
-    """Q(B) >= Q*(x, a) at the center and the corners of every ball, and at random points; the share of points where it fails.
+    """Check Q(B) >= Q*(x, a) at the center and the corners of every ball and at random points.
 
-    A shortfall within the optimum's own error does not count.
+    Return the law, and the share of points where it fails by more than the error of the optimum.
     """
     n_state, n_axes, failed, looked, first, worst = agent.axes.n_state, len(agent.axes), 0, 0, "", 0.0
     corners = np.array([*itertools.product((1e-9, 1 - 1e-9), repeat=n_axes), (0.5,) * n_axes])
@@ -187,19 +202,22 @@ def _optimism(agent: TabledAgent, optimal: Optimal, generator: np.random.Generat
     share = failed / looked
     proved = promised_by(agent.bonus, optimal.grid.env, generator) is not None
     found = f"Q >= Q* fails at {share:.2%} of the points" + (f", by up to {worst:.3g}{first}" if failed else "")
-    # Only a bonus that promises optimism can break the promise.
+    # The law is broken only if the bonus guarantees optimism.
     found += "" if proved or not failed else " (this bonus promises none here)"
     return Law("optimism", not failed if proved else None, found), share
 
 
 def _zooming_dimension(agent: TabledAgent, optimal: Optimal, partitions: list[Partition]) -> float | None:
-    """The slope of log2 (balls of depth l whose center is within H 2^-l of optimal) over l."""
+    """Return the slope over l of log2 of the number of near-optimal balls of depth l.
+
+    A ball is near-optimal if the gap V* - Q* at its center is at most H 2^-l.
+    """
     n_state, counts = agent.axes.n_state, np.zeros(17)
     for step, p in enumerate(partitions):
         center = agent.axes.table[:, LOW] + (p.low + p.high) / 2 * agent.axes.table[:, WIDTH]
         states, actions = optimal.grid.env.playable(center[:, :n_state], center[:, n_state:])
         gap = optimal.values(step, states) - optimal.q_values(step, states, actions)
-        near = (gap <= agent.horizon * p.radius) & (p.radius > 0)  # an atom has no radius to be near within
+        near = (gap <= agent.horizon * p.radius) & (p.radius > 0)  # an atom has radius 0
         level = np.rint(-np.log2(p.radius[near])).astype(np.int64)  # the depth of a cube of this radius
         counts += np.bincount(level, minlength=17)[:17]
     return growth(counts)

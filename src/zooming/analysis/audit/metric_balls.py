@@ -1,10 +1,14 @@
-"""The laws on balls of a metric, by the definitions and without the table's index: every pair of points is looked at.
+"""Check the laws on balls of a metric.
 
-    B = {(x, a) : d((x, a), center) <= r(B)}, closed; dom(B) is what no smaller ball holds, and no older one of its radius.
+The checks use the definitions and every pair of points, not the index of the table.
 
-A center lies in the parent's domain as it was when the ball was made: of the older balls the parent is the smallest that holds
-it. So centers of one radius are further apart than it. A ball that is due is split at once; with lazy children it gets one a
-visit, and its visits exceed (d_max / r)^2 by up to their number.
+    B = {(x, a) : d((x, a), center) <= r(B)}, a closed ball
+    dom(B) = the points of B that lie in no smaller ball and in no older ball of the same radius
+
+When a ball is made, its center lies in its parent's domain: the parent is the smallest older ball
+that holds the center. So centers of equal radius are more than the radius apart. A ball that is due
+is split at once. With lazy children it gets one child a visit instead, and its visits exceed
+(d_max / r)^2 by up to the number of its children.
 """
 
 from __future__ import annotations
@@ -25,14 +29,15 @@ from zooming.metrics.space import Space
 
 Floats = NDArray[np.float64]
 ROUNDING = 1e-9
-ENTRIES = 4_000_000  # of a block of distances between centers: 32 MB
+ENTRIES = 4_000_000  # distances between centers computed at once: 32 MB
 
 
 def audit_balls(agent: MetricQ, optimal: Optimal | None, n_points: int, seed: int) -> Audit:
+    """Return the audit of an agent on balls of a metric; see `zooming.audit`."""
     rows = agent.table.rows[: agent.table.rows_in_use]
     table = _table(agent, rows)
     laws = [table]
-    if table.holds:  # else the other laws have nothing to stand on
+    if table.holds:  # the other checks need a valid table
         separation, parents = _centers(agent, rows)
         laws = [_covering(agent, rows), separation, parents, _visits(agent, rows), table]
     failures = dimension = None
@@ -47,6 +52,7 @@ def audit_balls(agent: MetricQ, optimal: Optimal | None, n_points: int, seed: in
 
 
 def _ball(agent: MetricQ, row: int) -> str:
+    """Return the name of a ball for a message: its step, center, radius, depth and visits."""
     ball = agent.table.rows[row]
     where = _pair(agent, int(ball["state"]), int(ball["action"]))
     return (
@@ -56,7 +62,7 @@ def _ball(agent: MetricQ, row: int) -> str:
 
 
 def _pair(agent: MetricQ, state: int, action: int) -> str:
-    """A pair by the names of its points, or by its place in a box."""
+    """Return a pair for a message: the names of its points, or their coordinates in a box."""
     sides = (agent.metric.states, "state", 0, state), (agent.metric.actions, "action", 1, action)
     named = []
     for metric, what, side, index in sides:
@@ -70,7 +76,10 @@ def _pair(agent: MetricQ, state: int, action: int) -> str:
 
 
 def _table(agent: MetricQ, rows: NDArray[Any]) -> Law:
-    """What the other laws rely on: numbers of points, steps and parents that exist, radii that are halves."""
+    """Check that the table is valid: centers, steps, parents, depths, radii and values.
+
+    The other checks rely on this one.
+    """
     space, n, horizon = agent.table.space, len(rows), agent.horizon
     first = np.arange(n) < horizon
     parents = np.where(first, 0, rows["parent"])
@@ -95,12 +104,15 @@ def _table(agent: MetricQ, rows: NDArray[Any]) -> Law:
 
 
 def _covering(agent: MetricQ, rows: NDArray[Any]) -> Law:
-    """Each pair is owned by the smallest ball that holds it, the oldest of these; the numbers of points add up."""
+    """Check that each pair is owned by the smallest ball that holds it, of equals the oldest.
+
+    Also check the number of points that each ball stores, and the number of active balls.
+    """
     table, space = agent.table, agent.table.space
     for step in range(agent.horizon):
         right = np.full(table.owner.shape[1:], -1, np.int32)
         found = np.flatnonzero(rows["step"] == step)
-        # From the largest to the smallest radius, from the youngest to the oldest: who comes last keeps the pair.
+        # From large to small radius, then from young to old: the last ball holding a pair owns it.
         for row in found[np.lexsort((-found, rows["depth"][found]))].tolist():
             ball = rows[row]
             if not space.is_product:
@@ -134,7 +146,10 @@ def _covering(agent: MetricQ, rows: NDArray[Any]) -> Law:
 
 
 def _centers(agent: MetricQ, rows: NDArray[Any]) -> tuple[Law, Law]:
-    """Separation, and that each center was in its parent's domain: which of the older balls hold it tells both."""
+    """Check the separation of centers, and that each center was in its parent's domain.
+
+    Both follow from the distances between each center and the centers of the older balls.
+    """
     space, closest = agent.table.space, np.inf
     separation = parents = None
     for step in range(agent.horizon):
@@ -154,7 +169,7 @@ def _centers(agent: MetricQ, rows: NDArray[Any]) -> tuple[Law, Law]:
                 fault = f"{_ball(agent, int(number[younger[j]]))} is no further than its radius from {other}"
                 separation = Law("separation", False, fault)
             depth = np.where(is_older & (apart <= balls["reach"][:, None]), balls["depth"][:, None], -1)
-            smallest = number[depth.argmax(axis=0)]  # of equal ones the oldest
+            smallest = number[depth.argmax(axis=0)]  # of equals the oldest
             wrong = (balls["parent"][younger] != NO_PARENT) & (smallest != balls["parent"][younger])
             if parents is None and wrong.any():
                 j = int(np.argmax(wrong))
@@ -168,18 +183,20 @@ def _centers(agent: MetricQ, rows: NDArray[Any]) -> tuple[Law, Law]:
 
 
 def _apart(space: Space, ones: NDArray[Any], others: NDArray[Any]) -> Floats:
-    """Distances of centers [ones, others], as the kernels take them."""
+    """Return the distances of centers [ones, others], in the form that the kernels use."""
     first, second = ((both["state"].astype(np.int64), both["action"].astype(np.int64)) for both in (ones, others))
     return space.apart(*(part[:, None] for part in first), *(part[None, :] for part in second))
 
 
 def _visits(agent: MetricQ, rows: NDArray[Any]) -> Law:
+    """Check that the visits of each ball lie in the range of its depth."""
     depth, n, first = rows["depth"].astype(float), rows["n_visits"], np.arange(len(rows)) < agent.horizon
     least = np.where(first, 0.0, agent.split_after * 4.0 ** (depth - 1))
     due = agent.split_after * 4.0**depth
     inherited = np.where(first, 0, n[np.where(first, 0, rows["parent"])])
     children = np.bincount(rows["parent"][~first], minlength=len(rows))
-    # What is inherited may be more than is due, if little is; a due ball is split at its next visit, or gets one child then.
+    # With a small split_after, the inherited visits may exceed the number that is due. A due ball
+    # is split at its next visit, or gets one child then.
     most = np.maximum(np.ceil(due) - 1, inherited) + children
     can_split = (rows["n_points"] > 1) & (depth < MAX_DEPTH)
     wrong = (n < least) | (can_split & (n > most) & (agent.max_balls is None))
@@ -199,7 +216,11 @@ def _visits(agent: MetricQ, rows: NDArray[Any]) -> Law:
 
 
 def _optimism(agent: MetricQ, optimal: Optimal, n_points: int, generator: np.random.Generator) -> tuple[Law, float]:
-    """Q(B) >= Q*(x, a) at all pairs of a finite problem; for boxes at n_points pairs of the net, and at all centers."""
+    """Check Q(B) >= Q*(x, a), and return the law and the share of pairs where it fails.
+
+    A finite problem is checked at all pairs. A problem on boxes is checked at all centers and at
+    n_points random pairs of the net.
+    """
     table, space = agent.table, agent.table.space
     states, actions = (space.points(side, agent.axes) for side in (0, 1))
     failed, looked, worst, first = 0, 0, 0.0, ""
@@ -223,10 +244,11 @@ def _optimism(agent: MetricQ, optimal: Optimal, n_points: int, generator: np.ran
             first = f"; first at {where}: Q = {estimate[i]:.4f} < Q* = {truth[i]:.4f}"
     share = failed / looked
     promise = promised_by(agent.bonus, optimal.grid.env, generator)
-    # The constant 4 of Theory covers samples up to 3 r away, which is as far as an ancestor of radius r has them; only a ball
-    # that was split in time has no more visits than (d_max / r)^2. Exact counts the radii themselves.
+    # The constant 4 of Theory covers samples up to 3 r away, the largest distance to a sample of an
+    # ancestor of radius r. It needs at most (d_max / r)^2 visits, so balls must be split in time.
+    # Exact uses the radii themselves.
     is_in_time = not agent.lazy and agent.split_after <= 1 and agent.max_balls is None
-    # Of a box the promise is about the problem on the net, which is not the one that was solved.
+    # On boxes the guarantee is for the problem on the net, but the optimum is of the original one.
     proved = promise is not None and is_finite(optimal.grid.env) and (isinstance(promise, Exact) or is_in_time)
     found = f"Q >= Q* fails at {share:.2%} of {looked:,} pairs" + (f", by up to {worst:.3g}{first}" if failed else "")
     found += "" if proved or not failed else " (nothing is promised here)"
@@ -234,7 +256,10 @@ def _optimism(agent: MetricQ, optimal: Optimal, n_points: int, generator: np.ran
 
 
 def _zooming_dimension(agent: MetricQ, optimal: Optimal) -> float | None:
-    """The growth over the depth of the number of balls whose center is within H 2^-depth of optimal."""
+    """Return the growth, over the depth l, of the number of near-optimal balls.
+
+    A ball is near-optimal if the gap V* - Q* at its center is at most H 2^-l.
+    """
     counts = np.zeros(MAX_DEPTH + 1)
     for step in range(agent.horizon):
         found = agent.balls(step)

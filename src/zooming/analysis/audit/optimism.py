@@ -1,4 +1,4 @@
-"""Which bonuses promise optimism, Q >= Q*: only a promise can be broken."""
+"""Find out whether a bonus guarantees optimism, Q >= Q*, in an environment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from zooming.envs.compiled import CompiledEnv
 
 
 def promised_by(bonus: Any, env: CompiledEnv, generator: np.random.Generator) -> Theory | Exact | None:
-    """The bonus whose promise it is, inside a `Doubling` too; None if there is none in this environment."""
+    """Return the bonus that guarantees optimism in this environment, or None.
+
+    A `Doubling` is unwrapped first. `Exact` gives the guarantee if it accounts for the noise of
+    the rewards, or if there is none.
+    """
     inner = bonus.bonus if isinstance(bonus, Doubling) else bonus
     if isinstance(inner, Theory):
         return inner
@@ -22,7 +26,7 @@ def promised_by(bonus: Any, env: CompiledEnv, generator: np.random.Generator) ->
 
 
 def _has_random_rewards(env: CompiledEnv, generator: np.random.Generator) -> bool:
-    """Whether the reward of some (x, a) depends on the outcome, as far as twenty tries per step tell."""
+    """Test at 20 random pairs (x, a) per step whether the reward depends on the outcome."""
     assert env.given is not None
     for step in range(env.horizon):
         outcomes, _ = env.outcomes(step, 16)

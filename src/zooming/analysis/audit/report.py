@@ -1,4 +1,4 @@
-"""What an audit says, whatever the shape of the balls: laws that hold or not, and constants."""
+"""The report of an audit: one entry per law, and the measured constants."""
 
 from __future__ import annotations
 
@@ -12,7 +12,17 @@ from zooming import notebook
 
 @dataclass(frozen=True)
 class Law:
-    """One law: whether it holds (None: it does not apply), and what was found, naming the first ball that breaks it."""
+    """The result of checking one law.
+
+    Attributes
+    ----------
+    name
+        Name of the law.
+    holds
+        Whether the law holds; None if it does not apply.
+    found
+        What was found, in words. If the law is broken, names the first ball that breaks it.
+    """
 
     name: str
     holds: bool | None
@@ -21,21 +31,56 @@ class Law:
 
 @dataclass(frozen=True)
 class Audit:
-    """The report of `zooming.audit`; print it."""
+    """The report of `zooming.audit`. Print it for a table.
+
+    Attributes
+    ----------
+    title
+        Title of the report, with the agent's settings.
+    laws
+        The result of each law.
+    c1, c2
+        The least and the largest sqrt(n) diam over the visited balls: the constants of the
+        theorem on nested schemes. For `MetricQ`, of sqrt(n) r / d_max over the visited balls
+        that can be split. NaN if there are no such balls.
+    aspect
+        The largest ratio of the longest to the shortest side of a box, over the sides of
+        positive length. None for `MetricQ`.
+    size_ratio
+        The largest |P_h| / K^(d/(d+2)) over the steps h. None for `MetricQ`.
+    optimism_failures
+        Share of the checked pairs (x, a) with Q < Q*. None if no optimum was given.
+    zooming_dimension
+        Growth rate of the number of near-optimal balls. None if no optimum was given, the agent
+        does not split, or there are too few depths.
+    nbytes
+        Memory of the agent's table, in bytes.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    >>> history = agent.learn(1000)
+    >>> audit = zooming.audit(agent)
+    >>> [law.name for law in audit.laws if law.holds]
+    ['covering', 'separation', 'visits per depth', 'ball table']
+    >>> round(audit.c1, 2), round(audit.c2, 2)
+    (0.5, 0.98)
+    """
 
     title: str
     laws: tuple[Law, ...]
-    c1: float  # the least and the largest sqrt(n) diam over played balls: the constants of the theorem on any nested scheme
-    c2: float  # (for balls of a metric: of sqrt(n) r / d_max over those that can be split)
-    aspect: float | None  # the largest ratio of the longest to the shortest side of a box, of those sides that can be halved
-    size_ratio: float | None  # the largest |P_h| / K^(d/(d+2)), where the dimension d is known
-    optimism_failures: float | None  # share of (x, a) with Q < Q*, if the optimum was given
+    c1: float
+    c2: float
+    aspect: float | None
+    size_ratio: float | None
+    optimism_failures: float | None
     zooming_dimension: float | None
     nbytes: int
 
     @property
     def holds(self) -> bool:
-        """Whether no law is broken."""
+        """True if no law is broken."""
         return all(law.holds is not False for law in self.laws)
 
     def __str__(self) -> str:
@@ -49,7 +94,7 @@ class Audit:
         return notebook.table(self.title, ("law", "", "found"), rows, notes=self._numbers())
 
     def _numbers(self) -> list[str]:
-        """The constants that were measured, a sentence each."""
+        """Return the measured constants, one sentence each."""
         found = []
         size = "r / d_max" if self.aspect is None else "diam"
         if self.c1 <= self.c2:  # NaN if no ball that was played can be split
@@ -64,7 +109,10 @@ class Audit:
 
 
 def growth(counts: NDArray[np.float64]) -> float | None:
-    """The slope of log2 counts[l] over the depths l; None if there are too few. The deepest is still being filled."""
+    """Return the slope of log2 counts[l] over the depths l; None for fewer than three depths.
+
+    The deepest level is left out, because it is still being filled.
+    """
     depths: NDArray[np.int64] = np.flatnonzero(counts > 0)
     if len(depths) < 3:
         return None
