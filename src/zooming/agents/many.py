@@ -34,7 +34,8 @@ def learn_many(
     Parameters
     ----------
     make_agent : callable
-        An agent class, or a function `make_agent(env, seed=...)` that returns an agent.
+        An agent class, or a function `make_agent(env, seed=...)` that returns an agent. Options of
+        the agent go here: `functools.partial(zooming.AdaptiveQ, horizon=8)`.
     env : gymnasium.Env
         The environment to learn on.
     seeds : iterable of int

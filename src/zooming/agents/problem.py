@@ -176,7 +176,8 @@ class Setting:
     def _bad_reward(self, step: int, reward: float) -> TransitionError:
         low, high = self.reward_range
         rescale = (
-            f"give {type(self).__name__}(..., reward_range=(low, high)), which zooming.reward_range(env) proposes, or "
+            f"give {type(self).__name__}(..., reward_range=(low, high)), which "
+            f"zooming.reward_range(env, horizon={self.horizon}) proposes, or "
             f'rewards="clip", or rescale the reward'
         )
         fix = rescale if np.isfinite(reward) else "check the environment"
@@ -200,7 +201,7 @@ class Setting:
             low, high = self.reward_range
             warnings.warn(
                 f"{self.env_name}: a reward outside the reward range [{low}, {high}] was clipped, and so will be others; "
-                f"agent.n_clipped counts them, and zooming.reward_range(env) proposes a wider range",
+                f"agent.n_clipped counts them, and zooming.reward_range(env, horizon={self.horizon}) proposes a wider range",
                 stacklevel=2,
             )
 
@@ -281,7 +282,7 @@ def horizon_of(env: Any, horizon: int | None) -> int:
     found = horizon if horizon is not None else min(said) if said else None
     if found is None:
         raise SpaceError(
-            f"the environment {name_of(env)} does not say how long an episode is. Give the agent horizon=..., "
+            f"the environment {name_of(env)} does not say how long an episode is. Give horizon=..., "
             f"or make the environment with gymnasium.make(..., max_episode_steps=...)"
         )
     return check_int(found, "horizon", 1)

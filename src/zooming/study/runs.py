@@ -29,6 +29,7 @@ from zooming.study.problems import AGENTS, OPTIMUM, AgentChoice, Problem, listed
 from zooming.validation import check_int, option_names, refuse_unknown
 
 # Limits of a chunk. Long runs get small chunks: interruptions lose little, and all cores work.
+# An environment of the user's may take seconds a run, so each of its runs is a chunk.
 MOST_SEEDS, MOST_EPISODES = 20, 40_000
 N_CHECKPOINTS = 60
 
@@ -113,12 +114,12 @@ class Configuration:
     @property
     def n_chunks(self) -> int:
         """Number of chunks."""
-        return len(self.problems) * len(self.agents) * -(-self.n_seeds // self._block)
+        return sum(len(self._blocks(problem)) for problem in self.problems) * len(self.agents)
 
-    @property
-    def _block(self) -> int:
-        """Number of seeds of a chunk: fewer for long runs."""
-        return max(1, min(MOST_SEEDS, MOST_EPISODES // self.episodes))
+    def _blocks(self, problem: Problem) -> list[tuple[int, int]]:
+        """Return the seeds (first, last + 1) of each chunk: fewer for long runs and for environments of the user's."""
+        most = max(1, min(MOST_SEEDS, MOST_EPISODES // self.episodes)) if problem.env_id.startswith("zooming/") else 1
+        return [(first, min(first + most, self.n_seeds)) for first in range(0, self.n_seeds, most)]
 
     def chunks(self) -> list[Chunk]:
         """Return all chunks, in the order of the tables."""
@@ -126,8 +127,8 @@ class Configuration:
 
     def chunks_of(self, problem: Problem, agent: AgentChoice) -> list[Chunk]:
         """Return the chunks of an agent on a problem, in the order of their seeds."""
-        blocks = [(first, min(first + self._block, self.n_seeds)) for first in range(0, self.n_seeds, self._block)]
-        return [Chunk(problem, agent, self.episodes, *block, self.entropy, self.stream) for block in blocks]
+        chunks = self._blocks(problem)
+        return [Chunk(problem, agent, self.episodes, *block, self.entropy, self.stream) for block in chunks]
 
 
 @dataclass(frozen=True)
