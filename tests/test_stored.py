@@ -31,7 +31,7 @@ def study(**options):
 
 
 @pytest.fixture(scope="module")
-def build_agent(tmp_path_factory):
+def made(tmp_path_factory):
     """A finished study, computed in this process."""
     folder = tmp_path_factory.mktemp("stored") / "study"
     compute = engines.compute

@@ -6,7 +6,7 @@ plots stay readable in black and white. The style is set on the Axes; matplotlib
 do not change.
 """
 
-from zooming.plots import rendering
+from zooming.plots import rendering as rendering  # for env.render
 from zooming.plots.balls import balls
 from zooming.plots.curves import distance_to_optimum, learning_curves, memory_against_regret, partition_sizes, regret
 from zooming.plots.look import COLORS, drawing
@@ -28,5 +28,4 @@ __all__ = [
     "read_study",
     "drawing",
     "COLORS",
-    "rendering",
 ]
