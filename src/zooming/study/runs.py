@@ -114,12 +114,14 @@ class Configuration:
     @property
     def n_chunks(self) -> int:
         """Number of chunks."""
-        return sum(len(self._blocks(problem)) for problem in self.problems) * len(self.agents)
+        per_agent = sum(-(-self.n_seeds // self._block(problem)) for problem in self.problems)
+        return per_agent * len(self.agents)
 
-    def _blocks(self, problem: Problem) -> list[tuple[int, int]]:
-        """Return the seeds (first, last + 1) of each chunk: fewer for long runs and for environments of the user's."""
-        most = max(1, min(MOST_SEEDS, MOST_EPISODES // self.episodes)) if problem.env_id.startswith("zooming/") else 1
-        return [(first, min(first + most, self.n_seeds)) for first in range(0, self.n_seeds, most)]
+    def _block(self, problem: Problem) -> int:
+        """Number of seeds of a chunk: fewer for long runs, one for an environment of the user's."""
+        if not problem.env_id.startswith("zooming/"):
+            return 1
+        return max(1, min(MOST_SEEDS, MOST_EPISODES // self.episodes))
 
     def chunks(self) -> list[Chunk]:
         """Return all chunks, in the order of the tables."""
@@ -127,8 +129,9 @@ class Configuration:
 
     def chunks_of(self, problem: Problem, agent: AgentChoice) -> list[Chunk]:
         """Return the chunks of an agent on a problem, in the order of their seeds."""
-        chunks = self._blocks(problem)
-        return [Chunk(problem, agent, self.episodes, *block, self.entropy, self.stream) for block in chunks]
+        most = self._block(problem)
+        blocks = [(first, min(first + most, self.n_seeds)) for first in range(0, self.n_seeds, most)]
+        return [Chunk(problem, agent, self.episodes, *block, self.entropy, self.stream) for block in blocks]
 
 
 @dataclass(frozen=True)
