@@ -132,7 +132,7 @@ def test_nan_and_infinities_end_a_run_all_the_same(kind, bad, driver):
 @pytest.mark.parametrize("driver", ["fused", "python"])
 def test_the_first_clipped_reward_is_warned_about_and_no_other(driver, tmp_path):
     agent = clipping("AdaptiveQ")
-    message = r"zooming/Ambulance-v0: a reward outside the reward range \[0.2, 0.75\] was clipped.*zooming.reward_range\(env, horizon=5\)"
+    message = r"Ambulance-v0: a reward outside the reward range \[0.2, 0.75\] was clipped.*reward_range\(env, horizon=5\)"
     with pytest.warns(UserWarning, match=message) as told:
         agent.learn(20, driver=driver)
     assert len(told) == 1
