@@ -15,7 +15,7 @@ demo: $(READY)
 	$(BIN)/zooming report out/paper
 
 # What calls no kernel of its own gains nothing from arrays whose bounds are checked.
-NO_KERNELS = $(addprefix --ignore=tests/test_,$(addsuffix .py,study report paper cli documentation notebook stored modules layers snippets))
+NO_KERNELS = $(addprefix --ignore=tests/test_,$(addsuffix .py,study report paper cli documentation notebook stored modules layers snippets package habits plots rendering sb3))
 
 test: lint browser
 	$(BIN)/pytest -n 2
