@@ -12,7 +12,7 @@ import zooming
 project = "zooming"
 version = release = zooming.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-napoleon_google_docstring = False
+napoleon_google_docstring = napoleon_attr_annotations = False
 napoleon_use_rtype = napoleon_use_param = False  # types are words, not references
 exclude_patterns = ["figures"]
 myst_heading_anchors = 3

@@ -89,7 +89,7 @@ def test_the_installed_command_runs_and_reports_plain_and_compiled_environments_
     shown = command(AS_INSTALLED, "run", "shop:Shop-v0", "shop:FastShop-v0", *SIZE, "--workers", "2", "--out", "study")
     assert "shop:FastShop-v0, optimum 1.0000" in shown
     command([sys.executable, "-m", "zooming"], "run", "shop:Shop-v0", *SIZE, "--workers", "1", "--out", "plain")
-    assert len(chunks("study")) == 2
+    assert len(chunks("study")) == 4  # one run each: a user's environment may be slow
     assert chunks("plain").items() <= chunks("study").items()
     (shop / "trace").unlink()
     assert "add --import shop" in command(AS_INSTALLED, "report", "study")
@@ -122,7 +122,7 @@ def test_ray_brings_the_module_to_its_workers(shop):
         study.run("ray", engine="ray", workers=1)
     finally:
         ray.shutdown()
-    (chunk,) = study.configuration.chunks()
+    chunk, _ = study.configuration.chunks()
     assert files.read_container(shop / "ray" / "chunks" / f"{chunk.name}.zoom")[1]["total_return"].tolist() == (
         chunk.run()["total_return"].tolist()
     )
