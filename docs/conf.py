@@ -1,4 +1,6 @@
-"""How Sphinx builds these pages: `make docs`, with every warning an error and nothing from the network."""
+"""How Sphinx builds these pages: `make docs`, with every warning an error and nothing from the
+network.
+"""
 
 import inspect
 import re
@@ -34,16 +36,22 @@ maximum_signature_line_length = 90
 
 
 def as_rst(app, what, name, obj, options, lines):
-    """Escape what reStructuredText would read into docstrings: plain text with `code`, formulas and doctests.
+    """Escape what reStructuredText would read into docstrings: plain text with `code`, formulas and
+    doctests.
 
-    Napoleon comes afterwards. It needs the headings of numpydoc sections and their entries as they are.
+    Napoleon comes afterwards. It needs the headings and entries of numpydoc sections as they are.
     """
     written, is_doctest, was_blank, section = [], False, True, ""
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
         if below and not below.strip("-"):
             section = line
         is_doctest = line.lstrip().startswith(">>>") or (is_doctest and bool(line.strip()))
-        is_entry = section in ("Parameters", "Returns", "Raises", "Attributes") and not line.startswith(" ")
+        is_entry = section in (
+            "Parameters",
+            "Returns",
+            "Raises",
+            "Attributes",
+        ) and not line.startswith(" ")
         is_formula = line.startswith("    ") and not is_doctest and not section
         if is_formula and was_blank:
             written += ["::", ""]
@@ -54,26 +62,36 @@ def as_rst(app, what, name, obj, options, lines):
 
 def escaped(line):
     parts = re.split(r"(`[^`]+`)", line)  # outside and inside of backticks, by turns
-    return "".join(f"`{part}`" if i % 2 else re.sub(r"([*|_\\`])", r"\\\1", part) for i, part in enumerate(parts))
+    return "".join(
+        f"`{part}`" if i % 2 else re.sub(r"([*|_\\`])", r"\\\1", part)
+        for i, part in enumerate(parts)
+    )
 
 
 def as_written(app, what, name, obj, options, signature, returns):
-    """The signature with its types as the source writes them, not as NumPy spells its aliases out."""
+    """The signature with its types as the source writes them, not as NumPy spells its aliases
+    out.
+    """
     if signature is None or not callable(obj):
         return None
     found = inspect.signature(obj)
     parameters = list(found.parameters.values())
     if what == "method" and parameters and parameters[0].name == "self":
         parameters = parameters[1:]
-    arguments = stringify_signature(found.replace(parameters=parameters), show_return_annotation=False)
+    arguments = stringify_signature(
+        found.replace(parameters=parameters), show_return_annotation=False
+    )
     return tuple(
-        text and text.replace("Floats", "NDArray[np.float64]") for text in (arguments, returns and found.return_annotation)
+        text and text.replace("Floats", "NDArray[np.float64]")
+        for text in (arguments, returns and found.return_annotation)
     )
 
 
 def short_properties(app, doctree):  # their types do not come as signatures
     for node in doctree.findall(addnodes.desc_annotation):
-        found = re.search(r"dtype\[(\w+?)\1\]", node.astext())  # the name twice: as a link, and where there is none
+        found = re.search(
+            r"dtype\[(\w+?)\1\]", node.astext()
+        )  # the name twice: as a link, and where there is none
         if found:
             node.children = [nodes.Text(f": NDArray[np.{found[1]}]")]
 

@@ -11,16 +11,25 @@ import zooming
 # task: (repeats, horizon, episodes, reward for learning, options). That reward is within [0, 1] or
 # [-1, 0] per step. The policy is evaluated with the reward of the task.
 COST = {"reward_range": (-1.0, 0.0), "split": "longest", "bonus": 0.05}
-CART = {"state[0]": (-2.4, 2.4), "state[1]": (-1.5, 1.5), "state[2]": (-0.21, 0.21), "state[3]": (-1.5, 1.5)}
+CART = {
+    "state[0]": (-2.4, 2.4),
+    "state[1]": (-1.5, 1.5),
+    "state[2]": (-0.21, 0.21),
+    "state[3]": (-1.5, 1.5),
+}
 TASKS = {
-    "MountainCarContinuous-v0": (20, 15, 1_000, lambda seen, reward: 0.0 if reward > 50 else (reward - 1) / 1.1, COST),
+    "MountainCarContinuous-v0": (
+        20, 15, 1_000, lambda seen, reward: 0.0 if reward > 50 else (reward - 1) / 1.1, COST,
+    ),
     "CartPole-v1": (
         2, 100, 2_000, lambda seen, reward: max(0.0, 1 - (seen[2] / 0.21) ** 2),
         {"bounds": CART, "weights": [0.2, 0.3, 1, 1, 1], "split": "longest", "bonus": 0.05},
     ),
     "Pendulum-v1": (5, 40, 3_000, lambda seen, reward: max(reward / 16.5, -1.0), COST),
     "Acrobot-v1": (
-        4, 50, 600, lambda seen, reward: -(2 + seen[0] + seen[0] * seen[2] - seen[1] * seen[3]) / 4.01,  # height of the tip
+        # height of the tip
+        4, 50, 600, lambda seen,
+        reward: -(2 + seen[0] + seen[0] * seen[2] - seen[1] * seen[3]) / 4.01,
         {**COST, "weights": {"state[0]": 0, "state[1]": 0, "state[2]": 0, "state[3]": 0}},
     ),
 }  # fmt: skip
@@ -51,4 +60,7 @@ for name in sys.argv[1:] or ["MountainCarContinuous-v0"]:
     agent.learn(episodes)
     seconds = time.perf_counter() - began
     value = zooming.evaluate(agent, Held(env, n_held), 100)
-    print(f"{name}: return {value.mean:.1f} ({value.low:.1f} to {value.high:.1f}), {agent.n_balls:,} balls, {seconds:.0f} s")
+    print(
+        f"{name}: return {value.mean:.1f} ({value.low:.1f} to {value.high:.1f}), "
+        f"{agent.n_balls:,} balls, {seconds:.0f} s"
+    )

@@ -20,7 +20,9 @@ from zooming.analysis.intervals import mean_interval
 SHARE = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
 PROBLEMS = {
     "ambulance": gym.make("zooming/Ambulance-v0", arrivals="beta", travel_weight=0.25),
-    "pricing": zooming.compiled_env(sell, SHARE, SHARE, horizon=1, start="uniform", outcomes=OUTCOMES),
+    "pricing": zooming.compiled_env(
+        sell, SHARE, SHARE, horizon=1, start="uniform", outcomes=OUTCOMES
+    ),
 }
 AGENTS = (zooming.AdaptiveQ, partial(zooming.AdaptiveQ.as_published, bonus=0.25))
 
@@ -32,8 +34,13 @@ def main(episodes: tuple[int, ...] = (2_000, 20_000), n_seeds: int = 100) -> Non
         best = zooming.solve(env).return_
         for n in episodes:
             histories = [zooming.learn_many(make, env, range(n_seeds), n) for make in AGENTS]
-            gaps = [np.array([best - one.returns[-n // 10 :].mean() for one in found]) for found in histories]
-            shown = [f"{one.mean:.4f} ± {one.high - one.mean:.4f}" for one in map(mean_interval, gaps)]
+            gaps = [
+                np.array([best - one.returns[-n // 10 :].mean() for one in found])
+                for found in histories
+            ]
+            shown = [
+                f"{one.mean:.4f} ± {one.high - one.mean:.4f}" for one in map(mean_interval, gaps)
+            ]
             more = mean_interval(gaps[0] - gaps[1])
             nearer = "published" if more.low > 0 else "defaults" if more.high < 0 else "neither"
             table.add_row(name, f"{n:,}", *shown, nearer)

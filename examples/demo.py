@@ -20,9 +20,19 @@ def main() -> None:
     env = gym.make("zooming/Oil-v0", survey="laplace", sharpness=10.0)
     oil = env.unwrapped
     optimum = oil.horizon - abs(0.5 - oil.center[0])  # move to the oil in one step and stay
-    print(f"Oil discovery: {EPISODES:,} episodes of {oil.horizon} steps; the best possible return is {optimum:.2f}.")
+    print(
+        f"Oil discovery: {EPISODES:,} episodes of {oil.horizon} steps; the best possible return "
+        f"is {optimum:.2f}."
+    )
     table = Table()
-    for column in ("agent", "return at the end", "share of the optimum", "balls", "bytes", "steps per second"):
+    for column in (
+        "agent",
+        "return at the end",
+        "share of the optimum",
+        "balls",
+        "bytes",
+        "steps per second",
+    ):
         table.add_column(column, justify="left" if column == "agent" else "right")
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     agents = {"AdaptiveQ": zooming.AdaptiveQ, "NetQ": partial(zooming.NetQ, episodes=EPISODES)}
@@ -35,7 +45,14 @@ def main() -> None:
         seconds = time.perf_counter() - began
         final = history.returns[-200:].mean()
         speed = f"{EPISODES * agent.horizon / seconds:,.0f}"
-        table.add_row(name, f"{final:.3f}", f"{final / optimum:.1%}", f"{agent.n_balls:,}", f"{agent.nbytes:,}", speed)
+        table.add_row(
+            name,
+            f"{final:.3f}",
+            f"{final / optimum:.1%}",
+            f"{agent.n_balls:,}",
+            f"{agent.nbytes:,}",
+            speed,
+        )
         histories[name] = zooming.learn_many(make_agent, env, SEEDS, EPISODES)
         if name == "AdaptiveQ":
             agent.partition(1).plot(right)

@@ -19,16 +19,24 @@ def main(episodes: int = 5_000, n_seeds: int = 20) -> None:
     print(agent.learn(episodes))
     print(agent)
     action, _ = agent.predict([0.5])
-    print(f"waiting at 0.5, the first move is to {action[0]:.2f}; its value is {agent.value(0, [0.5]):.2f}")
+    print(
+        f"waiting at 0.5, the first move is to {action[0]:.2f}; its value is "
+        f"{agent.value(0, [0.5]):.2f}"
+    )
     optimal = zooming.solve(env)
-    print(f"the policy is worth {zooming.evaluate(agent, env, exact=True).mean:.3f} of at most {optimal.return_:.3f}")
+    print(
+        f"the policy is worth {zooming.evaluate(agent, env, exact=True).mean:.3f} of at most "
+        f"{optimal.return_:.3f}"
+    )
 
     OUT.parent.mkdir(exist_ok=True)
     agent.save("out/first_agent.zoom")
     assert zooming.load("out/first_agent.zoom").n_episodes == episodes
 
     kinds = (zooming.AdaptiveQ, zooming.NetQ)
-    histories = {kind.__name__: zooming.learn_many(kind, env, range(n_seeds), episodes) for kind in kinds}
+    histories = {
+        kind.__name__: zooming.learn_many(kind, env, range(n_seeds), episodes) for kind in kinds
+    }
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     plots.learning_curves(histories, left, optimum=optimal)
     plots.policy(agent, right, steps=range(1, env.unwrapped.horizon), optimal=optimal)

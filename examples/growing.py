@@ -15,7 +15,9 @@ def main(step: int = 2) -> None:
     env = gym.make("zooming/Ambulance-v0", arrivals="beta", travel_weight=0.25)
     optimal = zooming.solve(env)
     agent = zooming.AdaptiveQ(env, seed=0)
-    figure, axes = plt.subplots(2, len(MOMENTS), figsize=(12, 6), sharex=True, sharey=True, layout="constrained")
+    figure, axes = plt.subplots(
+        2, len(MOMENTS), figsize=(12, 6), sharex=True, sharey=True, layout="constrained"
+    )
     for moment, above, below in zip(MOMENTS, axes[0], axes[1], strict=True):
         agent.learn(moment - agent.n_episodes)
         balls, is_last = agent.partition(step), moment == MOMENTS[-1]

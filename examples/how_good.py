@@ -15,7 +15,10 @@ OUT = Path("out/how_good.png")
 def main(episodes: int = 20_000) -> None:
     env = gym.make("zooming/Ambulance-v0", arrivals="beta", travel_weight=0.25)
     optimal = zooming.solve(env)
-    print(f"optimum: {optimal.return_:.4f}, within about {optimal.return_error:.1e}, found in {optimal.seconds:.1f} s")
+    print(
+        f"optimum: {optimal.return_:.4f}, within about {optimal.return_error:.1e}, found in "
+        f"{optimal.seconds:.1f} s"
+    )
 
     histories = zooming.learn_many(zooming.AdaptiveQ, env, seeds=range(10), episodes=episodes)
     agent = histories[0].agent
@@ -23,7 +26,10 @@ def main(episodes: int = 20_000) -> None:
 
     regrets = [history.regret(optimal) for history in histories]
     exponent = zooming.regret_exponent(regrets)
-    print(f"regret grows like K^e, e = {exponent}; the bound says {theory.regret_exponent_bound(2):.2f}")
+    print(
+        f"regret grows like K^e, e = {exponent}; the bound says "
+        f"{theory.regret_exponent_bound(2):.2f}"
+    )
     print(zooming.audit(agent, optimal))
 
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.5), layout="constrained")

@@ -29,15 +29,25 @@ def store(state, action, step, params, rng, next_state):
 
 def main(episodes: int = 200_000) -> None:
     tons = gym.spaces.Box(0.0, CAPACITY, (1,), np.float64)
-    env = zooming.compiled_env(store, tons, tons, horizon=7, start=[0.0], params=[PRICE, COST, STORAGE, CAPACITY])
-    agent = zooming.AdaptiveQ(env, reward_range=(-CAPACITY * (COST + STORAGE), CAPACITY * PRICE), seed=0)
+    env = zooming.compiled_env(
+        store, tons, tons, horizon=7, start=[0.0], params=[PRICE, COST, STORAGE, CAPACITY]
+    )
+    agent = zooming.AdaptiveQ(
+        env, reward_range=(-CAPACITY * (COST + STORAGE), CAPACITY * PRICE), seed=0
+    )
     history = agent.learn(episodes)
     first, last = history.returns[:1000].mean(), history.returns[-1000:].mean()
-    print(f"profit of a week: {first:.0f} in the first 1,000 episodes, {last:.0f} in the last; at best about {BEST:.0f}")
+    print(
+        f"profit of a week: {first:.0f} in the first 1,000 episodes, {last:.0f} in the last; at "
+        f"best about {BEST:.0f}"
+    )
     print("in store   order up to, day by day (the first day begins with an empty store)")
     for tons_left in (0.0, 10.0, 20.0, 30.0):
         levels = [agent.predict([tons_left], state=[day])[0][0] for day in range(env.horizon)]
-        shown = [f"{max(level, tons_left):5.0f}" if day or not tons_left else "    -" for day, level in enumerate(levels)]
+        shown = [
+            f"{max(level, tons_left):5.0f}" if day or not tons_left else "    -"
+            for day, level in enumerate(levels)
+        ]
         print(f"{tons_left:8.0f}   " + " ".join(shown))
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")

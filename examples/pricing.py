@@ -41,7 +41,10 @@ def main(episodes: int = 100_000, n_seeds: int = 5) -> None:
         histories = zooming.learn_many(make, env, seeds=range(n_seeds), episodes=episodes)
         regrets[name] = [history.regret(optimal) for history in histories]
         agents[name] = histories[0].agent
-        print(f"{name:8} learned prices earn {zooming.evaluate(agents[name], env, exact=True).mean:.4f}")
+        print(
+            f"{name:8} learned prices earn "
+            f"{zooming.evaluate(agents[name], env, exact=True).mean:.4f}"
+        )
 
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.7), layout="constrained")
     agents["c = 1"].partition(0).plot(axes[0])

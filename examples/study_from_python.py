@@ -13,10 +13,17 @@ OUT = Path("out/study_from_python.png")
 
 def main(episodes: int = 2_000, seeds: int = 20) -> None:
     agents = ["adaptive-q", "adaptive-q-published:bonus=0.25", "net-q"]
-    study = zooming.Study(["ambulance-beta-0.25", "oil-quadratic-10"], agents, episodes=episodes, seeds=seeds)
+    study = zooming.Study(
+        ["ambulance-beta-0.25", "oil-quadratic-10"], agents, episodes=episodes, seeds=seeds
+    )
     print(study)
-    for row in study.run(FOLDER):  # finished runs are saved; polars and pandas read the tables in the folder
-        print(f"{row.problem:20} {row.agent:32} return at the end {row.final_return.mean:.3f}, regret {row.regret.mean:6.1f}")
+    for row in study.run(
+        FOLDER
+    ):  # finished runs are saved; polars and pandas read the tables in the folder
+        print(
+            f"{row.problem:20} {row.agent:32} return at the end {row.final_return.mean:.3f}, "
+            f"regret {row.regret.mean:6.1f}"
+        )
 
     runs = plots.read_study(FOLDER, "ambulance-beta-0.25")
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")

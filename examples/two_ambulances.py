@@ -17,11 +17,18 @@ def main(episodes: int = 50_000) -> None:
     history = agent.learn(episodes)
     print(agent, history)
     balls = agent.partition(2)
-    print(f"the most visited ball of step 2 is around {balls.center().round(3).tolist()}; the slice: {balls.cut()}")
+    print(
+        f"the most visited ball of step 2 is around {balls.center().round(3).tolist()}; the "
+        f"slice: {balls.cut()}"
+    )
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5), width_ratios=(2, 3), layout="constrained")
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(12, 5), width_ratios=(2, 3), layout="constrained"
+    )
     balls.plot(left)  # the first state and action axis; the title says where the others are cut
-    plots.policy(agent, right, steps=(1, 2, 4))  # one map per step and ambulance, pale where visits are few
+    plots.policy(
+        agent, right, steps=(1, 2, 4)
+    )  # one map per step and ambulance, pale where visits are few
     OUT.parent.mkdir(exist_ok=True)
     figure.savefig(OUT, dpi=80)
     print(f"Figure: {OUT}")

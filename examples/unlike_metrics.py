@@ -10,7 +10,12 @@ import numpy as np
 import zooming
 from zooming import metrics, plots
 
-LIMITS = {"umbrella": 24.0, "sunglasses": 40.0, "raincoat": 60.0, "sandals": 32.0}  # the most that anybody pays
+LIMITS = {
+    "umbrella": 24.0,
+    "sunglasses": 40.0,
+    "raincoat": 60.0,
+    "sandals": 32.0,
+}  # the most that anybody pays
 OUT = Path("out/unlike_metrics.png")
 
 
@@ -28,21 +33,38 @@ def typed(word: str, rng: np.random.Generator, n: int = 12) -> list[str]:
 def shop(state, action, step, params, customer, next_state):
     next_state[0] = customer[0]
     price, limit = action[0], params[int(state[0])]
-    return max(0.0, price * (1.0 - price / limit)) / 15.0  # expected revenue, divided by its maximum
+    return (
+        max(0.0, price * (1.0 - price / limit)) / 15.0
+    )  # expected revenue, divided by its maximum
 
 
 def main(episodes: int = 3_000) -> None:
     words = [word for product in LIMITS for word in typed(product, np.random.default_rng(0))]
     limits = np.repeat(list(LIMITS.values()), len(words) // len(LIMITS))
-    law, spaces = (np.arange(len(words)), np.full(len(words), 1 / len(words))), map(gym.spaces.Discrete, (len(words), 41))
+    law, spaces = (
+        (np.arange(len(words)), np.full(len(words), 1 / len(words))),
+        map(gym.spaces.Discrete, (len(words), 41)),
+    )
     env = zooming.compiled_env(shop, *spaces, horizon=4, start=0, params=limits, outcomes=law)
-    letters, money = metrics.Strings(words), metrics.Points(range(41), lambda one, other: abs(one - other))
+    letters, money = (
+        metrics.Strings(words),
+        metrics.Points(range(41), lambda one, other: abs(one - other)),
+    )
     optimal, histories = zooming.solve(env), {}
-    for name, worth in {"1 letter = 4 in money": 4.0, "1 letter = 400": 400.0, "1 letter = 0.04": 0.04}.items():
-        make = partial(zooming.MetricQ, metric=metrics.Product(letters, money, "sum", scale=(worth, 1.0)))
+    for name, worth in {
+        "1 letter = 4 in money": 4.0,
+        "1 letter = 400": 400.0,
+        "1 letter = 0.04": 0.04,
+    }.items():
+        make = partial(
+            zooming.MetricQ, metric=metrics.Product(letters, money, "sum", scale=(worth, 1.0))
+        )
         histories[name] = zooming.learn_many(make, env, seeds=range(5), episodes=episodes)
         regret = np.mean([history.regret(optimal).per_episode.sum() for history in histories[name]])
-        print(f"{name}: regret {regret:.0f} after {episodes} episodes of {optimal.return_:.3f} at best")
+        print(
+            f"{name}: regret {regret:.0f} after {episodes} episodes of {optimal.return_:.3f} at "
+            "best"
+        )
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
     plots.learning_curves(histories, left, optimum=optimal.return_)
     agent, everyone = histories["1 letter = 4 in money"][0].agent, np.arange(len(words))

@@ -5,9 +5,13 @@ import matplotlib
 from hypothesis import HealthCheck, settings
 
 matplotlib.use("Agg")
-# Compiled or not, the same examples: what is slow without compilation is chosen by the marker `plain`, not by a deadline.
-settings.register_profile("zooming", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+# Compiled or not, the same examples: what is slow without compilation is chosen by the marker
+# `plain`, not by a deadline.
+settings.register_profile(
+    "zooming", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("zooming")
 os.environ.setdefault("COLUMNS", "200")
-# A shell that runs the tests in the background has processes ignore SIGINT, and children inherit that. Tests of Ctrl-C need it.
+# A shell that runs the tests in the background has processes ignore SIGINT, and children inherit
+# that. Tests of Ctrl-C need it.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -60,4 +60,7 @@ def box(*bounds, dtype=np.float64):
 
 def same_history(one, other):
     """Return whether two histories are equal to the last bit."""
-    return one.returns.tobytes() == other.returns.tobytes() and one.n_balls.tobytes() == other.n_balls.tobytes()
+    return (
+        one.returns.tobytes() == other.returns.tobytes()
+        and one.n_balls.tobytes() == other.n_balls.tobytes()
+    )

@@ -62,7 +62,10 @@ def knowledge(agent):
         table = agent.table
         known += [table.rows[: table.rows_in_use].tobytes(), table.core.tobytes()]
     else:
-        known += [agent._requests[: agent._count[0]].tobytes(), repr(agent._generator.bit_generator.state).encode()]
+        known += [
+            agent._requests[: agent._count[0]].tobytes(),
+            repr(agent._generator.bit_generator.state).encode(),
+        ]
     return b"|".join(known)
 
 
@@ -136,7 +139,11 @@ def by_hand(interrupted):
     inner = env.unwrapped  # Gymnasium's checker breaks if the first reset is interrupted
     inner.reset(seed=0)
     inner.step(agent.act(0, inner.reset()[0]))
-    return None if agent.n_episodes == agent.table.core["episode"][0] else "the episodes are miscounted"
+    return (
+        None
+        if agent.n_episodes == agent.table.core["episode"][0]
+        else "the episodes are miscounted"
+    )
 
 
 def steps_alone(interrupted):
@@ -153,14 +160,22 @@ def steps_alone(interrupted):
     interrupted(play)
     first = [env.reset(seed=5)[0].tolist(), env.step(action)[0].tolist()]
     again = own()
-    return None if first == [again.reset(seed=5)[0].tolist(), again.step(action)[0].tolist()] else "the environment differs"
+    return (
+        None
+        if first == [again.reset(seed=5)[0].tolist(), again.step(action)[0].tolist()]
+        else "the environment differs"
+    )
 
 
 def many(interrupted):
     """Scenario: learn_many with two workers."""
     interrupted(lambda: zooming.learn_many(zooming.AdaptiveQ, oil(), range(6), LONG, n_workers=2))
     few = zooming.learn_many(zooming.AdaptiveQ, oil(), [1], 50)
-    return None if few[0].returns.tolist() == adaptive().learn(50).returns.tolist() else "the next run differs"
+    return (
+        None
+        if few[0].returns.tolist() == adaptive().learn(50).returns.tolist()
+        else "the next run differs"
+    )
 
 
 def compiling(interrupted):
@@ -189,7 +204,9 @@ SCENARIOS = {
     "fused, short calls": fused(adaptive, parts=7),
     "fused, own dynamics": fused(lambda: zooming.AdaptiveQ(own(), seed=2)),
     "fused, own rule": fused(lambda: zooming.AdaptiveQ(own(), split=Halves(), seed=2)),
-    "fused, doubling": fused(lambda: zooming.AdaptiveQ(oil(), bonus=Doubling(Theory()), seed=2), parts=50),
+    "fused, doubling": fused(
+        lambda: zooming.AdaptiveQ(oil(), bonus=Doubling(Theory()), seed=2), parts=50
+    ),
     "fused, MetricQ": fused(lambda: zooming.MetricQ(own(), metrics.LInf(17), seed=2)),
     "fused, lazy": fused(lambda: zooming.MetricQ(own(), metrics.LInf(17), lazy=True, seed=2)),
     "fused, Median": fused(lambda: zooming.Median(gym.make("zooming/Ambulance-v0"), seed=2)),
@@ -287,7 +304,10 @@ def warm():
 def volley(n, seed, names=None):
     """Make n attempts and return {scenario: {outcome: count}}."""
     draw, names = random.Random(seed), list(names or SCENARIOS)
-    table = {name: dict.fromkeys(("tried", "fine", "died", "lost", "late", "inconsistent"), 0) for name in names}
+    table = {
+        name: dict.fromkeys(("tried", "fine", "died", "lost", "late", "inconsistent"), 0)
+        for name in names
+    }
     for k in range(n):
         name = names[k % len(names)]
         outcome = attempt(name, draw.random() ** 2 * 0.15)
@@ -298,8 +318,13 @@ def volley(n, seed, names=None):
 
 if __name__ == "__main__":
     warm()
-    found = volley(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0, sys.argv[3:] or None)
+    found = volley(
+        int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0, sys.argv[3:] or None
+    )
     for name, row in found.items():
         print(f"{name:22}" + "  ".join(f"{count:5} {outcome}" for outcome, count in row.items()))
-    total = {key: sum(row[key] for row in found.values()) for key in ("tried", "fine", "died", "lost", "late", "inconsistent")}
+    total = {
+        key: sum(row[key] for row in found.values())
+        for key in ("tried", "fine", "died", "lost", "late", "inconsistent")
+    }
     print(f"{'all':22}" + "  ".join(f"{count:5} {outcome}" for outcome, count in total.items()))

@@ -33,10 +33,17 @@ def agreeing(agent, reference):
         ours = {
             tuple(center): (q, n, r)
             for center, q, n, r in zip(
-                ((balls.low + balls.high) / 2).tolist(), balls.q_value, balls.n_visits, balls.radius, strict=True
+                ((balls.low + balls.high) / 2).tolist(),
+                balls.q_value,
+                balls.n_visits,
+                balls.radius,
+                strict=True,
             )
         }
-        theirs = {ball.center: (ball.q_value, ball.n_visits, ball.radius) for ball in reference.roots[step].active()}
+        theirs = {
+            ball.center: (ball.q_value, ball.n_visits, ball.radius)
+            for ball in reference.roots[step].active()
+        }
         assert ours.keys() == theirs.keys()
         for center, (q, n, r) in theirs.items():
             assert ours[center] == (pytest.approx(q, rel=1e-12, abs=1e-12), n, r)
@@ -44,7 +51,9 @@ def agreeing(agent, reference):
 
 
 # Coordinates near borders and corners are where a partition goes wrong, so they come up often.
-coordinate = st.one_of(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0, np.nextafter(0.5, 0)]), st.floats(0, 1))
+coordinate = st.one_of(
+    st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0, np.nextafter(0.5, 0)]), st.floats(0, 1)
+)
 
 
 @st.composite
@@ -56,7 +65,11 @@ def problems(draw, most_axes=5):
     # A few centers, visited again and again, so that balls get deep.
     centers = draw(st.lists(point, min_size=1, max_size=4))
     picks = st.tuples(
-        st.integers(0, horizon - 1), st.sampled_from(centers), st.sampled_from(centers), st.floats(0, 1), st.booleans()
+        st.integers(0, horizon - 1),
+        st.sampled_from(centers),
+        st.sampled_from(centers),
+        st.floats(0, 1),
+        st.booleans(),
     )
     return n_state, n_axes - n_state, horizon, draw(st.lists(picks, min_size=1, max_size=60))
 
@@ -66,12 +79,16 @@ def problems(draw, most_axes=5):
 @given(
     problem=problems(),
     cap=st.sampled_from(["remaining", "horizon"]),
-    bonus=st.sampled_from([0.0, 0.1, bonuses.Scaled(2.0), bonuses.Theory(episodes=100, delta=0.1, lipschitz=0.5)]),
+    bonus=st.sampled_from(
+        [0.0, 0.1, bonuses.Scaled(2.0), bonuses.Theory(episodes=100, delta=0.1, lipschitz=0.5)]
+    ),
     max_balls=st.sampled_from([None, 40, 200]),
 )
 def test_every_ball_value_and_count_agrees_with_the_reference(problem, cap, bonus, max_balls):
     n_state, n_action, horizon, transitions = problem
-    agent = zooming.AdaptiveQ(unit_env(n_state, n_action, horizon), bonus=bonus, cap=cap, max_balls=max_balls, seed=0)
+    agent = zooming.AdaptiveQ(
+        unit_env(n_state, n_action, horizon), bonus=bonus, cap=cap, max_balls=max_balls, seed=0
+    )
     scale = bonuses.as_bonus(bonus).scale(horizon, 1.0)
     reference = ReferenceQ(
         n_state,
@@ -85,7 +102,9 @@ def test_every_ball_value_and_count_agrees_with_the_reference(problem, cap, bonu
         transition = step, here[:n_state], here[n_state:], reward, there[:n_state], terminated
         agent.update(*(np.array(part) if isinstance(part, list) else part for part in transition))
         reference.update(*transition)
-        assert agent.value(step, here[:n_state]) == pytest.approx(reference.value(step, here[:n_state]), rel=1e-12)
+        assert agent.value(step, here[:n_state]) == pytest.approx(
+            reference.value(step, here[:n_state]), rel=1e-12
+        )
     agreeing(agent, reference)
 
 
@@ -98,25 +117,40 @@ def test_selection_finds_the_largest_q_and_first_breaks_ties_by_order(problem, s
     first, chance = (zooming.AdaptiveQ(env, ties=ties, seed=0) for ties in ("first", "random"))
     for step, here, there, reward, _ in transitions:
         for agent in (first, chance):
-            agent.update(step, np.array(here[:n_state]), np.array(here[n_state:]), reward, np.array(there[:n_state]))
+            agent.update(
+                step,
+                np.array(here[:n_state]),
+                np.array(here[n_state:]),
+                reward,
+                np.array(there[:n_state]),
+            )
     x = np.array(state[:n_state])
     for step in range(horizon):
         balls = first.partition(step)
         on_border = balls.high[:, :n_state] == 1.0
-        inside = (balls.low[:, :n_state] <= x) & ((x < balls.high[:, :n_state]) | (on_border & (x == 1.0)))
+        inside = (balls.low[:, :n_state] <= x) & (
+            (x < balls.high[:, :n_state]) | (on_border & (x == 1.0))
+        )
         relevant = inside.all(axis=1)
         best = balls.q_value[relevant].max()
         tied = np.flatnonzero(relevant & (balls.q_value == best))
         centers = ((balls.low + balls.high) / 2)[tied, n_state:]
         played = first.act(step, x)
         assert (centers == played).all(axis=1).any()
-        assert first.q_value(step, x, played) == best == chance.q_value(step, x, chance.act(step, x))
-        # "first" is the first of the tied balls on the way from low to high actions, split by split.
+        assert (
+            first.q_value(step, x, played) == best == chance.q_value(step, x, chance.act(step, x))
+        )
+        # "first" is the first of the tied balls on the way from low to high actions, split by
+        # split.
         assert played.tolist() == min(centers.tolist(), key=lambda c: _z_order(c))
 
 
 def _z_order(point):
-    return [bit for level in range(1, 18) for bit in (int(coordinate * 2**level) % 2 for coordinate in point)]
+    return [
+        bit
+        for level in range(1, 18)
+        for bit in (int(coordinate * 2**level) % 2 for coordinate in point)
+    ]
 
 
 @pytest.mark.plain
@@ -135,7 +169,10 @@ def test_lemma_covering_in_any_units_a_corner_belongs_to_the_ball_that_it_opens(
         agent.update(0, [x], [a], float(rng.random()), [x])
     balls = agent.partition(0)
     for corner, q, n in zip(balls.low, balls.q_value, balls.n_visits, strict=True):
-        assert (agent.q_value(0, corner[:1], corner[1:]), agent.visits(0, corner[:1], corner[1:])) == (q, n)
+        assert (
+            agent.q_value(0, corner[:1], corner[1:]),
+            agent.visits(0, corner[:1], corner[1:]),
+        ) == (q, n)
 
 
 def test_random_ties_between_distant_balls_are_equally_likely_too():
@@ -153,21 +190,25 @@ def test_random_ties_between_distant_balls_are_equally_likely_too():
         centers = [tuple(center) for center in ((balls.low + balls.high) / 2)[tied, 2:].tolist()]
         n = 60 * len(tied)
         played = [tuple(agent.act(4, state).tolist()) for _ in range(n)]
-        assert min(played.count(center) for center in centers) > 25  # 60 expected, standard deviation below 8
+        assert (
+            min(played.count(center) for center in centers) > 25
+        )  # 60 expected, standard deviation below 8
     assert seen > 3
 
 
 @pytest.mark.plain
 def test_random_ties_choose_every_tied_ball_about_equally():
     agent = zooming.AdaptiveQ(unit_env(1, 2), seed=1)
-    agent.update(0, [0.3], [0.3, 0.3], 0.5, [0.3])  # the root splits; its 8 halves tie, 4 are relevant for any state
+    agent.update(
+        0, [0.3], [0.3, 0.3], 0.5, [0.3]
+    )  # the root splits; its 8 halves tie, 4 are relevant for any state
     played = [tuple(agent.act(0, [0.1]).tolist()) for _ in range(2000)]
     counts = [played.count(action) for action in sorted(set(played))]
     assert len(counts) == 4
     assert min(counts) > 400  # 500 expected, standard deviation 19
 
 
-# --- laws of the paper ---------------------------------------------------------------------------------------------------
+# --- laws of the paper ----------------------------------------------------------------------------
 
 
 def trained(env_id="zooming/Ambulance-v0", episodes=3000, **options):
@@ -183,10 +224,17 @@ def agent(request):
 
 def test_lemma_covering_every_point_is_in_exactly_one_domain(agent):
     generator = np.random.default_rng(0)
-    points = np.concatenate([generator.random((300, len(agent.axes))), generator.integers(0, 9, (300, len(agent.axes))) / 8])
+    points = np.concatenate(
+        [
+            generator.random((300, len(agent.axes))),
+            generator.integers(0, 9, (300, len(agent.axes))) / 8,
+        ]
+    )
     for step in range(agent.horizon):
         balls = agent.partition(step)
-        holds = (balls.low <= points[:, None]) & ((points[:, None] < balls.high) | (balls.high == 1.0))
+        holds = (balls.low <= points[:, None]) & (
+            (points[:, None] < balls.high) | (balls.high == 1.0)
+        )
         assert (holds.all(axis=2).sum(axis=1) == 1).all()
         volume = np.prod(balls.high - balls.low, axis=1)
         assert volume.sum() == pytest.approx(1.0, abs=1e-12)
@@ -227,7 +275,8 @@ def test_lemma_a_ball_of_depth_l_is_played_three_quarters_of_4_to_the_l_times():
 @pytest.mark.plain
 @pytest.mark.parametrize("horizon", [1, 5, 20])
 def test_lemma_learning_rate_weights_sum_to_one(horizon):
-    # With no bonus, no future and rewards of 1, Q after t visits is the sum of the weights alpha_t^i; the first one forgets H.
+    # With no bonus, no future and rewards of 1, Q after t visits is the sum of the weights
+    # alpha_t^i; the first one forgets H.
     agent = zooming.AdaptiveQ(unit_env(1, 1, horizon), bonus=0.0, max_balls=horizon, seed=0)
     for _ in range(50):
         agent.update(horizon - 1, [0.5], [0.5], 1.0, [0.5])
@@ -254,7 +303,9 @@ def test_theorem_the_partition_grows_no_faster_than_k_to_the_d_over_d_plus_2(opt
     for k in (1_000, 10_000, 100_000):
         agent.learn(k - agent.n_episodes)
         sizes.append(max(len(agent.partition(step)) for step in range(agent.horizon)))
-        assert sizes[-1] <= 2**d * k ** (d / (d + 2))  # a ball of depth l needs 4^(l-1) plays; worst case: all depths full
+        assert sizes[-1] <= 2**d * k ** (
+            d / (d + 2)
+        )  # a ball of depth l needs 4^(l-1) plays; worst case: all depths full
     exponent = np.log(sizes[2] / sizes[0]) / np.log(100)
     assert exponent <= d / (d + 2) + 0.05
 
@@ -269,18 +320,23 @@ def test_invariant_counts_conserve():
     agent = trained(episodes=500)
     for step in range(agent.horizon):
         balls = agent.partition(step)
-        # Visits that were inherited: a ball of depth l > 0 has 4^(l-1) from its parent, shared by its 3 siblings.
+        # Visits that were inherited: a ball of depth l > 0 has 4^(l-1) from its parent, shared by
+        # its 3 siblings.
         own = balls.n_visits - np.where(balls.depth > 0, 4.0 ** (balls.depth - 1), 0)
         n_siblings = 4
         for depth in range(int(balls.depth.max()), 0, -1):
             # every split ball of depth l-1 played 4^(l-1) - inherited times and left 4 children
             assert (balls.n_visits[balls.depth == depth] >= 4 ** (depth - 1)).all()
         splits = _split_balls(balls, n_siblings)
-        assert own.sum() + sum(4**level - (4 ** (level - 1) if level else 0) for level in splits) == 500
+        assert (
+            own.sum() + sum(4**level - (4 ** (level - 1) if level else 0) for level in splits)
+            == 500
+        )
 
 
 def _split_balls(balls, n_siblings):
-    """Depth of every inner ball, from the number of balls per depth (each split ball left four of the next depth)."""
+    """Depth of every inner ball, from the number of balls per depth (each split ball left four
+    of the next depth)."""
     counts = np.bincount(balls.depth, minlength=int(balls.depth.max()) + 2)
     depths, at_depth = [], 1
     for depth in range(len(counts)):
@@ -352,7 +408,10 @@ def test_max_balls_is_never_exceeded_and_the_agent_still_learns():
 @pytest.mark.plain
 def test_published_form_starts_at_and_is_capped_by_the_horizon():
     env = unit_env(1, 1, 3)
-    published, default = zooming.AdaptiveQ.as_published(env, bonus=0.5, seed=0), zooming.AdaptiveQ(env, seed=0)
+    published, default = (
+        zooming.AdaptiveQ.as_published(env, bonus=0.5, seed=0),
+        zooming.AdaptiveQ(env, seed=0),
+    )
     assert [published.value(step, [0.5]) for step in range(3)] == [3.0, 3.0, 3.0]
     assert [default.value(step, [0.5]) for step in range(3)] == [3.0, 2.0, 1.0]
     actions = np.array([published.act(0, [0.5])[0] for _ in range(500)])

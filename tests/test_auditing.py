@@ -19,7 +19,9 @@ def lottery(state, action, step, params, outcome, next_state):
 
 def lottery_env(horizon=2):
     box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
-    return zooming.compiled_env(lottery, box, box, horizon, start=0.5, outcomes=([-0.3, 0.0, 0.3], [0.4, 0.2, 0.4]))
+    return zooming.compiled_env(
+        lottery, box, box, horizon, start=0.5, outcomes=([-0.3, 0.0, 0.3], [0.4, 0.2, 0.4])
+    )
 
 
 def steps(state, action, step, params, outcome, next_state):
@@ -34,9 +36,13 @@ FIVE, REALS = gym.spaces.Discrete(5), gym.spaces.Box(0.0, 4.0, (1,), np.float64)
 @pytest.mark.parametrize("sides", [(FIVE, FIVE), (REALS, FIVE), (FIVE, REALS)], ids=str)
 @pytest.mark.parametrize("options", [{}, {"ordered": True}])
 def test_an_audit_looks_at_the_values_of_discrete_sides(sides, options):
-    env = zooming.compiled_env(steps, *sides, 2, start=1, outcomes=([-1.0, 0.0, 1.0], [0.4, 0.2, 0.4]))
+    env = zooming.compiled_env(
+        steps, *sides, 2, start=1, outcomes=([-1.0, 0.0, 1.0], [0.4, 0.2, 0.4])
+    )
     optimal = zooming.solve(env)
-    proved = zooming.AdaptiveQ(env, bonus=bonuses.Exact(episodes=300, lipschitz=2.0), seed=0, **options)
+    proved = zooming.AdaptiveQ(
+        env, bonus=bonuses.Exact(episodes=300, lipschitz=2.0), seed=0, **options
+    )
     proved.learn(300)
     report = zooming.audit(proved, optimal, n_points=100)
     assert report.holds
@@ -136,7 +142,10 @@ def failures_and_regret(bonus, n_runs, episodes):
     env = lottery_env()
     optimal = zooming.solve(env, 40)
     histories = zooming.learn_many(
-        lambda env, seed: zooming.AdaptiveQ(env, bonus=bonus, seed=seed), env, range(n_runs), episodes
+        lambda env, seed: zooming.AdaptiveQ(env, bonus=bonus, seed=seed),
+        env,
+        range(n_runs),
+        episodes,
     )
     reports = [zooming.audit(history.agent, optimal, n_points=60) for history in histories]
     regret = np.mean([history.regret(optimal).cumulative[-1] for history in histories])
@@ -145,7 +154,8 @@ def failures_and_regret(bonus, n_runs, episodes):
 
 @pytest.mark.slow
 def test_theorem_optimism_fails_in_at_most_a_delta_fraction_of_runs():
-    # Q* of the lottery is Lipschitz with L = 1/2 + 1/2 for the reward, plus 1/2 for the next step's state.
+    # Q* of the lottery is Lipschitz with L = 1/2 + 1/2 for the reward, plus 1/2 for the next step's
+    # state.
     constants = {"episodes": 300, "delta": 0.05, "lipschitz": 1.5}
     theory, slow = failures_and_regret(bonuses.Theory(**constants), 200, 300)
     exact, fast = failures_and_regret(bonuses.Exact(**constants), 200, 300)
@@ -179,7 +189,9 @@ def test_only_a_bonus_with_a_proof_can_break_the_promise_of_optimism():
 
 def test_audits_refuse_what_they_cannot_check():
     env = gym.make("zooming/Oil-v0")
-    with pytest.raises(zooming.SpaceError, match=r"optimal=4.75: give what zooming.solve\(env\) returns"):
+    with pytest.raises(
+        zooming.SpaceError, match=r"optimal=4.75: give what zooming.solve\(env\) returns"
+    ):
         zooming.audit(zooming.AdaptiveQ(env), 4.75)
     with pytest.raises(zooming.SpaceError, match="n_points='all'"):
         zooming.audit(zooming.AdaptiveQ(env), n_points="all")
@@ -205,7 +217,7 @@ def test_the_command_audits_a_file(tmp_path, capsys, agent):
         cli.main(["audit", str(tmp_path / "missing.zoom")])
 
 
-# --- balls of a metric ---------------------------------------------------------------------------------------------------
+# --- balls of a metric ----------------------------------------------------------------------------
 
 
 def errand(state, action, step, params, outcome, next_state):
@@ -217,7 +229,12 @@ def errand(state, action, step, params, outcome, next_state):
 
 RING = metrics.Graph([(i, (i + 1) % 10) for i in range(10)])
 STATIONS = zooming.compiled_env(
-    errand, gym.spaces.Discrete(10), gym.spaces.Discrete(10), 3, start=[0.0], outcomes=([[2.0], [7.0]], [0.7, 0.3])
+    errand,
+    gym.spaces.Discrete(10),
+    gym.spaces.Discrete(10),
+    3,
+    start=[0.0],
+    outcomes=([[2.0], [7.0]], [0.7, 0.3]),
 )
 
 
@@ -266,7 +283,9 @@ def _some(agent, depth=2):
     """A ball of this depth with a domain of several pairs, and another of its radius and step."""
     rows = agent.table.rows[: agent.table.rows_in_use]
     found = np.flatnonzero((rows["depth"] == depth) & (rows["step"] == 1))
-    return int(found[np.argmax(rows["n_points"][found])]), int(found[np.argmin(rows["n_points"][found])])
+    return int(found[np.argmax(rows["n_points"][found])]), int(
+        found[np.argmin(rows["n_points"][found])]
+    )
 
 
 def _another_parent(agent, one, other):
@@ -295,12 +314,16 @@ def _set(name, value):
 @pytest.mark.parametrize(
     ("spoil", "broken", "explanation"),
     [
-        (_own(1), "covering", r"step 1: the pair \(state 4, action 6\) is in the domain of ball 1, but the smallest ball"),
+        (_own(1), "covering", r"step 1: the pair \(state 4, action 6\) is in the domain of ball "
+            r"1, but the smallest ball"),
         (_own(-7), "covering", "domain of ball -7"),
         (_set("n_points", 77), "covering", "the ball .* says that its domain has 77 pairs; it has"),
-        (lambda agent, *_: agent.table.core["n_balls"].__setitem__(0, 3), "covering", "counts 3 active balls"),
-        (_same_center, "separation", "step 1, the ball .* is no further than its radius from step 1, the ball"),
-        (_another_parent, "parents", "had its center in the domain of ball .*, not in that of its parent"),
+        (lambda agent, *_: agent.table.core["n_balls"].__setitem__(0, 3), "covering", "counts 3 "
+            "active balls"),
+        (_same_center, "separation", "step 1, the ball .* is no further than its radius from step "
+            "1, the ball"),
+        (_another_parent, "parents", "had its center in the domain of ball .*, not in that of its "
+            "parent"),
         (_set("n_visits", 3), "visits per depth", "3 visits.* should have from 4 to 15"),
         (_set("n_visits", 16), "visits per depth", "16 visits.* should have from 4 to 15"),
         (_set("radius", 0.3), "ball table", r"has a radius that is not d_max 2\^-depth"),
@@ -308,7 +331,8 @@ def _set(name, value):
         (_set("depth", 5), "ball table", "is not one deeper than its parent"),
         (_set("step", 2), "ball table", "is not at its parent's step"),
         (_set("parent", 10**6), "ball table", "names a parent that is not older"),
-        (_set("action", 10), "ball table", r"\(state .*, action number 10\).* has a center that is no point"),
+        (_set("action", 10), "ball table", r"\(state .*, action number 10\).* has a center that "
+            r"is no point"),
         (_set("value", np.nan), "ball table", "has a value that is not finite"),
     ],
 )  # fmt: skip
@@ -360,15 +384,24 @@ def test_optimism_of_balls_is_looked_at_in_every_pair_of_a_finite_problem():
     report = zooming.audit(agent, optimal)
     assert law(report, "optimism").holds is False
     assert report.optimism_failures == pytest.approx(pairs / 300)
-    assert re.search(r"first at step 2, \(state \d, action \d\): Q = -1.0000 < Q\*", law(report, "optimism").found)
-    for options in ({"lazy": True}, {"split_after": 2.0}, {"max_balls": 30}):  # the constant 4 is for balls split in time
+    assert re.search(
+        r"first at step 2, \(state \d, action \d\): Q = -1.0000 < Q\*",
+        law(report, "optimism").found,
+    )
+    for options in (
+        {"lazy": True},
+        {"split_after": 2.0},
+        {"max_balls": 30},
+    ):  # the constant 4 is for balls split in time
         spoiled = on_ring(bonus=bonuses.Theory(episodes=400, lipschitz=5.0), **options)
         spoiled.table.rows["value"][:] = -1.0
         assert law(zooming.audit(spoiled, optimal), "optimism").holds is None
 
 
 def test_balls_on_boxes_are_audited_against_the_optimum_from_a_file(tmp_path, capsys):
-    agent = zooming.MetricQ(gym.make("zooming/Ambulance-v0"), metrics.LInf(points_per_axis=17), seed=0)
+    agent = zooming.MetricQ(
+        gym.make("zooming/Ambulance-v0"), metrics.LInf(points_per_axis=17), seed=0
+    )
     agent.learn(300)
     agent.save(tmp_path / "balls.zoom")
     cli.main(["audit", str(tmp_path / "balls.zoom"), "--solve", "--resolution", "20"])
@@ -380,7 +413,7 @@ def test_balls_on_boxes_are_audited_against_the_optimum_from_a_file(tmp_path, ca
     assert "the pair (state [0.1875], action [0.5])" in law(zooming.audit(agent), "covering").found
 
 
-# --- the exact bonus -----------------------------------------------------------------------------------------------------
+# --- the exact bonus ------------------------------------------------------------------------------
 
 
 @pytest.mark.plain
@@ -407,7 +440,9 @@ def test_the_exact_bonus_is_mean_plus_width_for_any_history_of_visits(random_rew
 @pytest.mark.plain
 def test_the_exact_bonus_saves_loads_and_drives_like_any_other(tmp_path):
     def agent():
-        return zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0"), bonus=bonuses.Exact(episodes=50), seed=0)
+        return zooming.AdaptiveQ(
+            gym.make("zooming/Ambulance-v0"), bonus=bonuses.Exact(episodes=50), seed=0
+        )
 
     fused, python, saved = agent(), agent(), agent()
     assert fused.learn(40).returns.tolist() == python.learn(40, driver="python").returns.tolist()
@@ -416,9 +451,15 @@ def test_the_exact_bonus_saves_loads_and_drives_like_any_other(tmp_path):
     loaded = zooming.load(tmp_path / "agent.zoom")
     loaded.learn(20)
     n = fused.table.rows_in_use
-    assert loaded.table.stats[:n].tobytes() == fused.table.stats[:n].tobytes() == python.table.stats[:n].tobytes()
+    assert (
+        loaded.table.stats[:n].tobytes()
+        == fused.table.stats[:n].tobytes()
+        == python.table.stats[:n].tobytes()
+    )
     assert loaded.table.rows[:n].tobytes() == fused.table.rows[:n].tobytes()
     assert fused.nbytes == 56 * n
     net = zooming.NetQ(gym.make("zooming/Oil-v0"), bonus=bonuses.Exact(episodes=50), seed=0)
     net.update(4, [0.5], [0.5], 0.0, [0.5])
-    assert net.q_value(4, [0.5], [0.5]) == pytest.approx(0.1)  # no future, so only L times the spacing
+    assert net.q_value(4, [0.5], [0.5]) == pytest.approx(
+        0.1
+    )  # no future, so only L times the spacing

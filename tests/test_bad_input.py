@@ -30,7 +30,8 @@ def taught(kind, n_transitions=30, **options):
 
 
 def assert_refused(agent, call, *fragments, error=zooming.TransitionError):
-    """`call` raises an error of ours that has all the fragments in its text, and the agent has not changed."""
+    """`call` raises an error of ours that has all the fragments in its text, and the agent has
+    not changed."""
     before = knowledge(agent)
     with pytest.raises(error) as caught:
         call()
@@ -39,7 +40,7 @@ def assert_refused(agent, call, *fragments, error=zooming.TransitionError):
     assert knowledge(agent) == before
 
 
-# --- states, actions and rewards through act, update and predict --------------------------------------------------------------
+# --- states, actions and rewards through act, update and predict ----------------------------------
 
 
 @pytest.mark.plain
@@ -47,7 +48,14 @@ def assert_refused(agent, call, *fragments, error=zooming.TransitionError):
 @EVERY_BAD_VALUE
 def test_act_refuses_a_bad_state(kind, bad):
     agent = taught(kind)
-    assert_refused(agent, lambda: agent.act(1, np.array([0.5, bad])), "zooming/Oil-v0", "step 1", "state[1]", str(bad))
+    assert_refused(
+        agent,
+        lambda: agent.act(1, np.array([0.5, bad])),
+        "zooming/Oil-v0",
+        "step 1",
+        "state[1]",
+        str(bad),
+    )
 
 
 @EVERY_AGENT
@@ -59,20 +67,36 @@ def test_update_refuses_a_bad_coordinate(kind, bad, place, axis):
     points[place][axis] = bad
     name = f"{['state', 'action', 'next state'][place]}[{axis}] = {bad}"
     state, action, after = points
-    assert_refused(agent, lambda: agent.update(1, state, action, 0.5, after), "zooming/Oil-v0", "step 1", name)
+    assert_refused(
+        agent, lambda: agent.update(1, state, action, 0.5, after), "zooming/Oil-v0", "step 1", name
+    )
 
 
 @EVERY_AGENT
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1.5, -0.25, 1.0000001, np.float32(2.0), -1, 7])
+@pytest.mark.parametrize(
+    "bad", [np.nan, np.inf, -np.inf, 1.5, -0.25, 1.0000001, np.float32(2.0), -1, 7]
+)
 def test_update_refuses_a_bad_reward(kind, bad):
     agent = taught(kind)
-    assert_refused(agent, lambda: agent.update(0, GOOD, GOOD, bad, GOOD), "zooming/Oil-v0", "step 0", "reward", str(bad))
+    assert_refused(
+        agent,
+        lambda: agent.update(0, GOOD, GOOD, bad, GOOD),
+        "zooming/Oil-v0",
+        "step 0",
+        "reward",
+        str(bad),
+    )
 
 
 @EVERY_AGENT
 def test_a_finite_reward_outside_its_range_names_the_fix(kind):
     agent = taught(kind)
-    assert_refused(agent, lambda: agent.update(0, GOOD, GOOD, -3.0, GOOD), "reward_range=(low, high)", "[0.0, 1.0]")
+    assert_refused(
+        agent,
+        lambda: agent.update(0, GOOD, GOOD, -3.0, GOOD),
+        "reward_range=(low, high)",
+        "[0.0, 1.0]",
+    )
 
 
 @pytest.mark.plain
@@ -81,7 +105,14 @@ def test_a_finite_reward_outside_its_range_names_the_fix(kind):
 def test_predict_refuses_a_bad_state(kind, bad):
     agent = taught(kind)
     batch = np.array([[0.5, 0.5], [0.5, bad]])
-    assert_refused(agent, lambda: agent.predict(batch, [0, 1]), "zooming/Oil-v0", "step 1", "state[1]", str(bad))
+    assert_refused(
+        agent,
+        lambda: agent.predict(batch, [0, 1]),
+        "zooming/Oil-v0",
+        "step 1",
+        "state[1]",
+        str(bad),
+    )
 
 
 @pytest.mark.parametrize("kind", TABLED)
@@ -113,7 +144,11 @@ def test_every_transition_is_learned_or_refused_without_a_trace(kind, data):
         assert knowledge(agent) == before
     else:
         assert is_good
-        assert all(np.isfinite(array["value"]).all() for name, array in agent._state()[1].items() if name == "balls")
+        assert all(
+            np.isfinite(array["value"]).all()
+            for name, array in agent._state()[1].items()
+            if name == "balls"
+        )
 
 
 @EVERY_AGENT
@@ -121,7 +156,9 @@ def test_every_transition_is_learned_or_refused_without_a_trace(kind, data):
 def test_a_bad_step_is_refused(kind, step):
     agent = taught(kind)
     assert_refused(agent, lambda: agent.act(step, GOOD), "step", error=zooming.ZoomingError)
-    assert_refused(agent, lambda: agent.update(step, GOOD, GOOD, 0.5, GOOD), "step", error=zooming.ZoomingError)
+    assert_refused(
+        agent, lambda: agent.update(step, GOOD, GOOD, 0.5, GOOD), "step", error=zooming.ZoomingError
+    )
 
 
 @EVERY_AGENT
@@ -132,10 +169,12 @@ def test_a_bad_prediction_state_is_refused(kind, step):
         assert agent.predict([GOOD, GOOD], step)[1].tolist() == [1, 1]
     else:
         both = step if isinstance(step, list) else [0, step]
-        assert_refused(agent, lambda: agent.predict([GOOD, GOOD], both), "step", error=zooming.ZoomingError)
+        assert_refused(
+            agent, lambda: agent.predict([GOOD, GOOD], both), "step", error=zooming.ZoomingError
+        )
 
 
-# --- what is not a point at all ---------------------------------------------------------------------------------------------
+# --- what is not a point at all -------------------------------------------------------------------
 
 NO_POINTS = {
     "too short": [0.5],
@@ -174,27 +213,57 @@ def test_what_is_no_point_is_refused(kind, wrong):
 
 
 @EVERY_AGENT
-@pytest.mark.parametrize("reward", [None, "0.5", "much", [0.5, 0.5], {}, 0.5j, np.array([0.1, 0.2]), np.array([0.5])], ids=repr)
+@pytest.mark.parametrize(
+    "reward",
+    [None, "0.5", "much", [0.5, 0.5], {}, 0.5j, np.array([0.1, 0.2]), np.array([0.5])],
+    ids=repr,
+)
 def test_a_reward_that_is_no_number_is_refused(kind, reward):
     agent = taught(kind)
-    assert_refused(agent, lambda: agent.update(0, GOOD, GOOD, reward, GOOD), "reward", error=zooming.ZoomingError)
+    assert_refused(
+        agent,
+        lambda: agent.update(0, GOOD, GOOD, reward, GOOD),
+        "reward",
+        error=zooming.ZoomingError,
+    )
 
 
 @pytest.mark.parametrize("kind", TABLED)
 def test_the_wrong_shape_is_told_with_the_right_one(kind):
     agent = taught(kind)
-    assert_refused(agent, lambda: agent.act(0, [0.1] * 3), "observation", "(3,)", "(2,)", error=zooming.SpaceError)
-    assert_refused(agent, lambda: agent.predict(np.zeros((4, 3))), "(4, 3)", "(2,), or a batch", error=zooming.SpaceError)
-    assert_refused(agent, lambda: agent.update(0, GOOD, [0.1], 0.5, GOOD), "action", "(1,)", error=zooming.SpaceError)
+    assert_refused(
+        agent,
+        lambda: agent.act(0, [0.1] * 3),
+        "observation",
+        "(3,)",
+        "(2,)",
+        error=zooming.SpaceError,
+    )
+    assert_refused(
+        agent,
+        lambda: agent.predict(np.zeros((4, 3))),
+        "(4, 3)",
+        "(2,), or a batch",
+        error=zooming.SpaceError,
+    )
+    assert_refused(
+        agent,
+        lambda: agent.update(0, GOOD, [0.1], 0.5, GOOD),
+        "action",
+        "(1,)",
+        error=zooming.SpaceError,
+    )
 
 
-# --- what looks odd but is a point --------------------------------------------------------------------------------------------
+# --- what looks odd but is a point ----------------------------------------------------------------
 
 
 @pytest.mark.plain
 @EVERY_AGENT
 @settings(max_examples=25)
-@given(sides=st.lists(st.sampled_from([0.0, 1.0]), min_size=6, max_size=6), excess=st.floats(0, 1e-9))
+@given(
+    sides=st.lists(st.sampled_from([0.0, 1.0]), min_size=6, max_size=6), excess=st.floats(0, 1e-9)
+)
 def test_rounding_just_outside_a_bound_is_clipped(kind, sides, excess):
     exact = np.array(sides).reshape(3, 2)
     outside = np.where(exact == 0, exact - excess, exact + excess)
@@ -233,7 +302,9 @@ FORMS = {
     "reversed": lambda values: np.array(values[::-1])[::-1],
     "every third": lambda values: np.repeat(np.array(values), 3)[::3],
     "column": lambda values: np.array([[value, 0.0] for value in values])[:, 0],
-    "unaligned": lambda values: np.frombuffer(b"x" + np.array(values).tobytes(), np.uint8)[1:].view(np.float64),
+    "unaligned": lambda values: np.frombuffer(b"x" + np.array(values).tobytes(), np.uint8)[1:].view(
+        np.float64
+    ),
     "scalars": lambda values: [np.float32(value) for value in values],
     "masked": lambda values: np.ma.array(values),
 }
@@ -247,12 +318,20 @@ SINGLE_FORMS = {
 
 def assert_form_is_no_matter(kind, dims, form):
     """The same 12 transitions, once as float64 arrays and once in another form, teach the same."""
-    plain, odd = (AGENTS[kind](gym.make("zooming/Oil-v0", dims=dims, horizon=2), seed=0) for _ in range(2))
-    points = (np.random.default_rng(0).integers(0, 33, (12, 2, dims)) / 32).tolist()  # exact in every precision
+    plain, odd = (
+        AGENTS[kind](gym.make("zooming/Oil-v0", dims=dims, horizon=2), seed=0) for _ in range(2)
+    )
+    points = (
+        np.random.default_rng(0).integers(0, 33, (12, 2, dims)) / 32
+    ).tolist()  # exact in every precision
     for i, (state, after) in enumerate(points):
         action = plain.act(i % 2, np.array(state))
         again = odd.act(i % 2, form(state))
-        assert (again.tobytes(), again.dtype, again.shape) == (action.tobytes(), action.dtype, action.shape)
+        assert (again.tobytes(), again.dtype, again.shape) == (
+            action.tobytes(),
+            action.dtype,
+            action.shape,
+        )
         plain.update(i % 2, np.array(state), np.array(after), 0.5, np.array(after))
         odd.update(i % 2, form(state), form(after), np.float32(0.5), form(after), np.bool_(False))
         assert odd.predict(form(state))[0].tobytes() == plain.predict(np.array(state))[0].tobytes()
@@ -291,11 +370,13 @@ def test_the_arrays_that_come_in_stay_as_they_are(kind):
     assert [point.tobytes() for point in points] == before
 
 
-# --- from inside learn -------------------------------------------------------------------------------------------------------
+# --- from inside learn ----------------------------------------------------------------------------
 
 
 def spoil_state(step, bad):
-    return lambda now, state, reward: (np.array([state[0], bad]), reward) if now == step and reward < 0.1 else (state, reward)
+    return lambda now, state, reward: (
+        (np.array([state[0], bad]), reward) if now == step and reward < 0.1 else (state, reward)
+    )
 
 
 def spoil_reward(step, bad):
@@ -316,7 +397,10 @@ def test_learning_stops_at_a_bad_state_of_a_plain_environment(kind, bad, step):
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 2.0, -0.5])
 def test_learning_stops_at_a_bad_reward_of_a_plain_environment(kind, bad):
     agent = AGENTS[kind](Drift(flaw=spoil_reward(1, bad)), horizon=3, seed=0)
-    with pytest.raises(zooming.TransitionError, match=rf"Drift, step 1: reward {bad} is outside the reward range \[0.0, 1.0\]"):
+    with pytest.raises(
+        zooming.TransitionError,
+        match=rf"Drift, step 1: reward {bad} is outside the reward range \[0.0, 1.0\]",
+    ):
         agent.learn(500)
 
 
@@ -342,7 +426,8 @@ def test_what_was_learned_before_the_bad_transition_is_kept_and_nothing_else(kin
 
 
 def rarely_bad(state, action, step, params, rng, next_state):
-    """params: the step, the kind of flaw (0: reward, 1: state) and its value; about one episode in 30 has it."""
+    """params: the step, the kind of flaw (0: reward, 1: state) and its value; about one episode
+    in 30 has it."""
     next_state[0] = 0.5 * (state[0] + action[0])
     next_state[1] = rng.random()
     is_bad = rng.random() < 0.03 and step == params[0]
@@ -358,7 +443,9 @@ def rarely_starts_badly(params, rng, state):
 
 def flawed(step, flaw, bad, start="uniform"):
     spaces = box((0, 1), (0, 1)), box((0, 1))
-    return zooming.compiled_env(rarely_bad, *spaces, horizon=3, start=start, params=[step, flaw, bad], name="flawed")
+    return zooming.compiled_env(
+        rarely_bad, *spaces, horizon=3, start=start, params=[step, flaw, bad], name="flawed"
+    )
 
 
 def assert_drivers_refuse_alike(kind, make_env, text):
@@ -379,26 +466,34 @@ def assert_drivers_refuse_alike(kind, make_env, text):
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1.5, -0.25])
 @pytest.mark.parametrize("step", [0, 1, 2])
 def test_both_drivers_refuse_a_bad_reward_and_leave_the_same_agent(kind, bad, step):
-    assert_drivers_refuse_alike(kind, lambda: flawed(step, 0, bad), f"flawed, step {step}: reward {bad} is outside")
+    assert_drivers_refuse_alike(
+        kind, lambda: flawed(step, 0, bad), f"flawed, step {step}: reward {bad} is outside"
+    )
 
 
 @pytest.mark.parametrize("kind", TABLED)
 @EVERY_BAD_VALUE
 @pytest.mark.parametrize("step", [1, 2])
 def test_both_drivers_refuse_a_bad_state_and_leave_the_same_agent(kind, bad, step):
-    assert_drivers_refuse_alike(kind, lambda: flawed(step, 1, bad), f"flawed, step {step}: next state[1] = {bad} is outside")
+    assert_drivers_refuse_alike(
+        kind, lambda: flawed(step, 1, bad), f"flawed, step {step}: next state[1] = {bad} is outside"
+    )
 
 
 @pytest.mark.parametrize("kind", TABLED)
 @EVERY_BAD_VALUE
 def test_both_drivers_refuse_a_bad_start_and_leave_the_same_agent(kind, bad):
     assert_drivers_refuse_alike(
-        kind, lambda: flawed(-1, 0, bad, rarely_starts_badly), f"flawed, step 0: state[1] = {bad} is outside"
+        kind,
+        lambda: flawed(-1, 0, bad, rarely_starts_badly),
+        f"flawed, step 0: state[1] = {bad} is outside",
     )
 
 
 def rarely_between(state, action, step, params, rng, next_state):
-    next_state[0] = params[0] if rng.random() < 0.03 and step == 1 else float(int(3.0 * rng.random()))
+    next_state[0] = (
+        params[0] if rng.random() < 0.03 and step == 1 else float(int(3.0 * rng.random()))
+    )
     return 0.5
 
 
@@ -415,7 +510,9 @@ METRIC_Q = partial(zooming.MetricQ, metric=zooming.metrics.Discrete())
 def test_both_drivers_refuse_what_is_not_whole_on_a_discrete_side_and_say_so(make, bad, start):
     three, agents, messages = gym.spaces.Discrete(3), [], []
     for driver in ("fused", "python"):
-        env = zooming.compiled_env(rarely_between, three, three, 3, start=start, params=[bad], name="between")
+        env = zooming.compiled_env(
+            rarely_between, three, three, 3, start=start, params=[bad], name="between"
+        )
         agents.append(make(env, seed=4))
         with pytest.raises(zooming.TransitionError) as caught:
             agents[-1].learn(1000, driver=driver)
@@ -441,26 +538,50 @@ def test_both_drivers_go_on_alike_after_a_refusal(kind):
 
 @pytest.mark.parametrize("kind", TABLED)
 def test_a_state_just_outside_is_clipped_alike_by_both_drivers(kind):
-    histories = [AGENTS[kind](flawed(1, 1, 1 + 1e-9), seed=4).learn(200, driver=driver) for driver in ("fused", "python")]
+    histories = [
+        AGENTS[kind](flawed(1, 1, 1 + 1e-9), seed=4).learn(200, driver=driver)
+        for driver in ("fused", "python")
+    ]
     assert histories[0].returns.tobytes() == histories[1].returns.tobytes()
     assert knowledge(histories[0].agent) == knowledge(histories[1].agent)
 
 
-# --- at construction -----------------------------------------------------------------------------------------------------
+# --- at construction ------------------------------------------------------------------------------
 
 
 UNIT = box((0, 1))
 SPACES = {
-    "unbounded": (box((-np.inf, np.inf)), r"unbounded: axis \w+\[0\] runs from -inf to inf. Give .*bounds=.*or squash=True"),
-    "half bounded": (box((0, 1), (0, np.inf)), r"unbounded: axis \w+\[1\] runs from 0.0 to inf. Give .*bounds=.*squash=True"),
-    "text": (gym.spaces.Text(4), "is Text; supported are Box, Discrete, MultiDiscrete, MultiBinary, and Tuple and Dict of"),
+    "unbounded": (
+        box((-np.inf, np.inf)),
+        r"unbounded: axis \w+\[0\] runs from -inf to inf. Give .*bounds=.*or squash=True",
+    ),
+    "half bounded": (
+        box((0, 1), (0, np.inf)),
+        r"unbounded: axis \w+\[1\] runs from 0.0 to inf. Give .*bounds=.*squash=True",
+    ),
+    "text": (
+        gym.spaces.Text(4),
+        "is Text; supported are Box, Discrete, MultiDiscrete, MultiBinary, and Tuple and Dict of",
+    ),
     "graph": (gym.spaces.Graph(UNIT, None), "is Graph; supported are Box, Discrete"),
     "sequence": (gym.spaces.Sequence(UNIT), "is Sequence; supported are Box, Discrete"),
-    "nested": (gym.spaces.Dict(x=gym.spaces.Tuple([UNIT, gym.spaces.Text(4)])), r'_space\["x"\]\[1\] is Text; supported are'),
+    "nested": (
+        gym.spaces.Dict(x=gym.spaces.Tuple([UNIT, gym.spaces.Text(4)])),
+        r'_space\["x"\]\[1\] is Text; supported are',
+    ),
     "nothing": (gym.spaces.Tuple([]), "has no axes: its space is empty"),
-    "halves": (gym.spaces.Box(0, 1, (1,), np.float16), "Box of float16; boxes of float32, float64 and integers are supported"),
-    "too many axes": (gym.spaces.Box(0.0, 1.0, (48,)), "at most 48 axes are supported. Give the agent fewer features"),
-    "unbounded integers": (gym.spaces.Box(-(2**62), 2**62, (1,), np.int64), r"\w+\[0\] runs from .* than a float tells apart"),
+    "halves": (
+        gym.spaces.Box(0, 1, (1,), np.float16),
+        "Box of float16; boxes of float32, float64 and integers are supported",
+    ),
+    "too many axes": (
+        gym.spaces.Box(0.0, 1.0, (48,)),
+        "at most 48 axes are supported. Give the agent fewer features",
+    ),
+    "unbounded integers": (
+        gym.spaces.Box(-(2**62), 2**62, (1,), np.int64),
+        r"\w+\[0\] runs from .* than a float tells apart",
+    ),
     "no width": (box((0, 1), (2, 2)), r"\w+\[1\] runs from 2.0 to 2.0: it has no width. Drop it"),
     "too wide": (box((-1.7e308, 1.7e308)), r"\w+\[0\] runs from -1.7e\+308"),
     "too narrow": (box((0, 5e-324)), r"\w+\[0\] runs from 0.0 to 5e-324"),
@@ -498,7 +619,9 @@ def test_the_horizon_comes_from_the_argument_then_from_the_spec():
 
 
 @EVERY_AGENT
-@pytest.mark.parametrize("reward_range", [(1, 0), (0, 0), (0, np.inf), (np.nan, 1), (0,), (0, 1, 2), None, 5, ("a", "b")])
+@pytest.mark.parametrize(
+    "reward_range", [(1, 0), (0, 0), (0, np.inf), (np.nan, 1), (0,), (0, 1, 2), None, 5, ("a", "b")]
+)
 def test_a_bad_reward_range_is_refused(kind, reward_range):
     with pytest.raises(zooming.SpaceError, match=r"reward_range=.*give two"):
         AGENTS[kind](Drift(), horizon=3, reward_range=reward_range)
@@ -579,21 +702,39 @@ def test_a_bad_theory_is_refused(options, text):
 @pytest.mark.parametrize("episodes", [-1, 1.0, 2.5, True, None, "10", np.nan, [5]])
 def test_a_bad_number_of_episodes_is_refused(kind, episodes):
     agent = taught(kind)
-    assert_refused(agent, lambda: agent.learn(episodes), "episodes=", "whole number >= 0", error=zooming.SpaceError)
+    assert_refused(
+        agent,
+        lambda: agent.learn(episodes),
+        "episodes=",
+        "whole number >= 0",
+        error=zooming.SpaceError,
+    )
 
 
 @EVERY_AGENT
 @pytest.mark.parametrize("driver", ["slow", None, 1, ["fused"]])
 def test_an_unknown_driver_is_refused(kind, driver):
     agent = taught(kind)
-    assert_refused(agent, lambda: agent.learn(1, driver=driver), "driver=", "auto", "fused", "python", error=zooming.SpaceError)
+    assert_refused(
+        agent,
+        lambda: agent.learn(1, driver=driver),
+        "driver=",
+        "auto",
+        "fused",
+        "python",
+        error=zooming.SpaceError,
+    )
 
 
 @EVERY_AGENT
 def test_the_fused_driver_says_what_it_needs(kind):
     agent = AGENTS[kind](Drift(), horizon=3, seed=0)
     assert_refused(
-        agent, lambda: agent.learn(1, driver="fused"), "compiled environment", 'driver="python"', error=zooming.SpaceError
+        agent,
+        lambda: agent.learn(1, driver="fused"),
+        "compiled environment",
+        'driver="python"',
+        error=zooming.SpaceError,
     )
 
 
@@ -606,30 +747,70 @@ def test_a_rule_that_plays_states_needs_equal_spaces(kind):
 @pytest.mark.parametrize("kind", ["Random", "NoMovement", "Median"])
 def test_a_heuristic_says_that_it_keeps_no_estimates(kind):
     agent = taught(kind)
-    for call in (lambda: agent.q_value(0, GOOD, GOOD), lambda: agent.value(0, GOOD), lambda: agent.partition(0)):
+    for call in (
+        lambda: agent.q_value(0, GOOD, GOOD),
+        lambda: agent.value(0, GOOD),
+        lambda: agent.partition(0),
+    ):
         assert_refused(agent, call, "heuristic", "AdaptiveQ", error=zooming.SpaceError)
 
 
-# --- options -------------------------------------------------------------------------------------------------------------
+# --- options --------------------------------------------------------------------------------------
 
 
 @pytest.mark.plain
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda env: zooming.AdaptiveQ(env, bonsu=1), "AdaptiveQ has no option 'bonsu'; did you mean 'bonus'?"),
-        (lambda env: zooming.AdaptiveQ.as_published(env, 1.0, max_ball=9), "AdaptiveQ has no option 'max_ball'; did you mean"),
-        (lambda env: zooming.NetQ(env, spcing=0.1), "NetQ has no option 'spcing'; did you mean 'spacing'?"),
-        (lambda env: zooming.MetricQ(env, zooming.metrics.LInf(), lasy=1), "MetricQ has no option 'lasy'; did you mean 'lazy'"),
-        (lambda env: zooming.Random(env, horizn=3), "Random has no option 'horizn'; did you mean 'horizon'?"),
+        (
+            lambda env: zooming.AdaptiveQ(env, bonsu=1),
+            "AdaptiveQ has no option 'bonsu'; did you mean 'bonus'?",
+        ),
+        (
+            lambda env: zooming.AdaptiveQ.as_published(env, 1.0, max_ball=9),
+            "AdaptiveQ has no option 'max_ball'; did you mean",
+        ),
+        (
+            lambda env: zooming.NetQ(env, spcing=0.1),
+            "NetQ has no option 'spcing'; did you mean 'spacing'?",
+        ),
+        (
+            lambda env: zooming.MetricQ(env, zooming.metrics.LInf(), lasy=1),
+            "MetricQ has no option 'lasy'; did you mean 'lazy'",
+        ),
+        (
+            lambda env: zooming.Random(env, horizn=3),
+            "Random has no option 'horizn'; did you mean 'horizon'?",
+        ),
         (lambda env: zooming.Median(env, quantile=3), "Median has no option 'quantile'"),
-        (lambda env: zooming.solve(env, resolutoin=8), "solve has no option 'resolutoin'; did you mean 'resolution'?"),
-        (lambda env: zooming.evaluate(None, env, exat=True), "evaluate has no option 'exat'; did you mean 'exact'?"),
-        (lambda env: zooming.compiled_env(None, None, None, 1, begin=0), "compiled_env has no option 'begin'"),
-        (lambda env: zooming.Study(["oil-laplace-1"], ["random"], 9, seds=2), "Study has no option 'seds'; did you mean"),
-        (lambda env: zooming.tune(["oil-laplace-1"], ["net-q"], "x", vales=(1,)), "tune has no option 'vales'; did you mean"),
-        (lambda env: gym.make("zooming/Oil-v0", sharpnes=1), "Oil has no option 'sharpnes'; did you mean 'sharpness'?"),
-        (lambda env: gym.make("zooming/Ambulance-v0", arrival="beta"), "Ambulance has no option 'arrival'; did you mean"),
+        (
+            lambda env: zooming.solve(env, resolutoin=8),
+            "solve has no option 'resolutoin'; did you mean 'resolution'?",
+        ),
+        (
+            lambda env: zooming.evaluate(None, env, exat=True),
+            "evaluate has no option 'exat'; did you mean 'exact'?",
+        ),
+        (
+            lambda env: zooming.compiled_env(None, None, None, 1, begin=0),
+            "compiled_env has no option 'begin'",
+        ),
+        (
+            lambda env: zooming.Study(["oil-laplace-1"], ["random"], 9, seds=2),
+            "Study has no option 'seds'; did you mean",
+        ),
+        (
+            lambda env: zooming.tune(["oil-laplace-1"], ["net-q"], "x", vales=(1,)),
+            "tune has no option 'vales'; did you mean",
+        ),
+        (
+            lambda env: gym.make("zooming/Oil-v0", sharpnes=1),
+            "Oil has no option 'sharpnes'; did you mean 'sharpness'?",
+        ),
+        (
+            lambda env: gym.make("zooming/Ambulance-v0", arrival="beta"),
+            "Ambulance has no option 'arrival'; did you mean",
+        ),
     ],
 )
 def test_a_misspelled_option_is_named_with_the_nearest_one(make, message):
@@ -641,7 +822,9 @@ def test_a_misspelled_option_is_named_with_the_nearest_one(make, message):
 def test_signatures_are_those_that_were_written():
     for made in (zooming.AdaptiveQ, zooming.NetQ, zooming.MetricQ, zooming.Study):
         parameters = inspect.signature(made).parameters
-        assert not any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters.values()), made
+        assert not any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters.values()), (
+            made
+        )
     assert inspect.signature(zooming.AdaptiveQ).parameters["cap"].default == "remaining"
 
 

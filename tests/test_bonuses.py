@@ -27,16 +27,23 @@ def test_a_number_means_the_scaled_bonus():
 
 
 def test_theory_has_the_constants_of_the_main_text():
-    # H = 5, K = 2000, delta = .05, L = 1: iota = log(800000) = 13.592, 2 sqrt(125 iota) = 82.44, plus 4.
+    # H = 5, K = 2000, delta = .05, L = 1: iota = log(800000) = 13.592, 2 sqrt(125 iota) = 82.44,
+    # plus 4.
     scale = bonuses.Theory(episodes=2000).scale(5, 1.0)
     assert scale == pytest.approx(2 * math.sqrt(125 * math.log(800_000)) + 4)
     assert scale == pytest.approx(86, abs=0.5)
-    assert bonuses.Theory(episodes=2000, lipschitz=0.0).scale(5, 2.0) == pytest.approx(2 * 82.44, abs=0.05)
+    assert bonuses.Theory(episodes=2000, lipschitz=0.0).scale(5, 2.0) == pytest.approx(
+        2 * 82.44, abs=0.05
+    )
 
 
-@pytest.mark.parametrize(("options", "first"), [({"bonus": 0.5}, 0.5), ({}, 2.0), ({"bonus": bonuses.Scaled(3.0)}, 3.0)])
+@pytest.mark.parametrize(
+    ("options", "first"), [({"bonus": 0.5}, 0.5), ({}, 2.0), ({"bonus": bonuses.Scaled(3.0)}, 3.0)]
+)
 def test_a_number_is_meant_literally_and_the_default_scales_with_the_rewards(options, first):
-    agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), reward_range=(-10.0, 10.0), seed=0, **options)
+    agent = zooming.AdaptiveQ(
+        gym.make("zooming/Oil-v0"), reward_range=(-10.0, 10.0), seed=0, **options
+    )
     agent.update(4, [0.5], [0.5], 0.0, [0.5])
     assert agent.q_value(4, [0.5], [0.5]) == first
 
@@ -47,7 +54,10 @@ def test_what_is_not_a_bonus_is_refused(bonus):
         zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), bonus=bonus)
 
 
-@pytest.mark.parametrize("options", [{"episodes": 0}, {"episodes": 10, "delta": 1.0}, {"episodes": 10, "lipschitz": -1.0}])
+@pytest.mark.parametrize(
+    "options",
+    [{"episodes": 0}, {"episodes": 10, "delta": 1.0}, {"episodes": 10, "lipschitz": -1.0}],
+)
 def test_theory_names_the_constant_that_is_wrong(options):
     with pytest.raises(zooming.SpaceError, match=list(options)[-1]):
         bonuses.Theory(**options)
@@ -65,7 +75,7 @@ def test_a_bonus_of_your_own_works_but_is_not_saved(tmp_path):
         agent.save(tmp_path / "agent.zoom")
 
 
-# --- against the reference -----------------------------------------------------------------------------------------------
+# --- against the reference ------------------------------------------------------------------------
 
 
 def iota_of(bonus, horizon, episode):
@@ -86,15 +96,24 @@ def reference_of(bonus, n_state, n_action, horizon):
         noise = 1.0 if bonus.random_rewards else 2 * bonus.reward_noise
         iota = iota_of(bonus, horizon, agent.episode)
         width = (horizon - 1 - step + noise) * math.sqrt(sum(w**2 for w in weights) * iota / 2)
-        return width + bonus.lipschitz * sum(w * visit.diameter for w, visit in zip(weights, visits, strict=True))
+        return width + bonus.lipschitz * sum(
+            w * visit.diameter for w, visit in zip(weights, visits, strict=True)
+        )
 
     def beside(t):
         return theory(t) - 2 * math.sqrt(horizon**3 * iota_of(bonus, horizon, agent.episode) / t)
 
     def bernstein(agent, step, weights, visits):
-        t, iota, n_balls = len(visits), iota_of(bonus, horizon, agent.episode), agent.n_balls / horizon
+        t, iota, n_balls = (
+            len(visits),
+            iota_of(bonus, horizon, agent.episode),
+            agent.n_balls / horizon,
+        )
         variance = np.var([visit.next_value for visit in visits])
-        first = math.sqrt(horizon / t * (variance + horizon) * iota) + math.sqrt(horizon**7 * n_balls) * iota / t
+        first = (
+            math.sqrt(horizon / t * (variance + horizon) * iota)
+            + math.sqrt(horizon**7 * n_balls) * iota / t
+        )
         return min(bonus.c1 * first, bonus.c2 * math.sqrt(horizon**3 * iota / t)) / 2
 
     if isinstance(bonus, Theory):
@@ -128,9 +147,18 @@ def test_every_bonus_agrees_with_the_reference(bonus, n_state, n_action, horizon
     for _ in range(60):
         for step in range(horizon):
             here, there = centers[rng.integers(3)], centers[rng.integers(3)]
-            transition = step, here[:n_state], here[n_state:], float(rng.random()), there[:n_state], bool(rng.random() < 0.1)
+            transition = (
+                step,
+                here[:n_state],
+                here[n_state:],
+                float(rng.random()),
+                there[:n_state],
+                bool(rng.random() < 0.1),
+            )
             agent.update(*transition)
-            reference.update(*(list(part) if isinstance(part, np.ndarray) else part for part in transition))
+            reference.update(
+                *(list(part) if isinstance(part, np.ndarray) else part for part in transition)
+            )
     agreeing(agent, reference)
 
 
@@ -140,7 +168,10 @@ def test_both_sides_of_the_bernstein_minimum_are_met():
     for _ in range(60):
         agent.update(0, [0.3], [0.3], 0.5, [0.3])
         row = agent._row(0, [0.3], [0.3])
-        beta.append(agent.table.stats[row, 2] / (0.06 * math.sqrt(27 * agent.table.core["iota"][0] / (len(beta) + 1))))
+        beta.append(
+            agent.table.stats[row, 2]
+            / (0.06 * math.sqrt(27 * agent.table.core["iota"][0] / (len(beta) + 1)))
+        )
     assert beta[0] == pytest.approx(1.0)  # c2 decides
     assert beta[-1] < 0.99  # the variance does
 
@@ -149,8 +180,17 @@ class UcbB:
     """Jin et al. 2018, algorithm 2, on tables: sums of V and V^2 give the variance."""
 
     def __init__(self, n_states, n_actions, horizon, c1, c2, iota):
-        self.shape, self.horizon, self.c1, self.c2, self.iota = (horizon, n_states, n_actions), horizon, c1, c2, iota
-        self.q, self.v = np.full(self.shape, float(horizon)), np.full((horizon + 1, n_states), float(horizon))
+        self.shape, self.horizon, self.c1, self.c2, self.iota = (
+            (horizon, n_states, n_actions),
+            horizon,
+            c1,
+            c2,
+            iota,
+        )
+        self.q, self.v = (
+            np.full(self.shape, float(horizon)),
+            np.full((horizon + 1, n_states), float(horizon)),
+        )
         self.v[horizon] = 0
         self.n, self.mu, self.sigma, self.beta = (np.zeros(self.shape) for _ in range(4))
 
@@ -207,13 +247,15 @@ def test_theory_on_the_discrete_metric_is_ucb_h_of_jin_et_al_with_its_bonus_and_
     bonus = Theory(episodes=episodes, lipschitz=0.0)
     agent = zooming.AdaptiveQ(env, horizon=4, bonus=bonus, cap="horizon", ties="first", seed=0)
     returns = agent.learn(episodes).returns
-    assert returns.tolist() == [sum(reward for *_, reward in expected[4 * k : 4 * k + 4]) for k in range(episodes)]
+    assert returns.tolist() == [
+        sum(reward for *_, reward in expected[4 * k : 4 * k + 4]) for k in range(episodes)
+    ]
     for at in np.ndindex(4, 5, 3):
         assert agent.visits(*at) == oracle.n[at]
         assert agent.q_value(*at) == pytest.approx(oracle.q[at], rel=1e-12)
 
 
-# --- unknown K -----------------------------------------------------------------------------------------------------------
+# --- unknown K ------------------------------------------------------------------------------------
 
 
 def test_anytime_counts_the_episodes_whoever_drives_the_loop():
@@ -221,25 +263,34 @@ def test_anytime_counts_the_episodes_whoever_drives_the_loop():
     for k in range(1, 6):
         for step in range(2):
             agent.update(step, 0, agent.act(step, 0), 0.0, 1)
-            assert agent.table.core["bonus"][0] == Theory(lipschitz=0.0).scale(2, 1.0, k)  # atoms pay for no distance
+            assert agent.table.core["bonus"][0] == Theory(lipschitz=0.0).scale(
+                2, 1.0, k
+            )  # atoms pay for no distance
     assert Theory().iota(2, 7) == pytest.approx(math.log(8 * 2 * 49 / 0.05))
 
 
 @pytest.mark.parametrize("horizon", [1, 5])
 def test_lemma_anytime_failures_sum_to_no_more_than_those_of_a_known_k(horizon):
     allowed = sum(horizon * math.exp(-Theory().iota(horizon, k)) for k in range(1, 20_000))
-    assert allowed <= horizon * 2000 * math.exp(-Theory(episodes=2000).iota(horizon)) == pytest.approx(0.05 / 4)
+    assert (
+        allowed
+        <= horizon * 2000 * math.exp(-Theory(episodes=2000).iota(horizon))
+        == pytest.approx(0.05 / 4)
+    )
 
 
 def test_lemma_the_factor_two_of_theory_covers_the_early_visits_of_an_unknown_k():
-    # The width that is needed at episode k, H sqrt(S_t iota_k / 2), with S_t <= 2H/t, against bonuses that all had iota_1.
+    # The width that is needed at episode k, H sqrt(S_t iota_k / 2), with S_t <= 2H/t, against
+    # bonuses that all had iota_1.
     for horizon, delta in [(1, 0.1), (5, 0.05), (10, 0.01)]:
         last = int((8 * horizon / delta) ** 1.5)
         bonus = Theory(delta=delta, lipschitz=0.0)
         for t in (1, 10, 1000):
             needed = horizon * math.sqrt(2 * horizon / t * bonus.iota(horizon, last) / 2)
             assert bonus.scale(horizon, 1.0) / math.sqrt(t) >= needed * (1 - 1e-12)
-            assert bonus.scale(horizon, 1.0) / math.sqrt(t) < horizon * math.sqrt(horizon / t * bonus.iota(horizon, 2 * last))
+            assert bonus.scale(horizon, 1.0) / math.sqrt(t) < horizon * math.sqrt(
+                horizon / t * bonus.iota(horizon, 2 * last)
+            )
 
 
 UNKNOWN = {
@@ -254,7 +305,9 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("bonus", UNKNOWN.values(), ids=UNKNOWN)
-@pytest.mark.parametrize("kind", [zooming.AdaptiveQ, zooming.NetQ, partial(zooming.MetricQ, metric=metrics.LInf(9))])
+@pytest.mark.parametrize(
+    "kind", [zooming.AdaptiveQ, zooming.NetQ, partial(zooming.MetricQ, metric=metrics.LInf(9))]
+)
 def test_drivers_parts_and_files_agree_whether_k_is_known_or_not(bonus, kind, tmp_path):
     def agent():
         return kind(gym.make("zooming/Ambulance-v0", horizon=3), bonus=bonus, seed=0)
@@ -278,17 +331,26 @@ def test_the_doubling_trick_is_a_new_agent_per_phase():
     agent.learn(7)
     assert agent.n_balls > 3 + 3
     phase = zooming.AdaptiveQ(env, bonus=Theory(episodes=8, delta=0.1 / 20), seed=0)
-    phase.table.core["random"], phase.env_generator = agent.table.core["random"], agent.env_generator
+    phase.table.core["random"], phase.env_generator = (
+        agent.table.core["random"],
+        agent.env_generator,
+    )
     assert same_history(agent.learn(8), phase.learn(8))
     n = phase.table.rows_in_use
     assert agent.table.rows[:n].tobytes() == phase.table.rows[:n].tobytes()
-    assert (agent.n_episodes, agent.table.core["phase"][0], agent.table.core["episode"][0]) == (15, 3, 15)
+    assert (agent.n_episodes, agent.table.core["phase"][0], agent.table.core["episode"][0]) == (
+        15,
+        3,
+        15,
+    )
     total = sum(Doubling(Theory(delta=0.1)).phase(2**j).delta for j in range(52))
     assert 0.098 < total < 0.1
 
 
 def test_the_doubling_trick_restarts_between_episodes_in_a_loop_of_your_own_and_once_only():
-    agent = zooming.AdaptiveQ(Boxes(Discrete(2), Discrete(2)), bonus=Doubling(Exact()), horizon=2, seed=0)
+    agent = zooming.AdaptiveQ(
+        Boxes(Discrete(2), Discrete(2)), bonus=Doubling(Exact()), horizon=2, seed=0
+    )
     for k in range(1, 9):
         for step in range(2):
             action = agent.act(step, 0)
@@ -296,10 +358,16 @@ def test_the_doubling_trick_restarts_between_episodes_in_a_loop_of_your_own_and_
             agent.update(step, 0, action, 0.0, 1)
         visits = sum(agent.visits(0, 0, action) for action in range(2))
         assert visits == k + 1 - 2 ** (k.bit_length() - 1)  # since the phase began
-    agent = zooming.AdaptiveQ(Boxes(Discrete(2), Discrete(2)), bonus=Doubling(Exact()), horizon=2, seed=0)
+    agent = zooming.AdaptiveQ(
+        Boxes(Discrete(2), Discrete(2)), bonus=Doubling(Exact()), horizon=2, seed=0
+    )
     agent.update(0, 0, 0, 0.0, 1)
     before = knowledge(agent)
-    for bad in (lambda: agent.act(0, 5), lambda: agent.update(0, 0, 0, 7.0, 1), lambda: agent.update(0, 0, 0, 0.0, 5)):
+    for bad in (
+        lambda: agent.act(0, 5),
+        lambda: agent.update(0, 0, 0, 7.0, 1),
+        lambda: agent.update(0, 0, 0, 0.0, 5),
+    ):
         with pytest.raises(zooming.TransitionError):
             bad()
     assert knowledge(agent) == before  # what is refused forgets nothing
@@ -317,7 +385,9 @@ class Halves:
 
 def test_the_doubling_trick_works_with_a_split_rule_that_stops_in_the_middle_of_an_episode():
     def agent():
-        return zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0"), bonus=Doubling(Theory()), split=Halves(), seed=0)
+        return zooming.AdaptiveQ(
+            gym.make("zooming/Ambulance-v0"), bonus=Doubling(Theory()), split=Halves(), seed=0
+        )
 
     fused, python = agent(), agent()
     assert same_history(fused.learn(70), python.learn(70, driver="python"))
@@ -329,10 +399,16 @@ def test_the_doubling_trick_works_with_a_split_rule_that_stops_in_the_middle_of_
     [
         (lambda: Doubling(0.5), r"Doubling: 0.5 does not depend on K"),
         (lambda: Doubling(Scaled(0.5)), "does not depend on K"),
-        (lambda: Doubling(Theory(episodes=9)), r"episodes=9 is what the phases choose; give Theory\(\) without"),
+        (
+            lambda: Doubling(Theory(episodes=9)),
+            r"episodes=9 is what the phases choose; give Theory\(\) without",
+        ),
         (lambda: Bernstein(c1=-1.0), "Bernstein: c1=-1.0"),
         (lambda: Theory(reward_noise=math.inf), "Theory: reward_noise=inf"),
-        (lambda: Exact(random_rewards=True, reward_noise=0.1), "either covers random rewards, so give one"),
+        (
+            lambda: Exact(random_rewards=True, reward_noise=0.1),
+            "either covers random rewards, so give one",
+        ),
     ],
 )
 def test_a_bonus_says_what_is_wrong_with_its_options(make, text):

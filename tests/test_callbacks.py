@@ -1,4 +1,5 @@
-"""What a callback sees, what it may do, and that the run is the same with and without it; and the ready-made ones."""
+"""What a callback sees, what it may do, and that the run is the same with and without it; and
+the ready-made ones."""
 
 import builtins
 import json
@@ -39,7 +40,7 @@ class Watch:
         return None if self.stop_at is None else agent.n_episodes < self.stop_at
 
 
-# --- when a callback is called, and with what ------------------------------------------------------------------------------
+# --- when a callback is called, and with what -----------------------------------------------------
 
 
 @pytest.mark.plain
@@ -48,10 +49,20 @@ def test_it_is_called_after_every_episode_with_the_history_so_far(driver):
     agent, seen = ambulance(), []
 
     def watch(agent, history):
-        seen.append((history.returns.tolist(), history.n_balls.tolist(), history.n_steps.tolist(), history.agent is agent))
+        seen.append(
+            (
+                history.returns.tolist(),
+                history.n_balls.tolist(),
+                history.n_steps.tolist(),
+                history.agent is agent,
+            )
+        )
 
     history = agent.learn(9, driver=driver, callback=watch)
-    assert seen == [(history.returns[:k].tolist(), history.n_balls[:k].tolist(), [5] * k, True) for k in range(1, 10)]
+    assert seen == [
+        (history.returns[:k].tolist(), history.n_balls[:k].tolist(), [5] * k, True)
+        for k in range(1, 10)
+    ]
 
 
 @pytest.mark.plain
@@ -101,18 +112,25 @@ def test_lengths_of_episodes_that_end_early_are_told():
     history = agent.learn(30) + agent.learn(5)
     assert len(history.n_steps) == 35
     assert set(history.n_steps.tolist()) == {1, 2, 3, 4}
-    assert len((history + zooming.History(np.ones(2), np.ones(2, int))).n_steps) == 0  # not known for all
+    assert (
+        len((history + zooming.History(np.ones(2), np.ones(2, int))).n_steps) == 0
+    )  # not known for all
 
 
 @pytest.mark.plain
 @pytest.mark.parametrize("horizon", [2, 5])
 def test_lengths_are_the_same_for_both_drivers(horizon):
-    agents = [zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), horizon=horizon, seed=0) for _ in range(2)]
-    histories = [agent.learn(3, driver=driver) for agent, driver in zip(agents, ("fused", "python"), strict=True)]
+    agents = [
+        zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), horizon=horizon, seed=0) for _ in range(2)
+    ]
+    histories = [
+        agent.learn(3, driver=driver)
+        for agent, driver in zip(agents, ("fused", "python"), strict=True)
+    ]
     assert histories[0].n_steps.tolist() == histories[1].n_steps.tolist() == [horizon] * 3
 
 
-# --- the run is the same with and without ------------------------------------------------------------------------------------
+# --- the run is the same with and without ---------------------------------------------------------
 
 
 def meddle(agent, history):
@@ -137,14 +155,19 @@ def test_results_with_and_without_callbacks_are_bit_identical(kind, driver):
 @pytest.mark.plain
 @settings(max_examples=8 if kernels.PLAIN else 25)
 @given(
-    episodes=st.integers(1, 30), stop=st.integers(1, 40), every=st.integers(1, 12), driver=st.sampled_from(["auto", "python"])
+    episodes=st.integers(1, 30),
+    stop=st.integers(1, 40),
+    every=st.integers(1, 12),
+    driver=st.sampled_from(["auto", "python"]),
 )
 def test_a_run_that_is_stopped_after_k_episodes_equals_learn_k(episodes, stop, every, driver):
     stopped, short, last = ambulance(), ambulance(), Watch(every=100)
     history = stopped.learn(episodes, driver=driver, callback=[Watch(every, stop), last])
     k = min(episodes, -(-stop // every) * every)
     assert len(history) == stopped.n_episodes == k
-    assert last.calls == [(k, k)]  # told of the last episode, although another callback ended the run
+    assert last.calls == [
+        (k, k)
+    ]  # told of the last episode, although another callback ended the run
     assert same_history(history, short.learn(k))
     assert knowledge(stopped) == knowledge(short)
     assert same_history(stopped.learn(7), short.learn(7))
@@ -185,7 +208,9 @@ def test_callbacks_checkpoints_and_the_progress_bar_go_together(capsys):
     first, second = expected.policy_values.tolist()
     assert values == [([6], [first])] * 4 + [([6, 25], [first, second])]
     assert "30/30" in capsys.readouterr().out
-    stopped = observed().learn(30, checkpoints=[6, 25], callback=Watch(stop_at=10), progress_bar=True)
+    stopped = observed().learn(
+        30, checkpoints=[6, 25], callback=Watch(stop_at=10), progress_bar=True
+    )
     assert stopped.checkpoints.tolist() == [6]
     assert stopped.policy_values.tolist() == [first]
     assert "10/30" in capsys.readouterr().out
@@ -215,7 +240,9 @@ def test_what_is_no_callback_is_refused_before_the_run(callback, text):
 def test_an_answer_that_is_neither_yes_nor_no_is_refused():
     with pytest.raises(zooming.SpaceError, match="<lambda> returned 0; return False to stop"):
         ambulance().learn(5, callback=lambda agent, history: 0)
-    assert len(ambulance().learn(5, callback=lambda agent, history: history.returns.max() < -1)) == 1  # a NumPy boolean
+    assert (
+        len(ambulance().learn(5, callback=lambda agent, history: history.returns.max() < -1)) == 1
+    )  # a NumPy boolean
 
 
 @pytest.mark.plain
@@ -227,15 +254,23 @@ def test_learning_inside_a_callback_is_refused_and_works_again_afterwards():
     assert len(agent.learn(4)) == 4
 
 
-# --- the ready-made ones ---------------------------------------------------------------------------------------------------
+# --- the ready-made ones --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", AGENTS)
 @pytest.mark.parametrize("driver", ["auto", "python"])
 def test_a_checkpoint_continues_like_the_run_that_wrote_it(tmp_path, kind, driver):
     agent = ambulance(kind)
-    expected = agent.learn(30, driver=driver, callback=[callbacks.Checkpoint(tmp_path / "at-{episodes}.zoom", every=12)])
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["at-12.zoom", "at-24.zoom", "at-30.zoom"]
+    expected = agent.learn(
+        30,
+        driver=driver,
+        callback=[callbacks.Checkpoint(tmp_path / "at-{episodes}.zoom", every=12)],
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "at-12.zoom",
+        "at-24.zoom",
+        "at-30.zoom",
+    ]
     loaded = zooming.load(tmp_path / "at-12.zoom")
     assert loaded.n_episodes == 12
     assert loaded.learn(18).returns.tolist() == expected.returns[12:].tolist()
@@ -296,7 +331,7 @@ def test_bad_options_of_callbacks_are_refused(make, text):
         make()
 
 
-# --- CSV ------------------------------------------------------------------------------------------------------------------
+# --- CSV ------------------------------------------------------------------------------------------
 
 
 def rows_of(path):
@@ -323,8 +358,12 @@ def test_the_csv_has_every_episode_in_order(tmp_path, every):
 def test_the_csv_of_a_loaded_agent_goes_on_and_forgets_what_was_not_saved(tmp_path):
     file, csv = tmp_path / "agent.zoom", tmp_path / "oil.monitor.csv"
     agent = ambulance()
-    expected = agent.learn(20, callback=[callbacks.Checkpoint(file, every=20), callbacks.MonitorCSV(csv)])
-    expected += agent.learn(15, callback=callbacks.MonitorCSV(csv))  # killed before the next checkpoint,
+    expected = agent.learn(
+        20, callback=[callbacks.Checkpoint(file, every=20), callbacks.MonitorCSV(csv)]
+    )
+    expected += agent.learn(
+        15, callback=callbacks.MonitorCSV(csv)
+    )  # killed before the next checkpoint,
     csv.write_text(csv.read_text() + "3.14159,5")  # while it wrote a row
     header = csv.read_text().splitlines()[0]
     zooming.load(file).learn(15, callback=callbacks.MonitorCSV(csv))
@@ -354,11 +393,12 @@ def test_episodes_that_a_csv_did_not_see_are_missing_and_nothing_else(tmp_path):
     assert [row[0] for row in rows_of(log.path)] == seen.returns.tolist()
 
 
-# --- TensorBoard --------------------------------------------------------------------------------------------------------------
+# --- TensorBoard ----------------------------------------------------------------------------------
 
 
 def points_of(folder):
-    """{name: [(episode, value)]} of the event files of a folder, and the episodes from which on earlier points are void."""
+    """{name: [(episode, value)]} of the event files of a folder, and the episodes from which on
+    earlier points are void."""
     from tensorboardX.proto.event_pb2 import Event
 
     points, purged = {}, []
@@ -385,11 +425,16 @@ def test_tensorboard_gets_means_balls_and_values(tmp_path):
     points, purged = points_of(tmp_path)
     ends = [20, 40, 50, 60]
     means = [history.returns[a:b].mean() for a, b in zip([0, *ends], ends, strict=False)]
-    assert points["return"] == [(k, pytest.approx(mean)) for k, mean in zip(ends, means, strict=True)]
+    assert points["return"] == [
+        (k, pytest.approx(mean)) for k, mean in zip(ends, means, strict=True)
+    ]
     assert points["n_balls"] == [(k, history.n_balls[k - 1]) for k in ends]
-    assert points["evaluation"] == [(k, pytest.approx(found.mean)) for k, found in zip(ends, look.evaluations, strict=True)]
+    assert points["evaluation"] == [
+        (k, pytest.approx(found.mean)) for k, found in zip(ends, look.evaluations, strict=True)
+    ]
     assert points["policy_value"] == [
-        (k, pytest.approx(value)) for k, value in zip([10, 50, 60], history.policy_values, strict=True)
+        (k, pytest.approx(value))
+        for k, value in zip([10, 50, 60], history.policy_values, strict=True)
     ]
     assert purged == [1]
 
@@ -398,7 +443,9 @@ def test_tensorboard_forgets_points_of_a_run_that_was_killed(tmp_path):
     file = tmp_path / "agent.zoom"
     agent, folder = ambulance(), tmp_path / "board"
     board = callbacks.TensorBoard(folder, every=10)
-    agent.learn(30, callback=[callbacks.Checkpoint(tmp_path / "agent-{episodes}.zoom", every=20), board])
+    agent.learn(
+        30, callback=[callbacks.Checkpoint(tmp_path / "agent-{episodes}.zoom", every=20), board]
+    )
     (tmp_path / "agent-20.zoom").rename(file)
     board.close()
     time.sleep(1.1)  # event files are named by the second
@@ -425,7 +472,9 @@ def test_agents_with_a_table_and_without_have_the_same_callbacks(tmp_path):
     for kind in AGENTS:
         folder = tmp_path / kind
         folder.mkdir()
-        history = ambulance(kind).learn(20, callback=[callbacks.MonitorCSV(folder), callbacks.StopOnReturn(0.0, 5, 10)])
+        history = ambulance(kind).learn(
+            20, callback=[callbacks.MonitorCSV(folder), callbacks.StopOnReturn(0.0, 5, 10)]
+        )
         assert len(history) == 10
         assert len(rows_of(folder / "monitor.csv")) == 10
     assert set(TABLED) < set(AGENTS)
@@ -442,7 +491,13 @@ def test_an_agent_that_cannot_be_saved_is_refused_before_the_run(tmp_path):
 
     agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), split=Own(), seed=0)
     path = tmp_path / "own.zoom"
-    for callback in (callbacks.Checkpoint(path), callbacks.Evaluate(best=path), [callbacks.Checkpoint(path)]):
-        with pytest.raises(zooming.SpaceError, match=r"a split rule of your own \(Own\) cannot be saved"):
+    for callback in (
+        callbacks.Checkpoint(path),
+        callbacks.Evaluate(best=path),
+        [callbacks.Checkpoint(path)],
+    ):
+        with pytest.raises(
+            zooming.SpaceError, match=r"a split rule of your own \(Own\) cannot be saved"
+        ):
             agent.learn(5, callback=callback)
         assert agent.n_episodes == 0

@@ -1,4 +1,5 @@
-"""Every agent passes the harness; an agent that breaks a promise is told which; an agent of one's own can pass."""
+"""Every agent passes the harness; an agent that breaks a promise is told which; an agent of
+one's own can pass."""
 
 import functools
 import random
@@ -27,12 +28,15 @@ def test_every_agent_passes(kind):
     assert any("everything (Uneven)" in line for line in checked.skipped) == same_spaces_only
     assert any("everything (Gears)" in line for line in checked.skipped) == same_spaces_only
     assert f"{masks} (Gears)" in checked.kept or same_spaces_only
-    assert len(checked.kept) + len(checked.skipped) == len(PROMISES) + 2 * (1 if same_spaces_only else len(PROMISES))
+    assert len(checked.kept) + len(checked.skipped) == len(PROMISES) + 2 * (
+        1 if same_spaces_only else len(PROMISES)
+    )
     assert str(checked).count("\n") == len(checked.kept) + len(checked.skipped) - 1
 
 
 def five_places():
-    """A compiled environment of Discrete spaces: where you say is where you go, now and then one further."""
+    """A compiled environment of Discrete spaces: where you say is where you go, now and then one
+    further."""
 
     def go(state, action, step, params, rng, next_state):
         next_state[0] = min(4.0, action[0] + float(int(1.25 * rng.random())))
@@ -49,11 +53,15 @@ METRIC_Q = functools.partial(zooming.MetricQ, metric=zooming.metrics.Discrete())
 @pytest.mark.parametrize("make", [*(AGENTS[kind] for kind in AGENTS if kind != "Median"), METRIC_Q])
 def test_every_agent_passes_on_discrete_spaces_that_are_compiled(make):
     checked = zooming.check_agent(make, five_places)
-    assert "the fused driver and the Python one give the same run to the last bit (CompiledEnv)" in checked.kept
+    assert (
+        "the fused driver and the Python one give the same run to the last bit (CompiledEnv)"
+        in checked.kept
+    )
 
 
 class Best(zooming.Agent):
-    """Plays near the best action of each step so far. Sound; the agents below break one promise each."""
+    """Plays near the best action of each step so far. Sound; the agents below break one promise
+    each."""
 
     def __init__(self, env, **options):
         super().__init__(env, **options)
@@ -69,8 +77,12 @@ class Best(zooming.Agent):
         near = self.best[step][1] + 0.1 * (high - low) * self.generator.standard_normal(len(low))
         return self.axes.shaped_action(self.nearest_feasible(step, np.clip(near, low, high), info))
 
-    def update(self, step, observation, action, reward, next_observation, terminated=False, **options):
-        _, action, reward, _ = self.checked_transition(step, observation, action, reward, next_observation)
+    def update(
+        self, step, observation, action, reward, next_observation, terminated=False, **options
+    ):
+        _, action, reward, _ = self.checked_transition(
+            step, observation, action, reward, next_observation
+        )
         self.best[step] = max(self.best[step], (reward, action), key=lambda pair: pair[0])
 
     def greedy(self, step, state):
@@ -80,7 +92,9 @@ class Best(zooming.Agent):
 @pytest.mark.plain
 def test_an_agent_of_ones_own_passes_and_learns():
     checked = zooming.check_agent(Best)
-    assert any(line.startswith("save, load") for line in checked.skipped)  # load() builds zooming's own classes only
+    assert any(
+        line.startswith("save, load") for line in checked.skipped
+    )  # load() builds zooming's own classes only
     env = gym.make("zooming/Oil-v0")
     assert zooming.evaluate(Best(env, seed=0), env, 2).mean < 4.0
     agent = Best(env, seed=0)
@@ -103,12 +117,18 @@ def test_an_agent_for_one_problem_is_checked_on_it():
 @pytest.mark.parametrize("kind", ["AdaptiveQ", "NetQ", "Random", "Best"])
 def test_sound_agents_pass_on_any_kind_of_space(kind):
     def make(env, seed):
-        options = {"squash": 5.0, "weights": {"state": 0.3}} if kind in ("AdaptiveQ", "NetQ") else {"squash": True}
+        options = (
+            {"squash": 5.0, "weights": {"state": 0.3}}
+            if kind in ("AdaptiveQ", "NetQ")
+            else {"squash": True}
+        )
         return {**AGENTS, "Best": Best}[kind](env, seed=seed, **options)
 
     checked = zooming.check_agent(make, lambda: gym.make("CartPole-v1", max_episode_steps=4))
     assert any(line.startswith("predict takes a batch") for line in checked.kept)
-    assert any(line.startswith("a state, action, reward or step that is none") for line in checked.kept)
+    assert any(
+        line.startswith("a state, action, reward or step that is none") for line in checked.kept
+    )
 
 
 @pytest.mark.plain
@@ -125,11 +145,14 @@ def test_a_policy_that_was_not_defined_is_named():
     class Aimless(Best):
         greedy = zooming.Agent.greedy
 
-    with pytest.raises(zooming.BrokenPromise, match=r"NotImplementedError: Aimless .* define greedy\(self, step, state\)"):
+    with pytest.raises(
+        zooming.BrokenPromise,
+        match=r"NotImplementedError: Aimless .* define greedy\(self, step, state\)",
+    ):
         zooming.check_agent(Aimless)
 
 
-# --- one broken agent per promise ------------------------------------------------------------------------------------------
+# --- one broken agent per promise -----------------------------------------------------------------
 
 
 class NoPredict(Best):
@@ -147,7 +170,9 @@ class FewReturns(Best):
 
 class Outside(Best):
     def act(self, step, observation, **options):
-        return super().act(step, observation, **options) + np.asarray(99.0, self.axes.action_space.dtype)
+        return super().act(step, observation, **options) + np.asarray(
+            99.0, self.axes.action_space.dtype
+        )
 
 
 class WrongType(Best):
@@ -166,12 +191,16 @@ class NumberAction(Best):
 
 
 class SlicedByTheWrongDimension(Best):
-    """Takes the action's bounds from behind the action's number of axes: right only if dim S = dim A."""
+    """Takes the action's bounds from behind the action's number of axes: right only if dim S =
+    dim A."""
 
     def act(self, step, observation, **options):
         super().act(step, observation, **options)
         first = self.axes.n_action
-        middle = (self.axes.low[first : first + self.axes.n_action] + self.axes.high[first : first + self.axes.n_action]) / 2
+        middle = (
+            self.axes.low[first : first + self.axes.n_action]
+            + self.axes.high[first : first + self.axes.n_action]
+        ) / 2
         return self.axes.shaped_action(middle)
 
 
@@ -195,7 +224,9 @@ class PredictIsRandom(Best):
 
 class StepStays(Best):
     def predict(self, observation, state=None, episode_start=None, deterministic=True, **options):
-        actions, after = super().predict(observation, state, episode_start, deterministic, **options)
+        actions, after = super().predict(
+            observation, state, episode_start, deterministic, **options
+        )
         return actions, after - 1
 
 
@@ -249,7 +280,9 @@ class OtherFused(zooming.AdaptiveQ):
 
 
 class Credulous(Best):
-    def update(self, step, observation, action, reward, next_observation, terminated=False, **options):
+    def update(
+        self, step, observation, action, reward, next_observation, terminated=False, **options
+    ):
         step, action = self._check_step(step), self.axes.flat_action(action)
         self.best[step] = max(self.best[step], (reward, action), key=lambda pair: pair[0])
 
@@ -261,7 +294,9 @@ class Crashes(Best):
 
 
 class LearnsThenRefuses(Best):
-    def update(self, step, observation, action, reward, next_observation, terminated=False, **options):
+    def update(
+        self, step, observation, action, reward, next_observation, terminated=False, **options
+    ):
         self.generator.random()
         super().update(step, observation, action, reward, next_observation, terminated, **options)
 
@@ -269,7 +304,11 @@ class LearnsThenRefuses(Best):
 class Clips(Best):
     def clipped(self, observation):
         space = self.axes.state_space
-        return np.clip(observation, space.low, space.high) if np.isfinite(observation).all() else observation
+        return (
+            np.clip(observation, space.low, space.high)
+            if np.isfinite(observation).all()
+            else observation
+        )
 
     def act(self, step, observation, **options):
         return super().act(step, self.clipped(observation), **options)
@@ -284,7 +323,9 @@ class Overwrites(Best):
 
 
 class GoesOnForever(zooming.AdaptiveQ):
-    def update(self, step, observation, action, reward, next_observation, terminated=False, **options):
+    def update(
+        self, step, observation, action, reward, next_observation, terminated=False, **options
+    ):
         super().update(step, observation, action, reward, next_observation, False, **options)
 
 
@@ -329,9 +370,15 @@ BROKEN = {
     FewReturns: (r"learn\(n\) gives a history", "did not give 3 returns"),
     Outside: ("act and predict give actions of the action space", "which is not in Box"),
     WrongType: ("act and predict give actions of the action space", "is float16, not float64"),
-    WrongShape: ("act and predict give actions of the action space", r"has the shape \(1, 1\), not \(1,\)"),
+    WrongShape: (
+        "act and predict give actions of the action space",
+        r"has the shape \(1, 1\), not \(1,\)",
+    ),
     NumberAction: ("act and predict give actions of the action space", "which is no array"),
-    SlicedByTheWrongDimension: ("act and predict give actions of the action space", "which is not in Box"),
+    SlicedByTheWrongDimension: (
+        "act and predict give actions of the action space",
+        "which is not in Box",
+    ),
     Unseeded: ("a seed repeats", "the returns differ from episode 1 on"),
     PredictDraws: ("predict changes nothing, and repeats", "the returns differ from episode"),
     PredictIsRandom: ("a seed repeats", "the histories agree, but the policies differ"),
@@ -344,13 +391,34 @@ BROKEN = {
     ForgetsItsGenerator: ("save, load, continue", "the returns differ from episode"),
     OtherFused: ("the fused driver and the Python one", "differ"),
     Credulous: ("a state, action, reward or step that is none", "a reward of nan was not refused"),
-    Crashes: ("a state, action, reward or step that is none", r"act at step 5 raised IndexError .*, which is no ValueError"),
-    LearnsThenRefuses: ("a state, action, reward or step that is none", "the returns differ from episode"),
-    Clips: ("a state, action, reward or step that is none", r"act in the state \[2.\] was not refused"),
-    GoesOnForever: ("after a terminal transition", "after terminated=True, and .* if the episode goes on"),
-    IgnoresMasks: ("only actions that info allows", r"act\(.* gave .*, which .*action_mask.* does not allow"),
-    PredictIgnoresMasks: ("only actions that info allows", r"predict\(.* gave .*, which .*action_mask.* does not allow"),
-    KnowsNoMasks: ("act and predict give actions", r"SpaceError: Gears says .* KnowsNoMasks.act takes no info; add"),
+    Crashes: (
+        "a state, action, reward or step that is none",
+        r"act at step 5 raised IndexError .*, which is no ValueError",
+    ),
+    LearnsThenRefuses: (
+        "a state, action, reward or step that is none",
+        "the returns differ from episode",
+    ),
+    Clips: (
+        "a state, action, reward or step that is none",
+        r"act in the state \[2.\] was not refused",
+    ),
+    GoesOnForever: (
+        "after a terminal transition",
+        "after terminated=True, and .* if the episode goes on",
+    ),
+    IgnoresMasks: (
+        "only actions that info allows",
+        r"act\(.* gave .*, which .*action_mask.* does not allow",
+    ),
+    PredictIgnoresMasks: (
+        "only actions that info allows",
+        r"predict\(.* gave .*, which .*action_mask.* does not allow",
+    ),
+    KnowsNoMasks: (
+        "act and predict give actions",
+        r"SpaceError: Gears says .* KnowsNoMasks.act takes no info; add",
+    ),
     Overwrites: ("the arrays that come in stay", "changed"),
     Greedy: ("an agent with max_balls", "balls with max_balls=20"),
     GlobalNumPy: ("the global generators are never touched", "numpy.random or random has moved"),

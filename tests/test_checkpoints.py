@@ -11,12 +11,20 @@ from helpers import AGENTS, TABLED, Boxes, Drift, box, knowledge, same_history
 
 PROBLEMS = {
     "oil": lambda: gym.make("zooming/Oil-v0", sharpness=10.0),
-    "oil_noisy": lambda: gym.make("zooming/Oil-v0", survey="quadratic", noise=0.1, start="uniform", horizon=3),
+    "oil_noisy": lambda: gym.make(
+        "zooming/Oil-v0", survey="quadratic", noise=0.1, start="uniform", horizon=3
+    ),
     "oil_2d": lambda: gym.make("zooming/Oil-v0", dims=2, center=np.array([0.2, 0.9]), horizon=2),
     "ambulance": lambda: gym.make("zooming/Ambulance-v0", arrivals="shifting"),
-    "ambulance_array": lambda: gym.make("zooming/Ambulance-v0", arrivals=np.array([0.1, 0.15, 0.8]), travel_weight=0.5),
-    "ambulance_per_step": lambda: gym.make("zooming/Ambulance-v0", arrivals=["beta", np.array([0.3, 1.0])], horizon=2),
-    "ambulance_2": lambda: gym.make("zooming/Ambulance-v0", n_ambulances=2, start=np.array([0.2, 0.8])),
+    "ambulance_array": lambda: gym.make(
+        "zooming/Ambulance-v0", arrivals=np.array([0.1, 0.15, 0.8]), travel_weight=0.5
+    ),
+    "ambulance_per_step": lambda: gym.make(
+        "zooming/Ambulance-v0", arrivals=["beta", np.array([0.3, 1.0])], horizon=2
+    ),
+    "ambulance_2": lambda: gym.make(
+        "zooming/Ambulance-v0", n_ambulances=2, start=np.array([0.2, 0.8])
+    ),
 }
 EVERY_AGENT = pytest.mark.parametrize("kind", AGENTS)
 EVERY_PROBLEM = pytest.mark.parametrize("problem", PROBLEMS)
@@ -40,14 +48,16 @@ def assert_continues(agent, loaded, episodes, path):
     assert contents[0] == contents[1]
 
 
-# --- continuing ----------------------------------------------------------------------------------------------------------
+# --- continuing -----------------------------------------------------------------------------------
 
 
 @EVERY_AGENT
 @EVERY_PROBLEM
 @settings(deadline=None, max_examples=6)
 @given(first=N_EPISODES, second=N_EPISODES, seed=st.integers(0, 2**40), give_env=st.booleans())
-def test_save_load_continue_equals_never_stopped(path, problem, kind, first, second, seed, give_env):
+def test_save_load_continue_equals_never_stopped(
+    path, problem, kind, first, second, seed, give_env
+):
     agent = AGENTS[kind](PROBLEMS[problem](), seed=seed)
     never_stopped = AGENTS[kind](PROBLEMS[problem](), seed=seed)
     before = agent.learn(first)
@@ -63,7 +73,10 @@ def test_save_load_continue_equals_never_stopped(path, problem, kind, first, sec
 @settings(deadline=None, max_examples=6)
 @given(pieces=st.lists(st.integers(0, 15), min_size=1, max_size=4), seed=st.integers(0, 99))
 def test_a_plain_environment_continues_exactly_when_it_is_given(path, kind, pieces, seed):
-    agent, whole = AGENTS[kind](Drift(), horizon=3, seed=seed), AGENTS[kind](Drift(), horizon=3, seed=seed)
+    agent, whole = (
+        AGENTS[kind](Drift(), horizon=3, seed=seed),
+        AGENTS[kind](Drift(), horizon=3, seed=seed),
+    )
     history = agent.learn(0)
     for episodes in pieces:
         agent.save(path)
@@ -151,11 +164,15 @@ def test_saving_again_what_was_loaded_loses_nothing(path):
 
 
 def test_saving_changes_nothing(path):
-    agent, other = (zooming.AdaptiveQ.as_published(PROBLEMS["oil_noisy"](), 0.5, seed=0) for _ in range(2))
+    agent, other = (
+        zooming.AdaptiveQ.as_published(PROBLEMS["oil_noisy"](), 0.5, seed=0) for _ in range(2)
+    )
     for _ in range(5):
         agent.learn(10)
         agent.save(path)
-    assert same_history(agent.learn(10), zooming.History(*(part[50:] for part in _parts(other.learn(60)))))
+    assert same_history(
+        agent.learn(10), zooming.History(*(part[50:] for part in _parts(other.learn(60))))
+    )
 
 
 def _parts(history):
@@ -183,7 +200,7 @@ def test_what_act_and_update_taught_survives(path, kind):
     assert knowledge(loaded) == knowledge(agent)
 
 
-# --- the class and the environment of a file -------------------------------------------------------------------------------
+# --- the class and the environment of a file ------------------------------------------------------
 
 
 def test_a_class_loads_its_own_agents(path):
@@ -198,8 +215,12 @@ def test_a_class_loads_its_own_agents(path):
 def test_a_class_refuses_the_agents_of_another_and_names_both(path, kind):
     agent = AGENTS[kind](PROBLEMS["oil"](), seed=0)
     agent.save(path)
-    for other in {type(make(PROBLEMS["oil"](), seed=0)) for make in AGENTS.values()} - {type(agent)}:
-        with pytest.raises(zooming.ZoomingError, match=rf"{type(agent).__name__}, not {other.__name__}"):
+    for other in {type(make(PROBLEMS["oil"](), seed=0)) for make in AGENTS.values()} - {
+        type(agent)
+    }:
+        with pytest.raises(
+            zooming.ZoomingError, match=rf"{type(agent).__name__}, not {other.__name__}"
+        ):
             other.load(path)
 
 
@@ -207,15 +228,41 @@ def test_a_class_refuses_the_agents_of_another_and_names_both(path, kind):
 @pytest.mark.parametrize(
     ("other", "named"),
     [
-        (Boxes(box((0, 1), (0, 2)), box((0, 1), (0, 1))), r"state\[1\] was \[0.0, 1.0\].* is \[0.0, 2.0\]"),
-        (Boxes(box((-1, 1), (0, 1)), box((0, 1), (0, 1))), r"state\[0\] was \[0.0, 1.0\].* is \[-1.0, 1.0\]"),
-        (Boxes(box((0, 1), (0, 1)), box((0, 1), (0.5, 1))), r"action\[1\] was \[0.0, 1.0\].* is \[0.5, 1.0\]"),
-        (Boxes(box((0, 1)), box((0, 1), (0, 1))), r"state\[1\].*but the given environment has \['state\[0\]', 'action"),
-        (Boxes(box((0, 1), (0, 1)), box((0, 1), (0, 1), (0, 1))), r"given environment has .*action\[2\]"),
+        (
+            Boxes(box((0, 1), (0, 2)), box((0, 1), (0, 1))),
+            r"state\[1\] was \[0.0, 1.0\].* is \[0.0, 2.0\]",
+        ),
+        (
+            Boxes(box((-1, 1), (0, 1)), box((0, 1), (0, 1))),
+            r"state\[0\] was \[0.0, 1.0\].* is \[-1.0, 1.0\]",
+        ),
+        (
+            Boxes(box((0, 1), (0, 1)), box((0, 1), (0.5, 1))),
+            r"action\[1\] was \[0.0, 1.0\].* is \[0.5, 1.0\]",
+        ),
+        (
+            Boxes(box((0, 1)), box((0, 1), (0, 1))),
+            r"state\[1\].*but the given environment has \['state\[0\]', 'action",
+        ),
+        (
+            Boxes(box((0, 1), (0, 1)), box((0, 1), (0, 1), (0, 1))),
+            r"given environment has .*action\[2\]",
+        ),
         (Boxes(box((0, 1), (0, np.inf)), box((0, 1), (0, 1))), r"state\[1\] runs from 0.0 to inf"),
-        (Boxes(gym.spaces.Discrete(3), box((0, 1), (0, 1))), r"learned on the axes .*given environment has \['state', 'action"),
+        (
+            Boxes(gym.spaces.Discrete(3), box((0, 1), (0, 1))),
+            r"learned on the axes .*given environment has \['state', 'action",
+        ),
     ],
-    ids=["wider state", "lower state", "narrower action", "no second state", "third action", "unbounded", "discrete"],
+    ids=[
+        "wider state",
+        "lower state",
+        "narrower action",
+        "no second state",
+        "third action",
+        "unbounded",
+        "discrete",
+    ],
 )
 def test_another_environment_is_refused_and_the_axis_is_named(path, kind, other, named):
     AGENTS[kind](Drift(), horizon=3, seed=0).save(path)
@@ -239,7 +286,9 @@ def test_an_agent_loaded_without_its_environment_does_all_but_learn(path, kind):
     loaded = zooming.load(path)
     state, after = np.array([0.2, 0.7]), np.array([0.3, 0.6])
     for step in range(3):
-        assert loaded.predict(state, [step])[0].tobytes() == agent.predict(state, [step])[0].tobytes()
+        assert (
+            loaded.predict(state, [step])[0].tobytes() == agent.predict(state, [step])[0].tobytes()
+        )
         action = agent.act(step, state)
         assert loaded.act(step, state).tobytes() == action.tobytes()
         for each in (agent, loaded):
@@ -289,7 +338,7 @@ def test_boxes_of_every_shape_and_precision_survive(path, kind, shape, dtype):
     assert loaded.act(0, state).tobytes() == agent.act(0, state).tobytes()
 
 
-# --- predicting ----------------------------------------------------------------------------------------------------------
+# --- predicting -----------------------------------------------------------------------------------
 
 
 @pytest.mark.plain
@@ -309,8 +358,15 @@ def test_predict_works_and_changes_nothing(kind, episodes):
 
 @EVERY_AGENT
 @settings(deadline=None, max_examples=8)
-@given(first=N_EPISODES, second=N_EPISODES, n_predictions=st.integers(1, 5), deterministic=st.booleans())
-def test_predicting_in_between_does_not_change_how_learning_goes_on(kind, first, second, n_predictions, deterministic):
+@given(
+    first=N_EPISODES,
+    second=N_EPISODES,
+    n_predictions=st.integers(1, 5),
+    deterministic=st.booleans(),
+)
+def test_predicting_in_between_does_not_change_how_learning_goes_on(
+    kind, first, second, n_predictions, deterministic
+):
     silent, asked = (AGENTS[kind](PROBLEMS["oil_noisy"](), seed=7) for _ in range(2))
     whole = silent.learn(first + second)
     history = asked.learn(first)
@@ -339,7 +395,10 @@ def test_estimates_survive_a_file(path, kind):
     loaded = zooming.load(path)
     for step in range(5):
         for name in ("low", "high", "q_value", "n_visits", "depth", "radius"):
-            assert getattr(loaded.partition(step), name).tobytes() == getattr(agent.partition(step), name).tobytes()
+            assert (
+                getattr(loaded.partition(step), name).tobytes()
+                == getattr(agent.partition(step), name).tobytes()
+            )
         assert loaded.value(step, [0.4]) == agent.value(step, [0.4])
         assert loaded.q_value(step, [0.4], [0.6]) == agent.q_value(step, [0.4], [0.6])
         assert loaded.visits(step, [0.4], [0.6]) == agent.visits(step, [0.4], [0.6])

@@ -1,4 +1,5 @@
-"""Wrong commands are answered with a sentence and exit code 2: no traceback, nothing written, flags written as flags."""
+"""Wrong commands are answered with a sentence and exit code 2: no traceback, nothing written,
+flags written as flags."""
 
 import subprocess
 import sys
@@ -29,14 +30,29 @@ TUNE = ["tune", "oil-laplace-1", "--out", "OUT"]
         ([*RUN, "--workers", "0"], "zooming: --workers 0: give a whole number >= 1"),
         ([*RUN, "--engine", "spark"], "zooming: --engine spark: choose one of local, ray"),
         ([*RUN, "--agents", "adaptive-q:bonus"], "'bonus' is not a setting; write key=value"),
-        ([*RUN, "--agents", "adaptive-q:bonus=-1"], "adaptive-q:bonus=-1 on oil-laplace-1: bonus c=-1.0: give a finite number"),
-        ([*RUN, "--agents", "adaptive-q:seed=3"], "adaptive-q:seed=3: a study gives every run its seed itself"),
-        ([*RUN, "--agents", "adaptive-q-published"], "adaptive-q-published needs bonus: write adaptive-q-published:bonus=..."),
+        (
+            [*RUN, "--agents", "adaptive-q:bonus=-1"],
+            "adaptive-q:bonus=-1 on oil-laplace-1: bonus c=-1.0: give a finite number",
+        ),
+        (
+            [*RUN, "--agents", "adaptive-q:seed=3"],
+            "adaptive-q:seed=3: a study gives every run its seed itself",
+        ),
+        (
+            [*RUN, "--agents", "adaptive-q-published"],
+            "adaptive-q-published needs bonus: write adaptive-q-published:bonus=...",
+        ),
         ([*RUN, "--agents", "random:bonus=1"], "random has no option 'bonus'"),
         ([*RUN, "--agents", ""], "no agent is named ''"),
         ([*RUN, "--set", "sharpness=-3"], "sharpness=-3: give a finite number, at least 0"),
-        (["run", "Pendulum-v1", "--out", "OUT", "--set", "graity=3"], "Pendulum-v1 has no option 'graity'"),
-        (["run", "CartPole-v1", "--out", "OUT"], "squash=True (here: adaptive-q:option=value for the agent"),
+        (
+            ["run", "Pendulum-v1", "--out", "OUT", "--set", "graity=3"],
+            "Pendulum-v1 has no option 'graity'",
+        ),
+        (
+            ["run", "CartPole-v1", "--out", "OUT"],
+            "squash=True (here: adaptive-q:option=value for the agent",
+        ),
         (["run", "CliffWalking-v1", "--out", "OUT"], "--set option=value for the problem"),
         (["run", "CartPole-v1", "--out", "OUT", "--agents", "median"], "median on CartPole-v1: "),
         ([*TUNE, "--agents", "random"], "random has no option 'bonus'"),
@@ -54,37 +70,71 @@ TUNE = ["tune", "oil-laplace-1", "--out", "OUT"]
         (["audit", "OUT"], "No such file"),
         (["audit", "."], "Is a directory"),
         (["audit", "AGENT", "--resolution", "8"], "--resolution requires --solve"),
-        (["audit", "AGENT", "--solve", "--resolution", "3"], "zooming: --resolution 3: give a whole number >= 4"),
+        (
+            ["audit", "AGENT", "--solve", "--resolution", "3"],
+            "zooming: --resolution 3: give a whole number >= 4",
+        ),
         (["bench", "--fast"], "Unrecognized options: --fast"),
         (["list", "all"], "Unrecognized options: all"),
     ],
 )
-def test_a_wrong_command_is_answered_in_a_sentence(arguments, message, tmp_path, capsys, monkeypatch):
+def test_a_wrong_command_is_answered_in_a_sentence(
+    arguments, message, tmp_path, capsys, monkeypatch
+):
     monkeypatch.setenv("COLUMNS", "200")
     out, agent = tmp_path / "out", tmp_path / "agent.zoom"
     if "AGENT" in arguments:
         zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).save(agent)
     with pytest.raises(SystemExit) as ended:
-        cli.main([{"OUT": str(out), "AGENT": str(agent)}.get(argument, argument) for argument in arguments])
+        cli.main(
+            [
+                {"OUT": str(out), "AGENT": str(agent)}.get(argument, argument)
+                for argument in arguments
+            ]
+        )
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
     assert not out.exists()
 
 
 def test_what_was_begun_and_came_to_nothing_is_checked_again(tmp_path, capsys):
-    """A folder with a manifest and no run is nobody's: the next configuration is checked like the first."""
+    """A folder with a manifest and no run is nobody's: the next configuration is checked like
+    the first."""
     study = zooming.Study(["oil-laplace-1"], ["random"], 10, 2)
     study.run(tmp_path / "study", workers=1)
     for chunk in (tmp_path / "study" / "chunks").iterdir():
         chunk.unlink()
     with pytest.raises(SystemExit, match="reward_range"):
-        cli.main(["run", "oil-laplace-1", "--agents", "random:reward_range=3", "--out", str(tmp_path / "study")])
+        cli.main(
+            [
+                "run",
+                "oil-laplace-1",
+                "--agents",
+                "random:reward_range=3",
+                "--out",
+                str(tmp_path / "study"),
+            ]
+        )
     assert "0/20 runs" not in capsys.readouterr().out
 
 
 def test_an_error_of_a_run_names_its_agent_and_how_a_study_takes_options(tmp_path):
-    arguments = ["run", "Pendulum-v1", "--agents", "net-q:spacing=0.5", "--episodes", "2", "--seeds", "1", "--workers", "1"]
-    with pytest.raises(SystemExit, match=r"net-q:spacing=0.5 on Pendulum-v1: .*reward_range.* \(here: net-q:option=value"):
+    arguments = [
+        "run",
+        "Pendulum-v1",
+        "--agents",
+        "net-q:spacing=0.5",
+        "--episodes",
+        "2",
+        "--seeds",
+        "1",
+        "--workers",
+        "1",
+    ]
+    with pytest.raises(
+        SystemExit,
+        match=r"net-q:spacing=0.5 on Pendulum-v1: .*reward_range.* \(here: net-q:option=value",
+    ):
         cli.main([*arguments, "--out", str(tmp_path / "study")])
 
 
@@ -96,5 +146,7 @@ def test_settings_with_brackets_are_one_setting():
 @pytest.mark.process
 @pytest.mark.parametrize("module", ["zooming", "zooming.app.cli"])
 def test_the_command_is_there_as_a_module(module):
-    run = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=True
+    )
     assert run.stdout == f"zooming {zooming.__version__}\n"

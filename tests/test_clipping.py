@@ -1,4 +1,5 @@
-"""Rewards outside `reward_range`: clipped and counted with `rewards="clip"`, and the range that a pilot run proposes."""
+"""Rewards outside `reward_range`: clipped and counted with `rewards="clip"`, and the range that
+a pilot run proposes."""
 
 import json
 
@@ -24,8 +25,12 @@ class OnlyActions:
 
 CLIPPING = {
     **AGENTS,
-    "MetricQ": lambda env, **options: zooming.MetricQ(env, zooming.metrics.LInf(points_per_axis=9), **options),
-    "lazy": lambda env, **options: zooming.MetricQ(env, zooming.metrics.LInf(points_per_axis=9), lazy=True, **options),
+    "MetricQ": lambda env, **options: zooming.MetricQ(
+        env, zooming.metrics.LInf(points_per_axis=9), **options
+    ),
+    "lazy": lambda env, **options: zooming.MetricQ(
+        env, zooming.metrics.LInf(points_per_axis=9), lazy=True, **options
+    ),
     "doubling": lambda env, **options: zooming.AdaptiveQ(env, bonus=Doubling(Theory()), **options),
     "own split": lambda env, **options: zooming.AdaptiveQ(env, split=OnlyActions(), **options),
 }
@@ -60,7 +65,13 @@ def test_both_drivers_learn_what_an_environment_of_clipped_rewards_teaches(kind)
     oracle = CLIPPING[kind](oracle_env, reward_range=RANGE, seed=1, horizon=5)
     oracle.learn(40)
     assert 20 < fused.n_clipped < 180
-    assert fused.n_clipped == python.n_clipped == oracle_env.n_clipped == histories[0].n_clipped == histories[1].n_clipped
+    assert (
+        fused.n_clipped
+        == python.n_clipped
+        == oracle_env.n_clipped
+        == histories[0].n_clipped
+        == histories[1].n_clipped
+    )
     assert same_history(*histories)
     assert knowledge(fused)[1:] == knowledge(python)[1:]
     assert fused._state()[1].keys() == oracle._state()[1].keys()
@@ -71,25 +82,33 @@ def test_both_drivers_learn_what_an_environment_of_clipped_rewards_teaches(kind)
 @EVERY_AGENT
 def test_returns_are_what_the_environment_paid(kind):
     honest = CLIPPING[kind](ambulance(), reward_range=(0.0, 1.0), seed=1).learn(1).returns
-    assert clipping(kind).learn(1).returns == honest  # the first episode is played before anything is learned
+    assert (
+        clipping(kind).learn(1).returns == honest
+    )  # the first episode is played before anything is learned
 
 
 @EVERY_AGENT
 def test_by_hand_a_clipped_reward_is_learned_as_the_nearer_end_and_counted(kind):
     far, near, x = clipping(kind), clipping(kind), np.array([0.5])
-    for k, (reward, end) in enumerate([(-3.0, 0.2), (0.76, 0.75), (np.float32(2), 0.75), (10**300, 0.75), (0.3, 0.3)]):
+    for k, (reward, end) in enumerate(
+        [(-3.0, 0.2), (0.76, 0.75), (np.float32(2), 0.75), (10**300, 0.75), (0.3, 0.3)]
+    ):
         far.update(k, x, x, reward, x)
         near.update(k, x, x, end, x)
         assert far.n_clipped == min(k + 1, 4)
     assert near.n_clipped == 0
-    assert [array.tobytes() for array in far._state()[1].values()] == [array.tobytes() for array in near._state()[1].values()]
+    assert [array.tobytes() for array in far._state()[1].values()] == [
+        array.tobytes() for array in near._state()[1].values()
+    ]
 
 
 @EVERY_AGENT
 def test_what_is_refused_is_not_counted(kind):
     agent, x = clipping(kind), np.array([0.5])
     for reward in (np.nan, np.inf, -np.inf, 10**400):
-        with pytest.raises(zooming.TransitionError, match=r"reward (nan|-?inf) is outside the reward range"):
+        with pytest.raises(
+            zooming.TransitionError, match=r"reward (nan|-?inf) is outside the reward range"
+        ):
             agent.update(0, x, x, reward, x)
     for state, after in ((np.array([2.0]), x), (x, np.array([2.0])), (x, np.array([np.nan]))):
         with pytest.raises(zooming.TransitionError, match=r"state(\[0\])? = (2.0|nan) is outside"):
@@ -123,7 +142,8 @@ def test_nan_and_infinities_end_a_run_all_the_same(kind, bad, driver):
 
     env = zooming.compiled_env(break_down, box((0, 1)), box((0, 1)), 3, start=0.5, params=[bad])
     with pytest.raises(
-        zooming.TransitionError, match=rf"break_down, step 1: reward {bad} is outside .*; check the environment"
+        zooming.TransitionError,
+        match=rf"break_down, step 1: reward {bad} is outside .*; check the environment",
     ):
         clipping(kind, env).learn(2, driver=driver)
 
@@ -132,7 +152,10 @@ def test_nan_and_infinities_end_a_run_all_the_same(kind, bad, driver):
 @pytest.mark.parametrize("driver", ["fused", "python"])
 def test_the_first_clipped_reward_is_warned_about_and_no_other(driver, tmp_path):
     agent = clipping("AdaptiveQ")
-    message = r"Ambulance-v0: a reward outside the reward range \[0.2, 0.75\] was clipped.*reward_range\(env, horizon=5\)"
+    message = (
+        r"Ambulance-v0: a reward outside the reward range \[0.2, 0.75\] was "
+        r"clipped.*reward_range\(env, horizon=5\)"
+    )
     with pytest.warns(UserWarning, match=message) as told:
         agent.learn(20, driver=driver)
     assert len(told) == 1
@@ -158,8 +181,13 @@ def test_a_file_whose_count_cannot_be_is_refused(n_clipped, rewards, tmp_path):
     agent.learn(2)
     agent.save(tmp_path / "agent")
     header, arrays = files.read_container(tmp_path / "agent")
-    files.write_container(tmp_path / "agent", {**json.loads(json.dumps(header)), "n_clipped": n_clipped}, arrays)
-    with pytest.raises(zooming.CheckpointError, match=f"{n_clipped} rewards were clipped by an agent with rewards='{rewards}'"):
+    files.write_container(
+        tmp_path / "agent", {**json.loads(json.dumps(header)), "n_clipped": n_clipped}, arrays
+    )
+    with pytest.raises(
+        zooming.CheckpointError,
+        match=f"{n_clipped} rewards were clipped by an agent with rewards='{rewards}'",
+    ):
         zooming.load(tmp_path / "agent")
 
 
@@ -181,8 +209,20 @@ def test_an_agent_of_your_own_that_checks_its_transitions_clips_and_counts():
     class Mean(zooming.Random):
         seen = 0.0
 
-        def update(self, step, observation, action, reward, next_observation, terminated=False, *, next_info=None):
-            self.seen += self.checked_transition(step, observation, action, reward, next_observation)[2]
+        def update(
+            self,
+            step,
+            observation,
+            action,
+            reward,
+            next_observation,
+            terminated=False,
+            *,
+            next_info=None,
+        ):
+            self.seen += self.checked_transition(
+                step, observation, action, reward, next_observation
+            )[2]
 
     agent = Mean(ambulance(), reward_range=(0.0, 0.25), rewards="clip", seed=0)
     agent.learn(4, driver="python")
@@ -210,8 +250,12 @@ def test_a_study_takes_it_as_a_setting_and_reports_the_count(tmp_path, capsys):
     from zooming.app.run import show
     from zooming.study.problems import Problem
 
-    problem = Problem("four", "zooming/Ambulance-v0", {"n_ambulances": 4, "horizon": 2})  # too many to be solved
-    study = zooming.Study([problem], ["adaptive-q:rewards=clip:reward_range=(0.9,0.95)", "random"], 20, 2)
+    problem = Problem(
+        "four", "zooming/Ambulance-v0", {"n_ambulances": 4, "horizon": 2}
+    )  # too many to be solved
+    study = zooming.Study(
+        [problem], ["adaptive-q:rewards=clip:reward_range=(0.9,0.95)", "random"], 20, 2
+    )
     clipped, random = study.run(tmp_path / "study", workers=1)
     assert clipped.n_clipped > 0 == random.n_clipped
     show([clipped, random], 2)
@@ -220,11 +264,12 @@ def test_a_study_takes_it_as_a_setting_and_reports_the_count(tmp_path, capsys):
     assert [agent["n_clipped"] for agent in agents] == [clipped.n_clipped, 0]
 
 
-# --- the range of a pilot run ------------------------------------------------------------------------------------------------
+# --- the range of a pilot run ---------------------------------------------------------------------
 
 
 def corner_pay(state, action, step, params, rng, next_state):
-    """Pays for the product of what all coordinates are above the middle, so that only corners pay most."""
+    """Pays for the product of what all coordinates are above the middle, so that only corners
+    pay most."""
     next_state[0] = rng.random()
     reward = 1.0
     for i in range(action.shape[0]):
@@ -234,10 +279,15 @@ def corner_pay(state, action, step, params, rng, next_state):
 
 def test_the_proposed_range_covers_the_corners_with_the_stated_margin():
     env = zooming.compiled_env(corner_pay, box((0, 1)), box(*[(0, 1)] * 3), 4, start="uniform")
-    assert zooming.reward_range(env, 20) == (-12.0, 12.0)  # -10 to 10, and a tenth of 20 on each side
+    assert zooming.reward_range(env, 20) == (
+        -12.0,
+        12.0,
+    )  # -10 to 10, and a tenth of 20 on each side
     assert zooming.reward_range(env, 20, margin=0.0) == (-10.0, 10.0)
     random = zooming.Random(env, reward_range=(-10, 10), seed=0)
-    assert np.abs(random.learn(20).returns).max() < 12  # which random actions would never have shown
+    assert (
+        np.abs(random.learn(20).returns).max() < 12
+    )  # which random actions would never have shown
 
 
 def test_the_environment_goes_on_as_if_there_had_been_no_pilot_run():
@@ -246,7 +296,9 @@ def test_the_environment_goes_on_as_if_there_had_been_no_pilot_run():
         for one in (env, twin):
             one.reset(seed=5)
             one.action_space.seed(7)
-        assert zooming.reward_range(env, 4, horizon=3, seed=1) == zooming.reward_range(make(), 4, horizon=3, seed=1)
+        assert zooming.reward_range(env, 4, horizon=3, seed=1) == zooming.reward_range(
+            make(), 4, horizon=3, seed=1
+        )
         assert (env.reset()[0] == twin.reset()[0]).all()
         assert (env.action_space.sample() == twin.action_space.sample()).all()
 
@@ -258,7 +310,9 @@ def test_an_environment_that_was_never_seeded_stays_so():
 
 
 @pytest.mark.parametrize(
-    ("pay", "proposed"), [(0.0, (-0.1, 0.1)), (5.0, (4.5, 5.5)), (-2.0, (-2.2, -1.8))], ids=["nothing", "five", "minus two"]
+    ("pay", "proposed"),
+    [(0.0, (-0.1, 0.1)), (5.0, (4.5, 5.5)), (-2.0, (-2.2, -1.8))],
+    ids=["nothing", "five", "minus two"],
 )
 def test_a_reward_that_is_always_the_same_is_widened_by_its_size(pay, proposed):
     env = Drift(flaw=lambda step, state, reward: (state, pay))
@@ -305,7 +359,9 @@ def test_every_kind_of_action_space_has_its_corners_played():
             assert action["pair"][0] == {"low": 2, "high": 4}[side]
             assert action["pair"][1].tolist() == {"low": [0, 0], "high": [1, 1]}[side]
             assert action["several"].tolist() == {"low": [0, 0], "high": [1, 3]}[side]
-    corners = {(int(action["pair"][0]), *action["several"].tolist()) for action in env.played[3 * 2 :: 12]}
+    corners = {
+        (int(action["pair"][0]), *action["several"].tolist()) for action in env.played[3 * 2 :: 12]
+    }
     assert corners <= {(a, b, c) for a in (2, 4) for b in (0, 1) for c in (0, 3)}
     assert len(corners) > 2
     free = {round(float(action["box"][1]), 6) for action in env.played}
@@ -327,12 +383,21 @@ def test_what_cannot_be_tried_says_why():
         zooming.reward_range("zooming/Oil-v0")
     with pytest.raises(zooming.SpaceError, match="episodes"):
         zooming.reward_range(ambulance(), 0)
-    with pytest.raises(zooming.TransitionError, match="Drift, step 1: reward nan is not finite; check the environment"):
-        zooming.reward_range(Drift(flaw=lambda step, state, reward: (state, np.nan if step == 1 else reward)), 1, horizon=3)
+    with pytest.raises(
+        zooming.TransitionError,
+        match="Drift, step 1: reward nan is not finite; check the environment",
+    ):
+        zooming.reward_range(
+            Drift(flaw=lambda step, state, reward: (state, np.nan if step == 1 else reward)),
+            1,
+            horizon=3,
+        )
 
 
 def test_an_agent_takes_the_proposed_range_as_it_is():
     env = gym.make("Pendulum-v1", max_episode_steps=20)
-    agent = zooming.AdaptiveQ(env, reward_range=zooming.reward_range(env, 8), rewards="clip", seed=0)
+    agent = zooming.AdaptiveQ(
+        env, reward_range=zooming.reward_range(env, 8), rewards="clip", seed=0
+    )
     agent.learn(5)
     assert agent.n_clipped == 0

@@ -24,7 +24,9 @@ print(table["value"][0], sum(kernels.update_ball.stats.cache_hits.values()))
 
 def value_and_hits(folder):
     variables = {**os.environ, "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "cache")}
-    run = subprocess.run([sys.executable, "-c", SCRIPT], env=variables, capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT], env=variables, capture_output=True, text=True, check=True
+    )
     value, hits = run.stdout.split()
     return float(value), int(hits)
 
@@ -32,7 +34,11 @@ def value_and_hits(folder):
 @pytest.mark.process
 @pytest.mark.slow
 def test_a_cached_kernel_sees_an_edit_in_another_file_of_its_folder(tmp_path):
-    shutil.copytree(Path(zooming.__file__).parent, tmp_path / "zooming", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        Path(zooming.__file__).parent,
+        tmp_path / "zooming",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
     assert value_and_hits(tmp_path) == (1.0, 0)
     assert value_and_hits(tmp_path) == (1.0, 1)
     rule = tmp_path / "zooming" / "kernels" / "update_rule.py"

@@ -1,4 +1,5 @@
-"""The pages: they build without a warning, name what exists, miss nothing, and show every picture."""
+"""The pages: they build without a warning, name what exists, miss nothing, and show every
+picture."""
 
 import importlib
 import re
@@ -43,18 +44,22 @@ def test_every_public_name_is_in_the_api_with_its_words(built):
         assert name == "COLORS" or f'id="zooming.plots.{name}"' in shown, name
     assert "Write the agent to one file, atomically" in shown
     words = re.sub(r"<[^>]+>", "", shown)
-    assert not re.search(r"ndarray\[|_SupportsArray|\bFloats\b", words)  # types as a reader knows them
+    assert not re.search(
+        r"ndarray\[|_SupportsArray|\bFloats\b", words
+    )  # types as a reader knows them
 
 
 @pytest.mark.process
 def test_the_pages_load_nothing_from_the_network(built):
     for page in built.rglob("*.html"):
         text = page.read_text()
-        loaded = re.findall(r'<(?:script|img|link|iframe)[^>]+(?:src|href)="(?:https?:)?//[^"]+"', text)
+        loaded = re.findall(
+            r'<(?:script|img|link|iframe)[^>]+(?:src|href)="(?:https?:)?//[^"]+"', text
+        )
         assert not loaded, (page.name, loaded)
 
 
-# --- symbols and lemmas --------------------------------------------------------------------------------------------------
+# --- symbols and lemmas ---------------------------------------------------------------------------
 
 
 def tables(path):
@@ -116,9 +121,13 @@ def test_every_name_of_the_symbols_page_exists(live):
 
 def test_every_test_of_the_symbols_page_exists():
     tests = {
-        name for path in (ROOT / "tests").glob("test_*.py") for name in re.findall(r"^def (test_\w+)", path.read_text(), re.M)
+        name
+        for path in (ROOT / "tests").glob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(), re.M)
     }
-    named = [name for row in tables(DOCS / "symbols.md") if "test" in row for name in names(row["test"])]
+    named = [
+        name for row in tables(DOCS / "symbols.md") if "test" in row for name in names(row["test"])
+    ]
     assert len(named) > 25
     assert not set(named) - tests
 
@@ -126,7 +135,12 @@ def test_every_test_of_the_symbols_page_exists():
 def test_every_numbered_statement_of_the_paper_is_on_the_symbols_page():
     counts = {"2": 5, "3": 1, "4": 4, "5": 4, "6": 1, "C": 3, "D": 1, "E": 12}
     every = {f"{section}.{n}" for section, last in counts.items() for n in range(1, last + 1)}
-    listed = {n for row in tables(DOCS / "symbols.md") if "what it says" in row for n in re.findall(r"\b\w\.\d+", row["paper"])}
+    listed = {
+        n
+        for row in tables(DOCS / "symbols.md")
+        if "what it says" in row
+        for n in re.findall(r"\b\w\.\d+", row["paper"])
+    }
     assert listed - {"4.1"} == every - {"4.1"}  # which is a section, too
     assert any("Theorem 4.1" in row["paper"] for row in tables(DOCS / "symbols.md"))
 
@@ -141,26 +155,37 @@ def test_every_law_of_the_symbols_page_is_audited(live):
 def test_every_function_of_the_theory_is_on_the_symbols_page():
     page = (DOCS / "symbols.md").read_text()
     source = (ROOT / "src" / "zooming" / "theory.py").read_text()
-    missing = [name for name in re.findall(r"^def ([a-z]\w+)", source, re.M) if f"`theory.{name}`" not in page]
+    missing = [
+        name
+        for name in re.findall(r"^def ([a-z]\w+)", source, re.M)
+        if f"`theory.{name}`" not in page
+    ]
     assert not missing
 
 
-# --- pictures ------------------------------------------------------------------------------------------------------------
+# --- pictures -------------------------------------------------------------------------------------
 
 
 def test_every_example_has_its_picture_and_every_picture_its_page():
     shown = "".join(page.read_text() for page in PAGES)
     tables = {"control", "defaults_or_published"}  # whose results are no picture
     examples = {path.stem for path in (ROOT / "examples").glob("*.py")} - tables
-    assert {figure.stem for figure in FIGURES} == examples | {"figure_1"}  # which zooming reproduce draws
+    assert {figure.stem for figure in FIGURES} == examples | {
+        "figure_1"
+    }  # which zooming reproduce draws
     assert {path.suffix for path in (DOCS / "figures").iterdir()} == {".png", ".svg"}
     for figure in [*FIGURES, *DRAWINGS]:
         assert f"(figures/{figure.name})" in shown, figure.name
         assert figure.stat().st_size < MOST_BYTES, figure.name
     for figure in FIGURES:
-        assert figure.stem == "figure_1" or f'"out/{figure.name}"' in (ROOT / "examples" / f"{figure.stem}.py").read_text()
+        assert (
+            figure.stem == "figure_1"
+            or f'"out/{figure.name}"' in (ROOT / "examples" / f"{figure.stem}.py").read_text()
+        )
 
 
 def test_every_page_is_in_the_contents():
-    contents = "".join(re.findall(r"```{toctree}.*?```", (DOCS / "index.md").read_text(), re.S)).splitlines()
+    contents = "".join(
+        re.findall(r"```{toctree}.*?```", (DOCS / "index.md").read_text(), re.S)
+    ).splitlines()
     assert {page.stem for page in PAGES} - {"index"} <= set(contents)

@@ -24,7 +24,9 @@ def bytes_of(agent):
 AGENTS = {
     "defaults": zooming.AdaptiveQ,
     "published": lambda env, seed: zooming.AdaptiveQ.as_published(env, bonus=0.5, seed=seed),
-    "first": lambda env, seed: zooming.AdaptiveQ(env, ties="first", bonus=1.0, max_balls=200, seed=seed),
+    "first": lambda env, seed: zooming.AdaptiveQ(
+        env, ties="first", bonus=1.0, max_balls=200, seed=seed
+    ),
     "net": lambda env, seed: zooming.NetQ.as_published(env, 0.1, spacing=0.3, seed=seed),
     "net uniform": lambda env, seed: zooming.NetQ(env, spacing=0.25, action="uniform", seed=seed),
 }
@@ -33,10 +35,15 @@ AGENTS = {
 @pytest.mark.plain
 @pytest.mark.parametrize("make_agent", AGENTS.values(), ids=AGENTS.keys())
 @pytest.mark.parametrize(("env_id", "options"), OPTIONS)
-def test_fused_and_python_give_the_same_history_and_table_to_the_last_bit(env_id, options, make_agent):
+def test_fused_and_python_give_the_same_history_and_table_to_the_last_bit(
+    env_id, options, make_agent
+):
     agents = [make_agent(gym.make(env_id, **options), seed=5) for _ in range(2)]
     n = 10 if kernels.PLAIN else 200
-    fused, python = (agent.learn(n, driver=driver) for agent, driver in zip(agents, ("fused", "python"), strict=True))
+    fused, python = (
+        agent.learn(n, driver=driver)
+        for agent, driver in zip(agents, ("fused", "python"), strict=True)
+    )
     assert fused.returns.tobytes() == python.returns.tobytes()
     assert fused.n_balls.tobytes() == python.n_balls.tobytes()
     assert bytes_of(agents[0]) == bytes_of(agents[1])
@@ -46,13 +53,17 @@ def test_fused_and_python_give_the_same_history_and_table_to_the_last_bit(env_id
 @pytest.mark.parametrize("make_agent", AGENTS.values(), ids=AGENTS.keys())
 def test_the_same_holds_for_your_own_dynamics_in_their_own_units(make_agent):
     agents = [make_agent(stock_env(), seed=1) for _ in range(2)]
-    fused, python = (agent.learn(40, driver=driver) for agent, driver in zip(agents, ("fused", "python"), strict=True))
+    fused, python = (
+        agent.learn(40, driver=driver)
+        for agent, driver in zip(agents, ("fused", "python"), strict=True)
+    )
     assert fused.returns.tobytes() == python.returns.tobytes()
     assert bytes_of(agents[0]) == bytes_of(agents[1])
 
 
 def drive(state, action, step, params, rng, next_state):
-    """Toward the action, with a push of chance; params are the ends of the states, and 1 if they are whole."""
+    """Toward the action, with a push of chance; params are the ends of the states, and 1 if they
+    are whole."""
     after = 0.5 * (state[0] + action[0]) + rng.random() - 0.5
     after = np.rint(after) if params[2] == 1.0 else after
     next_state[0] = min(params[1], max(params[0], after))
@@ -60,7 +71,11 @@ def drive(state, action, step, params, rng, next_state):
 
 
 def mixed_env(states, actions, start):
-    low, high = (states.start, states.start + states.n - 1) if isinstance(states, gym.spaces.Discrete) else (-2.0, 4.0)
+    low, high = (
+        (states.start, states.start + states.n - 1)
+        if isinstance(states, gym.spaces.Discrete)
+        else (-2.0, 4.0)
+    )
     params = [low, high, isinstance(states, gym.spaces.Discrete)]
     return zooming.compiled_env(drive, states, actions, 4, start=start, params=params)
 
@@ -68,7 +83,11 @@ def mixed_env(states, actions, start):
 REALS = gym.spaces.Box(-2.0, 4.0, (1,), np.float64)
 SIDES = {
     "Discrete, Discrete": (gym.spaces.Discrete(7), gym.spaces.Discrete(5, start=2), "uniform"),
-    "the same Discrete": (gym.spaces.Discrete(7, start=-2), gym.spaces.Discrete(7, start=-2), ([-2, 3], [0.25, 0.75])),
+    "the same Discrete": (
+        gym.spaces.Discrete(7, start=-2),
+        gym.spaces.Discrete(7, start=-2),
+        ([-2, 3], [0.25, 0.75]),
+    ),
     "Box, Discrete": (REALS, gym.spaces.Discrete(3, start=-1), "uniform"),
     "Discrete, Box": (gym.spaces.Discrete(4, start=1), REALS, 2),
 }
@@ -87,7 +106,10 @@ def test_the_same_holds_for_discrete_spaces(sides, make_agent):
     env = mixed_env(*sides)
     agents = [make_agent(env, seed=3) for _ in range(2)]
     n = 10 if kernels.PLAIN else 150
-    fused, python = (agent.learn(n, driver=driver) for agent, driver in zip(agents, ("fused", "python"), strict=True))
+    fused, python = (
+        agent.learn(n, driver=driver)
+        for agent, driver in zip(agents, ("fused", "python"), strict=True)
+    )
     assert fused.returns.tobytes() == python.returns.tobytes()
     assert len({*fused.returns.tolist()}) > 3
     assert knowledge(agents[0]) == knowledge(agents[1])
@@ -97,7 +119,9 @@ def test_the_same_holds_for_discrete_spaces(sides, make_agent):
 @pytest.mark.plain
 def test_to_stay_is_possible_between_values_too():
     env = mixed_env(*SIDES["the same Discrete"])
-    fused, python = (zooming.NoMovement(env, seed=0).learn(20, driver=driver) for driver in ("fused", "python"))
+    fused, python = (
+        zooming.NoMovement(env, seed=0).learn(20, driver=driver) for driver in ("fused", "python")
+    )
     assert fused.returns.tolist() == python.returns.tolist() == [4.0] * 20
 
 
@@ -114,8 +138,14 @@ def test_two_discrete_sides_are_atoms_from_the_start():
 @pytest.mark.parametrize("horizon", [2, 7])
 @pytest.mark.filterwarnings("ignore:horizon=7")
 def test_the_same_holds_when_agent_and_environment_differ_in_horizon(horizon):
-    agents = [zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0"), horizon=horizon, seed=1) for _ in range(2)]
-    fused, python = (agent.learn(30, driver=driver) for agent, driver in zip(agents, ("fused", "python"), strict=True))
+    agents = [
+        zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0"), horizon=horizon, seed=1)
+        for _ in range(2)
+    ]
+    fused, python = (
+        agent.learn(30, driver=driver)
+        for agent, driver in zip(agents, ("fused", "python"), strict=True)
+    )
     assert fused.returns.tobytes() == python.returns.tobytes()
     assert bytes_of(agents[0]) == bytes_of(agents[1])
 
@@ -125,18 +155,26 @@ def test_compiled_and_plain_runs_agree_to_the_last_bit():
     program = """if True:
         import hashlib, gymnasium as gym, zooming
         digest = hashlib.sha256()
-        for env_id, options in [("zooming/Oil-v0", {"noise": 0.1}), ("zooming/Ambulance-v0", {"n_ambulances": 2})]:
-            for agent in (zooming.AdaptiveQ.as_published(gym.make(env_id, **options), bonus=0.5, seed=2),
+        for env_id, options in [("zooming/Oil-v0", {"noise": 0.1}),
+                                ("zooming/Ambulance-v0", {"n_ambulances": 2})]:
+            env = gym.make(env_id, **options)
+            for agent in (zooming.AdaptiveQ.as_published(env, bonus=0.5, seed=2),
                           zooming.NetQ(gym.make(env_id, **options), spacing=0.3, seed=2)):
                 history = agent.learn(40)
-                digest.update(history.returns.tobytes() + agent.table.rows[: agent.table.rows_in_use].tobytes())
+                rows = agent.table.rows[: agent.table.rows_in_use]
+                digest.update(history.returns.tobytes() + rows.tobytes())
         print(digest.hexdigest())
     """
     runs = [
-        subprocess.run([sys.executable, "-c", program], env={**__import__("os").environ, "NUMBA_DISABLE_JIT": mode},
-                       capture_output=True, text=True, check=True).stdout
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**__import__("os").environ, "NUMBA_DISABLE_JIT": mode},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
         for mode in ("0", "1")
-    ]  # fmt: skip
+    ]
     assert runs[0] == runs[1] != ""
 
 
@@ -166,7 +204,11 @@ def test_learn_a_then_b_equals_learn_a_plus_b(parts, driver, name):
 @pytest.mark.plain
 def test_a_seed_repeats_another_one_differs_and_none_is_fresh():
     def returns(seed):
-        return zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0"), seed=seed).learn(20).returns.tolist()
+        return (
+            zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0"), seed=seed)
+            .learn(20)
+            .returns.tolist()
+        )
 
     assert returns(0) == returns(0) != returns(1)
     assert returns(None) != returns(None)
@@ -182,7 +224,8 @@ def test_the_global_generators_are_never_touched():
 
 
 class Corridor(gym.Env):
-    """Walk right to the exit: ends early with `terminated`. Observations are float32 and not a unit cube."""
+    """Walk right to the exit: ends early with `terminated`. Observations are float32 and not a
+    unit cube."""
 
     observation_space = gym.spaces.Box(-2.0, 2.0, (2,), np.float32)
     action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
@@ -224,7 +267,9 @@ def test_an_episode_that_is_cut_off_still_has_a_future_value():
     with pytest.warns(UserWarning, match="ends after 1 steps"):
         agent = zooming.AdaptiveQ(env, horizon=8, bonus=0.0, seed=0)
     agent.learn(1)
-    assert agent.partition(0).q_value.max() == 7.0  # reward 0, and seven steps left that may pay 1 each
+    assert (
+        agent.partition(0).q_value.max() == 7.0
+    )  # reward 0, and seven steps left that may pay 1 each
 
 
 @pytest.mark.plain
@@ -275,7 +320,9 @@ def test_a_wrapper_that_changes_the_problem_is_not_skipped():
 
 def test_the_progress_bar_shows_episodes_and_balls(capsys):
     for driver in ("auto", "python"):
-        zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).learn(30, progress_bar=True, driver=driver)
+        zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).learn(
+            30, progress_bar=True, driver=driver
+        )
         shown = capsys.readouterr().out
         assert "30/30" in shown
         assert "balls" in shown
@@ -289,14 +336,16 @@ def test_histories_say_what_they_are():
     assert len(history + history) == 6
 
 
-# --- many seeds ----------------------------------------------------------------------------------------------------------
+# --- many seeds -----------------------------------------------------------------------------------
 
 
 @pytest.mark.plain
 @pytest.mark.parametrize("n_workers", [None, 1, 3])
 def test_many_seeds_at_once_equal_one_by_one(n_workers):
     env = gym.make("zooming/Ambulance-v0")
-    episodes = 30 if kernels.PLAIN else 20_000  # long enough for runs that shared anything to get into each other's way
+    episodes = (
+        30 if kernels.PLAIN else 20_000
+    )  # long enough for runs that shared anything to get into each other's way
     many = zooming.learn_many(AGENTS["published"], env, range(4), episodes, n_workers=n_workers)
     for seed, history in enumerate(many):
         alone = AGENTS["published"](gym.make("zooming/Ambulance-v0"), seed=seed)
@@ -307,7 +356,9 @@ def test_many_seeds_at_once_equal_one_by_one(n_workers):
 @pytest.mark.plain
 def test_many_seeds_take_any_agent_and_any_environment():
     env = gym.wrappers.TimeLimit(Corridor(), 4)
-    histories = zooming.learn_many(lambda env, s: zooming.Random(env, horizon=4, seed=s), env, [1, 2], 5)
+    histories = zooming.learn_many(
+        lambda env, s: zooming.Random(env, horizon=4, seed=s), env, [1, 2], 5
+    )
     alone = zooming.Random(gym.wrappers.TimeLimit(Corridor(), 4), horizon=4, seed=2).learn(5)
     assert histories[1].returns.tolist() == alone.returns.tolist()
     assert len(zooming.learn_many(zooming.Median, gym.make("zooming/Ambulance-v0"), [1], 5)) == 1
@@ -323,11 +374,15 @@ def test_many_seeds_take_any_agent_and_any_environment():
     ],
 )
 def test_what_makes_no_agents_is_told_what_to_give(make_agent, name):
-    with pytest.raises(zooming.SpaceError, match=rf"{name}.*functools.partial\(zooming.MetricQ, metric=...\)"):
+    with pytest.raises(
+        zooming.SpaceError, match=rf"{name}.*functools.partial\(zooming.MetricQ, metric=...\)"
+    ):
         zooming.learn_many(make_agent, gym.make("zooming/Oil-v0"), [0], 5)
 
 
 def test_adding_a_seed_changes_no_other():
     env = gym.make("zooming/Ambulance-v0")
-    few, more = (zooming.learn_many(zooming.AdaptiveQ, env, seeds, 50) for seeds in ([4], [3, 4, 5]))
+    few, more = (
+        zooming.learn_many(zooming.AdaptiveQ, env, seeds, 50) for seeds in ([4], [3, 4, 5])
+    )
     assert few[0].returns.tobytes() == more[1].returns.tobytes()

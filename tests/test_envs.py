@@ -16,12 +16,28 @@ import zooming
 OBSERVED = [0.1, 0.1, 0.8]
 OPTIONS = [
     ("zooming/Oil-v0", {}),
-    ("zooming/Oil-v0", {"survey": "quadratic", "sharpness": 10.0, "noise": 0.1, "dims": 3, "start": "uniform", "horizon": 7}),
+    (
+        "zooming/Oil-v0",
+        {
+            "survey": "quadratic",
+            "sharpness": 10.0,
+            "noise": 0.1,
+            "dims": 3,
+            "start": "uniform",
+            "horizon": 7,
+        },
+    ),
     ("zooming/Oil-v0", {"dims": 2, "center": [0.2, 0.9], "start": [0.1, 0.4]}),
     ("zooming/Ambulance-v0", {}),
     ("zooming/Ambulance-v0", {"arrivals": "uniform", "travel_weight": 1.0}),
-    ("zooming/Ambulance-v0", {"arrivals": "shifting", "n_ambulances": 2, "horizon": 8, "start": "uniform"}),
-    ("zooming/Ambulance-v0", {"arrivals": np.array(OBSERVED), "n_ambulances": 3, "start": [0.1, 0.5, 0.9]}),
+    (
+        "zooming/Ambulance-v0",
+        {"arrivals": "shifting", "n_ambulances": 2, "horizon": 8, "start": "uniform"},
+    ),
+    (
+        "zooming/Ambulance-v0",
+        {"arrivals": np.array(OBSERVED), "n_ambulances": 3, "start": [0.1, 0.5, 0.9]},
+    ),
     ("zooming/Ambulance-v0", {"arrivals": ["beta", "uniform", OBSERVED], "horizon": 3}),
 ]
 
@@ -56,7 +72,11 @@ def play(env, actions, seed=0):
         ({"survey": "quadratic", "sharpness": 1.0}, [0.5], 1 - 0.0625),
         ({"survey": "quadratic", "sharpness": 10.0}, [0.65], 1 - 0.1 - 0.15),
         ({"dims": 2, "center": [0.5, 1.0], "sharpness": 1.0}, [0.5, 0.5], np.exp(-0.25)),
-        ({"dims": 2, "survey": "quadratic", "center": [0.5, 1.0], "sharpness": 4.0}, [0.5, 0.7], 1 - 4 * 0.15**2 - 0.1),
+        (
+            {"dims": 2, "survey": "quadratic", "center": [0.5, 1.0], "sharpness": 4.0},
+            [0.5, 0.7],
+            1 - 4 * 0.15**2 - 0.1,
+        ),
     ],
 )
 def test_oil_pays_what_the_paper_says(options, action, reward):
@@ -66,8 +86,12 @@ def test_oil_pays_what_the_paper_says(options, action, reward):
 
 
 def test_oil_noise_has_the_given_standard_deviation():
-    env = gym.make("zooming/Oil-v0", survey="quadratic", sharpness=2.0, center=0.5, noise=0.05, horizon=4000)
-    _, rewards = play(env, [[0.0]] + [[0.0]] * 3999)  # in 0 the survey says 1/2, far from being clipped
+    env = gym.make(
+        "zooming/Oil-v0", survey="quadratic", sharpness=2.0, center=0.5, noise=0.05, horizon=4000
+    )
+    _, rewards = play(
+        env, [[0.0]] + [[0.0]] * 3999
+    )  # in 0 the survey says 1/2, far from being clipped
     assert np.mean(rewards[1:]) == pytest.approx(0.5, abs=0.004)
     assert np.std(rewards[1:]) == pytest.approx(0.05, rel=0.05)
 
@@ -84,7 +108,13 @@ def test_ambulance_pays_for_moving_and_for_the_way_to_the_call(weight):
 
 @pytest.mark.plain
 def test_the_nearest_ambulance_goes_and_the_others_stay_where_stationed():
-    env = gym.make("zooming/Ambulance-v0", arrivals=[0.55], n_ambulances=3, travel_weight=0.5, start=[0.0, 0.5, 1.0])
+    env = gym.make(
+        "zooming/Ambulance-v0",
+        arrivals=[0.55],
+        n_ambulances=3,
+        travel_weight=0.5,
+        start=[0.0, 0.5, 1.0],
+    )
     states, rewards = play(env, [[0.1, 0.5, 0.9]])
     assert states[1].tolist() == [0.1, 0.55, 0.9]
     assert rewards == [pytest.approx(1 - 0.5 * (0.1 + 0.0 + 0.1) / 3 - 0.5 * 0.05)]
@@ -104,7 +134,10 @@ def calls(options, n=20_000):
 @pytest.mark.slow
 def test_arrivals_follow_the_law_that_was_asked_for():
     beta, uniform, observed = (calls({"arrivals": law}) for law in ("beta", "uniform", OBSERVED))
-    assert (beta.mean(), beta.var()) == (pytest.approx(5 / 7, abs=0.005), pytest.approx(10 / 392, rel=0.05))
+    assert (beta.mean(), beta.var()) == (
+        pytest.approx(5 / 7, abs=0.005),
+        pytest.approx(10 / 392, rel=0.05),
+    )
     grid = np.linspace(0.1, 0.9, 9)
     cdf = 6 * grid**5 - 5 * grid**6  # of Beta(5, 2)
     assert np.abs((beta[:, None] <= grid).mean(axis=0) - cdf).max() < 0.012
@@ -115,7 +148,9 @@ def test_arrivals_follow_the_law_that_was_asked_for():
 
 def test_shifting_arrivals_move_over_the_steps_and_repeat():
     found = calls({"arrivals": "shifting"}, 2000).reshape(-1, 5)
-    for column, (low, high) in zip(found.T, [(0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1), (0.45, 0.55)], strict=True):
+    for column, (low, high) in zip(
+        found.T, [(0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1), (0.45, 0.55)], strict=True
+    ):
         assert low <= column.min() < column.max() <= high
         assert column.max() - column.min() > 0.9 * (high - low)
 
@@ -192,7 +227,7 @@ def test_bad_actions_are_refused(action):
         env.step(np.array(action))
 
 
-# --- your own dynamics ---------------------------------------------------------------------------------------------------
+# --- your own dynamics ----------------------------------------------------------------------------
 
 
 def stock(state, action, step, params, rng, next_state):
@@ -212,7 +247,9 @@ def stock_env(**options):
 def test_your_own_dynamics_make_a_valid_environment():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", message=".*recommend using a symmetric and normalized space")  # its units are tons
+        warnings.filterwarnings(
+            "ignore", message=".*recommend using a symmetric and normalized space"
+        )  # its units are tons
         check_env(stock_env(), skip_render_check=True)
 
 
@@ -241,12 +278,17 @@ def test_dynamics_that_use_what_changed_elsewhere_are_not_taken_from_a_cache(tmp
     """
     path = tmp_path / "problem.py"
     path.write_text(textwrap.dedent(program.removeprefix("if True:\n")))
-    runs = [subprocess.run([sys.executable, path, pay], capture_output=True, text=True, check=True) for pay in ("0.25", "0.75")]
+    runs = [
+        subprocess.run([sys.executable, path, pay], capture_output=True, text=True, check=True)
+        for pay in ("0.25", "0.75")
+    ]
     assert [float(run.stdout) for run in runs] == [0.25, 0.75]
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize(("wrong", "message"), [("forgets", "did not write next_state"), ("strays", "out of bounds")])
+@pytest.mark.parametrize(
+    ("wrong", "message"), [("forgets", "did not write next_state"), ("strays", "out of bounds")]
+)
 def test_dynamics_that_do_not_write_their_next_state_are_found_at_once(wrong, message):
     def forgets(state, action, step, params, rng, next_state):
         next_state = state * 0.5  # noqa: F841  # the mistake
@@ -258,7 +300,9 @@ def test_dynamics_that_do_not_write_their_next_state_are_found_at_once(wrong, me
 
     box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
     with pytest.raises(zooming.SpaceError, match=message):
-        zooming.compiled_env({"forgets": forgets, "strays": strays}[wrong], box, box, horizon=2, start=0.5)
+        zooming.compiled_env(
+            {"forgets": forgets, "strays": strays}[wrong], box, box, horizon=2, start=0.5
+        )
 
 
 @pytest.mark.plain
@@ -269,7 +313,9 @@ def test_dynamics_that_read_past_their_params_are_found_though_other_numbers_sta
         return params[1]
 
     box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
-    with pytest.raises(zooming.SpaceError, match=r"reads: index 1 is out of bounds .*; .* and params 1 numbers"):
+    with pytest.raises(
+        zooming.SpaceError, match=r"reads: index 1 is out of bounds .*; .* and params 1 numbers"
+    ):
         zooming.compiled_env(reads, box, box, horizon=2, start=0.5, params=[0.6], outcomes=outcomes)
 
 
@@ -300,7 +346,10 @@ def counting(start=0, n_states=5, **options):
 @pytest.mark.plain
 def test_discrete_spaces_stay_what_they_are_and_the_dynamics_see_vectors():
     env = counting()
-    assert (env.observation_space, env.action_space) == (gym.spaces.Discrete(5), gym.spaces.Discrete(2, start=1))
+    assert (env.observation_space, env.action_space) == (
+        gym.spaces.Discrete(5),
+        gym.spaces.Discrete(2, start=1),
+    )
     assert (env.state_box.low, env.state_box.high) == ([0.0], [4.0])
     assert (env.action_box.low, env.action_box.high) == ([1.0], [2.0])
     observation, _ = env.reset(seed=0)
@@ -308,7 +357,9 @@ def test_discrete_spaces_stay_what_they_are_and_the_dynamics_see_vectors():
     after, reward, *_ = env.step(np.int64(2))
     assert (after, type(after), reward) == (2, np.int64, pytest.approx(0.2))
     assert env.step(1)[0] == 3
-    small = zooming.compiled_env(count, gym.spaces.Discrete(5, dtype=np.int32), env.action_space, 3, start=0, params=[4.0])
+    small = zooming.compiled_env(
+        count, gym.spaces.Discrete(5, dtype=np.int32), env.action_space, 3, start=0, params=[4.0]
+    )
     assert small.reset(seed=0)[0].dtype == np.int32
 
 
@@ -318,7 +369,9 @@ def test_a_box_of_states_with_discrete_actions_is_mixed():
         next_state[0] = min(1.0, max(0.0, state[0] + 0.25 * action[0]))
         return state[0]
 
-    env = zooming.compiled_env(slide, gym.spaces.Box(0, 1, (1,)), gym.spaces.Discrete(3, start=-1), 3, start=[0.5])
+    env = zooming.compiled_env(
+        slide, gym.spaces.Box(0, 1, (1,)), gym.spaces.Discrete(3, start=-1), 3, start=[0.5]
+    )
     observation, _ = env.reset(seed=0)
     assert (observation.tolist(), observation.dtype) == ([0.5], np.float64)
     assert env.step(-1)[:2] == ([0.25], 0.5)
@@ -391,7 +444,9 @@ def test_a_declared_start_is_drawn_by_its_weights():
     env = zooming.compiled_env(stay, box, box, 1, start=law, params=[0.25])
     starts = [tuple(env.reset(seed=0 if i == 0 else None)[0].tolist()) for i in range(2000)]
     assert {*starts} == {(0.1, 0.2), (0.5, 0.6), (0.9, 1.0)}
-    assert [starts.count(tuple(state)) for state in law[0]] == pytest.approx([400, 1400, 200], abs=80)
+    assert [starts.count(tuple(state)) for state in law[0]] == pytest.approx(
+        [400, 1400, 200], abs=80
+    )
     assert env.step([0.5, 0.5])[1] == 0.25  # the problem's own parameters are where they were
     states, weights = env.start_states(1)
     assert (states.tolist(), weights.tolist()) == (law[0], law[1])
@@ -458,18 +513,47 @@ def opens(state, action, step, params, rng, next_state):
     return 0.5
 
 
-@pytest.mark.skipif("__import__('zooming.kernels').kernels.PLAIN", reason="without compilation nothing fails to compile")
+@pytest.mark.skipif(
+    "__import__('zooming.kernels').kernels.PLAIN",
+    reason="without compilation nothing fails to compile",
+)
 @pytest.mark.parametrize(
     ("dynamics", "line", "message"),
     [
-        (returns_nothing, 1, "reward: it must return the reward, a number, on every way out. Numba says"),
-        (uses_an_object, 1, "reward: GRAPH is no number and no array of numbers; pass numbers in params. Numba says"),
-        (calls_plain_python, 1, "reward: double must be compiled too: write @numba.njit above it. Numba says"),
+        (
+            returns_nothing,
+            1,
+            "reward: it must return the reward, a number, on every way out. Numba says",
+        ),
+        (
+            uses_an_object,
+            1,
+            "reward: GRAPH is no number and no array of numbers; pass numbers in params. Numba "
+            "says",
+        ),
+        (
+            calls_plain_python,
+            1,
+            "reward: double must be compiled too: write @numba.njit above it. Numba says",
+        ),
         (has_two_indices, 1, "reward: params is one-dimensional: params[n * i + j]. Numba says"),
         (has_a_float_for_index, 1, "reward: an index must be whole: int(state[0]). Numba says"),
-        (draws_below, 1, "reward: rng.integers takes both ends here: rng.integers(0, n). Numba says"),
-        (chooses, 1, "reward: of rng, choice cannot be compiled; random(), integers(0, n), normal() can. Numba says"),
-        (opens, None, "Numba says: The 'with (context manager) as (variable):' construct is not supported"),
+        (
+            draws_below,
+            1,
+            "reward: rng.integers takes both ends here: rng.integers(0, n). Numba says",
+        ),
+        (
+            chooses,
+            1,
+            "reward: of rng, choice cannot be compiled; random(), integers(0, n), normal() can. "
+            "Numba says",
+        ),
+        (
+            opens,
+            None,
+            "Numba says: The 'with (context manager) as (variable):' construct is not supported",
+        ),
     ],
 )
 def test_what_does_not_compile_is_said_in_one_line_with_what_to_do(dynamics, line, message):
@@ -479,7 +563,10 @@ def test_what_does_not_compile_is_said_in_one_line_with_what_to_do(dynamics, lin
     said = str(caught.value)
     assert message in said
     assert said.startswith(f"{dynamics.__name__} does not compile as dynamics(")
-    assert line is None or f"Numba says of line {dynamics.__code__.co_firstlineno + line} of test_envs.py: " in said
+    assert (
+        line is None
+        or f"Numba says of line {dynamics.__code__.co_firstlineno + line} of test_envs.py: " in said
+    )
     assert "\n" not in said
     assert len(said) < 400
     assert caught.value.__suppress_context__  # or a traceback would show the pages after all

@@ -25,7 +25,9 @@ def test_sampled_and_exact_values_agree(ambulance):
     exact = zooming.evaluate(agent, env, exact=True)
     sampled = zooming.evaluate(agent, env, episodes=4000, seed=1)
     assert exact.high - exact.low < 2e-3
-    assert sampled.low - 0.005 < exact.mean < sampled.high + 0.005  # one interval in twenty misses by a little
+    assert (
+        sampled.low - 0.005 < exact.mean < sampled.high + 0.005
+    )  # one interval in twenty misses by a little
     assert exact.mean < 3.8866
     assert "4000 episodes" in str(sampled)
     assert "computed" in str(exact)
@@ -63,7 +65,9 @@ def test_heuristics_have_exact_values_that_can_be_worked_out():
     assert zooming.evaluate(zooming.NoMovement(env), env, exact=True).mean == pytest.approx(5.0)
     still = gym.make("zooming/Ambulance-v0", arrivals="uniform", travel_weight=0.0)
     # From .5 the first call is 1/4 away, later ones 1/3: E|u - v| of two uniforms.
-    assert zooming.evaluate(zooming.NoMovement(still), still, exact=True).mean == pytest.approx(5 - 1 / 4 - 4 / 3, abs=1e-4)
+    assert zooming.evaluate(zooming.NoMovement(still), still, exact=True).mean == pytest.approx(
+        5 - 1 / 4 - 4 / 3, abs=1e-4
+    )
 
 
 def test_without_chance_the_exact_value_is_the_episode_itself():
@@ -124,7 +128,10 @@ def test_the_growth_rate_of_a_power_law_is_found_with_an_honest_interval(exponen
     ("regrets", "message"),
     [
         ([zooming.Regret(np.ones(100))], "at least two runs"),
-        (zooming.Regret(np.ones(100)), r"at least two runs: \[h.regret\(optimal\) for h in histories\]"),
+        (
+            zooming.Regret(np.ones(100)),
+            r"at least two runs: \[h.regret\(optimal\) for h in histories\]",
+        ),
         ([zooming.History(np.ones(9), np.ones(9))] * 2, "needs the regrets"),
         ([zooming.Regret(-np.ones(100))] * 2, "not positive"),
         ([zooming.Regret(np.ones(2))] * 2, "too few"),
@@ -156,7 +163,9 @@ def test_a_policy_for_other_states_is_refused_with_the_name_of_the_environment_g
     agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
     square = gym.spaces.Box(0.0, 1.0, (2,), np.float64)
     other = zooming.compiled_env(keep_two, square, square, 2, start=0.5, outcomes=([0.0], [1.0]))
-    with pytest.raises(zooming.ZoomingError, match=r"^keep_two, step 0: .*\(the agent is for zooming/Oil-v0\)$"):
+    with pytest.raises(
+        zooming.ZoomingError, match=r"^keep_two, step 0: .*\(the agent is for zooming/Oil-v0\)$"
+    ):
         zooming.evaluate(agent, other, exact=exact)
 
 
@@ -175,11 +184,14 @@ def test_an_agent_and_an_environment_are_not_taken_for_each_other():
 
 
 def test_what_is_no_optimum_is_said():
-    with pytest.raises(zooming.SpaceError, match=r"optimum='best': give what zooming.solve\(env\) gives, or a number"):
+    with pytest.raises(
+        zooming.SpaceError,
+        match=r"optimum='best': give what zooming.solve\(env\) gives, or a number",
+    ):
         zooming.History(np.ones(3), np.ones(3, int)).regret("best")
 
 
-# --- values that cannot be computed: each error names a way that works ------------------------------------------------------
+# --- values that cannot be computed: each error names a way that works ----------------------------
 
 
 def wander(state, action, step, params, rng, next_state):
@@ -216,23 +228,32 @@ def test_a_value_that_cannot_be_computed_can_be_sampled_as_the_error_says(case):
     make, message = NOT_COMPUTABLE[case]
     env = make()
     agent = zooming.AdaptiveQ(env, horizon=3, seed=0)
-    with pytest.raises(zooming.SpaceError, match=rf"exact=True: .*{message}.*leave out exact=True: evaluate\(agent, env, epis"):
+    with pytest.raises(
+        zooming.SpaceError,
+        match=rf"exact=True: .*{message}.*leave out exact=True: evaluate\(agent, env, epis",
+    ):
         zooming.evaluate(agent, env, exact=True)
     assert 0 <= zooming.evaluate(agent, env, episodes=10).mean <= 3
 
 
 def test_outcomes_declared_as_the_error_says_make_the_value_computable():
-    agent = zooming.AdaptiveQ(zooming.compiled_env(drift, unit(1), unit(1), 3, start=0.5, outcomes=CHANCE), seed=0)
+    agent = zooming.AdaptiveQ(
+        zooming.compiled_env(drift, unit(1), unit(1), 3, start=0.5, outcomes=CHANCE), seed=0
+    )
     assert zooming.evaluate(agent, exact=True).exact
 
 
 def test_the_environment_inside_its_wrappers_has_a_computable_value_as_the_error_says():
     env = gym.wrappers.TimeLimit(gym.make("zooming/Oil-v0"), 3)
     agent = zooming.AdaptiveQ(env, seed=0)
-    with pytest.raises(zooming.SpaceError, match=r"wrappers .*; give the environment inside them, env\.unwrapped"):
+    with pytest.raises(
+        zooming.SpaceError, match=r"wrappers .*; give the environment inside them, env\.unwrapped"
+    ):
         zooming.evaluate(agent, env, exact=True)
     exact = zooming.evaluate(agent, env.unwrapped, exact=True)
-    assert exact.mean == pytest.approx(zooming.evaluate(agent, env, 2).mean)  # of three steps, without chance
+    assert exact.mean == pytest.approx(
+        zooming.evaluate(agent, env, 2).mean
+    )  # of three steps, without chance
 
 
 def test_the_environment_of_the_agent_is_the_default_and_a_missing_one_is_asked_for(tmp_path):
@@ -242,9 +263,15 @@ def test_the_environment_of_the_agent_is_the_default_and_a_missing_one_is_asked_
     agent.save(tmp_path / "agent.zoom")
     loaded = zooming.load(tmp_path / "agent.zoom")
     for exact in (True, False):
-        with pytest.raises(zooming.SpaceError, match=r"loaded without its environment \(drift\); give one: evaluate"):
+        with pytest.raises(
+            zooming.SpaceError,
+            match=r"loaded without its environment \(drift\); give one: evaluate",
+        ):
             zooming.evaluate(loaded, exact=exact)
-    assert zooming.evaluate(loaded, env, exact=True).mean == zooming.evaluate(agent, env, exact=True).mean
+    assert (
+        zooming.evaluate(loaded, env, exact=True).mean
+        == zooming.evaluate(agent, env, exact=True).mean
+    )
     assert zooming.evaluate(zooming.load(tmp_path / "agent.zoom", env=env), exact=True).exact
 
 
@@ -252,16 +279,21 @@ def test_too_many_reached_states_are_answered_by_a_resolution_that_is_not_too_mu
     monkeypatch.setattr(zooming.analysis.evaluate, "MOST_STATES", 200)
     env = gym.make("zooming/Ambulance-v0", horizon=2)
     agent = zooming.AdaptiveQ(env, seed=0)
-    with pytest.raises(zooming.SpaceError, match=r"at step 1, with 200 outcomes each\. Give a smaller resolution=, at least 4"):
+    with pytest.raises(
+        zooming.SpaceError,
+        match=r"at step 1, with 200 outcomes each\. Give a smaller resolution=, at least 4",
+    ):
         zooming.evaluate(agent, env, exact=True)
     assert zooming.evaluate(agent, env, exact=True, resolution=10).exact
     monkeypatch.setattr(zooming.analysis.evaluate, "MOST_STATES", 1)
     finite = zooming.compiled_env(drift, unit(1), unit(1), 3, start=0.5, outcomes=CHANCE)
-    with pytest.raises(zooming.SpaceError, match=r"with 2 outcomes each\. To sample instead, leave out exact=True"):
+    with pytest.raises(
+        zooming.SpaceError, match=r"with 2 outcomes each\. To sample instead, leave out exact=True"
+    ):
         zooming.evaluate(zooming.AdaptiveQ(finite, seed=0), exact=True)
 
 
-# --- a history as a data frame ---------------------------------------------------------------------------------------------
+# --- a history as a data frame --------------------------------------------------------------------
 
 
 def test_a_history_is_a_data_frame_of_either_library(monkeypatch):
@@ -269,15 +301,23 @@ def test_a_history_is_a_data_frame_of_either_library(monkeypatch):
     import polars as pl
 
     history = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).learn(5)
-    for frame, kind in ((history.to_frame(), pl.DataFrame), (history.to_frame("pandas"), pd.DataFrame)):
+    for frame, kind in (
+        (history.to_frame(), pl.DataFrame),
+        (history.to_frame("pandas"), pd.DataFrame),
+    ):
         assert isinstance(frame, kind)
         assert list(frame.columns) == ["episode", "return", "n_balls", "n_steps"]
         assert [frame[name].to_list() for name in frame.columns] == [
             [1, 2, 3, 4, 5], history.returns.tolist(), history.n_balls.tolist(), [5] * 5,
         ]  # fmt: skip
-    assert zooming.History(np.ones(2), np.ones(2, int)).to_frame()["n_steps"].to_list() == [None, None]
+    assert zooming.History(np.ones(2), np.ones(2, int)).to_frame()["n_steps"].to_list() == [
+        None,
+        None,
+    ]
     assert history.to_frame().filter(pl.col("episode") > 3).height == 2
-    with pytest.raises(zooming.SpaceError, match=r"library='arrow': choose \"polars\" or \"pandas\""):
+    with pytest.raises(
+        zooming.SpaceError, match=r"library='arrow': choose \"polars\" or \"pandas\""
+    ):
         history.to_frame("arrow")
     monkeypatch.setitem(sys.modules, "polars", None)
     assert isinstance(history.to_frame(), pd.DataFrame)

@@ -1,4 +1,5 @@
-"""Feasible actions: masks and bounds that depend on the state are respected in selection, in values and in predictions."""
+"""Feasible actions: masks and bounds that depend on the state are respected in selection, in
+values and in predictions."""
 
 import gymnasium as gym
 import numpy as np
@@ -16,9 +17,13 @@ UNIT = box((0, 1))
 TABLED = {
     "AdaptiveQ": zooming.AdaptiveQ,
     "uniform": lambda env, **options: zooming.AdaptiveQ(env, action="uniform", **options),
-    "longest": lambda env, **options: zooming.AdaptiveQ(env, split="longest", ordered=True, **options),
+    "longest": lambda env, **options: zooming.AdaptiveQ(
+        env, split="longest", ordered=True, **options
+    ),
     "NetQ": lambda env, **options: zooming.NetQ(env, spacing=0.3, **options),
-    "published net": lambda env, **options: zooming.NetQ.as_published(env, 0.5, spacing=0.3, **options),
+    "published net": lambda env, **options: zooming.NetQ.as_published(
+        env, 0.5, spacing=0.3, **options
+    ),
 }
 EVERY = {**TABLED, "Random": zooming.Random}
 ACTIONS = Dict({
@@ -88,7 +93,10 @@ def test_every_action_is_feasible_and_in_the_space(kind, given_info, seed):
 def test_masks_and_bounds_together_leave_what_both_allow(kind, data, seed):
     """A mask is about all values of a space, also where bounds= leaves the agent some of them."""
     low, high = sorted(data.draw(st.tuples(st.integers(0, 9), st.integers(0, 9))))
-    masks = [np.array(data.draw(st.lists(st.booleans(), min_size=10, max_size=10)), np.int8) for _ in range(2)]
+    masks = [
+        np.array(data.draw(st.lists(st.booleans(), min_size=10, max_size=10)), np.int8)
+        for _ in range(2)
+    ]
     for mask in masks:
         mask[data.draw(st.integers(low, high))] = 1
     start = data.draw(st.integers(-3, 3))
@@ -102,7 +110,9 @@ def test_masks_and_bounds_together_leave_what_both_allow(kind, data, seed):
         if kind == "longest":
             agent = TABLED[kind](Boxes(UNIT, space), horizon=1, bounds=bounds, seed=seed)
         else:
-            agent = EVERY[kind](Boxes(UNIT, space), horizon=1, ordered=True, bounds=bounds, seed=seed)
+            agent = EVERY[kind](
+                Boxes(UNIT, space), horizon=1, ordered=True, bounds=bounds, seed=seed
+            )
         for _ in range(4):
             action = agent.act(0, [0.5], info={"action_mask": mask})
             for value, allowed in zip(np.atleast_1d(action), masks, strict=False):
@@ -113,8 +123,13 @@ def test_masks_and_bounds_together_leave_what_both_allow(kind, data, seed):
 
 @pytest.mark.plain
 def test_a_mask_that_bounds_leave_nothing_of_is_refused():
-    agent = zooming.AdaptiveQ(Boxes(UNIT, Discrete(10)), horizon=1, ordered=True, bounds={"action": (2, 5)}, seed=0)
-    with pytest.raises(zooming.TransitionError, match=r"no value of action is feasible; .* at least one action from 2 to 5"):
+    agent = zooming.AdaptiveQ(
+        Boxes(UNIT, Discrete(10)), horizon=1, ordered=True, bounds={"action": (2, 5)}, seed=0
+    )
+    with pytest.raises(
+        zooming.TransitionError,
+        match=r"no value of action is feasible; .* at least one action from 2 to 5",
+    ):
         agent.act(0, [0.5], info={"action_mask": np.arange(10) > 5})
 
 
@@ -128,7 +143,17 @@ class Always(zooming.Agent):
     def act(self, step, observation, *, info=None):
         return self.axes.shaped_action(self.nearest_feasible(step, self.action, info))
 
-    def update(self, step, observation, action, reward, next_observation, terminated=False, *, next_info=None):
+    def update(
+        self,
+        step,
+        observation,
+        action,
+        reward,
+        next_observation,
+        terminated=False,
+        *,
+        next_info=None,
+    ):
         pass
 
     def greedy(self, step, state):
@@ -138,16 +163,23 @@ class Always(zooming.Agent):
 @pytest.mark.plain
 @pytest.mark.parametrize("form", [np.array, list])
 def test_the_policy_of_an_own_agent_is_moved_to_the_nearest_feasible_action(form):
-    for action, mask, nearest in ((1, [1, 0, 1, 1], 0), (0, [0, 0, 0, 1], 3), (3, [0, 1, 0, 0], 1), (2, [1, 1, 1, 0], 2)):
+    for action, mask, nearest in (
+        (1, [1, 0, 1, 1], 0),
+        (0, [0, 0, 0, 1], 3),
+        (3, [0, 1, 0, 0], 1),
+        (2, [1, 1, 1, 0], 2),
+    ):
         agent = Always(Boxes(UNIT, Discrete(4, start=5)), [5.0 + action])
         info = {"action_mask": form(mask)}
         assert agent.predict([0.5], info=info)[0] == agent.act(0, [0.5], info=info) == 5 + nearest
     agent = Always(Boxes(UNIT, Dict(gas=Box(0.0, 4.0, (1,)), gear=Discrete(3))), [1.0, 1.0])
-    found = agent.predict([0.5], info={"action_mask": {"gear": form([0, 0, 1])}, "action_low": {"gas": 2.5}})[0]
+    found = agent.predict(
+        [0.5], info={"action_mask": {"gear": form([0, 0, 1])}, "action_low": {"gas": 2.5}}
+    )[0]
     assert (found["gas"].tolist(), found["gear"]) == ([2.5], 2)
 
 
-# --- selection and values are those of the feasible balls ------------------------------------------------------------------
+# --- selection and values are those of the feasible balls -----------------------------------------
 
 
 @pytest.mark.plain
@@ -158,7 +190,9 @@ def test_the_policy_of_an_own_agent_is_moved_to_the_nearest_feasible_action(form
     width=st.floats(0, 1),
     split=st.sampled_from(["all", "longest"]),
 )
-def test_the_value_is_the_largest_q_over_balls_that_meet_the_feasible_set(values, low, width, split):
+def test_the_value_is_the_largest_q_over_balls_that_meet_the_feasible_set(
+    values, low, width, split
+):
     agent = zooming.AdaptiveQ(Boxes(UNIT, UNIT), horizon=1, bonus=0.0, split=split, seed=0)
     rng = np.random.default_rng(0)
     for reward in values:
@@ -166,7 +200,9 @@ def test_the_value_is_the_largest_q_over_balls_that_meet_the_feasible_set(values
     info = {"action_low": [low], "action_high": [min(low + width, 1.0)]}
     x, balls = np.array([0.3]), agent.partition(0)
     relevant = (balls.low[:, 0] <= x) & (x < balls.high[:, 0])
-    meets = (balls.low[:, 1] <= info["action_high"][0]) & ((low < balls.high[:, 1]) | (balls.high[:, 1] == 1.0))
+    meets = (balls.low[:, 1] <= info["action_high"][0]) & (
+        (low < balls.high[:, 1]) | (balls.high[:, 1] == 1.0)
+    )
     best = min(1.0, balls.q_value[relevant & meets].max())
     assert agent.value(0, x, info=info) == best
     played = agent.act(0, x, info=info)
@@ -186,7 +222,8 @@ def test_a_mask_of_everything_changes_no_value_and_a_mask_of_one_leaves_one():
         only = {"action_mask": np.eye(6, dtype=bool)[action]}
         assert agent.value(1, [0.5], info=only) == action / 5
         assert agent.act(1, [0.5], info=only) == agent.predict([0.5], [1], info=only)[0] == action
-        # The next value of an update is that of the feasible actions; after a terminal state there is none.
+        # The next value of an update is that of the feasible actions; after a terminal state there
+        # is none.
         agent.update(0, [0.5], action, 0.0, [0.5], next_info=only)
         assert agent.q_value(0, [0.5], action) == pytest.approx(action / 5)
     agent.update(0, [0.5], 5, 0.0, [0.5], True, next_info={"action_mask": np.zeros(6)})
@@ -205,7 +242,8 @@ def test_ties_among_feasible_balls_are_broken_as_the_agent_says():
 
 
 class Corridor(gym.Env):
-    """Rooms 0 to 4: 0 goes left, 1 right, 2 takes the prize of room 4; walls are not feasible, and complained about."""
+    """Rooms 0 to 4: 0 goes left, 1 right, 2 takes the prize of room 4; walls are not feasible,
+    and complained about."""
 
     def __init__(self, bounded=False):
         self.bounded = bounded
@@ -214,7 +252,10 @@ class Corridor(gym.Env):
 
     def _info(self):
         if self.bounded:
-            return {"action_low": [-1.0 if self.room else 0.0], "action_high": [1.0 if self.room < 4 else 0.0]}
+            return {
+                "action_low": [-1.0 if self.room else 0.0],
+                "action_high": [1.0 if self.room < 4 else 0.0],
+            }
         return {"action_mask": np.array([self.room > 0, self.room < 4, self.room == 4], np.int8)}
 
     def reset(self, *, seed=None, options=None):
@@ -238,7 +279,9 @@ def test_the_python_driver_and_evaluate_pass_on_what_is_feasible(bounded):
     env = Corridor(bounded)
     agent = zooming.AdaptiveQ(env, horizon=6, bonus=0.05, seed=0)
     agent.learn(600)
-    assert zooming.evaluate(agent, env, 2).mean >= (1.0 if bounded else 2.0)  # four steps there, two prizes
+    assert zooming.evaluate(agent, env, 2).mean >= (
+        1.0 if bounded else 2.0
+    )  # four steps there, two prizes
     zooming.Random(env, horizon=6, seed=0).learn(20)
 
 
@@ -303,11 +346,17 @@ def test_a_vector_environment_of_gymnasium_gives_one_dict_of_arrays(space):
 def test_an_info_that_is_none_is_refused():
     agent = zooming.AdaptiveQ(Boxes(UNIT, Discrete(3)), horizon=1, seed=0)
     mask = {"action_mask": np.ones(3)}
-    with pytest.raises(zooming.SpaceError, match="for one observation give the dict that came with it"):
+    with pytest.raises(
+        zooming.SpaceError, match="for one observation give the dict that came with it"
+    ):
         agent.predict([0.5], info=[mask])
-    with pytest.raises(zooming.SpaceError, match=r"info\[1\] is 3; give the dict of each environment, or None"):
+    with pytest.raises(
+        zooming.SpaceError, match=r"info\[1\] is 3; give the dict of each environment, or None"
+    ):
         agent.predict(np.full((2, 1), 0.5), info=[mask, 3])
-    with pytest.raises(zooming.SpaceError, match=r"info\['action_mask'\] has 3 entries for 2 observations"):
+    with pytest.raises(
+        zooming.SpaceError, match=r"info\['action_mask'\] has 3 entries for 2 observations"
+    ):
         agent.predict(np.full((2, 1), 0.5), info={"action_mask": np.ones((3, 3))})
 
 
@@ -330,31 +379,74 @@ def test_an_own_agent_that_takes_no_info_is_told_so_by_learn():
             return super().act(step, observation)
 
     env = gym.wrappers.TimeLimit(Corridor(), 6)
-    with pytest.raises(zooming.SpaceError, match=r"Corridor says which .* Plain.act takes no info; add `\*, info=None`"):
+    with pytest.raises(
+        zooming.SpaceError,
+        match=r"Corridor says which .* Plain.act takes no info; add `\*, info=None`",
+    ):
         Plain(env, [1.0]).learn(1)
 
 
-# --- what is not a feasible set ------------------------------------------------------------------------------------------
+# --- what is not a feasible set -------------------------------------------------------------------
 
 BAD = {
-    "short mask": (Discrete(3), {"action_mask": np.ones(2)}, r"info\['action_mask'\] is .*; expected 3 entries of 0 or 1"),
-    "flat mask": (Discrete(3), {"action_mask": np.ones((3, 1))}, r"has shape \(3, 1\); expected 3 entries of 0 or 1"),
+    "short mask": (
+        Discrete(3),
+        {"action_mask": np.ones(2)},
+        r"info\['action_mask'\] is .*; expected 3 entries of 0 or 1",
+    ),
+    "flat mask": (
+        Discrete(3),
+        {"action_mask": np.ones((3, 1))},
+        r"has shape \(3, 1\); expected 3 entries of 0 or 1",
+    ),
     "mask of shares": (Discrete(3), {"action_mask": [0.5, 0.5, 0]}, "expected 3 entries of 0 or 1"),
     "mask of words": (Discrete(3), {"action_mask": ["a", "b", "c"]}, "is not an array of"),
-    "empty mask": (Discrete(3), {"action_mask": np.zeros(3)}, "step 0: no value of action is feasible; an environment must"),
-    "binary": (MultiBinary(2), {"action_mask": [0, 3]}, r"expected 2 entries of 0, 1 or 2 \(either\)"),
-    "components": (MultiDiscrete([2, 3]), {"action_mask": (np.ones(2),)}, "one array for each of its 2 components"),
-    "component": (MultiDiscrete([2, 3]), {"action_mask": (np.ones(2), np.ones(2))}, "expected 3 entries of 0 or 1"),
+    "empty mask": (
+        Discrete(3),
+        {"action_mask": np.zeros(3)},
+        "step 0: no value of action is feasible; an environment must",
+    ),
+    "binary": (
+        MultiBinary(2),
+        {"action_mask": [0, 3]},
+        r"expected 2 entries of 0, 1 or 2 \(either\)",
+    ),
+    "components": (
+        MultiDiscrete([2, 3]),
+        {"action_mask": (np.ones(2),)},
+        "one array for each of its 2 components",
+    ),
+    "component": (
+        MultiDiscrete([2, 3]),
+        {"action_mask": (np.ones(2), np.ones(2))},
+        "expected 3 entries of 0 or 1",
+    ),
     "mask of a box": (UNIT, {"action_mask": [1]}, "action is a Box, which has no mask; give info"),
     "unknown key": (
         Dict(gear=Discrete(2)),
         {"action_mask": {"gaer": [1, 1]}},
         r"expected a dict with some of the keys \['gear'\]",
     ),
-    "short tuple": (Tuple([UNIT, UNIT]), {"action_low": ([0.0],)}, "expected 2 parts, None where everything goes"),
-    "bounds of another shape": (box((0, 1), (0, 1)), {"action_low": [0, 0, 0]}, r"expected numbers of the shape \(2,\)"),
-    "bound that is no number": (UNIT, {"action_high": [np.nan]}, r"expected numbers of the shape \(1,\)"),
-    "crossed": (UNIT, {"action_low": 0.6, "action_high": 0.4}, r"no value of action\[0\] is feasible: it must be at least 0.6"),
+    "short tuple": (
+        Tuple([UNIT, UNIT]),
+        {"action_low": ([0.0],)},
+        "expected 2 parts, None where everything goes",
+    ),
+    "bounds of another shape": (
+        box((0, 1), (0, 1)),
+        {"action_low": [0, 0, 0]},
+        r"expected numbers of the shape \(2,\)",
+    ),
+    "bound that is no number": (
+        UNIT,
+        {"action_high": [np.nan]},
+        r"expected numbers of the shape \(1,\)",
+    ),
+    "crossed": (
+        UNIT,
+        {"action_low": 0.6, "action_high": 0.4},
+        r"no value of action\[0\] is feasible: it must be at least 0.6",
+    ),
     "outside": (UNIT, {"action_low": 1.5}, r"no value of action\[0\] is feasible"),
 }
 
@@ -364,11 +456,16 @@ BAD = {
 def test_a_feasible_set_of_the_wrong_form_is_refused_by_name(space, info, text):
     for make in (zooming.AdaptiveQ, zooming.Random):
         agent = make(Boxes(UNIT, space), horizon=2, seed=0)
-        for call in (lambda agent=agent: agent.act(0, [0.5], info=info), lambda agent=agent: agent.predict([0.5], info=info)):
+        for call in (
+            lambda agent=agent: agent.act(0, [0.5], info=info),
+            lambda agent=agent: agent.predict([0.5], info=info),
+        ):
             with pytest.raises(zooming.ZoomingError, match=text):
                 call()
     with pytest.raises(zooming.ZoomingError, match=text.replace("step 0", "step 1")):
-        zooming.AdaptiveQ(Boxes(UNIT, space), horizon=2).update(0, [0.5], space.sample(), 0.5, [0.5], next_info=info)
+        zooming.AdaptiveQ(Boxes(UNIT, space), horizon=2).update(
+            0, [0.5], space.sample(), 0.5, [0.5], next_info=info
+        )
 
 
 @pytest.mark.plain

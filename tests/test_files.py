@@ -55,12 +55,14 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("files")
 
 
-# --- atomic writes -------------------------------------------------------------------------------------------------------
+# --- atomic writes --------------------------------------------------------------------------------
 
 
 def test_a_reader_sees_the_old_file_or_the_new_one_and_never_half(tmp_path):
     path, seen, done = tmp_path / "file", set(), threading.Event()
-    contents = [bytes([letter]) * size for letter, size in ((97, 300_000), (98, 7), (99, 1_000_000))]
+    contents = [
+        bytes([letter]) * size for letter, size in ((97, 300_000), (98, 7), (99, 1_000_000))
+    ]
     files.write_atomically(path, contents[0])
 
     def read():
@@ -134,7 +136,9 @@ WRITERS = {
 }
 
 
-@pytest.mark.parametrize("make", [a_folder, a_pipe, a_socket, a_link_to_a_device, a_link_to_a_pipe, a_link_to_itself])
+@pytest.mark.parametrize(
+    "make", [a_folder, a_pipe, a_socket, a_link_to_a_device, a_link_to_a_pipe, a_link_to_itself]
+)
 @pytest.mark.parametrize("writer", WRITERS)
 def test_nothing_is_written_onto_what_is_no_file(tmp_path, make, writer):
     path = tmp_path / "taken.monitor.csv"
@@ -191,7 +195,7 @@ def test_a_file_has_the_permissions_of_any_new_file(tmp_path):
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
-# --- the container -------------------------------------------------------------------------------------------------------
+# --- the container --------------------------------------------------------------------------------
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -199,7 +203,8 @@ json_values = st.recursive(
     max_leaves=8,
 )
 number_arrays = hnp.arrays(
-    st.sampled_from(["<f8", "<f4", ">f8", "<i4", "u1", "?", BALL]), hnp.array_shapes(min_dims=0, max_dims=3, min_side=0)
+    st.sampled_from(["<f8", "<f4", ">f8", "<i4", "u1", "?", BALL]),
+    hnp.array_shapes(min_dims=0, max_dims=3, min_side=0),
 )
 
 
@@ -227,7 +232,7 @@ def test_arrays_from_a_file_can_be_written_to(tmp_path):
     assert array.tolist() == [3, 2, 1]
 
 
-# --- damage --------------------------------------------------------------------------------------------------------------
+# --- damage ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -281,7 +286,10 @@ def test_every_replaced_inserted_or_removed_stretch_is_noticed(small_file, data)
 @given(body=st.binary(max_size=200))
 def test_any_bytes_with_a_correct_checksum_are_refused(small_file, body):
     _, path = small_file
-    assert_refused(path, content_with_checksum(files.MAGIC + struct.pack("<IQ", files.VERSION, len(body)) + body))
+    assert_refused(
+        path,
+        content_with_checksum(files.MAGIC + struct.pack("<IQ", files.VERSION, len(body)) + body),
+    )
 
 
 @pytest.mark.plain
@@ -289,7 +297,11 @@ def test_a_newer_version_is_refused_and_says_so(small_file):
     content, path = small_file
     newer = bytearray(content[:-32])
     struct.pack_into("<I", newer, len(files.MAGIC), files.VERSION + 1)
-    assert_refused(path, content_with_checksum(bytes(newer)), match=rf"version {files.VERSION + 1} .*[Uu]pdate zooming")
+    assert_refused(
+        path,
+        content_with_checksum(bytes(newer)),
+        match=rf"version {files.VERSION + 1} .*[Uu]pdate zooming",
+    )
 
 
 def test_a_missing_file_is_an_ordinary_error(tmp_path):
@@ -297,7 +309,7 @@ def test_a_missing_file_is_an_ordinary_error(tmp_path):
         zooming.load(tmp_path / "absent.zoom")
 
 
-# --- files that are whole but wrong ----------------------------------------------------------------------------------------
+# --- files that are whole but wrong ---------------------------------------------------------------
 
 
 def inner_row(arrays):
@@ -548,7 +560,8 @@ WRONG = {
     an_unbounded_axis: r"unbounded: axis state\[0\]",
     a_negative_number_of_episodes: "n_episodes=-1: give a whole number >= 0",
     a_generator_of_another_kind: "uses a MT19937 generator",
-    a_ball_that_is_due_too_early: "a ball is due at another number of visits than its diameter says",
+    a_ball_that_is_due_too_early: "a ball is due at another number of visits than its diameter "
+    "says",
     a_ball_that_is_never_due: "a ball is due at another number of visits than its diameter says",
     another_split_rule: "rule is 0 in the table but 1 in the options|cubes is 1 in the table but 0",
     a_rule_of_unknown_name: "split='both': choose",
@@ -592,7 +605,9 @@ def a_statistic_that_is_not_a_number(header, arrays):
         (a_statistic_that_is_not_a_number, "a value is not finite"),
     ],
 )
-@pytest.mark.parametrize("bonus", [zooming.bonuses.Exact(), zooming.bonuses.Bernstein()], ids=["Exact", "Bernstein"])
+@pytest.mark.parametrize(
+    "bonus", [zooming.bonuses.Exact(), zooming.bonuses.Bernstein()], ids=["Exact", "Bernstein"]
+)
 def test_a_file_is_refused_for_what_its_bonus_keeps(change, match, bonus, tmp_path):
     saved_agent(tmp_path / "agent.zoom", bonus=bonus)
     zooming.load(tmp_path / "agent.zoom")
@@ -601,7 +616,8 @@ def test_a_file_is_refused_for_what_its_bonus_keeps(change, match, bonus, tmp_pa
 
 
 def chain(n_splits, axis, threshold):
-    """The rows of one root with a chain of splits along an axis, each of the second child of the one before."""
+    """The rows of one root with a chain of splits along an axis, each of the second child of the
+    one before."""
     rows = np.zeros(2 + 2 * n_splits, BALL)
     rows["parent"], rows["value"], rows["threshold"] = -1, 1.0, np.inf
     row = 0
@@ -614,7 +630,8 @@ def chain(n_splits, axis, threshold):
 
 
 def chained_file(path, n_splits, axis):
-    """A file of split="longest" on whole values, whose one ball is cut off value by value, deeper than any run can go."""
+    """A file of split="longest" on whole values, whose one ball is cut off value by value,
+    deeper than any run can go."""
     n_values = n_splits + 1
     space = gym.spaces.Box(0, n_values - 1, (1,), np.int64)
     zooming.AdaptiveQ(Boxes(space, space), horizon=1, split="longest", seed=0).save(path)
@@ -625,7 +642,9 @@ def chained_file(path, n_splits, axis):
         arrays["core"]["n_rows"], arrays["core"]["n_balls"] = len(rows), n_splits + 1
         row, low, high = table.boxes(0)
         axes = zooming.spaces.axes.Axes(space, space).table
-        rows["threshold"][row] = [kernels.due_at(float(one)) for one in lengths(axes, low, high).max(axis=1)]
+        rows["threshold"][row] = [
+            kernels.due_at(float(one)) for one in lengths(axes, low, high).max(axis=1)
+        ]
         arrays["balls"] = rows
 
     crafted(path, change)
@@ -634,7 +653,10 @@ def chained_file(path, n_splits, axis):
 def test_a_file_whose_border_runs_through_a_whole_value_is_refused(tmp_path):
     chained_file(tmp_path / "whole.zoom", 3, 1)
     zooming.load(tmp_path / "whole.zoom")
-    crafted(tmp_path / "whole.zoom", lambda header, arrays: arrays["balls"]["threshold"].__setitem__(0, 0.3))
+    crafted(
+        tmp_path / "whole.zoom",
+        lambda header, arrays: arrays["balls"]["threshold"].__setitem__(0, 0.3),
+    )
     assert_refused(tmp_path / "whole.zoom", match="a border runs through a whole value")
 
 
@@ -642,10 +664,14 @@ def test_a_file_whose_border_runs_through_a_whole_value_is_refused(tmp_path):
 def test_a_chain_of_splits_deeper_than_the_stack_is_refused(tmp_path, axis):
     most = int(kernels.most_splits(1))
     chained_file(tmp_path / "deep.zoom", 200, axis)
-    assert_refused(tmp_path / "deep.zoom", match="more splits above a ball than its visits can have made")
+    assert_refused(
+        tmp_path / "deep.zoom", match="more splits above a ball than its visits can have made"
+    )
     chained_file(tmp_path / "fits.zoom", most, axis)
     agent = zooming.load(tmp_path / "fits.zoom")
-    assert [int(agent.act(0, [k])[0]) in range(most + 1) for k in range(most + 1)] == [True] * (most + 1)
+    assert [int(agent.act(0, [k])[0]) in range(most + 1) for k in range(most + 1)] == [True] * (
+        most + 1
+    )
 
 
 @pytest.mark.plain
@@ -655,7 +681,9 @@ def test_a_selection_never_leaves_its_stack(ties):
     rows["value"] = 1.0
     core = np.zeros(1, kernels.CORE)
     core["n_state"] = core["n_action"] = core["horizon"] = 1
-    guarded = np.full(300, -7, np.int64)  # a stack of ten in the middle of memory that must stay as it is
+    guarded = np.full(
+        300, -7, np.int64
+    )  # a stack of ten in the middle of memory that must stay as it is
     row, _ = select_anywhere(rows, core, np.array([0.5]), ties, guarded[100:110])
     assert rows["child"][row] == ACTIVE
     assert (guarded[:100] == -7).all()
@@ -667,7 +695,7 @@ def select_anywhere(table, core, state, ties, stack):
     return boxes.select(table, core, 0, state, ties, stack)
 
 
-# --- files that ask for more memory than they have bytes -------------------------------------------------------------------
+# --- files that ask for more memory than they have bytes ------------------------------------------
 
 
 def option(**given):
@@ -687,34 +715,64 @@ def state_space(**given):
 
 
 def metric(**given):
-    return lambda header, arrays: [header["options"]["metric"][side].update(given) for side in ("states", "actions")]
+    return lambda header, arrays: [
+        header["options"]["metric"][side].update(given) for side in ("states", "actions")
+    ]
 
 
 TOO_MUCH = [
     ("AdaptiveQ", state_space(kind="MultiBinary", n=10**8), "MultiBinary has 100000000 axes"),
-    ("AdaptiveQ", state_space(kind="MultiBinary", n=[10**4, 10**4]), "MultiBinary has 100000000 axes"),
-    ("AdaptiveQ", state_space(kind="Discrete", n=10**5, start=0, dtype="int64"), "rows are too few for 3 steps of this space"),
-    ("AdaptiveQ", state_space(kind="MultiDiscrete", nvec=[9] * 40, start=[0] * 40, dtype="int64"), "too few for 3 steps"),
+    (
+        "AdaptiveQ",
+        state_space(kind="MultiBinary", n=[10**4, 10**4]),
+        "MultiBinary has 100000000 axes",
+    ),
+    (
+        "AdaptiveQ",
+        state_space(kind="Discrete", n=10**5, start=0, dtype="int64"),
+        "rows are too few for 3 steps of this space",
+    ),
+    (
+        "AdaptiveQ",
+        state_space(kind="MultiDiscrete", nvec=[9] * 40, start=[0] * 40, dtype="int64"),
+        "too few for 3 steps",
+    ),
     ("AdaptiveQ", option(horizon=10**9), "rows are too few for 1000000000 steps"),
     ("AdaptiveQ", made_with(dims=10**7), "dims=10000000: give a whole number from 1 to"),
-    ("AdaptiveQ", made_with(dims=10**4), "10000 state and 10000 action axes are too many|given environment has"),
+    (
+        "AdaptiveQ",
+        made_with(dims=10**4),
+        "10000 state and 10000 action axes are too many|given environment has",
+    ),
     ("Random", made_with(dims=10**7), "dims=10000000: give a whole number from 1 to"),
     ("Random", state_space(kind="MultiBinary", n=10**8), "MultiBinary has 100000000 axes"),
-    ("Ambulance", made_with(n_ambulances=10**8), "n_ambulances=100000000: give a whole number from 1 to"),
+    (
+        "Ambulance",
+        made_with(n_ambulances=10**8),
+        "n_ambulances=100000000: give a whole number from 1 to",
+    ),
     ("Ambulance", made_with(horizon=10**9), "horizon=1000000000: give a whole number from 1 to"),
     ("NetQ", option(spacing=1e-9), "spacing=1e-09 makes more than"),
     ("NetQ", option(spacing=1e-300), "spacing=1e-300 makes more than"),
     ("NetQ", option(horizon=10**9), "rows are too few for the spacing"),
     ("MetricQ", metric(points_per_axis=7000), "GB, more than a file may ask for"),
     ("MetricQ", option(horizon=10**6), "balls are too few for the horizon 1000000"),
-]  # fmt: skip
+]
 
 
-@pytest.mark.parametrize(("kind", "change", "match"), TOO_MUCH, ids=[f"{kind}: {match[:30]}" for kind, _, match in TOO_MUCH])
-def test_a_small_file_that_asks_for_gigabytes_is_refused_before_they_are_taken(tmp_path, kind, change, match):
+@pytest.mark.parametrize(
+    ("kind", "change", "match"),
+    TOO_MUCH,
+    ids=[f"{kind}: {match[:30]}" for kind, _, match in TOO_MUCH],
+)
+def test_a_small_file_that_asks_for_gigabytes_is_refused_before_they_are_taken(
+    tmp_path, kind, change, match
+):
     path = tmp_path / "agent.zoom"
     if kind == "MetricQ":
-        zooming.MetricQ(gym.make("zooming/Oil-v0", horizon=3), zooming.metrics.LInf(9), seed=0).save(path)
+        zooming.MetricQ(
+            gym.make("zooming/Oil-v0", horizon=3), zooming.metrics.LInf(9), seed=0
+        ).save(path)
     elif kind == "Ambulance":
         zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0"), seed=0).save(path)
     else:
@@ -748,7 +806,7 @@ def test_spaces_nested_too_deeply_are_refused(tmp_path, kind):
     assert_refused(tmp_path / "agent.zoom")
 
 
-# --- balls of a metric -----------------------------------------------------------------------------------------------------
+# --- balls of a metric ----------------------------------------------------------------------------
 
 
 def of_balls(name, value, row=-1):
@@ -771,13 +829,34 @@ METRIC_WRONG = {
     "step": (of_balls("step", 7), "the step of a ball does not follow"),
     "radius": (of_balls("radius", 0.1), "the radius of a ball does not follow"),
     "points": (of_balls("n_points", 10**6), "the n_points of a ball does not follow"),
-    "n_balls": (lambda header, arrays: arrays["core"].__setitem__("n_balls", 1), "the number of active balls is wrong"),
-    "n_rows": (lambda header, arrays: arrays["core"].__setitem__("n_rows", 1), "the balls have another layout"),
-    "statistics": (lambda header, arrays: arrays.update(stats=np.zeros((1, 3))), "the statistics of the balls have another"),
-    "core": (lambda header, arrays: arrays.update(core=arrays["core"].view(np.float64)), "the balls have another layout"),
-    "twice": (lambda header, arrays: arrays["balls"].__setitem__(-1, arrays["balls"][-2]), "not in the domain of its parent"),
-    "episodes": (lambda header, arrays: header.update(n_episodes=10**9), "1000000000 episodes, but the table has seen 30"),
-    "metric": (lambda header, arrays: header["options"]["metric"]["states"].update(kind="L9"), "the metric L9 is unknown"),
+    "n_balls": (
+        lambda header, arrays: arrays["core"].__setitem__("n_balls", 1),
+        "the number of active balls is wrong",
+    ),
+    "n_rows": (
+        lambda header, arrays: arrays["core"].__setitem__("n_rows", 1),
+        "the balls have another layout",
+    ),
+    "statistics": (
+        lambda header, arrays: arrays.update(stats=np.zeros((1, 3))),
+        "the statistics of the balls have another",
+    ),
+    "core": (
+        lambda header, arrays: arrays.update(core=arrays["core"].view(np.float64)),
+        "the balls have another layout",
+    ),
+    "twice": (
+        lambda header, arrays: arrays["balls"].__setitem__(-1, arrays["balls"][-2]),
+        "not in the domain of its parent",
+    ),
+    "episodes": (
+        lambda header, arrays: header.update(n_episodes=10**9),
+        "1000000000 episodes, but the table has seen 30",
+    ),
+    "metric": (
+        lambda header, arrays: header["options"]["metric"]["states"].update(kind="L9"),
+        "the metric L9 is unknown",
+    ),
 }
 
 
@@ -794,11 +873,15 @@ def test_a_file_of_a_metric_is_refused_for(case, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "requests", [[0.5, 0.1], [1, 2], [0.1, np.nan], [np.nan, 0.5], [0.5, np.inf], [-3.0, 0.5], [[0.5]]], ids=str
+    "requests",
+    [[0.5, 0.1], [1, 2], [0.1, np.nan], [np.nan, 0.5], [0.5, np.inf], [-3.0, 0.5], [[0.5]]],
+    ids=str,
 )
 def test_a_median_of_impossible_requests_is_refused(tmp_path, requests):
     saved_agent(tmp_path / "median.zoom", "Median")
-    crafted(tmp_path / "median.zoom", lambda header, arrays: arrays.update(requests=np.array(requests)))
+    crafted(
+        tmp_path / "median.zoom", lambda header, arrays: arrays.update(requests=np.array(requests))
+    )
     assert_refused(tmp_path / "median.zoom", match="the requests are not a sorted list of places")
 
 
@@ -812,7 +895,9 @@ def test_an_array_of_python_objects_is_refused(tmp_path):
 def places(value, place=()):
     """The way to every part of a JSON value."""
     yield place
-    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+    for key in (
+        value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    ):
         yield from places(value[key], (*place, key))
 
 
@@ -837,7 +922,11 @@ def test_whatever_the_header_says_loading_gives_an_agent_or_a_checkpoint_error(t
     for place in places(header):
         for wrong in (None, -1, 0, 2.5, 10**400, float("nan"), True, "x", "({,f8", [], {}, [[1]]):
             text = json.dumps(replaced(header, place, wrong)).encode()
-            path.write_bytes(content_with_checksum(files.MAGIC + struct.pack("<IQ", files.VERSION, len(text)) + text + arrays))
+            path.write_bytes(
+                content_with_checksum(
+                    files.MAGIC + struct.pack("<IQ", files.VERSION, len(text)) + text + arrays
+                )
+            )
             try:
                 assert isinstance(zooming.load(path), zooming.Agent)
             except Exception as error:
@@ -856,7 +945,9 @@ def test_a_changed_table_is_refused_or_plays_inside_the_action_space(folder, kin
     header, arrays = files.read_container(path)
     inner = np.flatnonzero(arrays["balls"]["child"] != ACTIVE)
     row = data.draw(st.sampled_from(inner.tolist()) | st.integers(0, len(arrays["balls"]) - 1))
-    arrays["balls"][name][row] = data.draw(st.integers(0, 99)) / (100 if BALL[name].kind == "f" else 1)
+    arrays["balls"][name][row] = data.draw(st.integers(0, 99)) / (
+        100 if BALL[name].kind == "f" else 1
+    )
     files.write_container(path, header, arrays)
     try:
         loaded = zooming.load(path)
@@ -867,7 +958,7 @@ def test_a_changed_table_is_refused_or_plays_inside_the_action_space(folder, kin
         assert space.contains(loaded.predict([state], [step])[0])
 
 
-# --- no code -------------------------------------------------------------------------------------------------------------
+# --- no code --------------------------------------------------------------------------------------
 
 SOURCES = sorted(SOURCE.rglob("*.py"))
 
@@ -875,7 +966,17 @@ SOURCES = sorted(SOURCE.rglob("*.py"))
 @pytest.mark.plain
 @pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(SOURCE)))
 def test_no_source_file_pickles_or_runs_strings(file):
-    banned = {"pickle", "cPickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "jsonpickle"}
+    banned = {
+        "pickle",
+        "cPickle",
+        "_pickle",
+        "marshal",
+        "shelve",
+        "dill",
+        "cloudpickle",
+        "joblib",
+        "jsonpickle",
+    }
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
             assert not banned & {alias.name.split(".")[0] for alias in node.names}
@@ -900,9 +1001,12 @@ path = sys.argv[1]
 zooming.load(sys.argv[2]).learn(1)  # all that loading needs anyway is imported and compiled now
 events = []
 on = True
-RUNS_CODE = ("exec", "compile", "import", "marshal.", "pickle.", "code.", "os.system", "os.exec", "os.posix_spawn",
-             "subprocess.", "ctypes.", "socket.", "urllib.")
-sys.addaudithook(lambda event, arguments: on and event.startswith(RUNS_CODE) and events.append((event, str(arguments)[:200])))
+RUNS_CODE = ("exec", "compile", "import", "marshal.", "pickle.", "code.", "os.system", "os.exec",
+             "os.posix_spawn", "subprocess.", "ctypes.", "socket.", "urllib.")
+sys.addaudithook(
+    lambda event, arguments: on and event.startswith(RUNS_CODE)
+    and events.append((event, str(arguments)[:200]))
+)
 try:
     agent = zooming.load(path)
     print(type(agent).__name__)
@@ -930,13 +1034,23 @@ def test_loading_imports_compiles_and_executes_nothing(tmp_path, kind):
     assert events == "[]"
 
 
-FOREIGN = ["os:system", "os:zooming/Oil-v0", "this:zooming/Oil-v0", "CartPole-v1", "zooming/Absent-v0", "zooming/../os:system"]
+FOREIGN = [
+    "os:system",
+    "os:zooming/Oil-v0",
+    "this:zooming/Oil-v0",
+    "CartPole-v1",
+    "zooming/Absent-v0",
+    "zooming/../os:system",
+]
 
 
 @pytest.mark.parametrize("env_id", FOREIGN)
 def test_a_file_that_names_another_environment_is_refused(tmp_path, env_id):
     saved_agent(tmp_path / "agent.zoom")
-    crafted(tmp_path / "agent.zoom", lambda header, arrays: header["env"]["make"].update(id=env_id, kwargs={}))
+    crafted(
+        tmp_path / "agent.zoom",
+        lambda header, arrays: header["env"]["make"].update(id=env_id, kwargs={}),
+    )
     assert_refused(tmp_path / "agent.zoom", match="not one of zooming's environments")
 
 
@@ -946,7 +1060,10 @@ def test_a_file_that_names_another_environment_is_refused(tmp_path, env_id):
 def test_a_file_that_names_another_environment_imports_nothing(tmp_path, env_id):
     for name in ("warm", "agent"):
         saved_agent(tmp_path / f"{name}.zoom")
-    crafted(tmp_path / "agent.zoom", lambda header, arrays: header["env"]["make"].update(id=env_id, kwargs={}))
+    crafted(
+        tmp_path / "agent.zoom",
+        lambda header, arrays: header["env"]["make"].update(id=env_id, kwargs={}),
+    )
     answer, events = audited_load(tmp_path / "agent.zoom", tmp_path / "warm.zoom")
     assert answer.startswith("CheckpointError")
     assert events == "[]"
@@ -954,6 +1071,8 @@ def test_a_file_that_names_another_environment_imports_nothing(tmp_path, env_id)
 
 def test_a_file_that_names_another_environment_is_usable_with_the_right_one(tmp_path):
     agent = saved_agent(tmp_path / "agent.zoom")
-    crafted(tmp_path / "agent.zoom", lambda header, arrays: header["env"]["make"].update(id="os:system"))
+    crafted(
+        tmp_path / "agent.zoom", lambda header, arrays: header["env"]["make"].update(id="os:system")
+    )
     loaded = zooming.load(tmp_path / "agent.zoom", env=gym.make("zooming/Oil-v0", horizon=3))
     assert knowledge(loaded) == knowledge(agent)

@@ -1,4 +1,5 @@
-"""What users of other libraries write first: each error says what to use here, and types are checked for users."""
+"""What users of other libraries write first: each error says what to use here, and types are
+checked for users."""
 
 import subprocess
 import sys
@@ -22,7 +23,10 @@ def oil():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"gamma": 0.99}, "returns are not discounted: an episode has a fixed number of steps, horizon="),
+        (
+            {"gamma": 0.99},
+            "returns are not discounted: an episode has a fixed number of steps, horizon=",
+        ),
         ({"policy": "MlpPolicy"}, "partition, not a network; leave it out"),
         ({"learning_rate": 3e-4}, r"the learning rate is \(H \+ 1\) / \(H \+ t\)"),
         ({"exploration_fraction": 0.1}, "exploration is by optimism: set its size with bonus="),
@@ -33,20 +37,30 @@ def oil():
 )
 def test_an_option_of_another_library_is_answered_with_what_to_use_here(kind, options, message):
     (name,) = options
-    with pytest.raises(zooming.SpaceError, match=f"{kind.__name__} has no option '{name}': .*{message}"):
+    with pytest.raises(
+        zooming.SpaceError, match=f"{kind.__name__} has no option '{name}': .*{message}"
+    ):
         kind(oil(), **options)
 
 
 def test_learn_counts_episodes_and_says_so():
     agent = zooming.AdaptiveQ(oil(), seed=0)
-    with pytest.raises(zooming.SpaceError, match=r"learn has no option 'total_timesteps': runs are counted in episodes"):
+    with pytest.raises(
+        zooming.SpaceError,
+        match=r"learn has no option 'total_timesteps': runs are counted in episodes",
+    ):
         agent.learn(total_timesteps=10_000)
-    with pytest.raises(zooming.SpaceError, match="learn has no option 'eposides'; did you mean 'episodes'"):
+    with pytest.raises(
+        zooming.SpaceError, match="learn has no option 'eposides'; did you mean 'episodes'"
+    ):
         agent.learn(eposides=3)
     with pytest.raises(zooming.SpaceError, match=r"learn has no option 'log_interval': .* `every`"):
         agent.learn(5, log_interval=4)
     assert agent.n_episodes == 0
-    with pytest.raises(zooming.SpaceError, match="evaluate has no option 'n_eval_episodes'; did you mean 'episodes'"):
+    with pytest.raises(
+        zooming.SpaceError,
+        match="evaluate has no option 'n_eval_episodes'; did you mean 'episodes'",
+    ):
         zooming.evaluate(agent, oil(), n_eval_episodes=10)
 
 
@@ -56,15 +70,23 @@ def test_an_environment_has_no_habits_of_agents():
 
 
 def test_a_policys_name_in_the_place_of_the_environment_is_named():
-    with pytest.raises(zooming.SpaceError, match=r"AdaptiveQ\('MlpPolicy', ...\): .* and give the environment first"):
+    with pytest.raises(
+        zooming.SpaceError,
+        match=r"AdaptiveQ\('MlpPolicy', ...\): .* and give the environment first",
+    ):
         zooming.AdaptiveQ("MlpPolicy", oil())
-    with pytest.raises(zooming.SpaceError, match=r"'Pendulum-v1' is not an environment; .* gymnasium.make\(\"Pendulum-v1\"\)"):
+    with pytest.raises(
+        zooming.SpaceError,
+        match=r"'Pendulum-v1' is not an environment; .* gymnasium.make\(\"Pendulum-v1\"\)",
+    ):
         zooming.AdaptiveQ("Pendulum-v1")
 
 
 def test_a_vector_environment_is_refused_with_what_learns_many_seeds():
     envs = gym.make_vec("zooming/Oil-v0", num_envs=3, vectorization_mode="sync")
-    with pytest.raises(zooming.SpaceError, match=r"SyncVectorEnv is a vector environment of 3; .*learn_many"):
+    with pytest.raises(
+        zooming.SpaceError, match=r"SyncVectorEnv is a vector environment of 3; .*learn_many"
+    ):
         zooming.AdaptiveQ(envs, horizon=5)
     agent = zooming.AdaptiveQ(oil(), seed=0)
     with pytest.raises(zooming.SpaceError, match="is a vector environment of 3"):
@@ -97,9 +119,20 @@ class Broken(Drift):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (OldReset, r"OldReset: reset gave a ndarray, not \(observation, info\); write def reset\(self, \*, seed=None"),
-        (Unseeded, r"Unseeded: reset takes no seed; write def reset\(self, \*, seed=None, options=None\)"),
-        (OldStep, "OldStep: step gave 4 values, the old interface of Gym; give five: observation, reward, terminated"),
+        (
+            OldReset,
+            r"OldReset: reset gave a ndarray, not \(observation, info\); write def reset\(self, "
+            r"\*, seed=None",
+        ),
+        (
+            Unseeded,
+            r"Unseeded: reset takes no seed; write def reset\(self, \*, seed=None, options=None\)",
+        ),
+        (
+            OldStep,
+            "OldStep: step gave 4 values, the old interface of Gym; give five: observation, "
+            "reward, terminated",
+        ),
     ],
 )
 def test_gyms_old_interface_is_refused_with_the_new_one(make, message):
@@ -116,7 +149,7 @@ def test_an_environments_own_type_error_is_passed_on():
         zooming.AdaptiveQ(Broken(), horizon=3, seed=0).learn(1)
 
 
-# --- types ---------------------------------------------------------------------------------------------------------------
+# --- types ----------------------------------------------------------------------------------------
 
 PROGRAM = """
 import gymnasium as gym
@@ -139,9 +172,21 @@ def test_users_programs_are_checked_against_the_packages_types(tmp_path):
     def check(program):
         (tmp_path / "user.py").write_text(program)
         # Other packages' types are left out: they take a minute, and are not what is asked about.
-        options = ["--strict", "--no-site-packages", "--ignore-missing-imports", "--follow-imports=silent", "--cache-dir=cache"]
+        options = [
+            "--strict",
+            "--no-site-packages",
+            "--ignore-missing-imports",
+            "--follow-imports=silent",
+            "--cache-dir=cache",
+        ]
         command = [sys.executable, "-m", "mypy", *options, "user.py"]
-        done = subprocess.run(command, cwd=tmp_path, env={"MYPYPATH": str(ROOT / "src")}, capture_output=True, text=True)
+        done = subprocess.run(
+            command,
+            cwd=tmp_path,
+            env={"MYPYPATH": str(ROOT / "src")},
+            capture_output=True,
+            text=True,
+        )
         return done.stdout
 
     assert "Success: no issues found" in check(PROGRAM)
@@ -152,8 +197,12 @@ def test_users_programs_are_checked_against_the_packages_types(tmp_path):
 
 
 def test_the_wheel_says_that_the_package_is_typed():
-    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"][
+        "targets"
+    ]["wheel"]
     assert wheel == {"packages": ["src/zooming"]}  # the whole folder, nothing excluded
     assert (ROOT / wheel["packages"][0] / "py.typed").read_bytes() == b""
-    ignored = subprocess.run(["git", "check-ignore", "src/zooming/py.typed"], cwd=ROOT, capture_output=True)
+    ignored = subprocess.run(
+        ["git", "check-ignore", "src/zooming/py.typed"], cwd=ROOT, capture_output=True
+    )
     assert ignored.returncode != 0  # hatch leaves out what git ignores

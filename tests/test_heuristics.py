@@ -34,7 +34,9 @@ def test_median_goes_to_the_median_of_all_requests_so_far():
     assert agent.act(0, [0.3]).tolist() == [0.3]  # nothing seen yet
     for n, request in enumerate([0.9, 0.1, 0.4, 0.2, 0.8]):
         agent.update(n % 5, [0.5], [0.5], 0.5, [request])
-        assert agent.act(0, [0.3])[0] == pytest.approx(np.median([0.9, 0.1, 0.4, 0.2, 0.8][: n + 1]))
+        assert agent.act(0, [0.3])[0] == pytest.approx(
+            np.median([0.9, 0.1, 0.4, 0.2, 0.8][: n + 1])
+        )
     assert agent.predict([0.3])[0].tolist() == [0.4]
 
 
@@ -57,7 +59,9 @@ def test_median_counts_calls_that_come_where_an_ambulance_waits():
 def test_median_is_near_optimal_when_moving_is_free(n):
     env = ambulance(travel_weight=0.0, arrivals="uniform", n_ambulances=n)
     best = 5 * (1 - 1 / (4 * n))
-    assert zooming.Median(env, seed=0).learn(400).returns[-300:].mean() == pytest.approx(best, abs=0.06)
+    assert zooming.Median(env, seed=0).learn(400).returns[-300:].mean() == pytest.approx(
+        best, abs=0.06
+    )
 
 
 def test_heuristics_that_play_states_as_actions_need_one_box_for_both():
@@ -78,7 +82,11 @@ def test_heuristics_have_no_balls_and_no_estimates(kind):
     agent = kind(ambulance(), seed=0)
     history = agent.learn(4)
     assert history.n_balls.tolist() == [0] * 4 == [agent.n_balls] * 4
-    for question in (lambda: agent.q_value(0, [0.5], [0.5]), lambda: agent.value(0, [0.5]), lambda: agent.partition(0)):
+    for question in (
+        lambda: agent.q_value(0, [0.5], [0.5]),
+        lambda: agent.value(0, [0.5]),
+        lambda: agent.partition(0),
+    ):
         with pytest.raises(zooming.SpaceError, match="no estimates"):
             question()
 
@@ -88,7 +96,10 @@ def test_heuristics_have_no_balls_and_no_estimates(kind):
 def test_fused_and_python_driven_heuristics_agree_to_the_last_bit(kind, n):
     options = {"n_ambulances": n, "arrivals": [0.1, 0.1, 0.4, 0.9], "start": "uniform"}
     fused, python = kind(ambulance(**options), seed=5), kind(ambulance(**options), seed=5)
-    returns = fused.learn(40, driver="fused").returns.tolist() + fused.learn(20, driver="python").returns.tolist()
+    returns = (
+        fused.learn(40, driver="fused").returns.tolist()
+        + fused.learn(20, driver="python").returns.tolist()
+    )
     assert python.learn(60, driver="python").returns.tolist() == returns
     assert fused.act(2, [0.3] * n).tolist() == python.act(2, [0.3] * n).tolist()
     assert fused.nbytes == python.nbytes
@@ -108,7 +119,10 @@ def test_the_medians_requests_are_complete_and_in_two_sorted_runs():
         for run in (known[: count[1]], known[count[1] : count[0]]):
             assert (np.diff(run) >= 0).all()
         for rank in {0, len(kept) // 3, len(kept) - 1}:
-            assert heuristics.ranked(known, count, rank) == (kept[rank], kept[min(rank + 1, len(kept) - 1)])
+            assert heuristics.ranked(known, count, rank) == (
+                kept[rank],
+                kept[min(rank + 1, len(kept) - 1)],
+            )
         assert heuristics.n_at(known, count, 0.7) == kept.count(0.7)
         places, n = np.empty(2), len(kept)
         heuristics.choose(heuristics.MEDIAN, known, count, np.zeros(2), places)
@@ -137,5 +151,7 @@ def test_a_heuristic_names_the_state_that_leaves_the_box():
     box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
     env = zooming.compiled_env(run_away, box, box, horizon=3, start=0.0, name="runaway")
     for driver in ("fused", "python"):
-        with pytest.raises(zooming.TransitionError, match=r"runaway, step 1: next state\[0\] = 1.5"):
+        with pytest.raises(
+            zooming.TransitionError, match=r"runaway, step 1: next state\[0\] = 1.5"
+        ):
             zooming.NoMovement(env, seed=0).learn(2, driver=driver)

@@ -1,4 +1,5 @@
-"""Imports go one way: a room uses the rooms below it, whether it imports at the top of a module or inside a function."""
+"""Imports go one way: a room uses the rooms below it, whether it imports at the top of a module
+or inside a function."""
 
 import ast
 import re
@@ -24,8 +25,9 @@ ROOMS = (  # from the ground up; rooms of one floor do not know each other
     ("__main__",),
 )
 FLOOR = {room: floor for floor, rooms in enumerate(ROOMS) for room in rooms}
-# Methods that users expect on an object though their work is done on a floor above. They go through the front door:
-# `import zooming` inside the method, then a public name. Nothing else may import the package itself.
+# Methods that users expect on an object though their work is done on a floor above. They go through
+# the front door: `import zooming` inside the method, then a public name. Nothing else may import
+# the package itself.
 FRONT_DOOR = {
     ("zooming.agents.ball_agent", "learn_pac"),
     ("zooming.agents.history", "regret"),
@@ -47,13 +49,15 @@ def modules():
 
 
 def room(name):
-    """The room of a dotted name: zooming.agents.net_q is in agents, the package itself is the room zooming."""
+    """The room of a dotted name: zooming.agents.net_q is in agents, the package itself is the
+    room zooming."""
     parts = [part for part in name.split(".") if part != "__init__"]
     return parts[1] if len(parts) > 1 else "zooming"
 
 
 def imported(source):
-    """(dotted name, function that imports it or None) of every import of the package, lazy ones included."""
+    """(dotted name, function that imports it or None) of every import of the package, lazy ones
+    included."""
     found = []
 
     def visit(node, function):
@@ -69,7 +73,11 @@ def imported(source):
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, "write imports from the package's root"
         elif isinstance(node, ast.Import):
-            found.extend((alias.name, function) for alias in node.names if alias.name.split(".")[0] == "zooming")
+            found.extend(
+                (alias.name, function)
+                for alias in node.names
+                if alias.name.split(".")[0] == "zooming"
+            )
         for child in ast.iter_child_nodes(node):
             visit(child, function)
 

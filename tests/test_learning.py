@@ -11,12 +11,18 @@ import zooming
 OIL = {("laplace", 1): 4.75, ("laplace", 10): 4.75, ("laplace", 50): 4.75}
 OIL |= {("quadratic", 1): 4.8, ("quadratic", 10): 4.755, ("quadratic", 50): 4.751}
 AMBULANCE = {("beta", 0): 4.3547, ("beta", 0.25): 4.3698, ("beta", 1): 5.0}
-AMBULANCE |= {("uniform", 0): 3.75, ("uniform", 0.25): 3.8866, ("uniform", 1): 5.0, ("shifting", 0): 4.725}
+AMBULANCE |= {
+    ("uniform", 0): 3.75,
+    ("uniform", 0.25): 3.8866,
+    ("uniform", 1): 5.0,
+    ("shifting", 0): 4.725,
+}
 SHIFTING = [(0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1), (0.45, 0.55)]
 
 
 def ambulance_optimum(laws, weight, start=0.5, n=2001):
-    """V* by definition: the call does not depend on the action, so each step is a problem of its own.
+    """V* by definition: the call does not depend on the action, so each step is a problem of its
+    own.
 
     `laws` are intervals of uniform calls; the state of step h > 0 is the call of step h - 1.
     """
@@ -32,7 +38,9 @@ def ambulance_optimum(laws, weight, start=0.5, n=2001):
 
 def final_return(make_agent, env, n_seeds=20):
     """Mean return of the last 200 of 2000 episodes, over the seeds."""
-    return np.mean([h.returns[-200:].mean() for h in zooming.learn_many(make_agent, env, range(n_seeds), 2000)])
+    return np.mean(
+        [h.returns[-200:].mean() for h in zooming.learn_many(make_agent, env, range(n_seeds), 2000)]
+    )
 
 
 def test_optimal_values_of_the_table_are_right_where_they_can_be_worked_out():
@@ -41,7 +49,8 @@ def test_optimal_values_of_the_table_are_right_where_they_can_be_worked_out():
     assert ambulance_optimum(SHIFTING, 0.0) == pytest.approx(4.725, abs=1e-3)
 
 
-# How far from V* the defaults may end; None: the survey is so sharp that K = 2000 episodes do not find it.
+# How far from V* the defaults may end; None: the survey is so sharp that K = 2000 episodes do not
+# find it.
 OIL_SLACK = {
     ("laplace", 1): 0.05,
     ("quadratic", 1): 0.03,
@@ -69,20 +78,29 @@ def test_defaults_on_ambulance(arrivals, weight):
     optimum = AMBULANCE.get((arrivals, weight)) or ambulance_optimum(SHIFTING, weight)
     env = gym.make("zooming/Ambulance-v0", arrivals=arrivals, travel_weight=float(weight))
     slack = 0.03 if arrivals == "shifting" else 0.1
-    assert optimum - slack <= final_return(zooming.AdaptiveQ, env) <= optimum + 0.02  # calls are random: means may exceed
+    assert (
+        optimum - slack <= final_return(zooming.AdaptiveQ, env) <= optimum + 0.02
+    )  # calls are random: means may exceed
 
 
 @pytest.mark.slow
 def test_the_published_form_on_oil_laplace_1():
     env = gym.make("zooming/Oil-v0", survey="laplace", sharpness=1.0)
-    found = final_return(lambda env, seed: zooming.AdaptiveQ.as_published(env, bonus=0.5, seed=seed), env)
+    found = final_return(
+        lambda env, seed: zooming.AdaptiveQ.as_published(env, bonus=0.5, seed=seed), env
+    )
     assert 4.75 - 0.08 <= found <= 4.75
 
 
 @pytest.mark.slow
 def test_two_ambulances_beat_one():
     one, two = (
-        final_return(zooming.AdaptiveQ, gym.make("zooming/Ambulance-v0", arrivals="uniform", n_ambulances=n), 5) for n in (1, 2)
+        final_return(
+            zooming.AdaptiveQ,
+            gym.make("zooming/Ambulance-v0", arrivals="uniform", n_ambulances=n),
+            5,
+        )
+        for n in (1, 2)
     )
     assert two > one + 0.3
 
@@ -99,6 +117,11 @@ def test_the_greedy_policy_of_predict_earns_what_learning_earned():
         total += reward
     assert total == pytest.approx(4.8, abs=0.03)
     assert state.tolist() == [5]
-    for call in (lambda: agent.predict(observation, state=state), lambda: agent.partition(5)):  # nobody spoke of vectors
-        with pytest.raises(zooming.TransitionError, match=r"step 5 is outside the episode: .*\(horizon 5\)$"):
+    for call in (
+        lambda: agent.predict(observation, state=state),
+        lambda: agent.partition(5),
+    ):  # nobody spoke of vectors
+        with pytest.raises(
+            zooming.TransitionError, match=r"step 5 is outside the episode: .*\(horizon 5\)$"
+        ):
             call()

@@ -1,7 +1,9 @@
 """The lemmas of the paper's proof on a problem whose optimum is known in closed form.
 
-In state x the action a earns x (1 - |x - a|), and the next state is 0.2 or 0.9, equally likely. So a = x is optimal,
-V*_h(x) = x + (H - 1 - h) 0.55, and Q*_h(x, a) = x (1 - |x - a|) + (H - 1 - h) 0.55 is Lipschitz with L = 3: at most 2 along x
+In state x the action a earns x (1 - |x - a|), and the next state is 0.2 or 0.9,
+equally likely. So a = x is optimal,
+V*_h(x) = x + (H - 1 - h) 0.55,
+and Q*_h(x, a) = x (1 - |x - a|) + (H - 1 - h) 0.55 is Lipschitz with L = 3: at most 2 along x
 and 1 along a. What holds with probability 1 - delta / 2 is counted over runs with fixed seeds.
 """
 
@@ -26,7 +28,8 @@ MEAN = sum(CALLS) / 2
 LIPSCHITZ = 3.0
 DELTA = 0.1
 RUNS = 20
-# If a run fails with probability at most delta / 2 = 0.05, 6 or more of 20 do so with probability 3.3e-4.
+# If a run fails with probability at most delta / 2 = 0.05, 6 or more of 20 do so with probability
+# 3.3e-4.
 MOST_FAILURES = 5
 
 
@@ -44,7 +47,8 @@ def q_of(horizon, step, state, action):
 
 @dataclass
 class Visit:
-    """One update: the ball's sides, what was played, where it led, and V of the partition at that moment."""
+    """One update: the ball's sides, what was played, where it led, and V of the partition at
+    that moment."""
 
     low: np.ndarray
     high: np.ndarray
@@ -74,8 +78,12 @@ class Run:
         """(step, low, high, Q, n, the visits of the ball and its ancestors) of all active balls."""
         for step in range(self.horizon):
             found = self.agent.partition(step)
-            for low, high, q, n in zip(found.low, found.high, found.q_value, found.n_visits, strict=True):
-                mine = [v for v in self.visits[step] if (v.low <= low).all() and (high <= v.high).all()]
+            for low, high, q, n in zip(
+                found.low, found.high, found.q_value, found.n_visits, strict=True
+            ):
+                mine = [
+                    v for v in self.visits[step] if (v.low <= low).all() and (high <= v.high).all()
+                ]
                 yield step, low, high, q, int(n), mine
 
 
@@ -83,7 +91,9 @@ def learned(seed, horizon, episodes, bonus=None):
     env, rng = Boxes(box((0, 1)), box((0, 1))), random.Random(seed)
     if bonus is None:
         bonus = bonuses.Theory(episodes=episodes, delta=DELTA, lipschitz=LIPSCHITZ)
-    agent = zooming.AdaptiveQ(env, bonus=bonus, cap="horizon", ties="first", horizon=horizon, seed=seed)
+    agent = zooming.AdaptiveQ(
+        env, bonus=bonus, cap="horizon", ties="first", horizon=horizon, seed=seed
+    )
     run = Run(agent, horizon, episodes, [[] for _ in range(horizon)], 0.0, 0.0, math.inf)
     for _ in range(episodes):
         gaps = policy_gaps(agent, horizon)
@@ -104,21 +114,25 @@ def learned(seed, horizon, episodes, bonus=None):
 
 
 def policy_gaps(agent, horizon):
-    """(V* - V of the greedy policy) at each call, for steps 0 to H, exactly: the policy looks at the two calls only."""
+    """(V* - V of the greedy policy) at each call, for steps 0 to H, exactly: the policy looks at
+    the two calls only."""
     values, gaps = [[0.0, 0.0]], [[0.0, 0.0]]
     for step in reversed(range(horizon)):
         ahead = sum(values[0]) / 2
         values.insert(0, [reward_of(x, float(agent.act(step, [x])[0])) + ahead for x in CALLS])
-        gaps.insert(0, [value_of(horizon, step, x) - v for x, v in zip(CALLS, values[0], strict=True)])
+        gaps.insert(
+            0, [value_of(horizon, step, x) - v for x, v in zip(CALLS, values[0], strict=True)]
+        )
     return gaps
 
 
-# --- what holds in every run ---------------------------------------------------------------------------------------------
+# --- what holds in every run ----------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def runs():
-    """Twenty runs of two steps, and for the lemmas that hold in each of them one of another horizon."""
+    """Twenty runs of two steps, and for the lemmas that hold in each of them one of another
+    horizon."""
     return [*(learned(seed, 2, 30) for seed in range(RUNS)), learned(0, 4, 20)]
 
 
@@ -127,7 +141,9 @@ def test_lemma_q_is_the_weighted_sum_of_its_targets(runs):  # E.3
         for _, _, _, q, n, visits in run.balls():
             assert [v.n_visits for v in visits] == list(range(1, n + 1))
             weights = theory.learning_rate_weights(n, run.horizon)
-            targets = [reward_of(v.state, v.action) + v.next_value + run.bonus(v.n_visits) for v in visits]
+            targets = [
+                reward_of(v.state, v.action) + v.next_value + run.bonus(v.n_visits) for v in visits
+            ]
             assert q == pytest.approx(weights[0] * run.horizon + weights[1:] @ targets, rel=1e-12)
     fresh = zooming.AdaptiveQ(runs[0].agent.env, cap="horizon", horizon=3)
     assert fresh.q_value(2, [0.5], [0.5]) == 3  # t = 0: Q = H
@@ -147,7 +163,9 @@ def test_lemma_the_error_of_q_is_that_of_v_plus_noise_bonus_and_distance(runs): 
                     best = value_of(horizon, step + 1, v.after) if step + 1 < horizon else 0.0
                     mean = value_of(horizon, step + 1, MEAN) if step + 1 < horizon else 0.0
                     away = q_of(horizon, step, v.state, v.action) - here
-                    total += weight * (v.next_value - best + best - mean + run.bonus(v.n_visits) + away)
+                    total += weight * (
+                        v.next_value - best + best - mean + run.bonus(v.n_visits) + away
+                    )
                 assert q - here == pytest.approx(total, rel=1e-9, abs=1e-9)
 
 
@@ -166,10 +184,13 @@ def test_lemma_the_samples_of_a_ball_are_as_near_as_its_visits_are_many(runs):  
 @settings(max_examples=15)
 @given(st.integers(1, 100), st.integers(1, 8), st.floats(0, 5), st.floats(0.01, 0.5))
 def test_lemma_beta_lies_between_the_bounds_of_the_paper(t, horizon, lipschitz, delta):  # E.7
-    # With reward 0 and nothing after it, Q is what the bonuses add up to: beta_t / 2. One atom: no split.
+    # With reward 0 and nothing after it, Q is what the bonuses add up to: beta_t / 2. One atom: no
+    # split.
     episodes = 500
     bonus = bonuses.Theory(episodes=episodes, delta=delta, lipschitz=lipschitz)
-    agent = zooming.AdaptiveQ(Boxes(box((0, 1)), box((0, 1))), bonus=bonus, horizon=horizon, max_balls=horizon, seed=0)
+    agent = zooming.AdaptiveQ(
+        Boxes(box((0, 1)), box((0, 1))), bonus=bonus, horizon=horizon, max_balls=horizon, seed=0
+    )
     for _ in range(t):
         agent.update(0, [0.5], [0.5], 0.0, [0.5], terminated=True)
     beta = 2 * agent.q_value(0, [0.5], [0.5])
@@ -180,7 +201,8 @@ def test_lemma_beta_lies_between_the_bounds_of_the_paper(t, horizon, lipschitz, 
 
 @pytest.mark.slow
 def test_lemma_the_best_of_a_lipschitz_function_over_the_actions_is_lipschitz():  # C.2
-    # The smallest of cones of slope L is Lipschitz. As the reward of one step it is Q*, and V* is its best over the actions.
+    # The smallest of cones of slope L is Lipschitz. As the reward of one step it is Q*, and V* is
+    # its best over the actions.
     rng, n, lipschitz = np.random.default_rng(0), 6, 0.15
 
     def play(state, action, step, params, chance, next_state):
@@ -192,7 +214,9 @@ def test_lemma_the_best_of_a_lipschitz_function_over_the_actions_is_lipschitz():
     along, across = np.abs(places[:, None] - places), np.abs(actions[:, None] - actions)
     cones = lipschitz * np.maximum(along[:, None, :, None], across[None, :, None, :])
     f = (rng.random((n, n)) + cones).min(axis=(2, 3)) / (1 + lipschitz)
-    env = zooming.compiled_env(play, space, space, 1, start="uniform", params=f.ravel(), outcomes=([0.0], [1.0]))
+    env = zooming.compiled_env(
+        play, space, space, 1, start="uniform", params=f.ravel(), outcomes=([0.0], [1.0])
+    )
     optimal = zooming.solve(env)
     assert [[optimal.q_value(0, x, a) for a in range(n)] for x in range(n)] == pytest.approx(f)
     g = np.array([optimal.value(0, x) for x in range(n)])
@@ -200,7 +224,7 @@ def test_lemma_the_best_of_a_lipschitz_function_over_the_actions_is_lipschitz():
     assert (np.abs(g[:, None] - g) <= lipschitz / (1 + lipschitz) * along + 1e-12).all()
 
 
-# --- what holds in most runs ---------------------------------------------------------------------------------------------
+# --- what holds in most runs ----------------------------------------------------------------------
 
 
 def test_lemma_the_noise_of_the_next_values_stays_within_hoeffdings_bound(runs):  # E.5
@@ -209,10 +233,15 @@ def test_lemma_the_noise_of_the_next_values_stays_within_hoeffdings_bound(runs):
         largest = 0.0
         for step, _, _, _, n, visits in run.balls():
             weights = theory.learning_rate_weights(n, 2)[1:]
-            noise = weights @ [v.after - MEAN if step == 0 else 0.0 for v in visits]  # V* of the next step is x + constant
+            noise = weights @ [
+                v.after - MEAN if step == 0 else 0.0 for v in visits
+            ]  # V* of the next step is x + constant
             squares = float(weights @ weights)
             assert squares <= 2 * 2 / n
-            largest = max(largest, abs(noise) / (2 * math.sqrt(2 * squares * theory.iota(2, run.episodes, DELTA))))
+            largest = max(
+                largest,
+                abs(noise) / (2 * math.sqrt(2 * squares * theory.iota(2, run.episodes, DELTA))),
+            )
         failures, near = failures + (largest > 1), near + (largest > 0.05)
     assert failures <= MOST_FAILURES
     assert near > RUNS / 2  # the bound is loose, but the noise is there
@@ -226,7 +255,9 @@ def test_lemma_q_exceeds_the_optimum_by_no_more_than_beta_and_the_errors_of_v(ru
             weights = theory.learning_rate_weights(n, 2)
             beta = 2 * weights[1:] @ [run.bonus(v.n_visits) for v in visits]
             ahead = [v.next_value - value_of(2, 1, v.after) if step == 0 else 0.0 for v in visits]
-            above = [q - q_of(2, step, *(low + share * (high - low))) for share in (0.0, 0.5, 0.999)]
+            above = [
+                q - q_of(2, step, *(low + share * (high - low))) for share in (0.0, 0.5, 0.999)
+            ]
             failed |= min(above) < 0 or max(above) > 2 * weights[0] + beta + weights[1:] @ ahead
         failures += failed
     assert failures <= MOST_FAILURES
@@ -237,14 +268,17 @@ def test_lemma_values_are_optimistic_in_most_runs_and_not_without_a_bonus(runs):
     assert sum(learned(seed, 2, 20, bonus=0.0).worst < -1e-12 for seed in range(6)) >= 3
 
 
-def test_lemma_the_surprises_of_all_steps_nearly_cancel(runs):  # E.9, with the absolute value outside the sum
+def test_lemma_the_surprises_of_all_steps_nearly_cancel(
+    runs,
+):  # E.9, with the absolute value outside the sum
     bound = 2 * math.sqrt(2 * 2**3 * runs[0].episodes * theory.iota(2, runs[0].episodes, DELTA))
     assert sum(abs(run.noise) > bound for run in runs[:RUNS]) <= MOST_FAILURES
     assert np.mean([abs(run.noise) / run.loudness for run in runs[:RUNS]]) < 0.5
 
 
 def test_a_sum_of_absolute_surprises_exceeds_the_bound_that_lemma_e9_prints():
-    # Each next state is a fair coin, and one of two actions loses 1 on one of its sides: |Z| = 1/2 at each of K H steps.
+    # Each next state is a fair coin, and one of two actions loses 1 on one of its sides: |Z| = 1/2
+    # at each of K H steps.
     horizon, episodes = 2, 10**4
     printed = 2 * math.sqrt(2 * horizon**3 * episodes * theory.iota(horizon, episodes, DELTA))
     assert (horizon - 1) * episodes * 0.5 > printed

@@ -1,4 +1,5 @@
-"""MetricQ against a brute-force reference and the laws of the paper: no index, every ball asked about every point."""
+"""MetricQ against a brute-force reference and the laws of the paper: no index, every ball asked
+about every point."""
 
 import copy
 import decimal
@@ -23,17 +24,32 @@ class Brute:
     """Algorithm 1 on a product of finite metric spaces, by the definitions."""
 
     def __init__(self, space, horizon, bonus, lazy=False, split_after=1.0):
-        """`bonus`: a number c for c / sqrt(t), or a function (brute, step, ball) that gives Q from all visits of a ball."""
-        self.space, self.horizon, self.bonus, self.lazy, self.split_after = space, horizon, bonus, lazy, split_after
+        """`bonus`: a number c for c / sqrt(t), or a function (brute, step, ball) that gives Q
+        from all visits of a ball."""
+        self.space, self.horizon, self.bonus, self.lazy, self.split_after = (
+            space,
+            horizon,
+            bonus,
+            lazy,
+            split_after,
+        )
         self.shape = len(space.distances), len(space.action_distances)
         x, a = space.middle()
-        self.balls = [[{"x": x, "a": a, "depth": 0, "q": float(horizon - h), "n": 0, "visits": []}] for h in range(horizon)]
+        self.balls = [
+            [{"x": x, "a": a, "depth": 0, "q": float(horizon - h), "n": 0, "visits": []}]
+            for h in range(horizon)
+        ]
         self.episode = 0
 
     def contains(self, ball, x, a):
-        along, across = self.space.distances[ball["x"], x], self.space.action_distances[ball["a"], a]
+        along, across = (
+            self.space.distances[ball["x"], x],
+            self.space.action_distances[ball["a"], a],
+        )
         power = self.space.power or 1.0
-        return (along + across if self.space.power else max(along, across)) <= self.space.reach * 0.5 ** (power * ball["depth"])
+        return (
+            along + across if self.space.power else max(along, across)
+        ) <= self.space.reach * 0.5 ** (power * ball["depth"])
 
     def owner(self, h, x, a):
         """The ball of smallest radius that holds the pair, the oldest of these."""
@@ -57,7 +73,9 @@ class Brute:
             ball["q"] = self.bonus(self, h, ball)
         else:
             rate = (self.horizon + 1) / (self.horizon + ball["n"])
-            ball["q"] = (1 - rate) * ball["q"] + rate * (reward + next_value + self.bonus / math.sqrt(ball["n"]))
+            ball["q"] = (1 - rate) * ball["q"] + rate * (
+                reward + next_value + self.bonus / math.sqrt(ball["n"])
+            )
         if ball["n"] >= self.split_after * 4 ** ball["depth"] and len(self.domain(h, ball)) > 1:
             if self.lazy:
                 self.add(h, ball, x, a)
@@ -65,7 +83,11 @@ class Brute:
                 self.cover(h, ball)
 
     def cover(self, h, ball):
-        order = [(int(y), int(b)) for y in self.space.orders[ball["x"]] for b in self.space.action_orders[ball["a"]]]
+        order = [
+            (int(y), int(b))
+            for y in self.space.orders[ball["x"]]
+            for b in self.space.action_orders[ball["a"]]
+        ]
         for y, b in order:
             if self.owner(h, y, b) is ball:
                 self.add(h, ball, y, b)
@@ -76,7 +98,11 @@ class Brute:
 
     def active(self, h):
         listed = [(ball, len(self.domain(h, ball))) for ball in self.balls[h]]
-        return [(b["x"], b["a"], b["depth"], b["n"], n, pytest.approx(b["q"], rel=1e-12)) for b, n in listed if n]
+        return [
+            (b["x"], b["a"], b["depth"], b["n"], n, pytest.approx(b["q"], rel=1e-12))
+            for b, n in listed
+            if n
+        ]
 
 
 def finite_env(n_states, n_actions):
@@ -88,26 +114,42 @@ TREE = metrics.Graph([(0, 1, 2), (0, 2, 3), (1, 3, 1), (1, 4, 4), (2, 5, 1), (2,
 WORDS = metrics.Strings(["", "a", "ab", "abc", "xyz", "xy"])
 PRODUCTS = {
     "max": metrics.Product(RING, TREE),
-    "whole": metrics.Product(RING, metrics.Graph([(0, 1), (1, 2), (2, 3), (3, 4)])),  # radii 4, 2, 1: distances are among them
+    "whole": metrics.Product(
+        RING, metrics.Graph([(0, 1), (1, 2), (2, 3), (3, 4)])
+    ),  # radii 4, 2, 1: distances are among them
     "sum": metrics.Product(RING, WORDS, "sum"),
     "norm": metrics.Product(TREE, WORDS, 2.0, scale=(0.5, 1.0)),
-    "discrete": metrics.Product(metrics.Discrete(), metrics.Matrix([[0, 1, 3], [1, 0, 2], [3, 2, 0]]), scale=(2.0, 1.0)),
+    "discrete": metrics.Product(
+        metrics.Discrete(), metrics.Matrix([[0, 1, 3], [1, 0, 2], [3, 2, 0]]), scale=(2.0, 1.0)
+    ),
 }
 SIZES = {"max": (9, 7), "whole": (9, 5), "sum": (9, 6), "norm": (7, 6), "discrete": (4, 3)}
 
 
 @functools.cache
 def trained(name, lazy, n_updates=100, split_after=1.0, **options):
-    """An agent, and the reference, after the same random transitions, most of them near one pair so that balls get small."""
+    """An agent, and the reference, after the same random transitions, most of them near one pair
+    so that balls get small."""
     n_x, n_a = SIZES[name]
     agent = zooming.MetricQ(
-        finite_env(n_x, n_a), PRODUCTS[name], horizon=2, bonus=0.3, lazy=lazy, split_after=split_after, seed=0, **options
+        finite_env(n_x, n_a),
+        PRODUCTS[name],
+        horizon=2,
+        bonus=0.3,
+        lazy=lazy,
+        split_after=split_after,
+        seed=0,
+        **options,
     )
     brute, rng = Brute(agent.table.space, 2, 0.3, lazy, split_after), np.random.default_rng(0)
     for _ in range(n_updates):
         h = int(rng.integers(2))
         near = rng.random() < 0.7
-        x, a = (int(rng.integers(2)), int(rng.integers(2))) if near else (int(rng.integers(n_x)), int(rng.integers(n_a)))
+        x, a = (
+            (int(rng.integers(2)), int(rng.integers(2)))
+            if near
+            else (int(rng.integers(n_x)), int(rng.integers(n_a)))
+        )
         transition = h, x, a, float(rng.random()), int(rng.integers(n_x)), bool(rng.random() < 0.1)
         agent.update(*transition)
         brute.update(*transition)
@@ -116,7 +158,14 @@ def trained(name, lazy, n_updates=100, split_after=1.0, **options):
 
 def shown(agent, h):
     found = agent.balls(h)
-    columns = found.state[:, 0], found.action[:, 0], found.depth, found.n_visits, found.n_points, found.q_value
+    columns = (
+        found.state[:, 0],
+        found.action[:, 0],
+        found.depth,
+        found.n_visits,
+        found.n_points,
+        found.q_value,
+    )
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
@@ -148,13 +197,19 @@ def test_lemma_domains_cover_and_centers_of_equal_radius_are_more_than_a_radius_
         assert len(every) > 3
         for one, other in itertools.combinations(every, 2):
             if one["depth"] == other["depth"]:
-                apart = space.distances_from(one["state"], one["action"])[other["state"], other["action"]]
-                assert apart > one["radius"]  # balls are closed: at the radius itself a point is covered
+                apart = space.distances_from(one["state"], one["action"])[
+                    other["state"], other["action"]
+                ]
+                assert (
+                    apart > one["radius"]
+                )  # balls are closed: at the radius itself a point is covered
         for row in every[1:]:
             parent = rows[row["parent"]]
             assert row["radius"] == parent["radius"] / 2
             if row["parent"] >= 2:  # the center lies in its parent
-                apart = space.distances_from(parent["state"], parent["action"])[row["state"], row["action"]]
+                apart = space.distances_from(parent["state"], parent["action"])[
+                    row["state"], row["action"]
+                ]
                 assert apart <= parent["radius"] * (1 + 1e-12)
 
 
@@ -178,7 +233,10 @@ def test_more_tries_still_make_a_net(tries):
     space, rows = agent.table.space, agent.table.rows[: agent.table.rows_in_use]
     for one, other in itertools.combinations(rows, 2):
         if one["depth"] == other["depth"] and one["step"] == other["step"]:
-            assert space.distances_from(one["state"], one["action"])[other["state"], other["action"]] > one["radius"]
+            assert (
+                space.distances_from(one["state"], one["action"])[other["state"], other["action"]]
+                > one["radius"]
+            )
     # A ball that was due and is not lazy has no domain left.
     due = rows["n_visits"] >= 4.0 ** rows["depth"]
     assert (rows["n_points"][due] <= 1).all()
@@ -192,13 +250,15 @@ def test_lemma_a_ball_splits_exactly_at_the_papers_number_of_visits():
         agent.update(0, 4, 3, 0.5, 4)
         rows = agent.table.rows[: agent.table.rows_in_use]
         is_parent = np.isin(np.arange(len(rows)), rows["parent"])
-        assert all(rows["n_visits"][row] == 4 ** rows["depth"][row] for row in np.flatnonzero(is_parent))
+        assert all(
+            rows["n_visits"][row] == 4 ** rows["depth"][row] for row in np.flatnonzero(is_parent)
+        )
         assert agent.visits(0, 4, 3) == t
         holding = agent.table.owner[0, 4, 3]
         assert rows["n_points"][holding] == 1 or t < 4 ** rows["depth"][holding]
 
 
-# --- bonuses ---------------------------------------------------------------------------------------------------------------
+# --- bonuses --------------------------------------------------------------------------------------
 
 
 def by_definition(bonus):
@@ -209,17 +269,32 @@ def by_definition(bonus):
         return math.log(factor * horizon * n / bonus.delta)
 
     def beside(horizon, t, episode):  # what noise and L add
-        return (2 * bonus.reward_noise * math.sqrt(horizon * iota(horizon, episode)) + 4 * bonus.lipschitz) / math.sqrt(t)
+        return (
+            2 * bonus.reward_noise * math.sqrt(horizon * iota(horizon, episode))
+            + 4 * bonus.lipschitz
+        ) / math.sqrt(t)
 
     def estimate(brute, step, ball):
         horizon, t, now = brute.horizon, ball["n"], brute.episode
         rates = [(horizon + 1) / (horizon + i) for i in range(1, t + 1)]
-        weights = [rate * math.prod(1 - later for later in rates[i + 1 :]) for i, rate in enumerate(rates)]
-        mean = sum(w * (reward + after) for w, (reward, after, _, _) in zip(weights, ball["visits"], strict=True))
+        weights = [
+            rate * math.prod(1 - later for later in rates[i + 1 :]) for i, rate in enumerate(rates)
+        ]
+        mean = sum(
+            w * (reward + after)
+            for w, (reward, after, _, _) in zip(weights, ball["visits"], strict=True)
+        )
         if isinstance(bonus, bonuses.Exact):
             spread = 1.0 if bonus.random_rewards else 2 * bonus.reward_noise
-            width = (horizon - 1 - step + spread) * math.sqrt(sum(w * w for w in weights) * iota(horizon, now) / 2)
-            return mean + width + bonus.lipschitz * sum(w * v[2] for w, v in zip(weights, ball["visits"], strict=True))
+            width = (horizon - 1 - step + spread) * math.sqrt(
+                sum(w * w for w in weights) * iota(horizon, now) / 2
+            )
+            return (
+                mean
+                + width
+                + bonus.lipschitz
+                * sum(w * v[2] for w, v in zip(weights, ball["visits"], strict=True))
+            )
         for i, (w, visit) in enumerate(zip(weights, ball["visits"], strict=True), 1):
             mean += w * beside(horizon, i, visit[3])
             if isinstance(bonus, bonuses.Theory):
@@ -229,7 +304,9 @@ def by_definition(bonus):
             per_step = sum(len(brute.active(h)) for h in range(horizon)) / horizon
             first = math.sqrt(horizon / t * (variance + horizon) * iota(horizon, now))
             first += math.sqrt(horizon**7 * per_step) * iota(horizon, now) / t
-            mean += min(bonus.c1 * first, bonus.c2 * math.sqrt(horizon**3 * iota(horizon, now) / t)) / 2
+            mean += (
+                min(bonus.c1 * first, bonus.c2 * math.sqrt(horizon**3 * iota(horizon, now) / t)) / 2
+            )
         return mean
 
     return estimate
@@ -249,12 +326,25 @@ BONUSES = {
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("bonus", BONUSES.values(), ids=BONUSES)
 def test_every_bonus_agrees_with_its_definition(bonus, lazy):
-    agent = zooming.MetricQ(finite_env(7, 6), PRODUCTS["norm"], horizon=2, bonus=bonus, lazy=lazy, seed=0)
+    agent = zooming.MetricQ(
+        finite_env(7, 6), PRODUCTS["norm"], horizon=2, bonus=bonus, lazy=lazy, seed=0
+    )
     brute, rng = Brute(agent.table.space, 2, by_definition(bonus), lazy), np.random.default_rng(0)
     for _ in range(22):
         for h in range(2):
-            x, a = (int(rng.integers(2)), int(rng.integers(2))) if rng.random() < 0.7 else (int(rng.integers(7)), 5)
-            transition = h, x, a, float(rng.random()), int(rng.integers(7)), bool(rng.random() < 0.1)
+            x, a = (
+                (int(rng.integers(2)), int(rng.integers(2)))
+                if rng.random() < 0.7
+                else (int(rng.integers(7)), 5)
+            )
+            transition = (
+                h,
+                x,
+                a,
+                float(rng.random()),
+                int(rng.integers(7)),
+                bool(rng.random() < 0.1),
+            )
             agent.update(*transition)
             brute.update(*transition)
     for h in range(2):
@@ -265,11 +355,19 @@ def test_every_bonus_agrees_with_its_definition(bonus, lazy):
 @pytest.mark.plain
 @pytest.mark.parametrize("scale", [1e-200, 1e-30, 1.0, 1e30, 1e200])
 @pytest.mark.parametrize("power", [1.0, 1.5, 2.0, 3.0, 8.0, pairs.MAX_POWER])
-def test_a_ball_holds_what_is_within_its_radius_in_exact_arithmetic_at_any_power_and_scale(power, scale):
+def test_a_ball_holds_what_is_within_its_radius_in_exact_arithmetic_at_any_power_and_scale(
+    power, scale
+):
     rng = np.random.default_rng(int(power * 10))
 
-    def apart(n):  # from 1 down to 1e-8 away from the last, so that the deepest balls still tell some of them apart
-        places = rng.choice([-1, 1], (n, 2)) * 10.0 ** -(np.linspace(0, 8, n) + rng.random(n))[:, None]
+    def apart(
+        n,
+        # from 1 down to 1e-8 away from the last, so that the deepest balls still tell some of them
+        # apart
+    ):
+        places = (
+            rng.choice([-1, 1], (n, 2)) * 10.0 ** -(np.linspace(0, 8, n) + rng.random(n))[:, None]
+        )
         places[-1] = 0.0
         return scale * np.hypot(*(places[:, None] - places[None, :]).transpose(2, 0, 1))
 
@@ -279,7 +377,8 @@ def test_a_ball_holds_what_is_within_its_radius_in_exact_arithmetic_at_any_power
     with decimal.localcontext(prec=60):
         p = decimal.Decimal(power)
         powered = [
-            [[decimal.Decimal(d * w) ** p for d in row] for row in m] for m, w in zip((along, across), weights, strict=True)
+            [[decimal.Decimal(d * w) ** p for d in row] for row in m]
+            for m, w in zip((along, across), weights, strict=True)
         ]
         diameter = max(map(max, powered[0])) + max(map(max, powered[1]))
         assert table.space.diameter == pytest.approx(float(diameter ** (1 / p)), rel=1e-14)
@@ -288,10 +387,14 @@ def test_a_ball_holds_what_is_within_its_radius_in_exact_arithmetic_at_any_power
             x, a = 8, 6
             table.add(row, x, a)
             row = table.rows_in_use - 1
-            assert table.rows["radius"][row] == pytest.approx(table.space.diameter * 0.5 ** table.rows["depth"][row], rel=1e-14)
+            assert table.rows["radius"][row] == pytest.approx(
+                table.space.diameter * 0.5 ** table.rows["depth"][row], rel=1e-14
+            )
             for (y, b), owner in np.ndenumerate(table.owner[0]):
                 ratio = (
-                    (powered[0][x][y] + powered[1][a][b]) / diameter * decimal.Decimal(2) ** (p * int(table.rows["depth"][row]))
+                    (powered[0][x][y] + powered[1][a][b])
+                    / diameter
+                    * decimal.Decimal(2) ** (p * int(table.rows["depth"][row]))
                 )
                 if abs(ratio - 1) > 1e-12:  # further from the border than rounding
                     assert (owner == row) == (ratio < 1)
@@ -325,10 +428,15 @@ def test_a_metric_of_ones_own_is_checked_before_the_kernels_see_it():
             zooming.MetricQ(finite_env(4, 4), Own(found, rows), horizon=1)
 
 
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda agent: pickle.loads(pickle.dumps(agent))])
+@pytest.mark.parametrize(
+    "duplicate", [copy.deepcopy, lambda agent: pickle.loads(pickle.dumps(agent))]
+)
 @pytest.mark.parametrize(
     "make",
-    [lambda env: zooming.MetricQ(env, metrics.LInf(points_per_axis=9), seed=0), lambda env: zooming.AdaptiveQ(env, seed=0)],
+    [
+        lambda env: zooming.MetricQ(env, metrics.LInf(points_per_axis=9), seed=0),
+        lambda env: zooming.AdaptiveQ(env, seed=0),
+    ],
 )
 def test_a_copy_of_an_agent_learns_in_its_own_memory(make, duplicate):
     agent = make(gym.make("zooming/Oil-v0"))
@@ -346,11 +454,22 @@ def test_a_copy_of_an_agent_learns_in_its_own_memory(make, duplicate):
 @pytest.mark.plain
 @pytest.mark.parametrize("lazy", [False, True])
 def test_lemma_what_a_ball_believes_was_seen_within_three_radii_of_who_saw_it(lazy):
-    """A child may stick out of its parent: two radii are not enough, three are. The exact bonus counts on it."""
+    """A child may stick out of its parent: two radii are not enough, three are. The exact bonus
+    counts on it."""
     line, ratios = metrics.Graph([(i, i + 1) for i in range(64)]), []
     for seed in range(4):
-        agent = zooming.MetricQ(finite_env(65, 1), metrics.Product(line, metrics.Discrete()), horizon=1, lazy=lazy, seed=seed)
-        rng, table, seen = np.random.default_rng(seed), agent.table, {}  # per ball: (state, radius of the ball that saw it)
+        agent = zooming.MetricQ(
+            finite_env(65, 1),
+            metrics.Product(line, metrics.Discrete()),
+            horizon=1,
+            lazy=lazy,
+            seed=seed,
+        )
+        rng, table, seen = (
+            np.random.default_rng(seed),
+            agent.table,
+            {},
+        )  # per ball: (state, radius of the ball that saw it)
         for _ in range(300):
             x, n_before = int(rng.integers(65)), table.rows_in_use
             row = int(table.owner[0, x, 0])
@@ -363,7 +482,7 @@ def test_lemma_what_a_ball_believes_was_seen_within_three_radii_of_who_saw_it(la
     assert 2.0 < max(ratios) < 3.0
 
 
-# --- oracles ---------------------------------------------------------------------------------------------------------------
+# --- oracles --------------------------------------------------------------------------------------
 
 
 def first_uncovered(uncovered, radius, space):
@@ -385,8 +504,14 @@ def test_an_oracle_of_ones_own_makes_the_cover():
 @pytest.mark.parametrize(
     ("oracle", "explanation"),
     [
-        (lambda uncovered, radius, space: (0, 0), r"pair \(state 0, action 0\), which is covered already"),
-        (lambda uncovered, radius, space: None, r"all is covered, but the pair \(state 0, action 0\) is not"),
+        (
+            lambda uncovered, radius, space: (0, 0),
+            r"pair \(state 0, action 0\), which is covered already",
+        ),
+        (
+            lambda uncovered, radius, space: None,
+            r"all is covered, but the pair \(state 0, action 0\) is not",
+        ),
         (lambda uncovered, radius, space: (99, 0), "state 99, action 0"),
         (lambda uncovered, radius, space: 3, r"gave 3; expected a pair"),
         (lambda uncovered, radius, space: (np.inf, 0), r"gave \(inf, 0\); expected a pair"),
@@ -402,7 +527,7 @@ def test_an_oracle_that_answers_wrongly_is_named(oracle, explanation):
         agent.update(0, 4, 3, 0.5, 4)
 
 
-# --- whole runs ------------------------------------------------------------------------------------------------------------
+# --- whole runs -----------------------------------------------------------------------------------
 
 
 def ambulance(state, action, step, params, outcome, next_state):
@@ -414,21 +539,29 @@ def ambulance(state, action, step, params, outcome, next_state):
 
 @functools.cache
 def built(n):
-    graph = metrics.Graph([*((i, (i + 1) % (n - 2)) for i in range(n - 2)), (0, n - 2), (n - 2, n - 1)])
+    graph = metrics.Graph(
+        [*((i, (i + 1) % (n - 2)) for i in range(n - 2)), (0, n - 2), (n - 2, n - 1)]
+    )
     share, space = graph.distances / graph.distances.max(), gym.spaces.Discrete(n)
     law = [[3.0], [5.0], [n - 1.0]], [0.5, 0.3, 0.2]
-    env = zooming.compiled_env(ambulance, space, space, 3, start=[0.0], params=[n, *share.ravel()], outcomes=law)
+    env = zooming.compiled_env(
+        ambulance, space, space, 3, start=[0.0], params=[n, *share.ravel()], outcomes=law
+    )
     return env, graph, share
 
 
 def city(n=12):
-    """Ambulances on a ring road with a spur: calls come from three places. The environment, its metric, its travel times."""
+    """Ambulances on a ring road with a spur: calls come from three places. The environment, its
+    metric, its travel times."""
     env, graph, share = built(n)
     return copy.deepcopy(env), graph, share
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize("options", [{}, {"lazy": True}, {"action": "uniform"}, {"oracle": metrics.Greedy(5), "max_balls": 40}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"lazy": True}, {"action": "uniform"}, {"oracle": metrics.Greedy(5), "max_balls": 40}],
+)
 def test_fused_and_python_drivers_agree_to_the_last_bit(options):
     env, graph, _ = city()
     fused, python = (zooming.MetricQ(env, graph, seed=3, **options) for _ in range(2))
@@ -449,8 +582,10 @@ def make_on_boxes(env, seed, **options):
 def test_metric_q_passes_the_harness():
     checked = zooming.check_agent(make_on_boxes)
     assert {line.split(" (")[0] for line in checked.skipped} == {
-        "the fused driver and the Python one give the same run to the last bit",  # Uneven is not compiled
-        "only actions that info allows are played, by act and by predict",  # neither environment names any
+        # Uneven is not compiled
+        "the fused driver and the Python one give the same run to the last bit",
+        # neither environment names any
+        "only actions that info allows are played, by act and by predict",
         "everything",  # the third environment is no box, and this metric is a norm
     }
 
@@ -479,9 +614,18 @@ def test_save_load_continue_equals_never_having_stopped(lazy, tmp_path):
         (lambda arrays: arrays["balls"]["state"].__setitem__(5, 99), "not a point of the space"),
         (lambda arrays: arrays["balls"]["value"].__setitem__(5, np.nan), "not finite"),
         (lambda arrays: arrays["balls"]["n_visits"].__setitem__(5, -1), "out of range"),
-        (lambda arrays: arrays.__setitem__("stats", np.zeros((3, 3))), "statistics of the balls have another layout"),
-        (lambda arrays: arrays["core"]["episode"].__setitem__(0, -1), "episode=-1: give a whole number"),
-        (lambda arrays: arrays["balls"]["radius"].__setitem__(5, 3.3), "radius of a ball does not follow"),
+        (
+            lambda arrays: arrays.__setitem__("stats", np.zeros((3, 3))),
+            "statistics of the balls have another layout",
+        ),
+        (
+            lambda arrays: arrays["core"]["episode"].__setitem__(0, -1),
+            "episode=-1: give a whole number",
+        ),
+        (
+            lambda arrays: arrays["balls"]["radius"].__setitem__(5, 3.3),
+            "radius of a ball does not follow",
+        ),
         (
             lambda arrays: arrays["balls"]["state"].__setitem__(5, arrays["balls"]["state"][4]),
             "not in the domain|does not follow",
@@ -534,13 +678,17 @@ def test_a_gymnasium_environment_with_discrete_spaces_is_learned_as_its_compiled
             return 0, {}
 
         def step(self, action):
-            call = (3, 5, 11)[int(np.searchsorted([0.5, 0.8], self.np_random.random(), side="right"))]
+            call = (3, 5, 11)[
+                int(np.searchsorted([0.5, 0.8], self.np_random.random(), side="right"))
+            ]
             reward = 1.0 - 0.25 * share[self.state, action] - 0.75 * share[call, action]
             self.state = call
             return call, reward, False, False, {}
 
     plain = zooming.MetricQ(gym.wrappers.TimeLimit(Plain(), 3), graph, seed=5)
-    assert plain.learn(50).returns.tolist() == pytest.approx(zooming.MetricQ(env, graph, seed=5).learn(50).returns.tolist())
+    assert plain.learn(50).returns.tolist() == pytest.approx(
+        zooming.MetricQ(env, graph, seed=5).learn(50).returns.tolist()
+    )
     assert plain.env.action_space.contains(plain.act(0, 3))
 
 
@@ -553,7 +701,9 @@ def test_balls_under_l_infinity_learn_about_as_well_as_boxes():
         "box": zooming.AdaptiveQ,
     }.items():
         histories = zooming.learn_many(make, env, seeds=range(4), episodes=2000)
-        regrets[name] = np.mean([history.regret(optimal).per_episode.sum() for history in histories])
+        regrets[name] = np.mean(
+            [history.regret(optimal).per_episode.sum() for history in histories]
+        )
     assert 0.5 < regrets["ball"] / regrets["box"] < 2.0
 
 
@@ -570,7 +720,9 @@ def test_states_and_actions_that_are_not_points_are_refused():
             lambda bad=bad: agent.update(0, [1.0], bad, 0.5, [1.0]),
             lambda bad=bad: agent.update(0, [1.0], [1.0], 0.5, bad),
         ):
-            with pytest.raises(TransitionError, match=r"(state|action) = .* is not a whole number from 0 to 11"):
+            with pytest.raises(
+                TransitionError, match=r"(state|action) = .* is not a whole number from 0 to 11"
+            ):
                 call()
     assert knowledge(agent) == knowledge(untouched)
 
@@ -585,7 +737,9 @@ def test_feasible_actions_are_respected():
         agent.update(0, k % 9, action, 0.1 * (action == 5), 3, next_info={"action_mask": mask})
         assert agent.predict(k % 9, info={"action_mask": mask})[0] in (2, 5)
     rows = agent.table.owner[0, 3, [2, 5]]
-    assert agent.value(0, 3, info={"action_mask": mask}) == min(2.0, agent.table.rows["value"][rows].max())
+    assert agent.value(0, 3, info={"action_mask": mask}) == min(
+        2.0, agent.table.rows["value"][rows].max()
+    )
     box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
     on_box = zooming.MetricQ(Boxes(box, box), metrics.LInf(points_per_axis=9), horizon=1, seed=0)
     for high in (0.5, 0.05):
@@ -604,9 +758,22 @@ def test_feasible_actions_are_respected():
         ({"max_balls": 0}, "max_balls=0"),
         ({"ties": "last"}, "ties='last'"),
         ({"metric": metrics.Product(RING, TREE, scale=(0.0, 0.0))}, "every distance is 0"),
-        ({"metric": metrics.Product(RING, TREE, scale=(1e308, 0.0))}, "beyond floating point; rescale"),
-        ({"metric": metrics.Product(RING, TREE, scale=(1e-305, 0.0))}, r"largest distance is 4e-305, and the radii .* rescale"),
-        ({"metric": metrics.Product(metrics.Matrix(RING.distances * 1e-200), TREE, scale=(1e-200, 0.0))}, "radii .* rescale"),
+        (
+            {"metric": metrics.Product(RING, TREE, scale=(1e308, 0.0))},
+            "beyond floating point; rescale",
+        ),
+        (
+            {"metric": metrics.Product(RING, TREE, scale=(1e-305, 0.0))},
+            r"largest distance is 4e-305, and the radii .* rescale",
+        ),
+        (
+            {
+                "metric": metrics.Product(
+                    metrics.Matrix(RING.distances * 1e-200), TREE, scale=(1e-200, 0.0)
+                )
+            },
+            "radii .* rescale",
+        ),
     ],
 )
 def test_wrong_options_are_refused(options, explanation):
@@ -621,15 +788,25 @@ def test_too_many_pairs_are_refused_before_they_take_memory(monkeypatch):
 
 
 def test_too_fine_a_net_is_refused_before_any_distance_is_computed(monkeypatch):
-    monkeypatch.setattr("zooming.kernels.distances.norms", lambda *arguments: pytest.fail("distances were computed"))
-    for n, explanation in ((8000, "320,000,000 pairs to look after"), (9000, "more than 8,000 points")):
+    monkeypatch.setattr(
+        "zooming.kernels.distances.norms", lambda *arguments: pytest.fail("distances were computed")
+    )
+    for n, explanation in (
+        (8000, "320,000,000 pairs to look after"),
+        (9000, "more than 8,000 points"),
+    ):
         with pytest.raises(SpaceError, match=explanation):
             zooming.MetricQ(gym.make("zooming/Oil-v0"), metrics.L1(n))
 
 
 def test_a_norm_of_a_box_of_integers_has_all_its_values_as_points():
-    states, actions = gym.spaces.Box(np.array([0, -2]), np.array([3, 4]), dtype=np.int64), gym.spaces.Box(0.0, 1.0, (1,))
-    agent = zooming.MetricQ(Boxes(states, actions), metrics.Product(metrics.L1(), metrics.LInf(5)), horizon=1, seed=0)
+    states, actions = (
+        gym.spaces.Box(np.array([0, -2]), np.array([3, 4]), dtype=np.int64),
+        gym.spaces.Box(0.0, 1.0, (1,)),
+    )
+    agent = zooming.MetricQ(
+        Boxes(states, actions), metrics.Product(metrics.L1(), metrics.LInf(5)), horizon=1, seed=0
+    )
     found = agent.balls(0)
     assert found.states.tolist() == [[x, y] for x in range(4) for y in range(-2, 5)]
     apart = agent.table.space.states.distances
@@ -641,14 +818,18 @@ def test_a_norm_of_a_box_of_integers_has_all_its_values_as_points():
     assert agent.visits(0, [3, 4], [0.5]) > 0
     with pytest.raises(TransitionError, match="not a whole number from -2 to 4"):
         agent.act(0, [0, 5])
-    with pytest.raises(SpaceError, match=r"L1 is for boxes, and state\[0\] has categories.*Number the combinations"):
+    with pytest.raises(
+        SpaceError, match=r"L1 is for boxes, and state\[0\] has categories.*Number the combinations"
+    ):
         zooming.MetricQ(Boxes(gym.spaces.MultiDiscrete([3, 4]), actions), metrics.L1(), horizon=1)
 
 
 def test_the_names_of_points_come_back_from_a_file_or_a_warning_says_why_not(tmp_path):
     nodes = [(0, "a"), (0, "b"), (1, "a")]
     env = finite_env(3, 3)
-    agent = zooming.MetricQ(env, metrics.Graph([(nodes[0], nodes[1]), (nodes[1], nodes[2])]), horizon=1, seed=0)
+    agent = zooming.MetricQ(
+        env, metrics.Graph([(nodes[0], nodes[1]), (nodes[1], nodes[2])]), horizon=1, seed=0
+    )
     agent.save(tmp_path / "named.zoom")
     assert zooming.load(tmp_path / "named.zoom", env=env).metric.states.index((1, "a")) == 2
     odd = metrics.Points([frozenset({i}) for i in range(3)], lambda one, other: float(one != other))
@@ -693,14 +874,23 @@ def whole_numbers():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: zooming.MetricQ(whole_numbers(), metrics.L1()), "L1 is for boxes, and state has categories"),
+        (
+            lambda: zooming.MetricQ(whole_numbers(), metrics.L1()),
+            "L1 is for boxes, and state has categories",
+        ),
         (lambda: zooming.Median(whole_numbers()), "Median plays between requests"),
-        (lambda: zooming.MetricQ(whole_numbers(), metrics.Discrete(), lazy=True, oracle=metrics.Greedy(4)), "asks no oracle"),
+        (
+            lambda: zooming.MetricQ(
+                whole_numbers(), metrics.Discrete(), lazy=True, oracle=metrics.Greedy(4)
+            ),
+            "asks no oracle",
+        ),
         (lambda: metrics.Graph({0: {1: 1.0}, 1: {0: 1.0}, 2: {}}), "no path from"),
         (lambda: metrics.L1(scale=None), "give a number, or one per axis"),
         (
             lambda: zooming.MetricQ(
-                gym.make("zooming/Oil-v0"), metrics.Product(metrics.L1(), metrics.L1(), "sum", scale=(1e308, 1e308))
+                gym.make("zooming/Oil-v0"),
+                metrics.Product(metrics.L1(), metrics.L1(), "sum", scale=(1e308, 1e308)),
             ),
             "beyond floating point",
         ),

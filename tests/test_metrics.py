@@ -41,7 +41,9 @@ def shortest(edges, n):
 def random_edges(n, seed):
     rng = np.random.default_rng(seed)
     chain = [(i, i + 1, float(rng.integers(1, 9))) for i in range(n - 1)]
-    return chain + [(int(i), int(j), float(rng.integers(1, 9))) for i, j in rng.integers(0, n, (n, 2)) if i != j]
+    return chain + [
+        (int(i), int(j), float(rng.integers(1, 9))) for i, j in rng.integers(0, n, (n, 2)) if i != j
+    ]
 
 
 @pytest.mark.plain
@@ -60,18 +62,24 @@ def test_a_graph_has_the_lengths_of_its_shortest_paths(seed):
 def test_strings_have_the_edit_distance():
     words = ["", "a", "kitten", "sitting", "mitten", "smitten", "knitting", "ab", "ba", "été"]
     found = metrics.Strings(words)
-    assert found.distances.tolist() == [[levenshtein(one, other) for other in words] for one in words]
+    assert found.distances.tolist() == [
+        [levenshtein(one, other) for other in words] for one in words
+    ]
     assert found.index("mitten") == 4
     with pytest.raises(SpaceError, match="'mutton' is not one of the 10 points"):
         found.index("mutton")
 
 
-@pytest.mark.parametrize(("kind", "order"), [(metrics.L1, 1), (metrics.L2, 2), (metrics.LInf, np.inf)])
+@pytest.mark.parametrize(
+    ("kind", "order"), [(metrics.L1, 1), (metrics.L2, 2), (metrics.LInf, np.inf)]
+)
 def test_a_norm_of_a_box_is_that_norm_after_scaling(kind, order):
     axes = Axes(box((-2.0, 3.0), (0.0, 100.0)), box((0.0, 1.0)))
     side = kind(points_per_axis=5, scale=(1.0, 3.0)).side(axes, 0, 2)
     points = np.array(list(itertools.product(np.linspace(0, 1, 5), 3 * np.linspace(0, 1, 5))))
-    expected = np.array([[np.linalg.norm(one - other, order) for other in points] for one in points])
+    expected = np.array(
+        [[np.linalg.norm(one - other, order) for other in points] for one in points]
+    )
     np.testing.assert_allclose(side.distances, expected, rtol=1e-14)
     assert side.grid.tolist() == [[-2.0, 3.0, 5.0, 0.0], [0.0, 100.0, 5.0, 0.0]]
 
@@ -97,9 +105,14 @@ def test_a_norm_of_any_power_is_a_metric_at_any_scale(power, scale):
 
 def test_a_subclass_with_a_power_of_its_own_takes_the_root_and_cannot_be_saved(tmp_path):
     axes = Axes(box((0.0, 1.0), (0.0, 1.0)), box((0.0, 1.0)))
-    assert Cubic(points_per_axis=2).side(axes, 0, 2).distances[0].tolist() == pytest.approx([0, 1, 1, 2 ** (1 / 3)])
+    assert Cubic(points_per_axis=2).side(axes, 0, 2).distances[0].tolist() == pytest.approx(
+        [0, 1, 1, 2 ** (1 / 3)]
+    )
     agent = zooming.MetricQ(gym.make("zooming/Oil-v0"), Cubic(points_per_axis=5), seed=0)
-    with pytest.raises(SpaceError, match=r"a norm of your own \(Cubic\) cannot be saved: .* would have to run its code"):
+    with pytest.raises(
+        SpaceError,
+        match=r"a norm of your own \(Cubic\) cannot be saved: .* would have to run its code",
+    ):
         agent.save(tmp_path / "agent.zoom")
 
 
@@ -107,27 +120,41 @@ def test_a_subclass_with_a_power_of_its_own_takes_the_root_and_cannot_be_saved(t
 def test_below_1_there_is_no_norm_and_the_error_says_why(power):
     norm = Cubic()
     norm.power = power
-    with pytest.raises(SpaceError, match=r"Cubic: power=.*p >= 1, .* below 1 the triangle inequality fails"):
+    with pytest.raises(
+        SpaceError, match=r"Cubic: power=.*p >= 1, .* below 1 the triangle inequality fails"
+    ):
         norm.side(Axes(box((0.0, 1.0)), box((0.0, 1.0))), 0, 1)
     with pytest.raises(SpaceError, match=r"Norm: power=None.* L1, L2 and LInf are ready"):
         metrics.Norm().side(Axes(box((0.0, 1.0)), box((0.0, 1.0))), 0, 1)
 
 
 def test_the_largest_power_of_a_product_is_the_last_whose_smallest_radius_is_a_normal_float():
-    assert (2.0**-MAX_DEPTH) ** pairs.MAX_POWER >= np.finfo(float).tiny > (2.0**-MAX_DEPTH) ** (pairs.MAX_POWER + 1)
-    with pytest.raises(SpaceError, match="p may be up to 39; beyond that the radii of the smallest balls, 2\\^-26"):
+    assert (
+        (2.0**-MAX_DEPTH) ** pairs.MAX_POWER
+        >= np.finfo(float).tiny
+        > (2.0**-MAX_DEPTH) ** (pairs.MAX_POWER + 1)
+    )
+    with pytest.raises(
+        SpaceError, match="p may be up to 39; beyond that the radii of the smallest balls, 2\\^-26"
+    ):
         metrics.Product(metrics.L2(), metrics.L2(), 39.5)
 
 
-@pytest.mark.parametrize(("combine", "order"), [("max", np.inf), ("sum", 1), (1.0, 1), (2.0, 2), (3.5, 3.5)])
+@pytest.mark.parametrize(
+    ("combine", "order"), [("max", np.inf), ("sum", 1), (1.0, 1), (2.0, 2), (3.5, 3.5)]
+)
 def test_a_product_is_the_norm_of_the_two_distances(combine, order):
     graph, words = metrics.Graph([(0, 1), (1, 2)]), metrics.Strings(["a", "bb", "abc", "xyz"])
     space = Space(
-        metrics.Product(graph, words, combine, scale=(2.0, 0.5)), Axes(gym.spaces.Discrete(3), gym.spaces.Discrete(4))
+        metrics.Product(graph, words, combine, scale=(2.0, 0.5)),
+        Axes(gym.spaces.Discrete(3), gym.spaces.Discrete(4)),
     )
     for x, a in itertools.product(range(3), range(4)):
         expected = [
-            [np.linalg.norm([2 * graph.distances[x, y], 0.5 * words.distances[a, b]], order) for b in range(4)]
+            [
+                np.linalg.norm([2 * graph.distances[x, y], 0.5 * words.distances[a, b]], order)
+                for b in range(4)
+            ]
             for y in range(3)
         ]
         np.testing.assert_allclose(space.distances_from(x, a), expected, rtol=1e-12)
@@ -159,7 +186,10 @@ def bent(i, j, value, both=True):
     ("distances", "explanation"),
     [
         (bent(1, 4, 2.5, both=False), r"not symmetric: d\(1, 4\) = 2.5, but d\(4, 1\) = 3"),
-        (bent(1, 4, 3.5), r"triangle inequality: d\(1, 4\) = 3.5, but d\(1, 2\) \+ d\(2, 4\) = 1 \+ 2 = 3"),
+        (
+            bent(1, 4, 3.5),
+            r"triangle inequality: d\(1, 4\) = 3.5, but d\(1, 2\) \+ d\(2, 4\) = 1 \+ 2 = 3",
+        ),
         (bent(0, 5, np.nan), r"d\(0, 5\) = nan; distances must be finite"),
         (bent(0, 5, np.inf), r"d\(0, 5\) = inf; distances must be finite"),
         (bent(2, 3, -1.0), r"d\(2, 3\) = -1; distances must not be negative"),
@@ -175,9 +205,14 @@ def test_what_is_no_metric_is_named(distances, explanation):
 
 
 def test_a_function_that_is_no_metric_is_named_with_its_points():
-    with pytest.raises(SpaceError, match=r"Points breaks the triangle inequality: d\(0, 2\) = 4, but d\(0, 1\) \+ d\(1, 2\)"):
+    with pytest.raises(
+        SpaceError,
+        match=r"Points breaks the triangle inequality: d\(0, 2\) = 4, but d\(0, 1\) \+ d\(1, 2\)",
+    ):
         metrics.Points(range(4), lambda one, other: (one - other) ** 2)
-    with pytest.raises(SpaceError, match=r"Points is not symmetric: d\('b', 'a'\) = 0, but d\('a', 'b'\) = 1"):
+    with pytest.raises(
+        SpaceError, match=r"Points is not symmetric: d\('b', 'a'\) = 0, but d\('a', 'b'\) = 1"
+    ):
         metrics.Points(["b", "a"], lambda one, other: float(one < other))
 
 
@@ -191,10 +226,16 @@ def test_a_shortcut_in_a_large_matrix_is_found_through_sampled_points():
 @pytest.mark.parametrize(
     ("make", "explanation"),
     [
-        (lambda: metrics.Graph([(0, 1), (2, 3)]), r"no path from 0 to 2, so that their distance is not finite"),
+        (
+            lambda: metrics.Graph([(0, 1), (2, 3)]),
+            r"no path from 0 to 2, so that their distance is not finite",
+        ),
         (lambda: metrics.Graph([(0, 1, -2.0)]), "from 0 to 1 has the length -2.0"),
         (lambda: metrics.Graph([(0, 1, np.nan)]), "has the length nan"),
-        (lambda: metrics.Graph({"a": {"b": 1}, "b": {"a": 2}}), "not symmetric: the edge from 'a' to 'b' has the length 1"),
+        (
+            lambda: metrics.Graph({"a": {"b": 1}, "b": {"a": 2}}),
+            "not symmetric: the edge from 'a' to 'b' has the length 1",
+        ),
         (lambda: metrics.Graph([]), "there are no edges"),
         (lambda: metrics.Graph([3]), r"\(node, node, length\)"),
         (lambda: metrics.Strings([]), "at least one"),
@@ -202,12 +243,30 @@ def test_a_shortcut_in_a_large_matrix_is_found_through_sampled_points():
         (lambda: metrics.Strings("tea"), "a list of strings"),
         (lambda: metrics.Strings(["tea", "cup", "tea"]), "'tea' is there twice"),
         (lambda: metrics.Points([0, 1], 3), "not a function of two points"),
-        (lambda: metrics.Points([0, 1], lambda one, other: "far"), "distance\\(0, 0\\) gave 'far'; it must return a number"),
-        (lambda: metrics.Points([0, 1], lambda one, other: "0"), "gave '0'; it must return a number"),
-        (lambda: metrics.Points([0, 1], lambda one, other: None), "gave None; it must return a number"),
-        (lambda: metrics.Points([0, 1], lambda one, other: 10**400 * (one != other)), "distance\\(0, 1\\) gave 1000"),
-        (lambda: metrics.Points([0, 1], lambda one, other: 1 / one), "distance\\(0, 0\\) raised ZeroDivisionError"),
-        (lambda: metrics.Points([0, 1], lambda one: 0.0), "raised TypeError: .*give a function of two points"),
+        (
+            lambda: metrics.Points([0, 1], lambda one, other: "far"),
+            "distance\\(0, 0\\) gave 'far'; it must return a number",
+        ),
+        (
+            lambda: metrics.Points([0, 1], lambda one, other: "0"),
+            "gave '0'; it must return a number",
+        ),
+        (
+            lambda: metrics.Points([0, 1], lambda one, other: None),
+            "gave None; it must return a number",
+        ),
+        (
+            lambda: metrics.Points([0, 1], lambda one, other: 10**400 * (one != other)),
+            "distance\\(0, 1\\) gave 1000",
+        ),
+        (
+            lambda: metrics.Points([0, 1], lambda one, other: 1 / one),
+            "distance\\(0, 0\\) raised ZeroDivisionError",
+        ),
+        (
+            lambda: metrics.Points([0, 1], lambda one: 0.0),
+            "raised TypeError: .*give a function of two points",
+        ),
         (lambda: metrics.Points(3, math.dist), "3 is not a list of points"),
         (lambda: metrics.Strings(3), "3 is not a list of strings"),
         (lambda: metrics.Matrix("abc"), "not numbers"),
@@ -222,15 +281,27 @@ def test_a_shortcut_in_a_large_matrix_is_found_through_sampled_points():
         (lambda: metrics.Graph(7), "7 is not a list of edges"),
         (lambda: metrics.Graph([(0, 1, 2.0, 3.0)]), "is not an edge"),
         (lambda: metrics.Graph([{"a": 1}]), "is not an edge"),
-        (lambda: metrics.Graph({0: [1], 1: [0]}), r"0 has \[1\] for its neighbors; .*\{node: \{node: length\}\}"),
-        (lambda: metrics.Graph([([1], [2])]), r"\[1\] cannot name a node, since it is not hashable; name nodes by numbers"),
+        (
+            lambda: metrics.Graph({0: [1], 1: [0]}),
+            r"0 has \[1\] for its neighbors; .*\{node: \{node: length\}\}",
+        ),
+        (
+            lambda: metrics.Graph([([1], [2])]),
+            r"\[1\] cannot name a node, since it is not hashable; name nodes by numbers",
+        ),
         (lambda: metrics.Graph([(0, 1, "2")]), "has the length '2'; give edges as"),
-        (lambda: metrics.Graph([(0, 1, 1e308), (1, 2, 1e308)]), "the path from 0 to 2 is beyond floating point"),
+        (
+            lambda: metrics.Graph([(0, 1, 1e308), (1, 2, 1e308)]),
+            "the path from 0 to 2 is beyond floating point",
+        ),
         (
             lambda: metrics.Strings(["a", "b"]).index(np.array(["a", "b"])),
             "not one of the 2 points of this Strings; .*'a', 'b'",
         ),
-        (lambda: metrics.Points([(0, 0), (3, 4)], math.dist).index(np.zeros(3)), r"`points` lists them: \(0, 0\), \(3, 4\)"),
+        (
+            lambda: metrics.Points([(0, 0), (3, 4)], math.dist).index(np.zeros(3)),
+            r"`points` lists them: \(0, 0\), \(3, 4\)",
+        ),
         (lambda: metrics.L2(scale=10**400), "give a finite number"),
         (lambda: metrics.L2(scale=b"ab"), "give a number, or one per axis"),
         (lambda: metrics.Matrix(np.zeros((2, 2)), ["a"]), "1 points for a 2 by 2 matrix"),
@@ -251,22 +322,33 @@ def test_wrong_descriptions_are_refused_at_once(make, explanation):
 @pytest.mark.parametrize(
     ("metric", "space", "explanation"),
     [
-        (metrics.Strings(["a", "b"]), gym.spaces.Discrete(3), r"Strings has 2 points, but state has 3 values"),
+        (
+            metrics.Strings(["a", "b"]),
+            gym.spaces.Discrete(3),
+            r"Strings has 2 points, but state has 3 values",
+        ),
         (metrics.Strings(["a", "b"]), box((0.0, 1.0)), r"one whole number: a space Discrete\(n\)"),
         (
             metrics.Strings(["a", "b"]),
             box((0.0, 1.0), (0.0, 1.0)),
-            r"here are 2 axes: state\[0\], state\[1\]. Number the combinations as one Discrete\(n\)",
+            r"here are 2 axes: state\[0\], state\[1\]. Number the combinations as one "
+            r"Discrete\(n\)",
         ),
         (metrics.Discrete(), gym.spaces.MultiDiscrete([2, 2]), "one whole number"),
         (metrics.L2(), gym.spaces.Discrete(3), "L2 is for boxes, and state has categories"),
         (metrics.L2(), box(*[(0.0, 1.0)] * 4), "give points_per_axis"),
         (metrics.L2(points_per_axis=200), box(*[(0.0, 1.0)] * 2), "more than 8,000 points"),
-        (metrics.L1(scale=1e308), box(*[(0.0, 1.0)] * 2), "beyond floating point; give a smaller scale"),
+        (
+            metrics.L1(scale=1e308),
+            box(*[(0.0, 1.0)] * 2),
+            "beyond floating point; give a smaller scale",
+        ),
         (metrics.Discrete(), gym.spaces.Discrete(30_000), "30,000 values, too many; at most 8,000"),
         (metrics.L2(scale=(1.0, 2.0)), box((0.0, 1.0)), "scale has 2 numbers for the 1 axes"),
     ],
 )
 def test_a_metric_for_another_space_is_refused(metric, space, explanation):
     with pytest.raises(SpaceError, match=explanation):
-        metric.side(Axes(space, gym.spaces.Discrete(2)), 0, Axes(space, gym.spaces.Discrete(2)).n_state)
+        metric.side(
+            Axes(space, gym.spaces.Discrete(2)), 0, Axes(space, gym.spaces.Discrete(2)).n_state
+        )

@@ -1,4 +1,5 @@
-"""Spaces of every kind, nested and mixed: actions are in them, balls cover them, and the agent agrees with the reference."""
+"""Spaces of every kind, nested and mixed: actions are in them, balls cover them, and the agent
+agrees with the reference."""
 
 import math
 from fractions import Fraction
@@ -20,7 +21,7 @@ from zooming.spaces.flatten import space_of
 
 UNIT = box((0, 1))
 
-# --- random spaces -------------------------------------------------------------------------------------------------------
+# --- random spaces --------------------------------------------------------------------------------
 
 
 def intervals(dtype):
@@ -33,11 +34,17 @@ def intervals(dtype):
 LEAVES = st.one_of(
     intervals(np.float32),
     intervals(np.float64),
-    st.builds(lambda low, width: Box(low, low + width, (1,), np.int16), st.integers(-9, 9), st.integers(0, 9)),
+    st.builds(
+        lambda low, width: Box(low, low + width, (1,), np.int16),
+        st.integers(-9, 9),
+        st.integers(0, 9),
+    ),
     st.just(Box(0, 255, (1, 1), np.uint8)),
     st.builds(lambda n, start: Discrete(n, start=start), st.integers(1, 5), st.integers(-3, 3)),
     st.builds(lambda n: Discrete(n, dtype=np.int32), st.integers(1, 4)),
-    st.builds(lambda nvec: MultiDiscrete(nvec), st.lists(st.integers(1, 3), min_size=1, max_size=2)),
+    st.builds(
+        lambda nvec: MultiDiscrete(nvec), st.lists(st.integers(1, 3), min_size=1, max_size=2)
+    ),
     st.builds(lambda n: MultiBinary(n), st.integers(1, 2)),
     st.just(MultiDiscrete([[2], [3]], dtype=np.int32)),
 )
@@ -45,12 +52,15 @@ SPACES = st.recursive(
     LEAVES,
     lambda parts: st.one_of(
         st.lists(parts, min_size=1, max_size=2).map(Tuple),
-        st.dictionaries(st.sampled_from(["gear", "b", "a c"]), parts, min_size=1, max_size=2).map(Dict),
+        st.dictionaries(st.sampled_from(["gear", "b", "a c"]), parts, min_size=1, max_size=2).map(
+            Dict
+        ),
     ),
     max_leaves=3,
 )
 OPTIONS = st.fixed_dictionaries(
-    {}, optional={"ordered": st.just(True), "split": st.just("longest"), "action": st.just("uniform")}
+    {},
+    optional={"ordered": st.just(True), "split": st.just("longest"), "action": st.just("uniform")},
 )
 
 
@@ -59,7 +69,11 @@ def same(a, b):
     if isinstance(a, dict):
         return type(b) is dict and list(a) == list(b) and all(same(a[key], b[key]) for key in a)
     if isinstance(a, tuple):
-        return type(b) is tuple and len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+        return (
+            type(b) is tuple
+            and len(a) == len(b)
+            and all(same(x, y) for x, y in zip(a, b, strict=True))
+        )
     return (type(a), a.dtype, a.shape, a.tobytes()) == (type(b), b.dtype, b.shape, b.tobytes())
 
 
@@ -70,7 +84,9 @@ def few(state_space, action_space, options):
 
 @settings(max_examples=120)
 @given(state_space=SPACES, action_space=SPACES, options=OPTIONS, seed=st.integers(0, 99))
-def test_every_action_is_in_the_space_and_credited_whatever_the_spaces(state_space, action_space, options, seed):
+def test_every_action_is_in_the_space_and_credited_whatever_the_spaces(
+    state_space, action_space, options, seed
+):
     assume(few(state_space, action_space, options))
     agent = zooming.AdaptiveQ(Boxes(state_space, action_space), horizon=2, seed=seed, **options)
     state_space.seed(seed)
@@ -107,7 +123,9 @@ def test_random_and_the_net_act_inside_any_space(state_space, action_space):
 
 @settings(max_examples=60)
 @given(state_space=SPACES, action_space=SPACES, options=OPTIONS, seed=st.integers(0, 99))
-def test_lemma_covering_every_point_of_a_mixed_space_is_in_exactly_one_domain(state_space, action_space, options, seed):
+def test_lemma_covering_every_point_of_a_mixed_space_is_in_exactly_one_domain(
+    state_space, action_space, options, seed
+):
     assume(few(state_space, action_space, options))
     agent = zooming.AdaptiveQ(Boxes(state_space, action_space), horizon=1, seed=seed, **options)
     for space in (state_space, action_space):
@@ -119,10 +137,15 @@ def test_lemma_covering_every_point_of_a_mixed_space_is_in_exactly_one_domain(st
     for _ in range(20):
         state, action = state_space.sample(), action_space.sample()
         here = np.concatenate([agent.axes.flat_state(state), agent.axes.flat_action(action)])
-        holds = ((balls.low <= here) & ((here < balls.high) | (balls.high == agent.axes.ends))).all(axis=1)
+        holds = ((balls.low <= here) & ((here < balls.high) | (balls.high == agent.axes.ends))).all(
+            axis=1
+        )
         assert holds.sum() == 1
         ball = np.flatnonzero(holds)[0]
-        assert (balls.q_value[ball], balls.n_visits[ball]) == (agent.q_value(0, state, action), agent.visits(0, state, action))
+        assert (balls.q_value[ball], balls.n_visits[ball]) == (
+            agent.q_value(0, state, action),
+            agent.visits(0, state, action),
+        )
 
 
 @pytest.mark.plain
@@ -147,15 +170,19 @@ def test_a_batch_of_nested_observations_is_predicted_as_one_by_one(state_space, 
         state = state_space.sample()
         agent.update(0, state, agent.act(0, state), 0.5, state)
     samples = [state_space.sample() for _ in range(n)]
-    batch = gym.vector.utils.concatenate(state_space, samples, gym.vector.utils.create_empty_array(state_space, n))
+    batch = gym.vector.utils.concatenate(
+        state_space, samples, gym.vector.utils.create_empty_array(state_space, n)
+    )
     actions, steps = agent.predict(batch)
     assert steps.tolist() == [1] * n
     singles = gym.vector.utils.iterate(gym.vector.utils.batch_space(action_space, n), actions)
     for sample, action in zip(samples, singles, strict=True):
-        assert same(agent.axes.flat_action(agent.predict(sample)[0]), agent.axes.flat_action(action))
+        assert same(
+            agent.axes.flat_action(agent.predict(sample)[0]), agent.axes.flat_action(action)
+        )
 
 
-# --- against the reference -----------------------------------------------------------------------------------------------
+# --- against the reference ------------------------------------------------------------------------
 
 AXES = st.builds(
     lambda kind, n, weight: (kind, n, weight),
@@ -166,13 +193,21 @@ AXES = st.builds(
 
 
 def as_space(axes):
-    return Tuple([Box(0.0, 1.0, (1,), np.float64) if kind == "interval" else Discrete(n) for kind, n, _ in axes])
+    return Tuple(
+        [
+            Box(0.0, 1.0, (1,), np.float64) if kind == "interval" else Discrete(n)
+            for kind, n, _ in axes
+        ]
+    )
 
 
 @st.composite
 def points(draw, axes):
     grid = st.sampled_from([0.0, 0.5, 0.3, 0.77, 1.0]) | st.floats(0, 1)
-    return tuple(np.array([draw(grid)]) if kind == "interval" else np.int64(draw(st.integers(0, n - 1))) for kind, n, _ in axes)
+    return tuple(
+        np.array([draw(grid)]) if kind == "interval" else np.int64(draw(st.integers(0, n - 1)))
+        for kind, n, _ in axes
+    )
 
 
 def unit(point, axes):
@@ -191,31 +226,60 @@ def unit(point, axes):
     max_balls=st.sampled_from([None, 80]),
     data=st.data(),
 )
-def test_every_ball_of_a_mixed_space_agrees_with_the_reference(states, actions, split, max_balls, data):
+def test_every_ball_of_a_mixed_space_agrees_with_the_reference(
+    states, actions, split, max_balls, data
+):
     axes = [*states, *actions]
     assume(any(weight for _, _, weight in axes))
     env = Boxes(as_space(states), as_space(actions))
     named = Axes(env.observation_space, env.action_space).names
     ordered = [name for name, (kind, _, _) in zip(named, axes, strict=True) if kind == "ordered"]
     options = {"split": split, "horizon": 2, "bonus": 0.3}
-    given_axes = [ReferenceAxis(0 if kind == "interval" else n, kind == "categorical", weight) for kind, n, weight in axes]
+    given_axes = [
+        ReferenceAxis(0 if kind == "interval" else n, kind == "categorical", weight)
+        for kind, n, weight in axes
+    ]
     reference = ReferenceMixedQ(
-        given_axes, len(states), 2, lambda t: 0.3 / math.sqrt(t), split=split, max_balls=max_balls or math.inf
+        given_axes,
+        len(states),
+        2,
+        lambda t: 0.3 / math.sqrt(t),
+        split=split,
+        max_balls=max_balls or math.inf,
     )
     assume(max_balls is None or reference.n_balls <= max_balls)
-    agent = zooming.AdaptiveQ(env, ordered=ordered, weights=[w for _, _, w in axes], max_balls=max_balls, seed=0, **options)
-    centers = data.draw(st.lists(st.tuples(points(states), points(actions)), min_size=1, max_size=4))
+    agent = zooming.AdaptiveQ(
+        env,
+        ordered=ordered,
+        weights=[w for _, _, w in axes],
+        max_balls=max_balls,
+        seed=0,
+        **options,
+    )
+    centers = data.draw(
+        st.lists(st.tuples(points(states), points(actions)), min_size=1, max_size=4)
+    )
     for _ in range(data.draw(st.integers(1, 50))):
-        (state, action), (after, _) = data.draw(st.sampled_from(centers)), data.draw(st.sampled_from(centers))
+        (state, action), (after, _) = (
+            data.draw(st.sampled_from(centers)),
+            data.draw(st.sampled_from(centers)),
+        )
         step, reward = data.draw(st.integers(0, 1)), data.draw(st.floats(0, 1))
         agent.update(step, state, action, reward, after)
-        reference.update(step, unit(state, states), unit(action, actions), reward, unit(after, states))
-        assert agent.value(step, state) == pytest.approx(reference.value(step, unit(state, states)), rel=1e-12)
+        reference.update(
+            step, unit(state, states), unit(action, actions), reward, unit(after, states)
+        )
+        assert agent.value(step, state) == pytest.approx(
+            reference.value(step, unit(state, states)), rel=1e-12
+        )
     assert agent.n_balls == reference.n_balls
     for step in range(2):
         rows, low, high = agent.table.boxes(step)
         ours = {
-            tuple(np.round([*a, *b], 9)): (agent.table.rows[row]["n_visits"], agent.table.rows[row]["value"])
+            tuple(np.round([*a, *b], 9)): (
+                agent.table.rows[row]["n_visits"],
+                agent.table.rows[row]["value"],
+            )
             for row, a, b in zip(rows, low, high, strict=True)
         }
         theirs = {
@@ -228,7 +292,7 @@ def test_every_ball_of_a_mixed_space_agrees_with_the_reference(states, actions, 
         assert ours == theirs
 
 
-# --- the discrete metric -------------------------------------------------------------------------------------------------
+# --- the discrete metric --------------------------------------------------------------------------
 
 
 class Tables(gym.Env):
@@ -236,7 +300,11 @@ class Tables(gym.Env):
 
     def __init__(self, n_states, n_actions, horizon, seed):
         rng = np.random.default_rng(seed)
-        self.observation_space, self.action_space, self.n_steps = Discrete(n_states), Discrete(n_actions), horizon
+        self.observation_space, self.action_space, self.n_steps = (
+            Discrete(n_states),
+            Discrete(n_actions),
+            horizon,
+        )
         self.chances = rng.dirichlet(np.ones(n_states), (horizon, n_states, n_actions))
         self.rewards = rng.random((horizon, n_states, n_actions))
 
@@ -247,13 +315,18 @@ class Tables(gym.Env):
 
     def step(self, action):
         reward = float(self.rewards[self.now, self.state, action])
-        self.state = np.int64(self.np_random.choice(self.observation_space.n, p=self.chances[self.now, self.state, action]))
+        self.state = np.int64(
+            self.np_random.choice(
+                self.observation_space.n, p=self.chances[self.now, self.state, action]
+            )
+        )
         self.now += 1
         return self.state, reward, self.now >= self.n_steps, False, {}
 
 
 class UcbH:
-    """Jin et al. 2018, algorithm 1: Q-learning with the bonus c / sqrt(t) on tables, the first of the best actions."""
+    """Jin et al. 2018, algorithm 1: Q-learning with the bonus c / sqrt(t) on tables, the first
+    of the best actions."""
 
     def __init__(self, n_states, n_actions, horizon, c):
         self.horizon, self.c = horizon, c
@@ -273,7 +346,9 @@ class UcbH:
                 t = self.n[step, state, action]
                 alpha = (self.horizon + 1) / (self.horizon + t)
                 target = reward + self.v[step + 1, after] + self.c / math.sqrt(t)
-                self.q[step, state, action] = (1 - alpha) * self.q[step, state, action] + alpha * target
+                self.q[step, state, action] = (1 - alpha) * self.q[
+                    step, state, action
+                ] + alpha * target
                 self.v[step, state] = min(self.horizon, self.q[step, state].max())
                 trajectory.append((int(state), action, reward))
                 state = after
@@ -281,9 +356,17 @@ class UcbH:
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize(("n_states", "n_actions", "seed"), [(3, 2, 0), (5, 4, 1), (1, 7, 2), (6, 3, 3)])
-def test_on_the_discrete_metric_it_is_ucb_h_of_jin_et_al_trajectory_for_trajectory(n_states, n_actions, seed):
-    env, episodes, trajectory = Tables(n_states, n_actions, 4, seed), 20 if kernels.PLAIN else 300, []
+@pytest.mark.parametrize(
+    ("n_states", "n_actions", "seed"), [(3, 2, 0), (5, 4, 1), (1, 7, 2), (6, 3, 3)]
+)
+def test_on_the_discrete_metric_it_is_ucb_h_of_jin_et_al_trajectory_for_trajectory(
+    n_states, n_actions, seed
+):
+    env, episodes, trajectory = (
+        Tables(n_states, n_actions, 4, seed),
+        20 if kernels.PLAIN else 300,
+        [],
+    )
     oracle = UcbH(n_states, n_actions, 4, c=0.7)
     expected = oracle.learn(env, episodes, seed)
     agent = zooming.AdaptiveQ(env, horizon=4, bonus=0.7, cap="horizon", ties="first", seed=0)
@@ -299,13 +382,17 @@ def test_on_the_discrete_metric_it_is_ucb_h_of_jin_et_al_trajectory_for_trajecto
     assert trajectory == expected
     assert agent.n_balls == 4 * n_states * n_actions  # a ball of diameter 0 never splits
     for step, state, action in np.ndindex(4, n_states, n_actions):
-        assert agent.q_value(step, state, action) == pytest.approx(oracle.q[step, state, action], rel=1e-12)
+        assert agent.q_value(step, state, action) == pytest.approx(
+            oracle.q[step, state, action], rel=1e-12
+        )
         assert agent.visits(step, state, action) == oracle.n[step, state, action]
 
 
 @pytest.mark.plain
 def test_ordered_values_split_until_they_are_atoms_and_never_further():
-    agent = zooming.AdaptiveQ(Boxes(Discrete(1), Discrete(5)), ordered=True, horizon=1, bonus=0.0, seed=0)
+    agent = zooming.AdaptiveQ(
+        Boxes(Discrete(1), Discrete(5)), ordered=True, horizon=1, bonus=0.0, seed=0
+    )
     assert agent.n_balls == 1
     for _ in range(40):
         for action in range(5):
@@ -315,14 +402,24 @@ def test_ordered_values_split_until_they_are_atoms_and_never_further():
         (k - 0.5, k + 0.5) for k in range(5)
     ]
     assert (balls.radius == 0).all()
-    assert [agent.q_value(0, 0, action) for action in range(5)] == sorted(agent.q_value(0, 0, action) for action in range(5))
+    assert [agent.q_value(0, 0, action) for action in range(5)] == sorted(
+        agent.q_value(0, 0, action) for action in range(5)
+    )
 
 
 @pytest.mark.plain
 def test_too_many_categories_are_refused_with_the_fix():
-    with pytest.raises(zooming.SpaceError, match=r"of state, action make 4,000,000 balls over 1 steps.*ordered=\['action'\]"):
+    with pytest.raises(
+        zooming.SpaceError,
+        match=r"of state, action make 4,000,000 balls over 1 steps.*ordered=\['action'\]",
+    ):
         zooming.AdaptiveQ(Boxes(Discrete(2000), Discrete(2000)), horizon=1)
-    assert zooming.AdaptiveQ(Boxes(Discrete(2000), Discrete(2000)), horizon=1, ordered=["action"]).n_balls == 2000
+    assert (
+        zooming.AdaptiveQ(
+            Boxes(Discrete(2000), Discrete(2000)), horizon=1, ordered=["action"]
+        ).n_balls
+        == 2000
+    )
     for make in (zooming.AdaptiveQ, zooming.NetQ):  # told before it takes any memory
         with pytest.raises(zooming.SpaceError, match="ordered="):
             make(Boxes(Discrete(10**12), Discrete(2)), horizon=1)
@@ -330,7 +427,7 @@ def test_too_many_categories_are_refused_with_the_fix():
         zooming.AdaptiveQ(Boxes(Discrete(4), Discrete(4)), horizon=1, max_balls=10)
 
 
-# --- options -------------------------------------------------------------------------------------------------------------
+# --- options --------------------------------------------------------------------------------------
 
 CART = Box(np.array([-4.8, -np.inf, 0.0]), np.array([4.8, np.inf, np.inf]), dtype=np.float64)
 
@@ -338,27 +435,43 @@ CART = Box(np.array([-4.8, -np.inf, 0.0]), np.array([4.8, np.inf, np.inf]), dtyp
 @pytest.mark.plain
 def test_bounds_clip_and_squash_bends_an_axis_without_ends():
     env = Boxes(CART, Dict({"gear": Discrete(3), "gas": box((0, 1))}))
-    agent = zooming.AdaptiveQ(env, horizon=1, bounds={"state[1]": (-3, 3)}, squash={"state[2]": 10.0}, seed=0)
+    agent = zooming.AdaptiveQ(
+        env, horizon=1, bounds={"state[1]": (-3, 3)}, squash={"state[2]": 10.0}, seed=0
+    )
     far, end = np.array([0.0, 99.0, 5.0]), np.array([0.0, 3.0, 5.0])
     agent.update(0, far, agent.act(0, far), 0.5, far)
     assert agent.value(0, far) == agent.value(0, end)
     balls = agent.partition(0)
     assert balls.low.min(axis=0).tolist() == [-4.8, -3.0, 0.0, 0.0, -0.5]
-    assert np.unique(balls.low[:, 2]).tolist() == [0.0, pytest.approx(10.0)]  # the middle of a squashed axis is its scale
+    assert np.unique(balls.low[:, 2]).tolist() == [
+        0.0,
+        pytest.approx(10.0),
+    ]  # the middle of a squashed axis is its scale
     for bad in (np.nan, np.inf):
         for axis in range(3):
             point = end.copy()
             point[axis] = bad
             fault = "not finite" if axis == 2 else "outside"
-            with pytest.raises(zooming.TransitionError, match=rf"state\[{axis}\] = {bad} is {fault}"):
+            with pytest.raises(
+                zooming.TransitionError, match=rf"state\[{axis}\] = {bad} is {fault}"
+            ):
                 agent.act(0, point)
 
 
 @pytest.mark.parametrize(
-    "space", [Box(-np.inf, np.inf, (1,), np.float32), Box(2.0, np.inf, (1,)), Box(-np.inf, 2.0, (1,), np.float64)]
+    "space",
+    [
+        Box(-np.inf, np.inf, (1,), np.float32),
+        Box(2.0, np.inf, (1,)),
+        Box(-np.inf, 2.0, (1,), np.float64),
+    ],
 )
 def test_squashed_actions_are_finite_and_in_the_space(space):
-    for make in (zooming.AdaptiveQ, zooming.Random, lambda env, **options: zooming.NetQ(env, spacing=0.2, **options)):
+    for make in (
+        zooming.AdaptiveQ,
+        zooming.Random,
+        lambda env, **options: zooming.NetQ(env, spacing=0.2, **options),
+    ):
         agent = make(Boxes(space, space), horizon=1, squash=5.0, seed=0)
         for _ in range(50):
             state = space.sample()
@@ -382,16 +495,26 @@ def test_the_outer_balls_of_a_squashed_axis_have_no_end_and_the_picture_has_one(
     assert np.isfinite([first, last]).all()
     assert last[0] - first[0] < 100  # twenty scales, not a million
     far = np.array([1e12 if high == np.inf else -1e12])
-    assert agent.visits(0, far, [0.5]) in balls.n_visits[(balls.low[:, 0] == low) | (balls.high[:, 0] == high)]
+    assert (
+        agent.visits(0, far, [0.5])
+        in balls.n_visits[(balls.low[:, 0] == low) | (balls.high[:, 0] == high)]
+    )
 
 
 @pytest.mark.plain
 @pytest.mark.parametrize(
-    "space", [Box(2**60, 2**60 + 1000, (1,), np.int64), Discrete(3, start=2**60), Discrete(2, start=-(2**52))]
+    "space",
+    [
+        Box(2**60, 2**60 + 1000, (1,), np.int64),
+        Discrete(3, start=2**60),
+        Discrete(2, start=-(2**52)),
+    ],
 )
 def test_whole_numbers_beyond_what_floats_tell_apart_are_refused(space):
     for spaces in ((space, UNIT), (UNIT, space)):
-        with pytest.raises(zooming.SpaceError, match=r"larger whole numbers than a float tells apart.*below 2\^52"):
+        with pytest.raises(
+            zooming.SpaceError, match=r"larger whole numbers than a float tells apart.*below 2\^52"
+        ):
             zooming.AdaptiveQ(Boxes(*spaces), horizon=1)
     largest = Box(2**52 - 9, 2**52 - 1, (1,), np.int64)
     agent = zooming.AdaptiveQ(Boxes(UNIT, largest), horizon=1, seed=0)
@@ -419,8 +542,20 @@ def test_the_policy_of_an_own_agent_is_in_the_units_of_checked_transition(squash
         def act(self, step, observation, *, info=None):
             return self.axes.action_space.sample()
 
-        def update(self, step, observation, action, reward, next_observation, terminated=False, *, next_info=None):
-            self.last = self.checked_transition(step, observation, action, reward, next_observation)[1]
+        def update(
+            self,
+            step,
+            observation,
+            action,
+            reward,
+            next_observation,
+            terminated=False,
+            *,
+            next_info=None,
+        ):
+            self.last = self.checked_transition(
+                step, observation, action, reward, next_observation
+            )[1]
 
         def greedy(self, step, state):
             return self.last
@@ -438,13 +573,21 @@ def test_the_policy_of_an_own_agent_is_in_the_units_of_checked_transition(squash
         assert played["gear"] == action["gear"]
         assert played["gas"].tolist() == pytest.approx(action["gas"].tolist(), rel=1e-9)
     agent.last = agent.last[:1]
-    with pytest.raises(zooming.SpaceError, match=r"greedy gave an action of shape \(1,\); give the flat vector of 3 numbers"):
+    with pytest.raises(
+        zooming.SpaceError,
+        match=r"greedy gave an action of shape \(1,\); give the flat vector of 3 numbers",
+    ):
         agent.predict([0.5])
 
 
 @pytest.mark.plain
 def test_an_axis_of_weight_0_is_never_cut():
-    agent = zooming.AdaptiveQ(Boxes(Tuple([Discrete(3), box((0, 1))]), box((0, 1))), weights={"state": 0.0}, horizon=1, seed=0)
+    agent = zooming.AdaptiveQ(
+        Boxes(Tuple([Discrete(3), box((0, 1))]), box((0, 1))),
+        weights={"state": 0.0},
+        horizon=1,
+        seed=0,
+    )
     assert agent.n_balls == 1
     for _ in range(30):
         state = (np.int64(1), np.array([0.3]))
@@ -465,16 +608,34 @@ WRONG = {
         {"bounds": {"state[0]": (-9, 9)}},
         r"state\[0\]: \(-9.0, 9.0\) must be finite and lie within \[-4.8, 4.8\]",
     ),
-    "bounds of categories": ({"bounds": {"action": (0, 1)}}, r"categories have no bounds; make it ordered=\['action'\]"),
+    "bounds of categories": (
+        {"bounds": {"action": (0, 1)}},
+        r"categories have no bounds; make it ordered=\['action'\]",
+    ),
     "ordered interval": ({"ordered": ["state"]}, r"ordered: state\[0\] is an interval"),
     "ordered number": ({"ordered": 3}, r"ordered=3: give True or the names"),
-    "squash with ends": ({"squash": {"state[0]": 1.0}}, r"state\[0\] runs from -4.8 to 4.8; only an axis without ends"),
+    "squash with ends": (
+        {"squash": {"state[0]": 1.0}},
+        r"state\[0\] runs from -4.8 to 4.8; only an axis without ends",
+    ),
     "squash scale": ({"squash": -1.0}, "squash=-1.0: give a finite number, at least 0"),
-    "squash scale of an axis": ({"squash": {"state[1]": "wide"}}, r"squash of state\[1\]: 'wide' is not a scale"),
-    "too few weights": ({"weights": [1.0]}, r"weights=\[1.0\]: give \{axis: weight\}, or one number for each of state\[0\]"),
-    "negative weight": ({"weights": {"action": -1}}, "weight of action: -1 is not a finite number >= 0"),
+    "squash scale of an axis": (
+        {"squash": {"state[1]": "wide"}},
+        r"squash of state\[1\]: 'wide' is not a scale",
+    ),
+    "too few weights": (
+        {"weights": [1.0]},
+        r"weights=\[1.0\]: give \{axis: weight\}, or one number for each of state\[0\]",
+    ),
+    "negative weight": (
+        {"weights": {"action": -1}},
+        "weight of action: -1 is not a finite number >= 0",
+    ),
     "no weight": ({"weights": [0, 0, 0, 0]}, "every axis has weight 0"),
-    "split": ({"split": "both"}, "split='both': choose 'all', 'longest', or give an object with due_at"),
+    "split": (
+        {"split": "both"},
+        "split='both': choose 'all', 'longest', or give an object with due_at",
+    ),
 }
 
 
@@ -485,21 +646,33 @@ def test_a_wrong_option_is_told_with_the_fix(options, text):
         zooming.AdaptiveQ(Boxes(CART, Discrete(2)), horizon=1, **{"squash": True, **options})
 
 
-# --- bad observations ----------------------------------------------------------------------------------------------------
+# --- bad observations -----------------------------------------------------------------------------
 
 NESTED = Dict({"gear": Discrete(3), "road": Tuple([box((0, 1)), MultiDiscrete([2, 4])])})
 GOOD = {"gear": 1, "road": (np.array([0.5]), np.array([1, 3]))}
 BAD = {
-    "category": ({**GOOD, "gear": 3}, r'step 0: (next )?state\["gear"\] = 3.0 is not a whole number from 0 to 2'),
+    "category": (
+        {**GOOD, "gear": 3},
+        r'step 0: (next )?state\["gear"\] = 3.0 is not a whole number from 0 to 2',
+    ),
     "half": ({**GOOD, "gear": 1.5}, r'state\["gear"\] = 1.5 is not a whole number from 0 to 2'),
     "deep": (
         {**GOOD, "road": (np.array([0.5]), np.array([1, -1]))},
         r'state\["road"\]\[1\]\[1\] = -1.0 is not a whole number from 0 to 3',
     ),
-    "interval": ({**GOOD, "road": (np.array([1.5]), np.array([1, 3]))}, r'state\["road"\]\[0\]\[0\] = 1.5 is outside'),
-    "missing key": ({"gear": 1}, r"observation is \{'gear': 1\}; expected a dict with the keys \['gear', 'road'\]"),
+    "interval": (
+        {**GOOD, "road": (np.array([1.5]), np.array([1, 3]))},
+        r'state\["road"\]\[0\]\[0\] = 1.5 is outside',
+    ),
+    "missing key": (
+        {"gear": 1},
+        r"observation is \{'gear': 1\}; expected a dict with the keys \['gear', 'road'\]",
+    ),
     "no dict": (3, "observation is 3; expected a dict"),
-    "short tuple": ({**GOOD, "road": (np.array([0.5]),)}, r'observation\["road"\] is .*expected a tuple of 2 parts'),
+    "short tuple": (
+        {**GOOD, "road": (np.array([0.5]),)},
+        r'observation\["road"\] is .*expected a tuple of 2 parts',
+    ),
     "shape": (
         {**GOOD, "road": (np.array([0.5]), np.array([1]))},
         r'observation\["road"\]\[1\] has shape \(1,\); expected \(2,\)',
@@ -530,40 +703,63 @@ def test_an_observation_outside_its_space_is_refused_and_the_axis_named(observat
 def test_a_bad_next_state_is_reported_at_its_step_also_with_a_mask(bad):
     agent = zooming.AdaptiveQ(Boxes(UNIT, Discrete(2)), horizon=3, seed=0)
     for next_info in (None, {"action_mask": np.ones(2)}):
-        with pytest.raises(zooming.ZoomingError, match=r"^Boxes, step 1: next (state\[0\] = |observation )"):
+        with pytest.raises(
+            zooming.ZoomingError, match=r"^Boxes, step 1: next (state\[0\] = |observation )"
+        ):
             agent.update(1, [0.5], 1, 0.5, bad, next_info=next_info)
-        with pytest.raises(zooming.ZoomingError, match=r"^Boxes, step 1: (state\[0\] = |observation )"):
+        with pytest.raises(
+            zooming.ZoomingError, match=r"^Boxes, step 1: (state\[0\] = |observation )"
+        ):
             agent.act(1, bad, info=next_info)
     with pytest.raises(zooming.ZoomingError, match=r"^Boxes, step 2: (state\[0\] = |observation )"):
         agent.predict(bad, [2])
 
 
-# --- files ---------------------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["AdaptiveQ", "longest", "NetQ", "Random"])
 def test_an_agent_on_mixed_spaces_survives_save_and_load(kind, tmp_path):
     env = Boxes(
-        Dict({"gear": Discrete(3), "speed": Box(-np.inf, np.inf, (2,))}), Tuple([MultiBinary(2), Box(0, 9, (1,), np.int32)])
+        Dict({"gear": Discrete(3), "speed": Box(-np.inf, np.inf, (2,))}),
+        Tuple([MultiBinary(2), Box(0, 9, (1,), np.int32)]),
     )
-    options = {"bounds": {'state["speed"][0]': (-2, 2)}, "squash": 3.0, "weights": {"action[1]": 0.5}, "ordered": ["action[0]"]}
-    make = {"AdaptiveQ": zooming.AdaptiveQ, "NetQ": zooming.NetQ, "Random": zooming.Random}.get(kind, zooming.AdaptiveQ)
-    agent = make(env, horizon=2, seed=0, **options, **({"split": "longest"} if kind == "longest" else {}))
+    options = {
+        "bounds": {'state["speed"][0]': (-2, 2)},
+        "squash": 3.0,
+        "weights": {"action[1]": 0.5},
+        "ordered": ["action[0]"],
+    }
+    make = {"AdaptiveQ": zooming.AdaptiveQ, "NetQ": zooming.NetQ, "Random": zooming.Random}.get(
+        kind, zooming.AdaptiveQ
+    )
+    agent = make(
+        env, horizon=2, seed=0, **options, **({"split": "longest"} if kind == "longest" else {})
+    )
     for _ in range(40):
         state, after = env.observation_space.sample(), env.observation_space.sample()
         agent.update(0, state, agent.act(0, state), 0.5, after)
     agent.save(tmp_path / "mixed.zoom")
-    for again in (zooming.load(tmp_path / "mixed.zoom"), zooming.load(tmp_path / "mixed.zoom", env=env)):
+    for again in (
+        zooming.load(tmp_path / "mixed.zoom"),
+        zooming.load(tmp_path / "mixed.zoom", env=env),
+    ):
         for _ in range(10):
             state = env.observation_space.sample()
             assert same(agent.predict(state)[0], again.predict(state)[0])
         assert again.axes.describe() == agent.axes.describe()
         assert again.axes.table.tobytes() == agent.axes.table.tobytes()
-    other = Boxes(Dict({"gear": Discrete(4), "speed": Box(-np.inf, np.inf, (2,))}), env.action_space)
-    with pytest.raises(zooming.CheckpointError, match=r'axis state\["gear"\] was \[0.0, 2.0\].*is \[0.0, 3.0\]'):
+    other = Boxes(
+        Dict({"gear": Discrete(4), "speed": Box(-np.inf, np.inf, (2,))}), env.action_space
+    )
+    with pytest.raises(
+        zooming.CheckpointError, match=r'axis state\["gear"\] was \[0.0, 2.0\].*is \[0.0, 3.0\]'
+    ):
         zooming.load(tmp_path / "mixed.zoom", env=other)
     other = Boxes(env.observation_space, Tuple([MultiBinary(2), Box(0, 9, (1,), np.int64)]))
-    with pytest.raises(zooming.CheckpointError, match=r"action\[1\] was int32 of shape \(1,\).*is int64"):
+    with pytest.raises(
+        zooming.CheckpointError, match=r"action\[1\] was int32 of shape \(1,\).*is int64"
+    ):
         zooming.load(tmp_path / "mixed.zoom", env=other)
 
 
@@ -572,7 +768,11 @@ def test_an_agent_on_mixed_spaces_survives_save_and_load(kind, tmp_path):
     [
         {"squash": np.float32(2)},
         {"squash": {"state[1]": np.float64(2), "state[2]": 3}},
-        {"bounds": {"state[0]": iter((np.float32(0.25), 1))}, "squash": 2, "weights": iter([1, 1, np.int64(2), 1])},
+        {
+            "bounds": {"state[0]": iter((np.float32(0.25), 1))},
+            "squash": 2,
+            "weights": iter([1, 1, np.int64(2), 1]),
+        },
         {"ordered": (name for name in ["action"]), "squash": True},
     ],
     ids=["float32", "mapping", "iterators", "names"],
@@ -581,7 +781,10 @@ def test_options_of_any_numeric_type_survive_save_and_load(options, tmp_path):
     env = Boxes(CART, Discrete(3))
     agent = zooming.AdaptiveQ(env, horizon=1, seed=0, **options)
     agent.save(tmp_path / "options.zoom")
-    for again in (zooming.load(tmp_path / "options.zoom"), zooming.load(tmp_path / "options.zoom", env=env)):
+    for again in (
+        zooming.load(tmp_path / "options.zoom"),
+        zooming.load(tmp_path / "options.zoom", env=env),
+    ):
         assert again.axes.describe() == agent.axes.describe()
         assert again.axes.table.tobytes() == agent.axes.table.tobytes()
         for one in (again, agent):
@@ -591,7 +794,8 @@ def test_options_of_any_numeric_type_survive_save_and_load(options, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"ordered": True}, {"ordered": ["state"], "split": "longest", "weights": {"action": 0.5}}]
+    "options",
+    [{}, {"ordered": True}, {"ordered": ["state"], "split": "longest", "weights": {"action": 0.5}}],
 )
 def test_save_load_continue_is_never_having_stopped_on_tables(options, tmp_path):
     env = Tables(5, 4, 3, seed=0)
@@ -608,7 +812,9 @@ def test_partitions_of_mixed_spaces_can_be_drawn():
     pytest.importorskip("matplotlib").use("Agg")
     from matplotlib import pyplot
 
-    agent = zooming.AdaptiveQ(Boxes(Tuple([Discrete(3), box((0, 1))]), Discrete(4)), ordered=["action"], horizon=1, seed=0)
+    agent = zooming.AdaptiveQ(
+        Boxes(Tuple([Discrete(3), box((0, 1))]), Discrete(4)), ordered=["action"], horizon=1, seed=0
+    )
     for _ in range(30):
         state = (np.int64(1), np.array([0.3]))
         agent.update(0, state, agent.act(0, state), 0.5, state)

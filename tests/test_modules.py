@@ -1,4 +1,5 @@
-"""Problems of a user's own module, module:Id: every command runs them, and nothing but what a user named is imported."""
+"""Problems of a user's own module, module:Id: every command runs them, and nothing but what a
+user named is imported."""
 
 import hashlib
 import json
@@ -55,12 +56,18 @@ gym.register("Shop-v0", entry_point=Shop, max_episode_steps=2)
 gym.register("FastShop-v0", entry_point=fast_shop)
 """
 SIZE = ["--agents", "random", "--episodes", "4", "--seeds", "2"]
-AS_INSTALLED = [sys.executable, "-P", "-c", "from zooming.app.cli import main; main()"]  # no folder of the caller's on the path
+AS_INSTALLED = [
+    sys.executable,
+    "-P",
+    "-c",
+    "from zooming.app.cli import main; main()",
+]  # no folder of the caller's on the path
 
 
 @pytest.fixture
 def shop(tmp_path, monkeypatch):
-    """The folder of a module `shop`, where commands are given; the module is forgotten at the end, as is its folder."""
+    """The folder of a module `shop`, where commands are given; the module is forgotten at the
+    end, as is its folder."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "shop.py").write_text(SHOP)
     monkeypatch.chdir(tmp_path)
@@ -69,26 +76,61 @@ def shop(tmp_path, monkeypatch):
 
 
 def forget():
-    for module in ("shop", "package", "package.inner", "broken", "lacks", "quits", "garbled", "empty"):
+    for module in (
+        "shop",
+        "package",
+        "package.inner",
+        "broken",
+        "lacks",
+        "quits",
+        "garbled",
+        "empty",
+    ):
         sys.modules.pop(module, None)
     for env_id in ("Shop-v0", "FastShop-v0"):
         gym.registry.pop(env_id, None)
 
 
 def chunks(folder):
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in Path(folder, "chunks").glob("*.zoom")}
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in Path(folder, "chunks").glob("*.zoom")
+    }
 
 
 def command(program, *arguments, **options):
-    return subprocess.run([*program, *arguments], check=True, capture_output=True, text=True, **options).stdout
+    return subprocess.run(
+        [*program, *arguments], check=True, capture_output=True, text=True, **options
+    ).stdout
 
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_the_installed_command_runs_and_reports_plain_and_compiled_environments_of_this_folder(shop):
-    shown = command(AS_INSTALLED, "run", "shop:Shop-v0", "shop:FastShop-v0", *SIZE, "--workers", "2", "--out", "study")
+def test_the_installed_command_runs_and_reports_plain_and_compiled_environments_of_this_folder(
+    shop,
+):
+    shown = command(
+        AS_INSTALLED,
+        "run",
+        "shop:Shop-v0",
+        "shop:FastShop-v0",
+        *SIZE,
+        "--workers",
+        "2",
+        "--out",
+        "study",
+    )
     assert "shop:FastShop-v0, optimum 1.0000" in shown
-    command([sys.executable, "-m", "zooming"], "run", "shop:Shop-v0", *SIZE, "--workers", "1", "--out", "plain")
+    command(
+        [sys.executable, "-m", "zooming"],
+        "run",
+        "shop:Shop-v0",
+        *SIZE,
+        "--workers",
+        "1",
+        "--out",
+        "plain",
+    )
     assert len(chunks("study")) == 4  # one run each: a user's environment may be slow
     assert chunks("plain").items() <= chunks("study").items()
     (shop / "trace").unlink()
@@ -104,12 +146,38 @@ def test_an_installed_module_is_tuned(shop, monkeypatch):
     (shop / "installed").mkdir()
     (shop / "shop.py").rename(shop / "installed" / "shop.py")
     monkeypatch.syspath_prepend(shop / "installed")
-    arguments = ["--agents", "adaptive-q", "--values", "0.1", "1", "--episodes", "4", "--seeds", "2", "--evaluation-seeds", "2"]
-    cli.main(["tune", "shop:Shop-v0", "--set", "price=0.4", *arguments, "--workers", "1", "--out", "tuning"])
+    arguments = [
+        "--agents",
+        "adaptive-q",
+        "--values",
+        "0.1",
+        "1",
+        "--episodes",
+        "4",
+        "--seeds",
+        "2",
+        "--evaluation-seeds",
+        "2",
+    ]
+    cli.main(
+        [
+            "tune",
+            "shop:Shop-v0",
+            "--set",
+            "price=0.4",
+            *arguments,
+            "--workers",
+            "1",
+            "--out",
+            "tuning",
+        ]
+    )
     (found,) = json.loads((shop / "tuning" / "tuned.json").read_text())
     assert found["problem"] == "shop:Shop-v0:price=0.4"
     (problem,) = collect(shop / "tuning")["problems"]
-    assert [replay["name"] for replay in problem["replays"]] == [f"adaptive-q:bonus={found['value']}"]
+    assert [replay["name"] for replay in problem["replays"]] == [
+        f"adaptive-q:bonus={found['value']}"
+    ]
 
 
 @pytest.mark.process
@@ -123,9 +191,9 @@ def test_ray_brings_the_module_to_its_workers(shop):
     finally:
         ray.shutdown()
     chunk, _ = study.configuration.chunks()
-    assert files.read_container(shop / "ray" / "chunks" / f"{chunk.name}.zoom")[1]["total_return"].tolist() == (
-        chunk.run()["total_return"].tolist()
-    )
+    assert files.read_container(shop / "ray" / "chunks" / f"{chunk.name}.zoom")[1][
+        "total_return"
+    ].tolist() == (chunk.run()["total_return"].tolist())
 
 
 def test_a_problem_made_by_hand_is_imported_too(shop):
@@ -137,16 +205,22 @@ def test_a_problem_made_by_hand_is_imported_too(shop):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("shpo:Shop-v0", "", r"there is no module 'shpo' in .*, and none is installed; did you mean 'shop'\?"),
+        ("shpo:Shop-v0", "", r"there is no module 'shpo' in .*, and none is installed; did you "
+            r"mean 'shop'\?"),
         ("shop.py:Shop-v0", "", r"there is no module 'shop.py' in .*; did you mean 'shop'\?"),
         ("./shop:Shop-v0", "", r"'./shop' is not a module's name: write it as after `import`"),
-        ("shop:Chop-v0", "", r"the module 'shop' registers no environment 'Chop-v0' \(it registers Fast.*Shop-v0\); did you"),
+        ("shop:Chop-v0", "", r"the module 'shop' registers no environment 'Chop-v0' \(it "
+            r"registers Fast.*Shop-v0\); did you"),
         ("shop:", "", r"the module 'shop' registers no environment ''"),
-        ("empty:Shop-v0", "x = 1", r"the module 'empty' registers no environment 'Shop-v0' \(it registers nothing\)"),
-        ("broken:X", "\nraise OSError('no\\nnet')", r"'broken' cannot be imported: OSError: no net \(.*broken.py, line 2\)"),
-        ("lacks:X", "import nonesuch", r"'lacks' cannot be imported: ModuleNotFoundError: .*'nonesuch' \(.*lacks.py, line 1\)"),
+        ("empty:Shop-v0", "x = 1", r"the module 'empty' registers no environment 'Shop-v0' \(it "
+            r"registers nothing\)"),
+        ("broken:X", "\nraise OSError('no\\nnet')", r"'broken' cannot be imported: OSError: no "
+            r"net \(.*broken.py, line 2\)"),
+        ("lacks:X", "import nonesuch", r"'lacks' cannot be imported: ModuleNotFoundError: "
+            r".*'nonesuch' \(.*lacks.py, line 1\)"),
         ("quits:X", "raise SystemExit(3)", r"'quits' cannot be imported: SystemExit: 3"),
-        ("garbled:X", "\ndef (", r"'garbled' cannot be imported: SyntaxError: invalid syntax \(.*garbled.py, line 2\)"),
+        ("garbled:X", "\ndef (", r"'garbled' cannot be imported: SyntaxError: invalid syntax "
+            r"\(.*garbled.py, line 2\)"),
         ("oil-laplace-1:dims=2", "", "give oil-laplace-1 its options by --set key=value"),
         ("Shop-v0", "", r"no problem is named 'Shop-v0'.*an environment of your own is module:Id"),
     ],
@@ -161,13 +235,16 @@ def test_what_cannot_be_imported_is_refused_with_the_way_out(name, content, mess
     assert not (shop / "study").exists()
 
 
-# --- nothing is imported that data names ---------------------------------------------------------------------------------
+# --- nothing is imported that data names ----------------------------------------------------------
 
 
 @pytest.fixture(params=["FastShop-v0"])
 def foreign(shop, monkeypatch, request):
-    """The folder of a finished study of an environment of shop, in a process that has not imported it."""
-    monkeypatch.setattr(engines, "compute", lambda chunks, *_: ((chunk, chunk.run(), 0.1) for chunk in chunks))
+    """The folder of a finished study of an environment of shop, in a process that has not
+    imported it."""
+    monkeypatch.setattr(
+        engines, "compute", lambda chunks, *_: ((chunk, chunk.run(), 0.1) for chunk in chunks)
+    )
     Study([f"shop:{request.param}"], ["adaptive-q"], 4, 2).run("study")
     forget()
     monkeypatch.undo()
@@ -178,7 +255,9 @@ def foreign(shop, monkeypatch, request):
 
 
 @pytest.mark.slow
-def test_a_report_imports_what_the_command_names_and_nothing_that_the_folder_names(foreign, shop, capsys):
+def test_a_report_imports_what_the_command_names_and_nothing_that_the_folder_names(
+    foreign, shop, capsys
+):
     cli.main(["report", "study"])
     assert "add --import shop (in Python: import shop)" in capsys.readouterr().out
     (problem,) = collect(foreign)["problems"]
@@ -187,7 +266,10 @@ def test_a_report_imports_what_the_command_names_and_nothing_that_the_folder_nam
     assert problem["optimum"] == pytest.approx(1.0)  # what the folder has is shown
     assert problem["agents"][0]["regret"] is not None
     assert problem["replays"] == []
-    assert "It cannot be made again here, so that no run is replayed: 'shop:FastShop-v0'" in problem["made_by"]
+    assert (
+        "It cannot be made again here, so that no run is replayed: 'shop:FastShop-v0'"
+        in problem["made_by"]
+    )
     cli.main(["report", "study", "--import", "shop"])
     assert (shop / "trace").exists()
     assert collect(foreign)["problems"][0]["replays"]
@@ -229,7 +311,9 @@ def test_an_audit_solves_the_environment_that_the_command_names(shop, capsys):
     cli.main(["audit", "agent.zoom", "--solve", "--env", "shop:FastShop-v0", "--set", "price=0.25"])
     assert "optimum 0.5000" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="the given environment"):
-        cli.main(["audit", "agent.zoom", "--env", "zooming/Ambulance-v0", "--set", "n_ambulances=2"])
+        cli.main(
+            ["audit", "agent.zoom", "--env", "zooming/Ambulance-v0", "--set", "n_ambulances=2"]
+        )
 
 
 def test_only_modules_that_are_not_installed_are_brought_to_other_machines(shop):
@@ -238,4 +322,7 @@ def test_only_modules_that_are_not_installed_are_brought_to_other_machines(shop)
     (shop / "package" / "__init__.py").touch()
     (shop / "package" / "inner.py").touch()
     modules.import_named("package.inner")
-    assert modules.sources(["shop", "package.inner", "numpy"]) == [shop / "shop.py", shop / "package"]
+    assert modules.sources(["shop", "package.inner", "numpy"]) == [
+        shop / "shop.py",
+        shop / "package",
+    ]

@@ -22,7 +22,9 @@ def test_the_papers_spacing_makes_500_balls():
     agent = zooming.NetQ(oil(), episodes=2000, seed=0)
     assert agent.spacing == pytest.approx(0.1)
     assert agent.n_balls == 500
-    assert zooming.NetQ(oil(dims=2), episodes=2000, seed=0).spacing == pytest.approx(10_000 ** (-1 / 6))
+    assert zooming.NetQ(oil(dims=2), episodes=2000, seed=0).spacing == pytest.approx(
+        10_000 ** (-1 / 6)
+    )
 
 
 @pytest.mark.plain
@@ -39,13 +41,21 @@ def test_cells_are_uniform_and_cover(spacing, n_cells, dims):
     assert len(np.unique(index, axis=0)) == len(balls)
     assert (balls.low == index * spacing).all()
     assert (balls.radius == spacing).all()
-    assert (balls.high == np.minimum(np.where(index + 1 == n_cells, 1.0, (index + 1) * spacing), 1.0)).all()
+    assert (
+        balls.high == np.minimum(np.where(index + 1 == n_cells, 1.0, (index + 1) * spacing), 1.0)
+    ).all()
 
 
 @pytest.mark.plain
 @pytest.mark.parametrize(
     ("spacing", "points"),
-    [(1.0, [0]), (0.5, [0, 0.5]), (0.1, np.arange(10) / 10), (0.3, [0, 0.3, 0.6, 0.9]), (0.7, [0, 0.7])],
+    [
+        (1.0, [0]),
+        (0.5, [0, 0.5]),
+        (0.1, np.arange(10) / 10),
+        (0.3, [0, 0.3, 0.6, 0.9]),
+        (0.7, [0, 0.7]),
+    ],
 )
 def test_a_cell_of_the_published_net_is_what_is_nearest_to_its_point(spacing, points):
     agent = zooming.NetQ.as_published(oil(), 0.1, spacing=spacing, seed=0)
@@ -55,13 +65,16 @@ def test_a_cell_of_the_published_net_is_what_is_nearest_to_its_point(spacing, po
     assert (abs(played[:, None] - np.array(points)).min(axis=1) < 1e-12).all()  # nothing but points
     balls = agent.partition(3)
     for x in np.random.default_rng(0).random(200):
-        (row,) = np.flatnonzero((balls.low[:, 0] <= x) & (x <= balls.high[:, 0]) & (balls.low[:, 1] == 0))
+        (row,) = np.flatnonzero(
+            (balls.low[:, 0] <= x) & (x <= balls.high[:, 0]) & (balls.low[:, 1] == 0)
+        )
         nearest = points[np.argmin(abs(np.array(points) - x))]
         assert balls.low[row, 0] <= nearest <= balls.high[row, 0]
 
 
 class AuthorsNet:
-    """The authors' net in plain Python: arrays over (step, state's point, action's point), the first of the best is played."""
+    """The authors' net in plain Python: arrays over (step, state's point, action's point), the
+    first of the best is played."""
 
     def __init__(self, horizon, spacing, scale):
         self.points, self.horizon, self.scale = np.arange(0, 1, spacing), horizon, scale
@@ -79,7 +92,11 @@ class AuthorsNet:
         self.n[cell] += 1
         rate = (self.horizon + 1) / (self.horizon + self.n[cell])
         is_last = step == self.horizon - 1
-        value = 0.0 if is_last else min(self.horizon, self.q[step + 1, self.nearest(next_state[0])].max())
+        value = (
+            0.0
+            if is_last
+            else min(self.horizon, self.q[step + 1, self.nearest(next_state[0])].max())
+        )
         bonus = self.scale / np.sqrt(self.n[cell])
         self.q[cell] = (1 - rate) * self.q[cell] + rate * (reward + value + bonus)
 
@@ -88,8 +105,13 @@ class AuthorsNet:
 @pytest.mark.parametrize("spacing", [0.1, 0.3])
 def test_the_published_net_is_the_authors_trajectory_for_trajectory(spacing):
     env = gym.make("zooming/Ambulance-v0", arrivals="beta", travel_weight=0.25)
-    ours, theirs = zooming.NetQ.as_published(env, 0.3, spacing=spacing, seed=0), AuthorsNet(5, spacing, 0.3)
-    tied_by_order = zooming.NetQ(env, bonus=0.3, spacing=spacing, cap="horizon", ties="first", points="multiples", seed=0)
+    ours, theirs = (
+        zooming.NetQ.as_published(env, 0.3, spacing=spacing, seed=0),
+        AuthorsNet(5, spacing, 0.3),
+    )
+    tied_by_order = zooming.NetQ(
+        env, bonus=0.3, spacing=spacing, cap="horizon", ties="first", points="multiples", seed=0
+    )
     assert {**tied_by_order._options(), "ties": "random"} == ours._options()  # nothing else differs
     env.reset(seed=0)
     for _ in range(60):
@@ -108,10 +130,14 @@ def test_the_published_net_is_the_authors_trajectory_for_trajectory(spacing):
 
 @pytest.mark.plain
 def test_the_outer_cells_of_the_published_net_have_the_diameter_that_the_exact_bonus_pays_for():
-    agent = zooming.NetQ.as_published(oil(), zooming.bonuses.Exact(episodes=50), spacing=0.1, seed=0)
+    agent = zooming.NetQ.as_published(
+        oil(), zooming.bonuses.Exact(episodes=50), spacing=0.1, seed=0
+    )
     for point, diameter in ((0.0, 0.05), (0.5, 0.1), (0.9, 0.15)):
         agent.update(4, [point], [point], 0.0, [0.5])
-        assert agent.q_value(4, [point], [point]) == pytest.approx(diameter)  # no future, so only L times the diameter
+        assert agent.q_value(4, [point], [point]) == pytest.approx(
+            diameter
+        )  # no future, so only L times the diameter
 
 
 @pytest.mark.plain
@@ -127,7 +153,10 @@ def test_a_mask_moves_the_published_point_to_the_nearest_feasible_action():
 @pytest.mark.plain
 def test_along_whole_values_both_nets_play_the_middle_of_a_cell():
     env = Boxes(gym.spaces.Box(0.0, 1.0, (1,)), gym.spaces.Box(0, 8, (1,), np.int64))
-    nets = [zooming.NetQ(env, spacing=1 / 3, points=points, horizon=1, seed=0) for points in ("centers", "multiples")]
+    nets = [
+        zooming.NetQ(env, spacing=1 / 3, points=points, horizon=1, seed=0)
+        for points in ("centers", "multiples")
+    ]
     for net in nets:
         played = set()
         for _ in range(3):
@@ -139,8 +168,12 @@ def test_along_whole_values_both_nets_play_the_middle_of_a_cell():
 
 @pytest.mark.plain
 def test_a_file_of_the_former_net_goes_on_as_it_was(tmp_path):
-    """It had no points=: cells between the multiples of the spacing, whose low corner was played."""
-    path, agent = tmp_path / "agent.zoom", zooming.NetQ(oil(), spacing=0.25, action="corner", seed=0)
+    """It had no points=: cells between the multiples of the spacing, whose low corner was
+    played."""
+    path, agent = (
+        tmp_path / "agent.zoom",
+        zooming.NetQ(oil(), spacing=0.25, action="corner", seed=0),
+    )
     agent.learn(20)
     agent.save(path)
     header, arrays = files.read_container(path)
@@ -178,7 +211,9 @@ def test_actions_are_the_nets_points_and_belong_to_their_own_ball(points, first)
 def test_the_net_is_given_by_its_spacing_or_by_the_episodes_not_both():
     with pytest.raises(zooming.SpaceError, match="give one of them"):
         zooming.NetQ(oil(), spacing=0.1, episodes=100)
-    with pytest.raises(zooming.SpaceError, match="points='center': choose one of 'centers', 'multiples'"):
+    with pytest.raises(
+        zooming.SpaceError, match="points='center': choose one of 'centers', 'multiples'"
+    ):
         zooming.NetQ(oil(), points="center")
     with pytest.raises(zooming.SpaceError, match="'center', 'uniform'"):
         zooming.AdaptiveQ(oil(), action="corner")
@@ -203,13 +238,25 @@ def test_a_net_never_splits():
 @pytest.mark.plain
 def test_one_update_rule_serves_both_agents():
     # A net of one cell per step is a root that never splits.
-    net, root = zooming.NetQ(oil(), spacing=1.0, seed=0), zooming.AdaptiveQ(oil(), max_balls=5, seed=0)
+    net, root = (
+        zooming.NetQ(oil(), spacing=1.0, seed=0),
+        zooming.AdaptiveQ(oil(), max_balls=5, seed=0),
+    )
     rng = np.random.default_rng(0)
     for _ in range(40):
-        transition = int(rng.integers(5)), rng.random(1), rng.random(1), rng.random(), rng.random(1), bool(rng.integers(2))
+        transition = (
+            int(rng.integers(5)),
+            rng.random(1),
+            rng.random(1),
+            rng.random(),
+            rng.random(1),
+            bool(rng.integers(2)),
+        )
         net.update(*transition)
         root.update(*transition)
-    assert [net.value(step, [0.5]) for step in range(5)] == [root.value(step, [0.5]) for step in range(5)]
+    assert [net.value(step, [0.5]) for step in range(5)] == [
+        root.value(step, [0.5]) for step in range(5)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -233,12 +280,15 @@ def test_a_net_of_spacing_a_tenth_gets_the_best_that_its_points_can(survey, shar
 def test_a_net_of_cell_centers_contains_the_well_that_the_published_net_misses():
     env = oil(survey="laplace", sharpness=10.0)  # the well is at 0.75
     nets = (zooming.NetQ, partial(zooming.NetQ, points="multiples"))
-    centers, multiples = (np.mean([h.returns[-200:].mean() for h in zooming.learn_many(n, env, range(5), 2000)]) for n in nets)
+    centers, multiples = (
+        np.mean([h.returns[-200:].mean() for h in zooming.learn_many(n, env, range(5), 2000)])
+        for n in nets
+    )
     assert centers > 4.7  # of 4.75
     assert multiples < 2.84
 
 
-# --- many ties -------------------------------------------------------------------------------------------------------------
+# --- many ties ------------------------------------------------------------------------------------
 
 
 @kernels.compiled
@@ -267,7 +317,9 @@ def test_each_of_many_tied_balls_is_equally_likely(n_ambulances, share, points):
     rows["value"][active] = np.where(rng.random(len(active)) < share, 1.0, 0.5)
     state = np.full(n_ambulances, 0.3)
     tied_before = relevant_and_best(agent, 1, state)
-    others = np.setdiff1d(agent.table.boxes(1)[0], tied_before)[-3:]  # elsewhere there are better balls, which do not matter
+    others = np.setdiff1d(agent.table.boxes(1)[0], tied_before)[
+        -3:
+    ]  # elsewhere there are better balls, which do not matter
     rows["value"][others] = 1.0 if share == 1.0 else 0.75
     for row in range(n - 1, -1, -1):
         child = rows["child"][row]
@@ -282,7 +334,9 @@ def test_each_of_many_tied_balls_is_equally_likely(n_ambulances, share, points):
     counts = np.append(counts, np.zeros(len(tied) - len(chosen)))
     chi_square = ((counts - 40) ** 2 / 40).sum()
     freedom = len(tied) - 1
-    assert abs(chi_square - freedom) < 4.5 * np.sqrt(2 * freedom)  # mean and deviation of chi-square; fixed seed
+    assert abs(chi_square - freedom) < 4.5 * np.sqrt(
+        2 * freedom
+    )  # mean and deviation of chi-square; fixed seed
 
 
 def test_both_drivers_agree_where_many_balls_tie():
@@ -293,7 +347,9 @@ def test_both_drivers_agree_where_many_balls_tie():
 
 
 def test_a_selection_among_very_many_ties_reads_few_rows():
-    agent = zooming.NetQ(Boxes(box((0, 1)), gym.spaces.Discrete(20_000)), spacing=1.0, horizon=1, seed=0)
+    agent = zooming.NetQ(
+        Boxes(box((0, 1)), gym.spaces.Discrete(20_000)), spacing=1.0, horizon=1, seed=0
+    )
     stack = kernels.new_stack(agent.table.core)
     _, n_read = select_once(agent.table.rows, agent.table.core, np.array([0.5]), stack)
     assert n_read < 200  # all of them would be 40,000
@@ -301,7 +357,9 @@ def test_a_selection_among_very_many_ties_reads_few_rows():
 
 @pytest.mark.parametrize("share", [0.3, 0.06, 0.02])
 def test_a_selection_among_some_ties_of_many_balls_does_not_walk_them_all(share):
-    agent = zooming.NetQ(Boxes(box((0, 1)), gym.spaces.Discrete(20_000)), spacing=1.0, horizon=1, seed=0)
+    agent = zooming.NetQ(
+        Boxes(box((0, 1)), gym.spaces.Discrete(20_000)), spacing=1.0, horizon=1, seed=0
+    )
     rows, core = agent.table.rows, agent.table.core
     n, rng = agent.table.rows_in_use, np.random.default_rng(0)
     active = np.flatnonzero(rows["child"][:n] == kernels.ACTIVE)
@@ -311,7 +369,9 @@ def test_a_selection_among_some_ties_of_many_balls_does_not_walk_them_all(share)
         if child != kernels.ACTIVE:
             rows["value"][row] = rows["value"][child : child + 2].max()
     tied, stack = relevant_and_best(agent, 0, np.array([0.5])), kernels.new_stack(core)
-    found, read = zip(*(select_once(rows, core, np.array([0.5]), stack) for _ in range(200)), strict=True)
+    found, read = zip(
+        *(select_once(rows, core, np.array([0.5]), stack) for _ in range(200)), strict=True
+    )
     assert set(found) <= set(tied)
     assert len(set(found)) > min(100, len(tied) // 4)
     core["spacing"] = 0.0  # no net: every tied ball is walked

@@ -30,7 +30,13 @@ def rects(html):
 def test_an_agent_shows_its_facts_and_a_picture_of_every_step():
     agent, _ = trained()
     html = agent._repr_html_()
-    for fact in ("AdaptiveQ", "zooming/Oil-v0", "300", "state[0] in [0, 1]", f"{agent.n_balls:,} in {agent.nbytes:,} bytes"):
+    for fact in (
+        "AdaptiveQ",
+        "zooming/Oil-v0",
+        "300",
+        "state[0] in [0, 1]",
+        f"{agent.n_balls:,} in {agent.nbytes:,} bytes",
+    ):
         assert fact in html
     assert len(rects(html)) == agent.n_balls
     assert zooming.Median(gym.make("zooming/Ambulance-v0"))._repr_html_().count("<tr>") == 4
@@ -63,7 +69,9 @@ def test_a_history_shows_first_and_last_returns_and_how_it_went():
     _, history = trained()
     html = history._repr_html_()
     assert f"{history.returns[-200:].mean():.4f}" in html
-    lines = [e.get("points").split() for e in ET.fromstring(html).iter() if e.tag.endswith("polyline")]
+    lines = [
+        e.get("points").split() for e in ET.fromstring(html).iter() if e.tag.endswith("polyline")
+    ]
     assert [len(points) for points in lines] == [100, 100]
     ET.fromstring(zooming.History(np.empty(0), np.empty(0, int))._repr_html_())
     ET.fromstring(zooming.History(np.ones(1), np.ones(1, int))._repr_html_())  # no span, one point
@@ -76,7 +84,9 @@ def test_a_history_with_checkpoints_shows_the_value_of_the_policy():
 
 
 def test_a_study_names_its_problems_and_agents():
-    study = zooming.Study(["oil-laplace-10"], ["adaptive-q:bonus=0.5", "net-q"], episodes=10, seeds=2)
+    study = zooming.Study(
+        ["oil-laplace-10"], ["adaptive-q:bonus=0.5", "net-q"], episodes=10, seeds=2
+    )
     html = study._repr_html_()
     ET.fromstring(html)
     for word in ("oil-laplace-10", "sharpness=10.0", "adaptive-q:bonus=0.5", "4 runs"):
@@ -86,8 +96,15 @@ def test_a_study_names_its_problems_and_agents():
 def test_every_string_is_escaped():
     agent, _ = trained(5)
     agent.env_name = EVIL
-    shown = [agent._repr_html_(), notebook.card(EVIL, {EVIL: EVIL}), notebook.table(EVIL, [EVIL], [[EVIL]])]
-    shown += [notebook.sparkline([1.0], EVIL), notebook.boxes(np.zeros((1, 2)), np.ones((1, 2)), np.zeros(1), EVIL)]
+    shown = [
+        agent._repr_html_(),
+        notebook.card(EVIL, {EVIL: EVIL}),
+        notebook.table(EVIL, [EVIL], [[EVIL]]),
+    ]
+    shown += [
+        notebook.sparkline([1.0], EVIL),
+        notebook.boxes(np.zeros((1, 2)), np.ones((1, 2)), np.zeros(1), EVIL),
+    ]
     for html in shown:
         assert "&lt;script&gt;" in html
         assert "<script" not in html
@@ -97,14 +114,15 @@ def test_every_string_is_escaped():
 @pytest.mark.process
 def test_showing_needs_no_extra():
     program = (
-        "import sys, gymnasium as gym, zooming; agent = zooming.AdaptiveQ(gym.make('zooming/Oil-v0'));"
+        "import sys, gymnasium as gym, zooming; agent = "
+        "zooming.AdaptiveQ(gym.make('zooming/Oil-v0'));"
         "history = agent.learn(2); agent._repr_html_(), history._repr_html_(), repr(agent);"
         "sys.exit('matplotlib' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-# --- audits, evaluations, certificates, optima -----------------------------------------------------------------------------
+# --- audits, evaluations, certificates, optima ----------------------------------------------------
 
 
 def test_an_audit_shows_every_law_and_the_constants():
@@ -149,7 +167,9 @@ def test_names_and_reasons_are_escaped_in_every_card():
     agent, _ = trained(20)
     law = zooming.analysis.audit.report.Law(EVIL, False, EVIL)
     audit = dataclasses.replace(zooming.audit(agent), title=EVIL, laws=(law,))
-    certificate = dataclasses.replace(agent.learn_pac(0.5, 0.1, episodes=5, evaluation_episodes=0), reasons=(EVIL,))
+    certificate = dataclasses.replace(
+        agent.learn_pac(0.5, 0.1, episodes=5, evaluation_episodes=0), reasons=(EVIL,)
+    )
     optimal = zooming.solve(gym.make("zooming/Oil-v0"), 4)
     optimal.grid.env.name = EVIL
     for shown in (audit, certificate, optimal):
@@ -159,11 +179,12 @@ def test_names_and_reasons_are_escaped_in_every_card():
         ET.fromstring(html)
 
 
-# --- progress ------------------------------------------------------------------------------------------------------------
+# --- progress -------------------------------------------------------------------------------------
 
 
 class FakeDisplay:
-    """IPython's display, as a kernel without ipywidgets has it: shows data once, then updates it."""
+    """IPython's display, as a kernel without ipywidgets has it: shows data once, then updates
+    it."""
 
     def __init__(self):
         self.shown, self.updates = [], []
@@ -180,7 +201,9 @@ class FakeDisplay:
 
 @pytest.fixture
 def kernel(monkeypatch):
-    shell = type("Shell", (type("ZMQInteractiveShell", (), {}),), {})()  # Colab's inherits from it, too
+    shell = type(
+        "Shell", (type("ZMQInteractiveShell", (), {}),), {}
+    )()  # Colab's inherits from it, too
     display = FakeDisplay()
     fake = types.SimpleNamespace(get_ipython=lambda: shell, display=display)
     monkeypatch.setitem(sys.modules, "IPython", fake)
@@ -206,7 +229,9 @@ def test_progress_in_a_notebook_says_how_far_a_failed_run_came(kernel):
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).learn(30, progress_bar=True, callback=fail)
+        zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).learn(
+            30, progress_bar=True, callback=fail
+        )
     assert "7/30" in kernel.updates[-1]["text/plain"]
 
 
@@ -219,6 +244,10 @@ def test_a_study_shows_its_progress_in_a_notebook_too(kernel):
 
 def test_a_terminal_keeps_richs_own_bar(monkeypatch):
     terminal = type("TerminalInteractiveShell", (), {})()
-    for fake in (None, types.SimpleNamespace(get_ipython=lambda: None), types.SimpleNamespace(get_ipython=lambda: terminal)):
+    for fake in (
+        None,
+        types.SimpleNamespace(get_ipython=lambda: None),
+        types.SimpleNamespace(get_ipython=lambda: terminal),
+    ):
         monkeypatch.setitem(sys.modules, "IPython", fake)
         assert not in_notebook()

@@ -1,4 +1,5 @@
-"""Optimal values against closed forms, against problems solved by hand, and against the table of the paper's problems."""
+"""Optimal values against closed forms, against problems solved by hand, and against the table of
+the paper's problems."""
 
 import gymnasium as gym
 import numpy as np
@@ -16,19 +17,26 @@ def test_oil_matches_its_closed_form_at_every_state(survey, sharpness):
         left = 5 - step
         for x in (0.1, 0.5, 0.75, 0.9):
             distance, stop = abs(x - 0.75), 1 / (2 * left * sharpness)
-            # laplace: what is found is convex in the distance, so go to the center at once, or stay for good
+            # laplace: what is found is convex in the distance, so go to the center at once, or stay
+            # for good
             exact = max(left - distance, left * np.exp(-sharpness * distance))
             if survey == "quadratic":
                 exact = (
-                    left - distance + 1 / (4 * left * sharpness) if distance > stop else left * (1 - sharpness * distance**2)
+                    left - distance + 1 / (4 * left * sharpness)
+                    if distance > stop
+                    else left * (1 - sharpness * distance**2)
                 )
-            assert optimal.value(step, [x]) == pytest.approx(exact, abs=max(2e-4, 2 * optimal.error))
+            assert optimal.value(step, [x]) == pytest.approx(
+                exact, abs=max(2e-4, 2 * optimal.error)
+            )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("arrivals", "weight"), [*AMBULANCE, ("shifting", 0.25)])
 def test_ambulance_matches_the_table(arrivals, weight):
-    optimal = zooming.solve(gym.make("zooming/Ambulance-v0", arrivals=arrivals, travel_weight=float(weight)))
+    optimal = zooming.solve(
+        gym.make("zooming/Ambulance-v0", arrivals=arrivals, travel_weight=float(weight))
+    )
     expected = AMBULANCE.get((arrivals, weight)) or ambulance_optimum(SHIFTING, weight)
     assert optimal.return_ == pytest.approx(expected, abs=1e-4)
     assert optimal.error < 1e-3
@@ -36,16 +44,25 @@ def test_ambulance_matches_the_table(arrivals, weight):
 
 @pytest.mark.slow
 def test_without_moving_costs_the_best_station_is_the_median():
-    optimal = zooming.solve(gym.make("zooming/Ambulance-v0", arrivals="beta", travel_weight=0.0), 100)
+    optimal = zooming.solve(
+        gym.make("zooming/Ambulance-v0", arrivals="beta", travel_weight=0.0), 100
+    )
     median = 0.73555  # 6 m^5 - 5 m^6 = 1/2
     assert 6 * median**5 - 5 * median**6 == pytest.approx(0.5, abs=1e-4)
     assert optimal.action(0, [0.2])[0] == pytest.approx(median, abs=0.005)
-    staying = zooming.solve(gym.make("zooming/Ambulance-v0", arrivals="beta", travel_weight=1.0), 20)
+    staying = zooming.solve(
+        gym.make("zooming/Ambulance-v0", arrivals="beta", travel_weight=1.0), 20
+    )
     assert staying.action(2, [0.35])[0] == pytest.approx(0.35, abs=1e-6)
 
 
 def test_observed_arrivals_are_exact():
-    optimal = zooming.solve(gym.make("zooming/Ambulance-v0", arrivals=[0.2, 0.2, 0.2, 0.8], travel_weight=0.0, horizon=2), 20)
+    optimal = zooming.solve(
+        gym.make(
+            "zooming/Ambulance-v0", arrivals=[0.2, 0.2, 0.2, 0.8], travel_weight=0.0, horizon=2
+        ),
+        20,
+    )
     assert optimal.return_ == pytest.approx(2 * (1 - 0.25 * 0.6), abs=1e-12)
     assert optimal.action(1, [0.5])[0] == pytest.approx(0.2)
 
@@ -58,11 +75,14 @@ def two_places(state, action, step, params, outcome, next_state):
 
 def coin_env(outcomes=([0.0, 1.0], [0.25, 0.75]), horizon=2, start=0.4):
     box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
-    return zooming.compiled_env(two_places, box, box, horizon, start=start, params=[0.5], outcomes=outcomes)
+    return zooming.compiled_env(
+        two_places, box, box, horizon, start=start, params=[0.5], outcomes=outcomes
+    )
 
 
 def test_a_problem_of_two_states_and_two_actions_solved_by_hand():
-    # Last step: state 0 pays max(0, .5) = .5, state 1 pays max(1, .5) = 1. First step: max(.4, .5) + .25 * .5 + .75 * 1.
+    # Last step: state 0 pays max(0, .5) = .5, state 1 pays max(1, .5) = 1. First step: max(.4, .5)
+    # + .25 * .5 + .75 * 1.
     optimal = zooming.solve(coin_env(), 4)
     assert optimal.return_ == pytest.approx(0.5 + 0.25 * 0.5 + 0.75, abs=1e-12)
     assert optimal.error == 1e-9  # rounding alone
@@ -77,19 +97,27 @@ def test_declared_outcomes_are_drawn_with_their_weights():
     found = [env.step(np.array([0.9]))[0][0] for _ in range(4000)]
     assert np.mean(found) == pytest.approx(0.75, abs=0.03)
     agents = [zooming.AdaptiveQ(coin_env(), seed=1) for _ in range(2)]
-    fused, python = (agent.learn(50, driver=driver) for agent, driver in zip(agents, ("fused", "python"), strict=True))
+    fused, python = (
+        agent.learn(50, driver=driver)
+        for agent, driver in zip(agents, ("fused", "python"), strict=True)
+    )
     assert fused.returns.tolist() == python.returns.tolist()
 
 
 def test_a_kink_between_grid_points_is_part_of_the_error():
-    on, off = (zooming.solve(gym.make("zooming/Oil-v0", sharpness=50.0, center=c), 40) for c in (0.75, 0.7625))
+    on, off = (
+        zooming.solve(gym.make("zooming/Oil-v0", sharpness=50.0, center=c), 40)
+        for c in (0.75, 0.7625)
+    )
     assert on.return_ == pytest.approx(4.75, abs=1e-9)
     assert off.error >= abs(off.return_ - (5 - 0.2625)) > 0.005
 
 
 @pytest.mark.parametrize("dims", [1, 2, 3])
 def test_oil_in_several_dimensions(dims):
-    optimal = zooming.solve(gym.make("zooming/Oil-v0", dims=dims, center=0.75), 4 if dims == 3 else 8)
+    optimal = zooming.solve(
+        gym.make("zooming/Oil-v0", dims=dims, center=0.75), 4 if dims == 3 else 8
+    )
     assert optimal.return_ == pytest.approx(4.75, abs=1e-9)  # the center is a grid point
     assert optimal.action(0, [0.5] * dims) == pytest.approx([0.75] * dims, abs=1e-3)
 
@@ -97,7 +125,10 @@ def test_oil_in_several_dimensions(dims):
 @pytest.mark.slow
 def test_two_ambulances_with_free_moves_wait_at_the_quarters():
     optimal = zooming.solve(
-        gym.make("zooming/Ambulance-v0", arrivals="uniform", travel_weight=0.0, n_ambulances=2, horizon=2), 16
+        gym.make(
+            "zooming/Ambulance-v0", arrivals="uniform", travel_weight=0.0, n_ambulances=2, horizon=2
+        ),
+        16,
     )
     assert optimal.return_ == pytest.approx(2 * (1 - 1 / 8), abs=2e-3)
     assert sorted(optimal.action(0, [0.5, 0.5])) == pytest.approx([0.25, 0.75], abs=0.02)
@@ -125,7 +156,9 @@ def ridge(state, action, step, params, outcome, next_state):
 
 def test_the_search_climbs_a_ridge_that_runs_between_the_axes():
     box = gym.spaces.Box(0.0, 1.0, (2,), np.float64)
-    env = zooming.compiled_env(ridge, box, box, 2, start=0.5, params=[0.777], outcomes=([0.0], [1.0]))
+    env = zooming.compiled_env(
+        ridge, box, box, 2, start=0.5, params=[0.777], outcomes=([0.0], [1.0])
+    )
     assert zooming.solve(env, 10).return_ == pytest.approx(2.0, abs=1e-3)
 
 
@@ -133,7 +166,9 @@ def test_with_a_lipschitz_constant_the_error_is_a_bound_even_for_what_the_grid_c
     env = gym.make("zooming/Oil-v0", survey="quadratic", sharpness=500.0, center=0.4232)
     truth = 5 - abs(0.5 - 0.4232) + 1 / (20 * 500)
     blind = zooming.solve(env, 8)
-    assert blind.error < abs(blind.return_ - truth)  # the estimate is fooled: the peak is narrower than a cell
+    assert blind.error < abs(
+        blind.return_ - truth
+    )  # the estimate is fooled: the peak is narrower than a cell
     bounded = zooming.solve(env, 8, lipschitz=30.0)
     assert bounded.error >= abs(blind.return_ - truth)
     assert f" within {bounded.error:.1e}, resolution 8" in repr(bounded)
@@ -142,10 +177,18 @@ def test_with_a_lipschitz_constant_the_error_is_a_bound_even_for_what_the_grid_c
 @pytest.mark.parametrize(
     ("solve", "message"),
     [
-        (lambda: zooming.solve(gym.make("zooming/Oil-v0"), 2), "resolution=2: give a whole number >= 4"),
-        (lambda: zooming.solve(gym.make("zooming/Oil-v0"), 401), "resolution=401 is odd: give an even number .*402"),
         (
-            lambda: zooming.solve(gym.make("zooming/Oil-v0", sharpness=50.0, center=0.77), 8, tolerance=1e-6),
+            lambda: zooming.solve(gym.make("zooming/Oil-v0"), 2),
+            "resolution=2: give a whole number >= 4",
+        ),
+        (
+            lambda: zooming.solve(gym.make("zooming/Oil-v0"), 401),
+            "resolution=401 is odd: give an even number .*402",
+        ),
+        (
+            lambda: zooming.solve(
+                gym.make("zooming/Oil-v0", sharpness=50.0, center=0.77), 8, tolerance=1e-6
+            ),
             "Try resolution=16",
         ),
         (lambda: zooming.solve(gym.make("zooming/Oil-v0", dims=4)), "1 to 3"),
@@ -153,12 +196,18 @@ def test_with_a_lipschitz_constant_the_error_is_a_bound_even_for_what_the_grid_c
         (lambda: zooming.solve(coin_env()).value(2, [0.5]), "steps run from 0 to 1"),
         (lambda: zooming.solve(coin_env(), 4).value(0, [1.5]), "not a point"),
         (lambda: zooming.solve(coin_env(), 4).q_value(0, [0.5], [0.5, 0.5]), "not a point"),
-        (lambda: zooming.solve(coin_env(), 4).q_values(0, [[0.5], [0.5]], [[0.5]]), "as many of each"),
+        (
+            lambda: zooming.solve(coin_env(), 4).q_values(0, [[0.5], [0.5]], [[0.5]]),
+            "as many of each",
+        ),
         (lambda: zooming.solve(gym.make("zooming/Oil-v0", max_episode_steps=3)), "wrappers"),
         (lambda: coin_env(outcomes=([0.0, 1.0], [0.5, 0.6])), "weights sum to 1.1, not to 1"),
         (lambda: coin_env(outcomes=([0.0, 1.0], [1.0])), "one weight per value"),
         (lambda: coin_env(outcomes=3), "values, weights"),
-        (lambda: coin_env(outcomes={1: 0.5, 2: 0.5}), r"give \(values, weights\), .* \(\[0.0, 1.0\], \[0.5, 0.5\]\)"),
+        (
+            lambda: coin_env(outcomes={1: 0.5, 2: 0.5}),
+            r"give \(values, weights\), .* \(\[0.0, 1.0\], \[0.5, 0.5\]\)",
+        ),
     ],
 )
 def test_what_cannot_be_solved_says_what_to_give(solve, message):
@@ -178,7 +227,10 @@ def test_an_environment_without_declared_outcomes_is_refused():
 
 def test_the_optimum_of_discrete_sides_is_exact_wherever_they_start():
     rng = np.random.default_rng(0)
-    rewards, chances = rng.random((4, 3)), rng.dirichlet(np.ones(4), (4, 3))  # the law of each pair is one of 12
+    rewards, chances = (
+        rng.random((4, 3)),
+        rng.dirichlet(np.ones(4), (4, 3)),
+    )  # the law of each pair is one of 12
     cumulative = np.cumsum(chances, axis=2)
 
     def chain(state, action, step, params, outcome, next_state):
@@ -188,7 +240,9 @@ def test_the_optimum_of_discrete_sides_is_exact_wherever_they_start():
             next_state[0] += 1.0 if outcome[0] >= params[12 + 4 * pair + k] else 0.0
         return params[pair]
 
-    cuts = np.unique(np.concatenate([[0.0], cumulative[:, :, :3].ravel(), [1.0]]))  # between two cuts nothing changes
+    cuts = np.unique(
+        np.concatenate([[0.0], cumulative[:, :, :3].ravel(), [1.0]])
+    )  # between two cuts nothing changes
     law = (cuts[:-1] + cuts[1:]) / 2, np.diff(cuts)
     sides = gym.spaces.Discrete(4, start=-2), gym.spaces.Discrete(3, start=5)
     params = [*rewards.ravel(), *cumulative.ravel()]
@@ -199,14 +253,17 @@ def test_the_optimum_of_discrete_sides_is_exact_wherever_they_start():
         value = q.max(axis=1)
         np.testing.assert_allclose(optimal.values(step, [-2, -1, 0, 1]), value, rtol=1e-12)
         assert [optimal.action(step, x) - 5 for x in range(-2, 2)] == q.argmax(axis=1).tolist()
-        np.testing.assert_allclose(optimal.q_values(step, [-2, 1], [5, 7]), q[[0, 3], [0, 2]], rtol=1e-12)
+        np.testing.assert_allclose(
+            optimal.q_values(step, [-2, 1], [5, 7]), q[[0, 3], [0, 2]], rtol=1e-12
+        )
     assert optimal.return_ == pytest.approx(value.mean(), rel=1e-12)
     with pytest.raises(zooming.SpaceError, match=r"state 0\.5 is not a whole number from -2 to 1"):
         optimal.value(0, 0.5)
 
 
 def lever(state, action, step, params, outcome, next_state):
-    """A state of one or two coordinates is kept. The best lever is a half past the state, which a whole number cannot be."""
+    """A state of one or two coordinates is kept. The best lever is a half past the state, which
+    a whole number cannot be."""
     next_state[:] = state
     return 1.0 - (action[0] - state[0] - 0.5) ** 2 / 16.0
 
@@ -218,12 +275,16 @@ REALS = gym.spaces.Box(0.0, 2.0, (1,), np.float64)
 @pytest.mark.parametrize("n_axes", [1, 2])
 def test_of_discrete_actions_only_the_values_are_tried(n_axes):
     states = gym.spaces.Box(0.0, 2.0, (n_axes,), np.float64)
-    env = zooming.compiled_env(lever, states, gym.spaces.Discrete(4), 2, start=0.25, outcomes=NO_CHANCE)
+    env = zooming.compiled_env(
+        lever, states, gym.spaces.Discrete(4), 2, start=0.25, outcomes=NO_CHANCE
+    )
     optimal = zooming.solve(env, 16)
     for x in (0.0, 0.25, 1.375, 2.0):
         best = min(range(4), key=lambda a, x=x: abs(a - x - 0.5))
         loss = (best - x - 0.5) ** 2 / 16
-        assert optimal.value(0, [x] * n_axes) == pytest.approx(2 * (1 - loss), abs=1e-12)  # grid points: nothing between
+        assert optimal.value(0, [x] * n_axes) == pytest.approx(
+            2 * (1 - loss), abs=1e-12
+        )  # grid points: nothing between
         if abs(loss - 1 / 64) > 1e-9:  # else two values are as good
             assert optimal.action(0, [x] * n_axes) == best
     assert optimal.error < 0.05
@@ -235,7 +296,9 @@ def test_of_discrete_states_none_is_between():
     assert [optimal.value(0, x) for x in (0, 1)] == pytest.approx([2.0, 2.0], abs=1e-6)
     assert optimal.action(0, 1) == pytest.approx([1.5], abs=1e-3)
     assert optimal.error < 0.05
-    one = zooming.compiled_env(lever, gym.spaces.Discrete(1), gym.spaces.Discrete(3), 2, start=0, outcomes=NO_CHANCE)
+    one = zooming.compiled_env(
+        lever, gym.spaces.Discrete(1), gym.spaces.Discrete(3), 2, start=0, outcomes=NO_CHANCE
+    )
     assert zooming.solve(one).return_ == pytest.approx(2 * (1 - 1 / 64), abs=1e-12)  # a bandit
 
 
@@ -267,16 +330,23 @@ def test_whole_sides_with_a_density_of_outcomes_are_not_called_exact():
 
 def straying(to, where=0.75, *, reward=0.5, states=REALS, actions=REALS, start=0.0):
     def stray(state, action, step, params, outcome, next_state):
-        next_state[0] = params[0] if step == 1 and outcome[0] == 1.0 and action[0] >= params[1] else state[0]
+        next_state[0] = (
+            params[0] if step == 1 and outcome[0] == 1.0 and action[0] >= params[1] else state[0]
+        )
         return params[2] if action[0] >= params[1] and step == 1 else 0.5
 
     outcomes = [0.0, 1.0], [0.5, 0.5]
-    return zooming.compiled_env(stray, states, actions, 3, start=start, params=[to, where, reward], outcomes=outcomes)
+    return zooming.compiled_env(
+        stray, states, actions, 3, start=start, params=[to, where, reward], outcomes=outcomes
+    )
 
 
 FOUR = gym.spaces.Discrete(4)
 STRAYING = [
-    ({"to": 2.5}, r"stray, step 1: in state \[.*\], action \[.*\], next_state\[0\] is 2.5, outside \[0, 2\]"),
+    (
+        {"to": 2.5},
+        r"stray, step 1: in state \[.*\], action \[.*\], next_state\[0\] is 2.5, outside \[0, 2\]",
+    ),
     ({"to": -0.1}, r"next_state\[0\] is -0.1, outside \[0, 2\]"),
     ({"to": np.nan}, r"next_state\[0\] is nan, outside"),
     ({"to": 0.5, "reward": np.nan}, r"stray, step 1: .* the reward is nan"),
@@ -285,8 +355,14 @@ STRAYING = [
         {"to": 1.5, "states": FOUR},
         r"step 1: in state .*, action .*, the next state is 1.5, not a whole number from 0 to 3",
     ),
-    ({"to": 4.0, "states": FOUR, "actions": FOUR}, r"the next state is 4.0, not a whole number from 0 to 3"),
-    ({"to": -1.0, "actions": FOUR}, r"action \[[123].0\], next_state\[0\] is -1.0, outside \[0, 2\]"),
+    (
+        {"to": 4.0, "states": FOUR, "actions": FOUR},
+        r"the next state is 4.0, not a whole number from 0 to 3",
+    ),
+    (
+        {"to": -1.0, "actions": FOUR},
+        r"action \[[123].0\], next_state\[0\] is -1.0, outside \[0, 2\]",
+    ),
 ]
 
 
@@ -330,7 +406,7 @@ def test_rounding_just_outside_is_fine(options):
     assert zooming.evaluate(Always(env), env, exact=True).mean == pytest.approx(1.5)
 
 
-# --- random starts -------------------------------------------------------------------------------------------------------
+# --- random starts --------------------------------------------------------------------------------
 
 
 def keep(state, action, step, params, outcome, next_state):
@@ -351,7 +427,9 @@ POWERS = [(float(p), skipped) for p in (1, 2, 3, 9) for skipped in range(10)]
 
 
 def keeping(start, params=(), states=UNIT, actions=UNIT):
-    return zooming.compiled_env(keep, states, actions, 2, start=start, params=params, outcomes=NO_CHANCE)
+    return zooming.compiled_env(
+        keep, states, actions, 2, start=start, params=params, outcomes=NO_CHANCE
+    )
 
 
 def test_the_return_over_a_start_function_is_within_its_reported_error():
@@ -359,10 +437,15 @@ def test_the_return_over_a_start_function_is_within_its_reported_error():
     for p, skipped in POWERS:
         env.params[:2] = p, skipped
         optimal, truth = zooming.solve(env, 8), 2 / (p + 1)
-        error = 2 * np.sqrt(1 / (2 * p + 1) - 1 / (p + 1) ** 2) / 64  # the standard error of 4,096 draws
+        error = (
+            2 * np.sqrt(1 / (2 * p + 1) - 1 / (p + 1) ** 2) / 64
+        )  # the standard error of 4,096 draws
         assert optimal.error == 1e-9  # V is linear
         assert optimal.return_error == pytest.approx(1.96 * error, rel=0.15)
-        assert f"{optimal.return_:.4f} within about {optimal.return_error:.1e}, resolution 8" in repr(optimal)
+        assert (
+            f"{optimal.return_:.4f} within about {optimal.return_error:.1e}, resolution 8"
+            in repr(optimal)
+        )
         missed += abs(optimal.return_ - truth) > optimal.return_error
     assert missed <= 5  # of 40, two of which are expected
 
@@ -391,7 +474,9 @@ def bowl(state, action, step, params, outcome, next_state):
 @pytest.mark.parametrize("n_axes", [1, 2])
 def test_a_uniform_start_says_what_its_grid_may_miss(n_axes):
     states = gym.spaces.Box(0.0, 1.0, (n_axes,), np.float64)
-    env = zooming.compiled_env(bowl, states, gym.spaces.Discrete(2), 1, start="uniform", outcomes=NO_CHANCE)
+    env = zooming.compiled_env(
+        bowl, states, gym.spaces.Discrete(2), 1, start="uniform", outcomes=NO_CHANCE
+    )
     optimal, truth = zooming.solve(env), n_axes / 6
     assert optimal.error < optimal.return_error < optimal.error + 1e-3
     assert abs(optimal.return_ - truth) <= optimal.return_error < 0.01
@@ -431,6 +516,11 @@ def test_a_start_outside_the_space_is_an_error():
         state[0] = 1.1 if rng.random() < 0.01 else 0.5
 
     env = keeping(outside)
-    for compute in (lambda: zooming.solve(env, 8), lambda: zooming.evaluate(zooming.AdaptiveQ(env), env, exact=True)):
-        with pytest.raises(zooming.SpaceError, match=r"keep: start wrote the state \[1.1\], which is not in Box"):
+    for compute in (
+        lambda: zooming.solve(env, 8),
+        lambda: zooming.evaluate(zooming.AdaptiveQ(env), env, exact=True),
+    ):
+        with pytest.raises(
+            zooming.SpaceError, match=r"keep: start wrote the state \[1.1\], which is not in Box"
+        ):
             compute()

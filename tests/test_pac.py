@@ -37,7 +37,9 @@ def on_balls(env, **options):
     return zooming.MetricQ(env, zooming.metrics.LInf(points_per_axis=17), **options)
 
 
-@pytest.mark.parametrize("kind", [zooming.AdaptiveQ, zooming.NetQ, on_balls, partial(on_balls, lazy=True)])
+@pytest.mark.parametrize(
+    "kind", [zooming.AdaptiveQ, zooming.NetQ, on_balls, partial(on_balls, lazy=True)]
+)
 def test_the_policy_is_the_agent_as_it_was_before_the_episode_that_was_drawn(kind):
     agent, same = (kind(gym.make("zooming/Ambulance-v0"), seed=3) for _ in range(2))
     certificate = agent.learn_pac(0.5, 0.1, episodes=300, evaluation_episodes=20)
@@ -50,34 +52,57 @@ def test_the_policy_is_the_agent_as_it_was_before_the_episode_that_was_drawn(kin
     same.learn(301 - certificate.chosen)
     assert knowledge(agent) == knowledge(same)  # the agent itself has learned as by learn(300)
     before = knowledge(agent)
-    certificate.policy.learn(301 - certificate.chosen)  # an agent of its own, that goes on as the other did
+    certificate.policy.learn(
+        301 - certificate.chosen
+    )  # an agent of its own, that goes on as the other did
     assert knowledge(certificate.policy) == before == knowledge(agent)
 
 
 def test_balls_of_a_metric_are_drawn_and_measured_but_nothing_is_proved_of_them():
-    agent = on_balls(gym.make("zooming/Oil-v0", noise=0.1), bonus=Theory(episodes=400, delta=0.001, lipschitz=3.0), seed=0)
-    with pytest.raises(zooming.SpaceError, match=r"names no number of episodes for MetricQ: .*packing numbers.* Give a budget"):
+    agent = on_balls(
+        gym.make("zooming/Oil-v0", noise=0.1),
+        bonus=Theory(episodes=400, delta=0.001, lipschitz=3.0),
+        seed=0,
+    )
+    with pytest.raises(
+        zooming.SpaceError,
+        match=r"names no number of episodes for MetricQ: .*packing numbers.* Give a budget",
+    ):
         agent.learn_pac(0.5, 0.1)
     assert agent.n_episodes == 0
     certificate = agent.learn_pac(0.5, 0.1, episodes=400, best_of=3, evaluation_episodes=50)
-    assert (certificate.status, certificate.gap_bound, certificate.episodes_needed) == ("nothing", math.inf, math.inf)
+    assert (certificate.status, certificate.gap_bound, certificate.episodes_needed) == (
+        "nothing",
+        math.inf,
+        math.inf,
+    )
     assert len(certificate.reasons) == 1  # another bonus would not help
     shown = str(certificate)
-    assert "proved    nothing: no bound with constants is worked out for balls of a general metric; it would take" in shown
+    assert (
+        "proved    nothing: no bound with constants is worked out for balls of a general metric; "
+        "it would take" in shown
+    )
     assert "assuming  rewards in [0, 1]; independent episodes; H = 5 steps each\n" in shown
     assert certificate.evaluation_episodes == 4 * 50
-    assert certificate.value_low == pytest.approx(certificate.evaluation.mean - 5 * math.sqrt(math.log(10) / 100))
+    assert certificate.value_low == pytest.approx(
+        certificate.evaluation.mean - 5 * math.sqrt(math.log(10) / 100)
+    )
     with pytest.raises(zooming.SpaceError, match="no number of episodes for NetQ"):
         zooming.NetQ(gym.make("zooming/Oil-v0"), seed=0).learn_pac(0.5, 0.1)
 
 
 def test_the_draw_is_uniform_and_made_from_the_seed():
     env = gym.make("zooming/Oil-v0", horizon=1)
-    drawn = [zooming.AdaptiveQ(env, seed=seed).learn_pac(0.5, 0.1, episodes=4, evaluation_episodes=0) for seed in range(200)]
+    drawn = [
+        zooming.AdaptiveQ(env, seed=seed).learn_pac(0.5, 0.1, episodes=4, evaluation_episodes=0)
+        for seed in range(200)
+    ]
     counts = np.bincount([certificate.chosen for certificate in drawn], minlength=5)[1:]
     assert counts.sum() == 200
     assert (counts > 30).all()  # 50 +- 6
-    one, two = (oil().learn_pac(0.5, 0.1, episodes=1000, evaluation_episodes=0).chosen for _ in range(2))
+    one, two = (
+        oil().learn_pac(0.5, 0.1, episodes=1000, evaluation_episodes=0).chosen for _ in range(2)
+    )
     assert one == two
 
 
@@ -90,29 +115,46 @@ def test_the_best_of_several_is_chosen_and_measured_again():
     assert first < 100 < last  # else this seed shows nothing
     assert certificate.chosen != first
     assert certificate.evaluation.mean > 4.0
-    assert certificate.value_low == pytest.approx(certificate.evaluation.mean - 5 * math.sqrt(math.log(10) / 100))
+    assert certificate.value_low == pytest.approx(
+        certificate.evaluation.mean - 5 * math.sqrt(math.log(10) / 100)
+    )
     assert certificate.choice_error == pytest.approx(5 * math.sqrt(math.log(8 / 0.025) / 100))
     shown = str(certificate)
-    assert "with probability 0.9 (Hoeffding, if rewards stay in their range and episodes are independent)" in shown
+    assert (
+        "with probability 0.9 (Hoeffding, if rewards stay in their range and episodes are "
+        "independent)" in shown
+    )
     assert "together" not in shown  # nothing is proved, so there is one line with a probability
-    assert "by a union bound the 4 means that chose it are within 1.2 of the truth with probability 0.975" in str(certificate)
+    assert (
+        "by a union bound the 4 means that chose it are within 1.2 of the truth with probability "
+        "0.975" in str(certificate)
+    )
 
 
 def test_without_a_proof_the_certificate_says_nothing_and_why():
     text = str(oil().learn_pac(0.5, 0.1, episodes=50, evaluation_episodes=10))
-    assert "proved    nothing: the bonus Scaled(c=0.1) has no bound with constants; Theory(episodes=50, delta=0.005" in text
-    assert "assuming  rewards in [0, 1]; independent episodes; H = 5 steps each\n" in text  # what Hoeffding needs
+    assert (
+        "proved    nothing: the bonus Scaled(c=0.1) has no bound with constants; "
+        "Theory(episodes=50, delta=0.005" in text
+    )
+    assert (
+        "assuming  rewards in [0, 1]; independent episodes; H = 5 steps each\n" in text
+    )  # what Hoeffding needs
     assert "50 episodes to learn, 10 to evaluate" in text
     right = Theory(episodes=50, delta=0.005)
     certificate = oil(bonus=right).learn_pac(0.5, 0.1, episodes=50, evaluation_episodes=0)
     assert certificate.status == "nothing"
-    assert certificate.reasons[0].startswith("the bound on the gap after 50 episodes is no less than what an episode can earn")
+    assert certificate.reasons[0].startswith(
+        "the bound on the gap after 50 episodes is no less than what an episode can earn"
+    )
     assert certificate.gap_bound > 5
     assert certificate.episodes_needed == theory.pac_episodes(5, 0.5, 0.1, 2)
     assert "measured  nothing" in str(certificate)
     wide = zooming.AdaptiveQ(gym.make("zooming/Oil-v0", dims=4), bonus=right, seed=0)
     agents = {
-        "no bound with constants is known for NetQ": zooming.NetQ(gym.make("zooming/Oil-v0"), bonus=right, seed=0),
+        "no bound with constants is known for NetQ": zooming.NetQ(
+            gym.make("zooming/Oil-v0"), bonus=right, seed=0
+        ),
         "max_balls=90": oil(bonus=right, max_balls=90),
         "cubes or atoms": oil(bonus=right, weights={"action": 0.5}),
         "8 axes are more than the 6": wide,
@@ -126,26 +168,43 @@ def test_without_a_proof_the_certificate_says_nothing_and_why():
     for text, agent in agents.items():
         certificate = agent.learn_pac(0.5, 0.1, episodes=50, evaluation_episodes=0)
         assert certificate.status == "nothing"
-        assert any(re.search(text, reason) for reason in certificate.reasons), (text, certificate.reasons)
+        assert any(re.search(text, reason) for reason in certificate.reasons), (
+            text,
+            certificate.reasons,
+        )
     learned = oil(bonus=right)
     learned.learn(1)
-    assert "learned before" in learned.learn_pac(0.5, 0.1, episodes=50, evaluation_episodes=0).reasons[0]
+    assert (
+        "learned before"
+        in learned.learn_pac(0.5, 0.1, episodes=50, evaluation_episodes=0).reasons[0]
+    )
     by_hand = oil(bonus=right)
     by_hand.update(0, [0.5], [0.5], 0.5, [0.5])
-    assert "learned before" in by_hand.learn_pac(0.5, 0.1, episodes=50, evaluation_episodes=0).reasons[0]
+    assert (
+        "learned before"
+        in by_hand.learn_pac(0.5, 0.1, episodes=50, evaluation_episodes=0).reasons[0]
+    )
 
 
 def test_what_the_paper_claims_with_an_open_step_is_not_called_proved(monkeypatch):
     monkeypatch.setattr(theory, "regret_bound", lambda *arguments: 0.01)
-    certificate = oil(bonus=Theory(episodes=50, delta=0.01)).learn_pac(0.5, 0.1, episodes=50, evaluation_episodes=0)
+    certificate = oil(bonus=Theory(episodes=50, delta=0.01)).learn_pac(
+        0.5, 0.1, episodes=50, evaluation_episodes=0
+    )
     assert certificate.status == "claimed"
     assert certificate.gap_bound == pytest.approx(0.01 / 50 / 0.09)
-    assert "nothing; the paper claims that V* - V is at most 0.002222 with probability 0.9, but one step" in str(certificate)
+    assert (
+        "nothing; the paper claims that V* - V is at most 0.002222 with probability 0.9, but one "
+        "step" in str(certificate)
+    )
     assert "together" not in str(certificate)
     assert "Q* is Lipschitz with L = 1 on the unit cube (not checked)" in str(certificate)
-    measured = oil(bonus=Theory(episodes=50, delta=0.01)).learn_pac(0.5, 0.1, episodes=50, evaluation_episodes=10)
-    assert "together  what is claimed and what is measured hold with these probabilities each, with 0.8 both at once" in str(
-        measured
+    measured = oil(bonus=Theory(episodes=50, delta=0.01)).learn_pac(
+        0.5, 0.1, episodes=50, evaluation_episodes=10
+    )
+    assert (
+        "together  what is claimed and what is measured hold with these probabilities each, with "
+        "0.8 both at once" in str(measured)
     )
 
 
@@ -153,8 +212,16 @@ def test_theorem_the_gap_bound_of_the_best_of_several_adds_the_union_bound():
     agent = zooming.AdaptiveQ(Coins(), horizon=1, bonus=Theory(episodes=1000, delta=0.05), seed=0)
     bound = theory.discrete_regret_bound(1, 1000, 1, 2, 0.05) / 1000
     assert pac._gap_bound(agent, 1000, 0.4, 1, 0.0) == pytest.approx(bound / 0.35)
-    assert pac._gap_bound(agent, 1000, 0.4, 3, 0.01) == pytest.approx(bound / 0.25 ** (1 / 3) + 0.02)
-    scaled = zooming.AdaptiveQ(Coins(), horizon=1, bonus=Theory(episodes=1000, delta=0.05), reward_range=(-5.0, 5.0), seed=0)
+    assert pac._gap_bound(agent, 1000, 0.4, 3, 0.01) == pytest.approx(
+        bound / 0.25 ** (1 / 3) + 0.02
+    )
+    scaled = zooming.AdaptiveQ(
+        Coins(),
+        horizon=1,
+        bonus=Theory(episodes=1000, delta=0.05),
+        reward_range=(-5.0, 5.0),
+        seed=0,
+    )
     assert pac._gap_bound(scaled, 1000, 0.4, 1, 0.0) == pytest.approx(10 * bound / 0.35)
 
 
@@ -166,18 +233,31 @@ def coins_at_two_tables(start):
         return 1.0 if outcome[0] < (0.8 if state[0] == action[0] else 0.2) else 0.0
 
     spaces = gym.spaces.Discrete(2), gym.spaces.Discrete(2)
-    return zooming.compiled_env(toss, *spaces, horizon=1, start=start, outcomes=([0.1, 0.5, 0.9], [0.2, 0.6, 0.2]))
+    return zooming.compiled_env(
+        toss, *spaces, horizon=1, start=start, outcomes=([0.1, 0.5, 0.9], [0.2, 0.6, 0.2])
+    )
 
 
 def test_theorem_random_starts_add_an_azuma_term_and_take_a_share_of_delta():
-    bonus, bound = Theory(episodes=1000, delta=0.05), theory.discrete_regret_bound(1, 1000, 4, 1, 0.05)
-    one, several = (zooming.AdaptiveQ(coins_at_two_tables(start), bonus=bonus) for start in (0, "uniform"))
+    bonus, bound = (
+        Theory(episodes=1000, delta=0.05),
+        theory.discrete_regret_bound(1, 1000, 4, 1, 0.05),
+    )
+    one, several = (
+        zooming.AdaptiveQ(coins_at_two_tables(start), bonus=bonus) for start in (0, "uniform")
+    )
     assert pac._gap_bound(one, 1000, 0.4, 1, 0.0) == pytest.approx(bound / 1000 / 0.35)
     beyond = math.sqrt(1000 * math.log(1 / 0.1) / 2)
-    assert pac._gap_bound(several, 1000, 0.4, 1, 0.0) == pytest.approx((bound + beyond) / 1000 / 0.25)
-    assert pac._gap_bound(several, 1000, 0.4, 2, 0.0) == pytest.approx((bound + beyond) / 1000 / math.sqrt(0.15))
+    assert pac._gap_bound(several, 1000, 0.4, 1, 0.0) == pytest.approx(
+        (bound + beyond) / 1000 / 0.25
+    )
+    assert pac._gap_bound(several, 1000, 0.4, 2, 0.0) == pytest.approx(
+        (bound + beyond) / 1000 / math.sqrt(0.15)
+    )
     assert pac._episodes_needed(several, 0.9, 0.9) > pac._episodes_needed(one, 0.9, 0.9)
-    unknown = zooming.AdaptiveQ(Boxes(gym.spaces.Discrete(2), gym.spaces.Discrete(2)), horizon=1, bonus=bonus)
+    unknown = zooming.AdaptiveQ(
+        Boxes(gym.spaces.Discrete(2), gym.spaces.Discrete(2)), horizon=1, bonus=bonus
+    )
     assert pac._gap_bound(unknown, 1000, 0.4, 1, 0.0) == pac._gap_bound(several, 1000, 0.4, 1, 0.0)
 
 
@@ -185,7 +265,9 @@ def test_atoms_pay_for_no_distance_whatever_lipschitz_says():
     """The bound on the regret of atoms knows no L, so that a bonus with one would be outside it."""
     for bonus in (Theory, Exact, Bernstein):
         plain, large = (
-            zooming.AdaptiveQ(coins_at_two_tables(0), bonus=bonus(episodes=50, lipschitz=L), ties="first", seed=0)
+            zooming.AdaptiveQ(
+                coins_at_two_tables(0), bonus=bonus(episodes=50, lipschitz=L), ties="first", seed=0
+            )
             for L in (0.0, 1e4)
         )
         assert plain.learn(50).returns.tolist() == large.learn(50).returns.tolist()
@@ -198,37 +280,58 @@ def test_theorem_random_starts_are_proved_too_and_the_gap_is_within_the_bound():
     agent = zooming.AdaptiveQ(env, bonus=Theory(episodes=2_000_000, delta=0.01), seed=0)
     certificate = agent.learn_pac(0.9, 0.9, episodes=2_000_000, evaluation_episodes=0)
     assert certificate.status == "proved"
-    assert zooming.solve(env).return_ - zooming.evaluate(certificate.policy, env, exact=True).mean < certificate.gap_bound < 0.9
+    assert (
+        zooming.solve(env).return_ - zooming.evaluate(certificate.policy, env, exact=True).mean
+        < certificate.gap_bound
+        < 0.9
+    )
 
 
-def test_lemma_gaps_from_all_starts_exceed_those_from_the_drawn_ones_by_more_only_with_probability_delta():
+def test_lemma_gaps_from_all_starts_exceed_those_from_drawn_ones_only_with_probability_delta():
     rng, delta, k = np.random.default_rng(0), 0.2, 50
-    excess = np.array([(0.5 - rng.integers(0, 2, k)).sum() for _ in range(4000)])  # the widest law on [0, 1]
+    excess = np.array(
+        [(0.5 - rng.integers(0, 2, k)).sum() for _ in range(4000)]
+    )  # the widest law on [0, 1]
     assert (excess > theory.start_error(1, k, delta)).mean() <= delta
-    assert (excess > theory.start_error(1, k, delta) / 3).mean() > delta  # and the bound is not vacuous
+    assert (
+        excess > theory.start_error(1, k, delta) / 3
+    ).mean() > delta  # and the bound is not vacuous
 
 
 @pytest.mark.slow
 def test_theorem_two_coins_are_proved_within_a_feasible_number_of_episodes():
-    # Atoms and H = 1: the one case whose proof stands and whose number of episodes can be played. Epsilon is still coarse.
-    agent = zooming.AdaptiveQ(Coins(), horizon=1, bonus=Theory(episodes=200_000, delta=0.01), seed=0)
+    # Atoms and H = 1: the one case whose proof stands and whose number of episodes can be played.
+    # Epsilon is still coarse.
+    agent = zooming.AdaptiveQ(
+        Coins(), horizon=1, bonus=Theory(episodes=200_000, delta=0.01), seed=0
+    )
     certificate = agent.learn_pac(0.9, 0.9, episodes=200_000, evaluation_episodes=2000)
     assert certificate.status == "proved"
     assert certificate.gap_bound < 0.9
     assert 0.9 - certificate.evaluation.mean < certificate.gap_bound
-    assert "proved    V* - V is at most 0.8185 with probability 0.1 (asked: 0.9)" in str(certificate)
-    assert "together  what is proved and what is measured hold with these probabilities each, with 0 both at once" in str(
+    assert "proved    V* - V is at most 0.8185 with probability 0.1 (asked: 0.9)" in str(
         certificate
+    )
+    assert (
+        "together  what is proved and what is measured hold with these probabilities each, with 0 "
+        "both at once" in str(certificate)
     )
     assert "Lipschitz" not in str(certificate)
 
 
 def test_the_number_of_episodes_comes_from_the_theory_or_is_refused_with_the_number():
-    with pytest.raises(zooming.SpaceError, match=r"asks for 2.61e\+25 episodes, more than the 100,000,000.*Give a budget"):
+    with pytest.raises(
+        zooming.SpaceError,
+        match=r"asks for 2.61e\+25 episodes, more than the 100,000,000.*Give a budget",
+    ):
         oil().learn_pac(0.5, 0.1)
     agent = zooming.AdaptiveQ(Coins(), horizon=1, seed=0)
     assert agent.n_episodes == 0
-    assert pac._episodes_needed(agent, 0.9, 0.9) == theory.discrete_pac_episodes(1, 0.9, 0.9, 1, 2) < pac.MOST_EPISODES
+    assert (
+        pac._episodes_needed(agent, 0.9, 0.9)
+        == theory.discrete_pac_episodes(1, 0.9, 0.9, 1, 2)
+        < pac.MOST_EPISODES
+    )
 
 
 def test_the_theorys_own_number_is_played_if_none_is_given(monkeypatch):
@@ -241,11 +344,17 @@ def test_the_theorys_own_number_is_played_if_none_is_given(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"epsilon": 6.0}, "epsilon=6.0: the gap must be above 0 and at most what an episode can earn, 5"),
+        (
+            {"epsilon": 6.0},
+            "epsilon=6.0: the gap must be above 0 and at most what an episode can earn, 5",
+        ),
         ({"epsilon": 0.0}, "epsilon=0.0"),
         ({"delta": 1.0}, "delta=1.0"),
         ({"best_of": 0}, "best_of=0"),
-        ({"best_of": 2, "evaluation_episodes": 0}, "at least 2 to measure, and to choose the best of 2"),
+        (
+            {"best_of": 2, "evaluation_episodes": 0},
+            "at least 2 to measure, and to choose the best of 2",
+        ),
         ({"evaluation_episodes": 1}, "evaluation_episodes=1"),
         ({"episodes": 0}, "episodes=0"),
     ],

@@ -36,7 +36,9 @@ EXTRAS = {
 
 
 def run(*command, **options):
-    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, **options).stdout
+    return subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=ROOT, **options
+    ).stdout
 
 
 def test_every_public_name_exists_and_is_documented():
@@ -50,19 +52,22 @@ def test_every_public_name_exists_and_is_documented():
 @pytest.mark.process
 def test_the_core_pulls_in_none_of_the_extras():
     program = (
-        "import sys, gymnasium as gym, zooming; zooming.AdaptiveQ(gym.make('zooming/Oil-v0')).learn(2); print(*sys.modules)"
+        "import sys, gymnasium as gym, zooming; "
+        "zooming.AdaptiveQ(gym.make('zooming/Oil-v0')).learn(2); print(*sys.modules)"
     )
     loaded = {name.split(".")[0] for name in run(sys.executable, "-c", program).split()}
     assert not loaded & EXTRAS
     assert "numba" in loaded
 
 
-@pytest.mark.parametrize("name", [m.name for m in pkgutil.walk_packages(zooming.__path__, "zooming.")])
+@pytest.mark.parametrize(
+    "name", [m.name for m in pkgutil.walk_packages(zooming.__path__, "zooming.")]
+)
 def test_doctests(name):
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
-# --- command line --------------------------------------------------------------------------------------------------------
+# --- command line ---------------------------------------------------------------------------------
 
 
 def test_list_names_agents_and_environments(capsys):
@@ -106,7 +111,10 @@ def test_an_unknown_command_is_refused(capsys):
 @pytest.mark.process
 def test_bench_measures_every_case(monkeypatch, capsys):
     monkeypatch.setattr(bench, "REFERENCE_SECONDS", 0.1)
-    short = [bench.Case(c.name, c.env_id, c.options, 200, c.n_ambulances) for c in bench.cases(quick=True)]
+    short = [
+        bench.Case(c.name, c.env_id, c.options, 200, c.n_ambulances)
+        for c in bench.cases(quick=True)
+    ]
     monkeypatch.setattr(bench, "cases", lambda quick: short)
     cli.main(["bench", "--quick"])
     shown = capsys.readouterr().out
@@ -116,9 +124,13 @@ def test_bench_measures_every_case(monkeypatch, capsys):
 
 
 def test_verdicts_compare_with_what_was_asked():
-    cases = [bench.Case("oil laplace 1", "zooming/Oil-v0", {}, k) for k in (2_000, 20_000, 1_000_000)]
+    cases = [
+        bench.Case("oil laplace 1", "zooming/Oil-v0", {}, k) for k in (2_000, 20_000, 1_000_000)
+    ]
     results = [
-        bench.Measured(c, 50_000.0, 400.0, (120.0, 130.0), 300.0, late, 2_000.0, 20.0, 63.9, 90.0, 100)
+        bench.Measured(
+            c, 50_000.0, 400.0, (120.0, 130.0), 300.0, late, 2_000.0, 20.0, 63.9, 90.0, 100
+        )
         for c, late in zip(cases, (1, 1, 900), strict=True)
     ]
     found = {asked: met for asked, _, met in bench.verdicts(results, 0.3, 2.0)}
@@ -127,7 +139,7 @@ def test_verdicts_compare_with_what_was_asked():
     assert not found["training within 1 s of the import, compiled before"]
 
 
-# --- documentation -------------------------------------------------------------------------------------------------------
+# --- documentation --------------------------------------------------------------------------------
 
 
 def blocks(language):
@@ -139,7 +151,18 @@ def blocks(language):
 
 SMALLER = {  # what makes a command of the documentation short; the last option counts
     "run": ["--episodes", "20", "--seeds", "2", "--workers", "1"],
-    "tune": ["--episodes", "20", "--seeds", "2", "--evaluation-seeds", "2", "--trials", "2", "--workers", "1"],
+    "tune": [
+        "--episodes",
+        "20",
+        "--seeds",
+        "2",
+        "--evaluation-seeds",
+        "2",
+        "--trials",
+        "2",
+        "--workers",
+        "1",
+    ],
     "reproduce": ["--episodes", "20", "--seeds", "2", "--workers", "1"],
     "report": [],
     "list": [],
@@ -153,17 +176,31 @@ SMALLER = {  # what makes a command of the documentation short; the last option 
 def test_commands_in_the_documentation_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
-    lines = [line for block in blocks("sh") if block.id.split(":")[0] == page for line in block.values[0].splitlines()]
-    commands = [command.split() for line in lines for command in line.split("#")[0].split("&&") if command.strip()]
+    lines = [
+        line
+        for block in blocks("sh")
+        if block.id.split(":")[0] == page
+        for line in block.values[0].splitlines()
+    ]
+    commands = [
+        command.split()
+        for line in lines
+        for command in line.split("#")[0].split("&&")
+        if command.strip()
+    ]
     assert commands
     for block in blocks("python"):
-        if block.id.split(":")[0] == page and (named := re.match(r"# (\w+\.py)\n", block.values[0])):
+        if block.id.split(":")[0] == page and (
+            named := re.match(r"# (\w+\.py)\n", block.values[0])
+        ):
             Path(named[1]).write_text(block.values[0])  # a file that the commands need
     for program, *words in commands:
         if program == "make":
             assert set(words) <= targets, words
         elif program == "zooming" and words[0] == "bench":
-            with pytest.raises(SystemExit) as stop:  # it takes a minute however small; a test of its own runs it
+            with pytest.raises(
+                SystemExit
+            ) as stop:  # it takes a minute however small; a test of its own runs it
                 cli.main([*words, "--help"])
             assert not stop.value.code, words
         elif program == "zooming":
@@ -171,18 +208,29 @@ def test_commands_in_the_documentation_run(page, tmp_path, monkeypatch):
                 zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).save(words[1])
             cli.main([*words, *SMALLER[words[0]]])
         elif program == "python":
-            assert (ROOT / words[0]).parent == ROOT / "examples", words  # a test of its own runs every example
+            assert (ROOT / words[0]).parent == ROOT / "examples", (
+                words
+            )  # a test of its own runs every example
             assert (ROOT / words[0]).exists(), words
         else:
             assert [program, words[0]] == ["pip", "install"], words
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name
+)
 def test_examples_run(path, tmp_path):
     assert len(path.read_text().splitlines()) <= 60
     environment = {**os.environ, "MPLBACKEND": "Agg"}
-    result = subprocess.run([sys.executable, path], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, path],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert result.stdout.strip()
 
 
@@ -195,10 +243,12 @@ def test_figures_and_links_of_the_documentation_exist():
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
     for path in pages:
         for link in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
-            assert link.startswith("https://") or (path.parent / link).exists(), f"{path.name}: {link}"
+            assert link.startswith("https://") or (path.parent / link).exists(), (
+                f"{path.name}: {link}"
+            )
 
 
-# --- for contributors ------------------------------------------------------------------------------
+# --- for contributors -----------------------------------------------------------------------------
 
 GUIDE, ARCHITECTURE = ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md"
 WORKFLOW = ROOT / ".github" / "workflows" / "test.yml"
@@ -231,7 +281,8 @@ def test_every_name_that_contributors_are_told_is_in_its_file():
 
 
 def steps_of(flow):
-    """Return (function, file) of every item of a flow, with those of the flow that it goes on with."""
+    """Return (function, file) of every item of a flow, with those of the flow that it goes on
+    with."""
     heading = rf"^### {re.escape(flow)}: "
     found = re.search(heading + r".*?^(1\. .*?)\n\n", ARCHITECTURE.read_text(), re.S | re.M)
     steps = []

@@ -45,7 +45,10 @@ class BrutePairs(Brute):
         return self.all[ball["x"], ball["a"], x, a] <= self.all.max() * 0.5 ** ball["depth"]
 
     def cover(self, h, ball):
-        near = sorted(np.ndindex(self.shape), key=lambda pair: self.all[ball["x"], ball["a"], pair[0], pair[1]])
+        near = sorted(
+            np.ndindex(self.shape),
+            key=lambda pair: self.all[ball["x"], ball["a"], pair[0], pair[1]],
+        )
         for x, a in near:
             if self.owner(h, x, a) is ball:
                 self.add(h, ball, x, a)
@@ -55,7 +58,9 @@ class BrutePairs(Brute):
 @pytest.mark.parametrize("lazy", [False, True])
 def test_every_ball_of_a_metric_on_pairs_agrees_with_the_reference(lazy):
     distances, rng = some_metric(), np.random.default_rng(1)
-    agent = zooming.MetricQ(stops(), metrics.Pairs(N_X, N_A, distances), horizon=2, bonus=0.3, lazy=lazy, seed=0)
+    agent = zooming.MetricQ(
+        stops(), metrics.Pairs(N_X, N_A, distances), horizon=2, bonus=0.3, lazy=lazy, seed=0
+    )
     brute = BrutePairs(distances, agent.table.space, 2, 0.3, lazy)
     for _ in range(80):
         h, x, a = int(rng.integers(2)), int(rng.integers(3)), int(rng.integers(2))
@@ -68,11 +73,17 @@ def test_every_ball_of_a_metric_on_pairs_agrees_with_the_reference(lazy):
             assert agent.visits(h, x, a) == brute.owner(h, x, a)["n"]
         for x in range(N_X):
             assert agent.value(h, x) == pytest.approx(brute.value(h, x), rel=1e-12)
-            played = agent.act(h, x)  # in the ball with the largest Q, as near to its center as can be
+            played = agent.act(
+                h, x
+            )  # in the ball with the largest Q, as near to its center as can be
             ball = brute.owner(h, x, played)
-            assert ball["q"] == pytest.approx(max(brute.owner(h, x, a)["q"] for a in range(N_A)), rel=1e-12)
+            assert ball["q"] == pytest.approx(
+                max(brute.owner(h, x, a)["q"] for a in range(N_A)), rel=1e-12
+            )
             mine = [a for a in range(N_A) if brute.owner(h, x, a) is ball]
-            assert brute.all[ball["x"], ball["a"], x, played] == min(brute.all[ball["x"], ball["a"], x, a] for a in mine)
+            assert brute.all[ball["x"], ball["a"], x, played] == min(
+                brute.all[ball["x"], ball["a"], x, a] for a in mine
+            )
     assert agent.n_balls > 4
     assert zooming.audit(agent).holds
 
@@ -86,17 +97,26 @@ def wander(state, action, step, params, chance, next_state):
 def wandering():
     rewards = np.random.default_rng(3).random(N_X * N_A)
     spaces = gym.spaces.Discrete(N_X), gym.spaces.Discrete(N_A)
-    return zooming.compiled_env(wander, *spaces, 3, start=0, params=rewards, outcomes=(range(N_X), [1 / N_X] * N_X))
+    return zooming.compiled_env(
+        wander, *spaces, 3, start=0, params=rewards, outcomes=(range(N_X), [1 / N_X] * N_X)
+    )
 
 
 def first_uncovered(uncovered, radius, space):
     return tuple(np.argwhere(uncovered)[0]) if uncovered.any() else None
 
 
-@pytest.mark.parametrize("options", [{"lazy": True}, {"oracle": first_uncovered}, {"oracle": metrics.Packing()}])
+@pytest.mark.parametrize(
+    "options", [{"lazy": True}, {"oracle": first_uncovered}, {"oracle": metrics.Packing()}]
+)
 def test_a_product_given_by_its_pairs_is_the_same_agent(options):
-    line, fork = metrics.Graph([(i, i + 1) for i in range(4)]), metrics.Graph([(0, 1, 2), (0, 2, 3), (2, 3, 1)])
-    distances = (line.distances[:, None, :, None] + fork.distances[None, :, None, :]).reshape(20, 20)
+    line, fork = (
+        metrics.Graph([(i, i + 1) for i in range(4)]),
+        metrics.Graph([(0, 1, 2), (0, 2, 3), (2, 3, 1)]),
+    )
+    distances = (line.distances[:, None, :, None] + fork.distances[None, :, None, :]).reshape(
+        20, 20
+    )
     both = metrics.Product(line, fork, "sum"), metrics.Pairs(N_X, N_A, distances)
     env = wandering()
     agents = [zooming.MetricQ(env, metric, seed=0, **options) for metric in both]
@@ -109,13 +129,21 @@ def test_a_product_given_by_its_pairs_is_the_same_agent(options):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"lazy": True}, {"oracle": metrics.Packing()}, {"oracle": metrics.Greedy(3), "action": "uniform"}]
+    "options",
+    [
+        {},
+        {"lazy": True},
+        {"oracle": metrics.Packing()},
+        {"oracle": metrics.Greedy(3), "action": "uniform"},
+    ],
 )
 def test_both_drivers_and_files_agree_on_pairs(options, tmp_path):
     env, names = wandering(), [("line", k) for k in range(N_X)]
     pairs = metrics.Pairs(names, "abcd", some_metric().reshape(N_X, N_A, N_X, N_A))
     fused, by_hand = (zooming.MetricQ(env, pairs, seed=2, **options) for _ in range(2))
-    assert fused.learn(100).returns.tobytes() == by_hand.learn(100, driver="python").returns.tobytes()
+    assert (
+        fused.learn(100).returns.tobytes() == by_hand.learn(100, driver="python").returns.tobytes()
+    )
     assert knowledge(fused) == knowledge(by_hand)
     fused.save(tmp_path / "pairs.zoom")
     again = zooming.load(tmp_path / "pairs.zoom", env)
@@ -155,25 +183,46 @@ BROKEN[0, 3] = BROKEN[3, 0] = 5.0
 @pytest.mark.parametrize(
     ("make", "explanation"),
     [
-        (lambda: metrics.Pairs(2, 2, BROKEN), r"Pairs breaks the triangle inequality: d\(\(0, 0\), \(1, 1\)\) = 5, but"),
-        (lambda: metrics.Pairs(2, 2, lambda p, q: p[0] - q[0]), r"Pairs: d\(\(0, 0\), \(1, 0\)\) = -1; .* not be negative"),
+        (
+            lambda: metrics.Pairs(2, 2, BROKEN),
+            r"Pairs breaks the triangle inequality: d\(\(0, 0\), \(1, 1\)\) = 5, but",
+        ),
+        (
+            lambda: metrics.Pairs(2, 2, lambda p, q: p[0] - q[0]),
+            r"Pairs: d\(\(0, 0\), \(1, 0\)\) = -1; .* not be negative",
+        ),
         (lambda: metrics.Pairs(2, 2, lambda p, q: float(p > q)), "Pairs is not symmetric"),
-        (lambda: metrics.Pairs(2, 2, lambda p, q: 1.0), "distance of a point from itself must be 0"),
-        (lambda: metrics.Pairs(2, 2, lambda p, q: "far"), r"Pairs: distance\(\(0, 0\), \(0, 0\)\) gave 'far'"),
-        (lambda: metrics.Pairs(2, 2, lambda p: 0), r"Pairs: distance\(\(0, 0\), \(0, 0\)\) raised TypeError"),
+        (
+            lambda: metrics.Pairs(2, 2, lambda p, q: 1.0),
+            "distance of a point from itself must be 0",
+        ),
+        (
+            lambda: metrics.Pairs(2, 2, lambda p, q: "far"),
+            r"Pairs: distance\(\(0, 0\), \(0, 0\)\) gave 'far'",
+        ),
+        (
+            lambda: metrics.Pairs(2, 2, lambda p: 0),
+            r"Pairs: distance\(\(0, 0\), \(0, 0\)\) raised TypeError",
+        ),
         (lambda: metrics.Pairs(2, 2, np.zeros((3, 3))), "4 points for a 3 by 3 matrix"),
         (lambda: metrics.Pairs(2, 2, np.zeros((2, 2, 2))), "give a square matrix"),
         (lambda: metrics.Pairs(2, 2, None), "the distances are not numbers|give a square matrix"),
         (lambda: metrics.Pairs(0, 2, BROKEN), "Pairs: states"),
         (lambda: metrics.Pairs([], 2, BROKEN), "there are no states"),
         (lambda: metrics.Pairs(1000, 1000, BROKEN), "1,000,000 pairs, too many; at most 8,000"),
-        (lambda: metrics.Pairs(10**12, 2, BROKEN), "1,000,000,000,000 states are too many; at most 8,000 pairs"),
+        (
+            lambda: metrics.Pairs(10**12, 2, BROKEN),
+            "1,000,000,000,000 states are too many; at most 8,000 pairs",
+        ),
         (lambda: metrics.Pairs(2, None, BROKEN), "None is not actions; give a list of them"),
         (
             lambda: zooming.MetricQ(stops(), metrics.Pairs(4, 5, some_metric()), horizon=1),
             "Pairs has 4 states, but state has 5",
         ),
-        (lambda: zooming.MetricQ(stops(), metrics.Pairs(5, 4, np.zeros((20, 20))), horizon=1), "every distance is 0"),
+        (
+            lambda: zooming.MetricQ(stops(), metrics.Pairs(5, 4, np.zeros((20, 20))), horizon=1),
+            "every distance is 0",
+        ),
         (lambda: metrics.Packing(3), "Packing: give=3 is not a function"),
     ],
 )
@@ -191,7 +240,9 @@ def test_lemma_a_packing_is_separated_and_its_balls_cover_the_set(seed):
         points = rng.random((N_X, N_A)) < 0.7
         found = [x * N_A + a for x, a in metrics.packing(points, radius, space)]
         assert all(points.ravel()[pair] for pair in found)
-        assert all(distances[one, other] > radius for one, other in itertools.combinations(found, 2))
+        assert all(
+            distances[one, other] > radius for one, other in itertools.combinations(found, 2)
+        )
         assert (distances[found][:, points.ravel()].min(axis=0) <= radius).all()
     assert metrics.packing(np.zeros((N_X, N_A), bool), 1.0, space) == []
 
@@ -200,9 +251,18 @@ def test_lemma_a_packing_is_separated_and_its_balls_cover_the_set(seed):
 @pytest.mark.parametrize(
     ("give", "explanation"),
     [
-        (lambda points, radius, space: [(0, 0), (0, 1), (1, 0), (4, 3)], "must be further than 2.5 from each other"),
-        (lambda points, radius, space: [(0, 9)], r"has the pair \(state 0, action 9\), which is not in the set"),
-        (lambda points, radius, space: [], "gave .* for a packing of 20 pairs; expected a list of pairs"),
+        (
+            lambda points, radius, space: [(0, 0), (0, 1), (1, 0), (4, 3)],
+            "must be further than 2.5 from each other",
+        ),
+        (
+            lambda points, radius, space: [(0, 9)],
+            r"has the pair \(state 0, action 9\), which is not in the set",
+        ),
+        (
+            lambda points, radius, space: [],
+            "gave .* for a packing of 20 pairs; expected a list of pairs",
+        ),
         (lambda points, radius, space: None, "gave None for a packing"),
         (lambda points, radius, space: [1], "the oracle gave 1; expected a list of pairs"),
         (lambda points: [], r"called with \(uncovered, radius, space\), failed"),
@@ -210,8 +270,12 @@ def test_lemma_a_packing_is_separated_and_its_balls_cover_the_set(seed):
 )
 def test_a_packing_that_is_none_is_refused(give, explanation):
     line = metrics.Graph([(i, i + 1) for i in range(5)])
-    agent = zooming.MetricQ(stops(6, 4), metrics.Product(line, metrics.Graph([(0, 1), (1, 2), (2, 3)])), horizon=1,
-                            oracle=metrics.Packing(give))  # fmt: skip
+    agent = zooming.MetricQ(
+        stops(6, 4),
+        metrics.Product(line, metrics.Graph([(0, 1), (1, 2), (2, 3)])),
+        horizon=1,
+        oracle=metrics.Packing(give),
+    )
     with pytest.raises(SpaceError, match=explanation.replace("20", "24")):
         agent.update(0, 2, 1, 0.5, 2)
 
@@ -224,13 +288,21 @@ def test_a_packing_that_leaves_a_gap_is_asked_again_and_stops_at_max_balls(tmp_p
         asked.append(int(points.sum()))
         return [tuple(np.argwhere(points)[0])]
 
-    agent = zooming.MetricQ(stops(), metrics.Pairs(N_X, N_A, some_metric()), horizon=1, oracle=metrics.Packing(one))
+    agent = zooming.MetricQ(
+        stops(), metrics.Pairs(N_X, N_A, some_metric()), horizon=1, oracle=metrics.Packing(one)
+    )
     agent.update(0, 2, 1, 0.5, 2)
     assert asked == sorted(asked, reverse=True)
     assert asked[0] == N_X * N_A
     assert agent.n_balls == len(asked)
     with pytest.raises(SpaceError, match="oracle of your own cannot be saved"):
         agent.save(tmp_path / "own.zoom")
-    few = zooming.MetricQ(stops(), metrics.Pairs(N_X, N_A, some_metric()), horizon=1, oracle=metrics.Packing(), max_balls=3)
+    few = zooming.MetricQ(
+        stops(),
+        metrics.Pairs(N_X, N_A, some_metric()),
+        horizon=1,
+        oracle=metrics.Packing(),
+        max_balls=3,
+    )
     few.update(0, 2, 1, 0.5, 2)
     assert few.n_balls == 3

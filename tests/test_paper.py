@@ -36,7 +36,20 @@ from zooming.study.store import locked
 def folder(tmp_path_factory):
     """A reproduction of figure 1, small."""
     folder = tmp_path_factory.mktemp("paper") / "reproduction"
-    cli.main(["reproduce", "1", "--seeds", "3", "--episodes", "80", "--workers", "1", "--out", str(folder)])
+    cli.main(
+        [
+            "reproduce",
+            "1",
+            "--seeds",
+            "3",
+            "--episodes",
+            "80",
+            "--workers",
+            "1",
+            "--out",
+            str(folder),
+        ]
+    )
     return folder
 
 
@@ -51,18 +64,30 @@ def runs(per_episode, n_balls=100, n_seeds=8, episodes=100):
 def evidence(figure="oil-laplace-1", **agents):
     (figure,) = figures_named([figure])
     optimal = replace(figure.preset.optimal("rough"), return_=4.0)
-    return Evidence(figure, 100, {name.replace("_", "-"): found for name, found in agents.items()}, {}, {}, optimal, {}, 0)
+    return Evidence(
+        figure,
+        100,
+        {name.replace("_", "-"): found for name, found in agents.items()},
+        {},
+        {},
+        optimal,
+        {},
+        0,
+    )
 
 
 def test_all_fifteen_figures_and_all_fifteen_problems_are_there():
     assert sorted(number for figure in FIGURES for number in figure.numbers) == list(range(1, 16))
     assert {figure.problem for figure in FIGURES} == set(PRESETS)
-    assert [figure.problem for figure in figures_named(["7", "oil-laplace-1", "2"])] == ["oil-laplace-1"]
+    assert [figure.problem for figure in figures_named(["7", "oil-laplace-1", "2"])] == [
+        "oil-laplace-1"
+    ]
     assert len({figure.name for figure in FIGURES}) == len(FIGURES) == len(figures_named([]))
 
 
 @pytest.mark.parametrize(
-    ("name", "message"), [("16", "numbers from 1 to 15"), ("oil-laplas-1", "did you mean 'oil-laplace-1'")]
+    ("name", "message"),
+    [("16", "numbers from 1 to 15"), ("oil-laplas-1", "did you mean 'oil-laplace-1'")],
 )
 def test_a_figure_that_is_not_there_is_refused(name, message, tmp_path):
     with pytest.raises(SystemExit, match=message):
@@ -73,7 +98,11 @@ def test_a_figure_that_is_not_there_is_refused(name, message, tmp_path):
 def spread(per_episode, width, n_balls=100):
     """Runs whose mean return is so uncertain that `width` more or less cannot be told."""
     found = runs(per_episode, n_balls)
-    return replace(found, total_return=found.total_return + width * np.array([1.0, -1.0] * 4)[:, None] * found.episode)
+    return replace(
+        found,
+        total_return=found.total_return
+        + width * np.array([1.0, -1.0] * 4)[:, None] * found.episode,
+    )
 
 
 def with_balls(low, high):
@@ -109,7 +138,11 @@ COMPARED = {
         {"adaptive": runs(3.5), "net": runs(3.0), "no_movement": runs(3.2)},
         {"adaptive": UNSURE, "net": runs(2.0), "no_movement": runs(3.0)},
     ],
-    NearOptimal("median"): [{"median": runs(3.99)}, {"median": runs(3.9)}, {"median": spread(3.96, 0.02)}],
+    NearOptimal("median"): [
+        {"median": runs(3.99)},
+        {"median": runs(3.9)},
+        {"median": spread(3.96, 0.02)},
+    ],
     NobodyIsOptimal(): [
         {"adaptive": runs(3.9), "net": runs(3.0)},
         {"adaptive": runs(3.99), "net": runs(3.0)},
@@ -135,7 +168,9 @@ def test_a_claim_is_confirmed_refuted_or_undecided_as_the_runs_have_it(claim, ou
 
 def test_who_ends_ahead_need_not_have_been_ahead_over_all_episodes():
     late = runs(2.0)
-    late = replace(late, total_return=late.total_return + 3.0 * np.maximum(late.episode - 80, 0))  # 2, then 5 an episode
+    late = replace(
+        late, total_return=late.total_return + 3.0 * np.maximum(late.episode - 80, 0)
+    )  # 2, then 5 an episode
     found = evidence(adaptive=runs(3.0), net=late)
     assert AdaptiveBeats().check(found).holds is True
     assert EndsAhead().check(found).holds is False
@@ -144,20 +179,32 @@ def test_who_ends_ahead_need_not_have_been_ahead_over_all_episodes():
 @pytest.mark.parametrize(("seconds", "holds"), [((1, 2), True), ((2, 1), False), ((1, 1), None)])
 def test_time_is_saved_if_a_run_takes_less_of_it(seconds, holds, monkeypatch):
     noise = np.random.default_rng(0)
-    monkeypatch.setattr(claims, "_seconds", lambda _, name, run: seconds[name == "net"] * (1 + 0.01 * noise.random()))
+    monkeypatch.setattr(
+        claims,
+        "_seconds",
+        lambda _, name, run: seconds[name == "net"] * (1 + 0.01 * noise.random()),
+    )
     assert SavesTime().check(evidence(adaptive=runs(3.0), net=runs(3.0))).holds is holds
 
 
-@pytest.mark.parametrize(("cells", "holds"), [((100, 400), True), ((400, 100), False), ((250, 251), None)])
+@pytest.mark.parametrize(
+    ("cells", "holds"), [((100, 400), True), ((400, 100), False), ((250, 251), None)]
+)
 def test_the_net_explores_more_if_it_plays_in_more_of_its_cells(cells, holds, monkeypatch):
-    monkeypatch.setattr(claims, "_cells_played", lambda _, name, run: cells[name == "net"] + 9 * (-1) ** run * (name == "net"))
+    monkeypatch.setattr(
+        claims,
+        "_cells_played",
+        lambda _, name, run: cells[name == "net"] + 9 * (-1) ** run * (name == "net"),
+    )
     verdict = NetExploresMore().check(evidence(adaptive=runs(3.0), net=runs(3.0)))
     assert verdict.holds is holds, str(verdict)
 
 
 def test_cells_played_are_counted_on_the_net_for_both_agents():
     choices = {**NET, "adaptive": AgentChoice("adaptive-q-published", {"bonus": 0.5})}
-    found = replace(evidence("ambulance-uniform-1", adaptive=runs(3.0), net=runs(3.0)), choices=choices)
+    found = replace(
+        evidence("ambulance-uniform-1", adaptive=runs(3.0), net=runs(3.0)), choices=choices
+    )
     net = found.trained("net", 1)
     visited = sum(int((net.partition(h).n_visits > 0).sum()) for h in range(5))
     assert claims._cells_played(found, "net", 1) == visited > 50
@@ -165,7 +212,8 @@ def test_cells_played_are_counted_on_the_net_for_both_agents():
 
 
 def balls(is_fine, deepest=5, coarsest=1):
-    """A partition of the square into halves of halves, down to `deepest` where is_fine(low, high) says so."""
+    """A partition of the square into halves of halves, down to `deepest` where is_fine(low,
+    high) says so."""
     found, left = [], [(np.zeros(2), np.ones(2), 0)]
     while left:
         low, high, depth = left.pop()
@@ -178,21 +226,35 @@ def balls(is_fine, deepest=5, coarsest=1):
             found.append((low, high, depth))
     low, high = (np.array([one[i] for one in found]) for i in (0, 1))
     depth = np.array([one[2] for one in found])
-    return Partition(low, high, np.zeros(len(low)), depth, depth, 0.5**depth, ("state[0]", "action[0]"), 1)
+    return Partition(
+        low, high, np.zeros(len(low)), depth, depth, 0.5**depth, ("state[0]", "action[0]"), 1
+    )
 
 
 def around(state, action):
     """Fine around a point: down to the balls next to it."""
-    return balls(lambda low, high: (low - 0.02 < [state, action]).all() and ([state, action] < high + 0.02).all())
+    return balls(
+        lambda low, high: (
+            (low - 0.02 < [state, action]).all() and ([state, action] < high + 0.02).all()
+        )
+    )
 
 
 DIAGONAL = balls(lambda low, high: low[0] < high[1] and low[1] < high[0])
 EVEN = balls(lambda low, high: True, deepest=3)
 FINE = {
     # claim: partitions with which it is confirmed, refuted, undecided
-    FineNear(0.75, 0.75): [[around(0.75, 0.75)], [around(0.2, 0.2)], [around(0.75, 0.75), around(0.2, 0.2)]],
+    FineNear(0.75, 0.75): [
+        [around(0.75, 0.75)],
+        [around(0.2, 0.2)],
+        [around(0.75, 0.75), around(0.2, 0.2)],
+    ],
     FineAlongDiagonal(): [[DIAGONAL], [EVEN], [DIAGONAL, EVEN]],
-    FinestAt(0.75, 0.75): [[around(0.76, 0.74)], [around(0.64, 0.64)], [around(0.75, 0.75), around(0.64, 0.64)]],
+    FinestAt(0.75, 0.75): [
+        [around(0.76, 0.74)],
+        [around(0.64, 0.64)],
+        [around(0.75, 0.75), around(0.64, 0.64)],
+    ],
     FollowsOptimum(): [[DIAGONAL], [EVEN], [DIAGONAL, EVEN]],
 }
 
@@ -211,32 +273,52 @@ class MadeUp(Evidence):
 @pytest.mark.parametrize("outcome", [0, 1, 2], ids=["confirmed", "refuted", "undecided"])
 @pytest.mark.parametrize("claim", FINE, ids=repr)
 def test_a_claim_about_partitions_is_confirmed_refuted_or_undecided(claim, outcome):
-    (figure,) = figures_named(["oil-quadratic-1" if isinstance(claim, FinestAt) else "ambulance-uniform-1"])
+    (figure,) = figures_named(
+        ["oil-quadratic-1" if isinstance(claim, FinestAt) else "ambulance-uniform-1"]
+    )
     optimal = figure.preset.optimal("rough")
-    found = MadeUp(figure, 100, {"adaptive": runs(3.0)}, {}, {}, optimal, {}, 0, tuple(FINE[claim][outcome]))
+    found = MadeUp(
+        figure, 100, {"adaptive": runs(3.0)}, {}, {}, optimal, {}, 0, tuple(FINE[claim][outcome])
+    )
     verdict = claim.check(found)
     assert verdict.holds is (True, False, None)[outcome], str(verdict)
     if isinstance(claim, FinestAt):
-        assert "The optimal policy is at (0.65, 0.65) there." in verdict.finding  # and not at the 0.75 of figure 4's caption
+        assert (
+            "The optimal policy is at (0.65, 0.65) there." in verdict.finding
+        )  # and not at the 0.75 of figure 4's caption
 
 
 def test_effects_are_measured_against_random_points():
-    """The middle of the square is all that is fine: points there have half the side, in units of the spread of all points."""
-    fine = balls(lambda low, high: (abs((low + high) / 2 - 0.5) < 0.25).all(), coarsest=2, deepest=3)
+    """The middle of the square is all that is fine: points there have half the side, in units of
+    the spread of all points."""
+    fine = balls(
+        lambda low, high: (abs((low + high) / 2 - 0.5) < 0.25).all(), coarsest=2, deepest=3
+    )
     points = (np.stack(np.meshgrid(fineness._GRID, fineness._GRID), axis=-1)).reshape(-1, 2)
     size = np.log2(fineness.side(fine, points))
     assert size.mean() == pytest.approx(-2.25)  # a quarter of the square is one halving finer
-    found = MadeUp(figures_named(["10"])[0], 100, {"adaptive": runs(3.0)}, {}, {}, None, {}, 0, (fine,))
+    found = MadeUp(
+        figures_named(["10"])[0], 100, {"adaptive": runs(3.0)}, {}, {}, None, {}, 0, (fine,)
+    )
     verdict = FineNear(0.5, 0.5).check(found)
-    assert f"which is {0.75 / np.sqrt(0.25 * 0.75):.1f} (1.7 to 1.7) standard deviations" in verdict.finding
+    assert (
+        f"which is {0.75 / np.sqrt(0.25 * 0.75):.1f} (1.7 to 1.7) standard deviations"
+        in verdict.finding
+    )
 
 
 @pytest.mark.parametrize(
-    ("gaps", "holds"), [((0.3, 0.6, 0.9), True), ((0.3, 0.6, 0.5), False), ((0.3, 0.6, 0.62), None)], ids=str
+    ("gaps", "holds"),
+    [((0.3, 0.6, 0.9), True), ((0.3, 0.6, 0.5), False), ((0.3, 0.6, 0.62), None)],
+    ids=str,
 )
 def test_a_gap_grows_if_it_does_from_each_figure_to_the_next(gaps, holds):
     figures = [
-        {"problem": f"oil-{survey}-{sharpness}", "gap": [gap, gap - 0.02, gap + 0.02], "net_error": [gap, gap, gap]}
+        {
+            "problem": f"oil-{survey}-{sharpness}",
+            "gap": [gap, gap - 0.02, gap + 0.02],
+            "net_error": [gap, gap, gap],
+        }
         for survey in ("laplace", "quadratic")
         for sharpness, gap in zip((1, 10, 50), gaps, strict=True)
     ]
@@ -248,10 +330,16 @@ def test_a_gap_grows_if_it_does_from_each_figure_to_the_next(gaps, holds):
 
 def test_the_best_scale_is_at_an_edge_if_none_was_tried_beyond():
     found = replace(evidence(adaptive=runs(3.0)), best={"adaptive": 0.01})
-    for scales, is_edge in (((0.01, 0.1), True), ((0.001, 0.01), True), ((0.001, 0.01, 0.1), False)):
+    for scales, is_edge in (
+        ((0.01, 0.1), True),
+        ((0.001, 0.01), True),
+        ((0.001, 0.01, 0.1), False),
+    ):
         scored = replace(found, scores={"adaptive": dict.fromkeys(scales, np.ones(3))})
         assert scored.at_edge == ["adaptive"] * is_edge
-    assert replace(found, scores={"adaptive": {0.0: 1, 0.1: 1}}, best={"adaptive": 0.0}).at_edge == []  # nothing is below 0
+    assert (
+        replace(found, scores={"adaptive": {0.0: 1, 0.1: 1}}, best={"adaptive": 0.0}).at_edge == []
+    )  # nothing is below 0
 
 
 def test_what_zooming_adds_to_the_papers_agents_decides_no_verdict():
@@ -275,17 +363,27 @@ def test_what_zooming_adds_to_the_papers_agents_decides_no_verdict():
 )
 def test_the_best_that_the_points_of_the_net_allow_is_known(problem, best):
     found = evidence(f"oil-{problem}", adaptive=runs(3.5), net=runs(3.0))
-    found = replace(found, choices={"net": AgentChoice("net-q-published", {"episodes": 2000, "bonus": 0.1})})
+    found = replace(
+        found, choices={"net": AgentChoice("net-q-published", {"episodes": 2000, "bonus": 0.1})}
+    )
     assert claims.best_on_net(found) == pytest.approx(best, abs=1e-4)
     found = replace(found, choices={"net": AgentChoice("net-q", {"episodes": 2000})})
-    has_well = {"laplace-1": 4.75, "laplace-10": 4.75, "laplace-50": 4.75, "quadratic-1": 4.8, "quadratic-10": 4.75}
+    has_well = {
+        "laplace-1": 4.75,
+        "laplace-10": 4.75,
+        "laplace-50": 4.75,
+        "quadratic-1": 4.8,
+        "quadratic-10": 4.75,
+    }
     assert claims.best_on_net(found) == pytest.approx(has_well.get(problem, 4.75), abs=1e-4)
 
 
 def test_the_sentence_has_the_numbers():
     found = str(FewerBalls().check(evidence(adaptive=runs(3.5, 100), net=runs(3.0, 497))))
     assert found.startswith("Confirmed: the adaptive partition is much smaller.")
-    assert "104 balls against 500: 4.84 (" in found  # 100 or 497, and 3.5 more on average over eight seeds
+    assert (
+        "104 balls against 500: 4.84 (" in found
+    )  # 100 or 497, and 3.5 more on average over eight seeds
     assert "comes within 5% of the optimum after 2 episodes, the net never" in str(
         AdaptiveBeats().check(evidence(adaptive=runs(3.9), net=runs(3.0)))
     )
@@ -306,7 +404,9 @@ def test_rank_correlation_is_that_of_the_definition():
     assert fineness.ranks(x).tolist() == [1.0, 2.5, 2.5, 4.0]
     assert fineness.rank_correlation(x, x**3) == pytest.approx(1.0)
     assert fineness.rank_correlation(x, np.ones(4)) == 0.0
-    assert fineness.rank_correlation(x, y) == pytest.approx(np.corrcoef([1, 2.5, 2.5, 4], [1, 3, 2, 4])[0, 1])
+    assert fineness.rank_correlation(x, y) == pytest.approx(
+        np.corrcoef([1, 2.5, 2.5, 4], [1, 3, 2, 4])[0, 1]
+    )
 
 
 def test_reproduce_draws_finds_and_is_then_a_no_op(folder, capsys):
@@ -318,11 +418,31 @@ def test_reproduce_draws_finds_and_is_then_a_no_op(folder, capsys):
     assert found["problem"] == "ambulance-shifting-0"
     assert found["optimum"] == pytest.approx(4.725, abs=1e-3)
     assert len(found["verdicts"]) == 7
-    assert set(found["regret"]) == {"adaptive", "net", "net of centers", "adaptive, default settings", "no-movement", "median"}
+    assert set(found["regret"]) == {
+        "adaptive",
+        "net",
+        "net of centers",
+        "adaptive, default settings",
+        "no-movement",
+        "median",
+    }
     assert set(found["expected_regret"]) == set(found["regret"])
     assert [scale for scale, *_ in found["scores"]["net"]] == list(SCALES)
     before = picture.stat().st_mtime_ns
-    cli.main(["reproduce", "1", "--seeds", "3", "--episodes", "80", "--workers", "1", "--out", str(folder)])
+    cli.main(
+        [
+            "reproduce",
+            "1",
+            "--seeds",
+            "3",
+            "--episodes",
+            "80",
+            "--workers",
+            "1",
+            "--out",
+            str(folder),
+        ]
+    )
     shown = " ".join(capsys.readouterr().out.split())
     assert picture.stat().st_mtime_ns == before
     assert found["verdicts"][0]["sentence"][:40] in shown
@@ -334,7 +454,9 @@ def test_the_agents_of_a_figure_are_trained_again_to_the_last_bit(folder):
     for name in ("adaptive", "net", "net of centers"):
         assert found.trained(name, 1).n_balls == found.runs[name].n_balls[1, -1]
     assert all(tuple(scores) == SCALES for scores in found.scores.values())
-    best = {name: max(scores, key=lambda c: scores[c].mean()) for name, scores in found.scores.items()}
+    best = {
+        name: max(scores, key=lambda c: scores[c].mean()) for name, scores in found.scores.items()
+    }
     assert found.best == best
 
 

@@ -42,7 +42,7 @@ def texts(ax):
     return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
-# --- partitions and policies ---------------------------------------------------------------------------------------------
+# --- partitions and policies ----------------------------------------------------------------------
 
 
 def test_a_partition_draws_every_ball_in_its_color(agent):
@@ -58,7 +58,9 @@ def test_a_partition_over_the_optimum_draws_its_borders_over_q_star(agent, optim
     balls = agent.partition(1)
     ax = balls.plot(optimal=optimal, n=11, limits=(0.0, 4.0))
     mesh, borders = ax.collections
-    truth = [[optimal.q_value(1, [x], [a]) for x in np.linspace(0, 1, 11)] for a in np.linspace(0, 1, 11)]
+    truth = [
+        [optimal.q_value(1, [x], [a]) for x in np.linspace(0, 1, 11)] for a in np.linspace(0, 1, 11)
+    ]
     assert np.asarray(mesh.get_array()).reshape(11, 11) == pytest.approx(np.array(truth))
     assert mesh.get_clim() == (0.0, 4.0)
     assert len(borders.get_paths()) == len(balls)
@@ -72,19 +74,33 @@ def test_a_slice_of_more_dimensions_draws_the_balls_it_cuts():
     balls = agent.partition(0)
     ax = balls.plot(axes=(2, 3), at=[0.1, 0.9, 0.5, 0.5])
     boxes = [path.get_extents() for path in ax.collections[0].get_paths()]
-    assert sum(box.width * box.height for box in boxes) == pytest.approx(1.0)  # a slice of a partition is a partition
+    assert sum(box.width * box.height for box in boxes) == pytest.approx(
+        1.0
+    )  # a slice of a partition is a partition
     assert ax.get_xlabel() == "action[0]"
     for options, message in (
-        ({"axes": (0, 9)}, r"axes: no axis is named 9; there are state\[0\], state\[1\], action\[0\]"),
-        ({"axes": ("state[0]", "acton[0]")}, r"axes: no axis is named 'acton\[0\]'; did you mean 'action\[0\]'\?"),
+        (
+            {"axes": (0, 9)},
+            r"axes: no axis is named 9; there are state\[0\], state\[1\], action\[0\]",
+        ),
+        (
+            {"axes": ("state[0]", "acton[0]")},
+            r"axes: no axis is named 'acton\[0\]'; did you mean 'action\[0\]'\?",
+        ),
         ({"axes": (1, 1)}, "two different axes"),
         ({"at": [0.5]}, "one point of 4 numbers"),
         ({"at": [2.0] * 4}, r"at: state\[0\] = 2.0 is outside \[0, 1\]"),
-        ({"at": {"state[2]": 0.5}}, r"at: no axis is named 'state\[2\]'; did you mean 'state\[1\]'\? there are"),
+        (
+            {"at": {"state[2]": 0.5}},
+            r"at: no axis is named 'state\[2\]'; did you mean 'state\[1\]'\? there are",
+        ),
         ({"at": {"state[1]": 1.5}}, r"at: state\[1\] = 1.5 is outside \[0, 1\]"),
         ({"at": {"state[1]": "here"}}, r"at: state\[1\] = 'here' is not a number"),
         ({"at": {"state[0]": 0.5}}, r"at: state\[0\] is drawn, not cut; leave it out of at="),
-        ({"value_names": {"state[0]": ["a"]}}, r"1 names for state\[0\], which has no values to name: it is an interval"),
+        (
+            {"value_names": {"state[0]": ["a"]}},
+            r"1 names for state\[0\], which has no values to name: it is an interval",
+        ),
     ):
         with pytest.raises(zooming.SpaceError, match=message):
             balls.plot(**options)
@@ -92,14 +108,21 @@ def test_a_slice_of_more_dimensions_draws_the_balls_it_cuts():
 
 def test_an_axis_without_an_end_is_drawn_a_little_beyond_its_last_border():
     inf = math.inf
-    low, high = np.array([[-inf, 0.0], [0.0, 0.0], [2.0, 0.0]]), np.array([[0.0, 1.0], [2.0, 1.0], [inf, 1.0]])
+    low, high = (
+        np.array([[-inf, 0.0], [0.0, 0.0], [2.0, 0.0]]),
+        np.array([[0.0, 1.0], [2.0, 1.0], [inf, 1.0]]),
+    )
     numbers = np.array([1, 2, 3])
-    balls = zooming.Partition(low, high, numbers + 0.0, numbers, numbers, 0.5**numbers, ("state[0]", "action[0]"), 0)
+    balls = zooming.Partition(
+        low, high, numbers + 0.0, numbers, numbers, 0.5**numbers, ("state[0]", "action[0]"), 0
+    )
     ax = balls.plot()
     assert (ax.get_xlim(), ax.get_ylim()) == ((-1.0, 3.0), (0.0, 1.0))
     ax.figure.canvas.draw()
     assert "inf" not in balls._repr_html_()
-    whole = zooming.Partition(np.full((1, 2), -inf), np.full((1, 2), inf), *[np.zeros(1, int)] * 4, balls.names, 0)
+    whole = zooming.Partition(
+        np.full((1, 2), -inf), np.full((1, 2), inf), *[np.zeros(1, int)] * 4, balls.names, 0
+    )
     assert whole.plot().get_xlim() == (-1.0, 1.0)
 
 
@@ -124,7 +147,9 @@ def test_a_policy_is_what_predict_says_at_each_step(agent, optimal):
         assert best.get_ydata().tolist() == [optimal.action(step, [x])[0] for x in best.get_xdata()]
         assert tuple(best.get_color()) == tuple(line.get_color())
         assert (best.get_linestyle(), line.get_linestyle()) == ("--", "-")
-    assert np.isnan(lines["step 0"].get_ydata()).any()  # episodes start at 0.5, so that few were near 0 or 1
+    assert np.isnan(
+        lines["step 0"].get_ydata()
+    ).any()  # episodes start at 0.5, so that few were near 0 or 1
     assert texts(ax) == ["step 0", "step 3", "optimal", "under 10 visits"]
     assert ax.get_title() == "policy, 2 of 5 steps"
 
@@ -151,7 +176,10 @@ def test_a_policy_of_more_dimensions_is_a_slice_and_says_so():
     for options, message in (
         ({"axes": (2, 0)}, "state axis from 0 to 1"),
         ({"at": [0.5]}, "one point of 2 numbers"),
-        ({"at": {"action[0]": 0.5}}, r"at: no axis is named 'action\[0\]'; .*there are state\[0\], state\[1\]$"),
+        (
+            {"at": {"action[0]": 0.5}},
+            r"at: no axis is named 'action\[0\]'; .*there are state\[0\], state\[1\]$",
+        ),
         ({"axes": ("action[0]",)}, "name one or two different state axes"),
         ({"axes": ("state[0]", "state[0]")}, "name one or two different state axes"),
         ({"steps": []}, "steps is empty"),
@@ -160,7 +188,7 @@ def test_a_policy_of_more_dimensions_is_a_slice_and_says_so():
             plots.policy(agent, **options)
 
 
-# --- where a picture cuts ------------------------------------------------------------------------------------------------
+# --- where a picture cuts -------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +200,9 @@ def two():
 
 def test_a_slice_goes_through_the_most_visited_ball_and_the_title_says_where(two):
     balls = two.partition(2)
-    (busiest,) = np.flatnonzero((balls.n_visits == balls.n_visits.max()) & (balls.depth == balls.depth.max()))
+    (busiest,) = np.flatnonzero(
+        (balls.n_visits == balls.n_visits.max()) & (balls.depth == balls.depth.max())
+    )
     center = (balls.low[busiest] + balls.high[busiest]) / 2
     assert balls.center().tolist() == center.tolist() != [0.5] * 4
     pair, point, shown = balls.slice()
@@ -181,7 +211,11 @@ def test_a_slice_goes_through_the_most_visited_ball_and_the_title_says_where(two
     assert text in balls.plot().get_title()
     assert text in balls._repr_html_()
     assert text in two._repr_html_()
-    assert balls.plot(at={"action[1]": 0.25}).get_title().endswith(f"cut at state[1] = {center[1]:.3g}, action[1] = 0.25")
+    assert (
+        balls.plot(at={"action[1]": 0.25})
+        .get_title()
+        .endswith(f"cut at state[1] = {center[1]:.3g}, action[1] = 0.25")
+    )
     new = zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0", n_ambulances=2), seed=0)
     assert new.partition(0).center().tolist() == [0.5] * 4  # before any visit, the middle
 
@@ -189,16 +223,23 @@ def test_a_slice_goes_through_the_most_visited_ball_and_the_title_says_where(two
 def test_an_axis_without_weight_or_with_one_value_is_cut_and_not_drawn():
     class Shaped(gym.Env):
         observation_space = gym.spaces.Tuple([gym.spaces.Discrete(1), helpers.box((0, 1), (0, 1))])
-        action_space = gym.spaces.Dict({"gas": helpers.box((0, 1)), "gear": gym.spaces.Discrete(4, start=1)})
+        action_space = gym.spaces.Dict(
+            {"gas": helpers.box((0, 1)), "gear": gym.spaces.Discrete(4, start=1)}
+        )
 
     agent = zooming.AdaptiveQ(Shaped(), horizon=2, weights={"state[1][0]": 0}, seed=0)
     ax = agent.partition(0).plot(axes=None)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("state[1][1]", 'action["gas"][0]')
     assert ax.get_title().endswith('cut at state[0] = 0, state[1][0] = 0.5,\naction["gear"] = 2')
-    ax = agent.partition(0).plot(axes=("state[1][1]", 'action["gear"]'), value_names={'action["gear"]': "abcd"})
+    ax = agent.partition(0).plot(
+        axes=("state[1][1]", 'action["gear"]'), value_names={'action["gear"]': "abcd"}
+    )
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["a", "b", "c", "d"]
     assert ax.get_yticks().tolist() == [1, 2, 3, 4]
-    for at, message in (({'action["gear"]': 2.5}, "= 2.5 is not a whole number from 1 to 4"), ({"state[0]": 1}, "from 0 to 0")):
+    for at, message in (
+        ({'action["gear"]': 2.5}, "= 2.5 is not a whole number from 1 to 4"),
+        ({"state[0]": 1}, "from 0 to 0"),
+    ):
         with pytest.raises(zooming.SpaceError, match=message):
             agent.partition(0).plot(at=at)
     with pytest.raises(zooming.SpaceError, match=r"3 names for .*, which has 4 values"):
@@ -218,13 +259,15 @@ def test_whole_axes_have_ticks_at_whole_numbers_only():
             ax.figure.canvas.draw()
             for axis in (ax.xaxis, ax.yaxis):
                 texts_shown = [label.get_text() for label in axis.get_ticklabels()]
-                assert [float(text.replace("−", "-")) for text in texts_shown] == pytest.approx(axis.get_majorticklocs())
+                assert [float(text.replace("−", "-")) for text in texts_shown] == pytest.approx(
+                    axis.get_majorticklocs()
+                )
                 assert all(float(place).is_integer() for place in axis.get_majorticklocs())
                 assert expected is None or axis.get_majorticklocs().tolist() == expected
                 assert len(texts_shown) <= 12
 
 
-# --- maps of a policy ------------------------------------------------------------------------------------------------------
+# --- maps of a policy -----------------------------------------------------------------------------
 
 
 def test_a_policy_over_two_states_is_a_map_for_each_step_and_action(two):
@@ -252,17 +295,26 @@ def test_a_map_is_drawn_on_the_axes_that_are_given(two):
     assert found.shape == (2, 2)
     assert {one.figure for one in found.ravel()} == {figure}
     assert not places[0].axison
-    assert found[1, 1].get_xlabel() == "state[0]\npale: under 10 visits"  # a given figure may have a title of its own
+    assert (
+        found[1, 1].get_xlabel() == "state[0]\npale: under 10 visits"
+    )  # a given figure may have a title of its own
     own = plt.subplots(2, 1)[1]
     assert plots.policy(two, own, steps=[0], n=5).ravel().tolist() == own.tolist()
-    with pytest.raises(zooming.SpaceError, match="there are 2 x 1 panels to draw; give as many Axes"):
+    with pytest.raises(
+        zooming.SpaceError, match="there are 2 x 1 panels to draw; give as many Axes"
+    ):
         plots.policy(two, plt.figure().add_axes((0, 0, 1, 1)), steps=[0], n=5)
 
 
 def test_a_map_over_axes_without_ends_or_of_very_many_values_is_drawn_in_part():
-    space = gym.spaces.Tuple([helpers.box((-math.inf, math.inf)), helpers.box((0, 10**6), dtype=np.int64)])
+    space = gym.spaces.Tuple(
+        [helpers.box((-math.inf, math.inf)), helpers.box((0, 10**6), dtype=np.int64)]
+    )
     agent = zooming.AdaptiveQ(Boxes(space, gym.spaces.Discrete(2)), horizon=1, squash=True, seed=0)
-    with pytest.raises(zooming.SpaceError, match=r"state\[0\]\[0\] from -inf to inf: give limits=\{'state\[0\]\[0\]'"):
+    with pytest.raises(
+        zooming.SpaceError,
+        match=r"state\[0\]\[0\] from -inf to inf: give limits=\{'state\[0\]\[0\]'",
+    ):
         plots.policy(agent)
     ax = plots.policy(agent, limits={"state[0][0]": (-2.0, 2.0)}, n=5)
     assert (ax.get_xlim(), ax.get_ylim()) == ((-2.0, 2.0), (-0.5, 10**6 + 0.5))
@@ -276,10 +328,15 @@ def test_a_map_of_three_states_says_where_each_step_is_cut():
     found = plots.policy(agent, axes=("state[0]", "state[1]", "action[2]"), steps=[0, 4], n=3)
     third = [agent.partition(step).center()[2] for step in (0, 4)]
     titles = [one.get_title() for one in found.ravel()]
-    assert titles == [f"step {step}\ncut at state[2] = {x:.3g}" for step, x in zip((0, 4), third, strict=True)]
+    assert titles == [
+        f"step {step}\ncut at state[2] = {x:.3g}" for step, x in zip((0, 4), third, strict=True)
+    ]
     lines = plots.policy(agent, axes=("state[0]", "action[2]"), steps=[0, 4], n=5)
     where = [agent.partition(step).center() for step in (0, 4)]
-    expected = [f"step {h}, state[1] = {x[1]:.3g}, state[2] = {x[2]:.3g}" for h, x in zip((0, 4), where, strict=True)]
+    expected = [
+        f"step {h}, state[1] = {x[1]:.3g}, state[2] = {x[2]:.3g}"
+        for h, x in zip((0, 4), where, strict=True)
+    ]
     assert texts(lines)[:2] == expected  # each step is cut where it plays
 
 
@@ -302,7 +359,9 @@ def test_discrete_states_have_a_dash_for_each_value_and_step():
     for step, dashes in enumerate(pale):
         segments = np.array(dashes.get_segments())
         assert segments[:, :, 1] == pytest.approx(np.stack([played[step]] * 2, axis=1))
-        assert (np.rint(segments[:, :, 0]) == np.arange(3)[:, None]).all()  # within the place of its state
+        assert (
+            np.rint(segments[:, :, 0]) == np.arange(3)[:, None]
+        ).all()  # within the place of its state
     assert len(pale) == 2
     assert pale[0].get_segments()[0][1, 0] < pale[1].get_segments()[0][0, 0]  # side by side
     assert ax.get_xlim() == (-0.5, 2.5)
@@ -320,13 +379,21 @@ def test_a_map_of_discrete_states_and_actions_names_its_values():
     bar = ax.figure.axes[-1]
     assert [label.get_text() for label in bar.get_yticklabels()] == ["stay", "go"]
     many = zooming.AdaptiveQ(Boxes(gym.spaces.Discrete(60), moves), horizon=1, seed=0)
-    assert {line.get_drawstyle() for line in plots.policy(many).lines if len(line.get_xdata()) == 60} == {"steps-mid"}
+    assert {
+        line.get_drawstyle() for line in plots.policy(many).lines if len(line.get_xdata()) == 60
+    } == {"steps-mid"}
 
 
 def test_a_policy_plays_what_is_feasible_where_info_says_so():
-    agent = zooming.AdaptiveQ(Boxes(gym.spaces.Discrete(4), gym.spaces.Discrete(4)), horizon=1, seed=0)
-    ax = plots.policy(agent, info=lambda state: {"action_mask": (np.arange(4) == 3 - state).astype(np.int8)})
-    heights = [segment[0][1] for one in ax.collections for segment in one.get_segments() if len(segment)]
+    agent = zooming.AdaptiveQ(
+        Boxes(gym.spaces.Discrete(4), gym.spaces.Discrete(4)), horizon=1, seed=0
+    )
+    ax = plots.policy(
+        agent, info=lambda state: {"action_mask": (np.arange(4) == 3 - state).astype(np.int8)}
+    )
+    heights = [
+        segment[0][1] for one in ax.collections for segment in one.get_segments() if len(segment)
+    ]
     assert [height for height in heights if np.isfinite(height)] == [3, 2, 1, 0]
 
 
@@ -340,7 +407,7 @@ def test_the_points_of_a_metric_have_their_names():
         assert [label.get_text() for label in ax.get_yticklabels()] == ["0", "1", "2"]
 
 
-# --- curves --------------------------------------------------------------------------------------------------------------
+# --- curves ---------------------------------------------------------------------------------------
 
 
 def test_learning_curves_show_the_mean_the_band_and_the_optimum():
@@ -348,7 +415,9 @@ def test_learning_curves_show_the_mean_the_band_and_the_optimum():
     ax = plots.learning_curves({"ours": returns, "other": returns + 1}, optimum=4.0, n_bins=10)
     binned = returns.reshape(5, 10, 10).mean(axis=2)
     assert ax.lines[0].get_ydata() == pytest.approx(binned.mean(axis=0))
-    assert ax.lines[0].get_xdata().tolist() == [5.5 + 10 * i for i in range(10)]  # of episodes 1 to 10, ...
+    assert ax.lines[0].get_xdata().tolist() == [
+        5.5 + 10 * i for i in range(10)
+    ]  # of episodes 1 to 10, ...
     heights = ax.collections[0].get_paths()[0].vertices
     interval = mean_interval(binned[:, 3])
     at = heights[heights[:, 0] == 35.5][:, 1]
@@ -376,7 +445,10 @@ def test_a_history_draws_itself():
         history.plot(n_bins=0)
 
 
-@pytest.mark.parametrize("episode", [np.arange(1, 8), np.arange(1, 1001), np.array([1, 2, 5, 60, 61, 99, 100]), np.array([1])])
+@pytest.mark.parametrize(
+    "episode",
+    [np.arange(1, 8), np.arange(1, 1001), np.array([1, 2, 5, 60, 61, 99, 100]), np.array([1])],
+)
 @pytest.mark.parametrize("n_bins", [1, 3, 40])
 def test_bins_cover_all_episodes_and_none_is_short(episode, n_bins):
     edges = _edges(episode, n_bins)
@@ -395,8 +467,15 @@ def test_regret_grows_as_its_label_says_and_its_bound_is_a_number():
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
     assert texts(plots.regret(regrets, exponent=False, bound=lambda k: k)) == ["bound: 1,000"]
     linear = plots.regret(regrets, scale="linear")
-    assert (linear.get_xscale(), linear.get_yscale(), linear.get_ylabel()) == ("linear", "linear", "realized regret R(K)")
-    for arguments, message in (({"groups": {"none": []}}, "one length"), ({"groups": regrets, "scale": "odd"}, "log, linear")):
+    assert (linear.get_xscale(), linear.get_yscale(), linear.get_ylabel()) == (
+        "linear",
+        "linear",
+        "realized regret R(K)",
+    )
+    for arguments, message in (
+        ({"groups": {"none": []}}, "one length"),
+        ({"groups": regrets, "scale": "odd"}, "log, linear"),
+    ):
         with pytest.raises(zooming.SpaceError, match=message):
             plots.regret(**arguments)
     linear.figure.canvas.draw()  # what is typeset can be
@@ -409,8 +488,12 @@ def test_regret_within_the_error_of_the_optimum_is_0_and_sets_no_axis(scale):
     best = plots.Runs(episode, total, np.ones((2, 3), int), np.ones(2, int), 5.0)
     assert (best.regret == 0).all()
     near = plots.Runs(episode, total - 1.5, best.n_balls, best.nbytes, 5.0, error=1e-3)
-    assert near.regret.round(9).tolist() == [[1.5, 1.5, 0.0]] * 2  # after 2,000 episodes the optimum is known up to 2
-    ax = plots.regret({"best": best, "other": plots.Runs.of_returns(np.full((2, 2000), 4.0), 5.0)}, scale=scale)
+    assert (
+        near.regret.round(9).tolist() == [[1.5, 1.5, 0.0]] * 2
+    )  # after 2,000 episodes the optimum is known up to 2
+    ax = plots.regret(
+        {"best": best, "other": plots.Runs.of_returns(np.full((2, 2000), 4.0), 5.0)}, scale=scale
+    )
     assert texts(ax) == ["best: 0", r"other: $K^{1.00 \pm 0.00}$"]
     assert ax.get_ylim()[0] == (0.5 if scale == "log" else 0.0)
     assert 2000 < ax.get_ylim()[1] < 1e7
@@ -421,13 +504,24 @@ def test_regret_within_the_error_of_the_optimum_is_0_and_sets_no_axis(scale):
 def test_expected_regret_is_of_the_values_at_the_checkpoints_and_realized_regret_of_the_returns():
     returns, values = np.array([[1.0, 4.0, 3.0, 2.0], [3.0, 2.0, 3.0, 4.0]]), np.array([[1.0, 2.0]])
     histories = [
-        zooming.History(row, np.ones(4, int), checkpoints=np.array([2, 4]), policy_values=values[0]) for row in returns
+        zooming.History(row, np.ones(4, int), checkpoints=np.array([2, 4]), policy_values=values[0])
+        for row in returns
     ]
     runs = plots.Runs.of_histories(histories, 3.0)
-    assert runs.expected_regret[0].tolist() == histories[0].regret(3.0).exact_cumulative.tolist() == [1.0, 4.0]
-    realized, expected = plots.regret(runs, scale="linear"), plots.regret(runs, scale="linear", expected=True)
+    assert (
+        runs.expected_regret[0].tolist()
+        == histories[0].regret(3.0).exact_cumulative.tolist()
+        == [1.0, 4.0]
+    )
+    realized, expected = (
+        plots.regret(runs, scale="linear"),
+        plots.regret(runs, scale="linear", expected=True),
+    )
     assert realized.lines[0].get_ydata()[-1] == pytest.approx(1.0)
-    assert (expected.lines[0].get_xdata().tolist(), expected.lines[0].get_ydata().tolist()) == ([2, 4], [1.0, 4.0])
+    assert (expected.lines[0].get_xdata().tolist(), expected.lines[0].get_ydata().tolist()) == (
+        [2, 4],
+        [1.0, 4.0],
+    )
     assert expected.get_ylabel() == "expected regret R(K)"
     distance = plots.distance_to_optimum(runs, expected=True)
     assert (distance.lines[0].get_ydata().tolist(), distance.get_yscale()) == ([2.0, 1.0], "log")
@@ -442,7 +536,16 @@ def test_a_distance_to_the_optimum_leaves_out_what_the_solver_does_not_know():
     ax = plots.distance_to_optimum({"ours": plots.Runs.of_returns(returns, 4.0)}, n_bins=4)
     assert ax.lines[0].get_ydata() == pytest.approx([3.0, 2.0, np.nan, 1e-4], nan_ok=True)
     rough = plots.distance_to_optimum(
-        {"ours": plots.Runs(np.arange(1, 5), np.cumsum(returns, axis=1), np.ones((3, 4), int), np.ones(3, int), 4.0, 0.01)}
+        {
+            "ours": plots.Runs(
+                np.arange(1, 5),
+                np.cumsum(returns, axis=1),
+                np.ones((3, 4), int),
+                np.ones(3, int),
+                4.0,
+                0.01,
+            )
+        }
     )
     assert rough.lines[0].get_ydata() == pytest.approx([3.0, 2.0, np.nan, np.nan], nan_ok=True)
     assert rough.get_ylim()[0] == pytest.approx(1.4)
@@ -451,18 +554,32 @@ def test_a_distance_to_the_optimum_leaves_out_what_the_solver_does_not_know():
 
 
 def test_regret_that_noise_makes_negative_is_drawn_without_an_exponent():
-    ax = plots.regret({"noisy": [zooming.Regret(np.array([-1.0, 0.5, -2.0])), zooming.Regret(np.array([0.1, 0.2, -3.0]))]})
+    ax = plots.regret(
+        {
+            "noisy": [
+                zooming.Regret(np.array([-1.0, 0.5, -2.0])),
+                zooming.Regret(np.array([0.1, 0.2, -3.0])),
+            ]
+        }
+    )
     assert texts(ax) == ["noisy"]
     ax.figure.canvas.draw()
 
 
 def test_memory_against_regret_has_a_point_per_seed_and_their_mean():
     ours = plots.Runs(
-        np.array([1, 10]), np.array([[1.0, 5.0], [2.0, 7.0]]), np.array([[1, 40], [1, 60]]), np.array([1, 3]), 1.0
+        np.array([1, 10]),
+        np.array([[1.0, 5.0], [2.0, 7.0]]),
+        np.array([[1, 40], [1, 60]]),
+        np.array([1, 3]),
+        1.0,
     )
     theirs = plots.Runs(ours.episode, ours.total_return, 10 * ours.n_balls, ours.nbytes, 1.0)
     ax = plots.memory_against_regret({"ours": ours, "theirs": theirs})
-    assert (ax.lines[0].get_xdata().tolist(), ax.lines[0].get_ydata().tolist()) == ([40, 60], [5.0, 3.0])
+    assert (ax.lines[0].get_xdata().tolist(), ax.lines[0].get_ydata().tolist()) == (
+        [40, 60],
+        [5.0, 3.0],
+    )
     assert (ax.lines[1].get_xdata().tolist(), ax.lines[1].get_ydata().tolist()) == ([50], [4.0])
     assert ax.get_xscale() == "log"
     assert texts(ax) == ["ours", "theirs"]
@@ -474,9 +591,14 @@ def test_memory_against_regret_has_a_point_per_seed_and_their_mean():
 
 
 def test_partition_sizes_are_the_mean_number_of_balls_after_each_episode():
-    histories = [zooming.History(np.zeros(3), np.array(balls)) for balls in ([5, 8, 20], [5, 14, 20])]
+    histories = [
+        zooming.History(np.zeros(3), np.array(balls)) for balls in ([5, 8, 20], [5, 14, 20])
+    ]
     ax = plots.partition_sizes({"ours": histories})
-    assert (ax.lines[0].get_xdata().tolist(), ax.lines[0].get_ydata().tolist()) == ([1, 2, 3], [5.0, 11.0, 20.0])
+    assert (ax.lines[0].get_xdata().tolist(), ax.lines[0].get_ydata().tolist()) == (
+        [1, 2, 3],
+        [5.0, 11.0, 20.0],
+    )
     assert ax.get_ylim()[0] == 0
 
 
@@ -487,7 +609,9 @@ def test_what_is_not_a_list_of_histories_is_refused(wrap):
 
 
 def test_runs_of_histories_keep_returns_balls_bytes_and_the_optimum(agent, optimal):
-    histories = zooming.learn_many(zooming.AdaptiveQ, gym.make("zooming/Oil-v0"), seeds=range(2), episodes=20)
+    histories = zooming.learn_many(
+        zooming.AdaptiveQ, gym.make("zooming/Oil-v0"), seeds=range(2), episodes=20
+    )
     runs = plots.Runs.of_histories(histories, optimal)
     assert runs.regret[1] == pytest.approx(histories[1].regret(optimal).cumulative)
     assert runs.regrets()[1].per_episode == pytest.approx(histories[1].regret(optimal).per_episode)
@@ -527,7 +651,9 @@ def test_values_of_discrete_sides_are_drawn_as_blocks_of_q_star():
         return state[0] / 4.0
 
     for states in (gym.spaces.Discrete(5), gym.spaces.Box(0.0, 4.0, (1,), np.float64)):
-        env = zooming.compiled_env(climb, states, gym.spaces.Discrete(3, start=-1), 2, start=2, outcomes=([0.0], [1.0]))
+        env = zooming.compiled_env(
+            climb, states, gym.spaces.Discrete(3, start=-1), 2, start=2, outcomes=([0.0], [1.0])
+        )
         optimal, agent = zooming.solve(env), zooming.AdaptiveQ(env, seed=0)
         agent.learn(50)
         ax = plots.partition(agent.partition(0), optimal=optimal, n=30)
@@ -537,7 +663,7 @@ def test_values_of_discrete_sides_are_drawn_as_blocks_of_q_star():
     plots.policy(agent, optimal=optimal)
 
 
-# --- the look ------------------------------------------------------------------------------------------------------------
+# --- the look -------------------------------------------------------------------------------------
 
 
 def test_six_agents_differ_in_color_line_and_marker():
@@ -545,9 +671,18 @@ def test_six_agents_differ_in_color_line_and_marker():
 
 
 def test_colors_differ_for_color_blind_readers():
-    """Simulated deuteranopia and protanopia in linear RGB, by the matrices of Machado et al. 2009, severity 1."""
-    deutan = [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
-    protan = [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    """Simulated deuteranopia and protanopia in linear RGB, by the matrices of Machado et al.
+    2009, severity 1."""
+    deutan = [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ]
+    protan = [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ]
     colors = np.array([mpl.colors.to_rgb(color) for color in plots.COLORS]) ** 2.2
     for matrix in (np.eye(3), deutan, protan):
         seen = np.clip(colors @ np.array(matrix).T, 0, 1) ** (1 / 2.2)
@@ -561,23 +696,31 @@ def test_a_given_axes_gets_the_same_look_as_a_new_one(agent):
         assert given is own
         assert made.title.get_fontsize() == given.title.get_fontsize()
         assert made.xaxis.label.get_fontsize() == given.xaxis.label.get_fontsize()
-        assert [s.get_visible() for s in made.spines.values()] == [s.get_visible() for s in given.spines.values()]
+        assert [s.get_visible() for s in made.spines.values()] == [
+            s.get_visible() for s in given.spines.values()
+        ]
 
 
-# --- balls of a metric -----------------------------------------------------------------------------------------------------
+# --- balls of a metric ----------------------------------------------------------------------------
 
 
 def test_balls_are_drawn_by_their_domains_with_a_line_wherever_one_ends():
     env = Boxes(gym.spaces.Discrete(3), gym.spaces.Discrete(4))
-    agent = zooming.MetricQ(env, metrics.Product(metrics.Discrete(), metrics.Discrete()), horizon=2, seed=0)
+    agent = zooming.MetricQ(
+        env, metrics.Product(metrics.Discrete(), metrics.Discrete()), horizon=2, seed=0
+    )
     agent.update(0, 1, 2, 0.25, 0)
     found = agent.balls(0)
-    assert [found.owner[x, a] == found.owner[y, b] for x, a, y, b in [(0, 0, 0, 1), (1, 2, 1, 2)]] == [False, True]
+    assert [
+        found.owner[x, a] == found.owner[y, b] for x, a, y, b in [(0, 0, 0, 1), (1, 2, 1, 2)]
+    ] == [False, True]
     ax = found.plot(state_names=["low", "mid", "high"])
     image, lines = ax.collections[0], ax.collections[1]
     expected = [[agent.q_value(0, x, a) for x in range(3)] for a in range(4)]
     assert np.array_equal(np.asarray(image.get_array()).reshape(4, 3), expected)
-    n_different = (found.owner[1:] != found.owner[:-1]).sum() + (found.owner[:, 1:] != found.owner[:, :-1]).sum()
+    n_different = (found.owner[1:] != found.owner[:-1]).sum() + (
+        found.owner[:, 1:] != found.owner[:, :-1]
+    ).sum()
     assert len(lines.get_segments()) == n_different == 17
     assert [label.get_text() for label in ax.get_xticklabels()] == ["low", "mid", "high"]
     assert ax.get_title() == "step 0: 12 balls"
@@ -585,7 +728,9 @@ def test_balls_are_drawn_by_their_domains_with_a_line_wherever_one_ends():
         plots.balls(found, state_names=["a", "b"])
     with pytest.raises(zooming.SpaceError, match=r"a MetricQ is not what MetricQ\.balls gives"):
         plots.balls(agent)
-    with pytest.raises(zooming.SpaceError, match=r"a MetricQ is not a partition; .* agent.partition\(0\)"):
+    with pytest.raises(
+        zooming.SpaceError, match=r"a MetricQ is not a partition; .* agent.partition\(0\)"
+    ):
         plots.partition(agent)
 
 
@@ -595,11 +740,16 @@ def test_balls_of_a_box_are_drawn_over_the_optimum():
     agent.learn(50)
     ax = plots.balls(agent.balls(1), optimal=zooming.solve(env, 20))
     assert ax.get_title().endswith("balls over Q*")
-    assert (ax.get_xlim()[0], ax.get_ylim()[1]) == (-1 / 16, 1 + 1 / 16)  # half a cell of the net beyond its ends
+    assert (ax.get_xlim()[0], ax.get_ylim()[1]) == (
+        -1 / 16,
+        1 + 1 / 16,
+    )  # half a cell of the net beyond its ends
     wide = zooming.MetricQ(gym.make("zooming/Oil-v0", dims=2), metrics.LInf(3), seed=0)
     found = wide.balls(0)
     ax = plots.balls(found, axes=("state[1]", "action[0]"), at={"state[0]": 0.9, "action[1]": 0.1})
-    assert ax.get_title() == "step 0: 1 balls, a slice through 1\ncut at state[0] = 1, action[1] = 0"  # the nearest points
+    assert (
+        ax.get_title() == "step 0: 1 balls, a slice through 1\ncut at state[0] = 1, action[1] = 0"
+    )  # the nearest points
 
 
 def test_a_slice_of_balls_shows_the_owners_of_its_pairs():

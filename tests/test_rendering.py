@@ -1,4 +1,5 @@
-"""Pictures of environments: what they show, when they cost nothing, and the clients of Gymnasium that ask for them."""
+"""Pictures of environments: what they show, when they cost nothing, and the clients of Gymnasium
+that ask for them."""
 
 import copy
 import pickle
@@ -30,11 +31,15 @@ def wander(state, action, step, params, rng, next_state):
 
 def counting(**options):
     spaces = gym.spaces.Discrete(5), gym.spaces.Discrete(2, start=1)
-    return zooming.compiled_env(count, *spaces, 3, start=0, params=[4.0], outcomes=([0.0], [1.0]), **options)
+    return zooming.compiled_env(
+        count, *spaces, 3, start=0, params=[4.0], outcomes=([0.0], [1.0]), **options
+    )
 
 
 def wandering(**options):
-    return zooming.compiled_env(wander, *[gym.spaces.Box(-1.0, 1.0, (6,), np.float64)] * 2, 4, start="uniform", **options)
+    return zooming.compiled_env(
+        wander, *[gym.spaces.Box(-1.0, 1.0, (6,), np.float64)] * 2, 4, start="uniform", **options
+    )
 
 
 def build_agent(name, **options):
@@ -58,7 +63,7 @@ def middle(env):
     return 1 if env.unwrapped.has_whole_actions else 0.75 * box.high + 0.25 * box.low
 
 
-# --- what is shown ---------------------------------------------------------------------------------------------------------
+# --- what is shown --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", SHOWN)
@@ -72,8 +77,12 @@ def test_every_environment_has_a_frame_that_changes_with_the_episode(name):
         assert (frame.shape, frame.dtype) == ((400, 640, 3), np.uint8)
         assert 3 < len(np.unique(frame @ [65536, 256, 1])) < 5000
     assert (frames[0] != frames[1]).any(axis=2).mean() > 0.005
-    has_best = (np.abs(frames[1].astype(int) - [0, 158, 115]).sum(axis=2) < 30).any()  # the color of a best action
-    assert has_best == (name not in ("oil of three dimensions", "ambulances", "your own, of six axes"))
+    has_best = (
+        np.abs(frames[1].astype(int) - [0, 158, 115]).sum(axis=2) < 30
+    ).any()  # the color of a best action
+    assert has_best == (
+        name not in ("oil of three dimensions", "ambulances", "your own, of six axes")
+    )
 
 
 def test_text_says_where_the_episode_stands_and_what_is_known_of_the_optimum():
@@ -94,7 +103,10 @@ def test_text_says_where_the_episode_stands_and_what_is_known_of_the_optimum():
         "    action      1 |----------------------------------------a| 2      * 2, a 2",
     ]
     env.step(2)
-    assert env.render().splitlines()[:2] == ["count, step 3 of 3", "reward 0.05, return 0.05, optimum 0.15"]
+    assert env.render().splitlines()[:2] == [
+        "count, step 3 of 3",
+        "reward 0.05, return 0.05, optimum 0.15",
+    ]
 
 
 def test_text_of_more_axes_than_a_grid_has_says_that_the_optimum_is_not_known():
@@ -103,10 +115,16 @@ def test_text_of_more_axes_than_a_grid_has_says_that_the_optimum_is_not_known():
     env.step(middle(env))
     lines = env.render().splitlines()
     assert lines[:2] == ["wander, step 1 of 4", "reward 0.5, return 0.5, optimum not known"]
-    assert [line.split()[0] for line in lines[2:]] == [f"{side}[{i}]" for side in ("state", "action") for i in range(6)]
+    assert [line.split()[0] for line in lines[2:]] == [
+        f"{side}[{i}]" for side in ("state", "action") for i in range(6)
+    ]
 
 
-@pytest.mark.parametrize("options", [{}, {"survey": "quadratic", "sharpness": 3.0}, {"dims": 2, "center": [0.2, 0.9]}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"survey": "quadratic", "sharpness": 3.0}, {"dims": 2, "center": [0.2, 0.9]}],
+    ids=str,
+)
 def test_the_survey_that_is_drawn_is_the_one_that_pays(options):
     env = gym.make("zooming/Oil-v0", **options).unwrapped
     for place in np.random.default_rng(0).random((20, len(env.center))):
@@ -126,8 +144,14 @@ def test_the_best_action_in_a_picture_is_that_of_the_optimum():
     env.render()
     scene = seen[0]
     assert isinstance(scene, Scene)
-    assert (scene.before.tolist(), scene.action.tolist(), scene.state.tolist()) == ([0.5], [0.1], [0.1])
-    assert scene.best_action == pytest.approx([0.65], abs=0.01)  # it stops 1/(2 H lam) = 0.1 short of the oil at 0.75
+    assert (scene.before.tolist(), scene.action.tolist(), scene.state.tolist()) == (
+        [0.5],
+        [0.1],
+        [0.1],
+    )
+    assert scene.best_action == pytest.approx(
+        [0.65], abs=0.01
+    )  # it stops 1/(2 H lam) = 0.1 short of the oil at 0.75
     assert pictures.optimum.return_ == pytest.approx(4.8, abs=0.001)
 
 
@@ -141,10 +165,14 @@ def test_of_many_coordinates_some_of_both_sides_are_drawn():
     shown = [label.get_text() for label in ax.get_yticklabels()]
     assert shown == [f"{side}[{i}]" for side in ("state", "action") for i in range(4)]
     assert ax.get_title(loc="right") == "8 of 12 coordinates"
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["state before", "state", "action"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        "state before",
+        "state",
+        "action",
+    ]
 
 
-# --- windows ---------------------------------------------------------------------------------------------------------------
+# --- windows --------------------------------------------------------------------------------------
 
 
 def test_without_a_display_human_prints_the_text_of_every_step(capsys):
@@ -153,7 +181,9 @@ def test_without_a_display_human_prints_the_text_of_every_step(capsys):
     assert env.step(np.array([0.75]))[1] == 0.75
     assert env.render() is None
     printed = capsys.readouterr().out
-    assert [line for line in printed.splitlines() if "step" in line] == [f"oil laplace 1, step {i} of 5" for i in (0, 1, 1)]
+    assert [line for line in printed.splitlines() if "step" in line] == [
+        f"oil laplace 1, step {i} of 5" for i in (0, 1, 1)
+    ]
     assert "reward 0.75, return 0.75, optimum 4.7" in printed
     env.close()
 
@@ -169,7 +199,13 @@ def test_with_a_display_human_shows_each_frame_in_one_window(monkeypatch):
     env.step(np.array([0.75]))
     pictures = env.unwrapped._pictures
     (number,) = {*plt.get_fignums()} - {*before}
-    frame = pictures.frame(Scene(env.unwrapped._state, env.unwrapped._played, pictures._best_action(env.unwrapped._state, [])))
+    frame = pictures.frame(
+        Scene(
+            env.unwrapped._state,
+            env.unwrapped._played,
+            pictures._best_action(env.unwrapped._state, []),
+        )
+    )
     assert (pictures._window.get_array() == frame).mean() > 0.99
     assert pauses == [1 / env.metadata["render_fps"]] * 2
     plt.close(number)  # as a user may
@@ -195,14 +231,21 @@ def test_without_matplotlib_everything_but_pixels_works():
             except ImportError as error:
                 print(error)
     """
-    lines = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.splitlines()
-    wanted = "pictures of an environment need matplotlib: pip install 'zooming[study]'; render_mode=\"ansi\" does not"
+    lines = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    wanted = (
+        "pictures of an environment need matplotlib: pip install 'zooming[study]'; "
+        'render_mode="ansi" does not'
+    )
     assert lines[:2] == [wanted, "<class 'str'>"]
     assert lines[-1] == "<class 'NoneType'>"
-    assert sum(line.startswith("oil laplace 1, step ") for line in lines) == 2 * 6 + 2  # two episodes and a start, shown
+    assert (
+        sum(line.startswith("oil laplace 1, step ") for line in lines) == 2 * 6 + 2
+    )  # two episodes and a start, shown
 
 
-# --- what it must not disturb ----------------------------------------------------------------------------------------------
+# --- what it must not disturb ---------------------------------------------------------------------
 
 
 def test_without_a_render_mode_nothing_is_kept_and_render_says_what_to_do():
@@ -210,28 +253,40 @@ def test_without_a_render_mode_nothing_is_kept_and_render_says_what_to_do():
     env.reset(seed=0)
     env.step(np.array([0.5]))
     assert (env._played, env._pictures) == ([], None)
-    with pytest.warns(UserWarning, match='made without a render mode. Make it with render_mode="rgb_array"'):
+    with pytest.warns(
+        UserWarning, match='made without a render mode. Make it with render_mode="rgb_array"'
+    ):
         assert env.render() is None
 
 
 def test_what_cannot_be_rendered_says_why():
-    with pytest.raises(zooming.SpaceError, match="render_mode='rgb': choose one of 'human', 'rgb_array', 'ansi', or None"):
+    with pytest.raises(
+        zooming.SpaceError,
+        match="render_mode='rgb': choose one of 'human', 'rgb_array', 'ansi', or None",
+    ):
         counting(render_mode="rgb")
     env = counting(render_mode="ansi")
-    with pytest.raises(gym.error.ResetNeeded, match=r"count: no episode is under way; call reset\(\) before render\(\)"):
+    with pytest.raises(
+        gym.error.ResetNeeded,
+        match=r"count: no episode is under way; call reset\(\) before render\(\)",
+    ):
         env.render()
     zooming.AdaptiveQ(env, reward_range=(-1, 1), seed=0).learn(1)  # which leaves no episode behind
     with pytest.raises(gym.error.ResetNeeded, match="no episode is under way"):
         env.render()
 
 
-@pytest.mark.parametrize(("name", "mode"), [("ambulance", "rgb_array"), ("your own, of whole numbers", "ansi")])
+@pytest.mark.parametrize(
+    ("name", "mode"), [("ambulance", "rgb_array"), ("your own, of whole numbers", "ansi")]
+)
 def test_training_gives_the_same_history_in_every_mode_fused_and_not(name, mode):
     options = {"reward_range": (-1.0, 1.0), "seed": 3}
     expected = zooming.AdaptiveQ(SHOWN[name](None), **options).learn(40).returns
     for driver in ("fused", "python"):
         env = SHOWN[name](mode)
-        assert (zooming.AdaptiveQ(env, **options).learn(40, driver=driver).returns == expected).all()
+        assert (
+            zooming.AdaptiveQ(env, **options).learn(40, driver=driver).returns == expected
+        ).all()
         env.reset(seed=0)
         assert env.render() is not None
 
@@ -274,7 +329,7 @@ def test_a_saved_agent_comes_back_with_its_environment_and_goes_on_exactly(mode,
     assert (loaded.learn(3).returns == agent.learn(3).returns).all()
 
 
-# --- clients of Gymnasium --------------------------------------------------------------------------------------------------
+# --- clients of Gymnasium -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("env_id", ["zooming/Oil-v0", "zooming/Ambulance-v0"])
@@ -289,7 +344,13 @@ def test_environments_pass_gymnasiums_check_of_rendering_without_a_warning(env_i
 @pytest.mark.process
 @pytest.mark.slow
 def test_vector_environments_step_and_render(mode):
-    envs = gym.make_vec("zooming/Ambulance-v0", num_envs=2, vectorization_mode=mode, render_mode="rgb_array", horizon=3)
+    envs = gym.make_vec(
+        "zooming/Ambulance-v0",
+        num_envs=2,
+        vectorization_mode=mode,
+        render_mode="rgb_array",
+        horizon=3,
+    )
     try:
         envs.reset(seed=[1, 2])
         observations, rewards, *_ = envs.step(np.array([[0.3], [0.6]]))
@@ -307,13 +368,22 @@ def test_vector_environments_step_and_render(mode):
 @pytest.mark.slow
 @pytest.mark.process  # of ffmpeg
 def test_a_video_is_recorded(tmp_path):
-    folder, env = tmp_path / "videos", gym.make("zooming/Oil-v0", render_mode="rgb_array", horizon=2)
+    folder, env = (
+        tmp_path / "videos",
+        gym.make("zooming/Oil-v0", render_mode="rgb_array", horizon=2),
+    )
     env = wrappers.RecordVideo(env, str(folder), episode_trigger=bool)
     history = zooming.AdaptiveQ(env, seed=0).learn(3)  # the wrapper sends it step by step
     env.close()
-    assert (history.returns == zooming.AdaptiveQ(gym.make("zooming/Oil-v0", horizon=2), seed=0).learn(3).returns).all()
+    assert (
+        history.returns
+        == zooming.AdaptiveQ(gym.make("zooming/Oil-v0", horizon=2), seed=0).learn(3).returns
+    ).all()
     videos = sorted(path.name for path in folder.iterdir())
-    assert videos == ["rl-video-episode-1.mp4", "rl-video-episode-2.mp4"]  # the first is episode 0, which was not wanted
+    assert videos == [
+        "rl-video-episode-1.mp4",
+        "rl-video-episode-2.mp4",
+    ]  # the first is episode 0, which was not wanted
     assert all((folder / video).stat().st_size > 1000 for video in videos)
 
 

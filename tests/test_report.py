@@ -1,4 +1,5 @@
-"""The report in a real browser: it works, it loads nothing, and no string of a configuration becomes markup."""
+"""The report in a real browser: it works, it loads nothing, and no string of a configuration
+becomes markup."""
 
 import json
 import os
@@ -21,14 +22,18 @@ from zooming.study.runs import checkpoints
 from zooming.study.values import N_VALUES, value_policies
 
 EVIL = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=2</script>"
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+BROWSER = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report") / "study"
     problems = [Problem(EVIL, "zooming/Oil-v0", {"survey": "quadratic"}), "ambulance-beta-1"]
-    zooming.Study(problems, ["adaptive-q", "net-q", "median"], episodes=300, seeds=3).run(folder, workers=1)
+    zooming.Study(problems, ["adaptive-q", "net-q", "median"], episodes=300, seeds=3).run(
+        folder, workers=1
+    )
     return folder
 
 
@@ -46,11 +51,20 @@ def browser():
 
 @pytest.fixture(scope="module")
 def unsolved(tmp_path_factory):
-    """A study of a problem with four state axes, too many to solve, and of one whose law nobody knows."""
+    """A study of a problem with four state axes, too many to solve, and of one whose law nobody
+    knows."""
     gym.register("Endless-v0", entry_point=Endless, max_episode_steps=3)
     folder = tmp_path_factory.mktemp("report") / "unsolved"
-    problems = [problem_named("zooming/Ambulance-v0", {"n_ambulances": 4}), Problem("endless", "Endless-v0")]
-    study = zooming.Study(problems, ["adaptive-q:squash=1.0:max_balls=3000", "random:squash=1.0"], episodes=60, seeds=3)
+    problems = [
+        problem_named("zooming/Ambulance-v0", {"n_ambulances": 4}),
+        Problem("endless", "Endless-v0"),
+    ]
+    study = zooming.Study(
+        problems,
+        ["adaptive-q:squash=1.0:max_balls=3000", "random:squash=1.0"],
+        episodes=60,
+        seeds=3,
+    )
     chunks = study.configuration.chunks()
     # No other process knows the environment that was registered here.
     compute = engines.compute
@@ -84,7 +98,12 @@ def opened(folder, browser):
         if not path.exists():
             cli.main(["report", str(folder)])
         page = browser.new_page(viewport={"width": width, "height": height})
-        page.on("console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None)
+        page.on(
+            "console",
+            lambda message: (
+                complaints.append(message.text) if message.type in ("error", "warning") else None
+            ),
+        )
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: requests.append(request.url))
         page.goto(path.as_uri())
@@ -100,7 +119,9 @@ def opened(folder, browser):
 
 
 def borders(page):
-    return page.evaluate("document.getElementById('replay').data.at(-1).x.filter((x) => x === null).length")
+    return page.evaluate(
+        "document.getElementById('replay').data.at(-1).x.filter((x) => x === null).length"
+    )
 
 
 @pytest.mark.process
@@ -123,7 +144,9 @@ def test_the_slider_moves_the_partition(opened):
     assert 3 < int(slider.input_value()) < int(slider.get_attribute("max"))
     assert 4 <= borders(page) <= last
     page.locator("#replay-play").click()
-    assert page.locator("#replay-agent option:disabled").all_inner_texts() == ["median: no partition"]
+    assert page.locator("#replay-agent option:disabled").all_inner_texts() == [
+        "median: no partition"
+    ]
     page.locator("#replay-agent").select_option(label="net-q")
     assert borders(page) == 100
 
@@ -166,13 +189,17 @@ def test_a_phone_shows_everything_without_scrolling_sideways(opened):
 
 @pytest.mark.process
 @pytest.mark.parametrize("width", [1280, 390])
-def test_without_an_optimum_the_page_shows_returns_and_estimates_and_says_why(opened, unsolved, width):
+def test_without_an_optimum_the_page_shows_returns_and_estimates_and_says_why(
+    opened, unsolved, width
+):
     page = opened(width, 900, unsolved)
     assert page.evaluate("document.documentElement.scrollWidth") == width
     head = page.locator("#summary th").all_inner_texts()
     assert "mean return" in head
     assert "regret" not in head
-    assert page.locator("#summary tr.best").count() == 1  # of the other problem, three seeds do not tell
+    assert (
+        page.locator("#summary tr.best").count() == 1
+    )  # of the other problem, three seeds do not tell
     shown = {}
     for problem in ("zooming/Ambulance-v0:n_ambulances=4", "endless"):
         page.locator("#problem-choice").select_option(label=problem)
@@ -203,7 +230,9 @@ def test_the_estimates_of_a_replay_are_those_of_the_run(unsolved):
         for step, balls in enumerate(replay["steps"]):
             partition = agent.partition(step)
             expected = partition.q_value[partition.slice()[2]]
-            assert sorted(ball[6][-1] for ball in balls if ball[5] == last) == pytest.approx(sorted(expected), abs=1e-4)
+            assert sorted(ball[6][-1] for ball in balls if ball[5] == last) == pytest.approx(
+                sorted(expected), abs=1e-4
+            )
             assert all(len(ball[6]) == ball[5] - ball[4] + 1 for ball in balls)
 
 
@@ -216,7 +245,10 @@ def test_the_page_is_one_file_whatever_is_in_the_data(folder):
 
 def test_a_problem_without_an_optimum_has_a_page_too(tmp_path):
     study = zooming.Study(
-        [Problem("far", "MountainCarContinuous-v0", {"max_episode_steps": 5})], ["random:reward_range=(-1, 100)"], 3, 1
+        [Problem("far", "MountainCarContinuous-v0", {"max_episode_steps": 5})],
+        ["random:reward_range=(-1, 100)"],
+        3,
+        1,
     )
     study.run(tmp_path / "study", workers=1)
     (problem,) = collect(tmp_path / "study")["problems"]
@@ -237,7 +269,9 @@ def test_a_replay_is_the_run_of_the_study(folder):
 
 
 def test_an_agent_with_too_many_balls_is_not_replayed_and_others_are(tmp_path):
-    study = zooming.Study(["oil-laplace-1"], ["net-q:spacing=0.02", "adaptive-q"], episodes=50, seeds=2)
+    study = zooming.Study(
+        ["oil-laplace-1"], ["net-q:spacing=0.02", "adaptive-q"], episodes=50, seeds=2
+    )
     study.run(tmp_path / "study", workers=1)
     (problem,) = collect(tmp_path / "study")["problems"]
     assert problem["unshown"] == ["net-q:spacing=0.02: too many balls to show"]
@@ -247,15 +281,32 @@ def test_an_agent_with_too_many_balls_is_not_replayed_and_others_are(tmp_path):
 
 def test_a_tuning_has_a_page_too(tmp_path):
     out, problems = tmp_path / "tuning", ["oil-laplace-1", "ambulance-beta-1"]
-    arguments = ["--agents", "adaptive-q", "--episodes", "30", "--seeds", "2", "--workers", "1", "--evaluation-seeds", "3"]
+    arguments = [
+        "--agents",
+        "adaptive-q",
+        "--episodes",
+        "30",
+        "--seeds",
+        "2",
+        "--workers",
+        "1",
+        "--evaluation-seeds",
+        "3",
+    ]
     cli.main(["tune", *problems, *arguments, "--values", "0.1", "1.0", "--out", str(out)])
     shown, tuned = collect(out)["problems"], json.loads((out / "tuned.json").read_text())
     assert [problem["name"] for problem in shown] == problems  # in the order given
     for problem, found in zip(shown, tuned, strict=True):
         assert [tried["value"] for tried in problem["tried"]] == ["bonus=0.1", "bonus=1"]
-        assert [tried["mean_return"][0] for tried in problem["tried"]] == [tried["mean_return"] for tried in found["tried"]]
-        assert [tried["is_best"] for tried in problem["tried"]] == [value == found["value"] for value in (0.1, 1.0)]
-    tuned[0]["evaluation"]["agent"] = "adaptive-q:bonus=0.3"  # a later search found another value: its evaluation is the one
+        assert [tried["mean_return"][0] for tried in problem["tried"]] == [
+            tried["mean_return"] for tried in found["tried"]
+        ]
+        assert [tried["is_best"] for tried in problem["tried"]] == [
+            value == found["value"] for value in (0.1, 1.0)
+        ]
+    tuned[0]["evaluation"]["agent"] = (
+        "adaptive-q:bonus=0.3"  # a later search found another value: its evaluation is the one
+    )
     (out / "tuned.json").write_text(json.dumps(tuned))
     assert [problem["name"] for problem in collect(out)["problems"]] == problems[1:]
     (out / "tuned.json").write_text("{")
@@ -266,12 +317,24 @@ def test_a_tuning_has_a_page_too(tmp_path):
 @pytest.mark.process
 def test_the_page_of_a_tuning_shows_what_was_tried(opened, folder, tmp_path):
     data = collect(folder)
-    tried = {"agent": EVIL, "value": "bonus=0.5", "mean_return": [4.5, 4.4, 4.6], "n_seeds": 4, "is_best": True}
-    data["problems"][0]["tried"] = [tried, {**tried, "value": "bonus=1", "mean_return": [4, 4, 4], "is_best": False}]
+    tried = {
+        "agent": EVIL,
+        "value": "bonus=0.5",
+        "mean_return": [4.5, 4.4, 4.6],
+        "n_seeds": 4,
+        "is_best": True,
+    }
+    data["problems"][0]["tried"] = [
+        tried,
+        {**tried, "value": "bonus=1", "mean_return": [4, 4, 4], "is_best": False},
+    ]
     (tmp_path / "report.html").write_text(written(data))
     page = opened(1280, 900, tmp_path)
     rows = [row.split("\t") for row in page.locator("#tried tr").all_inner_texts()]
-    assert rows[1:] == [[EVIL, "bonus=0.5", "4.5000 ± 0.1000", "4", "chosen"], ["", "bonus=1", "4.0000", "4", ""]]
+    assert rows[1:] == [
+        [EVIL, "bonus=0.5", "4.5000 ± 0.1000", "4", "chosen"],
+        ["", "bonus=1", "4.0000", "4", ""],
+    ]
     page.locator("#problem-choice").select_option(label="ambulance-beta-1")
     assert not page.locator("#tuning").is_visible()
 
@@ -294,10 +357,15 @@ def test_the_last_number_under_a_curve_is_there(opened, folder, tmp_path):
 def reproduced(folder, tmp_path):
     """The page of a reproduction, whose findings are made up."""
     data = collect(folder, 2)
-    verdicts = [{"holds": holds, "sentence": f"Sentence {EVIL} {holds}."} for holds in (True, False, None)]
+    verdicts = [
+        {"holds": holds, "sentence": f"Sentence {EVIL} {holds}."} for holds in (True, False, None)
+    ]
     rows = [[0.0, [4.1, 4.0, 4.2], None], [0.5, [4.5, 4.5, 4.5], [3.0, 2.0, 4.0]]]
     for problem in data["problems"]:
-        problem |= {"verdicts": verdicts, "scales": {"agents": ["adaptive", EVIL], "rows": rows, "best": [0.5, 0.5]}}
+        problem |= {
+            "verdicts": verdicts,
+            "scales": {"agents": ["adaptive", EVIL], "rows": rows, "best": [0.5, 0.5]},
+        }
     data |= {"overall": verdicts[:1], "score": "3 of 7 claims confirmed", "title": EVIL}
     (tmp_path / "report.html").write_text(written(data))
     (folder / "values.zoom").unlink()
@@ -316,12 +384,18 @@ def test_the_page_says_which_regret_it_shows_and_offers_the_other(opened, reprod
     page.keyboard.press("Space")
     assert page.locator("#regret-caption").inner_text() == "Expected regret R(K)"
     assert "2 runs" in page.locator("#regret-note").inner_text()
-    shown = page.evaluate("document.getElementById('regret').data.map((trace) => Array.from(trace.x))")
+    shown = page.evaluate(
+        "document.getElementById('regret').data.map((trace) => Array.from(trace.x))"
+    )
     assert len(shown) == realized
     assert shown[2] == checkpoints(300, N_VALUES).tolist()
     page.locator("#scales summary").click()
     rows = [row.split("\t") for row in page.locator("#scale-table tr").all_inner_texts()]
-    assert rows == [["scale c", "adaptive", EVIL], ["0", "4.100 ± 0.100", "–"], ["0.5", "4.500", "3.000 ± 1.000"]]
+    assert rows == [
+        ["scale c", "adaptive", EVIL],
+        ["0", "4.100 ± 0.100", "–"],
+        ["0.5", "4.500", "3.000 ± 1.000"],
+    ]
     assert page.locator("#scale-table td.chosen").count() == 2
 
 
@@ -331,7 +405,9 @@ def test_the_page_prints_whole(opened, reproduced):
     page.emulate_media(media="print")
     page.set_viewport_size({"width": 700, "height": 1000})  # A4 within its margins
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    assert page.locator("#printed section h2").all_inner_texts() == ["ambulance-beta-1"]  # the other one is shown already
+    assert page.locator("#printed section h2").all_inner_texts() == [
+        "ambulance-beta-1"
+    ]  # the other one is shown already
     assert page.locator("#printed .verdicts li").count() == 3
     assert page.locator("#printed table.scales tr").count() == 3
     assert page.locator("#printed .js-plotly-plot").count() == 2
@@ -344,7 +420,8 @@ def test_the_page_prints_whole(opened, reproduced):
         )
         assert card["x"] <= drawn["x"] <= drawn["x"] + drawn["width"] <= card["x"] + card["width"]
     cut = (
-        "(all) => all.filter((one) => one.scrollHeight > one.clientHeight + 1 || one.scrollWidth > one.clientWidth + 1).length"
+        "(all) => all.filter((one) => one.scrollHeight > one.clientHeight + 1 || "
+        "one.scrollWidth > one.clientWidth + 1).length"
     )
     assert page.locator(".wide, pre").evaluate_all(cut) == 0
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
@@ -354,7 +431,12 @@ def test_the_page_prints_whole(opened, reproduced):
 @pytest.mark.process
 def test_all_problems_are_in_one_table_that_does_not_scroll_down(opened):
     page = opened(1280, 900)
-    assert page.locator("#summary").evaluate("(table) => table.scrollHeight - table.parentElement.clientHeight") <= 0
+    assert (
+        page.locator("#summary").evaluate(
+            "(table) => table.scrollHeight - table.parentElement.clientHeight"
+        )
+        <= 0
+    )
     assert page.title() == "Agents compared on 2 problems"
     assert page.locator("#score").is_hidden()
 
@@ -363,7 +445,10 @@ def test_claims_are_counted_and_the_scales_are_a_column_per_agent():
     assert findings.score([{"holds": holds} for holds in (True, True, False, None)]) == (
         "2 of 4 claims confirmed; 1 refuted, 1 undecided"
     )
-    assert (findings.score([{"holds": True}]), findings.score([])) == ("1 of 1 claims confirmed", "")
+    assert (findings.score([{"holds": True}]), findings.score([])) == (
+        "1 of 1 claims confirmed",
+        "",
+    )
     scores = {"a": [[0.1, 1.0, 0.9, 1.1]], "b": [[0.0, 2.0, 2.0, 2.0], [0.1, 3.0, 3.0, 3.0]]}
     shown = findings.scales({"scores": scores, "best_scale": {"a": 0.1, "b": 0.1}})
     assert shown["rows"] == [[0.0, None, [2.0, 2.0, 2.0]], [0.1, [1.0, 0.9, 1.1], [3.0, 3.0, 3.0]]]
@@ -384,15 +469,21 @@ def test_findings_with_damaged_scores_or_verdicts_are_refused(wrong, tmp_path):
     one = {"problem": "oil-laplace-1", "agents": {}, **wrong}
     path.write_text(json.dumps({"figures": {"1": one}, "overall": wrong.get("verdicts", 5)}))
     for read in (findings.figures, findings.overall):
-        with pytest.raises(zooming.SpaceError, match=r"findings.json is damaged .*zooming reproduce makes it again"):
+        with pytest.raises(
+            zooming.SpaceError, match=r"findings.json is damaged .*zooming reproduce makes it again"
+        ):
             read(path)
 
 
 def test_a_winner_wins_by_more_than_chance():
     def named(**returns):
-        return {label: Runs.of_returns(np.reshape(values, (-1, 1))) for label, values in returns.items()}
+        return {
+            label: Runs.of_returns(np.reshape(values, (-1, 1))) for label, values in returns.items()
+        }
 
-    assert _winner(named(a=[1.0, 5.0, 9.0], b=[2.0, 6.1, 10.0])) == "b"  # paired by seed: the spread is of the problem
+    assert (
+        _winner(named(a=[1.0, 5.0, 9.0], b=[2.0, 6.1, 10.0])) == "b"
+    )  # paired by seed: the spread is of the problem
     assert _winner(named(a=[1.0, 5.0, 9.0], b=[9.0, 5.0, 2.0])) is None
     assert _winner(named(a=[1.0, 5.0, 9.0], b=[2.0, 6.1, 10.0], c=[2.2, 6.0, 9.9])) is None
     assert _winner(named(a=[1.0], b=[2.0])) is None
@@ -400,7 +491,9 @@ def test_a_winner_wins_by_more_than_chance():
 
 
 def test_what_has_no_partition_is_named_beside_the_replays(tmp_path):
-    study = zooming.Study(["oil-laplace-1"], ["median", "metric-q", "adaptive-q"], episodes=20, seeds=2)
+    study = zooming.Study(
+        ["oil-laplace-1"], ["median", "metric-q", "adaptive-q"], episodes=20, seeds=2
+    )
     study.run(tmp_path / "study", workers=1)
     (problem,) = collect(tmp_path / "study")["problems"]
     assert problem["unshown"] == ["median: no partition", "metric-q: balls of a metric, not boxes"]
@@ -411,7 +504,9 @@ def test_what_has_no_partition_is_named_beside_the_replays(tmp_path):
 
 def test_values_of_a_study_are_those_of_its_runs_and_a_damaged_file_is_named(tmp_path):
     out = tmp_path / "study"
-    study = zooming.Study(["ambulance-beta-0.25", "oil-laplace-1"], ["adaptive-q", "median"], episodes=60, seeds=3)
+    study = zooming.Study(
+        ["ambulance-beta-0.25", "oil-laplace-1"], ["adaptive-q", "median"], episodes=60, seeds=3
+    )
     study.run(out, workers=1)
     assert not read_study(out, "oil-laplace-1")["median"].policy_values.size
     value_policies(out, 2)
@@ -429,7 +524,9 @@ def test_values_of_a_study_are_those_of_its_runs_and_a_damaged_file_is_named(tmp
     value_policies(out, 1)  # there are more already
     assert (out / "values.zoom").stat().st_mtime_ns == before
     (out / "values.zoom").write_bytes(b"not a container")
-    with pytest.raises(zooming.SpaceError, match=r"values\.zoom is damaged .* --expected N makes it again"):
+    with pytest.raises(
+        zooming.SpaceError, match=r"values\.zoom is damaged .* --expected N makes it again"
+    ):
         read_study(out, "oil-laplace-1")
     value_policies(out, 1)
     assert len(read_study(out, "oil-laplace-1")["median"].policy_values) == 1
@@ -443,7 +540,10 @@ def test_what_cannot_be_reported_is_said(what, folder, tmp_path):
         next((tmp_path / "half" / "chunks").glob("*.zoom")).unlink()
         arguments, message = ["report", str(tmp_path / "half")], "not finished"
     if what == "no folder to write to":
-        arguments, message = ["report", str(folder), "--out", str(tmp_path / "no" / "page.html")], "does not exist"
+        arguments, message = (
+            ["report", str(folder), "--out", str(tmp_path / "no" / "page.html")],
+            "does not exist",
+        )
     with pytest.raises(SystemExit, match=message):
         cli.main(arguments)
 

@@ -1,4 +1,5 @@
-"""Stable-Baselines3 as a client: its check_env, its evaluate_policy, its reader of Monitor files, and one of its learners."""
+"""Stable-Baselines3 as a client: its check_env, its evaluate_policy, its reader of Monitor
+files, and one of its learners."""
 
 import json
 import warnings
@@ -22,7 +23,10 @@ SETTINGS = [
     ("zooming/Oil-v0", {}),
     ("zooming/Oil-v0", {"survey": "quadratic", "noise": 0.1, "dims": 2, "start": "uniform"}),
     ("zooming/Ambulance-v0", {}),
-    ("zooming/Ambulance-v0", {"arrivals": "shifting", "n_ambulances": 3, "start": "uniform", "horizon": 7}),
+    (
+        "zooming/Ambulance-v0",
+        {"arrivals": "shifting", "n_ambulances": 3, "start": "uniform", "horizon": 7},
+    ),
     ("zooming/Ambulance-v0", {"arrivals": [0.1, 0.5, 0.9], "travel_weight": 1.0}),
 ]
 EVERY_SETTING = pytest.mark.parametrize(("env_id", "options"), SETTINGS, ids=str)
@@ -31,7 +35,9 @@ EVERY_SETTING = pytest.mark.parametrize(("env_id", "options"), SETTINGS, ids=str
 def for_sb3(env):
     """The actions as Stable-Baselines3's learners like them: float32 in [-1, 1]."""
     box = gym.spaces.Box(-1.0, 1.0, env.action_space.shape, np.float32)
-    return gym.wrappers.TransformAction(env, lambda action: (action.astype(np.float64) + 1) / 2, box)
+    return gym.wrappers.TransformAction(
+        env, lambda action: (action.astype(np.float64) + 1) / 2, box
+    )
 
 
 def warnings_of(env):
@@ -42,7 +48,9 @@ def warnings_of(env):
 
 
 @EVERY_SETTING
-def test_environments_pass_check_env_with_two_recommendations_on_the_action_space_and_nothing_else(env_id, options):
+def test_environments_pass_check_env_with_two_recommendations_on_the_action_space_and_nothing_else(
+    env_id, options
+):
     found = warnings_of(gym.make(env_id, **options))
     assert len(found) == 2
     assert "symmetric and normalized Box action space" in found[0]
@@ -66,14 +74,24 @@ def test_the_wrapper_changes_the_units_of_actions_and_nothing_else():
 
 
 def test_a_learner_of_sb3_trains_on_them_and_is_evaluated_by_both():
-    model = PPO("MlpPolicy", for_sb3(gym.make("zooming/Oil-v0")), n_steps=40, batch_size=20, n_epochs=1, seed=0, device="cpu")
+    model = PPO(
+        "MlpPolicy",
+        for_sb3(gym.make("zooming/Oil-v0")),
+        n_steps=40,
+        batch_size=20,
+        n_epochs=1,
+        seed=0,
+        device="cpu",
+    )
     model.learn(80)
     mean, _ = evaluate_policy(model, Monitor(for_sb3(gym.make("zooming/Oil-v0"))), 4)
     assert 0 <= mean <= 4.75
 
 
 def test_make_vec_env_makes_them_with_pictures_and_a_learner_trains_on_them():
-    envs = make_vec_env("zooming/Oil-v0", n_envs=2, seed=0, env_kwargs={"dims": 2}, wrapper_class=for_sb3)
+    envs = make_vec_env(
+        "zooming/Oil-v0", n_envs=2, seed=0, env_kwargs={"dims": 2}, wrapper_class=for_sb3
+    )
     assert [env.render_mode for env in envs.envs] == ["rgb_array"] * 2
     model = PPO("MlpPolicy", envs, n_steps=20, batch_size=20, n_epochs=1, seed=0, device="cpu")
     model.learn(40)
@@ -100,13 +118,15 @@ def test_make_vec_env_falls_back_for_an_environment_that_has_no_render_mode():
     try:
         envs = make_vec_env("Bare-v0", n_envs=1)
         assert envs.envs[0].render_mode is None
-        with pytest.raises(TypeError, match="Bare has no option 'sharpnes'; did you mean 'sharpness'"):
+        with pytest.raises(
+            TypeError, match="Bare has no option 'sharpnes'; did you mean 'sharpness'"
+        ):
             make_vec_env("Bare-v0", env_kwargs={"sharpnes": 2.0})
     finally:
         del gym.registry["Bare-v0"]
 
 
-# --- our agents under their evaluation ----------------------------------------------------------------------------------------
+# --- our agents under their evaluation ------------------------------------------------------------
 
 
 def taught(kind, env_id, options):
@@ -136,14 +156,20 @@ def test_one_environment_gives_the_returns_of_our_own_evaluation(kind, env_id, o
 @EVERY_SETTING
 @pytest.mark.parametrize("kind", AGENTS)
 @pytest.mark.parametrize("n_episodes", [9, 11])
-def test_several_environments_give_the_returns_of_our_own_evaluation(kind, env_id, options, n_episodes):
+def test_several_environments_give_the_returns_of_our_own_evaluation(
+    kind, env_id, options, n_episodes
+):
     agent = taught(kind, env_id, options)
     env = DummyVecEnv([lambda: Monitor(gym.make(env_id, **options)) for _ in range(3)])
     env.seed(20)  # seeds 20, 21, 22
     returns, _ = evaluate_policy(agent, env, n_episodes, return_episode_rewards=True)
     shares = [(n_episodes + i) // 3 for i in range(3)]  # so they are divided
-    expected = [our_returns(agent, env_id, options, n, 20 + i).tolist() for i, n in enumerate(shares)]
-    in_turn = [round(expected[i][k], 6) for k in range(max(shares)) for i in range(3) if k < shares[i]]
+    expected = [
+        our_returns(agent, env_id, options, n, 20 + i).tolist() for i, n in enumerate(shares)
+    ]
+    in_turn = [
+        round(expected[i][k], 6) for k in range(max(shares)) for i in range(3) if k < shares[i]
+    ]
     assert returns == in_turn
 
 
@@ -165,7 +191,8 @@ def test_a_bare_environment_is_evaluated_too():
 
 def test_episodes_of_different_lengths_keep_their_own_steps():
     class Exit(gym.Env):
-        """Ends with chance 1/3 after each step; the reward is the step, so that a wrong one would be seen."""
+        """Ends with chance 1/3 after each step; the reward is the step, so that a wrong one
+        would be seen."""
 
         observation_space = action_space = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
 
@@ -174,7 +201,13 @@ def test_episodes_of_different_lengths_keep_their_own_steps():
             return self.np_random.random(1), {}
 
         def step(self, action):
-            return self.np_random.random(1), float(action[0]), bool(self.np_random.random() < 1 / 3), False, {}
+            return (
+                self.np_random.random(1),
+                float(action[0]),
+                bool(self.np_random.random() < 1 / 3),
+                False,
+                {},
+            )
 
     class ByStep(zooming.Random):
         """Plays the step: step / horizon."""
@@ -209,11 +242,13 @@ def test_environments_in_processes_of_their_own_give_the_same_returns():
         returns, _ = evaluate_policy(agent, env, 8, return_episode_rewards=True)
     finally:
         env.close()
-    ours = [our_returns(agent, "zooming/Ambulance-v0", {"start": "uniform"}, 4, 5 + i) for i in range(2)]
+    ours = [
+        our_returns(agent, "zooming/Ambulance-v0", {"start": "uniform"}, 4, 5 + i) for i in range(2)
+    ]
     assert returns == [round(total, 6) for pair in zip(*ours, strict=True) for total in pair]
 
 
-# --- Monitor files ----------------------------------------------------------------------------------------------------------
+# --- Monitor files --------------------------------------------------------------------------------
 
 
 def test_monitor_files_are_read_by_sb3_in_order_with_exact_returns(tmp_path):
@@ -234,7 +269,9 @@ def test_the_layout_is_that_of_their_own_monitor(tmp_path):
     zooming.NoMovement(gym.make("zooming/Oil-v0"), seed=0).learn(
         1, callback=zooming.callbacks.MonitorCSV(tmp_path / "ours.monitor.csv")
     )
-    theirs, ours = ((tmp_path / f"{name}.monitor.csv").read_text().splitlines() for name in ("theirs", "ours"))
+    theirs, ours = (
+        (tmp_path / f"{name}.monitor.csv").read_text().splitlines() for name in ("theirs", "ours")
+    )
     assert json.loads(ours[0][1:]).keys() == json.loads(theirs[0][1:]).keys()
     assert json.loads(ours[0][1:])["env_id"] == json.loads(theirs[0][1:])["env_id"]
     assert ours[1] == theirs[1]
@@ -242,7 +279,9 @@ def test_the_layout_is_that_of_their_own_monitor(tmp_path):
     assert ours[2].split(",")[1] == theirs[2].split(",")[1]
 
 
-@pytest.mark.parametrize("mode", [gym.vector.AutoresetMode.SAME_STEP, gym.vector.AutoresetMode.NEXT_STEP])
+@pytest.mark.parametrize(
+    "mode", [gym.vector.AutoresetMode.SAME_STEP, gym.vector.AutoresetMode.NEXT_STEP]
+)
 def test_a_vector_environment_that_resets_too_late_is_told_the_mode_that_works(mode):
     agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
     envs = gym.vector.SyncVectorEnv([lambda: gym.make("zooming/Oil-v0")] * 2, autoreset_mode=mode)
@@ -258,6 +297,8 @@ def test_a_vector_environment_that_resets_too_late_is_told_the_mode_that_works(m
     if mode == gym.vector.AutoresetMode.SAME_STEP:
         play()
     else:  # the last observation of an episode comes with a step that is none
-        with pytest.raises(zooming.TransitionError, match=r"step 5 is outside the episode.*AutoresetMode.SAME_STEP"):
+        with pytest.raises(
+            zooming.TransitionError, match=r"step 5 is outside the episode.*AutoresetMode.SAME_STEP"
+        ):
             play()
     envs.close()

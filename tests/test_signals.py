@@ -1,4 +1,5 @@
-"""Interrupts: a signal at any moment ends in KeyboardInterrupt, and whatever was learned stays whole."""
+"""Interrupts: a signal at any moment ends in KeyboardInterrupt, and whatever was learned stays
+whole."""
 
 import os
 import pickle
@@ -20,15 +21,19 @@ from helpers import knowledge
 from zooming import kernels
 from zooming.kernels import crossing, jit
 
-# --- signals ---------------------------------------------------------------------------------------------------------------
+# --- signals --------------------------------------------------------------------------------------
 
 
 @pytest.mark.process
 @pytest.mark.slow
-@pytest.mark.skipif(kernels.PLAIN, reason="children are forked from a process that has compiled everything")
+@pytest.mark.skipif(
+    kernels.PLAIN, reason="children are forked from a process that has compiled everything"
+)
 def test_a_signal_at_a_random_moment_ends_200_of_200_processes_in_words():
     """In a process of its own: forking is for one thread, and pytest may have more."""
-    run = subprocess.run([sys.executable, signals.__file__, "200", "1"], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, signals.__file__, "200", "1"], capture_output=True, text=True, check=True
+    )
     last = run.stdout.splitlines()[-1].split()
     outcomes = dict(zip(last[2::2], map(int, last[1::2]), strict=True))
     expected = {"tried": 200, "fine": 200, "died": 0, "lost": 0, "late": 0, "inconsistent": 0}
@@ -53,12 +58,19 @@ except KeyboardInterrupt:
 def test_the_first_compilation_can_be_interrupted(seed):
     with tempfile.TemporaryDirectory() as folder:
         variables = {**os.environ, "NUMBA_CACHE_DIR": folder, "NUMBA_DISABLE_JIT": "0"}
-        run = subprocess.Popen([sys.executable, "-c", FIRST_COMPILATION], env=variables, stdout=subprocess.PIPE, text=True)
+        run = subprocess.Popen(
+            [sys.executable, "-c", FIRST_COMPILATION],
+            env=variables,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         assert run.stdout.readline() == "ready\n"
         time.sleep(random.Random(seed).random())
         began = time.perf_counter()
         run.send_signal(signal.SIGINT)
-        threading.Timer(60.0, run.kill).start()  # a lost signal fails the test, and does not stop it
+        threading.Timer(
+            60.0, run.kill
+        ).start()  # a lost signal fails the test, and does not stop it
         assert run.stdout.readline() == "interrupted\n"
         assert time.perf_counter() - began < 1.0
         assert run.wait() == 0
@@ -102,7 +114,8 @@ def test_a_mark_that_an_interrupt_left_behind_does_not_stop_the_agent():
 @pytest.mark.plain
 @pytest.mark.parametrize("driver", ["fused", "python"])
 def test_a_split_that_fails_is_made_when_learning_goes_on(driver):
-    """The episode under way waits for it in the fused driver, and is in the table in part with the Python one."""
+    """The episode under way waits for it in the fused driver, and is in the table in part with
+    the Python one."""
 
     class Moody(signals.Halves):
         is_down = True
@@ -127,7 +140,9 @@ def test_a_split_that_fails_is_made_when_learning_goes_on(driver):
         assert knowledge(agent) == knowledge(whole)
 
 
-@pytest.mark.skipif(kernels.PLAIN, reason="without compilation all seeds are run one after the other")
+@pytest.mark.skipif(
+    kernels.PLAIN, reason="without compilation all seeds are run one after the other"
+)
 def test_learn_many_stops_the_others_when_one_run_fails():
     def make(env, seed):
         if seed == 1:
@@ -142,12 +157,14 @@ def test_learn_many_stops_the_others_when_one_run_fails():
         time.sleep(0.01)
 
 
-# --- crossing into compiled code ---------------------------------------------------------------------------------------------
+# --- crossing into compiled code ------------------------------------------------------------------
 
 
 @pytest.mark.skipif(kernels.PLAIN, reason="nothing crosses")
 def test_this_numba_lays_out_generators_and_functions_as_the_crossing_expects():
-    assert crossing.BY_ADDRESS, "objects cross instead: right, but slow and not safe from signals; see kernels/crossing.py"
+    assert crossing.BY_ADDRESS, (
+        "objects cross instead: right, but slow and not safe from signals; see kernels/crossing.py"
+    )
 
 
 @pytest.mark.skipif(kernels.PLAIN, reason="nothing is compiled")
@@ -159,7 +176,10 @@ def test_kernels_are_compiled_where_no_signal_handler_runs():
 
     kernel = jit.cached(where, on_disk=False)
     compile_now = kernel.compile
-    kernel.compile = lambda *arguments: (threads.append(threading.current_thread()), compile_now(*arguments))[1]
+    kernel.compile = lambda *arguments: (
+        threads.append(threading.current_thread()),
+        compile_now(*arguments),
+    )[1]
     assert kernel(1.0) == 2.0
     assert len(threads) == 1
     assert threads[0] is not threading.main_thread()
@@ -180,7 +200,12 @@ def test_a_generator_that_crosses_draws_what_it_draws_in_python():
     assert start.tolist() == [-1e4 + rng.random() * 2e4 for _ in range(3)]
     for _ in range(20):
         state, reward, *_ = env.step(np.zeros(3))
-        assert [*state.tolist(), reward] == [rng.random(), rng.integers(0, 1000), rng.normal(), rng.uniform(0.0, 1.0)]
+        assert [*state.tolist(), reward] == [
+            rng.random(),
+            rng.integers(0, 1000),
+            rng.normal(),
+            rng.uniform(0.0, 1.0),
+        ]
     assert env.np_random.bit_generator.state == rng.bit_generator.state
 
 
@@ -191,8 +216,12 @@ def test_a_copy_of_an_environment_has_addresses_of_its_own():
     twin = pickle.loads(pickle.dumps(env._crossing))
     assert twin.generator is not env.np_random
     if crossing.BY_ADDRESS:
-        assert (twin.handle[: len(crossing._WORDS)] != env._crossing.handle[: len(crossing._WORDS)]).any()
-        assert (twin.handle[len(crossing._WORDS) :] == env._crossing.handle[len(crossing._WORDS) :]).all()
+        assert (
+            twin.handle[: len(crossing._WORDS)] != env._crossing.handle[: len(crossing._WORDS)]
+        ).any()
+        assert (
+            twin.handle[len(crossing._WORDS) :] == env._crossing.handle[len(crossing._WORDS) :]
+        ).all()
     before = env.np_random.bit_generator.state
     other = env.crossing(np.random.default_rng(0))
     crossing.draw_start()(other.handle, env.params, np.empty(1))
@@ -207,14 +236,17 @@ from zooming.kernels import crossing
 del default_manager.lookup
 import gymnasium as gym, numpy as np
 env = gym.make("zooming/Oil-v0", noise=0.1)
-print(crossing.BY_ADDRESS, env.reset(seed=3)[0].tolist(), [env.step(np.array([0.5]))[1] for _ in range(3)])
+first = env.reset(seed=3)[0].tolist()
+print(crossing.BY_ADDRESS, first, [env.step(np.array([0.5]))[1] for _ in range(3)])
 """
 
 
 @pytest.mark.process
 @pytest.mark.slow
 def test_where_numba_lays_them_out_differently_objects_cross_and_nothing_changes():
-    run = subprocess.run([sys.executable, "-c", OBJECTS], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", OBJECTS], capture_output=True, text=True, check=True
+    )
     env = gym.make("zooming/Oil-v0", noise=0.1)
     start = env.reset(seed=3)[0].tolist()
     assert run.stdout.strip() == f"False {start} {[env.step(np.array([0.5]))[1] for _ in range(3)]}"
@@ -238,7 +270,7 @@ def test_a_callback_after_each_episode_takes_few_calls_of_python():
     assert n_calls(210) - n_calls(10) < 200 * 60
 
 
-# --- how many episodes -------------------------------------------------------------------------------------------------------
+# --- how many episodes ----------------------------------------------------------------------------
 
 
 def drive(agent, env, n):
@@ -254,7 +286,9 @@ def drive(agent, env, n):
 
 BY_HAND = {
     "AdaptiveQ": zooming.AdaptiveQ,
-    "doubling": lambda env, seed: zooming.AdaptiveQ(env, bonus=zooming.bonuses.Doubling(zooming.bonuses.Theory()), seed=seed),
+    "doubling": lambda env, seed: zooming.AdaptiveQ(
+        env, bonus=zooming.bonuses.Doubling(zooming.bonuses.Theory()), seed=seed
+    ),
     "NetQ": lambda env, seed: zooming.NetQ(env, spacing=0.3, seed=seed),
     "MetricQ": lambda env, seed: zooming.MetricQ(env, zooming.metrics.LInf(5), seed=seed),
     "Random": zooming.Random,
@@ -299,7 +333,17 @@ def test_an_agent_of_your_own_is_counted_for_by_learn():
         def act(self, step, observation, *, info=None):
             return self.axes.shaped_action(self.checked_state(step, observation))
 
-        def update(self, step, observation, action, reward, next_observation, terminated=False, *, next_info=None):
+        def update(
+            self,
+            step,
+            observation,
+            action,
+            reward,
+            next_observation,
+            terminated=False,
+            *,
+            next_info=None,
+        ):
             self.checked_transition(step, observation, action, reward, next_observation)
 
         def greedy(self, step, state):
@@ -311,7 +355,7 @@ def test_an_agent_of_your_own_is_counted_for_by_learn():
     assert agent.n_episodes == 7
 
 
-# --- how long a history may be -----------------------------------------------------------------------------------------------
+# --- how long a history may be --------------------------------------------------------------------
 
 
 @pytest.mark.plain
@@ -319,7 +363,9 @@ def test_an_agent_of_your_own_is_counted_for_by_learn():
 def test_a_history_that_would_not_fit_in_is_refused_before_anything_is_allocated(make):
     agent = make(gym.make("zooming/Oil-v0"), seed=0)
     for episodes, size in ((10**12, "24,000.0 GB"), (10**8 + 1, "2.4 GB")):
-        with pytest.raises(zooming.SpaceError, match=rf"24 bytes an episode, {size}.*Call learn several times"):
+        with pytest.raises(
+            zooming.SpaceError, match=rf"24 bytes an episode, {size}.*Call learn several times"
+        ):
             agent.learn(episodes)
     assert agent.n_episodes == 0
     assert agent.env_generator is None

@@ -12,7 +12,11 @@ import pytest
 import snippets
 
 ROOT = Path(__file__).parent.parent
-PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if snippets.blocks(page)]
+PAGES = [
+    page
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    if snippets.blocks(page)
+]
 
 
 @pytest.mark.slow
@@ -21,11 +25,18 @@ PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.m
 def test_snippets_run_and_print_what_their_comments_state(page, tmp_path):
     command = [sys.executable, "-W", "error", snippets.__file__, str(page)]
     result = subprocess.run(
-        command, cwd=tmp_path, env={**os.environ, "MPLBACKEND": "Agg"}, capture_output=True, text=True, check=True
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "MPLBACKEND": "Agg"},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     faults = [json.loads(line) for line in result.stdout.splitlines()]
     assert len(faults) == len(snippets.blocks(page))
-    assert not [fault for fault in faults if fault[1]], "\n".join(f"{first}\n{''.join(f)}" for first, f in faults if f)
+    assert not [fault for fault in faults if fault[1]], "\n".join(
+        f"{first}\n{''.join(f)}" for first, f in faults if f
+    )
 
 
 def test_numbers_of_comments_are_compared():
@@ -38,4 +49,7 @@ def test_numbers_of_comments_are_compared():
     assert snippets.run(below.format("1,400"))
     assert "ZeroDivisionError" in snippets.run("print(1 / 0)  # 1\n")[0]
     assert snippets.run("if False:\n    print(3)  # 3\n")  # a number that is never printed
-    assert "DeprecationWarning" in snippets.run("import warnings\nwarnings.warn('old', DeprecationWarning)\n")[0]
+    assert (
+        "DeprecationWarning"
+        in snippets.run("import warnings\nwarnings.warn('old', DeprecationWarning)\n")[0]
+    )

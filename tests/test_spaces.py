@@ -1,4 +1,5 @@
-"""Every action is in the action space, and an action played from a ball is credited to that ball, whatever the boxes."""
+"""Every action is in the action space, and an action played from a ball is credited to that
+ball, whatever the boxes."""
 
 import gymnasium as gym
 import numpy as np
@@ -23,12 +24,15 @@ DTYPES = [np.float32, np.float64]
 
 @st.composite
 def boxes(draw, shapes=SHAPES, widest=1e300, narrowest=1e-300, steepest=1.0):
-    """A Box; widths run from `narrowest` to `widest`, and are at least `steepest` times the spacing of floats there."""
+    """A Box; widths run from `narrowest` to `widest`, and are at least `steepest` times the
+    spacing of floats there."""
     dtype, shape = draw(st.sampled_from(DTYPES)), draw(st.sampled_from(shapes))
     if dtype == np.float32:
         widest, narrowest = min(widest, 1e38), max(narrowest, 1e-38)
     n = int(np.prod(shape))
-    numbers = st.floats(-widest, widest) | st.floats(-10, 10) | st.sampled_from([0.0, -1.0, 0.1, 1e6])
+    numbers = (
+        st.floats(-widest, widest) | st.floats(-10, 10) | st.sampled_from([0.0, -1.0, 0.1, 1e6])
+    )
     widths = st.floats(narrowest, widest) | st.floats(0.01, 100)
     low = np.array([draw(numbers) for _ in range(n)]).astype(dtype)
     high = (low.astype(np.float64) + [draw(widths) for _ in range(n)]).astype(dtype)
@@ -44,7 +48,11 @@ def boxes(draw, shapes=SHAPES, widest=1e300, narrowest=1e-300, steepest=1.0):
 def point(space, share):
     """The point of a Box at `share` of every axis, in its dtype and shape."""
     low, high = space.low.astype(np.float64), space.high.astype(np.float64)
-    return np.clip((low + np.reshape(share, space.shape) * (high - low)).astype(space.dtype), space.low, space.high)
+    return np.clip(
+        (low + np.reshape(share, space.shape) * (high - low)).astype(space.dtype),
+        space.low,
+        space.high,
+    )
 
 
 def points(draw, space):
@@ -55,10 +63,12 @@ def points(draw, space):
 
 def inner_points(draw, space):
     """A point well inside the balls of the first few splits and of a net of spacing 0.3."""
-    return point(space, [(draw(st.integers(0, 7)) + 0.43) / 8 for _ in range(int(np.prod(space.shape)))])
+    return point(
+        space, [(draw(st.integers(0, 7)) + 0.43) / 8 for _ in range(int(np.prod(space.shape)))]
+    )
 
 
-# --- actions -------------------------------------------------------------------------------------------------------------
+# --- actions --------------------------------------------------------------------------------------
 
 
 @EVERY_PLAYER
@@ -66,15 +76,23 @@ def inner_points(draw, space):
 @given(state_space=boxes(), action_space=boxes(), data=st.data())
 def test_every_action_is_in_the_action_space(player, state_space, action_space, data):
     assume(int(np.prod(state_space.shape)) + int(np.prod(action_space.shape)) <= 6)
-    agent = PLAYERS[player](Boxes(state_space, action_space), horizon=2, seed=data.draw(st.integers(0, 99)))
+    agent = PLAYERS[player](
+        Boxes(state_space, action_space), horizon=2, seed=data.draw(st.integers(0, 99))
+    )
     for i in range(24):
         state = points(data.draw, state_space) if i % 4 == 0 else state_space.sample()
         action = agent.act(i % 2, state)
         assert action_space.contains(action)
-        assert (type(action), action.dtype, action.shape) == (np.ndarray, action_space.dtype, action_space.shape)
+        assert (type(action), action.dtype, action.shape) == (
+            np.ndarray,
+            action_space.dtype,
+            action_space.shape,
+        )
         agent.update(i % 2, state, action, 0.5, points(data.draw, state_space))
         for deterministic in (True, False):
-            assert action_space.contains(agent.predict(state, [i % 2], deterministic=deterministic)[0])
+            assert action_space.contains(
+                agent.predict(state, [i % 2], deterministic=deterministic)[0]
+            )
 
 
 @pytest.mark.parametrize("kind", ["Random", "NoMovement", "Median"])
@@ -101,7 +119,10 @@ def test_every_action_of_a_heuristic_is_in_the_action_space(kind, space, data):
 def test_axes_with_bounds_of_their_own_are_not_confused(player, dtype, n_state, n_action):
     bounds = [(10.0**i, 2 * 10.0**i) for i in range(n_state + n_action)]  # no two axes overlap
     low, high = np.array(bounds, dtype).T
-    spaces = [gym.spaces.Box(low[part], high[part], dtype=dtype) for part in (slice(n_state), slice(n_state, None))]
+    spaces = [
+        gym.spaces.Box(low[part], high[part], dtype=dtype)
+        for part in (slice(n_state), slice(n_state, None))
+    ]
     agent = PLAYERS[player](Boxes(*spaces), horizon=1, seed=0)
     for _ in range(50):
         state = spaces[0].sample()
@@ -111,14 +132,18 @@ def test_axes_with_bounds_of_their_own_are_not_confused(player, dtype, n_state, 
     partition = agent.partition(0)
     assert (partition.low.min(axis=0) == low).all()
     assert np.allclose(partition.high.max(axis=0), high, rtol=1e-12)
-    assert partition.names == tuple([f"state[{i}]" for i in range(n_state)] + [f"action[{i}]" for i in range(n_action)])
+    assert partition.names == tuple(
+        [f"state[{i}]" for i in range(n_state)] + [f"action[{i}]" for i in range(n_action)]
+    )
 
 
 @pytest.mark.plain
 @EVERY_PLAYER
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_actions_have_the_dtype_and_shape_of_the_space(player, dtype):
-    env = Boxes(gym.spaces.Box(-3.0, 5.0, (1,), np.float64), gym.spaces.Box(-1.0, 0.1, (2, 1), dtype))
+    env = Boxes(
+        gym.spaces.Box(-3.0, 5.0, (1,), np.float64), gym.spaces.Box(-1.0, 0.1, (2, 1), dtype)
+    )
     agent = PLAYERS[player](env, horizon=2, seed=0)
     for action in (agent.act(0, [0.0]), agent.predict([0.0])[0], *agent.predict([[0.0], [1.0]])[0]):
         assert env.action_space.contains(action)
@@ -136,15 +161,19 @@ def test_a_box_without_a_shape_is_one_axis(kind, dtype):
     assert agent.predict(np.array([0.0, 0.5, 1.0], dtype))[0].shape == (3,)
 
 
-# --- credit --------------------------------------------------------------------------------------------------------------
+# --- credit ---------------------------------------------------------------------------------------
 
 
 def ball_of(partition, state, action):
     """The index of the one active ball whose box holds (state, action)."""
     here = np.concatenate([np.ravel(state), np.ravel(action)]).astype(np.float64)
     ends = partition.high == partition.high.max(axis=0)
-    slack = 1e-9 * (partition.high - partition.low)  # the box is in the environment's units, rounded
-    inside = (here >= partition.low - slack) & ((here < partition.high - slack) | ends & (here <= partition.high + slack))
+    slack = 1e-9 * (
+        partition.high - partition.low
+    )  # the box is in the environment's units, rounded
+    inside = (here >= partition.low - slack) & (
+        (here < partition.high - slack) | ends & (here <= partition.high + slack)
+    )
     found = np.flatnonzero(inside.all(axis=1))
     assert len(found) == 1
     return found[0]
@@ -153,18 +182,26 @@ def ball_of(partition, state, action):
 @EVERY_PLAYER
 @settings(max_examples=30)
 @given(state_space=boxes(steepest=2.0**14), action_space=boxes(steepest=2.0**14), data=st.data())
-def test_an_action_is_credited_to_the_ball_it_was_played_from(player, state_space, action_space, data):
+def test_an_action_is_credited_to_the_ball_it_was_played_from(
+    player, state_space, action_space, data
+):
     n_state = int(np.prod(state_space.shape))
     assume(n_state + int(np.prod(action_space.shape)) <= 5)
-    agent = PLAYERS[player](Boxes(state_space, action_space), horizon=1, seed=data.draw(st.integers(0, 99)))
+    agent = PLAYERS[player](
+        Boxes(state_space, action_space), horizon=1, seed=data.draw(st.integers(0, 99))
+    )
     for _ in range(20):
         state = inner_points(data.draw, state_space)
         before = agent.partition(0)
         action = agent.act(0, state)
         n_visits, ball = agent.visits(0, state, action), ball_of(before, state, action)
         flat = np.ravel(state)
-        relevant = ((before.low[:, :n_state] <= flat) & (flat < before.high[:, :n_state])).all(axis=1)
-        assert before.q_value[ball] == before.q_value[relevant].max()  # it was played from a best ball
+        relevant = ((before.low[:, :n_state] <= flat) & (flat < before.high[:, :n_state])).all(
+            axis=1
+        )
+        assert (
+            before.q_value[ball] == before.q_value[relevant].max()
+        )  # it was played from a best ball
         assert before.n_visits[ball] == n_visits
         agent.update(0, state, action, data.draw(st.sampled_from([0.0, 0.5, 1.0])), state)
         after = agent.partition(0)
@@ -185,7 +222,8 @@ def test_an_action_is_credited_to_the_ball_it_was_played_from(player, state_spac
 )
 @pytest.mark.parametrize("options", [{"action": "corner"}, {"points": "multiples"}, {}], ids=str)
 def test_every_ball_of_a_net_is_credited_for_what_it_plays(options, low, width, spacing, dtype):
-    """A corner lies on a border: rounded the wrong way it would be played for ever and never learned from."""
+    """A corner lies on a border: rounded the wrong way it would be played for ever and never
+    learned from."""
     assume(width > 2.0**14 * np.spacing(dtype(max(abs(low), abs(low + width)))))
     space = gym.spaces.Box(dtype(low), dtype(low + width), (1,), dtype)
     env = Boxes(gym.spaces.Box(0.0, 1.0, (1,)), space)
@@ -199,7 +237,7 @@ def test_every_ball_of_a_net_is_credited_for_what_it_plays(options, low, width, 
     assert sorted(agent.partition(0).n_visits)[-n_cells:] == [1] * n_cells
 
 
-# --- predictions in batches ----------------------------------------------------------------------------------------------
+# --- predictions in batches -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("player", [*PLAYERS, "Random"])
@@ -232,7 +270,7 @@ def test_an_empty_batch_has_no_actions(kind):
     assert steps.shape == (0,)
 
 
-# --- axes ----------------------------------------------------------------------------------------------------------------
+# --- axes -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.plain
@@ -242,8 +280,14 @@ def test_axes_list_the_bounds_of_the_state_and_then_of_the_action(state_space, a
     axes = Axes(state_space, action_space)
     assert (axes.n_state, axes.n_action) == (state_space.low.size, action_space.low.size)
     assert len(axes) == len(axes.names) == axes.n_state + axes.n_action
-    assert axes.low.tolist() == [*state_space.low.ravel().tolist(), *action_space.low.ravel().tolist()]
-    assert axes.high.tolist() == [*state_space.high.ravel().tolist(), *action_space.high.ravel().tolist()]
+    assert axes.low.tolist() == [
+        *state_space.low.ravel().tolist(),
+        *action_space.low.ravel().tolist(),
+    ]
+    assert axes.high.tolist() == [
+        *state_space.high.ravel().tolist(),
+        *action_space.high.ravel().tolist(),
+    ]
     assert np.isfinite(axes.table).all()
 
 
@@ -254,5 +298,9 @@ def test_a_flat_action_gets_its_shape_back(space, data):
     axes = Axes(space, space)
     action = points(data.draw, space)
     again = axes.shaped_action(axes.flat_action(action))
-    assert (again.tobytes(), again.dtype, again.shape) == (action.tobytes(), space.dtype, space.shape)
+    assert (again.tobytes(), again.dtype, again.shape) == (
+        action.tobytes(),
+        space.dtype,
+        space.shape,
+    )
     assert axes.flat_states(np.stack([action, action]))[0].shape == (2, action.size)

@@ -1,4 +1,5 @@
-"""Split rules: one kernel for all of them, the same run by both drivers, and an audit that says what a rule breaks."""
+"""Split rules: one kernel for all of them, the same run by both drivers, and an audit that says
+what a rule breaks."""
 
 import gymnasium as gym
 import numpy as np
@@ -61,9 +62,13 @@ EPISODES = 20 if kernels.PLAIN else 500
 @pytest.mark.plain
 @pytest.mark.parametrize(("rule", "name"), [(Cubes, "all"), (Longest, "longest")])
 @pytest.mark.parametrize("driver", ["fused", "python"])
-@pytest.mark.parametrize("bonus", [0.1, zooming.bonuses.Exact(episodes=500, lipschitz=0.1)], ids=["scaled", "exact"])
+@pytest.mark.parametrize(
+    "bonus", [0.1, zooming.bonuses.Exact(episodes=500, lipschitz=0.1)], ids=["scaled", "exact"]
+)
 def test_a_rule_of_ones_own_runs_as_the_built_in_one_does(rule, name, driver, bonus):
-    own, built_in = (zooming.AdaptiveQ(oil(), split=split, bonus=bonus, seed=3) for split in (rule(), name))
+    own, built_in = (
+        zooming.AdaptiveQ(oil(), split=split, bonus=bonus, seed=3) for split in (rule(), name)
+    )
     histories = own.learn(EPISODES, driver=driver), built_in.learn(EPISODES)
     assert histories[0].returns.tobytes() == histories[1].returns.tobytes()
     assert histories[0].n_balls.tolist() == histories[1].n_balls.tolist()
@@ -77,8 +82,14 @@ def test_a_rule_of_ones_own_runs_as_the_built_in_one_does(rule, name, driver, bo
 @pytest.mark.parametrize("split", ["all", "longest", Cubes(), AtOnce(), OneAxis()], ids=named)
 @pytest.mark.parametrize("weights", [None, [1.0, 0.3], [0.0, 1.0]])
 def test_both_drivers_agree_and_max_balls_holds_for_every_rule(split, weights):
-    agents = [zooming.AdaptiveQ(oil(), split=split, weights=weights, max_balls=60, seed=1) for _ in range(2)]
-    histories = [agent.learn(EPISODES, driver=driver) for agent, driver in zip(agents, ("fused", "python"), strict=True)]
+    agents = [
+        zooming.AdaptiveQ(oil(), split=split, weights=weights, max_balls=60, seed=1)
+        for _ in range(2)
+    ]
+    histories = [
+        agent.learn(EPISODES, driver=driver)
+        for agent, driver in zip(agents, ("fused", "python"), strict=True)
+    ]
     assert histories[0].returns.tobytes() == histories[1].returns.tobytes()
     assert knowledge(agents[0]) == knowledge(agents[1])
     assert histories[0].n_balls.max() <= 60
@@ -129,11 +140,14 @@ def test_weights_say_how_far_apart_an_axis_keeps_points():
 
 
 def test_only_the_ratio_of_weights_matters():
-    runs = [zooming.AdaptiveQ(oil(), weights=weights, seed=0).learn(500) for weights in ([0.5, 1.0], [3.0, 6.0])]
+    runs = [
+        zooming.AdaptiveQ(oil(), weights=weights, seed=0).learn(500)
+        for weights in ([0.5, 1.0], [3.0, 6.0])
+    ]
     assert runs[0].returns.tobytes() == runs[1].returns.tobytes()
 
 
-# --- an axis that does not matter ----------------------------------------------------------------------------------------
+# --- an axis that does not matter -----------------------------------------------------------------
 
 
 def oil_with_a_dial(state, action, step, params, rng, next_state):
@@ -149,19 +163,21 @@ def test_longest_side_splits_have_less_regret_per_ball_where_an_axis_does_not_ma
     for split in ("all", "longest"):
         for most in (None, 300):
             agents = zooming.learn_many(
-                lambda env, seed, split=split, most=most: zooming.AdaptiveQ(env, split=split, max_balls=most, seed=seed),
+                lambda env, seed, split=split,
+                most=most: zooming.AdaptiveQ(env, split=split, max_balls=most, seed=seed),
                 env, range(8), 4000,
             )  # fmt: skip
             regret[split, most] = np.array([(4.75 - history.returns).sum() for history in agents])
             n_balls[split, most] = np.array([history.n_balls[-1] for history in agents])
-    # Free to grow: as little regret with two thirds of the balls. On a budget: a fraction of the regret, seed by seed.
+    # Free to grow: as little regret with two thirds of the balls. On a budget: a fraction of the
+    # regret, seed by seed.
     assert regret["longest", None].mean() < 1.1 * regret["all", None].mean()
     assert n_balls["longest", None].mean() < 0.75 * n_balls["all", None].mean()
     assert regret["longest", 300].mean() < 0.5 * regret["all", 300].mean()
     assert (regret["longest", 300] < regret["all", 300]).mean() >= 0.75
 
 
-# --- the audit of a rule -------------------------------------------------------------------------------------------------
+# --- the audit of a rule --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("split", ["all", "longest", Cubes()], ids=named)
@@ -178,7 +194,11 @@ def test_the_audit_of_a_sound_rule_reports_its_constants(split, weights):
 
 @pytest.mark.parametrize(
     ("rule", "fault"),
-    [(AtOnce(), "too early, c1 = "), (Never(), "too late, c2 = "), (OneAxis(), "too long, aspect ratio ")],
+    [
+        (AtOnce(), "too early, c1 = "),
+        (Never(), "too late, c2 = "),
+        (OneAxis(), "too long, aspect ratio "),
+    ],
     ids=["early", "late", "long"],
 )
 def test_the_audit_warns_when_a_rule_breaks_the_conditions(rule, fault):
@@ -200,7 +220,7 @@ def test_the_audit_of_atoms_finds_nothing_to_complain_about():
     assert np.isnan(report.c1)
 
 
-# --- rules that see statistics and choose thresholds ---------------------------------------------------------------------
+# --- rules that see statistics and choose thresholds ----------------------------------------------
 
 
 class TreeCubes:
@@ -237,24 +257,37 @@ class Tariff(TreeCubes):
 @pytest.mark.plain
 @pytest.mark.parametrize("driver", ["fused", "python"])
 def test_a_rule_of_balls_runs_as_the_built_in_one_does(driver):
-    own, built_in = (zooming.AdaptiveQ(oil(), split=split, seed=3) for split in (TreeCubes(), "all"))
-    assert own.learn(EPISODES, driver=driver).returns.tobytes() == built_in.learn(EPISODES).returns.tobytes()
+    own, built_in = (
+        zooming.AdaptiveQ(oil(), split=split, seed=3) for split in (TreeCubes(), "all")
+    )
+    assert (
+        own.learn(EPISODES, driver=driver).returns.tobytes()
+        == built_in.learn(EPISODES).returns.tobytes()
+    )
     for field in ("low", "high", "q_value", "n_visits", "depth"):
-        assert getattr(own.partition(1), field).tobytes() == getattr(built_in.partition(1), field).tobytes()
+        assert (
+            getattr(own.partition(1), field).tobytes()
+            == getattr(built_in.partition(1), field).tobytes()
+        )
 
 
 @pytest.mark.plain
 @pytest.mark.parametrize("rule", [Thirds(), Tariff()], ids=named)
 def test_both_drivers_agree_on_thresholds_and_the_audit_reports_their_constants(rule):
     agents = [zooming.AdaptiveQ(oil(horizon=2), split=rule, seed=1) for _ in range(2)]
-    histories = [agent.learn(EPISODES, driver=driver) for agent, driver in zip(agents, ("fused", "python"), strict=True)]
+    histories = [
+        agent.learn(EPISODES, driver=driver)
+        for agent, driver in zip(agents, ("fused", "python"), strict=True)
+    ]
     assert histories[0].returns.tobytes() == histories[1].returns.tobytes()
     assert knowledge(agents[0]) == knowledge(agents[1])
     report = zooming.audit(agents[0])
     assert report.holds, str(report)
     assert 0.1 <= report.c1 <= report.c2 <= 4
     assert 1 < report.aspect <= 4
-    borders = {round(b, 9) for step in range(2) for b in agents[0].partition(step).high.ravel()} - {1.0}
+    borders = {round(b, 9) for step in range(2) for b in agents[0].partition(step).high.ravel()} - {
+        1.0
+    }
     assert borders & ({round(1 / 3, 9)} if isinstance(rule, Thirds) else {0.3})
 
 
@@ -283,7 +316,11 @@ def test_a_rule_is_told_what_the_agent_knows_about_the_ball(bonus):
         agent.update(1, [0.3], [0.3], 0.5, [k / 16])
         agent.update(2, [k / 16], [0.1], k / 16, [0.0])
     mine = [ball for ball in asked if ball.step == 1]
-    assert [(ball.n_visits, ball.depth, ball.diameter) for ball in mine] == [(1, 0, 1.0), (4, 1, 0.5), (16, 2, 0.25)]
+    assert [(ball.n_visits, ball.depth, ball.diameter) for ball in mine] == [
+        (1, 0, 1.0),
+        (4, 1, 0.5),
+        (16, 2, 0.25),
+    ]
     for ball in mine:
         weights = zooming.theory.learning_rate_weights(ball.n_visits, 3)[1:]
         next_values = np.array(following[: ball.n_visits])
@@ -293,7 +330,11 @@ def test_a_rule_is_told_what_the_agent_knows_about_the_ball(bonus):
             width = ball.q_value - weights @ (0.5 + next_values)
             expected = {"squared_weights": weights @ weights, "distance": distance, "width": width}
         elif isinstance(bonus, zooming.bonuses.Bernstein):
-            expected = {"next_mean": next_values.mean(), "next_variance": next_values.var(), "beta": ball.kept["beta"]}
+            expected = {
+                "next_mean": next_values.mean(),
+                "next_variance": next_values.var(),
+                "beta": ball.kept["beta"],
+            }
             assert ball.kept["beta"] > 0
         assert ball.kept == pytest.approx(expected)
 
@@ -328,7 +369,8 @@ def test_a_threshold_on_whole_values_lies_between_two_of_them():
     agent = zooming.AdaptiveQ(Boxes(space, space), ordered=True, split=At(), horizon=1, seed=0)
     for _ in range(9):
         agent.update(0, 1, 3, 0.5, 1)
-    # First at 0.3; then 0.31 is nearest to the end of its side, and the next border is 0.4; a single value is not cut.
+    # First at 0.3; then 0.31 is nearest to the end of its side, and the next border is 0.4; a
+    # single value is not cut.
     assert sorted(agent.table.boxes(0)[2][:, 1].tolist()) == [0.3, 0.4, 1.0]
     assert agent.visits(0, 1, 3) == 9
 
@@ -342,7 +384,9 @@ def test_slivers_end_where_selection_has_no_room_for_more_forks():
         def cuts(self, ball):  # the last thousandth of the action
             return [("action[0]", ball.high[1] - 1e-3 * (ball.high[1] - ball.low[1]))]
 
-    agent = zooming.AdaptiveQ(Boxes(box((0, 1)), box((0, 1))), split=Sliver(), horizon=1, ties="first", seed=0)
+    agent = zooming.AdaptiveQ(
+        Boxes(box((0, 1)), box((0, 1))), split=Sliver(), horizon=1, ties="first", seed=0
+    )
     for _ in range(100):
         agent.update(0, [0.3], [0.0], 0.5, [0.3])
     assert agent.n_balls == 1 + int(kernels.most_splits(1))
@@ -365,14 +409,19 @@ def test_a_threshold_that_is_known_halves_the_regret():
     env = zooming.compiled_env(sell, unit, unit, horizon=2, start="uniform")
     for split in ("all", Tariff()):
         agents = zooming.learn_many(
-            lambda env, seed, split=split: zooming.AdaptiveQ(env, split=split, max_balls=20, seed=seed), env, range(8), 2000
+            lambda env, seed, split=split: zooming.AdaptiveQ(
+                env, split=split, max_balls=20, seed=seed
+            ),
+            env,
+            range(8),
+            2000,
         )
         regret[named(split)] = np.array([(1.5 - history.returns).sum() for history in agents])
     assert (regret["Tariff"] < 0.7 * regret["all"]).all()  # seed by seed
     assert regret["Tariff"].mean() < 0.5 * regret["all"].mean()
 
 
-# --- what a rule may not do ----------------------------------------------------------------------------------------------
+# --- what a rule may not do -----------------------------------------------------------------------
 
 
 class Wrong:
@@ -390,7 +439,8 @@ class Wrong:
 @pytest.mark.parametrize("due", [0, -1, np.nan, None, "soon", True])
 def test_a_rule_without_a_number_of_visits_is_refused(due):
     with pytest.raises(
-        zooming.SpaceError, match=r"Wrong.due_at gave .* for the ball \[0, 1\] x \[0, 1\]; give a number above 0"
+        zooming.SpaceError,
+        match=r"Wrong.due_at gave .* for the ball \[0, 1\] x \[0, 1\]; give a number above 0",
     ):
         zooming.AdaptiveQ(oil(), split=Wrong(due=due))
 
@@ -416,21 +466,27 @@ def test_a_rule_that_halves_nothing_leaves_the_ball_alone():
 @pytest.mark.parametrize("split", ["half", 3, None, Cubes], ids=str)
 def test_what_is_no_rule_is_refused(split):
     with pytest.raises(
-        zooming.SpaceError, match=r"choose 'all', 'longest', or give an object with due_at.*or with due_at\(ball\)"
+        zooming.SpaceError,
+        match=r"choose 'all', 'longest', or give an object with due_at.*or with due_at\(ball\)",
     ):
         zooming.AdaptiveQ(oil(), split=split)
 
 
 @pytest.mark.plain
 def test_a_rule_of_ones_own_cannot_be_saved(tmp_path):
-    with pytest.raises(zooming.SpaceError, match=r"a split rule of your own \(Cubes\) cannot be saved"):
+    with pytest.raises(
+        zooming.SpaceError, match=r"a split rule of your own \(Cubes\) cannot be saved"
+    ):
         zooming.AdaptiveQ(oil(), split=Cubes(), seed=0).save(tmp_path / "own.zoom")
 
 
 @pytest.mark.plain
 def test_many_axes_are_for_the_longest_side():
     env = Boxes(gym.spaces.Box(0.0, 1.0, (12,)), gym.spaces.Box(0.0, 1.0, (3,)))
-    with pytest.raises(zooming.SpaceError, match=r'15 axes are too many.*at most 12 axes are supported.*split="longest"'):
+    with pytest.raises(
+        zooming.SpaceError,
+        match=r'15 axes are too many.*at most 12 axes are supported.*split="longest"',
+    ):
         zooming.AdaptiveQ(env, horizon=1)
     agent = zooming.AdaptiveQ(env, horizon=1, split="longest", seed=0)
     for _ in range(30):
@@ -442,7 +498,9 @@ def test_many_axes_are_for_the_longest_side():
 @pytest.mark.plain
 @pytest.mark.parametrize("axes", [None, 5, "action[0]"])
 def test_a_rule_that_gives_no_list_of_axes_is_refused(axes):
-    with pytest.raises(zooming.SpaceError, match=r"Wrong.axes gave .*; give a list of axes, \[\] for none"):
+    with pytest.raises(
+        zooming.SpaceError, match=r"Wrong.axes gave .*; give a list of axes, \[\] for none"
+    ):
         zooming.AdaptiveQ(oil(), split=Wrong(axes=axes), seed=0).learn(1)
 
 
@@ -452,7 +510,8 @@ def test_a_rule_that_gives_no_list_of_axes_is_refused(axes):
     [
         (
             [(0, 1.0)],
-            r"Wrong.cuts gave \(0, 1.0\) for the ball .*; a threshold must lie between 0 and 1, the ends of that side",
+            r"Wrong.cuts gave \(0, 1.0\) for the ball .*; a threshold must lie between 0 and 1, "
+            r"the ends of that side",
         ),
         ([("action[0]", -0.1)], "a threshold must lie between 0 and 1"),
         ([(0, np.nan)], "a threshold must lie between 0 and 1"),
@@ -461,7 +520,11 @@ def test_a_rule_that_gives_no_list_of_axes_is_refused(axes):
         ([(2, 0.5)], "there are the axes"),
         ([(0, 0.3, 0.5)], "there are the axes"),
         ([(0, 0.3), (0, 0.4)], r"Wrong.cuts gave two thresholds of the axis state\[0\]"),
-        (None, r"Wrong.cuts gave None .*; give a list of axes or pairs \(axis, threshold\), \[\] for none"),
+        (
+            None,
+            r"Wrong.cuts gave None .*; give a list of axes or pairs \(axis, threshold\), \[\] for "
+            r"none",
+        ),
     ],
 )
 def test_cuts_that_cannot_be_made_are_refused_and_the_ball_is_whole(cuts, explanation):
@@ -481,12 +544,17 @@ def test_a_rule_that_halves_too_many_axes_at_once_is_refused(n_axes):
     env = Boxes(gym.spaces.Box(0.0, 1.0, (n_axes - 1,)), gym.spaces.Box(0.0, 1.0, (1,)))
     agent = zooming.AdaptiveQ(env, split=AtOnce(), horizon=1, seed=0)
     state = env.observation_space.sample()
-    with pytest.raises(zooming.SpaceError, match=rf"AtOnce.axes halves {n_axes} axes of .* at once.*name at most 12"):
+    with pytest.raises(
+        zooming.SpaceError,
+        match=rf"AtOnce.axes halves {n_axes} axes of .* at once.*name at most 12",
+    ):
         agent.update(0, state, agent.act(0, state), 0.5, state)
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize("bonus", [0.1, zooming.bonuses.Exact(episodes=50, lipschitz=0.1)], ids=["scaled", "exact"])
+@pytest.mark.parametrize(
+    "bonus", [0.1, zooming.bonuses.Exact(episodes=50, lipschitz=0.1)], ids=["scaled", "exact"]
+)
 def test_a_rule_that_fails_leaves_the_ball_whole_and_due(bonus):
     class Fails(Cubes):
         is_broken = True

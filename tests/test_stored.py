@@ -1,4 +1,5 @@
-"""A study's folder that is damaged, edited or somebody else's: a sentence, or the same result again, never anything else."""
+"""A study's folder that is damaged, edited or somebody else's: a sentence, or the same result
+again, never anything else."""
 
 import json
 import os
@@ -45,13 +46,19 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def folder(made, tmp_path, monkeypatch):
-    monkeypatch.setattr(engines, "compute", lambda chunks, *_: ((chunk, chunk.run(), 0.1) for chunk in chunks))
+    monkeypatch.setattr(
+        engines, "compute", lambda chunks, *_: ((chunk, chunk.run(), 0.1) for chunk in chunks)
+    )
     return shutil.copytree(made, tmp_path / "study")
 
 
 def results(folder):
-    """What a user sees: numbers of a report, and of the study run again, which also repairs the folder."""
-    numbers = {row.agent: (row.optimum, row.mean_regret, row.mean_return) for row in Study.stored(folder).summary(folder)}
+    """What a user sees: numbers of a report, and of the study run again, which also repairs the
+    folder."""
+    numbers = {
+        row.agent: (row.optimum, row.mean_regret, row.mean_return)
+        for row in Study.stored(folder).summary(folder)
+    }
     return numbers, {label: runs.regret.tolist() for label, runs in read_study(folder).items()}
 
 
@@ -76,37 +83,92 @@ def replaced(path, *keys):
     return put
 
 
-WRONG = [None, True, -1, 0, 1.5, 10**30, float("nan"), float("inf"), "12", "", [], {}, [[]], {"a": 1}, KeyError]
-TEXTS = [b"", b"{", b"null", b"[]", b"3", b'"text"', b"\xff\xfe\x00", b"[" * 100_000, b"{}", b"NaN", b'{"format": 1}']
+WRONG = [
+    None,
+    True,
+    -1,
+    0,
+    1.5,
+    10**30,
+    float("nan"),
+    float("inf"),
+    "12",
+    "",
+    [],
+    {},
+    [[]],
+    {"a": 1},
+    KeyError,
+]
+TEXTS = [
+    b"",
+    b"{",
+    b"null",
+    b"[]",
+    b"3",
+    b'"text"',
+    b"\xff\xfe\x00",
+    b"[" * 100_000,
+    b"{}",
+    b"NaN",
+    b'{"format": 1}',
+]
 PLACES = [
     ("manifest.json", *keys)
     for keys in (
-        ("format",), ("configuration",), ("computed_with",), ("computed_with", 0), ("configuration", "problems"),
-        ("configuration", "problems", 0), ("configuration", "problems", 0, "name"), ("configuration", "problems", 0, "env_id"),
-        ("configuration", "problems", 0, "options"), ("configuration", "agents"), ("configuration", "agents", 0, "kind"),
-        ("configuration", "agents", 0, "settings"), ("configuration", "episodes"), ("configuration", "n_seeds"),
-        ("configuration", "entropy"), ("configuration", "stream"), ("configuration", "optimum"),
+        ("format",),
+        ("configuration",),
+        ("computed_with",),
+        ("computed_with", 0),
+        ("configuration", "problems"),
+        ("configuration", "problems", 0),
+        ("configuration", "problems", 0, "name"),
+        ("configuration", "problems", 0, "env_id"),
+        ("configuration", "problems", 0, "options"),
+        ("configuration", "agents"),
+        ("configuration", "agents", 0, "kind"),
+        ("configuration", "agents", 0, "settings"),
+        ("configuration", "episodes"),
+        ("configuration", "n_seeds"),
+        ("configuration", "entropy"),
+        ("configuration", "stream"),
+        ("configuration", "optimum"),
     )
 ] + [
     ("optima.json", *keys)
     for keys in (
-        ("format",), ("sha256",), ("problems",), ("problems", "oil-quadratic-1"), ("problems", "oil-quadratic-1", "optimum"),
-        ("problems", "oil-quadratic-1", "env_id"), ("problems", "oil-quadratic-1", "options"),
+        ("format",),
+        ("sha256",),
+        ("problems",),
+        ("problems", "oil-quadratic-1"),
+        ("problems", "oil-quadratic-1", "optimum"),
+        ("problems", "oil-quadratic-1", "env_id"),
+        ("problems", "oil-quadratic-1", "options"),
         ("problems", "oil-quadratic-1", "precision"),
     )
-]  # fmt: skip
+]
 
 
 def outcome(folder, truth):
-    """How a report and the same command again answer: `refused`, or `rebuilt` if they give the true numbers."""
+    """How a report and the same command again answer: `refused`, or `rebuilt` if they give the
+    true numbers."""
     answers = []
     for ask in (lambda: results(folder), lambda: study().run(folder) and results(folder)):
         try:
             found = ask()
         except zooming.ZoomingError as error:
             sentence = str(error)
-            ways_out = "restore or delete it", "update zooming", "choose another --out", "he command that began "
-            answers.append("refused" if str(folder) in sentence and any(way in sentence for way in ways_out) else sentence)
+            ways_out = (
+                "restore or delete it",
+                "update zooming",
+                "choose another --out",
+                "he command that began ",
+            )
+            answers.append(
+                "refused"
+                if str(folder) in sentence and any(way in sentence for way in ways_out)
+                else sentence
+            )
         else:
             answers.append("rebuilt" if found == truth else f"gives {found}")
     return answers
@@ -125,7 +187,9 @@ def test_wrong_values_in_manifest_and_optima_are_refused_or_solved_again(place, 
             assert answers == ["rebuilt", "rebuilt"], value
             assert path.read_bytes() == (made / place[0]).read_bytes()
         elif value is KeyError or place[1:] == ("computed_with", 0):
-            assert {*answers} <= {"refused", "rebuilt"}, value  # of what has a default, or is only shown
+            assert {*answers} <= {"refused", "rebuilt"}, (
+                value
+            )  # of what has a default, or is only shown
         else:
             assert answers == ["refused", "refused"], value
 
@@ -134,7 +198,10 @@ def test_wrong_values_in_manifest_and_optima_are_refused_or_solved_again(place, 
 def test_a_file_cut_anywhere_or_of_other_bytes_is_refused_or_rebuilt(name, made, folder):
     truth, whole = results(made), (made / name).read_bytes()
     cuts = [whole[: len(whole) * i // 7] for i in range(7)]
-    flipped = [whole[:i] + bytes([whole[i] ^ 0x55]) + whole[i + 1 :] for i in range(0, len(whole), len(whole) // 12)]
+    flipped = [
+        whole[:i] + bytes([whole[i] ^ 0x55]) + whole[i + 1 :]
+        for i in range(0, len(whole), len(whole) // 12)
+    ]
     for content in [*TEXTS, *cuts, *flipped]:
         (folder / name).write_bytes(content)
         answers = outcome(folder, truth)
@@ -149,7 +216,8 @@ def test_a_file_that_cannot_be_read_is_named(folder, monkeypatch):
         (folder / name).unlink()
         (folder / name).mkdir()  # what root cannot read either
     with pytest.raises(
-        zooming.SpaceError, match=r"cannot read .*manifest.json \(Is a directory\); make it readable, or restore"
+        zooming.SpaceError,
+        match=r"cannot read .*manifest.json \(Is a directory\); make it readable, or restore",
     ):
         collect(folder)
     with pytest.raises(zooming.SpaceError, match=r"cannot read .*manifest.json"):
@@ -168,7 +236,9 @@ def test_a_file_without_permission_is_named(folder, name):
 NEWER = r"format 2 is newer than this zooming reads \(1\); update zooming"
 
 
-@pytest.mark.parametrize(("number", "message"), [(2, NEWER), (0, "its format is 0"), ("1", "its format is '1'")])
+@pytest.mark.parametrize(
+    ("number", "message"), [(2, NEWER), (0, "its format is 0"), ("1", "its format is '1'")]
+)
 def test_a_manifest_of_another_format_is_refused(number, message, folder, capsys):
     replaced(folder / "manifest.json", "format")(number)
     with pytest.raises(zooming.SpaceError, match=message):
@@ -204,7 +274,9 @@ def test_a_manifest_that_was_deleted_is_written_again_by_the_command_that_began(
     with pytest.raises(zooming.SpaceError, match=r"holds another study|holds no study"):
         study(episodes=13).run(folder)
     study().run(folder)
-    assert json.loads((folder / "manifest.json").read_text()) == json.loads((made / "manifest.json").read_text())
+    assert json.loads((folder / "manifest.json").read_text()) == json.loads(
+        (made / "manifest.json").read_text()
+    )
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -225,8 +297,12 @@ def test_a_table_of_wrong_content_is_made_again(damage, name, made, folder):
     assert tables(folder) == tables(made)
 
 
-@pytest.mark.parametrize("damage", ["gone", "short", "text", "nan", "seeds", "episodes", "curve", "chunk"])
-def test_a_chunk_with_a_right_checksum_and_wrong_content_is_refused_and_computed_again(damage, made, folder):
+@pytest.mark.parametrize(
+    "damage", ["gone", "short", "text", "nan", "seeds", "episodes", "curve", "chunk"]
+)
+def test_a_chunk_with_a_right_checksum_and_wrong_content_is_refused_and_computed_again(
+    damage, made, folder
+):
     path = next((folder / "chunks").glob("*adaptive-q*.zoom"))
     header, arrays = files.read_container(path)
     change = {
@@ -241,7 +317,9 @@ def test_a_chunk_with_a_right_checksum_and_wrong_content_is_refused_and_computed
     }
     change[damage]()
     files.write_container(path, header, arrays)
-    with pytest.raises(zooming.SpaceError, match=r"it holds .*The command that began the study sets it aside"):
+    with pytest.raises(
+        zooming.SpaceError, match=r"it holds .*The command that began the study sets it aside"
+    ):
         collect(folder)
     study().run(folder)
     assert path.with_suffix(".damaged").exists()
@@ -273,8 +351,15 @@ def test_infinity_in_a_manifest_is_text_on_the_page(folder):
 def test_a_damaged_tuning_is_refused(folder, tmp_path):
     interval = {"mean": 1.0, "low": 0.5, "high": 1.5}
     tried = {"value": 0.5, "mean_return": 1.0, "interval": interval, "n_seeds": 2}
-    first = {"problem": "oil-quadratic-1", "agent": "adaptive-q", "option": "bonus", "value": 0.5, "tuning_return": 1.0,
-             "tried": [tried], "evaluation": {"agent": "adaptive-q"}}  # fmt: skip
+    first = {
+        "problem": "oil-quadratic-1",
+        "agent": "adaptive-q",
+        "option": "bonus",
+        "value": 0.5,
+        "tuning_return": 1.0,
+        "tried": [tried],
+        "evaluation": {"agent": "adaptive-q"},
+    }
     second = {**first, "agent": "random", "evaluation": {"agent": "random"}}
     shutil.copytree(folder, tmp_path / "tuning" / "evaluation" / "one")
     path, answers = tmp_path / "tuning" / "tuned.json", []
@@ -282,32 +367,59 @@ def test_a_damaged_tuning_is_refused(folder, tmp_path):
     def ask(content):
         path.write_text(content if isinstance(content, str) else json.dumps(content))
         try:
-            return len(_evaluations(path.parent, [*path.parent.glob("evaluation/*/manifest.json")])[0][1])
+            return len(
+                _evaluations(path.parent, [*path.parent.glob("evaluation/*/manifest.json")])[0][1]
+            )
         except zooming.SpaceError as error:
             return str(error)
 
     assert ask([first, second]) == 2
     for value in WRONG:
         value = None if value is KeyError else value
-        answers += [ask([{**first, key: value}, second]) for key in ("problem", "tried", "evaluation")]
-        answers += [ask([{**first, "tried": [{**tried, key: value}]}, second]) for key in ("value", "interval", "n_seeds")]
-        answers.append(ask([{**first, "tried": [{**tried, "interval": {**interval, "low": value}}]}, second]))
+        answers += [
+            ask([{**first, key: value}, second]) for key in ("problem", "tried", "evaluation")
+        ]
+        answers += [
+            ask([{**first, "tried": [{**tried, key: value}]}, second])
+            for key in ("value", "interval", "n_seeds")
+        ]
+        answers.append(
+            ask([{**first, "tried": [{**tried, "interval": {**interval, "low": value}}]}, second])
+        )
         answers.append(ask(value))
     answers += [ask(text.decode("latin-1")) for text in TEXTS]
     refused = [answer for answer in answers if answer != 2]
-    assert all(re.search(r"tuned.json is (damaged|of another tuning).*zooming tune makes it again", a) for a in refused)
-    assert len(refused) > 0.8 * len(answers)  # a 0 in the place of a value, or no interval, cannot be told from a right one
+    assert all(
+        re.search(r"tuned.json is (damaged|of another tuning).*zooming tune makes it again", a)
+        for a in refused
+    )
+    assert len(refused) > 0.8 * len(
+        answers
+    )  # a 0 in the place of a value, or no interval, cannot be told from a right one
 
 
-@pytest.mark.parametrize("found", [{}, {"problem": "../evaluation/x", "agents": {}}, {"problem": "x", "agents": {"a": 1}}, 3,
-                                   {"problem": "x", "agents": {}, "verdicts": [3]}, {"problem": 1, "agents": {}}])  # fmt: skip
+@pytest.mark.parametrize(
+    "found",
+    [
+        {},
+        {"problem": "../evaluation/x", "agents": {}},
+        {"problem": "x", "agents": {"a": 1}},
+        3,
+        {"problem": "x", "agents": {}, "verdicts": [3]},
+        {"problem": 1, "agents": {}},
+    ],
+)
 def test_damaged_findings_are_refused(found, tmp_path):
     (tmp_path / "findings.json").write_text(json.dumps({"settings": {}, "figures": {"1": found}}))
-    with pytest.raises(zooming.SpaceError, match=r"findings.json is damaged .*zooming reproduce makes it again"):
+    with pytest.raises(
+        zooming.SpaceError, match=r"findings.json is damaged .*zooming reproduce makes it again"
+    ):
         collect(tmp_path)
 
 
-@pytest.mark.parametrize("damage", ["none", "flipped", "cut", "row", "nan", "text", "error", "missing", "study"])
+@pytest.mark.parametrize(
+    "damage", ["none", "flipped", "cut", "row", "nan", "text", "error", "missing", "study"]
+)
 def test_damaged_values_of_policies_are_refused(damage, folder):
     study = Store.existing(folder).configuration.as_json()
     n_points = len(checkpoints(Store.existing(folder).configuration.episodes, N_VALUES))
@@ -323,14 +435,21 @@ def test_damaged_values_of_policies_are_refused(damage, folder):
         header["entries"][0][2] = None
     elif damage == "study":
         header["study"] = {**study, "entropy": 1}
-    files.write_container(folder / "values.zoom", header, {} if damage == "missing" else {"values 0": values})
+    files.write_container(
+        folder / "values.zoom", header, {} if damage == "missing" else {"values 0": values}
+    )
     content = (folder / "values.zoom").read_bytes()
     if damage == "flipped":
-        (folder / "values.zoom").write_bytes(content.replace(np.ones(1).tobytes(), np.full(1, 4.0).tobytes(), 1))
+        (folder / "values.zoom").write_bytes(
+            content.replace(np.ones(1).tobytes(), np.full(1, 4.0).tobytes(), 1)
+        )
     elif damage == "cut":
         (folder / "values.zoom").write_bytes(content[:-1])
     if damage == "none":
         assert read_study(folder)["random"].policy_values.tolist() == values.tolist()
         return
-    with pytest.raises(zooming.SpaceError, match=r"values.zoom is damaged .*zooming report --expected N makes it again"):
+    with pytest.raises(
+        zooming.SpaceError,
+        match=r"values.zoom is damaged .*zooming report --expected N makes it again",
+    ):
         read_study(folder)

@@ -21,17 +21,35 @@ import zooming
 from zooming.agents import seeds
 from zooming.app import cli
 from zooming.study import engines
-from zooming.study.problems import PRESETS, Problem, agent_named, agents_named, problem_named, settings_from
+from zooming.study.problems import (
+    PRESETS,
+    Problem,
+    agent_named,
+    agents_named,
+    problem_named,
+    settings_from,
+)
 from zooming.study.runs import Chunk, checkpoints
 from zooming.study.store import Store
 from zooming.study.study import progress_line
 from zooming.study.tune import tune
 
-ARGUMENTS = ["run", "oil-laplace-1", "--agents", "adaptive-q,net-q:spacing=0.25", "--episodes", "10000", "--seeds", "45"]
+ARGUMENTS = [
+    "run",
+    "oil-laplace-1",
+    "--agents",
+    "adaptive-q,net-q:spacing=0.25",
+    "--episodes",
+    "10000",
+    "--seeds",
+    "45",
+]
 
 
 def small(**options):
-    return zooming.Study(["oil-quadratic-1"], ["adaptive-q", "net-q"], **{"episodes": 200, "seeds": 25, **options})
+    return zooming.Study(
+        ["oil-quadratic-1"], ["adaptive-q", "net-q"], **{"episodes": 200, "seeds": 25, **options}
+    )
 
 
 def fingerprint(folder):
@@ -42,11 +60,21 @@ def fingerprint(folder):
 
 def command(folder, *more, arguments=ARGUMENTS, **options):
     program = [sys.executable, "-c", "from zooming.app.cli import main; main()"]
-    return subprocess.Popen([*program, *arguments, "--out", str(folder), *more], stdout=subprocess.PIPE, text=True, **options)
+    return subprocess.Popen(
+        [*program, *arguments, "--out", str(folder), *more],
+        stdout=subprocess.PIPE,
+        text=True,
+        **options,
+    )
 
 
 def children(pid):
-    return [int(child) for child in subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout.split()]
+    return [
+        int(child)
+        for child in subprocess.run(
+            ["pgrep", "-P", str(pid)], capture_output=True, text=True
+        ).stdout.split()
+    ]
 
 
 def is_worker(pid):
@@ -70,7 +98,9 @@ def test_results_do_not_depend_on_the_number_of_workers(undisturbed, tmp_path):
     process = command(tmp_path / "study", "--workers", "3")
     process.communicate()
     assert fingerprint(tmp_path / "study") == undisturbed
-    assert len(undisturbed) == 2 * 12 + 2  # two agents, twelve blocks of at most four seeds, two tables
+    assert (
+        len(undisturbed) == 2 * 12 + 2
+    )  # two agents, twelve blocks of at most four seeds, two tables
 
 
 @pytest.mark.process
@@ -78,7 +108,14 @@ def test_results_do_not_depend_on_the_number_of_workers(undisturbed, tmp_path):
 def test_killed_at_random_moments_and_run_again_gives_the_same_files(undisturbed, tmp_path):
     folder, kills = tmp_path / "study", 0
     source = random.Random(0)
-    for latest in (0.5, 1.5, 2.5, 3.0, 3.5, 4.0):  # the first kill comes before anything can be finished
+    for latest in (
+        0.5,
+        1.5,
+        2.5,
+        3.0,
+        3.5,
+        4.0,
+    ):  # the first kill comes before anything can be finished
         process = command(folder, "--workers", "2", start_new_session=True)
         try:
             process.communicate(timeout=latest * source.uniform(0.6, 1.0))
@@ -112,7 +149,19 @@ def test_told_to_stop_it_keeps_what_is_done_and_says_how_to_continue(tmp_path, n
 @pytest.mark.process
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_search_told_to_stop_says_how_to_continue(tmp_path, number, code):
-    arguments = ["tune", "oil-laplace-1", "--method", "optuna", "--values", "0.01", "5", "--trials", "500", "--seeds", "5"]
+    arguments = [
+        "tune",
+        "oil-laplace-1",
+        "--method",
+        "optuna",
+        "--values",
+        "0.01",
+        "5",
+        "--trials",
+        "500",
+        "--seeds",
+        "5",
+    ]
     process = command(tmp_path / "tuning", "--episodes", "20000", arguments=arguments)
     while not (tmp_path / "tuning" / "tuning.sqlite").exists():
         time.sleep(0.05)
@@ -141,7 +190,9 @@ def test_workers_end_when_their_parent_is_killed(tmp_path):
 
 @pytest.mark.process
 def test_ctrl_c_reaches_all_processes_and_only_the_command_speaks(tmp_path):
-    process = command(tmp_path / "study", "--episodes", "50000", stderr=subprocess.STDOUT, start_new_session=True)
+    process = command(
+        tmp_path / "study", "--episodes", "50000", stderr=subprocess.STDOUT, start_new_session=True
+    )
     while not any(is_worker(pid) for pid in children(process.pid)):
         time.sleep(0.01)
         assert process.poll() is None
@@ -187,14 +238,23 @@ def test_a_study_continued_with_other_versions_warns_and_records_both(tmp_path):
     manifest.write_text(json.dumps(content))
     with pytest.warns(UserWarning, match=r'numpy: there "1.0", here'):
         small().run(tmp_path / "study")
-    assert [made["versions"]["numpy"] for made in json.loads(manifest.read_text())["computed_with"]] == ["1.0", np.__version__]
+    assert [
+        made["versions"]["numpy"] for made in json.loads(manifest.read_text())["computed_with"]
+    ] == ["1.0", np.__version__]
     small().run(tmp_path / "study")  # no warning: both are known
 
 
 def test_the_configuration_comes_back_from_the_manifest(tmp_path):
-    study = zooming.Study([problem_named("oil-laplace-1", {"dims": 2})], ["adaptive-q:bonus=0.5"], episodes=20, seeds=2)
+    study = zooming.Study(
+        [problem_named("oil-laplace-1", {"dims": 2})],
+        ["adaptive-q:bonus=0.5"],
+        episodes=20,
+        seeds=2,
+    )
     study.run(tmp_path / "study")
-    assert Store.existing(tmp_path / "study").configuration.as_json() == study.configuration.as_json()
+    assert (
+        Store.existing(tmp_path / "study").configuration.as_json() == study.configuration.as_json()
+    )
     with pytest.raises(zooming.SpaceError, match="holds no study"):
         Store.existing(tmp_path)
 
@@ -247,7 +307,9 @@ def test_boxes_and_balls_are_compared_in_one_study_that_resumes(tmp_path):
     metric = zooming.metrics.Product(norm, norm, "sum", scale=(1, 2))
     arrays = study.configuration.chunks()[1].run()
     for i in range(3):
-        agent = zooming.MetricQ(env, metric, split_after=0.5, lazy=True, bonus=0.2, seed=seeds.word(0, f"run {i}"))
+        agent = zooming.MetricQ(
+            env, metric, split_after=0.5, lazy=True, bonus=0.2, seed=seeds.word(0, f"run {i}")
+        )
         history = agent.learn(60)
         assert arrays["total_return"][i] == pytest.approx(history.returns.sum(), rel=1e-15)
         assert arrays["curve_n_balls"][i].tolist() == history.n_balls[checkpoints(60) - 1].tolist()
@@ -255,22 +317,35 @@ def test_boxes_and_balls_are_compared_in_one_study_that_resumes(tmp_path):
 
 def test_adding_seeds_and_agents_changes_no_other_run(tmp_path):
     few = small(seeds=20).configuration.chunks()[0].run()
-    more = zooming.Study(["ambulance-beta-0", "oil-quadratic-1"], ["random", "adaptive-q"], episodes=200, seeds=40)
-    same = next(c for c in more.configuration.chunks() if c.problem.name == "oil-quadratic-1" and c.agent.kind == "adaptive-q")
+    more = zooming.Study(
+        ["ambulance-beta-0", "oil-quadratic-1"], ["random", "adaptive-q"], episodes=200, seeds=40
+    )
+    same = next(
+        c
+        for c in more.configuration.chunks()
+        if c.problem.name == "oil-quadratic-1" and c.agent.kind == "adaptive-q"
+    )
     assert same.run()["total_return"].tolist() == few["total_return"].tolist()
 
 
 def test_tables_hold_every_run_and_the_regret(tmp_path):
     rows = small().run(tmp_path / "study", workers=1)
-    results, curves = (pl.read_parquet(tmp_path / "study" / f"{name}.parquet") for name in ("results", "curves"))
+    results, curves = (
+        pl.read_parquet(tmp_path / "study" / f"{name}.parquet") for name in ("results", "curves")
+    )
     assert len(results) == 50
     assert len(curves) == 50 * len(checkpoints(200))
     ours = results.filter(pl.col("agent") == "adaptive-q")
-    assert ours["regret"].to_list() == pytest.approx((200 * 4.8 - ours["total_return"]).to_list(), abs=0.01)
+    assert ours["regret"].to_list() == pytest.approx(
+        (200 * 4.8 - ours["total_return"]).to_list(), abs=0.01
+    )
     assert rows[0].regret.mean == pytest.approx(ours["regret"].mean())
     last = curves.filter((pl.col("agent") == "adaptive-q") & (pl.col("episode") == 200))
     assert last["total_return"].to_list() == pytest.approx(ours["total_return"].to_list())
-    paired = results.filter(pl.col("agent") == "net-q")["total_return"].to_numpy() - ours["total_return"].to_numpy()
+    paired = (
+        results.filter(pl.col("agent") == "net-q")["total_return"].to_numpy()
+        - ours["total_return"].to_numpy()
+    )
     assert rows[1].advantage.mean == pytest.approx(paired.mean() / 200)
     assert rows[0].advantage is None
 
@@ -322,11 +397,29 @@ def test_a_table_that_is_cut_short_is_made_again(tmp_path, cut):
 
 
 def test_a_configuration_that_came_to_nothing_is_no_obstacle(tmp_path):
-    bad = zooming.Study([Problem("car", "MountainCarContinuous-v0", {"max_episode_steps": 5})], ["random"], 3, 1)
+    bad = zooming.Study(
+        [Problem("car", "MountainCarContinuous-v0", {"max_episode_steps": 5})], ["random"], 3, 1
+    )
     with pytest.raises(zooming.TransitionError, match="reward_range"):
         bad.run(tmp_path / "study", workers=1)
-    cli.main(["run", "MountainCarContinuous-v0", "--set", "max_episode_steps=5", "--agents", "random:reward_range=(-1,100)",
-              "--episodes", "3", "--seeds", "2", "--workers", "1", "--out", str(tmp_path / "study")])  # fmt: skip
+    cli.main(
+        [
+            "run",
+            "MountainCarContinuous-v0",
+            "--set",
+            "max_episode_steps=5",
+            "--agents",
+            "random:reward_range=(-1,100)",
+            "--episodes",
+            "3",
+            "--seeds",
+            "2",
+            "--workers",
+            "1",
+            "--out",
+            str(tmp_path / "study"),
+        ]
+    )
     assert pl.read_parquet(tmp_path / "study" / "results.parquet").height == 2
 
 
@@ -376,18 +469,42 @@ def test_a_full_disk_keeps_what_is_done(tmp_path, monkeypatch):
     [
         (["oil-laplace-2", "--agents", "adaptive-q"], "did you mean 'oil-laplace-1'"),
         (["oil-laplace-1", "--agents", "adaptve-q"], "did you mean 'adaptive-q'"),
-        (["oil-laplace-1", "--agents", "adaptive-q:bonis=1"], "no option 'bonis'; did you mean 'bonus'"),
-        (["oil-laplace-1", "--agents", "adaptive-q-published:bonus=1:max_ball=9"], "did you mean 'max_balls'"),
-        (["oil-laplace-1", "--agents", "metric-q:split_aftre=1"], "no option 'split_aftre'; did you mean 'split_after'"),
+        (
+            ["oil-laplace-1", "--agents", "adaptive-q:bonis=1"],
+            "no option 'bonis'; did you mean 'bonus'",
+        ),
+        (
+            ["oil-laplace-1", "--agents", "adaptive-q-published:bonus=1:max_ball=9"],
+            "did you mean 'max_balls'",
+        ),
+        (
+            ["oil-laplace-1", "--agents", "metric-q:split_aftre=1"],
+            "no option 'split_aftre'; did you mean 'split_after'",
+        ),
         (
             ["oil-laplace-1", "--agents", "metric-q:metric=l3"],
             "metric='l3': choose one of linf, l1, l2, discrete; did you mean 'l.'",
         ),
-        (["oil-laplace-1", "--agents", "metric-q:combine=min"], 'combine=.min.: choose "max", "sum"'),
-        (["oil-laplace-1", "--agents", "metric-q:metric=discrete"], "Discrete is for points named by one whole number"),
-        (["oil-laplace-1", "--agents", "metric-q:metric=discrete:points_per_axis=9"], "so leave it out"),
-        (["oil-laplace-1", "--agents", "metric-q:lazy=True:tries=4"], "lazy=True covers around what is played"),
-        (["oil-laplace-1", "--agents", "adaptive-q", "--set", "sharpnes=2"], "did you mean 'sharpness'"),
+        (
+            ["oil-laplace-1", "--agents", "metric-q:combine=min"],
+            'combine=.min.: choose "max", "sum"',
+        ),
+        (
+            ["oil-laplace-1", "--agents", "metric-q:metric=discrete"],
+            "Discrete is for points named by one whole number",
+        ),
+        (
+            ["oil-laplace-1", "--agents", "metric-q:metric=discrete:points_per_axis=9"],
+            "so leave it out",
+        ),
+        (
+            ["oil-laplace-1", "--agents", "metric-q:lazy=True:tries=4"],
+            "lazy=True covers around what is played",
+        ),
+        (
+            ["oil-laplace-1", "--agents", "adaptive-q", "--set", "sharpnes=2"],
+            "did you mean 'sharpness'",
+        ),
         (["oil-laplace-1", "--agents", "adaptive-q", "--set", "nonsense"], "key=value"),
         (["oil-laplace-1", "--agents", "adaptive-q,adaptive-q"], "twice"),
         (["oil-laplace-1", "--agents", "adaptive-q", "--episodes", "0"], "--episodes 0"),
@@ -402,9 +519,16 @@ def test_what_is_misspelled_is_refused_with_a_sentence(arguments, message, tmp_p
 
 
 def test_names_settings_and_any_gymnasium_id():
-    assert agent_named("adaptive-q:bonus=0.5:cap=horizon").settings == {"bonus": 0.5, "cap": "horizon"}
+    assert agent_named("adaptive-q:bonus=0.5:cap=horizon").settings == {
+        "bonus": 0.5,
+        "cap": "horizon",
+    }
     assert settings_from(["start=[0.1, 0.2]"]) == {"start": [0.1, 0.2]}
-    assert problem_named("oil-laplace-10", {"dims": 2}).options == {"survey": "laplace", "sharpness": 10.0, "dims": 2}
+    assert problem_named("oil-laplace-10", {"dims": 2}).options == {
+        "survey": "laplace",
+        "sharpness": 10.0,
+        "dims": 2,
+    }
     assert problem_named("zooming/Oil-v0", {"horizon": 3}).make().unwrapped.horizon == 3
     assert len(PRESETS) == 15
     for problem in PRESETS.values():
@@ -412,19 +536,54 @@ def test_names_settings_and_any_gymnasium_id():
 
 
 def test_the_command_prints_the_table_and_warns_about_few_seeds(tmp_path, capsys):
-    cli.main(["run", "ambulance-shifting-0", "--agents", "adaptive-q,median", "--episodes", "50", "--seeds", "2",
-              "--workers", "1", "--out", str(tmp_path / "study")])  # fmt: skip
+    cli.main(
+        [
+            "run",
+            "ambulance-shifting-0",
+            "--agents",
+            "adaptive-q,median",
+            "--episodes",
+            "50",
+            "--seeds",
+            "2",
+            "--workers",
+            "1",
+            "--out",
+            str(tmp_path / "study"),
+        ]
+    )
     shown = capsys.readouterr().out
-    assert zooming.Study(["ambulance-shifting-0"], ["adaptive-q", "median"], 50, 2).run(tmp_path / "study")[0].seconds > 0
-    for expected in ("Study(1 problems x 2 agents x 2 seeds", "optimum 4.725", "median", "Only 2 seeds"):
+    assert (
+        zooming.Study(["ambulance-shifting-0"], ["adaptive-q", "median"], 50, 2)
+        .run(tmp_path / "study")[0]
+        .seconds
+        > 0
+    )
+    for expected in (
+        "Study(1 problems x 2 agents x 2 seeds",
+        "optimum 4.725",
+        "median",
+        "Only 2 seeds",
+    ):
         assert expected in shown
     manifest = json.loads((tmp_path / "study" / "manifest.json").read_text())
     assert manifest["configuration"]["n_seeds"] == 2
-    assert {"zooming", "numpy", "numba", "gymnasium", "python"} <= manifest["computed_with"][0]["versions"].keys()
+    assert {"zooming", "numpy", "numba", "gymnasium", "python"} <= manifest["computed_with"][0][
+        "versions"
+    ].keys()
 
 
 def test_one_seed_has_a_regret_without_an_interval(tmp_path, capsys):
-    arguments = ["--agents", "adaptive-q", "--episodes", "50", "--seeds", "1", "--out", str(tmp_path / "study")]
+    arguments = [
+        "--agents",
+        "adaptive-q",
+        "--episodes",
+        "50",
+        "--seeds",
+        "1",
+        "--out",
+        str(tmp_path / "study"),
+    ]
     cli.main(["run", "oil-laplace-1", *arguments])
     (row,) = zooming.Study(["oil-laplace-1"], ["adaptive-q"], 50, 1).run(tmp_path / "study")
     assert row.regret is None
@@ -432,7 +591,9 @@ def test_one_seed_has_a_regret_without_an_interval(tmp_path, capsys):
 
 
 def test_a_study_on_an_environment_that_cannot_be_solved_has_no_regret(tmp_path):
-    study = zooming.Study([problem_named("zooming/Oil-v0", {"dims": 4})], ["random"], episodes=20, seeds=2)
+    study = zooming.Study(
+        [problem_named("zooming/Oil-v0", {"dims": 4})], ["random"], episodes=20, seeds=2
+    )
     (row,) = study.run(tmp_path / "study", workers=1)
     assert row.optimum is None
     assert row.regret is None
@@ -446,13 +607,23 @@ def test_an_environment_or_a_class_in_the_place_of_a_name_is_refused():
 
 
 def test_commas_inside_brackets_belong_to_the_value():
-    found = agents_named("adaptive-q:reward_range=(-17,0):bonus=0.5,net-q,random:reward_range=[0, 2]")
-    assert [agent.settings for agent in found] == [{"reward_range": [-17, 0], "bonus": 0.5}, {}, {"reward_range": [0, 2]}]
+    found = agents_named(
+        "adaptive-q:reward_range=(-17,0):bonus=0.5,net-q,random:reward_range=[0, 2]"
+    )
+    assert [agent.settings for agent in found] == [
+        {"reward_range": [-17, 0], "bonus": 0.5},
+        {},
+        {"reward_range": [0, 2]},
+    ]
 
 
 def test_chunk_names_are_files_and_differ():
     problem = problem_named("zooming/Oil-v0", {"start": "uniform"})
-    names = [Chunk(problem, agent_named(a), 10, 0, 5, e, "run").name for a in ("random", "net-q") for e in (0, 1)]
+    names = [
+        Chunk(problem, agent_named(a), 10, 0, 5, e, "run").name
+        for a in ("random", "net-q")
+        for e in (0, 1)
+    ]
     assert len(set(names)) == 4
     assert not any("/" in name for name in names)
     assert np.all(np.diff(checkpoints(1000)) > 0)
@@ -467,7 +638,9 @@ def test_ray_gives_the_same_results_even_when_a_node_dies(tmp_path):
 
     chunks = small(seeds=100, episodes=5000).configuration.chunks()
     expected = {chunk.name: chunk.run()["total_return"].tolist() for chunk in chunks}
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    )
     try:
         doomed = cluster.add_node(num_cpus=1)
         found = {}
@@ -481,11 +654,14 @@ def test_ray_gives_the_same_results_even_when_a_node_dies(tmp_path):
         cluster.shutdown()
 
 
-# --- tuning --------------------------------------------------------------------------------------------------------------
+# --- tuning ---------------------------------------------------------------------------------------
 
 
 def tuned(folder, **options):
-    problems, agents = [problem_named("oil-laplace-1")], [agent_named("adaptive-q"), agent_named("net-q")]
+    problems, agents = (
+        [problem_named("oil-laplace-1")],
+        [agent_named("adaptive-q"), agent_named("net-q")],
+    )
     options = {"episodes": 300, "seeds": 6, "evaluation_seeds": 5, "workers": 1, **options}
     return tune(problems, agents, folder, **options)
 
@@ -496,7 +672,10 @@ def test_the_grid_finds_the_value_with_the_largest_return_on_seeds_of_its_own(tm
     own = [seeds.word(0, f"tune {i}") for i in range(6)]
     env = gym.make("zooming/Oil-v0")
     scores = {
-        c: np.mean([zooming.AdaptiveQ(env, bonus=c, seed=seed).learn(300).returns.mean() for seed in own]) for c in values
+        c: np.mean(
+            [zooming.AdaptiveQ(env, bonus=c, seed=seed).learn(300).returns.mean() for seed in own]
+        )
+        for c in values
     }
     assert ours.value == max(scores, key=scores.get)
     assert ours.tuning_return == pytest.approx(max(scores.values()))
@@ -506,8 +685,13 @@ def test_the_grid_finds_the_value_with_the_largest_return_on_seeds_of_its_own(tm
         assert tried.interval.low < tried.mean_return < tried.interval.high
         assert tried.n_seeds == 6
     assert ours.samples == net.samples == 3 * 6 * 300 * 5
-    fresh = [zooming.AdaptiveQ(env, bonus=ours.value, seed=seeds.word(0, f"run {i}")).learn(300) for i in range(5)]
-    assert ours.evaluation.mean_return == pytest.approx(np.mean([history.returns[-30:].mean() for history in fresh]))
+    fresh = [
+        zooming.AdaptiveQ(env, bonus=ours.value, seed=seeds.word(0, f"run {i}")).learn(300)
+        for i in range(5)
+    ]
+    assert ours.evaluation.mean_return == pytest.approx(
+        np.mean([history.returns[-30:].mean() for history in fresh])
+    )
     assert tuned(tmp_path / "tuning", values=values) == [ours, net]  # nothing is computed again
 
 
@@ -521,29 +705,49 @@ def test_optuna_tunes_prunes_and_continues(tmp_path):
     assert min(many.samples for many in more) < 12 * 10 * 300 * 5  # some trials were given up early
     for many in more:
         assert many.samples == sum(tried.n_seeds for tried in many.tried) * 300 * 5
-        assert many.tuning_return == max(tried.mean_return for tried in many.tried if tried.n_seeds == 10)
+        assert many.tuning_return == max(
+            tried.mean_return for tried in many.tried if tried.n_seeds == 10
+        )
         assert [tried.value for tried in many.tried] == sorted(tried.value for tried in many.tried)
     other = tuned(tmp_path / "tuning", method="optuna", values=(6.0, 7.0), trials=2, seeds=10)
-    assert all(6.0 <= found.value <= 7.0 for found in other)  # another search does not take up this one's trials
+    assert all(
+        6.0 <= found.value <= 7.0 for found in other
+    )  # another search does not take up this one's trials
 
 
 def test_a_search_in_two_parts_finds_what_one_in_one_part_finds(tmp_path):
     options = {"method": "optuna", "values": (0.01, 5.0), "seeds": 10}
     tuned(tmp_path / "stopped", trials=7, **options)
-    assert tuned(tmp_path / "stopped", trials=15, **options) == tuned(tmp_path / "not", trials=15, **options)
+    assert tuned(tmp_path / "stopped", trials=15, **options) == tuned(
+        tmp_path / "not", trials=15, **options
+    )
 
 
 def test_a_damaged_search_is_refused_in_a_sentence(tmp_path):
-    (tmp_path / "tuning.sqlite").write_text("not a database, but long enough to look like one" * 100)
+    (tmp_path / "tuning.sqlite").write_text(
+        "not a database, but long enough to look like one" * 100
+    )
     with pytest.raises(zooming.SpaceError, match=r"tuning.sqlite is damaged"):
         tuned(tmp_path, method="optuna", values=(0.1, 1.0), trials=2)
 
 
 @pytest.mark.parametrize("method", ["grid", "optuna"])
 def test_a_whole_number_can_be_tuned(tmp_path, method):
-    agents, options = [agent_named("adaptive-q")], {"episodes": 200, "seeds": 2, "evaluation_seeds": 2, "workers": 1}
+    agents, options = (
+        [agent_named("adaptive-q")],
+        {"episodes": 200, "seeds": 2, "evaluation_seeds": 2, "workers": 1},
+    )
     problems = [problem_named("oil-laplace-1")]
-    (found,) = tune(problems, agents, tmp_path, option="max_balls", values=(20, 200), method=method, trials=3, **options)
+    (found,) = tune(
+        problems,
+        agents,
+        tmp_path,
+        option="max_balls",
+        values=(20, 200),
+        method=method,
+        trials=3,
+        **options,
+    )
     assert type(found.value) is int
     assert found.evaluation.n_balls <= found.value
 
@@ -568,14 +772,36 @@ def test_bad_tuning_is_refused(options, message, tmp_path):
 
 
 def test_the_command_tunes_and_prints_what_it_cost(tmp_path, capsys):
-    cli.main(["tune", "oil-laplace-1", "--agents", "adaptive-q", "--values", "0.1", "1.0", "--episodes", "50", "--seeds", "2",
-              "--evaluation-seeds", "2", "--workers", "1", "--out", str(tmp_path / "tuning")])  # fmt: skip
+    cli.main(
+        [
+            "tune",
+            "oil-laplace-1",
+            "--agents",
+            "adaptive-q",
+            "--values",
+            "0.1",
+            "1.0",
+            "--episodes",
+            "50",
+            "--seeds",
+            "2",
+            "--evaluation-seeds",
+            "2",
+            "--workers",
+            "1",
+            "--out",
+            str(tmp_path / "tuning"),
+        ]
+    )
     shown = capsys.readouterr().out
     assert "bonus=" in shown
     (found,) = json.loads((tmp_path / "tuning" / "tuned.json").read_text())
     assert f"bonus={found['value']:g}" in shown
     assert "1,000" in shown  # 2 values x 2 seeds x 50 episodes x 5 steps
-    lines = {value: next(line for line in shown.splitlines() if f" bonus={value:g} │" in line) for value in (0.1, 1.0)}
+    lines = {
+        value: next(line for line in shown.splitlines() if f" bonus={value:g} │" in line)
+        for value in (0.1, 1.0)
+    }
     for tried in found["tried"]:
         half = (tried["interval"]["high"] - tried["interval"]["low"]) / 2
         assert f"{tried['mean_return']:.4f} ± {half:.4f}" in lines[tried["value"]]
@@ -584,7 +810,9 @@ def test_the_command_tunes_and_prints_what_it_cost(tmp_path, capsys):
 
 @pytest.mark.parametrize("width", [80, 200])
 def test_a_narrow_progress_line_cuts_the_news_and_never_the_counts(width):
-    news = "41,445 steps/s, " + "adaptive-q:bonus=0.25 on a-problem-with-a-long-name: 4.735 of 4.750"
+    news = (
+        "41,445 steps/s, " + "adaptive-q:bonus=0.25 on a-problem-with-a-long-name: 4.735 of 4.750"
+    )
     progress = progress_line("runs")
     progress.add_task(news, total=12000, completed=10000)
     console = Console(width=width, file=io.StringIO())

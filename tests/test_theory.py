@@ -29,7 +29,12 @@ radii = st.floats(0.05, 6)
 
 def distance(p, q, metric: str) -> float:
     gaps = [abs(a - b) for a, b in zip(p, q, strict=True)]
-    return {"linf": max(gaps), "l1": sum(gaps), "l2": math.hypot(*gaps), "discrete": float(any(gaps))}[metric]
+    return {
+        "linf": max(gaps),
+        "l1": sum(gaps),
+        "l2": math.hypot(*gaps),
+        "discrete": float(any(gaps)),
+    }[metric]
 
 
 def power_law(c: float, dimension: float):
@@ -45,7 +50,11 @@ def test_cubes_of_side_r_cover_a_box_and_no_fewer_cells_do(sides, radius):
     assert theory.covering_number(radius, sides) == math.prod(per_axis)
     assert all(side / n <= radius * (1 + 1e-8) for side, n in zip(sides, per_axis, strict=True))
     # n points spread over a side lie more than r apart, so each needs a cell of its own
-    assert all(side / (n - 1) > radius * (1 - 1e-8) for side, n in zip(sides, per_axis, strict=True) if n > 1)
+    assert all(
+        side / (n - 1) > radius * (1 - 1e-8)
+        for side, n in zip(sides, per_axis, strict=True)
+        if n > 1
+    )
 
 
 @given(boxes, radii, st.sampled_from(["l1", "l2"]))
@@ -90,7 +99,9 @@ def test_the_discrete_metric_has_one_cell_per_point_below_distance_one():
 
 @pytest.mark.parametrize("n_sides", [1, 2, 3, 6])
 def test_the_unit_cube_has_dimension_d_with_c_one(n_sides):
-    assert theory.covering_dimension(lambda r: theory.covering_number(r, (1,) * n_sides), c=1.0) == pytest.approx(n_sides)
+    assert theory.covering_dimension(
+        lambda r: theory.covering_number(r, (1,) * n_sides), c=1.0
+    ) == pytest.approx(n_sides)
 
 
 def test_the_square_under_l2_has_dimension_two_with_c_two():
@@ -102,7 +113,8 @@ def test_the_square_under_l2_has_dimension_two_with_c_two():
 
 
 def test_a_radius_above_one_bounds_the_dimension_from_above():
-    # side 2: N = (2/r)^2. c = 4: r = 2 asks d <= 2 and r = 1/2 asks d >= 2. c = 3 fails at r = 1, where N = 4.
+    # side 2: N = (2/r)^2. c = 4: r = 2 asks d <= 2 and r = 1/2 asks d >= 2. c = 3 fails at r = 1,
+    # where N = 4.
     def covering(radius):
         return theory.covering_number(radius, (2, 2))
 
@@ -110,11 +122,14 @@ def test_a_radius_above_one_bounds_the_dimension_from_above():
     assert theory.covering_dimension(covering, c=3.0, d_max=2.0) == math.inf
     # c = 5: r = 2 asks 1 <= 5 / 2^d
     assert theory.covering_dimension(covering, c=5.0, d_max=2.0, limit=2) == pytest.approx(2)
-    assert theory.covering_dimension(covering, c=5.0, d_max=2.0, limit=math.log2(5) + 0.01) == math.inf
+    assert (
+        theory.covering_dimension(covering, c=5.0, d_max=2.0, limit=math.log2(5) + 0.01) == math.inf
+    )
 
 
 def test_finitely_many_radii_show_too_small_a_dimension_unless_the_limit_is_given():
-    # the side 3/4 has N = 2^i at r = 3/4 2^-i, so c = 1 asks 2^i <= (4/3 2^i)^d: below 1 for every i, 1 in the limit
+    # the side 3/4 has N = 2^i at r = 3/4 2^-i, so c = 1 asks 2^i <= (4/3 2^i)^d: below 1 for every
+    # i, 1 in the limit
     def covering(radius):
         return theory.covering_number(radius, (0.75,))
 
@@ -147,7 +162,9 @@ def test_lemma_learning_rate_weights(t, horizon):
     mean = sum(float(weights[i]) / math.sqrt(i) for i in range(1, t + 1))
     assert 1 / math.sqrt(t) <= mean * (1 + 1e-12)
     assert mean <= 2 / math.sqrt(t)
-    np.testing.assert_allclose(theory.learning_rate_weights(t, horizon), [float(w) for w in weights], rtol=1e-12, atol=0)
+    np.testing.assert_allclose(
+        theory.learning_rate_weights(t, horizon), [float(w) for w in weights], rtol=1e-12, atol=0
+    )
     assert theory.learning_rate(t, horizon) == pytest.approx(float(weights[t]))
 
 
@@ -164,7 +181,8 @@ def test_lemma_the_weights_of_one_visit_sum_to_one_plus_one_over_h(i, horizon):
 
 
 def test_a_sample_weighs_more_than_lemma_e11_allows_once_two_children_inherit_it():
-    # D = 1, H = 5: the root's only sample, in the plays of its two children (n = 1, 2, 3 before each play)
+    # D = 1, H = 5: the root's only sample, in the plays of its two children (n = 1, 2, 3 before
+    # each play)
     weight = 2 * sum(theory.learning_rate_weights(t, 5)[1] for t in (1, 2, 3))
     assert weight == pytest.approx(2 * (1 + 1 / 7 + 1 / 28))
     assert weight > 1 + 1 / 5
@@ -176,7 +194,9 @@ def test_a_sample_weighs_more_than_lemma_e11_allows_once_two_children_inherit_it
 def test_the_bonus_adds_two_hoeffding_terms_and_four_lipschitz_terms():
     # 4 x 1 x 25 / 0.1 = 1000, log 1000 = 6.907755, its root 2.628261
     assert theory.iota(1, 25, 0.1) == pytest.approx(6.907755)
-    assert theory.bonus(4, 1, 25, 0.1, lipschitz=3.0, d_max=2.0) == pytest.approx((2 * 2.628261 + 4 * 3 * 2) / 2)
+    assert theory.bonus(4, 1, 25, 0.1, lipschitz=3.0, d_max=2.0) == pytest.approx(
+        (2 * 2.628261 + 4 * 3 * 2) / 2
+    )
     # H = K = 5 keeps iota, and H^3 = 125
     assert theory.bonus(1, 5, 5, 0.1, lipschitz=0.0) == pytest.approx(2 * math.sqrt(125) * 2.628261)
 
@@ -211,7 +231,8 @@ def test_lemma_the_plays_of_one_ball_sum_to_less_than_twice_its_inverse_radius(d
 
 
 def most_balls(episodes: int) -> list[int]:
-    """The largest partition of the interval after 1..K plays, over all ways to choose the ball that is played."""
+    """The largest partition of the interval after 1..K plays, over all ways to choose the ball
+    that is played."""
     reachable, largest = {((0, 0),)}, []
     for _ in range(episodes):
         after = set()
@@ -232,7 +253,8 @@ def test_theorem_no_choice_of_balls_makes_a_larger_interval_partition():
 
 
 def test_the_partition_bound_splits_the_coarsest_balls_first():
-    # D = 2: 1 play splits the root, 4 x 3 the next, 16 x 12 the next: 205 plays make 64 balls; 48 plays more make 3 more
+    # D = 2: 1 play splits the root, 4 x 3 the next, 16 x 12 the next: 205 plays make 64 balls; 48
+    # plays more make 3 more
     assert [theory.partition_size_bound(k, 2) for k in (1, 3, 4, 12, 13, 204, 205, 252, 253)] == [
         4,
         4,
@@ -252,7 +274,8 @@ def test_a_finite_set_has_no_more_balls_than_points():
 
 
 def test_the_number_of_children_may_differ_from_the_covering_dimension():
-    # at most 2 x 2^depth balls matter, each with 16 children: root 1, then 4 of depth 1 for 12 plays, 8 of depth 2 for 96
+    # at most 2 x 2^depth balls matter, each with 16 children: root 1, then 4 of depth 1 for 12
+    # plays, 8 of depth 2 for 96
     assert theory.partition_size_bound(109, 1, c=2.0, n_children=16) == 1 + 15 * (1 + 4 + 8)
 
 
@@ -278,10 +301,13 @@ def test_theorem_a_learning_agent_stays_below_the_partition_bound():
 
 
 def test_theorem_regret_bound_at_a_point_worked_out_by_hand():
-    # H = 1, K = 16, iota = 9: 3 + 6 sqrt(288) + 96 kappa (3 + 2 x 0.5) 16^(3/4), kappa = 1.189207 x 15/14
+    # H = 1, K = 16, iota = 9: 3 + 6 sqrt(288) + 96 kappa (3 + 2 x 0.5) 16^(3/4), kappa = 1.189207 x
+    # 15/14
     delta = 64 * math.exp(-9)
     worked_out = 3 + 6 * 16.970563 + 96 * 1.189207 * 15 / 14 * 4 * 8
-    assert theory.regret_bound(1, 16, 2, delta=delta, lipschitz=2, d_max=0.5, c=0.25) == pytest.approx(worked_out, rel=1e-6)
+    assert theory.regret_bound(
+        1, 16, 2, delta=delta, lipschitz=2, d_max=0.5, c=0.25
+    ) == pytest.approx(worked_out, rel=1e-6)
     # H = 4, K = 4 keeps iota: sqrt(64 x 9) = 24; d = 0, c = 9: kappa = 1.5 sqrt 2, c^(1/2) = 3
     worked_out = 48 + 6 * math.sqrt(2 * 64 * 4 * 9) + 96 * 4 * (24 + 1) * 1.5 * 1.41421356 * 3 * 2
     assert theory.regret_bound(4, 4, 0, c=9, delta=delta) == pytest.approx(worked_out, rel=1e-6)
@@ -289,7 +315,9 @@ def test_theorem_regret_bound_at_a_point_worked_out_by_hand():
 
 @pytest.mark.parametrize("dimension", [0, 0.11, 1, 2, 5])
 def test_the_two_constants_of_the_bound_differ_by_192_over_96_kappa(dimension):
-    derived, printed = (theory.regret_bound(3, 500, dimension, constant=one) for one in ("derived", "printed"))
+    derived, printed = (
+        theory.regret_bound(3, 500, dimension, constant=one) for one in ("derived", "printed")
+    )
     rest = 27 + 6 * math.sqrt(2 * 27 * 500 * theory.iota(3, 500))  # the terms without gamma
     kappa = 2 ** (1 / (dimension + 2)) * (1 + 1 / (2 * (2 ** (dimension + 1) - 1)))
     assert (printed - rest) / (derived - rest) == pytest.approx(2 / kappa)
@@ -300,8 +328,13 @@ def test_the_two_constants_of_the_bound_differ_by_192_over_96_kappa(dimension):
 def test_a_bound_is_called_claimed_where_its_proof_is_open():
     assert theory.bound_name(1) == "bound (constant 96 kappa)"
     assert theory.bound_name(2, "printed") == "claimed bound (constant 192)"
-    for refused in (lambda: theory.regret_bound(5, 10, 2, constant="proved"), lambda: theory.bound_name(5, "proved")):
-        with pytest.raises(SpaceError, match="constant = 'proved': choose one of 'derived', 'printed'"):
+    for refused in (
+        lambda: theory.regret_bound(5, 10, 2, constant="proved"),
+        lambda: theory.bound_name(5, "proved"),
+    ):
+        with pytest.raises(
+            SpaceError, match="constant = 'proved': choose one of 'derived', 'printed'"
+        ):
             refused()
 
 
@@ -310,7 +343,9 @@ def test_theorem_the_printed_constant_192_is_enough_except_near_dimension_zero()
         size = theory.regret_bound(1, 10**12, dimension, lipschitz=0.0)
         log_term = math.log(4e12 / 0.05)
         rest = 3 + 6 * math.sqrt(2e12 * log_term)
-        return (size - rest) / (math.sqrt(log_term) * 10 ** (12 * (dimension + 1) / (dimension + 2)))
+        return (size - rest) / (
+            math.sqrt(log_term) * 10 ** (12 * (dimension + 1) / (dimension + 2))
+        )
 
     assert constant(0) == pytest.approx(96 * 1.5 * math.sqrt(2))  # 203.6
     assert constant(0.11) < 192
@@ -322,10 +357,16 @@ def test_theorem_the_printed_constant_192_is_enough_except_near_dimension_zero()
 
 
 def sum_over_all_thresholds(episodes, covering, d_max, n_thresholds=4000):
-    """The infimum of the paper by its definition, on a fine list of r0 that has the points just above every radius."""
+    """The infimum of the paper by its definition, on a fine list of r0 that has the points just
+    above every radius."""
     radii_ = [d_max * 2.0**-i for i in range(25)]
-    thresholds = [d_max * 2.0 ** (-20 * k / n_thresholds) for k in range(n_thresholds)] + [r * (1 + 1e-12) for r in radii_[1:]]
-    return min(episodes * r0 / d_max + sum(covering(r) * d_max / r for r in radii_ if r >= r0) for r0 in thresholds)
+    thresholds = [d_max * 2.0 ** (-20 * k / n_thresholds) for k in range(n_thresholds)] + [
+        r * (1 + 1e-12) for r in radii_[1:]
+    ]
+    return min(
+        episodes * r0 / d_max + sum(covering(r) * d_max / r for r in radii_ if r >= r0)
+        for r0 in thresholds
+    )
 
 
 @pytest.mark.parametrize("episodes", [10, 333, 2000, 10**5])
@@ -342,21 +383,41 @@ def test_theorem_the_refined_bound_takes_the_infimum_over_all_thresholds(episode
     infimum = sum_over_all_thresholds(episodes, covering, d_max)
     log_term = math.log(4 * 3 * episodes / 0.1)
     root = math.sqrt(27 * log_term)
-    worked_out = 27 + 6 * math.sqrt(54 * episodes * log_term) + 96 * 3 * (root + 2 * d_max) * min(infimum, episodes / 2)
-    assert theory.metric_regret_bound(3, episodes, covering, 0.1, 2.0, d_max) == pytest.approx(worked_out, rel=1e-9)
+    worked_out = (
+        27
+        + 6 * math.sqrt(54 * episodes * log_term)
+        + 96 * 3 * (root + 2 * d_max) * min(infimum, episodes / 2)
+    )
+    assert theory.metric_regret_bound(3, episodes, covering, 0.1, 2.0, d_max) == pytest.approx(
+        worked_out, rel=1e-9
+    )
 
 
-@given(horizons, episode_counts, dimensions, st.floats(1, 50), deltas, lipschitz_constants, st.floats(0.1, 4))
-def test_theorem_the_refined_bound_is_at_most_the_simple_one(horizon, episodes, dimension, slack, delta, lipschitz, d_max):
+@given(
+    horizons,
+    episode_counts,
+    dimensions,
+    st.floats(1, 50),
+    deltas,
+    lipschitz_constants,
+    st.floats(0.1, 4),
+)
+def test_theorem_the_refined_bound_is_at_most_the_simple_one(
+    horizon, episodes, dimension, slack, delta, lipschitz, d_max
+):
     c = slack * d_max**dimension
-    refined = theory.metric_regret_bound(horizon, episodes, power_law(c, dimension), delta, lipschitz, d_max)
+    refined = theory.metric_regret_bound(
+        horizon, episodes, power_law(c, dimension), delta, lipschitz, d_max
+    )
     simple = theory.regret_bound(horizon, episodes, dimension, c, delta, lipschitz, d_max)
     assert refined <= simple * (1 + 1e-9)
 
 
 @given(st.integers(100, 10**12), st.integers(1, 4))
 def test_the_two_bounds_agree_on_the_unit_cube_within_a_third(episodes, n_sides):
-    refined = theory.metric_regret_bound(5, episodes, lambda r: theory.covering_number(r, (1,) * n_sides))
+    refined = theory.metric_regret_bound(
+        5, episodes, lambda r: theory.covering_number(r, (1,) * n_sides)
+    )
     simple = theory.regret_bound(5, episodes, n_sides)
     assert refined <= simple * (1 + 1e-9)
     assert refined >= 0.66 * simple or episodes < 4 ** (n_sides + 2)
@@ -365,7 +426,9 @@ def test_the_two_bounds_agree_on_the_unit_cube_within_a_third(episodes, n_sides)
 def test_the_constant_of_the_simple_bound_is_attained():
     # K = 2 x 16^m is the worst case at d = 2: two thresholds tie
     covering = power_law(1.0, 2.0)
-    ratio = theory.metric_regret_bound(1, 2 * 16**12, covering) / theory.regret_bound(1, 2 * 16**12, 2)
+    ratio = theory.metric_regret_bound(1, 2 * 16**12, covering) / theory.regret_bound(
+        1, 2 * 16**12, 2
+    )
     assert 1 - 1e-6 < ratio <= 1
 
 
@@ -376,7 +439,9 @@ def test_theorem_a_thin_box_pays_for_one_dimension_while_the_balls_are_coarse():
 
 
 @given(horizons, episode_counts, dimensions, st.floats(1, 50), deltas, lipschitz_constants)
-def test_the_regret_bounds_grow_with_the_problem_and_shrink_with_delta(horizon, episodes, dimension, c, delta, lipschitz):
+def test_the_regret_bounds_grow_with_the_problem_and_shrink_with_delta(
+    horizon, episodes, dimension, c, delta, lipschitz
+):
     bound = theory.regret_bound(horizon, episodes, dimension, c, delta, lipschitz)
     assert bound < theory.regret_bound(horizon + 1, episodes, dimension, c, delta, lipschitz)
     assert bound < theory.regret_bound(horizon, 2 * episodes, dimension, c, delta, lipschitz)
@@ -385,9 +450,13 @@ def test_the_regret_bounds_grow_with_the_problem_and_shrink_with_delta(horizon, 
     assert bound < theory.regret_bound(horizon, episodes, dimension, c, delta, lipschitz + 1)
 
     def refined(horizon=horizon, episodes=episodes, delta=delta, lipschitz=lipschitz):
-        return theory.metric_regret_bound(horizon, episodes, power_law(c, dimension), delta, lipschitz)
+        return theory.metric_regret_bound(
+            horizon, episodes, power_law(c, dimension), delta, lipschitz
+        )
 
-    assert refined() < min(refined(horizon=horizon + 1), refined(episodes=2 * episodes), refined(delta=delta / 2))
+    assert refined() < min(
+        refined(horizon=horizon + 1), refined(episodes=2 * episodes), refined(delta=delta / 2)
+    )
     assert refined() < refined(lipschitz=lipschitz + 1)
 
 
@@ -409,16 +478,22 @@ def test_theorem_plays_of_atoms_sum_to_at_most_twice_the_root_of_atoms_times_epi
 
 
 @given(horizons, st.integers(1, 10**9), st.integers(1, 50), st.integers(1, 50), deltas)
-def test_atoms_from_the_start_beat_the_general_theorem_in_dimension_zero(horizon, episodes, n_states, n_actions, delta):
+def test_atoms_from_the_start_beat_the_general_theorem_in_dimension_zero(
+    horizon, episodes, n_states, n_actions, delta
+):
     atoms = theory.discrete_regret_bound(horizon, episodes, n_states, n_actions, delta)
-    assert atoms < theory.regret_bound(horizon, episodes, 0, n_states * n_actions, delta, lipschitz=0.0)
+    assert atoms < theory.regret_bound(
+        horizon, episodes, 0, n_states * n_actions, delta, lipschitz=0.0
+    )
 
 
 @given(horizons, st.integers(1, 10**12), dimensions, st.floats(1, 100), deltas)
 def test_the_lower_bound_lies_below_the_upper_bound(horizon, episodes, dimension, c, delta):
     low = theory.lower_bound(horizon, episodes, dimension, c)
     assert low < theory.regret_bound(horizon, episodes, dimension, c, delta, lipschitz=0.0)
-    assert theory.lower_bound(horizon, episodes, dimension, c, constant=0.5) == pytest.approx(low / 2)
+    assert theory.lower_bound(horizon, episodes, dimension, c, constant=0.5) == pytest.approx(
+        low / 2
+    )
 
 
 def test_theorem_the_lower_bound_in_dimension_zero_is_the_tabular_one():
@@ -427,16 +502,32 @@ def test_theorem_the_lower_bound_in_dimension_zero_is_the_tabular_one():
 
 @pytest.mark.parametrize("episodes", [2, 10, 333, 10**5])
 @pytest.mark.parametrize(
-    "covering", [lambda r: theory.covering_number(r, (1, 1)), lambda r: theory.covering_number(r, (1, 0.01)), lambda r: 3.0]
+    "covering",
+    [
+        lambda r: theory.covering_number(r, (1, 1)),
+        lambda r: theory.covering_number(r, (1, 0.01)),
+        lambda r: 3.0,
+    ],
 )
 def test_theorem_the_metric_lower_bound_takes_the_infimum_over_all_thresholds(episodes, covering):
     # As printed: the infimum over r0 < 1 of K r0 + log(K) sum N_r / r, then divided by log(K).
     log_term, radii_ = math.log(episodes), [2.0**-i for i in range(25)]
-    thresholds = [2.0 ** (-20 * k / 4000) for k in range(1, 4000)] + [r * (1 + 1e-12) for r in radii_[1:]]
-    printed = min(episodes * r0 + sum(covering(r) / r * log_term for r in radii_ if r >= r0) for r0 in thresholds)
-    assert theory.metric_lower_bound(1, episodes, covering) == pytest.approx(printed / log_term, rel=1e-9)
-    assert theory.metric_lower_bound(6, episodes, covering, 0.5) == pytest.approx(3 * printed / log_term, rel=1e-9)
-    assert theory.metric_lower_bound(1, episodes, covering) < theory.metric_regret_bound(1, episodes, covering)
+    thresholds = [2.0 ** (-20 * k / 4000) for k in range(1, 4000)] + [
+        r * (1 + 1e-12) for r in radii_[1:]
+    ]
+    printed = min(
+        episodes * r0 + sum(covering(r) / r * log_term for r in radii_ if r >= r0)
+        for r0 in thresholds
+    )
+    assert theory.metric_lower_bound(1, episodes, covering) == pytest.approx(
+        printed / log_term, rel=1e-9
+    )
+    assert theory.metric_lower_bound(6, episodes, covering, 0.5) == pytest.approx(
+        3 * printed / log_term, rel=1e-9
+    )
+    assert theory.metric_lower_bound(1, episodes, covering) < theory.metric_regret_bound(
+        1, episodes, covering
+    )
 
 
 @given(st.integers(10, 10**12), st.integers(0, 4), st.floats(1, 50))
@@ -456,7 +547,9 @@ def test_theorem_with_its_delta_the_failures_cost_no_more_than_the_rate_of_the_b
     rate = horizon * episodes ** theory.regret_exponent_bound(dimension)
     assert delta * horizon * episodes == pytest.approx(rate)
     sure = theory.regret_bound(horizon, episodes, dimension, c, delta, lipschitz)
-    assert theory.expected_regret_bound(horizon, episodes, dimension, c, lipschitz) == pytest.approx(sure + rate)
+    assert theory.expected_regret_bound(
+        horizon, episodes, dimension, c, lipschitz
+    ) == pytest.approx(sure + rate)
     assert rate < sure
 
 
@@ -474,7 +567,11 @@ def test_theorem_pac_episodes_is_the_first_that_markov_allows(horizon, epsilon, 
     def failure_probability(k):  # (bound + failure x H K) / (K epsilon), written out
         failure = delta * epsilon / (2 * horizon)
         root = math.sqrt(horizon**3 * math.log(4 * horizon * k / failure))
-        bound = 3 * horizon**2 + 6 * math.sqrt(2 * k) * root + 96 * horizon * 3 * math.sqrt(k) * (root + 1)
+        bound = (
+            3 * horizon**2
+            + 6 * math.sqrt(2 * k) * root
+            + 96 * horizon * 3 * math.sqrt(k) * (root + 1)
+        )
         return (bound + failure * horizon * k) / (k * epsilon)
 
     # kappa sqrt(c) = 1.5 sqrt(2) sqrt(2) = 3
@@ -505,7 +602,10 @@ def test_theorem_q_is_lipschitz_when_the_kernel_is_in_total_variation(seed):
     rng, n_points, horizon = np.random.default_rng(seed), 4, 6
     kernel, reward = rng.dirichlet(np.ones(n_points), size=(n_points, 2)), rng.random((n_points, 2))
     kernel, reward = (0.2 * kernel + 0.8 * kernel[:1, :1]), reward / 10
-    rows, rewards = kernel.reshape(-1, n_points), reward.ravel()  # the discrete metric: all pairs at distance 1
+    rows, rewards = (
+        kernel.reshape(-1, n_points),
+        reward.ravel(),
+    )  # the discrete metric: all pairs at distance 1
     l_kernel = 0.5 * np.abs(rows[:, None] - rows[None]).sum(axis=2).max()
     bound = theory.lipschitz_of_q(horizon, l_kernel, np.ptp(rewards))
     value = np.zeros(n_points)
@@ -520,7 +620,9 @@ def test_theorem_a_linear_system_attains_the_wasserstein_constant(stretch, slope
     def q_star(step, x):  # x' = stretch x and r = slope x, whatever the action
         return 0.0 if step == 4 else slope * x + q_star(step + 1, stretch * x)
 
-    assert theory.lipschitz_of_q(4, stretch, slope, "wasserstein") == pytest.approx(q_star(0, 1.0) - q_star(0, 0.0))
+    assert theory.lipschitz_of_q(4, stretch, slope, "wasserstein") == pytest.approx(
+        q_star(0, 1.0) - q_star(0, 0.0)
+    )
 
 
 def test_total_variation_at_a_point_worked_out_by_hand():
@@ -559,7 +661,10 @@ def test_total_variation_at_a_point_worked_out_by_hand():
         (lambda: theory.discrete_regret_bound(5, 10, 0, 2), "n_states = 0"),
         (lambda: theory.lower_bound(5, 10, 2, constant=0), "constant = 0"),
         (lambda: theory.metric_lower_bound(5, 10, lambda r: 1, constant=0), "constant = 0"),
-        (lambda: theory.metric_lower_bound(5, 1, lambda r: 1), "episodes = 1 must be a whole number >= 2"),
+        (
+            lambda: theory.metric_lower_bound(5, 1, lambda r: 1),
+            "episodes = 1 must be a whole number >= 2",
+        ),
         (lambda: theory.metric_lower_bound(5, 10, lambda r: 0), "finite and at least 1"),
         (lambda: theory.expected_regret_delta(1, 2), "episodes = 1 must be a whole number >= 2"),
         (lambda: theory.expected_regret_bound(5, 10, -1), "dimension = -1"),

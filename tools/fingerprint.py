@@ -1,8 +1,11 @@
 """Hash what agents do over a grid of settings, to prove that a change of form changed no result.
 
-Run `python tools/fingerprint.py > before.txt`, change the code, run it again into `after.txt`, and compare the two.
-Each line names a setting and a hash of everything a user can measure: returns, balls, policy, values, visits and
-partitions, after learning with both drivers, saving, loading and going on. Only the public surface is called.
+Run `python tools/fingerprint.py > before.txt`, change the code, run it again into `after.txt`, and
+compare the two.
+Each line names a setting and a hash of everything a user can measure: returns, balls, policy,
+values, visits and
+partitions, after learning with both drivers, saving,
+loading and going on. Only the public surface is called.
 """
 
 import contextlib
@@ -36,7 +39,9 @@ class Hash:
 class Shelf(gym.Env):
     """A plain environment with a mixed space and a mask: sell pieces of a stock."""
 
-    observation_space = gym.spaces.Dict({"stock": gym.spaces.Discrete(6), "heat": gym.spaces.Box(0.0, 1.0, (1,), np.float32)})
+    observation_space = gym.spaces.Dict(
+        {"stock": gym.spaces.Discrete(6), "heat": gym.spaces.Box(0.0, 1.0, (1,), np.float32)}
+    )
     action_space = gym.spaces.Discrete(4)
 
     def reset(self, *, seed=None, options=None):
@@ -85,8 +90,12 @@ def environments():
     return {
         "oil": lambda: gym.make("zooming/Oil-v0", sharpness=10.0, noise=0.1),
         "ambulance": lambda: gym.make("zooming/Ambulance-v0", travel_weight=0.25),
-        "two ambulances": lambda: gym.make("zooming/Ambulance-v0", n_ambulances=2, arrivals="shifting"),
-        "queue": lambda: zooming.compiled_env(queue, discrete(10), discrete(4), horizon=5, start="uniform", outcomes=law),
+        "two ambulances": lambda: gym.make(
+            "zooming/Ambulance-v0", n_ambulances=2, arrivals="shifting"
+        ),
+        "queue": lambda: zooming.compiled_env(
+            queue, discrete(10), discrete(4), horizon=5, start="uniform", outcomes=law
+        ),
         "shelf": Shelf,
     }
 
@@ -116,7 +125,11 @@ def settings():
         for name, options in boxes.items():
             if env_name == "shelf" and name == "weights":
                 continue
-            yield name, env_name, lambda env, o=options: zooming.AdaptiveQ(env, seed=3, **horizon(env), **o)
+            yield (
+                name,
+                env_name,
+                lambda env, o=options: zooming.AdaptiveQ(env, seed=3, **horizon(env), **o),
+            )
         yield "net", env_name, lambda env: zooming.NetQ(env, spacing=0.25, seed=3, **horizon(env))
         yield "random", env_name, lambda env: zooming.Random(env, seed=3, **horizon(env))
     for env_name in ("ambulance", "two ambulances"):
@@ -129,7 +142,9 @@ def settings():
             yield (
                 f"metric lazy={lazy} {type(bonus).__name__}",
                 "queue",
-                lambda env, lazy=lazy, bonus=bonus: zooming.MetricQ(env, line_metric(), lazy=lazy, bonus=bonus, seed=3),
+                lambda env, lazy=lazy, bonus=bonus: zooming.MetricQ(
+                    env, line_metric(), lazy=lazy, bonus=bonus, seed=3
+                ),
             )
         yield (
             f"norms lazy={lazy}",
@@ -159,7 +174,9 @@ def look(hash, agent, env):
                 hash.add(agent.visits(step, state, action))
         with contextlib.suppress(zooming.ZoomingError):
             balls = agent.partition(step)
-            hash.add(balls.low, balls.high, balls.q_value, balls.n_visits, balls.depth, balls.radius)
+            hash.add(
+                balls.low, balls.high, balls.q_value, balls.n_visits, balls.depth, balls.radius
+            )
     hash.add(agent.n_balls, agent.nbytes, agent.n_episodes)
 
 
@@ -189,7 +206,10 @@ def fingerprint(make_env, make_agent, driver):
 def main():
     """Print one line a setting."""
     for name, env_name, make_agent in settings():
-        found = {driver: fingerprint(environments()[env_name], make_agent, driver) for driver in ("auto", "python")}
+        found = {
+            driver: fingerprint(environments()[env_name], make_agent, driver)
+            for driver in ("auto", "python")
+        }
         same = "drivers agree" if len(set(found.values())) == 1 else "DRIVERS DIFFER"
         print(f"{env_name:15s} {name:28s} {found['auto']} {same}", flush=True)
 

@@ -31,7 +31,14 @@ if TYPE_CHECKING:
     from zooming.analysis.regret import Regret, regret_exponent
     from zooming.analysis.solve import Optimal, solve
     from zooming.envs.compiled import CompiledEnv, compiled_env
-    from zooming.errors import BrokenPromise, CheckpointError, OptionError, SpaceError, TransitionError, ZoomingError
+    from zooming.errors import (
+        BrokenPromise,
+        CheckpointError,
+        OptionError,
+        SpaceError,
+        TransitionError,
+        ZoomingError,
+    )
     from zooming.partitions import splits
     from zooming.partitions.view import Partition
     from zooming.study.study import Study
@@ -75,7 +82,9 @@ _HOME = {
     "Checked": "testing.harness",
     "BrokenPromise": "errors",
 }
-_MODULES = {name: name for name in ("bonuses", "callbacks", "metrics", "plots", "theory")} | {"splits": "partitions.splits"}
+_MODULES = {name: name for name in ("bonuses", "callbacks", "metrics", "plots", "theory")} | {
+    "splits": "partitions.splits"
+}
 
 __all__ = [
     "AdaptiveQ",
@@ -134,5 +143,8 @@ def __dir__() -> list[str]:
     return sorted({*__all__, "__version__"})
 
 
-for _id, _entry_point in (("zooming/Oil-v0", "oil:Oil"), ("zooming/Ambulance-v0", "ambulance:Ambulance")):
+for _id, _entry_point in (
+    ("zooming/Oil-v0", "oil:Oil"),
+    ("zooming/Ambulance-v0", "ambulance:Ambulance"),
+):
     _gym.register(_id, entry_point=f"zooming.envs.{_entry_point}")

@@ -88,7 +88,9 @@ class _Confident:
         if self.episodes is not None:
             check_int(self.episodes, f"{kind}: episodes", 1)
         if not 0 < check_float(self.delta, f"{kind}: delta", 0.0, 1.0) < 1:
-            raise SpaceError(f"{kind}: delta={self.delta}: the failure probability must lie between 0 and 1")
+            raise SpaceError(
+                f"{kind}: delta={self.delta}: the failure probability must lie between 0 and 1"
+            )
         for name in ("lipschitz", "reward_noise", "c1", "c2"):
             if hasattr(self, name):
                 check_float(getattr(self, name), f"{kind}: {name}", 0.0, math.inf)
@@ -136,7 +138,9 @@ class Theory(_Confident):
         self._check()
 
     def terms(self, horizon: int, reward_span: float) -> tuple[float, float]:
-        return 2 * (reward_span * horizon**1.5 + self.reward_noise * math.sqrt(horizon)), 4 * self.lipschitz
+        return 2 * (
+            reward_span * horizon**1.5 + self.reward_noise * math.sqrt(horizon)
+        ), 4 * self.lipschitz
 
 
 @dataclass(frozen=True)
@@ -167,7 +171,7 @@ class Exact(_Confident):
 
     Examples
     --------
-    >>> round(Exact(episodes=2000).scale(horizon=5, reward_span=1.0), 3)  # sqrt(iota / 2), times the steps left
+    >>> round(Exact(episodes=2000).scale(horizon=5, reward_span=1.0), 3)  # sqrt(iota / 2)
     2.607
     """
 
@@ -181,7 +185,8 @@ class Exact(_Confident):
         self._check()
         if self.random_rewards and self.reward_noise:
             raise SpaceError(
-                f"Exact: random_rewards=True and reward_noise={self.reward_noise}: either covers random rewards, so give one"
+                f"Exact: random_rewards=True and reward_noise={self.reward_noise}: either covers "
+                "random rewards, so give one"
             )
 
     def terms(self, horizon: int, reward_span: float) -> tuple[float, float]:
@@ -199,8 +204,10 @@ class Bernstein(_Confident):
     With W_t the variance of V' over the t visits of a ball and its ancestors, and N the active
     balls per step,
 
-        beta_t = min(c1 (sqrt((H / t) (W_t + H) iota) + sqrt(H^7 N) iota / t), c2 sqrt(H^3 iota / t))
-        b_t = (beta_t - (1 - alpha_t) beta_{t-1}) / (2 alpha_t) + (2 sigma sqrt(H iota) + 4 L) / sqrt(t),
+        beta_t = min(c1 (sqrt((H / t) (W_t + H) iota) + sqrt(H^7 N) iota / t),
+                     c2 sqrt(H^3 iota / t))
+        b_t = (beta_t - (1 - alpha_t) beta_{t-1}) / (2 alpha_t)
+              + (2 sigma sqrt(H iota) + 4 L) / sqrt(t),
 
     so that the bonuses of t visits add up to beta_t / 2 plus the terms of `Theory` for noise and L.
     For rewards outside [0, 1], H is multiplied by their span where it is the range of V. With
@@ -226,7 +233,7 @@ class Bernstein(_Confident):
 
     Examples
     --------
-    >>> round(Bernstein(episodes=2000).scale(horizon=5, reward_span=1.0), 2)  # of the terms beside beta
+    >>> round(Bernstein(episodes=2000).scale(horizon=5, reward_span=1.0), 2)  # without beta
     4.0
     """
 
@@ -260,18 +267,23 @@ class Doubling:
 
     Examples
     --------
-    >>> Doubling(Exact()).phase(5)  # episodes 4 to 7
-    Exact(episodes=4, delta=0.004166666666666667, lipschitz=1.0, random_rewards=False, reward_noise=0.0)
+    >>> Doubling(Exact()).phase(5).episodes  # episodes 4 to 7
+    4
     """
 
     bonus: Theory | Exact | Bernstein
 
     def __post_init__(self) -> None:
         if not isinstance(self.bonus, _Confident):
-            raise SpaceError(f"Doubling: {self.bonus!r} does not depend on K; give a Theory, Exact or Bernstein")
+            raise SpaceError(
+                f"Doubling: {self.bonus!r} does not depend on K; give a Theory, Exact or Bernstein"
+            )
         if self.bonus.episodes is not None:
             kind = type(self.bonus).__name__
-            raise SpaceError(f"Doubling: episodes={self.bonus.episodes} is what the phases choose; give {kind}() without")
+            raise SpaceError(
+                f"Doubling: episodes={self.bonus.episodes} is what the phases choose; give "
+                f"{kind}() without"
+            )
 
     def phase(self, episode: int) -> Any:
         """Return the bonus of the phase of this episode, counted from 1."""
@@ -288,7 +300,9 @@ def number_of_phase(episode: int) -> int:
     return int(episode).bit_length() - 1
 
 
-KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Scaled, Theory, Exact, Bernstein, Doubling)}
+KINDS: dict[str, type[Any]] = {
+    kind.__name__: kind for kind in (Scaled, Theory, Exact, Bernstein, Doubling)
+}
 
 
 def as_bonus(bonus: float | Bonus) -> Bonus:
@@ -296,7 +310,10 @@ def as_bonus(bonus: float | Bonus) -> Bonus:
     if isinstance(bonus, numbers.Real) and not isinstance(bonus, bool):
         return Scaled(as_float(bonus))
     if isinstance(bonus, type) or not hasattr(bonus, "scale"):
-        raise SpaceError(f"bonus={bonus!r}: give a number c >= 0 (meaning c / sqrt(t)), or one of {', '.join(KINDS)}")
+        raise SpaceError(
+            f"bonus={bonus!r}: give a number c >= 0 (meaning c / sqrt(t)), or one of "
+            f"{', '.join(KINDS)}"
+        )
     return bonus  # type: ignore[return-value]  # it has the method of a Bonus
 
 
@@ -304,13 +321,19 @@ def to_json(bonus: Bonus) -> dict[str, Any]:
     kind = type(bonus).__name__
     if KINDS.get(kind) is not type(bonus):
         raise SpaceError(
-            f"a bonus of your own ({kind}) cannot be saved: a file that named its class would have to run its code"
+            f"a bonus of your own ({kind}) cannot be saved: a file that named its class would "
+            "have to run its code"
         )
     options = {field.name: getattr(bonus, field.name) for field in fields(bonus)}  # type: ignore[arg-type]  # KINDS are dataclasses
-    return {"kind": kind, **{name: to_json(value) if name == "bonus" else value for name, value in options.items()}}
+    return {
+        "kind": kind,
+        **{name: to_json(value) if name == "bonus" else value for name, value in options.items()},
+    }
 
 
 def from_json(stored: dict[str, Any]) -> Bonus:
-    options: dict[str, Any] = {name: from_json(value) if name == "bonus" else value for name, value in stored.items()}
+    options: dict[str, Any] = {
+        name: from_json(value) if name == "bonus" else value for name, value in stored.items()
+    }
     bonus: Bonus = KINDS[options.pop("kind")](**options)
     return bonus

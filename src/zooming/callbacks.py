@@ -46,7 +46,8 @@ class Checkpoint:
     >>> import gymnasium as gym, tempfile, zooming
     >>> folder = tempfile.mkdtemp()
     >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
-    >>> history = agent.learn(250, callback=zooming.callbacks.Checkpoint(f"{folder}/oil-{{episodes}}.zoom", every=100))
+    >>> keep = zooming.callbacks.Checkpoint(f"{folder}/oil-{{episodes}}.zoom", every=100)
+    >>> history = agent.learn(250, callback=keep)
     >>> sorted(os.listdir(folder))
     ['oil-100.zoom', 'oil-200.zoom', 'oil-250.zoom']
     """
@@ -103,7 +104,10 @@ class Evaluate:
         best: str | os.PathLike[str] | None = None,
     ) -> None:
         self.env, self.every, self.exact = env, check_int(every, "every", 1), exact
-        self.episodes, self.seed = check_int(episodes, "episodes", 2), check_int(seed, "seed", 0, most=None)
+        self.episodes, self.seed = (
+            check_int(episodes, "episodes", 2),
+            check_int(seed, "seed", 0, most=None),
+        )
         self.best = None if best is None else _in_a_folder(best)
         self.n_episodes: list[int] = []
         self.evaluations: list[Evaluation] = []
@@ -148,7 +152,9 @@ class StopOnReturn:
         self.window, self.every = check_int(window, "window", 1), check_int(every, "every", 1)
 
     def __call__(self, agent: Agent, history: History) -> bool:
-        return len(history) < self.window or bool(history.returns[-self.window :].mean() < self.least)
+        return len(history) < self.window or bool(
+            history.returns[-self.window :].mean() < self.least
+        )
 
 
 class StopAfter:
@@ -170,7 +176,10 @@ class StopAfter:
     """
 
     def __init__(self, seconds: float, every: int = 100) -> None:
-        self.seconds, self.every = check_float(seconds, "seconds", 0.0, np.inf), check_int(every, "every", 1)
+        self.seconds, self.every = (
+            check_float(seconds, "seconds", 0.0, np.inf),
+            check_int(every, "every", 1),
+        )
         self._began = time.monotonic()
 
     def __call__(self, agent: Agent, history: History) -> bool:
@@ -206,7 +215,10 @@ class MonitorCSV:
     def __init__(self, path: str | os.PathLike[str], every: int = 100) -> None:
         path = Path(path) / _MONITOR if Path(path).is_dir() else _in_a_folder(path)
         if not path.name.endswith(_MONITOR):
-            raise SpaceError(f"path={str(path)!r}: Stable-Baselines3 reads files that end in {_MONITOR}; name it so")
+            raise SpaceError(
+                f"path={str(path)!r}: Stable-Baselines3 reads files that end in {_MONITOR}; name "
+                "it so"
+            )
         self.path, self.every = path, check_int(every, "every", 1)
         self._began = self._written = time.time()
         self._news = _News()
@@ -217,7 +229,12 @@ class MonitorCSV:
             self._open(agent, len(history))
         now, n = time.time(), len(history) - first
         times = np.linspace(max(self._written, now - n * _APART), now, n + 1)[1:] - self._began
-        entries = zip(history.returns[first:].tolist(), history.n_steps[first:].tolist(), times.tolist(), strict=True)
+        entries = zip(
+            history.returns[first:].tolist(),
+            history.n_steps[first:].tolist(),
+            times.tolist(),
+            strict=True,
+        )
         rows = "".join(f"{total!r},{length},{seconds:.7f}\n" for total, length, seconds in entries)
         with writable(self.path).open("ab", buffering=0) as file:  # one write of complete lines
             file.write(rows.encode())
@@ -231,7 +248,9 @@ class MonitorCSV:
             try:
                 self._began = float(json.loads(lines[0].removeprefix("#"))["t_start"])
             except (ValueError, KeyError, TypeError, IndexError) as error:
-                raise SpaceError(f"{self.path} is no Monitor file and cannot be continued; give another path") from error
+                raise SpaceError(
+                    f"{self.path} is no Monitor file and cannot be continued; give another path"
+                ) from error
             lines = lines[: 2 + n_before]  # two lines of header
         else:
             self._began = time.time() if n_before else self._began
@@ -264,12 +283,20 @@ class TensorBoard:
     [True]
     """
 
-    def __init__(self, folder: str | os.PathLike[str], evaluate: Evaluate | None = None, every: int = 100) -> None:
+    def __init__(
+        self, folder: str | os.PathLike[str], evaluate: Evaluate | None = None, every: int = 100
+    ) -> None:
         try:
             import tensorboardX
         except ImportError as error:
-            raise ImportError("TensorBoard needs tensorboardX: pip install 'zooming[tensorboard]'") from error
-        self.folder, self.evaluate, self.every = Path(folder), evaluate, check_int(every, "every", 1)
+            raise ImportError(
+                "TensorBoard needs tensorboardX: pip install 'zooming[tensorboard]'"
+            ) from error
+        self.folder, self.evaluate, self.every = (
+            Path(folder),
+            evaluate,
+            check_int(every, "every", 1),
+        )
         self._make_writer: Any = tensorboardX.SummaryWriter
         self._writer: Any = None
         self._news = _News()
@@ -284,13 +311,22 @@ class TensorBoard:
             self._writer = self._make_writer(str(self.folder), purge_step=n_before + 1)
         if first == 0:
             self._n_values = 0
-        points = [("return", history.returns[first:].mean(), agent.n_episodes), ("n_balls", agent.n_balls, agent.n_episodes)]
-        for episode, value in zip(history.checkpoints[self._n_values :], history.policy_values[self._n_values :], strict=True):
+        points = [
+            ("return", history.returns[first:].mean(), agent.n_episodes),
+            ("n_balls", agent.n_balls, agent.n_episodes),
+        ]
+        for episode, value in zip(
+            history.checkpoints[self._n_values :],
+            history.policy_values[self._n_values :],
+            strict=True,
+        ):
             points.append(("policy_value", value, n_before + episode))
         self._n_values = len(history.policy_values)
         if self.evaluate is not None:
             news = slice(self._n_evaluations, None)
-            for episode, found in zip(self.evaluate.n_episodes[news], self.evaluate.evaluations[news], strict=True):
+            for episode, found in zip(
+                self.evaluate.n_episodes[news], self.evaluate.evaluations[news], strict=True
+            ):
                 points.append(("evaluation", found.mean, episode))
             self._n_evaluations = len(self.evaluate.evaluations)
         for name, value, episode in points:

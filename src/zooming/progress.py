@@ -35,7 +35,9 @@ def progress(*columns: Any, **options: Any) -> Any:
                 self.show()
 
         def show(self) -> None:
-            console = Console(file=io.StringIO(), width=WIDTH, force_jupyter=False, force_terminal=False)
+            console = Console(
+                file=io.StringIO(), width=WIDTH, force_jupyter=False, force_terminal=False
+            )
             with console.capture() as captured:
                 console.print(self.get_renderable())
             line = captured.get().rstrip()

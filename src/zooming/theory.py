@@ -61,7 +61,12 @@ def diameter(sides: Sequence[float], metric: str = "linf") -> float:
         raise SpaceError("a box needs at least one side")
     for side in sides:
         _check_whole(side=side) if metric == "discrete" else _check_positive(side=side)
-    lengths = {"linf": max(sides), "l1": sum(sides), "l2": math.hypot(*sides), "discrete": math.prod(sides) > 1}
+    lengths = {
+        "linf": max(sides),
+        "l1": sum(sides),
+        "l2": math.hypot(*sides),
+        "discrete": math.prod(sides) > 1,
+    }
     return float(lengths[metric])
 
 
@@ -97,10 +102,14 @@ def packing_number(radius: float, sides: Sequence[float], metric: str = "linf") 
         return 1
     if metric == "discrete":
         return int(math.prod(sides))
-    return math.prod(math.floor(cells * (1 + ROUNDING)) + 1 for cells in _cells(radius, sides, metric))
+    return math.prod(
+        math.floor(cells * (1 + ROUNDING)) + 1 for cells in _cells(radius, sides, metric)
+    )
 
 
-def covering_dimension(covering: Covering, c: float, d_max: float = 1.0, *, limit: float = 0.0, n_radii: int = 32) -> float:
+def covering_dimension(
+    covering: Covering, c: float, d_max: float = 1.0, *, limit: float = 0.0, n_radii: int = 32
+) -> float:
     """Return d_c = inf {d >= limit : N_r <= c r^-d}, or infinity if there is no such d.
 
     The condition is checked at the radii d_max 2^-i, i < n_radii. `limit` is the dimension as r
@@ -173,7 +182,14 @@ def iota(horizon: int, episodes: int, delta: float = 0.05) -> float:
     return math.log(4 * horizon * episodes / delta)
 
 
-def bonus(t: int, horizon: int, episodes: int, delta: float = 0.05, lipschitz: float = 1.0, d_max: float = 1.0) -> float:
+def bonus(
+    t: int,
+    horizon: int,
+    episodes: int,
+    delta: float = 0.05,
+    lipschitz: float = 1.0,
+    d_max: float = 1.0,
+) -> float:
     """Return b(t) = 2 sqrt(H^3 iota / t) + 4 L d_max / sqrt(t). [SBY19 eq. 4]
 
     The constants are those that Lemmas E.5 and E.6 prove.
@@ -182,7 +198,9 @@ def bonus(t: int, horizon: int, episodes: int, delta: float = 0.05, lipschitz: f
     (86.44, 8.644)
     """
     _check_whole(t=t)
-    return (2 * math.sqrt(horizon**3 * iota(horizon, episodes, delta)) + 4 * _bias(lipschitz, d_max)) / math.sqrt(t)
+    return (
+        2 * math.sqrt(horizon**3 * iota(horizon, episodes, delta)) + 4 * _bias(lipschitz, d_max)
+    ) / math.sqrt(t)
 
 
 def visits_per_depth(depth: int) -> tuple[int, int]:
@@ -199,7 +217,12 @@ def visits_per_depth(depth: int) -> tuple[int, int]:
 
 
 def partition_size_bound(
-    episodes: int, dimension: float, c: float = 1.0, d_max: float = 1.0, *, n_children: int | None = None
+    episodes: int,
+    dimension: float,
+    c: float = 1.0,
+    d_max: float = 1.0,
+    *,
+    n_children: int | None = None,
 ) -> int:
     """Return the most active balls that K episodes can make in one step's partition.
 
@@ -218,7 +241,9 @@ def partition_size_bound(
     # c and d as the space.
     _check_whole(episodes=episodes)
     scale = _scale(dimension, c, d_max)
-    children = math.ceil(scale * 2**dimension * (1 - ROUNDING)) if n_children is None else n_children
+    children = (
+        math.ceil(scale * 2**dimension * (1 - ROUNDING)) if n_children is None else n_children
+    )
     _check_whole(n_children=children)
     n_splits, n_left, depth, n_here = 0, episodes, 0, 1
     while n_here:
@@ -270,7 +295,11 @@ def regret_bound(
     # d = 0, where 192 needs a closer count than that of Lemma E.10 (8/7 for its 2).
     _check_constant(constant)
     exponent = regret_exponent_bound(dimension)
-    kappa = 2 ** (1 - exponent) * (1 + 0.5 / (2 ** (dimension + 1) - 1)) if constant == "derived" else 2.0
+    kappa = (
+        2 ** (1 - exponent) * (1 + 0.5 / (2 ** (dimension + 1) - 1))
+        if constant == "derived"
+        else 2.0
+    )
     size = kappa * _scale(dimension, c, d_max) ** (1 - exponent) * float(episodes) ** exponent
     return _regret(horizon, episodes, delta, _bias(lipschitz, d_max), size)
 
@@ -285,11 +314,19 @@ def bound_name(horizon: int, constant: str = "derived") -> str:
     """
     _check_whole(horizon=horizon)
     _check_constant(constant)
-    return f"{'claimed ' if horizon > 1 else ''}bound (constant {'96 kappa' if constant == 'derived' else '192'})"
+    return (
+        f"{'claimed ' if horizon > 1 else ''}bound (constant "
+        f"{'96 kappa' if constant == 'derived' else '192'})"
+    )
 
 
 def metric_regret_bound(
-    horizon: int, episodes: int, covering: Covering, delta: float = 0.05, lipschitz: float = 1.0, d_max: float = 1.0
+    horizon: int,
+    episodes: int,
+    covering: Covering,
+    delta: float = 0.05,
+    lipschitz: float = 1.0,
+    d_max: float = 1.0,
 ) -> float:
     """Return the bound with I(K) itself, for the covering numbers r -> N_r. [SBY19 Thm E.12]
 
@@ -322,7 +359,12 @@ def expected_regret_delta(episodes: int, dimension: float) -> float:
 
 
 def expected_regret_bound(
-    horizon: int, episodes: int, dimension: float, c: float = 1.0, lipschitz: float = 1.0, d_max: float = 1.0
+    horizon: int,
+    episodes: int,
+    dimension: float,
+    c: float = 1.0,
+    lipschitz: float = 1.0,
+    d_max: float = 1.0,
 ) -> float:
     """Return a bound on E[R(K)]: `regret_bound` with delta = `expected_regret_delta`, plus delta H
     K.
@@ -334,10 +376,15 @@ def expected_regret_bound(
     7.429
     """
     delta = expected_regret_delta(episodes, dimension)
-    return regret_bound(horizon, episodes, dimension, c, delta, lipschitz, d_max) + delta * horizon * episodes
+    return (
+        regret_bound(horizon, episodes, dimension, c, delta, lipschitz, d_max)
+        + delta * horizon * episodes
+    )
 
 
-def discrete_regret_bound(horizon: int, episodes: int, n_states: int, n_actions: int, delta: float = 0.05) -> float:
+def discrete_regret_bound(
+    horizon: int, episodes: int, n_states: int, n_actions: int, delta: float = 0.05
+) -> float:
     """Return the bound on R(K) of an agent that starts with one ball per state-action pair.
 
         3 H^2 min(SA, K) + 6 sqrt(2 H^3 K iota) + 48 sqrt(H^5 S A K iota)           [SBY19 sec. 4.1]
@@ -352,10 +399,16 @@ def discrete_regret_bound(horizon: int, episodes: int, n_states: int, n_actions:
     _check_whole(n_states=n_states, n_actions=n_actions)
     n_atoms, log_term = n_states * n_actions, iota(horizon, episodes, delta)
     transitions = 6 * math.sqrt(2 * horizon**3 * episodes * log_term)
-    return 3 * horizon**2 * min(n_atoms, episodes) + transitions + 48 * math.sqrt(horizon**5 * n_atoms * episodes * log_term)
+    return (
+        3 * horizon**2 * min(n_atoms, episodes)
+        + transitions
+        + 48 * math.sqrt(horizon**5 * n_atoms * episodes * log_term)
+    )
 
 
-def lower_bound(horizon: int, episodes: int, dimension: float, c: float = 1.0, constant: float = 1.0) -> float:
+def lower_bound(
+    horizon: int, episodes: int, dimension: float, c: float = 1.0, constant: float = 1.0
+) -> float:
     """Return constant H^(3/2) c^(1/(d+2)) K^((d+1)/(d+2)). [SBY19 Thms 4.3, 4.4]
 
     No algorithm does better, up to logarithms. The paper gives no constant: compare shapes only. d
@@ -368,10 +421,14 @@ def lower_bound(horizon: int, episodes: int, dimension: float, c: float = 1.0, c
     _check_whole(horizon=horizon, episodes=episodes)
     _check_positive(constant=constant)
     exponent = regret_exponent_bound(dimension)
-    return float(constant * horizon**1.5 * _scale(dimension, c, 1.0) ** (1 - exponent) * episodes**exponent)
+    return float(
+        constant * horizon**1.5 * _scale(dimension, c, 1.0) ** (1 - exponent) * episodes**exponent
+    )
 
 
-def metric_lower_bound(horizon: int, episodes: int, covering: Covering, constant: float = 1.0) -> float:
+def metric_lower_bound(
+    horizon: int, episodes: int, covering: Covering, constant: float = 1.0
+) -> float:
     """Return the lower bound itself, for the covering numbers r -> N_r. [SBY19 Thm 4.4]
 
         constant H inf over r0 of K r0 / log(K) + sum of N_r / r over the radii r >= r0
@@ -425,7 +482,12 @@ def pac_episodes(
 
 
 def discrete_pac_episodes(
-    horizon: int, epsilon: float, delta: float, n_states: int, n_actions: int, random_starts: bool = False
+    horizon: int,
+    epsilon: float,
+    delta: float,
+    n_states: int,
+    n_actions: int,
+    random_starts: bool = False,
 ) -> int:
     """Return `pac_episodes` for `discrete_regret_bound`. [SBY19 Thm 4.2, sec. 4.1]
 
@@ -459,7 +521,11 @@ def start_error(horizon: int, episodes: int, delta: float) -> float:
 
 
 def _least_episodes(
-    horizon: int, epsilon: float, delta: float, bound: Callable[[int, float], float], random_starts: bool
+    horizon: int,
+    epsilon: float,
+    delta: float,
+    bound: Callable[[int, float], float],
+    random_starts: bool,
 ) -> int:
     """Return the least K with bound(K, delta epsilon / (2H)) <= K delta epsilon / 2.
 
@@ -469,7 +535,8 @@ def _least_episodes(
     _check_positive(epsilon=epsilon)
     if epsilon > horizon or not 0 < delta < 1:
         raise SpaceError(
-            f"epsilon = {epsilon}, delta = {delta}: the gap must be at most H = {horizon}, and delta lie in (0, 1)"
+            f"epsilon = {epsilon}, delta = {delta}: the gap must be at most H = {horizon}, and "
+            "delta lie in (0, 1)"
         )
     share = START_SHARE * delta if random_starts else 0.0
     budget = (delta - share) * epsilon / 2
@@ -484,14 +551,18 @@ def _least_episodes(
     while not enough(high):
         low, high = high, 2 * high
         if high > 2**900:
-            raise SpaceError("more than 2^900 episodes would be needed; ask for less, or for fewer dimensions")
+            raise SpaceError(
+                "more than 2^900 episodes would be needed; ask for less, or for fewer dimensions"
+            )
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
 
 
-def lipschitz_of_q(horizon: int, lipschitz_kernel: float, lipschitz_reward: float, kind: str = "total_variation") -> float:
+def lipschitz_of_q(
+    horizon: int, lipschitz_kernel: float, lipschitz_reward: float, kind: str = "total_variation"
+) -> float:
     """Return L of Q* at every step, from the Lipschitz constants of the kernel and the reward.
 
     "total_variation": 2 H L_kernel + L_reward. "wasserstein": L_reward sum_{i=0}^{H-1} L_kernel^i,
@@ -504,12 +575,16 @@ def lipschitz_of_q(horizon: int, lipschitz_kernel: float, lipschitz_reward: floa
     5.0
     """
     _check_whole(horizon=horizon)
-    _check_positive(or_zero=True, lipschitz_kernel=lipschitz_kernel, lipschitz_reward=lipschitz_reward)
+    _check_positive(
+        or_zero=True, lipschitz_kernel=lipschitz_kernel, lipschitz_reward=lipschitz_reward
+    )
     if kind == "total_variation":
         return float(2 * horizon * lipschitz_kernel + lipschitz_reward)
     if kind == "wasserstein":
         return float(lipschitz_reward * sum(lipschitz_kernel**i for i in range(horizon)))
-    raise SpaceError(f'kind = {kind!r}: the kernel is Lipschitz in "total_variation" or in "wasserstein"')
+    raise SpaceError(
+        f'kind = {kind!r}: the kernel is Lipschitz in "total_variation" or in "wasserstein"'
+    )
 
 
 def _infimum(weight: float, covering: Covering, d_max: float, at_most: float = math.inf) -> float:
@@ -532,7 +607,11 @@ def _regret(horizon: int, episodes: int, delta: float, bias: float, size: float)
     # The paper moves the factor (1 + 1/H)^(h-1) <= 3 out of a signed sum. Azuma with the factor
     # inside gives the same 6.
     transitions = 6 * math.sqrt(2 * horizon**3 * float(episodes) * log_term)
-    return 3 * horizon**2 + transitions + 96 * horizon * (math.sqrt(horizon**3 * log_term) + bias) * size
+    return (
+        3 * horizon**2
+        + transitions
+        + 96 * horizon * (math.sqrt(horizon**3 * log_term) + bias) * size
+    )
 
 
 def _bias(lipschitz: float, d_max: float) -> float:
@@ -548,7 +627,10 @@ def _scale(dimension: float, c: float, d_max: float) -> float:
     _check_positive(c=c, d_max=d_max)
     scale = c / math.pow(d_max, dimension)
     if scale < 1 - 1e-9:
-        raise SpaceError(f"c = {c} is below d_max^d = {d_max**dimension:g}: N_r <= c r^-d must allow one ball at r = d_max")
+        raise SpaceError(
+            f"c = {c} is below d_max^d = {d_max**dimension:g}: N_r <= c r^-d must allow one ball "
+            "at r = d_max"
+        )
     return max(1.0, scale)
 
 
@@ -564,7 +646,9 @@ def _covering_at(covering: Covering, radius: float) -> float:
     """Return N_r; raise SpaceError if it is not finite and at least 1."""
     n_cells = covering(radius)
     if not (math.isfinite(n_cells) and n_cells >= 1):
-        raise SpaceError(f"covering number N_r = {n_cells} at r = {radius:g}: it must be finite and at least 1")
+        raise SpaceError(
+            f"covering number N_r = {n_cells} at r = {radius:g}: it must be finite and at least 1"
+        )
     return n_cells
 
 
@@ -572,13 +656,17 @@ def _check_positive(or_zero: bool = False, **numbers: float) -> None:
     """Raise SpaceError if a number is not finite and positive (or 0, if `or_zero`)."""
     for name, value in numbers.items():
         if not (0 < value < math.inf or (or_zero and value == 0)):
-            raise SpaceError(f"{name} = {value} must be a finite number {'>=' if or_zero else '>'} 0")
+            raise SpaceError(
+                f"{name} = {value} must be a finite number {'>=' if or_zero else '>'} 0"
+            )
 
 
 def _check_constant(constant: str) -> None:
     """Raise SpaceError if `constant` is unknown."""
     if constant not in CONSTANTS:
-        raise SpaceError(f"constant = {constant!r}: choose one of {', '.join(map(repr, CONSTANTS))}")
+        raise SpaceError(
+            f"constant = {constant!r}: choose one of {', '.join(map(repr, CONSTANTS))}"
+        )
 
 
 def _check_whole(low: int = 1, **numbers: float) -> None:

@@ -18,35 +18,52 @@ from zooming.errors import OptionError, SpaceError
 from zooming.kernels.layout import ROUNDING
 
 # Options of Stable-Baselines3 and similar libraries, and what to use here instead.
-_NO_NETWORK = "nothing is batched, replayed or run on a device: every transition is learned from at once; leave it out"
+_NO_NETWORK = (
+    "nothing is batched, replayed or run on a device: every transition is learned from "
+    "at once; leave it out"
+)
 _BY_OPTIMISM = "exploration is by optimism: set its size with bonus="
-_WHOLE_EPISODES = "runs are counted in episodes: give learn(episodes=...), the number of timesteps divided by the horizon"
+_WHOLE_EPISODES = (
+    "runs are counted in episodes: give learn(episodes=...), the number of "
+    "timesteps divided by the horizon"
+)
 HABITS = {
-    **dict.fromkeys(("total_timesteps", "timesteps", "n_timesteps", "max_timesteps"), _WHOLE_EPISODES),
-    **dict.fromkeys(("gamma", "discount"), "returns are not discounted: an episode has a fixed number of steps, horizon="),
-    **dict.fromkeys(("policy", "policy_kwargs"), "the policy is the agent's own partition, not a network; leave it out"),
     **dict.fromkeys(
-        ("learning_rate", "lr", "alpha"), "the learning rate is (H + 1) / (H + t) after t visits of a ball; leave it out"
+        ("total_timesteps", "timesteps", "n_timesteps", "max_timesteps"), _WHOLE_EPISODES
+    ),
+    **dict.fromkeys(("gamma", "discount"),
+        "returns are not discounted: an episode has a fixed number of steps, horizon=",
+    ),
+    **dict.fromkeys(("policy", "policy_kwargs"),
+        "the policy is the agent's own partition, not a network; leave it out",
     ),
     **dict.fromkeys(
-        ("epsilon", "eps", "ent_coef", "exploration_fraction", "exploration_initial_eps", "exploration_final_eps"), _BY_OPTIMISM
+        ("learning_rate", "lr", "alpha"),
+        "the learning rate is (H + 1) / (H + t) after t visits of a ball; leave it out",
     ),
     **dict.fromkeys(
-        ("n_steps", "batch_size", "buffer_size", "learning_starts", "train_freq", "gradient_steps", "n_epochs", "tau",
-         "target_update_interval", "device"), _NO_NETWORK,
+        ("epsilon", "eps", "ent_coef", "exploration_fraction", "exploration_initial_eps",
+         "exploration_final_eps"), _BY_OPTIMISM,
+    ),
+    **dict.fromkeys(
+        ("n_steps", "batch_size", "buffer_size", "learning_starts", "train_freq", "gradient_steps",
+         "n_epochs", "tau", "target_update_interval", "device"), _NO_NETWORK,
     ),
     "verbose": "give learn(..., progress_bar=True) to see progress",
     "log_interval": "give learn(..., callback=...), a function with an attribute `every`",
     "tensorboard_log": "give learn(..., callback=zooming.callbacks.TensorBoard(folder))",
     "tb_log_name": "give learn(..., callback=zooming.callbacks.TensorBoard(folder))",
-    "reset_num_timesteps": "learn always goes on from where it stopped; make a new agent to start over",
+    "reset_num_timesteps": "learn always goes on from where it stopped; make an agent to restart",
     "eval_env": "give learn(..., callback=zooming.callbacks.Evaluate(every=...))",
     "n_envs": "an agent learns on one environment; zooming.learn_many learns many seeds at once",
 }  # fmt: skip
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_ANY, _NAMED = inspect.Parameter.VAR_KEYWORD, (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_ANY, _NAMED = (
+    inspect.Parameter.VAR_KEYWORD,
+    (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY),
+)
 
 
 def known_options(function: Callable[P, T]) -> Callable[P, T]:
@@ -63,7 +80,9 @@ def known_options(function: Callable[P, T]) -> Callable[P, T]:
     def checked(*arguments: P.args, **options: P.kwargs) -> T:
         if function.__name__ == "__init__" and len(arguments) > 1 and _is_policy(arguments[1]):
             name = type(arguments[0]).__name__
-            raise SpaceError(f"{name}({arguments[1]!r}, ...): {HABITS['policy']}, and give the environment first")
+            raise SpaceError(
+                f"{name}({arguments[1]!r}, ...): {HABITS['policy']}, and give the environment first"
+            )
         if not takes_any and not own.issuperset(options):
             called: Any = type(arguments[0]) if function.__name__ == "__init__" else function
             refuse_unknown(called.__name__, [name for name in options if name not in own], called)
@@ -77,7 +96,9 @@ def refuse_unknown(label: str, names: Iterable[str], make: Callable[..., Any]) -
     known, takes_any = _options(make)
     for name in names:
         if name not in known and not takes_any:
-            is_habit = name in HABITS and (hasattr(make, "predict") or make.__name__ in ("learn", "learn_many"))  # of an agent
+            is_habit = name in HABITS and (
+                hasattr(make, "predict") or make.__name__ in ("learn", "learn_many")
+            )  # of an agent
             instead = f": {HABITS[name]}" if is_habit else nearest(name, known)
             raise OptionError(f"{label} has no option {name!r}{instead}")
 
@@ -101,7 +122,11 @@ def _options(make: Callable[..., Any]) -> tuple[list[str], bool]:
     """Return the option names, and whether any other name is accepted too."""
     found: list[str] = []
     for function in _in_order(make):
-        parameters = [p for p in inspect.signature(function).parameters.values() if p.name not in ("self", "cls")]
+        parameters = [
+            p
+            for p in inspect.signature(function).parameters.values()
+            if p.name not in ("self", "cls")
+        ]
         found += [parameter.name for parameter in parameters if parameter.kind in _NAMED]
         if not any(parameter.kind is _ANY for parameter in parameters):
             return [*dict.fromkeys(found)], False
@@ -124,12 +149,18 @@ def _in_order(make: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
     if owner is not make or not isinstance(owner, type):
         yield make
     if isinstance(owner, type):
-        yield from (base.__dict__["__init__"] for base in owner.__mro__ if base is not object and "__init__" in base.__dict__)
+        yield from (
+            base.__dict__["__init__"]
+            for base in owner.__mro__
+            if base is not object and "__init__" in base.__dict__
+        )
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """Return "; did you mean ...?" for the closest name, or "" if none is close."""
-    close = difflib.get_close_matches(name, names, 1, 0.5 if len(name) < 4 else 0.6)  # one letter of two is half
+    close = difflib.get_close_matches(
+        name, names, 1, 0.5 if len(name) < 4 else 0.6
+    )  # one letter of two is half
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
@@ -172,20 +203,28 @@ def check_int(value: Any, what: str, least: int, most: int | None = LARGEST) -> 
 
 def check_float(value: Any, what: str, low: float, high: float) -> float:
     """Return the value as a float; SpaceError if it is not a finite number from `low` to `high`."""
-    number = as_float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
+    number = (
+        as_float(value)
+        if isinstance(value, numbers.Real) and not isinstance(value, bool)
+        else math.nan
+    )
     if not (math.isfinite(number) and low <= number <= high):
         bound = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
         raise SpaceError(f"{what}={shown(value)}: give a finite number, {bound}")
     return number
 
 
-def clipped(point: NDArray[np.float64], low: NDArray[Any], high: NDArray[Any]) -> tuple[NDArray[np.float64], int | None]:
+def clipped(
+    point: NDArray[np.float64], low: NDArray[Any], high: NDArray[Any]
+) -> tuple[NDArray[np.float64], int | None]:
     """Return the point with rounding errors clipped, and its first coordinate that is outside.
 
     The coordinate is None if all are inside. A loop over floats is five times as fast as NumPy for
     the one to three coordinates of a step.
     """
-    for i, (value, least, most) in enumerate(zip(point.tolist(), low.tolist(), high.tolist(), strict=True)):
+    for i, (value, least, most) in enumerate(
+        zip(point.tolist(), low.tolist(), high.tolist(), strict=True)
+    ):
         if not least <= value <= most:
             slack = ROUNDING * (most - least)
             if not least - slack <= value <= most + slack:

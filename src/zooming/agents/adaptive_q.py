@@ -91,13 +91,15 @@ class AdaptiveQ(TabledAgent):
         seed: int | None = None,
     ) -> None:
         super().__init__(
-            env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon, reward_range=reward_range, rewards=rewards,
+            env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon,
+            reward_range=reward_range, rewards=rewards,
             bounds=bounds, ordered=ordered, squash=squash, weights=weights, seed=seed,
         )  # fmt: skip
         is_whole = isinstance(max_balls, (int, np.integer)) and not isinstance(max_balls, bool)
         if max_balls is not None and not (is_whole and self.horizon <= max_balls <= MOST_BALLS):
             raise SpaceError(
-                f"max_balls={max_balls!r}: give a whole number, at least one ball per step ({self.horizon}) and at most "
+                f"max_balls={max_balls!r}: give a whole number, at least one ball per step "
+                f"({self.horizon}) and at most "
                 f"{MOST_BALLS:,}"
             )
         self.max_balls = None if max_balls is None else int(max_balls)
@@ -105,13 +107,19 @@ class AdaptiveQ(TabledAgent):
         self.is_full = False  # whether max_balls prevented a split of a user's rule
         if self.split == "all" and self.axes.n_wide > MOST_HALVED:
             raise SpaceError(
-                f"{self.axes.n_wide} axes are too many: a split makes 2^axes balls, so at most {MOST_HALVED} axes are "
-                f'supported. Give the agent fewer features (a wrapper), or split="longest", which halves one at a time.'
+                f"{self.axes.n_wide} axes are too many: a split makes 2^axes balls, so at most "
+                f"{MOST_HALVED} axes are "
+                'supported. Give the agent fewer features (a wrapper), or split="longest", which '
+                "halves one at a time."
             )
         core = self._core(MOST_BALLS if max_balls is None else max_balls)
-        core["rule"] = RULES.get(self.split, kernels.OWN) if isinstance(self.split, str) else kernels.OWN
+        core["rule"] = (
+            RULES.get(self.split, kernels.OWN) if isinstance(self.split, str) else kernels.OWN
+        )
         core["cubes"] = self.split == "all" and self.axes.are_cubes
-        core["split_axes"] = {kernels.ALL: self.axes.n_wide, kernels.LONGEST: 1, kernels.OWN: 0}[int(core["rule"][0])]
+        core["split_axes"] = {kernels.ALL: self.axes.n_wide, kernels.LONGEST: 1, kernels.OWN: 0}[
+            int(core["rule"][0])
+        ]
         self._begin(self._initial_table(core))
 
     def _initial_table(self, core: NDArray[Any]) -> BallTable:
@@ -119,21 +127,29 @@ class AdaptiveQ(TabledAgent):
         n_balls = self.horizon * math.prod(self.axes.n_values)
         most = min(MOST_CELLS, int(core["max_balls"][0]))
         if n_balls > most:
-            names = [name for name, n in zip(self.axes.names, self.axes.n_values, strict=True) if n > 1]
+            names = [
+                name for name, n in zip(self.axes.names, self.axes.n_values, strict=True) if n > 1
+            ]
             limit = f"max_balls={most:,} allows" if most < MOST_CELLS else "are supported"
             raise SpaceError(
-                f"the categories of {', '.join(names)} make {n_balls:,} balls over {self.horizon} steps, more than the "
-                f"{most:,} that {limit}. Name axes whose values have an order, ordered={names[-1:]}, or give an axis weight 0"
+                f"the categories of {', '.join(names)} make {n_balls:,} balls over {self.horizon} "
+                "steps, more than the "
+                f"{most:,} that {limit}. Name axes whose values have an order, "
+                f"ordered={names[-1:]}, or give an axis weight 0"
             )
         table = BallTable.of_cells(core, self._root_values(core), self.axes.cells())
         table.set_due(float(kernels.due_at(self._root_diameter())))
         if core["rule"][0] == kernels.OWN:
-            for row in np.concatenate([table.boxes(step)[0] for step in range(self.horizon)]).tolist():
+            for row in np.concatenate(
+                [table.boxes(step)[0] for step in range(self.horizon)]
+            ).tolist():
                 table.rows["threshold"][row] = self._due_at(table, row)
         return table
 
     def _due_at(self, table: BallTable, row: int) -> float:
-        return splits.due_at(self.split, splits.ball_at(table, row, self.axes.names, self.axes.table))
+        return splits.due_at(
+            self.split, splits.ball_at(table, row, self.axes.names, self.axes.table)
+        )
 
     def _root_diameter(self) -> float:
         rows = self.axes.table
@@ -142,7 +158,9 @@ class AdaptiveQ(TabledAgent):
 
     def _split(self, row: int) -> None:
         table, axes = self.table, self.axes
-        bits, at = splits.cuts(self.split, splits.ball_at(table, row, axes.names, axes.table), axes.table)
+        bits, at = splits.cuts(
+            self.split, splits.ball_at(table, row, axes.names, axes.table), axes.table
+        )
         n_children = 1 << bits.bit_count()
         if not bits:
             # A TreeRule may give a later number of visits; for any other rule the ball stays whole.
@@ -159,7 +177,9 @@ class AdaptiveQ(TabledAgent):
             try:
                 kernels.cut(table.rows, table.core, table.stats, axes.table, row, bits, at)
                 children = range(table.rows_in_use - n_children, table.rows_in_use)
-                table.rows["threshold"][children.start : children.stop] = [self._due_at(table, child) for child in children]
+                table.rows["threshold"][children.start : children.stop] = [
+                    self._due_at(table, child) for child in children
+                ]
             except BaseException:  # from the rule, or an interrupt: restore the ball, still due
                 table.rows[row], table.core[:] = ball, core
                 raise
@@ -186,15 +206,21 @@ class AdaptiveQ(TabledAgent):
         if self.max_balls is not None:
             return f"max_balls={self.max_balls:,} stops the splits that the bound counts on"
         if not self.table.core["cubes"][0] and self.axes.n_wide:
-            return "the constants of the bound are for cubes or atoms, not for other shapes of balls"
+            return (
+                "the constants of the bound are for cubes or atoms, not for other shapes of balls"
+            )
         if self.axes.n_wide > MOST_AXES:
-            return f"{self.axes.n_wide} axes are more than the {MOST_AXES} for which iota pays for balls chosen by the data"
+            return (
+                f"{self.axes.n_wide} axes are more than the {MOST_AXES} for which iota pays "
+                "for balls chosen by the data"
+            )
         return None
 
     def _options(self) -> dict[str, Any]:
         if not isinstance(self.split, str):
             raise SpaceError(
-                f"a split rule of your own ({type(self.split).__name__}) cannot be saved: a file that named its class would "
+                f"a split rule of your own ({type(self.split).__name__}) cannot be saved: a file "
+                "that named its class would "
                 f"have to run its code"
             )
         return {**super()._options(), "max_balls": self.max_balls, "split": self.split}

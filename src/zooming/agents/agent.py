@@ -57,7 +57,7 @@ class Agent(Setting, ABC):
         Seed of the agent and of its environment. By default a random one.
     """
 
-    # --- learning ------------------------------------------------------------------------------------------------------
+    # --- learning ---------------------------------------------------------------------------------
 
     @known_options
     def learn(
@@ -67,7 +67,9 @@ class Agent(Setting, ABC):
         progress_bar: bool = False,
         driver: str = "auto",
         checkpoints: Iterable[int] = (),
-        callback: Callable[[Any, History], Any] | Iterable[Callable[[Any, History], Any]] | None = None,
+        callback: Callable[[Any, History], Any]
+        | Iterable[Callable[[Any, History], Any]]
+        | None = None,
     ) -> History:
         """Play episodes and learn from them; `learn(a)` then `learn(b)` equals `learn(a + b)`.
 
@@ -110,7 +112,12 @@ class Agent(Setting, ABC):
         from zooming.agents import training  # imported here because drivers import agents
 
         return training.learn(
-            self, episodes, progress_bar=progress_bar, driver=driver, checkpoints=checkpoints, callback=callback
+            self,
+            episodes,
+            progress_bar=progress_bar,
+            driver=driver,
+            checkpoints=checkpoints,
+            callback=callback,
         )
 
     @property
@@ -144,10 +151,16 @@ class Agent(Setting, ABC):
         that of the feasible ones.
         """
 
-    # --- the learned policy --------------------------------------------------------------------------------------------
+    # --- the learned policy -----------------------------------------------------------------------
 
     def predict(
-        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True, *, info: Any = None
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+        *,
+        info: Any = None,
     ) -> tuple[Any, NDArray[np.int64]]:
         """Return the greedy action, with Stable-Baselines3's signature; learning is not affected.
 
@@ -177,26 +190,41 @@ class Agent(Setting, ABC):
         try:
             states, is_batch = self.axes.flat_states(observation)
         except ZoomingError as error:
-            where = "0" if state is None else ", ".join(str(step) for step in np.ravel(np.asarray(state, object)))
+            where = (
+                "0"
+                if state is None
+                else ", ".join(str(step) for step in np.ravel(np.asarray(state, object)))
+            )
             raise type(error)(f"{self.env_name}, step {where}: {error}") from error
         try:
-            steps = np.zeros(len(states), np.int64) if state is None else np.array(state).reshape(-1)
+            steps = (
+                np.zeros(len(states), np.int64) if state is None else np.array(state).reshape(-1)
+            )
         except ValueError as error:
-            raise SpaceError(f"state={state!r}: give the step of each environment, whole numbers") from error
+            raise SpaceError(
+                f"state={state!r}: give the step of each environment, whole numbers"
+            ) from error
         if not np.issubdtype(steps.dtype, np.integer):
             raise SpaceError(f"state={state!r}: give the step of each environment, whole numbers")
         steps = steps.astype(np.int64)
         if len(steps) != len(states):
-            raise SpaceError(f"state has {len(steps)} entries for {len(states)} observations; it is one step per environment")
+            raise SpaceError(
+                f"state has {len(steps)} entries for {len(states)} observations; it is one step "
+                "per environment"
+            )
         if episode_start is not None:
             starts = np.asarray(episode_start, bool).reshape(-1)
             if len(starts) not in (1, len(steps)):
-                raise SpaceError(f"episode_start has {len(starts)} entries for {len(steps)} environments")
+                raise SpaceError(
+                    f"episode_start has {len(starts)} entries for {len(steps)} environments"
+                )
             steps[np.broadcast_to(starts, steps.shape)] = 0
         for step in steps.tolist():
             self._check_step(step, is_batch)
         infos = one_each(info, len(states), is_batch)
-        allowed = [self._feasible(step, one) for step, one in zip(steps.tolist(), infos, strict=True)]
+        allowed = [
+            self._feasible(step, one) for step, one in zip(steps.tolist(), infos, strict=True)
+        ]
         actions = self._greedy(steps, states, deterministic, allowed)
         return self.axes.shaped_action(actions if is_batch else actions[0]), steps + 1
 
@@ -208,8 +236,12 @@ class Agent(Setting, ABC):
         """
         if type(self)._greedy is Agent._greedy:
             name = type(self).__name__
-            raise NotImplementedError(f"{name} does not say what its policy plays: define greedy(self, step, state)")
-        return self._greedy(np.array([self._check_step(step)]), state.reshape(1, -1), True, [None])[0]
+            raise NotImplementedError(
+                f"{name} does not say what its policy plays: define greedy(self, step, state)"
+            )
+        return self._greedy(np.array([self._check_step(step)]), state.reshape(1, -1), True, [None])[
+            0
+        ]
 
     def _greedy(
         self,
@@ -221,28 +253,41 @@ class Agent(Setting, ABC):
         """Return one allowed flat action per (step, state); None allows all actions."""
         actions = np.empty((len(steps), self.axes.n_action))
         for k, step in enumerate(steps.tolist()):
-            action = numeric(self.greedy(step, self._checked(step, states[k], 0)), "greedy's action")
+            action = numeric(
+                self.greedy(step, self._checked(step, states[k], 0)), "greedy's action"
+            )
             if action.shape != actions[k].shape:
                 raise SpaceError(
-                    f"greedy gave an action of shape {action.shape}; give the flat vector of {self.axes.n_action} numbers that "
+                    f"greedy gave an action of shape {action.shape}; give the flat vector of "
+                    f"{self.axes.n_action} numbers that "
                     f"checked_transition gives"
                 )
             actions[k] = self._nearest(action, allowed[k])
         return actions
 
-    def nearest_feasible(self, step: int, action: Any, info: Mapping[str, Any] | None) -> NDArray[np.float64]:
+    def nearest_feasible(
+        self, step: int, action: Any, info: Mapping[str, Any] | None
+    ) -> NDArray[np.float64]:
         """Return the flat action that is nearest to `action` and feasible according to `info`."""
         return self._nearest(numeric(action, "action"), self._feasible(step, info))
 
     def _feasible(self, step: int, info: Mapping[str, Any] | None) -> Feasible | None:
-        return feasible(self.axes, info, f"{self.env_name}, step {step}") if info and has_mask(info) else None
+        return (
+            feasible(self.axes, info, f"{self.env_name}, step {step}")
+            if info and has_mask(info)
+            else None
+        )
 
-    def _nearest(self, action: NDArray[np.float64], allowed: Feasible | None) -> NDArray[np.float64]:
+    def _nearest(
+        self, action: NDArray[np.float64], allowed: Feasible | None
+    ) -> NDArray[np.float64]:
         """Return the allowed flat action nearest to `action`."""
         if allowed is None:
             return action
         n_state = self.axes.n_state
-        return self.axes.to_unit_cube(allowed.nearest(self.axes.from_unit_cube(action, n_state)), n_state)
+        return self.axes.to_unit_cube(
+            allowed.nearest(self.axes.from_unit_cube(action, n_state)), n_state
+        )
 
     def q_value(self, step: int, observation: Any, action: Any) -> float:
         """Return Q, the optimistic estimate, of the ball that contains (observation, action)."""
@@ -271,7 +316,12 @@ class Agent(Setting, ABC):
         return 0
 
     def _repr_html_(self) -> str:
-        facts = {"environment": self.env_name, "episodes": f"{self.n_episodes:,}", "horizon": self.horizon, **self._facts()}
+        facts = {
+            "environment": self.env_name,
+            "episodes": f"{self.n_episodes:,}",
+            "horizon": self.horizon,
+            **self._facts(),
+        }
         if self.n_clipped:
             facts["rewards clipped"] = f"{self.n_clipped:,}"
         return notebook.card(type(self).__name__, facts, self._pictures())
@@ -283,7 +333,7 @@ class Agent(Setting, ABC):
     def _pictures(self) -> list[str]:
         return []
 
-    # --- files ---------------------------------------------------------------------------------------------------------
+    # --- files ------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the agent to one file, atomically; `zooming.load` continues where it stopped.
@@ -318,7 +368,10 @@ class Agent(Setting, ABC):
 
         agent = checkpoints.load(path, env)
         if not isinstance(agent, cls):
-            raise SpaceError(f"{path} holds {type(agent).__name__}, not {cls.__name__}; zooming.load reads any agent")
+            raise SpaceError(
+                f"{path} holds {type(agent).__name__}, not {cls.__name__}; zooming.load reads any "
+                "agent"
+            )
         return agent
 
     def _options(self) -> dict[str, Any]:
@@ -326,7 +379,9 @@ class Agent(Setting, ABC):
         raise NotImplementedError
 
     @classmethod
-    def _from_options(cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
+    def _from_options(
+        cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> Self:
         """Return a new agent with these options; `_restore` then takes back what was learned."""
         return cls(env, **options)
 
@@ -339,7 +394,10 @@ class Agent(Setting, ABC):
         raise NotImplementedError
 
     def _no_estimate(self) -> SpaceError:
-        return SpaceError(f"{type(self).__name__} is a heuristic: it keeps no balls and no estimates. AdaptiveQ and NetQ do.")
+        return SpaceError(
+            f"{type(self).__name__} is a heuristic: it keeps no balls and no estimates. AdaptiveQ "
+            "and NetQ do."
+        )
 
 
 @runtime_checkable

@@ -69,14 +69,21 @@ class BallAgent(Agent):
         bonus, span, coming = self.bonus, float(core["reward_span"][0]), int(core["episode"][0]) + 1
         if isinstance(bonus, bonuses.Doubling):
             bonus, core["phase"] = bonus.phase(coming), bonuses.number_of_phase(coming)
-        if isinstance(bonus, (bonuses.Theory, bonuses.Exact, bonuses.Bernstein)) and self._has_only_atoms():
+        if (
+            isinstance(bonus, (bonuses.Theory, bonuses.Exact, bonuses.Bernstein))
+            and self._has_only_atoms()
+        ):
             bonus = replace(bonus, lipschitz=0.0)  # each ball is one point, so its diameter is 0
         try:
             core["bonus"] = as_float(bonus.scale(self.horizon, span))
         except (TypeError, ValueError) as error:
-            raise SpaceError(f"{type(self.bonus).__name__}.scale must return a number ({error})") from error
+            raise SpaceError(
+                f"{type(self.bonus).__name__}.scale must return a number ({error})"
+            ) from error
         if not np.isfinite(core["bonus"][0]):
-            raise SpaceError(f"the bonus {self.bonus} has the scale {core['bonus'][0]}; it must be finite")
+            raise SpaceError(
+                f"the bonus {self.bonus} has the scale {core['bonus'][0]}; it must be finite"
+            )
         if isinstance(bonus, (bonuses.Theory, bonuses.Exact, bonuses.Bernstein)):
             core["per_root_iota"], core["plain"] = bonus.terms(self.horizon, span)
             core["iota"] = bonus.log_term(self.horizon)
@@ -94,7 +101,7 @@ class BallAgent(Agent):
     def _root_values(self, core: NDArray[Any]) -> NDArray[np.float64]:
         return np.array([kernels.ceiling(core, step) for step in range(self.horizon)])
 
-    # --- the doubling trick ----------------------------------------------------------------------------------------------
+    # --- the doubling trick -----------------------------------------------------------------------
 
     def _begin(self, table: Any) -> None:
         """Set the initial table."""
@@ -104,7 +111,10 @@ class BallAgent(Agent):
     def _restart_if_due(self) -> None:
         """Reset the table if the next episode begins a phase of the doubling trick."""
         old = self.table.core
-        if self._first_table is None or bonuses.number_of_phase(int(old["episode"][0]) + 1) == old["phase"][0]:
+        if (
+            self._first_table is None
+            or bonuses.number_of_phase(int(old["episode"][0]) + 1) == old["phase"][0]
+        ):
             return
         fresh = self._first_table.copy()
         fresh.core["random"], fresh.core["episode"] = old["random"], old["episode"]
@@ -188,14 +198,17 @@ class BallAgent(Agent):
         --------
         >>> import gymnasium as gym, zooming
         >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
-        >>> certificate = agent.learn_pac(epsilon=0.5, delta=0.1, episodes=2000, best_of=3, evaluation_episodes=100)
+        >>> certificate = agent.learn_pac(
+        ...     epsilon=0.5, delta=0.1, episodes=2000, best_of=3, evaluation_episodes=100
+        ... )
         >>> certificate.status, certificate.drawn, certificate.evaluation_episodes
         ('nothing', (551, 1587, 1900), 400)
         """
         import zooming  # imported here because analysis imports agents
 
         return zooming.learn_pac(
-            self, epsilon, delta, episodes=episodes, best_of=best_of, evaluation_episodes=evaluation_episodes,
+            self, epsilon, delta, episodes=episodes, best_of=best_of,
+            evaluation_episodes=evaluation_episodes,
             progress_bar=progress_bar,
         )  # fmt: skip
 
@@ -207,7 +220,7 @@ class BallAgent(Agent):
         """Return which option of this agent the bound does not cover; None if it covers all."""
         return None
 
-    # --- size and files --------------------------------------------------------------------------------------------------
+    # --- size and files ---------------------------------------------------------------------------
 
     @property
     def n_balls(self) -> int:
@@ -227,8 +240,13 @@ class BallAgent(Agent):
         check_int(episode, "episode", 0)
         if self._first_table is not None:
             # Between a restart and the first update the phase is that of the coming episode.
-            if phase not in {bonuses.number_of_phase(max(episode, 1)), bonuses.number_of_phase(episode + 1)}:
-                raise ValueError(f"episode {episode} is not in the phase {phase} of the doubling trick")
+            if phase not in {
+                bonuses.number_of_phase(max(episode, 1)),
+                bonuses.number_of_phase(episode + 1),
+            }:
+                raise ValueError(
+                    f"episode {episode} is not in the phase {phase} of the doubling trick"
+                )
             fresh["episode"] = 2**phase - 1
             self._set_bonus(fresh)
         fresh["episode"] = episode
@@ -236,12 +254,16 @@ class BallAgent(Agent):
         for name in self._core_layout.names or ():
             # Learning changes these three; all others follow from the options.
             if name not in ("n_rows", "n_balls", "random") and core[name][0] != fresh[name][0]:
-                raise ValueError(f"{name} is {core[name][0]} in the table but {fresh[name][0]} in the options")
+                raise ValueError(
+                    f"{name} is {core[name][0]} in the table but {fresh[name][0]} in the options"
+                )
         return fresh
 
 
 def one_of(name: str, given: str, allowed: Any) -> str:
     """Return `given` if it is allowed; otherwise raise SpaceError with the allowed choices."""
     if given not in tuple(allowed):
-        raise SpaceError(f"{name}={given!r}: choose one of {', '.join(repr(choice) for choice in allowed)}")
+        raise SpaceError(
+            f"{name}={given!r}: choose one of {', '.join(repr(choice) for choice in allowed)}"
+        )
     return given

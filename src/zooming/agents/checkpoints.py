@@ -24,7 +24,9 @@ from zooming.validation import check_int
 from zooming.version import __version__
 
 PARTS = ("states", "actions")  # of `Axes`
-AGENTS: dict[str, type[Agent]] = {kind.__name__: kind for kind in (AdaptiveQ, NetQ, MetricQ, Random, NoMovement, Median)}
+AGENTS: dict[str, type[Agent]] = {
+    kind.__name__: kind for kind in (AdaptiveQ, NetQ, MetricQ, Random, NoMovement, Median)
+}
 
 
 @dataclass
@@ -41,7 +43,8 @@ def check(agent: Agent) -> None:
     """Raise SpaceError, with the reason, if an agent cannot be saved."""
     if AGENTS.get(type(agent).__name__) is not type(agent):
         raise SpaceError(
-            f"{type(agent).__name__} is not one of zooming's agents ({', '.join(AGENTS)}), so load() could not rebuild it"
+            f"{type(agent).__name__} is not one of zooming's agents ({', '.join(AGENTS)}), so "
+            "load() could not rebuild it"
         )
     agent._options()
 
@@ -60,7 +63,11 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
         "n_clipped": agent.n_clipped,
         "axes": agent.axes.describe(),
         "spaces": {"state": agent.axes.states.describe(), "action": agent.axes.actions.describe()},
-        "env": {"name": agent.env_name, "make": _how_to_make(agent.env), "generator": agent.env_generator}
+        "env": {
+            "name": agent.env_name,
+            "make": _how_to_make(agent.env),
+            "generator": agent.env_generator,
+        }
         if agent.env is not None
         else agent.stored_env,
     }
@@ -108,8 +115,18 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
             agent = _loaded(path, env, header, arrays)
     except CheckpointError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError) as error:
-        raise CheckpointError(f"{path}: the content is not what a saved agent holds ({error})") from error
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        IndexError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
+        raise CheckpointError(
+            f"{path}: the content is not what a saved agent holds ({error})"
+        ) from error
     if env is not None:
         horizon_of(env, agent.horizon)  # warns if the episodes of this environment are shorter
     return agent
@@ -117,7 +134,11 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
 
 def _loaded(path: Any, env: Any, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Agent:
     kind = AGENTS[header["agent"]]
-    stored = _StoredEnv(space_of(header["spaces"]["state"]), space_of(header["spaces"]["action"]), str(header["env"]["name"]))
+    stored = _StoredEnv(
+        space_of(header["spaces"]["state"]),
+        space_of(header["spaces"]["action"]),
+        str(header["env"]["name"]),
+    )
     own = env if env is not None else _make_again(header["env"]["make"])
     if own is not None:
         _compare(path, kind._from_options(stored, header["options"], arrays), own)
@@ -126,7 +147,9 @@ def _loaded(path: Any, env: Any, header: dict[str, Any], arrays: dict[str, NDArr
     agent._take_n_episodes(check_int(header["n_episodes"], "n_episodes", 0))
     agent.clipping[1] = n_clipped = int(header.get("n_clipped", 0))  # not in older files
     if n_clipped < 0 or (n_clipped and agent.rewards != "clip"):
-        raise ValueError(f"{n_clipped} rewards were clipped by an agent with rewards={agent.rewards!r}")
+        raise ValueError(
+            f"{n_clipped} rewards were clipped by an agent with rewards={agent.rewards!r}"
+        )
     agent.is_told_of_clipping = n_clipped > 0
     generator = header["env"]["generator"]
     if own is None:
@@ -144,13 +167,20 @@ def _compare(path: Any, stored: Agent, env: Any) -> None:
     except SpaceError as error:
         raise CheckpointError(f"{path}: the given environment does not fit: {error}") from error
     if stored.axes.names != given.names:
-        raise CheckpointError(f"{path}: learned on the axes {stored.axes.names}, but the given environment has {given.names}")
-    leaves = [(part, list(getattr(stored.axes, part).leaves()), list(getattr(given, part).leaves())) for part in PARTS]
+        raise CheckpointError(
+            f"{path}: learned on the axes {stored.axes.names}, but the given environment has "
+            f"{given.names}"
+        )
+    leaves = [
+        (part, list(getattr(stored.axes, part).leaves()), list(getattr(given, part).leaves()))
+        for part in PARTS
+    ]
     for part, were, are in leaves:
         for was, now in zip(were, are, strict=True):
             if (was.dtype, was.shape) != (now.dtype, now.shape):
                 raise CheckpointError(
-                    f"{path}: {_named(was, part)} was {was.dtype} of shape {was.shape} when the agent learned, "
+                    f"{path}: {_named(was, part)} was {was.dtype} of shape {was.shape} when the "
+                    "agent learned, "
                     f"but is {now.dtype} of shape {now.shape} in the given environment"
                 )
     for (name, low, high, kind), (_, given_low, given_high, given_kind) in zip(

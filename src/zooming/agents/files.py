@@ -28,7 +28,8 @@ VERSION = 1
 _PREFIX = struct.Struct("<8sIQ")
 _DIGEST = 32
 _KINDS = (
-    (stat.S_ISDIR, "a folder"), (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"), (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISDIR, "a folder"), (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"),
+    (stat.S_ISFIFO, "a pipe"),
     (stat.S_ISSOCK, "a socket"), (bool, "something else"),
 )  # fmt: skip
 
@@ -48,7 +49,9 @@ def writable(path: str | os.PathLike[str]) -> Path:
     given = Path(path)
     target = Path(os.path.realpath(given)) if given.is_symlink() else given
     if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, f"cannot write: the folder {target.parent} does not exist", str(path))
+        raise FileNotFoundError(
+            errno.ENOENT, f"cannot write: the folder {target.parent} does not exist", str(path)
+        )
     try:
         mode = target.stat().st_mode
     except FileNotFoundError:
@@ -57,14 +60,18 @@ def writable(path: str | os.PathLike[str]) -> Path:
         raise OSError(error.errno, f"cannot write: {error.strerror}", str(path)) from error
     if not stat.S_ISREG(mode):
         kind = next(name for test, name in _KINDS if test(mode))
-        raise OSError(errno.EINVAL, f"cannot write: it is {kind}, not a file; give another path", str(path))
+        raise OSError(
+            errno.EINVAL, f"cannot write: it is {kind}, not a file; give another path", str(path)
+        )
     return target
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     """Write a file atomically (temporary file, sync, rename): readers never see a part of it."""
     target = writable(path)
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    handle, temporary = tempfile.mkstemp(
+        prefix=f".{target.name}.", suffix=".part", dir=target.parent
+    )
     try:
         # mkstemp makes private files; use the permissions of any new file instead.
         umask = os.umask(0)
@@ -85,12 +92,18 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
         os.close(folder)
 
 
-def write_container(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+def write_container(
+    path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, NDArray[Any]]
+) -> None:
     """Write `header` and `arrays` to one file, atomically."""
     stored = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     described = {name: [_descr(array.dtype), list(array.shape)] for name, array in stored.items()}
     text = json.dumps({**header, "arrays": described}).encode()
-    body = _PREFIX.pack(MAGIC, VERSION, len(text)) + text + b"".join(array.tobytes() for array in stored.values())
+    body = (
+        _PREFIX.pack(MAGIC, VERSION, len(text))
+        + text
+        + b"".join(array.tobytes() for array in stored.values())
+    )
     write_atomically(path, body + hashlib.sha256(body).digest())
 
 
@@ -98,17 +111,25 @@ def read_container(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[s
     """Return header and arrays of a file; CheckpointError, with the cause, if it is invalid."""
     content = Path(path).read_bytes()
     if len(content) < _PREFIX.size + _DIGEST or not content.startswith(MAGIC):
-        raise CheckpointError(f"{path}: not a zooming file (or cut short after {len(content)} bytes)")
+        raise CheckpointError(
+            f"{path}: not a zooming file (or cut short after {len(content)} bytes)"
+        )
     _, version, length = _PREFIX.unpack_from(content)
     body, digest = content[:-_DIGEST], content[-_DIGEST:]
     if hashlib.sha256(body).digest() != digest:
         if version > VERSION:
             raise CheckpointError(
-                f"{path}: version {version} of the format is newer than this zooming reads ({VERSION}), or damaged"
+                f"{path}: version {version} of the format is newer than this zooming reads "
+                f"({VERSION}), or damaged"
             )
-        raise CheckpointError(f"{path}: the content does not match its checksum; the file is damaged or cut short")
+        raise CheckpointError(
+            f"{path}: the content does not match its checksum; the file is damaged or cut short"
+        )
     if version != VERSION:
-        raise CheckpointError(f"{path}: version {version} of the format; this zooming reads version {VERSION}. Update zooming.")
+        raise CheckpointError(
+            f"{path}: version {version} of the format; this zooming reads version {VERSION}. "
+            "Update zooming."
+        )
     try:
         header = json.loads(body[_PREFIX.size : _PREFIX.size + length])
         offset = _PREFIX.size + length
@@ -120,12 +141,23 @@ def read_container(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[s
             size = math.prod(shape) * dtype.itemsize
             if offset + size > len(body):
                 raise ValueError(f"array {name} is longer than the file")
-            arrays[name] = np.frombuffer(bytearray(body[offset : offset + size]), dtype).reshape(shape)
+            arrays[name] = np.frombuffer(bytearray(body[offset : offset + size]), dtype).reshape(
+                shape
+            )
             offset += size
         if offset != len(body):
             raise ValueError(f"{len(body) - offset} bytes too many")
-    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise CheckpointError(f"{path}: the content is not what a zooming file holds ({error})") from error
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
+        raise CheckpointError(
+            f"{path}: the content is not what a zooming file holds ({error})"
+        ) from error
     return header, arrays
 
 

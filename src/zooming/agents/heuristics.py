@@ -48,7 +48,9 @@ class Heuristic(Agent):
         *,
         next_info: Mapping[str, Any] | None = None,
     ) -> None:
-        _, played, _, next_state = self.checked_transition(step, observation, action, reward, next_observation)
+        _, played, _, next_state = self.checked_transition(
+            step, observation, action, reward, next_observation
+        )
         self._see(step, played, next_state)
 
     @property
@@ -63,12 +65,18 @@ class Heuristic(Agent):
         axes, action, own = self.axes, np.empty(self.axes.n_action), env.crossing(self._generator)
         bounds = np.stack([axes.low, axes.high, axes.table[:, ATOMS] > 0], axis=1)
         return heuristics.play()(
-            self._rule, self._requests, self._count, bounds, np.array(self.reward_range), own.handle, crossing.handle,
-            env.params, min(self.horizon, env.horizon), action, log.returns, log.done, end, log.trouble, self.clipping,
+            self._rule, self._requests, self._count, bounds, np.array(self.reward_range),
+            own.handle, crossing.handle,
+            env.params, min(self.horizon, env.horizon), action, log.returns, log.done, end,
+            log.trouble, self.clipping,
         )  # fmt: skip
 
     def _greedy(
-        self, steps: NDArray[np.int64], states: Floats, deterministic: bool, allowed: Sequence[Feasible | None]
+        self,
+        steps: NDArray[np.int64],
+        states: Floats,
+        deterministic: bool,
+        allowed: Sequence[Feasible | None],
     ) -> Floats:
         actions = np.empty((len(steps), self.axes.n_action))
         for k, step in enumerate(steps.tolist()):
@@ -125,7 +133,11 @@ class Random(Heuristic):
         return self._draw(self._generator, allowed)
 
     def _greedy(
-        self, steps: NDArray[np.int64], states: Floats, deterministic: bool, allowed: Sequence[Feasible | None]
+        self,
+        steps: NDArray[np.int64],
+        states: Floats,
+        deterministic: bool,
+        allowed: Sequence[Feasible | None],
     ) -> Floats:
         # Seeded by seed, step and state: repeatable, and the generator of learning is not used.
         actions = np.empty((len(steps), self.axes.n_action))
@@ -141,19 +153,30 @@ class Random(Heuristic):
         rows, share = axes.table[axes.n_state :], generator.random(axes.n_action)
         if allowed is not None:
             ends = allowed.allowed[:, :2]
-            masks = [mask[:n] for mask, n in zip(allowed.allowed[:, FIRST_VALUE:], rows[:, ATOMS].astype(int), strict=True)]
+            masks = [
+                mask[:n]
+                for mask, n in zip(
+                    allowed.allowed[:, FIRST_VALUE:], rows[:, ATOMS].astype(int), strict=True
+                )
+            ]
             values = [np.flatnonzero(mask) for mask in masks]
-            share = np.array([
-                (found[int(u * len(found))] + 0.5) / n if n else low + u * (high - low)
-                for u, found, n, (low, high) in zip(share, values, rows[:, ATOMS], ends, strict=True)
-            ])  # fmt: skip
+            share = np.array(
+                [
+                    (found[int(u * len(found))] + 0.5) / n if n else low + u * (high - low)
+                    for u, found, n, (low, high) in zip(
+                        share, values, rows[:, ATOMS], ends, strict=True
+                    )
+                ]
+            )
         flat = rows[:, LOW] + share * (axes.ends[axes.n_state :] - rows[:, LOW])
         whole = np.clip(np.floor(flat + 0.5), axes.low[axes.n_state :], axes.high[axes.n_state :])
         flat = np.where(rows[:, ATOMS] > 0, whole, flat)
         return (
             flat
             if allowed is None
-            else axes.to_unit_cube(allowed.between(axes.from_unit_cube(flat, axes.n_state)), axes.n_state)
+            else axes.to_unit_cube(
+                allowed.between(axes.from_unit_cube(flat, axes.n_state)), axes.n_state
+            )
         )
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -177,7 +200,8 @@ class _Mover(Heuristic):
         )
         if not same:
             raise SpaceError(
-                f"{type(self).__name__} plays states as actions, so both spaces must be the same box, or the same Discrete; "
+                f"{type(self).__name__} plays states as actions, so both spaces must be the same "
+                "box, or the same Discrete; "
                 f"here they differ"
             )
 
@@ -238,9 +262,15 @@ class Median(_Mover):
     def __init__(self, env: Any, **options: Any) -> None:
         super().__init__(env, **options)
         if self.axes.kinds != [INTERVAL] * len(self.axes):
-            raise SpaceError("Median plays between requests, so both spaces must be boxes of floats; here are whole numbers")
+            raise SpaceError(
+                "Median plays between requests, so both spaces must be boxes of floats; here are "
+                "whole numbers"
+            )
         if len({*self.axes.low.tolist()}) > 1 or len({*self.axes.high.tolist()}) > 1:
-            raise SpaceError("Median pools the requests of all axes, so they must have the same bounds; here they differ")
+            raise SpaceError(
+                "Median pools the requests of all axes, so they must have the same bounds; here "
+                "they differ"
+            )
 
     @property
     def nbytes(self) -> int:
@@ -263,6 +293,11 @@ class Median(_Mover):
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         requests = arrays["requests"]
         in_space = (requests >= self.axes.low.min()) & (requests <= self.axes.high.max())
-        if requests.dtype != np.float64 or requests.ndim != 1 or not in_space.all() or (np.diff(requests) < 0).any():
+        if (
+            requests.dtype != np.float64
+            or requests.ndim != 1
+            or not in_space.all()
+            or (np.diff(requests) < 0).any()
+        ):
             raise ValueError("the requests are not a sorted list of places")
         self._requests, self._count[:2] = np.array(requests), len(requests)

@@ -30,8 +30,10 @@ class Log:
     def __init__(self, episodes: int) -> None:
         if episodes > MOST_EPISODES:
             raise SpaceError(
-                f"episodes={episodes:,}: the history of one call takes {BYTES_PER_EPISODE} bytes an episode, "
-                f"{BYTES_PER_EPISODE * episodes / 1e9:,.1f} GB; at most {MOST_EPISODES:,} episodes fit in. "
+                f"episodes={episodes:,}: the history of one call takes {BYTES_PER_EPISODE} bytes "
+                "an episode, "
+                f"{BYTES_PER_EPISODE * episodes / 1e9:,.1f} GB; at most {MOST_EPISODES:,} "
+                "episodes fit in. "
                 f"Call learn several times: learn(a) then learn(b) equals learn(a + b)"
             )
         self.returns = np.zeros(episodes)
@@ -72,9 +74,15 @@ class History:
     returns: NDArray[np.float64]
     n_balls: NDArray[np.int64]
     agent: Any = field(default=None, repr=False, compare=False)
-    checkpoints: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # episodes, counted from 1
-    policy_values: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # exact, after these episodes
-    n_steps: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # per episode; empty if not known
+    checkpoints: NDArray[np.int64] = field(
+        default_factory=lambda: np.empty(0, np.int64)
+    )  # episodes, counted from 1
+    policy_values: NDArray[np.float64] = field(
+        default_factory=lambda: np.empty(0)
+    )  # exact, after these episodes
+    n_steps: NDArray[np.int64] = field(
+        default_factory=lambda: np.empty(0, np.int64)
+    )  # per episode; empty if not known
     n_clipped: int = 0  # rewards that were clipped, see Agent
 
     def __len__(self) -> int:
@@ -112,10 +120,15 @@ class History:
             "active balls": f"{self.n_balls[-1]:,}",
         }
         if len(self.checkpoints):
-            facts[f"value of the policy after {self.checkpoints[-1]:,}"] = f"{self.policy_values[-1]:.4f}"
+            facts[f"value of the policy after {self.checkpoints[-1]:,}"] = (
+                f"{self.policy_values[-1]:.4f}"
+            )
         if self.n_clipped:
             facts["rewards clipped"] = f"{self.n_clipped:,}"
-        lines = [notebook.sparkline(self.returns, "return"), notebook.sparkline(self.n_balls, "active balls")]
+        lines = [
+            notebook.sparkline(self.returns, "return"),
+            notebook.sparkline(self.n_balls, "active balls"),
+        ]
         return notebook.card("History", facts, lines)
 
     def to_frame(self, library: str | None = None) -> Any:
@@ -138,7 +151,8 @@ class History:
 
         Examples
         --------
-        >>> History(np.array([1.0, 2.0]), np.array([8, 11]), n_steps=np.array([5, 5])).to_frame().rows()
+        >>> history = History(np.array([1.0, 2.0]), np.array([8, 11]), n_steps=np.array([5, 5]))
+        >>> history.to_frame().rows()
         [(1, 1.0, 8, 5), (2, 2.0, 11, 5)]
         """
         if library not in (None, "polars", "pandas"):
@@ -149,8 +163,14 @@ class History:
             except ImportError:
                 continue
             known = len(self.n_steps) == len(self)
-            columns = {"episode": np.arange(1, len(self) + 1), "return": self.returns, "n_balls": self.n_balls}
-            return frames.DataFrame({**columns, "n_steps": self.n_steps if known else [None] * len(self)})
+            columns = {
+                "episode": np.arange(1, len(self) + 1),
+                "return": self.returns,
+                "n_balls": self.n_balls,
+            }
+            return frames.DataFrame(
+                {**columns, "n_steps": self.n_steps if known else [None] * len(self)}
+            )
         wanted = "polars or pandas" if library is None else library
         raise ImportError(f"to_frame needs {wanted}: pip install {wanted.split()[0]}")
 

@@ -91,13 +91,18 @@ def learn_many(
 
 def build_agent(make_agent: Callable[..., Agent], env: Any, seed: int, **options: Any) -> Agent:
     """Return the agent that a class, or a function (env, seed), makes."""
-    places, names = ((env,), {"seed": seed}) if callable(make_agent) and takes(make_agent, "seed") else ((env, seed), {})
+    places, names = (
+        ((env,), {"seed": seed})
+        if callable(make_agent) and takes(make_agent, "seed")
+        else ((env, seed), {})
+    )
     try:
         inspect.signature(make_agent).bind(*places, **names)
     except TypeError as error:  # an agent instead of its class, or missing arguments
         name = getattr(make_agent, "__name__", repr(make_agent))
         raise SpaceError(
-            f"{name} does not make agents from an environment and a seed ({error}); give an agent's class, or one with what it "
+            f"{name} does not make agents from an environment and a seed ({error}); give an "
+            "agent's class, or one with what it "
             f"asks for: functools.partial(zooming.MetricQ, metric=...)"
         ) from error
     return make_agent(*places, **names, **options)
@@ -106,4 +111,6 @@ def build_agent(make_agent: Callable[..., Agent], env: Any, seed: int, **options
 def takes(function: Callable[..., Any], name: str) -> bool:
     """Return whether a function accepts a keyword argument of this name."""
     parameters = inspect.signature(function).parameters
-    return name in parameters or any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+    return name in parameters or any(
+        p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()
+    )

@@ -1,4 +1,6 @@
-"""Adaptive Q-learning with balls of any metric. [SBY19 Alg. 1, with the covering oracle of its section 3]"""
+"""Adaptive Q-learning with balls of any metric. [SBY19 Alg. 1, with the covering oracle of its
+section 3]
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,17 @@ from zooming.agents.history import Log
 from zooming.errors import SpaceError
 from zooming.kernels import ball_episodes, balls, ceiling
 from zooming.kernels.crossing import Crossing
-from zooming.kernels.layout import BAD_STATE, CENTER, DUE, EITHER, FINE, FIRST_VALUE, LOW, UNIFORM, WIDTH
+from zooming.kernels.layout import (
+    BAD_STATE,
+    CENTER,
+    DUE,
+    EITHER,
+    FINE,
+    FIRST_VALUE,
+    LOW,
+    UNIFORM,
+    WIDTH,
+)
 from zooming.metrics import distances
 from zooming.metrics.covering import Balls, BallTable
 from zooming.metrics.distances import Discrete, Finite, Matrix, Metric, Norm
@@ -87,7 +99,7 @@ class MetricQ(BallAgent):
     >>> bool(history.returns[-200:].mean() > 4.5)  # the optimum is 4.75
     True
     >>> found = agent.balls(step=0)
-    >>> float(found.radius.max()), int(found.n_points.sum())  # domains share the 129 x 129 pairs of the net
+    >>> float(found.radius.max()), int(found.n_points.sum())  # 129 x 129 pairs
     (0.25, 16641)
     """
 
@@ -115,7 +127,8 @@ class MetricQ(BallAgent):
         seed: int | None = None,
     ) -> None:
         super().__init__(
-            env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon, reward_range=reward_range, rewards=rewards,
+            env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon,
+            reward_range=reward_range, rewards=rewards,
             bounds=bounds, squash=squash, seed=seed,
         )  # fmt: skip
         self.metric = _of_pairs(metric)
@@ -123,19 +136,34 @@ class MetricQ(BallAgent):
             raise SpaceError(f"lazy={lazy!r}: give True or False")
         self.lazy = bool(lazy)
         if self.lazy and oracle is not None:
-            raise SpaceError("lazy=True covers around what is played and asks no oracle; give one of the two")
-        self.oracle: Greedy | Packing | Oracle = Greedy() if oracle is None else oracle
-        if not (isinstance(self.oracle, (Greedy, Packing)) or callable(self.oracle)) or isinstance(self.oracle, type):
             raise SpaceError(
-                f"oracle={oracle!r}: give metrics.Greedy(tries), metrics.Packing(), or a function (uncovered, radius, space)"
+                "lazy=True covers around what is played and asks no oracle; give one of the two"
+            )
+        self.oracle: Greedy | Packing | Oracle = Greedy() if oracle is None else oracle
+        if not (isinstance(self.oracle, (Greedy, Packing)) or callable(self.oracle)) or isinstance(
+            self.oracle, type
+        ):
+            raise SpaceError(
+                f"oracle={oracle!r}: give metrics.Greedy(tries), metrics.Packing(), or a function "
+                "(uncovered, radius, space)"
             )
         self.split_after = check_float(split_after, "split_after", 1e-6, 1e6)
-        self.max_balls = None if max_balls is None else check_int(max_balls, "max_balls", self.horizon, MOST_BALLS)
+        self.max_balls = (
+            None
+            if max_balls is None
+            else check_int(max_balls, "max_balls", self.horizon, MOST_BALLS)
+        )
         core = self._core(MOST_BALLS if self.max_balls is None else self.max_balls)
-        core["lazy"], core["split_after"], core["power"] = self.lazy, self.split_after, self.metric.power
-        self._begin(BallTable(Space(self.metric, self.axes, self.horizon), core, self._root_values(core)))
+        core["lazy"], core["split_after"], core["power"] = (
+            self.lazy,
+            self.split_after,
+            self.metric.power,
+        )
+        self._begin(
+            BallTable(Space(self.metric, self.axes, self.horizon), core, self._root_values(core))
+        )
 
-    # --- learning ------------------------------------------------------------------------------------------------------
+    # --- learning ---------------------------------------------------------------------------------
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         step = self._check_step(step)
@@ -144,21 +172,32 @@ class MetricQ(BallAgent):
             self.checked_state(step, observation)  # raise before the restart forgets anything
             self._restart_if_due()
         allowed = self._feasible(step, info) if info else None
-        action, _ = self._choose(step, state, self._mask(allowed), TIES[self.ties], ACTIONS[self.action], self.table.core)
+        action, _ = self._choose(
+            step, state, self._mask(allowed), TIES[self.ties], ACTIONS[self.action], self.table.core
+        )
         return self.axes.shaped_action(self._nearest(action, allowed))
 
     def _choose(
-        self, step: int, state: Floats, mask: NDArray[np.uint8], ties: int, rule: int, core: NDArray[Any]
+        self,
+        step: int,
+        state: Floats,
+        mask: NDArray[np.uint8],
+        ties: int,
+        rule: int,
+        core: NDArray[Any],
     ) -> tuple[Floats, int]:
         """Return an action and the row of its ball."""
         table, action = self.table, np.empty(self.axes.n_action)
         space = table.space
         row = ball_episodes.act(
-            table.raw[0], core.view(np.float64), table.owner, mask, space.action_orders, space.grid, step, state, ties, rule,
+            table.raw[0], core.view(np.float64), table.owner, mask, space.action_orders,
+            space.grid, step, state, ties, rule,
             table.seen, action,
         )  # fmt: skip
         if row < 0:
-            raise self._bad_coordinate(step, -1 - row, float(self.axes.from_unit_cube(state, 0)[-1 - row]))
+            raise self._bad_coordinate(
+                step, -1 - row, float(self.axes.from_unit_cube(state, 0)[-1 - row])
+            )
         return action, int(row)
 
     def _mask(self, allowed: Feasible | None) -> NDArray[np.uint8]:
@@ -205,24 +244,34 @@ class MetricQ(BallAgent):
         if next_info and has_mask(next_info) and not terminated and step + 1 < self.horizon:
             next_value = self.value(step + 1, next_observation, info=next_info)
         answer = ball_episodes.update(
-            *table.raw, table.stats, table.owner, table.space.everything, table.space.grid, table.seen, step, state, played,
+            *table.raw, table.stats, table.owner, table.space.everything, table.space.grid,
+            table.seen, step, state, played,
             reward, after, bool(terminated), next_value,
         )  # fmt: skip
         if answer > FINE:
             axis = answer - BAD_STATE
             is_next = axis >= len(axes)
             points = np.concatenate(
-                [axes.from_unit_cube(state, 0), axes.from_unit_cube(played, axes.n_state), axes.from_unit_cube(after, 0)]
+                [
+                    axes.from_unit_cube(state, 0),
+                    axes.from_unit_cube(played, axes.n_state),
+                    axes.from_unit_cube(after, 0),
+                ]
             )
             raise self._bad_coordinate(
-                step, axis - len(axes) if is_next else axis, float(points[axis]), "next " if is_next else ""
+                step,
+                axis - len(axes) if is_next else axis,
+                float(points[axis]),
+                "next " if is_next else "",
             )
         if given != reward:
             self._count_clipped()
         if answer <= DUE and self.lazy:
             grid = table.space.grid
             x = int(balls.index_of(grid, 0, axes.n_state, state))
-            table.add(DUE - answer, x, int(balls.index_of(grid, axes.n_state, axes.n_action, played)))
+            table.add(
+                DUE - answer, x, int(balls.index_of(grid, axes.n_state, axes.n_action, played))
+            )
         elif answer <= DUE:
             self._split(DUE - answer)
 
@@ -234,9 +283,12 @@ class MetricQ(BallAgent):
         if log.is_full:
             table.reserve(max(1024, self.horizon))
         return ball_episodes.play()(
-            table.rows, table.core, table.stats, table.owner, space.distances, space.action_distances, space.orders,
-            space.action_orders, space.grid, space.everything, table.seen, crossing.handle, env.params, env.horizon,
-            log.returns, log.n_balls, log.done, n_done + n, log.trouble, self._paused, self.clipping,
+            table.rows, table.core, table.stats, table.owner, space.distances,
+            space.action_distances, space.orders,
+            space.action_orders, space.grid, space.everything, table.seen, crossing.handle,
+            env.params, env.horizon,
+            log.returns, log.n_balls, log.done, n_done + n, log.trouble, self._paused,
+            self.clipping,
         )  # fmt: skip
 
     def _is_due(self, row: int) -> bool:
@@ -245,17 +297,23 @@ class MetricQ(BallAgent):
     def _split(self, row: int) -> None:
         self.table.split(row, self.oracle)
 
-    # --- the learned policy --------------------------------------------------------------------------------------------
+    # --- the learned policy -----------------------------------------------------------------------
 
     def _greedy(
-        self, steps: NDArray[np.int64], states: Floats, deterministic: bool, allowed: Sequence[Feasible | None]
+        self,
+        steps: NDArray[np.int64],
+        states: Floats,
+        deterministic: bool,
+        allowed: Sequence[Feasible | None],
     ) -> Floats:
         core, rule = self.table.core.copy(), CENTER if deterministic else UNIFORM
         if not deterministic:  # draw from a copy: predict must not change learning
             core["random"] = np.random.SeedSequence().generate_state(1, np.uint64)
         actions = np.empty((len(steps), self.axes.n_action))
         for k, step in enumerate(steps.tolist()):
-            actions[k], _ = self._choose(step, states[k], self._mask(allowed[k]), EITHER, rule, core)
+            actions[k], _ = self._choose(
+                step, states[k], self._mask(allowed[k]), EITHER, rule, core
+            )
             actions[k] = self._nearest(actions[k], allowed[k])
         return actions
 
@@ -268,15 +326,26 @@ class MetricQ(BallAgent):
     def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
         step, table = self._check_step(step), self.table
         mask = self._mask(self._feasible(step, info)) if info else table.space.everything
-        _, row = self._choose(step, self._flat_state(step, observation), mask, EITHER, CENTER, table.core)
+        _, row = self._choose(
+            step, self._flat_state(step, observation), mask, EITHER, CENTER, table.core
+        )
         return min(float(ceiling(table.core, step)), float(table.rows["value"][row]))
 
     def _row(self, step: int, observation: Any, action: Any) -> int:
         step = self._check_step(step)
         state, played = self._flat_state(step, observation), self._flat_action(step, action)
-        row = int(ball_episodes.locate(self.table.core, self.table.owner, self.table.space.grid, step, state, played))
+        row = int(
+            ball_episodes.locate(
+                self.table.core, self.table.owner, self.table.space.grid, step, state, played
+            )
+        )
         if row < 0:
-            values = np.concatenate([self.axes.from_unit_cube(state, 0), self.axes.from_unit_cube(played, self.axes.n_state)])
+            values = np.concatenate(
+                [
+                    self.axes.from_unit_cube(state, 0),
+                    self.axes.from_unit_cube(played, self.axes.n_state),
+                ]
+            )
             raise self._bad_coordinate(step, -1 - row, float(values[-1 - row]))
         return row
 
@@ -293,13 +362,18 @@ class MetricQ(BallAgent):
         metrics.Balls
             Centers, radius, q_value, n_visits, depth and n_points, one entry per ball.
         """
-        return replace(self.table.balls(self._check_step(step), self.axes), value_names=self.value_names())
+        return replace(
+            self.table.balls(self._check_step(step), self.axes), value_names=self.value_names()
+        )
 
     def value_names(self) -> dict[str, list[Any]]:
         """Return {axis: names of its points}, where the metric names the points of one axis."""
         found = {}
         first = self.axes.n_state
-        for side, names in (("states", self.axes.names[:first]), ("actions", self.axes.names[first:])):
+        for side, names in (
+            ("states", self.axes.names[:first]),
+            ("actions", self.axes.names[first:]),
+        ):
             metric = getattr(self.metric, side)
             points = metric if isinstance(self.metric, Pairs) else getattr(metric, "points", None)
             if points and len(names) == 1:
@@ -315,49 +389,79 @@ class MetricQ(BallAgent):
 
     def _without_bound(self) -> str | None:
         return (
-            "no bound with constants is worked out for balls of a general metric; it would take the packing numbers of this "
+            "no bound with constants is worked out for balls of a general metric; it would take "
+            "the packing numbers of this "
             "one (theory.metric_regret_bound) and a union over all balls that the data may choose"
         )
 
-    # --- files ---------------------------------------------------------------------------------------------------------
+    # --- files ------------------------------------------------------------------------------------
 
     def _options(self) -> dict[str, Any]:
-        is_ours = isinstance(self.oracle, Greedy) or (isinstance(self.oracle, Packing) and self.oracle.give is packing)
+        is_ours = isinstance(self.oracle, Greedy) or (
+            isinstance(self.oracle, Packing) and self.oracle.give is packing
+        )
         if not is_ours:
-            raise SpaceError("an oracle of your own cannot be saved: a file that named it would have to run its code")
+            raise SpaceError(
+                "an oracle of your own cannot be saved: a file that named it would have to run "
+                "its code"
+            )
         return {
-            "metric": _stored(self.metric), "oracle": self.oracle.tries if isinstance(self.oracle, Greedy) else "packing",
+            "metric": _stored(self.metric),
+            "oracle": self.oracle.tries if isinstance(self.oracle, Greedy) else "packing",
             "lazy": self.lazy, "split_after": self.split_after,
-            "bonus": bonuses.to_json(self.bonus), "cap": self.cap, "ties": self.ties, "action": self.action,
-            "horizon": self.horizon, "reward_range": list(self.reward_range), "rewards": self.rewards,
-            "bounds": self.axes.options["bounds"], "squash": self.axes.options["squash"], "max_balls": self.max_balls,
+            "bonus": bonuses.to_json(self.bonus), "cap": self.cap, "ties": self.ties,
+            "action": self.action,
+            "horizon": self.horizon, "reward_range": list(self.reward_range),
+            "rewards": self.rewards,
+            "bounds": self.axes.options["bounds"], "squash": self.axes.options["squash"],
+            "max_balls": self.max_balls,
             "seed": self.seed,
         }  # fmt: skip
 
     @classmethod
-    def _from_options(cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
+    def _from_options(
+        cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> Any:
         if options["horizon"] > len(arrays["balls"]):
-            raise ValueError(f"{len(arrays['balls'])} balls are too few for the horizon {options['horizon']}")
+            raise ValueError(
+                f"{len(arrays['balls'])} balls are too few for the horizon {options['horizon']}"
+            )
         stored = options["metric"]
         metric: Product | Pairs
         if stored.get("kind") == "Pairs":
             states, actions = (_from_json(stored[name]) for name in SIDES)
             metric = Pairs(states, actions, np.array(arrays.get("pair_distances"), np.float64))
         else:
-            states, actions = (_rebuilt(stored[name], arrays.get(f"{name}_distances")) for name in SIDES)
+            states, actions = (
+                _rebuilt(stored[name], arrays.get(f"{name}_distances")) for name in SIDES
+            )
             metric = Product(states, actions, stored["combine"], tuple(stored["scale"]))
-            axes = Axes(env.observation_space, env.action_space, bounds=options["bounds"], squash=options["squash"])
+            axes = Axes(
+                env.observation_space,
+                env.action_space,
+                bounds=options["bounds"],
+                squash=options["squash"],
+            )
             n_states = metric.states.n_points(axes, 0, axes.n_state) or 0
             n_actions = metric.actions.n_points(axes, axes.n_state, axes.n_action) or 0
             # Memory of `Space` and `BallTable`: distances, orders, and the owner of each pair.
-            n_bytes = 40 * (n_states**2 + n_actions**2) + 4 * options["horizon"] * n_states * n_actions
+            n_bytes = (
+                40 * (n_states**2 + n_actions**2) + 4 * options["horizon"] * n_states * n_actions
+            )
             if n_bytes > MOST_BYTES:
                 raise ValueError(
-                    f"{n_states:,} states and {n_actions:,} actions over {options['horizon']} steps would take about "
+                    f"{n_states:,} states and {n_actions:,} actions over {options['horizon']} "
+                    "steps would take about "
                     f"{n_bytes / 1e9:.1f} GB, more than a file may ask for; if it is yours, raise "
                     f"zooming.agents.metric_q.MOST_BYTES"
                 )
-        oracle = None if options["lazy"] else Packing() if options["oracle"] == "packing" else Greedy(options["oracle"])
+        oracle = (
+            None
+            if options["lazy"]
+            else Packing()
+            if options["oracle"] == "packing"
+            else Greedy(options["oracle"])
+        )
         given = {**options, "bonus": bonuses.from_json(options["bonus"]), "oracle": oracle}
         return cls(env, **{**given, "metric": metric})
 
@@ -382,7 +486,8 @@ class MetricQ(BallAgent):
 
     def __repr__(self) -> str:
         return (
-            f"{type(self).__name__}({self.env_name}, {self.metric!r}, horizon={self.horizon}, bonus={self.bonus}, "
+            f"{type(self).__name__}({self.env_name}, {self.metric!r}, horizon={self.horizon}, "
+            f"bonus={self.bonus}, "
             f"{self.n_balls} balls after {self.n_episodes} episodes{self._clipped_in_words()})"
         )
 
@@ -401,7 +506,13 @@ def _of_pairs(metric: Any) -> Product | Pairs:
 def _stored(metric: Product | Pairs) -> dict[str, Any]:
     """Return a metric of pairs as JSON."""
     if isinstance(metric, Pairs):
-        return {"kind": "Pairs", **{name: _as_json(getattr(metric, name)) or len(getattr(metric, name)) for name in SIDES}}
+        return {
+            "kind": "Pairs",
+            **{
+                name: _as_json(getattr(metric, name)) or len(getattr(metric, name))
+                for name in SIDES
+            },
+        }
     sides = {name: _described(getattr(metric, name)) for name in SIDES}
     return {"combine": metric.combine, "scale": list(metric.scale), **sides}
 
@@ -410,10 +521,14 @@ def _described(metric: Metric) -> dict[str, Any]:
     """Return a metric as JSON; the distances of a finite set go into the file as an array."""
     kind = type(metric).__name__
     if isinstance(metric, Norm) and distances.KINDS.get(kind) is not type(metric):
-        raise SpaceError(f"a norm of your own ({kind}) cannot be saved: a file that named its class would have to run its code")
+        raise SpaceError(
+            f"a norm of your own ({kind}) cannot be saved: a file that named its class would have "
+            "to run its code"
+        )
     if not isinstance(metric, (Norm, Finite, Discrete)):
         raise SpaceError(
-            f"a metric of your own ({kind}) cannot be saved; one that is made by metrics.Matrix or metrics.Points can"
+            f"a metric of your own ({kind}) cannot be saved; one that is made by metrics.Matrix "
+            "or metrics.Points can"
         )
     if isinstance(metric, Norm):
         return {"kind": kind, "points_per_axis": metric.points_per_axis, "scale": metric.scale}
@@ -436,7 +551,10 @@ def _as_json(points: list[Any] | None) -> list[Any] | None:
     try:
         return [_name_as_json(point) for point in points]
     except TypeError as error:
-        message = f"{error}: the names of the points are not in the file, which numbers them 0, 1, ..., as predict does"
+        message = (
+            f"{error}: the names of the points are not in the file, which numbers them 0, "
+            "1, ..., as predict does"
+        )
         warnings.warn(message, stacklevel=6)
         return None
 

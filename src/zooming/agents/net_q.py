@@ -99,26 +99,36 @@ class NetQ(TabledAgent):
         seed: int | None = None,
     ) -> None:
         super().__init__(
-            env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon, reward_range=reward_range, rewards=rewards,
+            env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon,
+            reward_range=reward_range, rewards=rewards,
             bounds=bounds, ordered=ordered, squash=squash, weights=weights, seed=seed,
         )  # fmt: skip
         if spacing is None:
             n_episodes = check_int(PAPERS_EPISODES if episodes is None else episodes, "episodes", 1)
             spacing = float(n_episodes * self.horizon) ** (-1 / (self.axes.n_wide + 2))
         elif episodes is not None:
-            raise SpaceError(f"spacing={spacing!r} and episodes={episodes!r}: either gives the net, so give one of them")
+            raise SpaceError(
+                f"spacing={spacing!r} and episodes={episodes!r}: either gives the net, so give "
+                "one of them"
+            )
         self.spacing: float = check_float(spacing, "spacing", 0.0, 1.0)
         if self.spacing == 0:
-            raise SpaceError("spacing=0: the net's spacing is a share of the space, above 0 and at most 1")
+            raise SpaceError(
+                "spacing=0: the net's spacing is a share of the space, above 0 and at most 1"
+            )
         self.points = one_of("points", points, POINTS)
         if self.points == "multiples" and self.action == "corner":
             raise SpaceError(
-                'points="multiples" is played at its points; leave out action="corner", which is for files of older nets'
+                'points="multiples" is played at its points; leave out action="corner", which is '
+                "for files of older nets"
             )
         borders = self.axes.net(self.spacing, MOST_PER_AXIS, self.points)
         n_balls = self.horizon * math.prod(len(axis_borders) + 1 for axis_borders in borders)
         if n_balls > MOST_BALLS:
-            raise SpaceError(f"spacing={spacing:g} in {len(self.axes)} dimensions makes {n_balls:,} balls; use a coarser net")
+            raise SpaceError(
+                f"spacing={spacing:g} in {len(self.axes)} dimensions makes {n_balls:,} balls; use "
+                "a coarser net"
+            )
         core = self._core(n_balls)
         core["spacing"] = self.spacing
         if self.points == "multiples" and self.action == "center":
@@ -138,23 +148,40 @@ class NetQ(TabledAgent):
         **options
             Other options of `NetQ`.
         """
-        return cls(env, bonus=bonus, cap="horizon", ties="random", action="center", points="multiples", **options)
+        return cls(
+            env,
+            bonus=bonus,
+            cap="horizon",
+            ties="random",
+            action="center",
+            points="multiples",
+            **options,
+        )
 
     @classmethod
-    def _from_options(cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
+    def _from_options(
+        cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> Any:
         given = {key: options[key] for key in ("bounds", "ordered", "squash", "weights")}
         axes = Axes(env.observation_space, env.action_space, **given)
         # Older files have no `points`; their cells are those of "centers".
         options = {"points": "centers", **options}
         borders = axes.net(options["spacing"], len(arrays["balls"]), options["points"])
-        if options["horizon"] * math.prod(len(axis_borders) + 1 for axis_borders in borders) > len(arrays["balls"]):
-            raise ValueError(f"{len(arrays['balls'])} rows are too few for the spacing {options['spacing']}")
+        if options["horizon"] * math.prod(len(axis_borders) + 1 for axis_borders in borders) > len(
+            arrays["balls"]
+        ):
+            raise ValueError(
+                f"{len(arrays['balls'])} rows are too few for the spacing {options['spacing']}"
+            )
         return super()._from_options(env, options, arrays)
 
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         net = self.table.rows
         super()._restore(values, arrays)
-        if any((self.table.rows[name] != net[: self.table.rows_in_use][name]).any() for name in ("child", "axis", "threshold")):
+        if any(
+            (self.table.rows[name] != net[: self.table.rows_in_use][name]).any()
+            for name in ("child", "axis", "threshold")
+        ):
             raise ValueError(f"the balls are not a net of spacing {self.spacing}")
 
     def _options(self) -> dict[str, Any]:

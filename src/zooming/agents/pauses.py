@@ -25,7 +25,11 @@ class Pauses:
     """
 
     def __init__(
-        self, agent: Agent, episodes: int, checkpoints: Iterable[int], callback: Callback | Iterable[Callback] | None
+        self,
+        agent: Agent,
+        episodes: int,
+        checkpoints: Iterable[int],
+        callback: Callback | Iterable[Callback] | None,
     ) -> None:
         self.agent, self.episodes = agent, episodes
         self.n_before, self.n_clipped_before = agent.n_episodes, agent.n_clipped
@@ -57,7 +61,10 @@ class Pauses:
     def take(self) -> None:
         """Evaluate the policy and run callbacks where they are due; a callback may end the run."""
         done = self.n_done
-        if len(self.policy_values) < len(self.stops) and self.stops[len(self.policy_values)] == done:
+        if (
+            len(self.policy_values) < len(self.stops)
+            and self.stops[len(self.policy_values)] == done
+        ):
             self.policy_values.append(_policy_value(self.agent))
         if not self.callbacks:
             return
@@ -76,7 +83,10 @@ class Pauses:
     def _call(self, callback: Callback, history: History) -> None:
         answer = callback(self.agent, history)
         if not (answer is None or isinstance(answer, (bool, np.bool_))):
-            raise SpaceError(f"{_name(callback)} returned {answer!r}; return False to stop the run, True or nothing to go on")
+            raise SpaceError(
+                f"{_name(callback)} returned {answer!r}; return False to stop the run, True or "
+                "nothing to go on"
+            )
         self.is_stopped |= answer is not None and not answer
 
     def history_so_far(self) -> History:
@@ -94,16 +104,22 @@ class Pauses:
         log, done = self.log, self.n_done
         return log.returns[:done], log.n_balls[:done], log.n_steps[:done]
 
-    def _history(self, returns: NDArray[Any], n_balls: NDArray[Any], n_steps: NDArray[Any]) -> History:
+    def _history(
+        self, returns: NDArray[Any], n_balls: NDArray[Any], n_steps: NDArray[Any]
+    ) -> History:
         stops = np.array(self.stops[: len(self.policy_values)], np.int64)
         n_clipped = self.agent.n_clipped - self.n_clipped_before
-        return History(returns, n_balls, self.agent, stops, np.array(self.policy_values), n_steps, n_clipped)
+        return History(
+            returns, n_balls, self.agent, stops, np.array(self.policy_values), n_steps, n_clipped
+        )
 
 
 def _checked_stops(checkpoints: Iterable[int], episodes: int) -> list[int]:
     stops = sorted({int(k) for k in checkpoints})
     if stops and not (stops[0] >= 1 and stops[-1] <= episodes):
-        raise SpaceError(f"checkpoints={shown(stops)}: give numbers of episodes from 1 to {episodes}")
+        raise SpaceError(
+            f"checkpoints={shown(stops)}: give numbers of episodes from 1 to {episodes}"
+        )
     return stops
 
 
@@ -111,13 +127,21 @@ def _checked_callbacks(callback: Any) -> list[tuple[int, Callback]]:
     if callback is None:
         return []
     if not callable(callback) and not isinstance(callback, Iterable):
-        raise SpaceError(f"callback={callback!r}: give a function callback(agent, history), or a list of them")
+        raise SpaceError(
+            f"callback={callback!r}: give a function callback(agent, history), or a list of them"
+        )
     callbacks = [callback] if callable(callback) else list(callback)
     for one in callbacks:
         if not callable(one) or isinstance(one, type):
-            fix = f"make one: {one.__name__}(...)" if isinstance(one, type) else "give functions callback(agent, history)"
+            fix = (
+                f"make one: {one.__name__}(...)"
+                if isinstance(one, type)
+                else "give functions callback(agent, history)"
+            )
             raise SpaceError(f"callback: {one!r} cannot be called with (agent, history); {fix}")
-    return [(check_int(getattr(one, "every", 1), f"{_name(one)}.every", 1), one) for one in callbacks]
+    return [
+        (check_int(getattr(one, "every", 1), f"{_name(one)}.every", 1), one) for one in callbacks
+    ]
 
 
 def _name(callback: Any) -> str:

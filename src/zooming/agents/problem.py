@@ -48,7 +48,12 @@ class Setting:
     ) -> None:
         check_env(env)
         self.axes = Axes(
-            env.observation_space, env.action_space, bounds=bounds, ordered=ordered, squash=squash, weights=weights
+            env.observation_space,
+            env.action_space,
+            bounds=bounds,
+            ordered=ordered,
+            squash=squash,
+            weights=weights,
         )
         self.horizon = horizon_of(env, horizon)
         self.reward_range = _reward_range(reward_range)
@@ -92,7 +97,7 @@ class Setting:
     def env_generator(self, state: dict[str, Any] | None) -> None:
         self.env_rng = None if state is None else generator_at(state)
 
-    # --- checks --------------------------------------------------------------------------------------------------------
+    # --- checks -----------------------------------------------------------------------------------
 
     def checked_state(self, step: int, observation: Any) -> NDArray[np.float64]:
         """Return the observation as a float64 vector inside its bounds.
@@ -123,7 +128,12 @@ class Setting:
         reward = self._check_reward(step, reward)
         state = self._checked(step, self._flat_state(step, observation), 0)
         played = self._checked(step, self._flat_action(step, action), self.axes.n_state)
-        return state, played, reward, self._checked(step, self._flat_state(step, next_observation, "next "), 0, "next ")
+        return (
+            state,
+            played,
+            reward,
+            self._checked(step, self._flat_state(step, next_observation, "next "), 0, "next "),
+        )
 
     def _flat_state(self, step: int, observation: Any, what: str = "") -> NDArray[np.float64]:
         """Return `Axes.flat_state`; errors name the environment and the step."""
@@ -138,11 +148,15 @@ class Setting:
         except ZoomingError as error:
             raise type(error)(f"{self.env_name}, step {step}: {error}") from error
 
-    def _checked(self, step: int, point: NDArray[np.float64], first_axis: int, what: str = "") -> NDArray[np.float64]:
+    def _checked(
+        self, step: int, point: NDArray[np.float64], first_axis: int, what: str = ""
+    ) -> NDArray[np.float64]:
         axes = slice(first_axis, first_axis + len(point))
         point, i = clipped(point, self.axes.table[axes, LOW], self.axes.ends[axes])
         if i is not None:
-            raise self._bad_coordinate(step, first_axis + i, float(self.axes.from_unit_cube(point, first_axis)[i]), what)
+            raise self._bad_coordinate(
+                step, first_axis + i, float(self.axes.from_unit_cube(point, first_axis)[i]), what
+            )
         return point
 
     def _check_step(self, step: Any, is_vector: bool = False) -> int:
@@ -153,9 +167,13 @@ class Setting:
                 f"step {shown(step)} is not a whole number; steps run from 0 to {self.horizon - 1}"
             ) from error
         if not 0 <= whole < self.horizon:
-            reset = ". A vector environment must reset in the same step: autoreset_mode=AutoresetMode.SAME_STEP"
+            reset = (
+                ". A vector environment must reset in the same step: "
+                "autoreset_mode=AutoresetMode.SAME_STEP"
+            )
             raise TransitionError(
-                f"step {shown(step)} is outside the episode: steps run from 0 to {self.horizon - 1} (horizon {self.horizon})"
+                f"step {shown(step)} is outside the episode: steps run from 0 to "
+                f"{self.horizon - 1} (horizon {self.horizon})"
                 f"{reset if is_vector else ''}"
             )
         return whole
@@ -163,9 +181,13 @@ class Setting:
     def _check_reward(self, step: int, reward: Any) -> float:
         """Return the reward, clipped if the agent clips; TransitionError if it is invalid."""
         low, high = self.reward_range
-        is_number = isinstance(reward, numbers.Real) or (isinstance(reward, np.ndarray) and reward.shape == ())
+        is_number = isinstance(reward, numbers.Real) or (
+            isinstance(reward, np.ndarray) and reward.shape == ()
+        )
         if not is_number:
-            raise TransitionError(f"{self.env_name}, step {step}: reward {shown(reward)} is not a number")
+            raise TransitionError(
+                f"{self.env_name}, step {step}: reward {shown(reward)} is not a number"
+            )
         number = as_float(reward)
         if low <= number <= high:
             return number
@@ -182,7 +204,8 @@ class Setting:
         )
         fix = rescale if np.isfinite(reward) else "check the environment"
         return TransitionError(
-            f"{self.env_name}, step {step}: reward {reward} is outside the reward range [{low}, {high}]; {fix}"
+            f"{self.env_name}, step {step}: reward {reward} is outside the reward range [{low}, "
+            f"{high}]; {fix}"
         )
 
     @property
@@ -200,33 +223,46 @@ class Setting:
             self.is_told_of_clipping = True
             low, high = self.reward_range
             warnings.warn(
-                f"{self.env_name}: a reward outside the reward range [{low}, {high}] was clipped, and so will be others; "
-                f"agent.n_clipped counts them, and zooming.reward_range(env, horizon={self.horizon}) proposes a wider range",
+                f"{self.env_name}: a reward outside the reward range [{low}, {high}] was clipped, "
+                "and so will be others; "
+                "agent.n_clipped counts them, and zooming.reward_range(env, "
+                f"horizon={self.horizon}) proposes a wider range",
                 stacklevel=2,
             )
 
     def _clipped_in_words(self) -> str:
         return f", {self.n_clipped:,} rewards clipped" if self.n_clipped else ""
 
-    def _bad_coordinate(self, step: int, axis: int, value: float, what: str = "") -> TransitionError:
+    def _bad_coordinate(
+        self, step: int, axis: int, value: float, what: str = ""
+    ) -> TransitionError:
         name, low, high = self.axes.names[axis], self.axes[axis].low, self.axes[axis].high
         fault, fix = f"outside [{low}, {high}]", "the environment's space, or clip the value"
         if self.axes[axis].squash and not np.isfinite(value):  # a squashed axis has no bounds
             fault, fix = "not finite", "the environment"
         if self.axes[axis].kind != INTERVAL:
             fault, fix = f"not a whole number from {low:g} to {high:g}", "the environment's space"
-        return TransitionError(f"{self.env_name}, step {step}: {what}{name} = {value} is {fault}; check {fix}")
+        return TransitionError(
+            f"{self.env_name}, step {step}: {what}{name} = {value} is {fault}; check {fix}"
+        )
 
 
 def check_env(env: Any) -> None:
     """Raise SpaceError if `env` is not an environment, or is a vector environment."""
     if isinstance(env, (str, type)) or not hasattr(env, "observation_space"):
         example = env if isinstance(env, str) and not env.endswith("Policy") else "zooming/Oil-v0"
-        raise SpaceError(f'{env!r} is not an environment; give an instance, for example gymnasium.make("{example}")')
-    if isinstance(env, gym.vector.VectorEnv) or hasattr(env, "num_envs"):  # Gymnasium's or Stable-Baselines3's
         raise SpaceError(
-            f"{type(env).__name__} is a vector environment of {getattr(env, 'num_envs', 'several')}; an agent learns on one: "
-            f"give gymnasium.make(...) instead. zooming.learn_many learns many seeds at once, and agent.predict takes a "
+            f"{env!r} is not an environment; give an instance, for example "
+            f'gymnasium.make("{example}")'
+        )
+    if isinstance(env, gym.vector.VectorEnv) or hasattr(
+        env, "num_envs"
+    ):  # Gymnasium's or Stable-Baselines3's
+        raise SpaceError(
+            f"{type(env).__name__} is a vector environment of "
+            f"{getattr(env, 'num_envs', 'several')}; an agent learns on one: "
+            "give gymnasium.make(...) instead. zooming.learn_many learns many seeds at once, and "
+            "agent.predict takes a "
             f"vector environment's observations"
         )
 
@@ -240,7 +276,9 @@ def reset(env: Any, seed: int | None) -> tuple[Any, Mapping[str, Any]]:
             raise SpaceError(f"{name_of(env)}: reset takes no seed; {_NEW_RESET}") from error
         raise
     if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Mapping)):
-        raise SpaceError(f"{name_of(env)}: reset gave {_shown(answer)}, not (observation, info); {_NEW_RESET}")
+        raise SpaceError(
+            f"{name_of(env)}: reset gave {_shown(answer)}, not (observation, info); {_NEW_RESET}"
+        )
     return answer
 
 
@@ -248,7 +286,8 @@ def bad_step(env: Any, answer: Any) -> SpaceError:
     """Return the error for a `step` that did not give five values."""
     old = "the old interface of Gym; " if isinstance(answer, tuple) and len(answer) == 4 else ""
     return SpaceError(
-        f"{name_of(env)}: step gave {_shown(answer)}, {old}give five: observation, reward, terminated (the task has ended), "
+        f"{name_of(env)}: step gave {_shown(answer)}, {old}give five: observation, reward, "
+        "terminated (the task has ended), "
         f"truncated (it was cut off), info"
     )
 
@@ -257,7 +296,10 @@ def _shown(answer: Any) -> str:
     return f"{len(answer)} values" if isinstance(answer, tuple) else f"a {type(answer).__name__}"
 
 
-_NEW_RESET = "write def reset(self, *, seed=None, options=None), call super().reset(seed=seed), and return observation, {}"
+_NEW_RESET = (
+    "write def reset(self, *, seed=None, options=None), call super().reset(seed=seed), "
+    "and return observation, {}"
+)
 
 
 def horizon_of(env: Any, horizon: int | None) -> int:
@@ -271,18 +313,22 @@ def horizon_of(env: Any, horizon: int | None) -> int:
     limits = [getattr(getattr(env, "spec", None), "max_episode_steps", None)]
     wrapper = env
     while isinstance(wrapper, gym.Wrapper):
-        limits.append(getattr(wrapper, "_max_episode_steps", None) if isinstance(wrapper, TimeLimit) else None)
+        limits.append(
+            getattr(wrapper, "_max_episode_steps", None) if isinstance(wrapper, TimeLimit) else None
+        )
         wrapper = wrapper.env
     said = [n for n in (own, *limits) if n is not None]
     if horizon is not None and said and check_int(horizon, "horizon", 1) > min(said):
         message = (
-            f"horizon={horizon}, but an episode of {name_of(env)} ends after {min(said)} steps: values will be too optimistic"
+            f"horizon={horizon}, but an episode of {name_of(env)} ends after {min(said)} "
+            "steps: values will be too optimistic"
         )
         warnings.warn(message, stacklevel=4)
     found = horizon if horizon is not None else min(said) if said else None
     if found is None:
         raise SpaceError(
-            f"the environment {name_of(env)} does not say how long an episode is. Give horizon=..., "
+            f"the environment {name_of(env)} does not say how long an episode is. Give "
+            "horizon=..., "
             f"or make the environment with gymnasium.make(..., max_episode_steps=...)"
         )
     return check_int(found, "horizon", 1)
@@ -292,7 +338,8 @@ def generator_at(state: dict[str, Any]) -> np.random.Generator:
     """Return a PCG64 generator, Gymnasium's kind, with the given state."""
     if state["bit_generator"] != "PCG64":
         raise SpaceError(
-            f"the environment uses a {state['bit_generator']} generator; only Gymnasium's own, PCG64, can be continued"
+            f"the environment uses a {state['bit_generator']} generator; only Gymnasium's own, "
+            "PCG64, can be continued"
         )
     generator = np.random.Generator(np.random.PCG64())
     generator.bit_generator.state = state
@@ -303,9 +350,13 @@ def _reward_range(reward_range: Any) -> tuple[float, float]:
     try:
         low, high = (as_float(bound) for bound in reward_range)
     except (TypeError, ValueError) as error:
-        raise SpaceError(f"reward_range={shown(reward_range)}: give two numbers, (lowest, highest)") from error
+        raise SpaceError(
+            f"reward_range={shown(reward_range)}: give two numbers, (lowest, highest)"
+        ) from error
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise SpaceError(f"reward_range={shown(reward_range)}: give two finite numbers, the lowest reward first")
+        raise SpaceError(
+            f"reward_range={shown(reward_range)}: give two finite numbers, the lowest reward first"
+        )
     return low, high
 
 

@@ -38,7 +38,7 @@ class TabledAgent(BallAgent):
     def _has_only_atoms(self) -> bool:
         return self.axes.n_wide == 0
 
-    # --- learning ------------------------------------------------------------------------------------------------------
+    # --- learning ---------------------------------------------------------------------------------
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         if type(step) is not int or not 0 <= step < self.horizon:
@@ -49,7 +49,9 @@ class TabledAgent(BallAgent):
         axes, table = self.axes, self.table
         if info and has_mask(info):
             allowed = self._feasible(step, info)
-            return axes.shaped_action(self._choose(step, self._flat_state(step, observation), allowed, TIES[self.ties])[0])
+            return axes.shaped_action(
+                self._choose(step, self._flat_state(step, observation), allowed, TIES[self.ties])[0]
+            )
         action = np.empty(axes.n_action)
         flat = observation if axes.has_plain_states else self._flat_state(step, observation)
         try:
@@ -64,17 +66,29 @@ class TabledAgent(BallAgent):
         return action if axes.has_plain_actions else axes.shaped_action(action)
 
     def _choose(
-        self, step: int, state: Floats, allowed: Feasible | None, ties: int, rule: int | None = None, core: Any = None
+        self,
+        step: int,
+        state: Floats,
+        allowed: Feasible | None,
+        ties: int,
+        rule: int | None = None,
+        core: Any = None,
     ) -> tuple[Floats, int]:
         """Return an allowed action and the row of its ball."""
         assert allowed is not None
         axes, table, action = self.axes, self.table, np.empty(self.axes.n_action)
         core = table.core if core is None else core
         rule = int(core["action_rule"][0]) if rule is None else rule
-        row = int(kernels.choose(table.rows, core, axes.table, step, state, ties, rule, allowed.allowed, action))
+        row = int(
+            kernels.choose(
+                table.rows, core, axes.table, step, state, ties, rule, allowed.allowed, action
+            )
+        )
         if row < 0:  # not for lack of a feasible ball: every axis has a feasible value
             raise self._bad_coordinate(step, -1 - row, axes.from_unit_cube(state, 0)[-1 - row])
-        return axes.to_unit_cube(allowed.between(axes.from_unit_cube(action, axes.n_state)), axes.n_state), row
+        return axes.to_unit_cube(
+            allowed.between(axes.from_unit_cube(action, axes.n_state)), axes.n_state
+        ), row
 
     def update(
         self,
@@ -93,12 +107,17 @@ class TabledAgent(BallAgent):
             self._checked_transition(step, observation, action, reward, next_observation)
             self._restart_if_due()
         axes, table, is_clipped = self.axes, self.table, False
-        if not (isinstance(reward, float) and self._lowest_reward <= reward <= self._highest_reward):
+        if not (
+            isinstance(reward, float) and self._lowest_reward <= reward <= self._highest_reward
+        ):
             given, reward = reward, self._check_reward(step, reward)
             is_clipped = bool(given != reward)
         state, played, after = observation, action, next_observation
         if not axes.has_plain_states:
-            state, after = self._flat_state(step, observation), self._flat_state(step, next_observation, "next ")
+            state, after = (
+                self._flat_state(step, observation),
+                self._flat_state(step, next_observation, "next "),
+            )
         if not axes.has_plain_actions:
             played = self._flat_action(step, action)
         next_value = math.nan
@@ -123,9 +142,13 @@ class TabledAgent(BallAgent):
             if answer > kernels.FINE:
                 axis = answer - kernels.BAD_STATE
                 here, there = np.concatenate([state, played]), np.concatenate([after, played])
-                value = np.concatenate([axes.from_unit_cube(here, 0), axes.from_unit_cube(there, 0)])[axis]
+                value = np.concatenate(
+                    [axes.from_unit_cube(here, 0), axes.from_unit_cube(there, 0)]
+                )[axis]
                 is_next = axis >= len(axes)
-                raise self._bad_coordinate(step, axis - len(axes) if is_next else axis, value, "next " if is_next else "")
+                raise self._bad_coordinate(
+                    step, axis - len(axes) if is_next else axis, value, "next " if is_next else ""
+                )
         if is_clipped:
             self._count_clipped()
         if answer <= kernels.DUE:
@@ -139,18 +162,24 @@ class TabledAgent(BallAgent):
             n_splits = max(self.horizon, _ROOM // max(1, int(kernels.rows_per_split(table.core))))
             table.reserve(int(kernels.rows_needed(table.core, n_splits)))
         return kernels.play()(
-            table.rows, table.core, table.stats, self.axes.table, crossing.handle, env.params, env.horizon,
-            log.returns, log.n_balls, log.done, n_done + n, log.trouble, self._paused, self.clipping,
+            table.rows, table.core, table.stats, self.axes.table, crossing.handle, env.params,
+            env.horizon,
+            log.returns, log.n_balls, log.done, n_done + n, log.trouble, self._paused,
+            self.clipping,
         )  # fmt: skip
 
     def _is_due(self, row: int) -> bool:
         ball = self.table.rows[row]
         return bool(ball["child"] == kernels.ACTIVE and ball["n_visits"] >= ball["threshold"])
 
-    # --- the learned policy --------------------------------------------------------------------------------------------
+    # --- the learned policy -----------------------------------------------------------------------
 
     def _greedy(
-        self, steps: NDArray[np.int64], states: Floats, deterministic: bool, allowed: Sequence[Feasible | None]
+        self,
+        steps: NDArray[np.int64],
+        states: Floats,
+        deterministic: bool,
+        allowed: Sequence[Feasible | None],
     ) -> Floats:
         table, core = self.table, self.table.core
         rule = int(core["action_rule"][0]) if self.action != "uniform" else kernels.CENTER
@@ -161,15 +190,21 @@ class TabledAgent(BallAgent):
         actions = np.empty((len(steps), self.axes.n_action))
         masked = [k for k, one in enumerate(allowed) if one is not None]
         for k in masked:
-            actions[k], _ = self._choose(int(steps[k]), states[k], allowed[k], kernels.EITHER, rule, core)
+            actions[k], _ = self._choose(
+                int(steps[k]), states[k], allowed[k], kernels.EITHER, rule, core
+            )
         if masked:
             rest = np.setdiff1d(np.arange(len(steps)), masked)
             if len(rest):
-                actions[rest] = self._greedy(steps[rest], states[rest], deterministic, [None] * len(rest))
+                actions[rest] = self._greedy(
+                    steps[rest], states[rest], deterministic, [None] * len(rest)
+                )
             return actions
         k, bad = kernels.greedy(table.rows, core, self.axes.table, steps, states, rule, actions)
         if k >= 0:
-            raise self._bad_coordinate(int(steps[k]), bad, self.axes.from_unit_cube(states[k], 0)[bad])
+            raise self._bad_coordinate(
+                int(steps[k]), bad, self.axes.from_unit_cube(states[k], 0)[bad]
+            )
         return actions
 
     def q_value(self, step: int, observation: Any, action: Any) -> float:
@@ -183,7 +218,9 @@ class TabledAgent(BallAgent):
         state = self._flat_state(step, observation)
         table, stack = self.table, kernels.new_stack(self.table.core)
         if info and has_mask(info):
-            _, row = self._choose(step, state, self._feasible(step, info), kernels.EITHER, kernels.CENTER)
+            _, row = self._choose(
+                step, state, self._feasible(step, info), kernels.EITHER, kernels.CENTER
+            )
         else:
             row, _ = kernels.best_ball(table.rows, table.core, self.axes.table, step, state, stack)
         if row < 0:
@@ -194,23 +231,43 @@ class TabledAgent(BallAgent):
         step = self._check_step(step)
         state, played = self._flat_state(step, observation), self._flat_action(step, action)
         unit = np.empty(len(self.axes))
-        row = int(kernels.locate(self.table.rows, self.table.core, self.axes.table, step, state, played, unit))
+        row = int(
+            kernels.locate(
+                self.table.rows, self.table.core, self.axes.table, step, state, played, unit
+            )
+        )
         if row < 0:
-            raise self._bad_coordinate(step, -1 - row, self.axes.from_unit_cube(np.concatenate([state, played]), 0)[-1 - row])
+            raise self._bad_coordinate(
+                step,
+                -1 - row,
+                self.axes.from_unit_cube(np.concatenate([state, played]), 0)[-1 - row],
+            )
         return row
 
     def partition(self, step: int) -> Partition:
-        found = self.table.partition(self._check_step(step), self.axes.names, self.axes.table, self.axes.ends)
+        found = self.table.partition(
+            self._check_step(step), self.axes.names, self.axes.table, self.axes.ends
+        )
         low, high = self.axes.from_unit_cube(found.low, 0), self.axes.from_unit_cube(found.high, 0)
         for i in range(len(self.axes)):
             axis = self.axes[i]
             if axis.squash:  # outer balls are unbounded; the inverse map ends at 1e6 scales
-                low[found.low[:, i] == 0.0, i], high[found.high[:, i] == 1.0, i] = axis.low, axis.high
-        return replace(found, low=low, high=high, kinds=tuple(self.axes.kinds), weights=tuple(self.axes.weights))
+                low[found.low[:, i] == 0.0, i], high[found.high[:, i] == 1.0, i] = (
+                    axis.low,
+                    axis.high,
+                )
+        return replace(
+            found,
+            low=low,
+            high=high,
+            kinds=tuple(self.axes.kinds),
+            weights=tuple(self.axes.weights),
+        )
 
     def _facts(self) -> dict[str, Any]:
         axes = ", ".join(
-            f"{n} in [{a:g}, {b:g}]" for n, a, b in zip(self.axes.names, self.axes.low, self.axes.high, strict=True)
+            f"{n} in [{a:g}, {b:g}]"
+            for n, a, b in zip(self.axes.names, self.axes.low, self.axes.high, strict=True)
         )
         shown = f"{MOST_PICTURES} of {self.horizon} steps; partition(step) has any"
         return {
@@ -222,9 +279,11 @@ class TabledAgent(BallAgent):
         }
 
     def _pictures(self) -> list[str]:
-        return [self.partition(step).thumbnail() for step in some_steps(self.horizon, MOST_PICTURES)]
+        return [
+            self.partition(step).thumbnail() for step in some_steps(self.horizon, MOST_PICTURES)
+        ]
 
-    # --- files ---------------------------------------------------------------------------------------------------------
+    # --- files ------------------------------------------------------------------------------------
 
     def _options(self) -> dict[str, Any]:
         return {
@@ -240,11 +299,18 @@ class TabledAgent(BallAgent):
         }
 
     @classmethod
-    def _from_options(cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
+    def _from_options(
+        cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> Any:
         given = {key: options[key] for key in ("bounds", "ordered", "squash", "weights")}
         axes = Axes(env.observation_space, env.action_space, **given)
-        if options["horizon"] * math.prod(axes.n_values) > len(arrays["balls"]):  # before it allocates
-            raise ValueError(f"{len(arrays['balls'])} rows are too few for {options['horizon']} steps of this space")
+        if options["horizon"] * math.prod(axes.n_values) > len(
+            arrays["balls"]
+        ):  # before it allocates
+            raise ValueError(
+                f"{len(arrays['balls'])} rows are too few for {options['horizon']} steps of this "
+                "space"
+            )
         return cls(env, **{**options, "bonus": bonuses.from_json(options["bonus"])})
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -254,7 +320,9 @@ class TabledAgent(BallAgent):
 
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         core, balls = arrays["core"], arrays["balls"]
-        is_table = core.dtype == CORE and core.shape == (1,) and balls.dtype == BALL and balls.ndim == 1
+        is_table = (
+            core.dtype == CORE and core.shape == (1,) and balls.dtype == BALL and balls.ndim == 1
+        )
         if not is_table or arrays["stats"].dtype != np.float64 or arrays["stats"].ndim != 2:
             raise ValueError("the ball table has another layout")
         self._core_at(core)
@@ -272,5 +340,6 @@ class TabledAgent(BallAgent):
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}({self.env_name}, horizon={self.horizon}, bonus={self.bonus}, "
-            f"{self.n_balls} balls in {self.nbytes:,} bytes after {self.n_episodes} episodes{self._clipped_in_words()})"
+            f"{self.n_balls} balls in {self.nbytes:,} bytes after {self.n_episodes} "
+            f"episodes{self._clipped_in_words()})"
         )

@@ -52,15 +52,19 @@ def learn(
     episodes = check_int(episodes, "episodes", 0)
     if agent.env is None:
         raise SpaceError(
-            f"this agent was loaded without its environment ({agent.env_name}); give it: zooming.load(path, env=env)"
+            f"this agent was loaded without its environment ({agent.env_name}); give it: "
+            "zooming.load(path, env=env)"
         )
     if _is_under_way(agent):
-        raise SpaceError("learn() was called from a callback of the same agent's learn(); call it after the run")
+        raise SpaceError(
+            "learn() was called from a callback of the same agent's learn(); call it after the run"
+        )
     env = fusible_inside(agent.env)
     can_fuse = env is not None and isinstance(agent, Compiled) and agent.axes.are_plain
     if driver == "fused" and not can_fuse:
         raise SpaceError(
-            f'driver="fused" needs a compiled environment without wrappers and a compiled agent without bounds=; '
+            'driver="fused" needs a compiled environment without wrappers and a compiled agent '
+            "without bounds=; "
             f'{type(agent).__name__} on {agent.env_name} runs with driver="python"'
         )
     pauses = Pauses(agent, episodes, checkpoints, callback)
@@ -69,7 +73,11 @@ def learn(
     agent.latest_run = pauses  # for `interrupted_history`, if an exception ends this call
     inner, twin = agent.env.unwrapped, None
     with _progress(agent, episodes, progress_bar) as advance, _marked(agent):
-        run = _Python(agent, pauses.log) if driver == "python" or not can_fuse else _Fused(agent, env, pauses.log)
+        run = (
+            _Python(agent, pauses.log)
+            if driver == "python" or not can_fuse
+            else _Fused(agent, env, pauses.log)
+        )
         while pauses.n_done < episodes and not pauses.is_stopped:
             run.play(pauses.next_one(), advance)
             if pauses.callbacks or pauses.stops:
@@ -91,7 +99,9 @@ class _Fused:
         if agent.env_rng is None:
             agent.env_rng = seeding.np_random(_env_seed(agent))[0]
         self.crossing = env.crossing(agent.env_rng)
-        self.n_steps = min(agent.horizon, env.horizon)  # compiled dynamics never end an episode early
+        self.n_steps = min(
+            agent.horizon, env.horizon
+        )  # compiled dynamics never end an episode early
         self.chunk = max(1, _FIRST_CHUNK // agent.horizon)
 
     def play(self, end: int, advance: Advance) -> None:
@@ -107,11 +117,15 @@ class _Fused:
                 raise agent._bad_reward(int(log.trouble[0]), log.trouble[2])
             if code == kernels.BAD_STATE:
                 step, coordinate = int(log.trouble[0]), int(log.trouble[1])
-                raise agent._bad_coordinate(max(step - 1, 0), coordinate, log.trouble[2], "next " if step else "")
+                raise agent._bad_coordinate(
+                    max(step - 1, 0), coordinate, log.trouble[2], "next " if step else ""
+                )
             agent.tell_of_clipping()
             log.is_full = code == kernels.FULL
             if finished == self.chunk:
-                self.chunk = max(1, min(2 * finished, int(finished * _CHUNK_SECONDS / max(seconds, 1e-9)) + 1))
+                self.chunk = max(
+                    1, min(2 * finished, int(finished * _CHUNK_SECONDS / max(seconds, 1e-9)) + 1)
+                )
             advance(finished)
             _stop_if_asked(agent)
 
@@ -138,13 +152,25 @@ class _Python:
                 _check_takes_info(agent)
             n_before = agent.n_episodes
             for step in range(agent.horizon):
-                action = act(step, observation, info=info) if info and has_mask(info) else act(step, observation)
+                action = (
+                    act(step, observation, info=info)
+                    if info and has_mask(info)
+                    else act(step, observation)
+                )
                 answer = env.step(action)
                 if len(answer) != 5:
                     raise bad_step(env, answer)
                 next_observation, reward, terminated, truncated, info = answer
                 if info and has_mask(info):
-                    update(step, observation, action, reward, next_observation, terminated, next_info=info)
+                    update(
+                        step,
+                        observation,
+                        action,
+                        reward,
+                        next_observation,
+                        terminated,
+                        next_info=info,
+                    )
                 else:
                     update(step, observation, action, reward, next_observation, terminated)
                 total += float(reward)
@@ -153,7 +179,11 @@ class _Python:
                     break
             if agent.n_episodes == n_before:  # a user's agent that does not count episodes
                 agent._take_n_episodes(n_before + 1)
-            log.returns[episode], log.n_balls[episode], log.n_steps[episode] = total, agent.n_balls, step + 1
+            log.returns[episode], log.n_balls[episode], log.n_steps[episode] = (
+                total,
+                agent.n_balls,
+                step + 1,
+            )
             log.done[0] = episode + 1
             advance(1)
             _stop_if_asked(agent)
@@ -172,7 +202,8 @@ def _check_takes_info(agent: Any) -> None:
     for method, name in ((agent.act, "info"), (agent.update, "next_info")):
         if not takes(method, name):
             raise SpaceError(
-                f"{agent.env_name} says which actions are feasible, but {type(agent).__name__}.{method.__name__} takes no "
+                f"{agent.env_name} says which actions are feasible, but "
+                f"{type(agent).__name__}.{method.__name__} takes no "
                 f"{name}; add `*, {name}=None` to its arguments, see Agent.nearest_feasible"
             )
 
@@ -221,7 +252,8 @@ def _progress(agent: Agent, episodes: int, shown: bool) -> Iterator[Advance]:
     except ImportError as error:
         raise ImportError("progress_bar=True needs rich: pip install 'zooming[study]'") from error
     columns = (
-        TextColumn("{task.description}"), BarColumn(16), MofNCompleteColumn(), TextColumn("episodes"), TimeRemainingColumn(),
+        TextColumn("{task.description}"), BarColumn(16), MofNCompleteColumn(),
+        TextColumn("episodes"), TimeRemainingColumn(),
         TextColumn("{task.fields[balls]:,} balls"),
     )  # fmt: skip
     with progress(*columns) as bar:

@@ -81,7 +81,13 @@ class Evaluation:
 
 @known_options
 def evaluate(
-    agent: Agent, env: Any = None, episodes: int = 1000, *, seed: int = 0, exact: bool = False, resolution: int | None = None
+    agent: Agent,
+    env: Any = None,
+    episodes: int = 1000,
+    *,
+    seed: int = 0,
+    exact: bool = False,
+    resolution: int | None = None,
 ) -> Evaluation:
     """Return the value of an agent's greedy policy (`predict`) from the environment's start.
 
@@ -135,17 +141,25 @@ def evaluate(
     inner = _computable(agent, env)
     n = resolution or N_OUTCOMES[inner.state_box.shape[0]]
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 4:
-        raise SpaceError(f"resolution={n!r} is too small: give a whole number of outcomes per step, at least 4")
+        raise SpaceError(
+            f"resolution={n!r} is too small: give a whole number of outcomes per step, at least 4"
+        )
     starts = inner.start_states(N_STARTS)
     rough, mean = (_policy_value(agent, inner, int(k), *starts) for k in (n // 2, n))
     start_error, n_drawn = 0.0, 0
     if inner.start_kind == UNIFORM:
-        # Not just half as many along each axis: a border of balls that falls between the same points of both would go unseen.
-        fewer = inner.start_states((round(N_STARTS ** (1 / inner.state_box.shape[0])) // 2 - 1) ** inner.state_box.shape[0])
+        # Not just half as many along each axis: a border of balls that falls between the same
+        # points of both would go unseen.
+        fewer = inner.start_states(
+            (round(N_STARTS ** (1 / inner.state_box.shape[0])) // 2 - 1) ** inner.state_box.shape[0]
+        )
         start_error = abs(mean - _policy_value(agent, inner, int(n), *fewer))
     elif inner.start_kind == FUNCTION and len(starts[0]) > 1:
         n_drawn, batches = len(starts[0]), np.split(starts[0], N_BATCHES)
-        found = [_policy_value(agent, inner, int(n), batch, np.full(len(batch), 1 / len(batch))) for batch in batches]
+        found = [
+            _policy_value(agent, inner, int(n), batch, np.full(len(batch), 1 / len(batch)))
+            for batch in batches
+        ]
         start_error = mean_interval(found).high - float(np.mean(found))
     half = abs(mean - rough) + start_error
     return Evaluation(mean, mean - half, mean + half, True, np.empty(0), n_drawn)
@@ -155,7 +169,8 @@ def _env_of(agent: Agent) -> Any:
     """Return the agent's environment. Raise SpaceError if it was loaded without one."""
     if agent.env is None:
         raise SpaceError(
-            f"this agent was loaded without its environment ({agent.env_name}); give one: evaluate(agent, env), or load the "
+            f"this agent was loaded without its environment ({agent.env_name}); give one: "
+            "evaluate(agent, env), or load the "
             f"agent with it: zooming.load(path, env=env)"
         )
     return agent.env
@@ -171,7 +186,9 @@ def _computable(agent: Agent, env: Any) -> CompiledEnv:
 
 def _fewer(env: CompiledEnv, step: int, n_outcomes: int) -> str:
     """Return the advice to lower `resolution`; empty if that would not reduce the outcomes."""
-    can_be_fewer = n_outcomes > 4 and len(env.outcomes(step, 4)[1]) < len(env.outcomes(step, n_outcomes)[1])
+    can_be_fewer = n_outcomes > 4 and len(env.outcomes(step, 4)[1]) < len(
+        env.outcomes(step, n_outcomes)[1]
+    )
     return "Give a smaller resolution=, at least 4. " if can_be_fewer else ""
 
 
@@ -182,7 +199,9 @@ def _play(agent: Agent, env: Any, episodes: int, seed: int) -> NDArray[np.float6
         observation, info = reset(env, seed if episode == 0 else None)
         state = None
         for _ in range(agent.horizon):
-            action, state = _predicted(agent, env, observation, state, info if has_mask(info) else None)
+            action, state = _predicted(
+                agent, env, observation, state, info if has_mask(info) else None
+            )
             answer = env.step(action)
             if len(answer) != 5:
                 raise bad_step(env, answer)
@@ -193,7 +212,9 @@ def _play(agent: Agent, env: Any, episodes: int, seed: int) -> NDArray[np.float6
     return returns
 
 
-def _predicted(agent: Agent, env: Any, observation: Any, state: Any, info: Any = None) -> tuple[Any, Any]:
+def _predicted(
+    agent: Agent, env: Any, observation: Any, state: Any, info: Any = None
+) -> tuple[Any, Any]:
     """Call `agent.predict`. Errors name this environment, not the one that the agent learned on."""
     try:
         return agent.predict(observation, state=state, info=info)
@@ -203,7 +224,11 @@ def _predicted(agent: Agent, env: Any, observation: Any, state: Any, info: Any =
 
 
 def _policy_value(
-    agent: Agent, env: CompiledEnv, n_outcomes: int, states: NDArray[np.float64], weights: NDArray[np.float64]
+    agent: Agent,
+    env: CompiledEnv,
+    n_outcomes: int,
+    states: NDArray[np.float64],
+    weights: NDArray[np.float64],
 ) -> float:
     """Return the expected return from weighted start states.
 
@@ -217,18 +242,28 @@ def _policy_value(
         outcomes, chances = env.outcomes(step, n_outcomes)
         if len(states) * len(chances) > MOST_STATES:
             raise SpaceError(
-                f"the policy reaches more than {MOST_STATES:,} states of {env.name} at step {step}, with {len(chances)} "
+                f"the policy reaches more than {MOST_STATES:,} states of {env.name} at step "
+                f"{step}, with {len(chances)} "
                 f"outcomes each. {_fewer(env, step, n_outcomes)}{SAMPLED}"
             )
         after = np.full((len(states) * len(chances), states.shape[1]), np.nan)
         spread, played = np.empty(len(after)), env.actions(actions)
-        reward = _spread()(env.given, env.params, step, outcomes, chances, states, weights, played, after, spread)
+        reward = _spread()(
+            env.given, env.params, step, outcomes, chances, states, weights, played, after, spread
+        )
         is_good = env.are_states(after)
         if not (is_good.all() and np.isfinite(reward)):
             # If only the sum of rewards is not finite, any state may be the cause.
-            suspects = range(len(states)) if is_good.all() else [int(np.flatnonzero(~is_good)[0]) // len(chances)]
+            suspects = (
+                range(len(states))
+                if is_good.all()
+                else [int(np.flatnonzero(~is_good)[0]) // len(chances)]
+            )
             faults = (bad_transition(env, step, outcomes, states[i], played[i]) for i in suspects)
-            raise next(filter(None, faults), SpaceError(f"{env.name}, step {step}: rewards add up to {reward}; rescale them"))
+            raise next(
+                filter(None, faults),
+                SpaceError(f"{env.name}, step {step}: rewards add up to {reward}; rescale them"),
+            )
         total += reward
         after = np.rint(after) if env.has_whole_states else after
         # NumPy sorts numbers ten times as fast as rows.
@@ -255,6 +290,8 @@ def _spread_states(given, params, step, outcomes, chances, states, weights, acti
 def _spread() -> Callable[..., float]:
     """Return `_spread_states`, compiled on first use for the dynamics of any environment."""
     row, matrix = float64[::1], float64[:, ::1]
-    signature = float64(types.FunctionType(GIVEN), row, int64, matrix, row, matrix, row, matrix, matrix, row)
+    signature = float64(
+        types.FunctionType(GIVEN), row, int64, matrix, row, matrix, row, matrix, matrix, row
+    )
     kernel: Callable[..., float] = cached(_spread_states, signature)
     return kernel

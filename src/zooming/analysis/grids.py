@@ -94,7 +94,8 @@ def interpolate(values, first, n_cells, is_whole, low, scale, point):  # type: i
 
 
 def _backups(  # type: ignore[no-untyped-def]
-    given, params, step, outcomes, weights, grid, next_values, first, states, actions, search, values, best, missed, next_state,
+    given, params, step, outcomes, weights, grid, next_values, first, states, actions, search,
+    values, best, missed, next_state,
     trial,
 ):  # fmt: skip
     """Write the largest Q of each state to `values` and its action to `best`.
@@ -135,7 +136,9 @@ def _backups(  # type: ignore[no-untyped-def]
                         sign = 1.0 if (direction - 2 * n_action) >> axis & 1 else -1.0
                     elif direction // 2 == axis:
                         sign = 1.0 if direction % 2 else -1.0
-                    trial[axis] = best[i, axis] + sign * grid[4, axis] * 0.5 ** (1 + around // n_directions)
+                    trial[axis] = best[i, axis] + sign * grid[4, axis] * 0.5 ** (
+                        1 + around // n_directions
+                    )
                     trial[axis] = min(grid[3, axis], max(grid[2, axis], trial[axis]))
             else:
                 beside = j - n_searched
@@ -144,14 +147,19 @@ def _backups(  # type: ignore[no-untyped-def]
                 axis = beside // 4
                 place = beside % 4  # two steps below, one below, one above, two above
                 last_step = grid[4, axis] * 0.5**search
-                trial[axis] = best[i, axis] + last_step * (place - 2.0 if place < 2 else place - 1.0)
+                trial[axis] = best[i, axis] + last_step * (
+                    place - 2.0 if place < 2 else place - 1.0
+                )
                 trial[axis] = min(grid[3, axis], max(grid[2, axis], trial[axis]))
             total = 0.0
             for w in range(weights.shape[0]):
                 for axis in range(n_state):
                     next_state[axis] = np.nan  # detects a coordinate that the dynamics do not write
                 reward = given(state, trial, step, params, outcomes[w], next_state)
-                total += weights[w] * (reward + interpolate(next_values, first, n_cells, is_whole, low, scale, next_state))
+                total += weights[w] * (
+                    reward
+                    + interpolate(next_values, first, n_cells, is_whole, low, scale, next_state)
+                )
             if not np.isfinite(total):
                 return i
             if j >= n_searched:
@@ -167,8 +175,24 @@ def _backups(  # type: ignore[no-untyped-def]
                     below = min(2.0 * last_step, best[i, axis] - grid[2, axis])
                     above = min(2.0 * last_step, grid[3, axis] - best[i, axis])
                     to_below, to_above = min(last_step, below), min(last_step, above)
-                    upwards = missed_peak(best_value, near_below, near_above, total, to_below, to_above, above - to_above)
-                    downwards = missed_peak(best_value, near_above, near_below, far_below, to_above, to_below, below - to_below)
+                    upwards = missed_peak(
+                        best_value,
+                        near_below,
+                        near_above,
+                        total,
+                        to_below,
+                        to_above,
+                        above - to_above,
+                    )
+                    downwards = missed_peak(
+                        best_value,
+                        near_above,
+                        near_below,
+                        far_below,
+                        to_above,
+                        to_below,
+                        below - to_below,
+                    )
                     missed[i] += max(upwards, downwards)
             elif total > best_value:
                 best_value = total
@@ -183,7 +207,24 @@ def _backup() -> Callable[..., int]:
     """Return `_backups`, compiled on first use for any dynamics and without reference counting."""
     row, matrix = float64[::1], float64[:, ::1]
     given = types.FunctionType(GIVEN)
-    signature = int64(given, row, int64, matrix, row, matrix, row, int64, matrix, matrix, int64, row, matrix, row, row, row)
+    signature = int64(
+        given,
+        row,
+        int64,
+        matrix,
+        row,
+        matrix,
+        row,
+        int64,
+        matrix,
+        matrix,
+        int64,
+        row,
+        matrix,
+        row,
+        row,
+        row,
+    )
     kernel: Callable[..., int] = cached(_backups, signature, _nrt=False)
     return kernel
 
@@ -204,35 +245,53 @@ class Grid:
         self.search = 0 if env.has_whole_actions else HALVINGS
         self.table = np.zeros((7, max(self.n_state, self.n_action)))
         self.table[0, : self.n_state] = states.low
-        self.table[1, : self.n_state] = 1.0 if env.has_whole_states else self.n_cells / (states.high - states.low)
+        self.table[1, : self.n_state] = (
+            1.0 if env.has_whole_states else self.n_cells / (states.high - states.low)
+        )
         self.table[2, : self.n_action], self.table[3, : self.n_action] = actions.low, actions.high
         self.table[4, : self.n_action] = (actions.high - actions.low) / resolution
         self.table[5, 0], self.table[6, 0] = self.n_cells, env.has_whole_states
-        self.outcomes = [env.outcomes(step, n_outcomes or resolution) for step in range(env.horizon)]
+        self.outcomes = [
+            env.outcomes(step, n_outcomes or resolution) for step in range(env.horizon)
+        ]
         self.values = np.zeros((env.horizon + 1, len(self.states)))
         self.search_error = 0.0  # sum over the steps
 
-    def backup(self, step: int, states: Floats, actions: Floats, search: int) -> tuple[Floats, Floats, Floats]:
+    def backup(
+        self, step: int, states: Floats, actions: Floats, search: int
+    ) -> tuple[Floats, Floats, Floats]:
         """Return the largest Q and its action for each state, computed on all cores.
 
         The third array estimates how much of Q the search missed.
         """
         outcomes, weights = self.outcomes[step]
-        values, best, missed = np.empty(len(states)), np.empty((len(states), self.n_action)), np.empty(len(states))
+        values, best, missed = (
+            np.empty(len(states)),
+            np.empty((len(states), self.n_action)),
+            np.empty(len(states)),
+        )
         n_parts = min(n_cores() * 4, len(states)) if len(states) > 16 else 1
         kernel, flat = _backup(), self.values.reshape(-1)
 
         def part(k: int) -> None:
-            chosen, trial = slice(len(states) * k // n_parts, len(states) * (k + 1) // n_parts), np.empty(self.n_action)
+            chosen, trial = (
+                slice(len(states) * k // n_parts, len(states) * (k + 1) // n_parts),
+                np.empty(self.n_action),
+            )
             mine = states[chosen]
             reached = kernel(
-                self.env.given, self.env.params, step, outcomes, weights, self.table, flat, (step + 1) * self.values.shape[1],
-                mine, actions[chosen] if search == GIVEN_ACTIONS else actions, search, values[chosen], best[chosen],
+                self.env.given, self.env.params, step, outcomes, weights, self.table, flat,
+                (step + 1) * self.values.shape[1],
+                mine, actions[chosen] if search == GIVEN_ACTIONS else actions, search,
+                values[chosen], best[chosen],
                 missed[chosen], np.empty(self.n_state), trial,
             )  # fmt: skip
             if reached < len(mine):
                 fault = bad_transition(self.env, step, outcomes, mine[reached], trial)
-                raise fault or SpaceError(f"{self.env.name}, step {step}: values are beyond floating point; rescale rewards")
+                raise fault or SpaceError(
+                    f"{self.env.name}, step {step}: values are beyond floating point; rescale "
+                    "rewards"
+                )
 
         if n_parts == 1:
             part(0)
@@ -243,9 +302,15 @@ class Grid:
 
     def value(self, step: int, state: Floats) -> float:
         """Return V_h(x), interpolated between grid points."""
-        first, low, scale = step * self.values.shape[1], self.table[0, : self.n_state], self.table[1, : self.n_state]
+        first, low, scale = (
+            step * self.values.shape[1],
+            self.table[0, : self.n_state],
+            self.table[1, : self.n_state],
+        )
         is_whole = self.env.has_whole_states
-        return float(interpolate(self.values.reshape(-1), first, self.n_cells, is_whole, low, scale, state))
+        return float(
+            interpolate(self.values.reshape(-1), first, self.n_cells, is_whole, low, scale, state)
+        )
 
     def start_value(self) -> tuple[float, float]:
         """Return the mean value over the start distribution, and the error of that mean."""
@@ -264,7 +329,9 @@ class Grid:
         return mean, float(np.sqrt(weights @ (values - mean) ** 2)), len(states)
 
 
-def bad_transition(env: CompiledEnv, step: int, outcomes: Floats, state: Floats, action: Floats) -> SpaceError | None:
+def bad_transition(
+    env: CompiledEnv, step: int, outcomes: Floats, state: Floats, action: Floats
+) -> SpaceError | None:
     """Return an error for the first outcome of a pair with an invalid reward or next state.
 
     Return None if all outcomes are valid.
@@ -281,10 +348,16 @@ def bad_transition(env: CompiledEnv, step: int, outcomes: Floats, state: Floats,
             continue
         if env.has_whole_states:
             fault = f"not a whole number from {low[0]:g} to {high[0]:g}"
-            return SpaceError(f"{where}, the next state is {after[0, 0]}, {fault}; check the dynamics, or round it there")
+            return SpaceError(
+                f"{where}, the next state is {after[0, 0]}, {fault}; check the dynamics, or round "
+                "it there"
+            )
         _, i = clipped(after[0], low, high)
         fault = f"outside [{low[i]:g}, {high[i]:g}]"
-        return SpaceError(f"{where}, next_state[{i}] is {after[0, i]}, {fault}; check the dynamics, or clip it there")
+        return SpaceError(
+            f"{where}, next_state[{i}] is {after[0, i]}, {fault}; check the dynamics, or clip it "
+            "there"
+        )
     return None
 
 
@@ -295,5 +368,7 @@ def n_cells(box: Any) -> int:
 
 def points(box: Any, n_cells: int) -> Floats:
     """Return the points of a grid with `n_cells` cells per axis, one row each."""
-    axes = [np.linspace(low, high, n_cells + 1) for low, high in zip(box.low, box.high, strict=True)]
+    axes = [
+        np.linspace(low, high, n_cells + 1) for low, high in zip(box.low, box.high, strict=True)
+    ]
     return np.array(list(itertools.product(*axes)))

@@ -36,8 +36,14 @@ def mean_interval(samples: ArrayLike, level: float = 0.95) -> Interval:
     """
     values = np.asarray(samples, np.float64).ravel()
     if len(values) < 2:
-        raise SpaceError(f"{len(values)} samples have no interval: give at least two (more seeds, more episodes)")
-    half = t_quantile((1 + level) / 2, len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
+        raise SpaceError(
+            f"{len(values)} samples have no interval: give at least two (more seeds, more episodes)"
+        )
+    half = (
+        t_quantile((1 + level) / 2, len(values) - 1)
+        * float(values.std(ddof=1))
+        / math.sqrt(len(values))
+    )
     mean = float(values.mean())
     return Interval(mean, mean - half, mean + half, level)
 
@@ -69,7 +75,16 @@ def _incomplete_beta(x: float, a: float, b: float) -> float:
         return x
     if x > (a + 1) / (a + b + 2):  # the fraction converges fast only on this side
         return 1 - _incomplete_beta(1 - x, b, a)
-    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)) / a
+    front = (
+        math.exp(
+            math.lgamma(a + b)
+            - math.lgamma(a)
+            - math.lgamma(b)
+            + a * math.log(x)
+            + b * math.log1p(-x)
+        )
+        / a
+    )
     fraction = 0.0
     for m in range(200, 0, -1):  # from the inside out: d_2m+1, then d_2m
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))

@@ -104,7 +104,9 @@ class Certificate:
     choice_error: float
 
     def __str__(self) -> str:
-        return "\n".join([self._title(), *(f"  {name:9} {text}" for name, text in self._lines().items())])
+        return "\n".join(
+            [self._title(), *(f"  {name:9} {text}" for name, text in self._lines().items())]
+        )
 
     def _repr_html_(self) -> str:
         return notebook.card(self._title(), self._lines())
@@ -117,31 +119,43 @@ class Certificate:
         gap = f"V* - V is at most {self.gap_bound:.4g} with probability {1 - self.delta:g}"
         proved = {
             "proved": f"{gap} (asked: {self.epsilon:g})",
-            "claimed": f"nothing; the paper claims that {gap}, but one step of its proof is open for H > 1 with splits",
+            "claimed": f"nothing; the paper claims that {gap}, but one step of its proof is open "
+            "for H > 1 with splits",
             "nothing": f"nothing: {'; '.join(self.reasons)}",
         }
         whole_run = f"the policy of episode {self.chosen:,}, "
         m = len(self.drawn)
         whole_run += "drawn uniformly" if m == 1 else f"the best measured of {m} drawn uniformly"
         union = (
-            f"; by a union bound the {m} means that chose it are within {self.choice_error:.3g} of the truth with probability "
+            f"; by a union bound the {m} means that chose it are within "
+            f"{self.choice_error:.3g} of the truth with probability "
         )
         union += f"{1 - EVALUATION_SHARE * self.delta:g}"
         measured = "nothing"
         if self.evaluation is not None:
             measured = (
-                f"its value is {self.evaluation}; at least {self.value_low:.4f} with probability {1 - self.delta:g} "
-                f"(Hoeffding, if rewards stay in their range and episodes are independent){union if m > 1 else ''}"
+                f"its value is {self.evaluation}; at least {self.value_low:.4f} with probability "
+                f"{1 - self.delta:g} "
+                "(Hoeffding, if rewards stay in their range and episodes are "
+                f"independent){union if m > 1 else ''}"
             )
         at_once = max(0.0, 1 - 2 * self.delta)
-        both = f"what is {self.status} and what is measured hold with these probabilities each, with {at_once:g} both at once"
+        both = (
+            f"what is {self.status} and what is measured hold with these probabilities each, "
+            f"with {at_once:g} both at once"
+        )
         return {
             "policy": f"{whole_run} from {self.episodes:,}",
             "proved": proved[self.status],
             "assuming": "; ".join(self.assumptions),
             "measured": measured,
-            **({"together": both} if self.status != "nothing" and self.evaluation is not None else {}),
-            "samples": f"{self.episodes:,} episodes to learn, {self.evaluation_episodes:,} to evaluate",
+            **(
+                {"together": both}
+                if self.status != "nothing" and self.evaluation is not None
+                else {}
+            ),
+            "samples": f"{self.episodes:,} episodes to learn, {self.evaluation_episodes:,} to "
+            "evaluate",
         }
 
 
@@ -159,7 +173,8 @@ def learn_pac(
     span = agent.reward_range[1] - agent.reward_range[0]
     if not 0 < check_float(epsilon, "epsilon", 0.0, math.inf) <= agent.horizon * span:
         raise SpaceError(
-            f"epsilon={epsilon}: the gap must be above 0 and at most what an episode can earn, {agent.horizon * span:g}"
+            f"epsilon={epsilon}: the gap must be above 0 and at most what an episode can earn, "
+            f"{agent.horizon * span:g}"
         )
     if not 0 < check_float(delta, "delta", 0.0, 1.0) < 1:
         raise SpaceError(f"delta={delta}: the failure probability must lie between 0 and 1")
@@ -167,7 +182,8 @@ def learn_pac(
     check_int(evaluation_episodes, "evaluation_episodes", 0)
     if evaluation_episodes == 1 or (best_of > 1 and not evaluation_episodes):
         raise SpaceError(
-            f"evaluation_episodes={evaluation_episodes}: give at least 2 to measure, and to choose the best of {best_of}"
+            f"evaluation_episodes={evaluation_episodes}: give at least 2 to measure, and to "
+            f"choose the best of {best_of}"
             if best_of > 1
             else "evaluation_episodes=1: give at least 2 to measure, or 0 for no measurement"
         )
@@ -175,13 +191,17 @@ def learn_pac(
     if episodes is None:
         if (why := agent._without_bound()) is not None:
             raise SpaceError(
-                f"the theory names no number of episodes for {type(agent).__name__}: {why}. Give a budget, "
-                f"learn_pac({epsilon}, {delta}, episodes=...): the policy is drawn and measured all the same"
+                f"the theory names no number of episodes for {type(agent).__name__}: {why}. Give "
+                "a budget, "
+                f"learn_pac({epsilon}, {delta}, episodes=...): the policy is drawn and measured "
+                "all the same"
             )
         if needed > MOST_EPISODES:
             raise SpaceError(
-                f"epsilon={epsilon}, delta={delta}: the theory asks for {needed:.3g} episodes, more than the {MOST_EPISODES:,} "
-                f"that are played without being asked for. Give a budget, learn_pac({epsilon}, {delta}, episodes=...): the "
+                f"epsilon={epsilon}, delta={delta}: the theory asks for {needed:.3g} episodes, "
+                f"more than the {MOST_EPISODES:,} "
+                f"that are played without being asked for. Give a budget, learn_pac({epsilon}, "
+                f"{delta}, episodes=...): the "
                 f"certificate says what it is worth"
             )
         episodes = int(needed)
@@ -193,28 +213,49 @@ def learn_pac(
     chosen, n_played, evaluation, value_low = drawn[0], 0, None, -math.inf
     eta = 0.0
     if best_of > 1:  # evaluate each on the same episodes, and below the best on fresh ones
-        means = {k: evaluate(policy, agent.env, evaluation_episodes, seed=env_seed).mean for k, policy in policies.items()}
+        means = {
+            k: evaluate(policy, agent.env, evaluation_episodes, seed=env_seed).mean
+            for k, policy in policies.items()
+        }
         chosen, n_played = max(means, key=lambda k: means[k]), len(means) * evaluation_episodes
-        eta = (high - low) * math.sqrt(math.log(2 * best_of / (EVALUATION_SHARE * delta)) / (2 * evaluation_episodes))
+        eta = (high - low) * math.sqrt(
+            math.log(2 * best_of / (EVALUATION_SHARE * delta)) / (2 * evaluation_episodes)
+        )
     if evaluation_episodes:
-        evaluation = evaluate(policies[chosen], agent.env, evaluation_episodes, seed=(env_seed + 1) % 2**32)
-        value_low = max(low, evaluation.mean - (high - low) * math.sqrt(math.log(1 / delta) / (2 * evaluation_episodes)))
+        evaluation = evaluate(
+            policies[chosen], agent.env, evaluation_episodes, seed=(env_seed + 1) % 2**32
+        )
+        value_low = max(
+            low,
+            evaluation.mean
+            - (high - low) * math.sqrt(math.log(1 / delta) / (2 * evaluation_episodes)),
+        )
         n_played += evaluation_episodes
 
     gap = math.inf if reasons else _gap_bound(agent, episodes, delta, best_of, eta)
     if not reasons and gap > epsilon:
-        share = f"at best {gap:.3g}" if gap < agent.horizon * span else "no less than what an episode can earn"
-        reasons.append(f"the bound on the gap after {episodes:,} episodes is {share}; about {needed:.3g} would be needed")
+        share = (
+            f"at best {gap:.3g}"
+            if gap < agent.horizon * span
+            else "no less than what an episode can earn"
+        )
+        reasons.append(
+            f"the bound on the gap after {episodes:,} episodes is {share}; about {needed:.3g} "
+            "would be needed"
+        )
     is_sound = agent.horizon == 1 or agent.axes.n_wide == 0
     status = "nothing" if reasons else "proved" if is_sound else "claimed"
     assumptions = _assumptions(agent, is_proved=status != "nothing")
     return Certificate(
-        policies[chosen], epsilon, delta, status, gap, needed, tuple(reasons), assumptions, episodes, tuple(drawn),
+        policies[chosen], epsilon, delta, status, gap, needed, tuple(reasons), assumptions,
+        episodes, tuple(drawn),
         chosen, evaluation, value_low, n_played, eta,
     )  # fmt: skip
 
 
-def _play(agent: BallAgent, episodes: int, n: int, progress_bar: bool) -> tuple[list[int], dict[int, Any]]:
+def _play(
+    agent: BallAgent, episodes: int, n: int, progress_bar: bool
+) -> tuple[list[int], dict[int, Any]]:
     """Train for all `episodes`. Return the drawn episodes, and the agent before each of them.
 
     The draws are made first, so only the drawn policies are stored.
@@ -257,7 +298,9 @@ def _regret_bound(agent: BallAgent, episodes: int, delta: float) -> float:
     span = agent.reward_range[1] - agent.reward_range[0]
     if agent.axes.n_wide == 0:
         return theory.discrete_regret_bound(agent.horizon, episodes, _n_atoms(agent), 1, delta)
-    return theory.regret_bound(agent.horizon, episodes, agent.axes.n_wide, _n_atoms(agent), delta, _lipschitz(agent) / span)
+    return theory.regret_bound(
+        agent.horizon, episodes, agent.axes.n_wide, _n_atoms(agent), delta, _lipschitz(agent) / span
+    )
 
 
 def _gap_bound(agent: BallAgent, episodes: int, delta: float, best_of: int, eta: float) -> float:
@@ -273,7 +316,9 @@ def _gap_bound(agent: BallAgent, episodes: int, delta: float, best_of: int, eta:
 
 def _left_of(delta: float, agent: BallAgent, best_of: int) -> float:
     """Return delta less the shares for the choice among several policies and for random starts."""
-    taken = (EVALUATION_SHARE if best_of > 1 else 0.0) + (0.0 if _has_one_start(agent) else theory.START_SHARE)
+    taken = (EVALUATION_SHARE if best_of > 1 else 0.0) + (
+        0.0 if _has_one_start(agent) else theory.START_SHARE
+    )
     return delta * (1 - taken)
 
 
@@ -282,7 +327,10 @@ def _has_one_start(agent: BallAgent) -> bool:
     inner = getattr(agent.env, "unwrapped", None)
     if isinstance(inner, CompiledEnv):
         return inner.start_kind == FIXED
-    return all(axis.kind != INTERVAL and axis.low == axis.high for axis in (agent.axes[i] for i in range(agent.axes.n_state)))
+    return all(
+        axis.kind != INTERVAL and axis.low == axis.high
+        for axis in (agent.axes[i] for i in range(agent.axes.n_state))
+    )
 
 
 def _episodes_needed(agent: BallAgent, epsilon: float, delta: float) -> float:
@@ -291,14 +339,19 @@ def _episodes_needed(agent: BallAgent, epsilon: float, delta: float) -> float:
         return math.inf
     span = agent.reward_range[1] - agent.reward_range[0]
     if agent.axes.n_wide == 0:
-        return theory.discrete_pac_episodes(agent.horizon, epsilon / span, delta, _n_atoms(agent), 1, not _has_one_start(agent))
+        return theory.discrete_pac_episodes(
+            agent.horizon, epsilon / span, delta, _n_atoms(agent), 1, not _has_one_start(agent)
+        )
     return theory.pac_episodes(
-        agent.horizon, epsilon / span, delta, agent.axes.n_wide, _n_atoms(agent), _lipschitz(agent) / span, 1.0,
+        agent.horizon, epsilon / span, delta, agent.axes.n_wide, _n_atoms(agent),
+        _lipschitz(agent) / span, 1.0,
         not _has_one_start(agent),
     )  # fmt: skip
 
 
-def _open_points(agent: BallAgent, episodes: int, epsilon: float, delta: float, best_of: int) -> list[str]:
+def _open_points(
+    agent: BallAgent, episodes: int, epsilon: float, delta: float, best_of: int
+) -> list[str]:
     """Return the reasons why no bound applies to this agent and run; empty if one applies."""
     span, bonus = agent.reward_range[1] - agent.reward_range[0], agent.bonus
     share = delta * epsilon / (2 * agent.horizon * span)
@@ -311,25 +364,45 @@ def _open_points(agent: BallAgent, episodes: int, epsilon: float, delta: float, 
     if not isinstance(bonus, Theory):
         found.append(f"the bonus {bonus} has no bound with constants; {right} has")
     elif bonus.episodes != episodes:
-        found.append(f"the bonus is for K = {bonus.episodes}, not for the {episodes:,} episodes of this run; {right} is")
+        found.append(
+            f"the bonus is for K = {bonus.episodes}, not for the {episodes:,} episodes of this "
+            f"run; {right} is"
+        )
     elif bonus.reward_noise:
         found.append("the bound with reward_noise has no constants; bounded rewards need none")
     elif bonus.delta >= _left_of(delta, agent, best_of):
-        found.append(f"the bonus may fail with probability {bonus.delta:g}, which leaves nothing of delta; {right} leaves half")
+        found.append(
+            f"the bonus may fail with probability {bonus.delta:g}, which leaves nothing of delta; "
+            f"{right} leaves half"
+        )
     return found
 
 
 def _assumptions(agent: BallAgent, is_proved: bool) -> tuple[str, ...]:
     """Return the assumptions of the measured bound and, if `is_proved`, of the proved one too."""
     low, high = agent.reward_range
-    found = [f"rewards in [{low:g}, {high:g}]", "independent episodes", f"H = {agent.horizon} steps each"]
+    found = [
+        f"rewards in [{low:g}, {high:g}]",
+        "independent episodes",
+        f"H = {agent.horizon} steps each",
+    ]
     if not is_proved:
         return tuple(found)
     if agent.axes.n_wide:
-        found.append(f"Q* is Lipschitz with L = {_lipschitz(agent):g} on the unit cube (not checked)")
+        found.append(
+            f"Q* is Lipschitz with L = {_lipschitz(agent):g} on the unit cube (not checked)"
+        )
     if agent.action == "uniform":
-        return (*found, "the policy is played as it learned, with act: predict plays the center of the ball instead of a draw")
-    return (*found, "no two best balls tie: else the proof is for act, and predict may break the tie in another way")
+        return (
+            *found,
+            "the policy is played as it learned, with act: predict plays the center of the ball "
+            "instead of a draw",
+        )
+    return (
+        *found,
+        "no two best balls tie: else the proof is for act, and predict may break the tie in "
+        "another way",
+    )
 
 
 def _return_range(agent: BallAgent) -> tuple[float, float]:

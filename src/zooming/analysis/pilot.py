@@ -64,7 +64,10 @@ def reward_range(
     '-17.9 to 1.6'
     """
     check_env(env)
-    episodes, margin = check_int(episodes, "episodes", 1), check_float(margin, "margin", 0.0, np.inf)
+    episodes, margin = (
+        check_int(episodes, "episodes", 1),
+        check_float(margin, "margin", 0.0, np.inf),
+    )
     n_steps, low, high = horizon_of(env, horizon), np.inf, -np.inf
     space = copy.deepcopy(env.action_space)
     space.seed(check_int(seed, "seed", 0))
@@ -81,7 +84,9 @@ def reward_range(
                 number = as_float(reward)
                 if not np.isfinite(number):
                     where = f"{name_of(env)}, step {step}"
-                    raise TransitionError(f"{where}: reward {shown(reward)} is not finite; check the environment")
+                    raise TransitionError(
+                        f"{where}: reward {shown(reward)} is not finite; check the environment"
+                    )
                 low, high = min(low, number), max(high, number)
                 if terminated or truncated:
                     break
@@ -127,7 +132,9 @@ def _allowed(env: Any, action: Any, info: Any, step: int) -> Any:
         return action
     axes = Axes(gym.spaces.Discrete(1), env.action_space)  # the state space is not used
     allowed = feasible(axes, info, f"{name_of(env)}, step {step}")
-    return axes.shaped_action(allowed.nearest(axes.from_unit_cube(axes.flat_action(action), axes.n_state)))
+    return axes.shaped_action(
+        allowed.nearest(axes.from_unit_cube(axes.flat_action(action), axes.n_state))
+    )
 
 
 @contextmanager

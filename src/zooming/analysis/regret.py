@@ -67,14 +67,22 @@ class Regret:
         ours, theirs = getattr(history.agent, "horizon", None), getattr(optimal, "horizon", None)
         if ours is not None and theirs is not None and ours != theirs:
             raise SpaceError(
-                f"the agent played {ours} steps an episode, the optimum is for {theirs}: solve the same environment"
+                f"the agent played {ours} steps an episode, the optimum is for {theirs}: solve "
+                "the same environment"
             )
-        return cls(best - history.returns, history.checkpoints, best - history.policy_values, optimum_error(optimal))
+        return cls(
+            best - history.returns,
+            history.checkpoints,
+            best - history.policy_values,
+            optimum_error(optimal),
+        )
 
     @property
     def cumulative(self) -> Floats:
         """Realized R(k) for every episode k."""
-        return without_error(np.cumsum(self.per_episode), np.arange(1, len(self.per_episode) + 1), self.error)
+        return without_error(
+            np.cumsum(self.per_episode), np.arange(1, len(self.per_episode) + 1), self.error
+        )
 
     @property
     def exact_cumulative(self) -> Floats:
@@ -100,7 +108,9 @@ def best_return(optimum: Any) -> float:
     try:
         found = as_float(getattr(optimum, "return_", optimum))
     except (TypeError, ValueError) as error:
-        raise SpaceError(f"optimum={shown(optimum)}: give what zooming.solve(env) gives, or a number") from error
+        raise SpaceError(
+            f"optimum={shown(optimum)}: give what zooming.solve(env) gives, or a number"
+        ) from error
     return check_float(found, "optimum", -math.inf, math.inf)
 
 
@@ -120,7 +130,9 @@ def without_error(total: Floats, episode: NDArray[np.int64], error: float) -> Fl
     return np.where(np.abs(total) <= error * episode, 0.0, total)
 
 
-def regret_exponent(regrets: Sequence[Regret], *, burn_in: float = 0.1, n_points: int = 40) -> Interval:
+def regret_exponent(
+    regrets: Sequence[Regret], *, burn_in: float = 0.1, n_points: int = 40
+) -> Interval:
     """Return the exponent e of R(k) ~ k^e, with a 95 % confidence interval over the runs.
 
     Compare it with the paper's (d+1)/(d+2). The exponent of a run is the least-squares slope of
@@ -153,13 +165,25 @@ def regret_exponent(regrets: Sequence[Regret], *, burn_in: float = 0.1, n_points
     >>> round(regret_exponent(runs).mean, 3)
     0.75
     """
-    if isinstance(regrets, Regret) or len(regrets) < 2 or not all(isinstance(regret, Regret) for regret in regrets):
+    if (
+        isinstance(regrets, Regret)
+        or len(regrets) < 2
+        or not all(isinstance(regret, Regret) for regret in regrets)
+    ):
         raise SpaceError(
-            "a growth rate with an interval needs the regrets of at least two runs: [h.regret(optimal) for h in histories]"
+            "a growth rate with an interval needs the regrets of at least two runs: "
+            "[h.regret(optimal) for h in histories]"
         )
     if not 0 < burn_in < 1:
-        raise SpaceError(f"burn_in={burn_in}: the share of episodes to leave out lies between 0 and 1")
-    return mean_interval([_slope(regret, burn_in, n_points, all(len(r.exact) > 2 for r in regrets)) for regret in regrets])
+        raise SpaceError(
+            f"burn_in={burn_in}: the share of episodes to leave out lies between 0 and 1"
+        )
+    return mean_interval(
+        [
+            _slope(regret, burn_in, n_points, all(len(r.exact) > 2 for r in regrets))
+            for regret in regrets
+        ]
+    )
 
 
 def _slope(regret: Regret, burn_in: float, n_points: int, use_exact: bool) -> float:
@@ -173,10 +197,14 @@ def _slope(regret: Regret, burn_in: float, n_points: int, use_exact: bool) -> fl
         k = np.unique(np.geomspace(max(1.0, burn_in * n), n, n_points).astype(np.int64))
         total = regret.cumulative[k - 1]
     if len(k) < 3:
-        raise SpaceError(f"{len(k)} points behind the burn-in are too few for a slope; give more episodes or checkpoints")
+        raise SpaceError(
+            f"{len(k)} points behind the burn-in are too few for a slope; give more episodes or "
+            "checkpoints"
+        )
     if not (total > 0).all():
         raise SpaceError(
-            "the regret behind the burn-in is not positive, or within the error of the optimum, and has no logarithm; use "
+            "the regret behind the burn-in is not positive, or within the error of the optimum, "
+            "and has no logarithm; use "
             "exact checkpoints or more episodes"
         )
     return float(np.polyfit(np.log(k), np.log(total), 1)[0])

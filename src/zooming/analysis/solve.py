@@ -1,6 +1,7 @@
 """Solve a compiled environment by backward induction on a grid of states.
 
-    V_H = 0,    Q_h(x, a) = sum_w p_w (r_h(x, a, w) + V_{h+1}(x'(x, a, w))),    V_h(x) = max_a Q_h(x, a)
+    V_H = 0,
+       Q_h(x, a) = sum_w p_w (r_h(x, a, w) + V_{h+1}(x'(x, a, w))),    V_h(x) = max_a Q_h(x, a)
 
 The sum runs over the environment's weighted outcomes: exact for a finite set, slices of a density
 otherwise. V is interpolated linearly between grid points. The maximum is searched on a grid of
@@ -92,7 +93,9 @@ class Optimal:
     seconds: float = field(compare=False)
 
     def __repr__(self) -> str:
-        within = f"{self.return_:.4f} within {'' if self.is_bound else 'about '}{self.return_error:.1e}"
+        within = (
+            f"{self.return_:.4f} within {'' if self.is_bound else 'about '}{self.return_error:.1e}"
+        )
         how = "exact" if self.resolution is None else f"resolution {self.resolution}"
         return f"Optimal(return {within}, {how}, {self.seconds:.1f} s)"
 
@@ -102,7 +105,9 @@ class Optimal:
             "environment": self.grid.env.name,
             "optimal return": f"{self.return_:.4f}",
             "error": within,
-            "how": "exact" if self.resolution is None else f"grid of {self.resolution} cells per axis",
+            "how": "exact"
+            if self.resolution is None
+            else f"grid of {self.resolution} cells per axis",
             "horizon": self.horizon,
             "seconds": f"{self.seconds:.1f}",
         }
@@ -122,7 +127,12 @@ class Optimal:
         env, step = self.grid.env, self._step(step)
         if not env.has_whole_states:
             states = np.atleast_2d(np.asarray(states, np.float64))
-        return np.array([self.grid.value(step, x) for x in _checked(states, env.state_box, env.has_whole_states, "state")])
+        return np.array(
+            [
+                self.grid.value(step, x)
+                for x in _checked(states, env.state_box, env.has_whole_states, "state")
+            ]
+        )
 
     def q_value(self, step: int, state: ArrayLike, action: ArrayLike) -> float:
         """Return Q*_h(x, a)."""
@@ -137,18 +147,24 @@ class Optimal:
         x = _checked(states, env.state_box, env.has_whole_states, "state")
         a = _checked(actions, env.action_box, env.has_whole_actions, "action")
         if len(x) != len(a) or not len(x):
-            raise SpaceError(f"{len(x)} states and {len(a)} actions: give as many of each, at least one")
+            raise SpaceError(
+                f"{len(x)} states and {len(a)} actions: give as many of each, at least one"
+            )
         return self.grid.backup(self._step(step), x, a, GIVEN_ACTIONS)[0]
 
     def action(self, step: int, state: ArrayLike) -> Any:
         """Return an optimal action in a state: an array, or an integer if actions are Discrete."""
         grid = self.grid
-        best = grid.backup(self._step(step), self._state(state)[None], grid.actions, grid.search)[1][0]
+        best = grid.backup(self._step(step), self._state(state)[None], grid.actions, grid.search)[
+            1
+        ][0]
         return np.int64(best[0]) if grid.env.has_whole_actions else best
 
     def _step(self, step: int) -> int:
         if not 0 <= step < self.horizon:
-            raise SpaceError(f"step {step} is outside the episode: steps run from 0 to {self.horizon - 1}")
+            raise SpaceError(
+                f"step {step} is outside the episode: steps run from 0 to {self.horizon - 1}"
+            )
         return int(step)
 
     def _state(self, state: ArrayLike) -> Floats:
@@ -160,7 +176,11 @@ def _checked(values: ArrayLike, box: Any, is_whole: bool, what: str) -> Floats:
     """Validate n states or n actions and return them as an array [n, n_axes]."""
     points = np.asarray(values, np.float64)
     points = points[:, None] if is_whole and points.ndim == 1 else points
-    if points.ndim != 2 or box.shape != points.shape[1:] or not _inside(points, box, is_whole).all():
+    if (
+        points.ndim != 2
+        or box.shape != points.shape[1:]
+        or not _inside(points, box, is_whole).all()
+    ):
         # Raises for the first invalid point.
         return np.array([_point(point, box, is_whole, what) for point in points])
     return np.ascontiguousarray(points)
@@ -170,7 +190,11 @@ def _point(values: ArrayLike, box: Any, is_whole: bool, what: str) -> Floats:
     """Validate one state or action and return it as an array [n_axes]."""
     point = np.array(values, np.float64).reshape(-1)
     if point.shape != box.shape or not _inside(point, box, is_whole).all():
-        wanted = f"a whole number from {box.low[0]:g} to {box.high[0]:g}" if is_whole else f"a point of {box}"
+        wanted = (
+            f"a whole number from {box.low[0]:g} to {box.high[0]:g}"
+            if is_whole
+            else f"a point of {box}"
+        )
         raise SpaceError(f"{what} {values!r} is not {wanted}")
     return point
 
@@ -183,7 +207,11 @@ def _inside(points: Floats, box: Any, is_whole: bool) -> NDArray[np.bool_]:
 
 @known_options
 def solve(
-    env: Any, resolution: int | None = None, *, tolerance: float | None = None, lipschitz: float | None = None
+    env: Any,
+    resolution: int | None = None,
+    *,
+    tolerance: float | None = None,
+    lipschitz: float | None = None,
 ) -> Optimal:
     """Return the optimum of a compiled environment, by backward induction on a grid of states.
 
@@ -223,13 +251,17 @@ def solve(
     inner = solvable(env)
     began, n_state, is_exact = time.perf_counter(), inner.state_box.shape[0], is_finite(inner)
     if is_exact and resolution is not None:
-        raise SpaceError(f"{inner.name} has finitely many states and actions; all are used, so give no resolution")
+        raise SpaceError(
+            f"{inner.name} has finitely many states and actions; all are used, so give no "
+            "resolution"
+        )
     if resolution is None:
         resolution = 4 if is_exact else default_resolution(inner)
     resolution = check_int(resolution, "resolution", 4)
     if resolution % 2:
         raise SpaceError(
-            f"resolution={resolution} is odd: give an even number of cells per axis, such as {resolution + 1}, to be compared "
+            f"resolution={resolution} is odd: give an even number of cells per axis, such as "
+            f"{resolution + 1}, to be compared "
             f"with half as many"
         )
     fine, error = _solved(Grid(inner, resolution)), _ROUNDING
@@ -238,26 +270,45 @@ def solve(
         if not inner.has_whole_states:
             shape = (inner.horizon + 1, *[resolution + 1] * n_state)
             on_grid = fine.values.reshape(shape)
-            shared = on_grid[(slice(None), *[slice(None, None, 2)] * n_state)].reshape(inner.horizon + 1, -1)
+            shared = on_grid[(slice(None), *[slice(None, None, 2)] * n_state)].reshape(
+                inner.horizon + 1, -1
+            )
             error = max(error, _interpolation_error(on_grid))
         error = max(error, float(np.abs(shared - coarse.values).max())) + fine.search_error
     if lipschitz is not None and not is_exact:
-        error = max(error, 2 * inner.horizon * check_float(lipschitz, "lipschitz", 0.0, np.inf) / resolution)
+        error = max(
+            error, 2 * inner.horizon * check_float(lipschitz, "lipschitz", 0.0, np.inf) / resolution
+        )
     if tolerance is not None and not error <= tolerance:
         raise SpaceError(
-            f"resolution={resolution} certifies the optimum of {inner.name} only to {error:.2g}, not to {tolerance:g}. "
+            f"resolution={resolution} certifies the optimum of {inner.name} only to {error:.2g}, "
+            f"not to {tolerance:g}. "
             f"Try resolution={2 * resolution}, or accept tolerance={error:.2g}"
         )
     return_, start_error = fine.start_value()
-    is_bound, seconds = (is_exact or lipschitz is not None) and not start_error, time.perf_counter() - began
-    return Optimal(fine, None if is_exact else resolution, return_, error, error + start_error, is_bound, seconds)
+    is_bound, seconds = (
+        (is_exact or lipschitz is not None) and not start_error,
+        time.perf_counter() - began,
+    )
+    return Optimal(
+        fine,
+        None if is_exact else resolution,
+        return_,
+        error,
+        error + start_error,
+        is_bound,
+        seconds,
+    )
 
 
 def is_finite(env: CompiledEnv) -> bool:
     """Return whether an environment has finitely many states, actions and outcomes."""
     if not (env.has_whole_states and env.has_whole_actions):
         return False
-    return all(len(env.outcomes(step, 4)[1]) == len(env.outcomes(step, 8)[1]) for step in range(env.horizon))
+    return all(
+        len(env.outcomes(step, 4)[1]) == len(env.outcomes(step, 8)[1])
+        for step in range(env.horizon)
+    )
 
 
 def default_resolution(env: CompiledEnv, most_backups: float = MOST_BACKUPS) -> int:
@@ -267,7 +318,10 @@ def default_resolution(env: CompiledEnv, most_backups: float = MOST_BACKUPS) -> 
     default = (DETERMINISTIC_RESOLUTION if is_deterministic else DEFAULT_RESOLUTION)[n_state]
     values = 1  # number of states and actions of Discrete spaces
     n_axes = 0 if is_deterministic else 1
-    for box, n, is_whole in ((env.state_box, n_state, env.has_whole_states), (env.action_box, n_action, env.has_whole_actions)):
+    for box, n, is_whole in (
+        (env.state_box, n_state, env.has_whole_states),
+        (env.action_box, n_action, env.has_whole_actions),
+    ):
         values *= n_cells(box) + 1 if is_whole else 1
         n_axes += 0 if is_whole else n
     while default > 4 and env.horizon * values * (default + 1) ** n_axes > most_backups:
@@ -279,17 +333,23 @@ def solvable(env: Any) -> CompiledEnv:
     """Return the compiled environment inside `env`. Raise SpaceError if it cannot be solved."""
     inner = compiled_inside(env)
     if inner is None and isinstance(getattr(env, "unwrapped", env), CompiledEnv):
-        raise SpaceError(f"{env} has wrappers that may change the problem; give the environment inside them, env.unwrapped")
+        raise SpaceError(
+            f"{env} has wrappers that may change the problem; give the environment inside them, "
+            "env.unwrapped"
+        )
     if inner is None:
         raise SpaceError(
-            f"{env} is not a compiled environment, so its law is unknown. Write its dynamics as one function: "
+            f"{env} is not a compiled environment, so its law is unknown. Write its dynamics as "
+            "one function: "
             f"zooming.compiled_env"
         )
     inner.outcomes(0, 1)
     if inner.given is None:
         raise SpaceError(f"{inner.name} declares outcomes but no dynamics for a given outcome")
     if inner.state_box.shape[0] not in DEFAULT_RESOLUTION:
-        raise SpaceError(f"{inner.name} has {inner.state_box.shape[0]} state axes; grids are feasible for 1 to 3")
+        raise SpaceError(
+            f"{inner.name} has {inner.state_box.shape[0]} state axes; grids are feasible for 1 to 3"
+        )
     return inner
 
 
@@ -309,13 +369,18 @@ def _interpolation_error(values: Floats) -> float:
     """
     total = np.zeros(len(values))
     for axis in range(1, values.ndim):
-        rise = np.moveaxis(np.diff(values, axis=axis), axis, 1).reshape(len(values), values.shape[axis] - 1, -1)
+        rise = np.moveaxis(np.diff(values, axis=axis), axis, 1).reshape(
+            len(values), values.shape[axis] - 1, -1
+        )
         left, middle, right = rise[:, :-2], rise[:, 1:-1], rise[:, 2:]
         product, bend = (left - middle) * (middle - right), np.abs(left - right)
         one_kink = np.divide(product, bend, out=np.zeros_like(bend), where=bend > 1e-12)
         # A rise not between its neighbors has more than one kink. A border cell has one neighbor.
         more = np.maximum(np.abs(left - middle), np.abs(middle - right)) / 4
         inside = np.where(product >= 0, np.abs(one_kink), more)
-        border = np.abs(np.stack([rise[:, 0] - rise[:, 1], rise[:, -1] - rise[:, -2]])).max(axis=(0, 2)) / 4
+        border = (
+            np.abs(np.stack([rise[:, 0] - rise[:, 1], rise[:, -1] - rise[:, -2]])).max(axis=(0, 2))
+            / 4
+        )
         total += np.maximum(inside.max(axis=(1, 2)), border)
     return float(total.sum())

@@ -41,15 +41,23 @@ def audit_file(
         raise SpaceError("--resolution requires --solve")
     if set and env is None:
         raise SpaceError("--set requires --env")
-    agent = zooming.load(file, None if env is None else problem_named(env, settings_from(set)).make())
+    agent = zooming.load(
+        file, None if env is None else problem_named(env, settings_from(set)).make()
+    )
     optimal: Any = None
     if solve:
         if agent.env is None:
-            raise SpaceError(f"{file} does not say how to make its environment {agent.env_name}; name it, --env module:Id")
+            raise SpaceError(
+                f"{file} does not say how to make its environment {agent.env_name}; name it, "
+                "--env module:Id"
+            )
         optimal = zooming.solve(agent.env, resolution)
         policy = zooming.evaluate(agent, agent.env, exact=True)
         about = "" if optimal.is_bound else "about "
-        print(f"optimum {optimal.return_:.4f} (within {about}{optimal.return_error:.1e}); policy {policy}")
+        print(
+            f"optimum {optimal.return_:.4f} (within {about}{optimal.return_error:.1e}); policy "
+            f"{policy}"
+        )
     report = zooming.audit(agent, optimal)
     print(report)
     if not report.holds:
@@ -80,13 +88,18 @@ def main(args: Sequence[str] | None = None) -> None:
         tyro.extras.subcommand_cli_from_dict(
             commands,
             prog="zooming",
-            description="Reinforcement learning in continuous spaces that learns its own discretization.",
+            description="Reinforcement learning in continuous spaces that learns its own "
+            "discretization.",
             args=args,
         )
     except ZoomingError as error:
         raise _refused(_in_flags(str(error), commands.get(given[0]) if given else None)) from error
     except OSError as error:
-        what = f"{error.filename2 or error.filename}: {error.strerror}" if error.filename else str(error)
+        what = (
+            f"{error.filename2 or error.filename}: {error.strerror}"
+            if error.filename
+            else str(error)
+        )
         raise _refused(what) from error
     except KeyboardInterrupt:
         sys.exit(130)

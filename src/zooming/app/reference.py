@@ -78,7 +78,9 @@ class ReferenceBall:
         for signs in product((1, -1), repeat=len(self.center)):
             center = tuple([c + sign * shift for c, sign in zip(self.center, signs, strict=True)])
             visits = None if self.visits is None else list(self.visits)
-            self.children.append(ReferenceBall(center, self.radius / 2, self.q_value, self.n_visits, visits))
+            self.children.append(
+                ReferenceBall(center, self.radius / 2, self.q_value, self.n_visits, visits)
+            )
 
 
 class ReferenceQ:
@@ -109,7 +111,10 @@ class ReferenceQ:
         self.random = random.Random(seed)
         self.caps = [self._cap(step) for step in range(horizon)]
         center = (0.5,) * (n_state + n_action)
-        self.roots = [ReferenceBall(center, 1.0, cap, 0, [] if self.keeps_visits else None) for cap in self.caps]
+        self.roots = [
+            ReferenceBall(center, 1.0, cap, 0, [] if self.keeps_visits else None)
+            for cap in self.caps
+        ]
         self.n_balls = horizon
         self.episode = 0  # episodes begun
 
@@ -120,7 +125,9 @@ class ReferenceQ:
 
     def value(self, step: int, state: Sequence[float]) -> float:
         """Return V(x) = min(cap, max of Q over the relevant balls)."""
-        return min(self.caps[step], max([ball.q_value for ball in self.roots[step].relevant(state)]))
+        return min(
+            self.caps[step], max([ball.q_value for ball in self.roots[step].relevant(state)])
+        )
 
     def select(self, step: int, state: Sequence[float]) -> ReferenceBall:
         """Return a relevant ball with the largest Q; ties are broken at random."""
@@ -147,7 +154,9 @@ class ReferenceQ:
         self._learn(step, self.roots[step].holding([*state, *action]), reward, next_value)
 
     def _learn(self, step: int, ball: ReferenceBall, reward: float, next_value: float) -> None:
-        """Q <- (1 - alpha_t) Q + alpha_t (r + V(x') + b(t)), then a split when n >= (d_max / r)^2."""
+        """Q <- (1 - alpha_t) Q + alpha_t (r + V(x') + b(t)), then a split when n >= (d_max /
+        r)^2.
+        """
         self.episode += step == 0
         ball.n_visits += 1
         self._estimate(step, ball, reward, next_value)
@@ -156,7 +165,9 @@ class ReferenceQ:
     def _estimate(self, step: int, ball: ReferenceBall, reward: float, next_value: float) -> None:
         t = ball.n_visits
         learning_rate = (self.horizon + 1) / (self.horizon + t)
-        ball.q_value = (1 - learning_rate) * ball.q_value + learning_rate * (reward + next_value + self.bonus(t))
+        ball.q_value = (1 - learning_rate) * ball.q_value + learning_rate * (
+            reward + next_value + self.bonus(t)
+        )
 
     def _split_if_due(self, ball: ReferenceBall) -> None:
         n_more = 2 ** len(ball.center) - 1
@@ -165,7 +176,10 @@ class ReferenceQ:
             self.n_balls += n_more
 
     def learn(
-        self, episodes: int, start: Sequence[float], step_function: Callable[..., tuple[list[float], float]]
+        self,
+        episodes: int,
+        start: Sequence[float],
+        step_function: Callable[..., tuple[list[float], float]],
     ) -> list[float]:
         """Play and learn from `episodes` episodes; return the list of their returns.
 
@@ -193,7 +207,8 @@ class ReferenceWidthQ(ReferenceQ):
     Q is the weighted mean of the targets plus `width(agent, step, weights, visits)`, with the
     weights alpha_t^i. For bonuses that are defined by their weighted sum.
 
-    >>> agent = ReferenceWidthQ(1, 1, 2, lambda t: 0.0, width=lambda agent, step, weights, visits: 1 / len(visits))
+    >>> def width(agent, step, weights, visits): return 1 / len(visits)
+    >>> agent = ReferenceWidthQ(1, 1, 2, lambda t: 0.0, width=width)
     >>> agent.update(1, [0.5], [0.5], 1.0, [0.5])
     >>> agent.roots[1].q_value
     2.0
@@ -208,9 +223,13 @@ class ReferenceWidthQ(ReferenceQ):
     def _estimate(self, step: int, ball: ReferenceBall, reward: float, next_value: float) -> None:
         visits = ball.visits
         assert visits is not None
-        visits.append(ReferenceVisit(reward + next_value + self.bonus(ball.n_visits), next_value, ball.radius))
+        visits.append(
+            ReferenceVisit(reward + next_value + self.bonus(ball.n_visits), next_value, ball.radius)
+        )
         rates = [(self.horizon + 1) / (self.horizon + i) for i in range(1, ball.n_visits + 1)]
-        weights = [rate * math.prod(1 - later for later in rates[i + 1 :]) for i, rate in enumerate(rates)]
+        weights = [
+            rate * math.prod(1 - later for later in rates[i + 1 :]) for i, rate in enumerate(rates)
+        ]
         mean = sum(weight * visit.target for weight, visit in zip(weights, visits, strict=True))
         ball.q_value = mean + self.width(self, step, weights, visits)
 
@@ -226,7 +245,9 @@ class ReferenceAxis:
     def length(self, low: Fraction, high: Fraction) -> Fraction:
         """Return the weighted distance between the outermost points of a side."""
         if self.n_values:
-            return Fraction(self.weight) * (((high - low) * self.n_values - 1) / max(self.n_values - 1, 1))
+            return Fraction(self.weight) * (
+                ((high - low) * self.n_values - 1) / max(self.n_values - 1, 1)
+            )
         return Fraction(self.weight) * (high - low)
 
     def middle(self, low: Fraction, high: Fraction) -> Fraction:
@@ -262,14 +283,21 @@ class ReferenceBox(ReferenceBall):
     def relevant(self, state: Sequence[float]) -> list[ReferenceBall]:
         if not self.children:
             return [self]
-        return [ball for child in self.children if child.reaches(state) for ball in child.relevant(state)]
+        return [
+            ball
+            for child in self.children
+            if child.reaches(state)
+            for ball in child.relevant(state)
+        ]
 
     def cut(self, axes: Sequence[ReferenceAxis], chosen: Sequence[int]) -> None:
         """Split the ball in half along each of the chosen axes."""
         for upper in product((False, True), repeat=len(chosen)):
             low, high = list(self.low), list(self.high)
             for axis, is_upper in zip(chosen, upper, strict=True):
-                (low if is_upper else high)[axis] = axes[axis].middle(self.low[axis], self.high[axis])
+                (low if is_upper else high)[axis] = axes[axis].middle(
+                    self.low[axis], self.high[axis]
+                )
             self.children.append(ReferenceBox(axes, low, high, self.q_value, self.n_visits))
 
 
@@ -279,7 +307,7 @@ class ReferenceMixedQ(ReferenceQ):
     `split` is "all" or "longest".
 
     >>> axes = [ReferenceAxis(), ReferenceAxis(n_values=3, categorical=True)]
-    >>> ReferenceMixedQ(axes, 1, 2, lambda t: 0.1, split="longest").n_balls  # two steps, three categories
+    >>> ReferenceMixedQ(axes, 1, 2, lambda t: 0.1, split="longest").n_balls  # two steps
     6
     """
 
@@ -294,23 +322,37 @@ class ReferenceMixedQ(ReferenceQ):
         **options: Any,
     ) -> None:
         super().__init__(n_state, len(axes) - n_state, horizon, bonus, **options)
-        largest = max((Fraction(axis.weight) for axis in axes if not axis.categorical), default=Fraction(0)) or Fraction(1)
+        largest = max(
+            (Fraction(axis.weight) for axis in axes if not axis.categorical), default=Fraction(0)
+        ) or Fraction(1)
         self.axes = [
-            replace(axis, weight=axis.weight if axis.categorical else Fraction(axis.weight) / largest) for axis in axes
+            replace(
+                axis, weight=axis.weight if axis.categorical else Fraction(axis.weight) / largest
+            )
+            for axis in axes
         ]
         self.split = split
-        choices = [range(axis.n_values) if axis.categorical and axis.weight else range(1) for axis in self.axes]
+        choices = [
+            range(axis.n_values) if axis.categorical and axis.weight else range(1)
+            for axis in self.axes
+        ]
         for step, cap in enumerate(self.caps):
-            self.roots[step] = root = ReferenceBox(self.axes, [Fraction(0)] * len(axes), [Fraction(1)] * len(axes), cap)
+            self.roots[step] = root = ReferenceBox(
+                self.axes, [Fraction(0)] * len(axes), [Fraction(1)] * len(axes), cap
+            )
             for chosen in product(*choices):
                 low = [Fraction(k, len(choice)) for k, choice in zip(chosen, choices, strict=True)]
-                high = [Fraction(k + 1, len(choice)) for k, choice in zip(chosen, choices, strict=True)]
+                high = [
+                    Fraction(k + 1, len(choice)) for k, choice in zip(chosen, choices, strict=True)
+                ]
                 root.children.append(ReferenceBox(self.axes, low, high, cap))
         self.n_balls = horizon * math.prod(len(choice) for choice in choices)
 
     def _split_if_due(self, ball: ReferenceBall) -> None:
         assert isinstance(ball, ReferenceBox)
-        lengths = [axis.length(a, b) for axis, a, b in zip(self.axes, ball.low, ball.high, strict=True)]
+        lengths = [
+            axis.length(a, b) for axis, a, b in zip(self.axes, ball.low, ball.high, strict=True)
+        ]
         diameter = max(lengths)
         if diameter <= 0 or ball.n_visits * diameter**2 < 1:
             return

@@ -37,7 +37,8 @@ def run(
     """Compare agents on problems over many seeds. Repeat the command to resume a stopped study.
 
     Args:
-        problems: names of presets (see zooming list), registered Gymnasium ids, or module:Id of your own.
+        problems: names of presets (see zooming list), registered Gymnasium ids,
+        or module:Id of your own.
         out: folder of the study: manifest, finished runs, results.parquet and curves.parquet.
         agents: names separated by commas, with settings after colons:
             adaptive-q,adaptive-q:bonus=0.5,net-q.
@@ -124,28 +125,47 @@ def tune(
     except Stopped as stopped:
         say_how_to_continue(stopped)
     show_tuned(found, evaluation_seeds, values)
-    print(f"samples are the steps that tuning took; every value that was tried is in {out}/tuned.json")
+    print(
+        f"samples are the steps that tuning took; every value that was tried is in {out}/tuned.json"
+    )
 
 
 def show_tuned(found: Sequence[Tuned], n_seeds: int, values: Sequence[float]) -> None:
     """Print all values that were tried, then the best ones with their return on fresh seeds."""
     from rich.table import Table
 
-    title = "the value with the largest mean return of all episodes, evaluated on seeds it was not tuned on"
+    title = (
+        "the value with the largest mean return of all episodes, evaluated on seeds it was "
+        "not tuned on"
+    )
     table = Table(title=title, title_justify="left")
     for column in ("problem", "agent", "value", "final return", "regret", "samples"):
-        table.add_column(column, justify="left" if column in ("problem", "agent") else "right", overflow="fold")
+        table.add_column(
+            column, justify="left" if column in ("problem", "agent") else "right", overflow="fold"
+        )
     for tuned in found:
         row = tuned.evaluation
-        final = _around(row.final_return, "{:.4f}") if row.final_return else f"{row.mean_return:.4f}"
-        table.add_row(tuned.problem, tuned.agent, _setting(tuned, tuned.value), final, _regret(row), f"{tuned.samples:,}")
+        final = (
+            _around(row.final_return, "{:.4f}") if row.final_return else f"{row.mean_return:.4f}"
+        )
+        table.add_row(
+            tuned.problem,
+            tuned.agent,
+            _setting(tuned, tuned.value),
+            final,
+            _regret(row),
+            f"{tuned.samples:,}",
+        )
     console = wide_console()
     console.print(_tried(found))
     console.print(table)
     for tuned in found:
         if tuned.value in (min(values), max(values)) and len(values) > 1:
             where = f"{tuned.agent} on {tuned.problem}"
-            console.print(f"[yellow]{where}: {tuned.value:g} is at the edge of what was tried; try values beyond it.[/]")
+            console.print(
+                f"[yellow]{where}: {tuned.value:g} is at the edge of what was tried; try values "
+                "beyond it.[/]"
+            )
     _warn_of_few_seeds(console, n_seeds, "--evaluation-seeds")
 
 
@@ -153,16 +173,31 @@ def _tried(found: Sequence[Tuned]) -> Any:
     """Return a table with one line per value that was tried."""
     from rich.table import Table
 
-    table = Table(title="mean return of all episodes on the tuning seeds, ± half a 95 % interval", title_justify="left")
+    table = Table(
+        title="mean return of all episodes on the tuning seeds, ± half a 95 % interval",
+        title_justify="left",
+    )
     for column in ("problem", "agent", "value", "return", "seeds", ""):
-        table.add_column(column, justify="left" if column in ("problem", "agent", "") else "right", overflow="fold")
+        table.add_column(
+            column,
+            justify="left" if column in ("problem", "agent", "") else "right",
+            overflow="fold",
+        )
     for tuned in found:
         table.add_section()
         for i, tried in enumerate(tuned.tried):
-            shown = _around(tried.interval, "{:.4f}") if tried.interval else f"{tried.mean_return:.4f}"
+            shown = (
+                _around(tried.interval, "{:.4f}") if tried.interval else f"{tried.mean_return:.4f}"
+            )
             names = ("", "") if i else (tuned.problem, tuned.agent)
             is_best = (tried.value, tried.mean_return) == (tuned.value, tuned.tuning_return)
-            table.add_row(*names, _setting(tuned, tried.value), shown, str(tried.n_seeds), "best" if is_best else "")
+            table.add_row(
+                *names,
+                _setting(tuned, tried.value),
+                shown,
+                str(tried.n_seeds),
+                "best" if is_best else "",
+            )
     return table
 
 
@@ -186,20 +221,37 @@ def show(rows: Sequence[Row], n_seeds: int) -> None:
         table = Table(title=f"{problem[0]}{optimum}", title_justify="left")
         for column in ("agent", "final return", "regret", "advantage", "balls", "bytes", "ms/run"):
             table.add_column(
-                column, justify="left" if column == "agent" else "right", no_wrap=column != "agent", overflow="fold"
+                column,
+                justify="left" if column == "agent" else "right",
+                no_wrap=column != "agent",
+                overflow="fold",
             )
         for row in ours:
-            final = _around(row.final_return, "{:.4f}") if row.final_return else f"{row.mean_return:.4f}"
+            final = (
+                _around(row.final_return, "{:.4f}")
+                if row.final_return
+                else f"{row.mean_return:.4f}"
+            )
             regret, advantage = _regret(row), _around(row.advantage, "{:+.4f}")
             table.add_row(
-                row.agent, final, regret, advantage, f"{row.n_balls:,.0f}", f"{row.nbytes:,.0f}", f"{1e3 * row.seconds:.1f}"
+                row.agent,
+                final,
+                regret,
+                advantage,
+                f"{row.n_balls:,.0f}",
+                f"{row.nbytes:,.0f}",
+                f"{1e3 * row.seconds:.1f}",
             )
         console.print(table)
     for row in rows:
         if row.n_clipped:
-            console.print(f"{row.problem}, {row.agent}: {row.n_clipped:,.1f} rewards a run were clipped.", style="yellow")
+            console.print(
+                f"{row.problem}, {row.agent}: {row.n_clipped:,.1f} rewards a run were clipped.",
+                style="yellow",
+            )
     console.print(
-        "± is half a 95 % interval over the seeds. Final return: the last tenth of the episodes. Advantage over the first "
+        "± is half a 95 % interval over the seeds. Final return: the last tenth of the episodes. "
+        "Advantage over the first "
         "agent: per episode, over all episodes, paired by seed."
     )
     _warn_of_few_seeds(console, n_seeds, "--seeds")
@@ -214,14 +266,20 @@ def wide_console() -> Any:
 
 def _warn_of_few_seeds(console: Any, n_seeds: int, option: str) -> None:
     if n_seeds < FEW_SEEDS:
-        warning = f"Only {n_seeds} seeds: intervals this wide or missing say little. Give {option} {FEW_SEEDS} or more."
+        warning = (
+            f"Only {n_seeds} seeds: intervals this wide or missing say little. Give "
+            f"{option} {FEW_SEEDS} or more."
+        )
         console.print(f"[yellow]{warning}[/]")
 
 
 def _around(interval: Interval | None, form: str) -> str:
     if interval is None:
         return "-"
-    return f"{form.format(interval.mean)} ± {form.replace('+', '').format((interval.high - interval.low) / 2)}"
+    return (
+        f"{form.format(interval.mean)} ± "
+        f"{form.replace('+', '').format((interval.high - interval.low) / 2)}"
+    )
 
 
 def _regret(row: Row) -> str:
@@ -236,7 +294,10 @@ def list_names() -> None:
 
     print("Problems (presets for zooming run)")
     for problem in PRESETS.values():
-        print(f"  {problem.name:24}{problem.env_id}, " + ", ".join(f"{key}={value}" for key, value in problem.options.items()))
+        print(
+            f"  {problem.name:24}{problem.env_id}, "
+            + ", ".join(f"{key}={value}" for key, value in problem.options.items())
+        )
     print("Agents")
     for name, make in AGENTS.items():
         print(f"  {name:24}{_first_line(make)}")
@@ -249,7 +310,9 @@ def _environments() -> list[tuple[str, str]]:
     import gymnasium as gym
 
     ours = [name for name in sorted(gym.registry) if name.startswith("zooming/")]
-    return [(name, _first_line(sys.modules[type(gym.make(name).unwrapped).__module__])) for name in ours]
+    return [
+        (name, _first_line(sys.modules[type(gym.make(name).unwrapped).__module__])) for name in ours
+    ]
 
 
 def _first_line(documented: Any) -> str:

@@ -33,9 +33,14 @@ SHIFTING = (
     (0.45, 0.55),
 )  # per step; longer episodes repeat it
 
-# params: travel weight, then (kind, first, second) per step, then all observed locations, then the start.
+# params: travel weight, then (kind, first, second) per step, then all observed locations, then the
+# start.
 _WEIGHT, _TABLE = 0, 1
-_INTERVAL, _BETA, _OBSERVED = 0.0, 1.0, 2.0  # uniform on (first, second); Beta(5, 2); `second` locations from params[first] on
+_INTERVAL, _BETA, _OBSERVED = (
+    0.0,
+    1.0,
+    2.0,
+)  # uniform on (first, second); Beta(5, 2); `second` locations from params[first] on
 
 MOST_STEPS = 100_000  # params hold a law per step
 
@@ -62,7 +67,9 @@ def ambulance(state: Any, action: Any, step: Any, params: Any, rng: Any, next_st
     return respond(state, action, params, request, next_state)
 
 
-def ambulance_given(state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any) -> Any:
+def ambulance_given(
+    state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
+) -> Any:
     """Write the next state for the call `outcome[0]` and return the reward."""
     return respond(state, action, params, outcome[0], next_state)
 
@@ -146,10 +153,20 @@ class Ambulance(CompiledEnv):
                 rows += [_OBSERVED, place[id(law)], float(len(law))]
         box = gym.spaces.Box(0.0, 1.0, (n_ambulances,), np.float64)
         kind = arrivals if isinstance(arrivals, str) else "observed"
-        name = f"ambulance {kind} {travel_weight:g}" + (f" x{n_ambulances}" if n_ambulances > 1 else "")
+        name = f"ambulance {kind} {travel_weight:g}" + (
+            f" x{n_ambulances}" if n_ambulances > 1 else ""
+        )
         params = [travel_weight, *rows, *observed]
         super().__init__(
-            ambulance, box, box, horizon, start=start, params=params, given=ambulance_given, name=name, render_mode=render_mode
+            ambulance,
+            box,
+            box,
+            horizon,
+            start=start,
+            params=params,
+            given=ambulance_given,
+            name=name,
+            render_mode=render_mode,
         )
 
     def outcomes(self, step: int, n: int) -> Outcomes:
@@ -178,7 +195,9 @@ class Ambulance(CompiledEnv):
         if isinstance(law, str):
             places = np.linspace(0.0, 1.0, 101)
             density = places**4 * (1 - places)
-            ax.fill_between(places, 0.8 * density / density.max(), color="0.92", label="law of the calls")
+            ax.fill_between(
+                places, 0.8 * density / density.max(), color="0.92", label="law of the calls"
+            )
         elif isinstance(law, tuple):
             ax.fill_between(law, 0.8, color="0.92", label="law of the calls")
         else:
@@ -189,7 +208,10 @@ class Ambulance(CompiledEnv):
         else:
             for x, a in zip(scene.before, scene.action, strict=True):
                 ax.annotate(
-                    "", (a, waiting), (x, moving), arrowprops={"arrowstyle": "->", "color": pens.ACTION, "linewidth": 1.4}
+                    "",
+                    (a, waiting),
+                    (x, moving),
+                    arrowprops={"arrowstyle": "->", "color": pens.ACTION, "linewidth": 1.4},
                 )
             pens.mark(ax, "before", scene.before, np.full(len(scene.state), moving))
             pens.mark(ax, "action", scene.action, np.full(len(scene.state), waiting))
@@ -198,9 +220,23 @@ class Ambulance(CompiledEnv):
                 i = int(went[0]) if len(went) else 0
                 ax.annotate(
                     "", (scene.state[i], 0.2), (scene.action[i], waiting),
-                    arrowprops={"arrowstyle": "->", "color": pens.STATE, "linewidth": 1.4, "linestyle": "--"},
+                    arrowprops={
+                        "arrowstyle": "->",
+                        "color": pens.STATE,
+                        "linewidth": 1.4,
+                        "linestyle": "--",
+                    },
                 )  # fmt: skip
-                ax.plot(scene.state[i], 0.2, "*", color=pens.STATE, markersize=12, zorder=5, clip_on=False, label="call")
+                ax.plot(
+                    scene.state[i],
+                    0.2,
+                    "*",
+                    color=pens.STATE,
+                    markersize=12,
+                    zorder=5,
+                    clip_on=False,
+                    label="call",
+                )
         if scene.best_action is not None:
             pens.mark(ax, "best", scene.best_action, np.full(len(scene.best_action), waiting))
         ax.set(xlim=(0, 1), ylim=(0, 2.1))
@@ -212,7 +248,9 @@ def _laws(arrivals: Any, horizon: int) -> list[Any]:
     """Return the law of every step: an interval (low, high), "beta", or observed locations."""
     if not isinstance(arrivals, str) and _is_per_step(arrivals):
         if len(arrivals) != horizon:
-            raise SpaceError(f"arrivals has {len(arrivals)} entries, one per step; the horizon is {horizon}")
+            raise SpaceError(
+                f"arrivals has {len(arrivals)} entries, one per step; the horizon is {horizon}"
+            )
         return [_law(arrival, step) for step, arrival in enumerate(arrivals)]
     if isinstance(arrivals, str):
         return [_law(arrivals, step) for step in range(horizon)]
@@ -230,16 +268,29 @@ def _is_per_step(arrivals: Any) -> bool:
 def _law(arrival: Any, step: int) -> Any:
     if isinstance(arrival, str):
         if arrival not in ARRIVALS:
-            raise SpaceError(f"arrivals={arrival!r}: choose one of {ARRIVALS}, or give an array of observed locations")
-        return "beta" if arrival == "beta" else (0.0, 1.0) if arrival == "uniform" else SHIFTING[step % len(SHIFTING)]
+            raise SpaceError(
+                f"arrivals={arrival!r}: choose one of {ARRIVALS}, or give an array of observed "
+                "locations"
+            )
+        return (
+            "beta"
+            if arrival == "beta"
+            else (0.0, 1.0)
+            if arrival == "uniform"
+            else SHIFTING[step % len(SHIFTING)]
+        )
     try:
         locations: NDArray[np.float64] = as_floats(arrival)
     except (TypeError, ValueError) as error:
         raise SpaceError(f"arrivals: {shown(arrival)} is not an array of locations") from error
     if locations.ndim != 1 or not len(locations):
-        raise SpaceError(f"arrivals of step {step}: give at least one observed location, as a one-dimensional array")
+        raise SpaceError(
+            f"arrivals of step {step}: give at least one observed location, as a one-dimensional "
+            "array"
+        )
     if not ((locations >= 0) & (locations <= 1)).all():
         raise SpaceError(
-            f"arrivals of step {step}: locations run from {locations.min()} to {locations.max()}; rescale them to [0, 1]"
+            f"arrivals of step {step}: locations run from {locations.min()} to {locations.max()}; "
+            "rescale them to [0, 1]"
         )
     return locations

@@ -63,9 +63,13 @@ class CompiledEnv(RenderedEnv):
         self._as_number = np.dtype(self.observation_space.dtype).type
         self.horizon = check_int(horizon, "horizon", 1)
         self.name = str(name or getattr(dynamics, "__name__", "compiled"))
-        self.dynamics = compile_as(dynamics, DYNAMICS, "dynamics(state, action, step, params, rng, next_state) -> reward")
+        self.dynamics = compile_as(
+            dynamics, DYNAMICS, "dynamics(state, action, step, params, rng, next_state) -> reward"
+        )
         form = "dynamics(state, action, step, params, outcome, next_state) -> reward"
-        self.given = None if given is None else compile_as(given, GIVEN, form)  # for a given outcome
+        self.given = (
+            None if given is None else compile_as(given, GIVEN, form)
+        )  # for a given outcome
         self.start_law = starts.law_of(start, observation_space, self.state_box)
         self.start: Start = self.start_law.draw
         self.params = np.concatenate([_vector(params, "params"), self.start_law.packed])
@@ -101,19 +105,26 @@ class CompiledEnv(RenderedEnv):
         after, written = np.full_like(state, np.nan), "write every coordinate: next_state[i] = ..."
         action = low.copy() if self.has_whole_actions else (low + high) / 2
         try:
-            getattr(dynamics, "py_func", dynamics)(state, action, 0, params, rng if chance is None else chance, after)
+            getattr(dynamics, "py_func", dynamics)(
+                state, action, 0, params, rng if chance is None else chance, after
+            )
         except IndexError as error:
             raise SpaceError(
-                f"{self.name}: {error}; the state has {len(state)} coordinates, the action {len(low)}, and params "
+                f"{self.name}: {error}; the state has {len(state)} coordinates, the action "
+                f"{len(low)}, and params "
                 f"{len(params)} numbers"
             ) from error
         except Exception:  # some functions run only when compiled; then this check is skipped
             return
         missing = np.flatnonzero(np.isnan(after))
         if len(missing):
-            raise SpaceError(f"{self.name} did not write next_state[{missing[0]}], or wrote NaN; {written}")
+            raise SpaceError(
+                f"{self.name} did not write next_state[{missing[0]}], or wrote NaN; {written}"
+            )
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         state = np.empty(self.state_box.shape)
         draw_start()(self.crossing().handle, self.params, state)
@@ -128,7 +139,9 @@ class CompiledEnv(RenderedEnv):
             raise gym.error.ResetNeeded(f"{self.name}: no episode is under way; call reset() first")
         next_state = np.empty_like(self._state)
         checked = self._checked(action)
-        reward = play_step()(self.crossing().handle, self._state, checked, self._step, self.params, next_state)
+        reward = play_step()(
+            self.crossing().handle, self._state, checked, self._step, self.params, next_state
+        )
         observation = self._observed(next_state, self._step, "next ")
         before, self._state = self._state, next_state
         self._step += 1
@@ -138,7 +151,11 @@ class CompiledEnv(RenderedEnv):
 
     def observations(self, states: Floats) -> NDArray[Any]:
         """Return a batch of observations for states [n, n_state] of the dynamics."""
-        return np.rint(states[:, 0]).astype(self.observation_space.dtype) if self.has_whole_states else states
+        return (
+            np.rint(states[:, 0]).astype(self.observation_space.dtype)
+            if self.has_whole_states
+            else states
+        )
 
     def actions(self, batch: Any) -> Floats:
         """Return a batch of actions as an array [n, n_action] for the dynamics."""
@@ -167,9 +184,12 @@ class CompiledEnv(RenderedEnv):
         if not self.has_whole_states:
             return state.copy()
         value, low, high = float(state[0]), *self._state_ends  # 10 times faster than `are_states`
-        if not (low - ROUNDING <= value <= high + ROUNDING and abs(value - round(value)) <= ROUNDING):
+        if not (
+            low - ROUNDING <= value <= high + ROUNDING and abs(value - round(value)) <= ROUNDING
+        ):
             raise TransitionError(
-                f"{self.name}, step {step}: {what}state = {value} is not a whole number from {low:g} to {high:g}; "
+                f"{self.name}, step {step}: {what}state = {value} is not a whole number from "
+                f"{low:g} to {high:g}; "
                 f"check the environment's space"
             )
         return self._as_number(round(value))
@@ -177,8 +197,10 @@ class CompiledEnv(RenderedEnv):
     def outcomes(self, step: int, n: int) -> Outcomes:
         """Return about n weighted random outcomes of a step; exact if there are finitely many."""
         raise SpaceError(
-            f"{self.name} does not say what its random outcomes are, so that nothing about it can be computed exactly. "
-            f"Declare them: compiled_env(dynamics, ..., outcomes=(values, weights)); dynamics then take an outcome, not rng"
+            f"{self.name} does not say what its random outcomes are, so that nothing about it can "
+            "be computed exactly. "
+            "Declare them: compiled_env(dynamics, ..., outcomes=(values, weights)); dynamics "
+            "then take an outcome, not rng"
         )
 
     def start_states(self, n: int) -> Weighted:
@@ -192,12 +214,18 @@ class CompiledEnv(RenderedEnv):
             return law.states, law.weights
         if law.kind == starts.UNIFORM:
             return starts.midpoints(self.state_box, n)
-        crossing, states = self.crossing(np.random.default_rng(0)), np.empty((n, *self.state_box.shape))
+        crossing, states = (
+            self.crossing(np.random.default_rng(0)),
+            np.empty((n, *self.state_box.shape)),
+        )
         for state in states:
             draw_start()(crossing.handle, self.params, state)
         if not self.are_states(states).all():
             bad = states[~self.are_states(states)][0].tolist()
-            raise SpaceError(f"{self.name}: start wrote the state {bad}, which is not in {self.observation_space}; check it")
+            raise SpaceError(
+                f"{self.name}: start wrote the state {bad}, which is not in "
+                f"{self.observation_space}; check it"
+            )
         found = np.unique(states, axis=0)
         return (found, np.ones(1)) if len(found) == 1 else (states, np.full(n, 1 / n))
 
@@ -221,21 +249,29 @@ class CompiledEnv(RenderedEnv):
             point = np.ascontiguousarray(action, np.float64)
         except (TypeError, ValueError, OverflowError) as error:
             raise TransitionError(
-                f"{self.name}, step {self._step}: action {shown(action)} is not in {self.action_space}"
+                f"{self.name}, step {self._step}: action {shown(action)} is not in "
+                f"{self.action_space}"
             ) from error
         if self.has_whole_actions:
-            if point.size != 1 or not (low[0] <= point.flat[0] <= high[0] and float(point.flat[0]).is_integer()):
+            if point.size != 1 or not (
+                low[0] <= point.flat[0] <= high[0] and float(point.flat[0]).is_integer()
+            ):
                 raise TransitionError(
-                    f"{self.name}, step {self._step}: action = {action!r} is not a whole number from {low[0]:g} to "
+                    f"{self.name}, step {self._step}: action = {action!r} is not a whole number "
+                    f"from {low[0]:g} to "
                     f"{high[0]:g}; give a value of {self.action_space}"
                 )
             return point.reshape(1)
         if point.shape != low.shape:
-            raise TransitionError(f"{self.name}, step {self._step}: action has shape {point.shape}; expected {low.shape}")
+            raise TransitionError(
+                f"{self.name}, step {self._step}: action has shape {point.shape}; expected "
+                f"{low.shape}"
+            )
         point, i = clipped(point, low, high)
         if i is not None:
             raise TransitionError(
-                f"{self.name}, step {self._step}: action[{i}] = {point[i]} is outside [{low[i]}, {high[i]}]; "
+                f"{self.name}, step {self._step}: action[{i}] = {point[i]} is outside [{low[i]}, "
+                f"{high[i]}]; "
                 f"clip it to the action space"
             )
         return point
@@ -257,12 +293,20 @@ class _DeclaredEnv(CompiledEnv):
     """A compiled environment with a finite set of weighted outcomes, the same at every step."""
 
     def __init__(
-        self, dynamics: Dynamics, *spaces: Any, outcomes: Any, params: Floats, name: str | None, **options: Any
+        self,
+        dynamics: Dynamics,
+        *spaces: Any,
+        outcomes: Any,
+        params: Floats,
+        name: str | None,
+        **options: Any,
     ) -> None:
         values, weights = starts.weighted(outcomes, "outcomes")
         # Append the outcomes and their cumulative weights to the parameters, for `_draw_one`.
         packed = np.concatenate([params, values.ravel(), np.cumsum(weights)])
-        given = compile_as(dynamics, GIVEN, "dynamics(state, action, step, params, outcome, next_state) -> reward")
+        given = compile_as(
+            dynamics, GIVEN, "dynamics(state, action, step, params, outcome, next_state) -> reward"
+        )
         drawing = _draw_one(given, len(params), *values.shape)
         name = name or getattr(dynamics, "__name__", None)
         super().__init__(drawing, *spaces, params=packed, given=dynamics, name=name, **options)
@@ -276,7 +320,11 @@ def compiled_inside(env: Any) -> CompiledEnv | None:
     """Return the compiled environment inside wrappers that change nothing, or None."""
     while isinstance(env, gym.Wrapper) and type(env) in (OrderEnforcing, PassiveEnvChecker):
         env = env.env
-    is_plain = isinstance(env, CompiledEnv) and type(env).step is CompiledEnv.step and type(env).reset is CompiledEnv.reset
+    is_plain = (
+        isinstance(env, CompiledEnv)
+        and type(env).step is CompiledEnv.step
+        and type(env).reset is CompiledEnv.reset
+    )
     return env if is_plain else None
 
 
@@ -370,7 +418,14 @@ def _draw_one(given: Any, first: int, n: int, width: int) -> Any:
         i = 0
         while i < n - 1 and share >= params[weights + i]:
             i += 1
-        return given(state, action, step, params, params[first + i * width : first + (i + 1) * width], next_state)
+        return given(
+            state,
+            action,
+            step,
+            params,
+            params[first + i * width : first + (i + 1) * width],
+            next_state,
+        )
 
     return drawing
 
@@ -390,9 +445,18 @@ def _sides(space: Any, where: str) -> tuple[gym.Space[Any], gym.spaces.Box]:
     if isinstance(space, gym.spaces.Discrete):
         first = float(space.start)
         return space, gym.spaces.Box(first, first + float(space.n) - 1.0, (1,), np.float64)
-    if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1 or not np.issubdtype(space.dtype, np.floating):
-        raise SpaceError(f"{where} of a compiled environment must be a one-dimensional Box of floats, or Discrete, not {space}")
+    if (
+        not isinstance(space, gym.spaces.Box)
+        or len(space.shape) != 1
+        or not np.issubdtype(space.dtype, np.floating)
+    ):
+        raise SpaceError(
+            f"{where} of a compiled environment must be a one-dimensional Box of floats, or "
+            f"Discrete, not {space}"
+        )
     if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
         raise SpaceError(f"{where} is unbounded: {space}. Give finite bounds.")
-    box = gym.spaces.Box(space.low.astype(np.float64), space.high.astype(np.float64), dtype=np.float64)
+    box = gym.spaces.Box(
+        space.low.astype(np.float64), space.high.astype(np.float64), dtype=np.float64
+    )
     return box, box

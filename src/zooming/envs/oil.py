@@ -32,7 +32,9 @@ def oil(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: A
     return drill(state, action, params, noise, next_state)
 
 
-def oil_given(state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any) -> Any:
+def oil_given(
+    state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
+) -> Any:
     """Write the next state for the noise `outcome[0]` and return the reward."""
     return drill(state, action, params, outcome[0], next_state)
 
@@ -102,12 +104,17 @@ class Oil(CompiledEnv):
     ) -> None:
         if survey not in SURVEYS:
             raise SpaceError(f"survey={survey!r}: choose one of {SURVEYS}")
-        sharpness, noise = check_float(sharpness, "sharpness", 0.0, math.inf), check_float(noise, "noise", 0.0, math.inf)
+        sharpness, noise = (
+            check_float(sharpness, "sharpness", 0.0, math.inf),
+            check_float(noise, "noise", 0.0, math.inf),
+        )
         dims = check_int(dims, "dims", 1, MOST_AXES)
         try:
             where = np.broadcast_to(as_floats(center), (dims,))
         except (TypeError, ValueError) as error:
-            raise SpaceError(f"center={shown(center)}: give one number, or one per dimension ({dims})") from error
+            raise SpaceError(
+                f"center={shown(center)}: give one number, or one per dimension ({dims})"
+            ) from error
         if not ((where >= 0) & (where <= 1)).all():
             raise SpaceError(f"center={center!r} must lie in [0, 1]")
         self.survey, self.sharpness, self.center, self.noise = survey, sharpness, where, noise
@@ -115,7 +122,15 @@ class Oil(CompiledEnv):
         params = [float(SURVEYS.index(survey)), sharpness, noise, *where]
         name = f"oil {survey} {sharpness:g}"
         super().__init__(
-            oil, box, box, horizon, start=start, params=params, given=oil_given, name=name, render_mode=render_mode
+            oil,
+            box,
+            box,
+            horizon,
+            start=start,
+            params=params,
+            given=oil_given,
+            name=name,
+            render_mode=render_mode,
         )
 
     def outcomes(self, step: int, n: int) -> Outcomes:
@@ -146,7 +161,14 @@ class Oil(CompiledEnv):
             ax.set(xlim=(0, 1), ylim=(0, 1.05), ylabel="promise")
         else:
             places = np.stack(np.meshgrid(line, line), axis=-1)
-            ax.imshow(self.found(places), origin="lower", extent=(0, 1, 0, 1), cmap="Greys", alpha=0.6, aspect="auto")
+            ax.imshow(
+                self.found(places),
+                origin="lower",
+                extent=(0, 1, 0, 1),
+                cmap="Greys",
+                alpha=0.6,
+                aspect="auto",
+            )
             ax.fill([], [], color="0.6", label="the survey's promise")
             ax.set(xlim=(0, 1), ylim=(0, 1), ylabel="place[1]")
 

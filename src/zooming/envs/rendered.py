@@ -56,7 +56,9 @@ class RenderedEnv(gym.Env[Any, Any]):
 
     def __init__(self, render_mode: str | None = None) -> None:
         if render_mode is not None and render_mode not in MODES:
-            raise SpaceError(f"render_mode={render_mode!r}: choose one of {', '.join(map(repr, MODES))}, or None")
+            raise SpaceError(
+                f"render_mode={render_mode!r}: choose one of {', '.join(map(repr, MODES))}, or None"
+            )
         self.render_mode = render_mode
         self._state: Floats | None = None
         self._played: list[tuple[Floats, Floats, float]] = []
@@ -70,12 +72,15 @@ class RenderedEnv(gym.Env[Any, Any]):
         """
         if self.render_mode is None:
             gym.logger.warn(
-                f'{self.name} was made without a render mode. Make it with render_mode="rgb_array", "human" or "ansi": '
+                f"{self.name} was made without a render mode. Make it with "
+                'render_mode="rgb_array", "human" or "ansi": '
                 f'gymnasium.make(..., render_mode="rgb_array")'
             )
             return None
         if self._state is None:
-            raise gym.error.ResetNeeded(f"{self.name}: no episode is under way; call reset() before render()")
+            raise gym.error.ResetNeeded(
+                f"{self.name}: no episode is under way; call reset() before render()"
+            )
         if self._pictures is None:
             import zooming  # imported here because plots import envs; needs matplotlib
 
@@ -96,7 +101,9 @@ class RenderedEnv(gym.Env[Any, Any]):
             self._pictures.close()
             self._pictures = None
 
-    def _record(self, state: Floats | None = None, action: Floats | None = None, reward: float = 0.0) -> None:
+    def _record(
+        self, state: Floats | None = None, action: Floats | None = None, reward: float = 0.0
+    ) -> None:
         """Record a step, or begin a new episode; only called with a render mode."""
         if state is None or action is None:
             self._played = []

@@ -54,7 +54,13 @@ def law_of(start: Any, space: gym.Space[Any], box: gym.spaces.Box) -> StartLaw:
         if not is_whole:
             return StartLaw(UNIFORM, compile_as(uniform_start, START, "start"), ends)
         values = np.arange(box.low[0], box.high[0] + 1.0)[:, None]
-        return StartLaw(FINITE, compile_as(any_value, START, "start"), ends, values, np.full(len(values), 1 / len(values)))
+        return StartLaw(
+            FINITE,
+            compile_as(any_value, START, "start"),
+            ends,
+            values,
+            np.full(len(values), 1 / len(values)),
+        )
     if _is_weighted(start):
         states, weights = weighted(start, "start", "state")
         states = np.array([_state(state, state.tolist(), space, box) for state in states])
@@ -63,7 +69,9 @@ def law_of(start: Any, space: gym.Space[Any], box: gym.spaces.Box) -> StartLaw:
     try:
         state = as_floats(start)
     except (TypeError, ValueError) as error:
-        raise SpaceError(f"start={shown(start)} is not a state of {box.shape[0]} coordinates ({error}); {FORMS}") from error
+        raise SpaceError(
+            f"start={shown(start)} is not a state of {box.shape[0]} coordinates ({error}); {FORMS}"
+        ) from error
     state = _state(np.full(box.shape, state) if state.ndim == 0 else state, start, space, box)
     return StartLaw(FIXED, compile_as(fixed_start, START, "start"), state, state[None], np.ones(1))
 
@@ -80,21 +88,31 @@ def weighted(given: Any, what: str, one: str = "value") -> Weighted:
         raise SpaceError(f"{what}={shown(given)}: {form}") from error
     values = values.reshape(len(values), -1) if values.ndim else values
     if values.ndim != 2 or weights.shape != (len(values),) or not len(values):
-        raise SpaceError(f"{what}: {values.shape} {one}s and {weights.shape} weights; give one weight per {one}, at least one")
+        raise SpaceError(
+            f"{what}: {values.shape} {one}s and {weights.shape} weights; give one weight per "
+            f"{one}, at least one"
+        )
     for i, (value, weight) in enumerate(zip(values, weights, strict=True)):
         if not np.isfinite(value).all():
-            raise SpaceError(f"{what}: {one} {i} is {value[0] if len(value) == 1 else value}; give finite {one}s")
+            raise SpaceError(
+                f"{what}: {one} {i} is {value[0] if len(value) == 1 else value}; give finite {one}s"
+            )
         if not weight >= 0:
             raise SpaceError(f"{what}: weight {i} is {weight}; give weights >= 0, with sum 1")
     if abs(weights.sum() - 1) >= 1e-9:
-        raise SpaceError(f"{what}: weights sum to {weights.sum():.12g}, not to 1; divide them by their sum")
+        raise SpaceError(
+            f"{what}: weights sum to {weights.sum():.12g}, not to 1; divide them by their sum"
+        )
     return values[weights > 0], weights[weights > 0]
 
 
 def midpoints(box: gym.spaces.Box, n: int) -> Weighted:
     """Return about n midpoints of a uniform grid over a box, with equal weights."""
     per_axis = max(1, round(n ** (1 / len(box.low))))
-    axes = [a + (b - a) * (np.arange(per_axis) + 0.5) / per_axis for a, b in zip(box.low, box.high, strict=True)]
+    axes = [
+        a + (b - a) * (np.arange(per_axis) + 0.5) / per_axis
+        for a, b in zip(box.low, box.high, strict=True)
+    ]
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(box.low))
     return grid, np.full(len(grid), 1 / len(grid))
 
@@ -102,15 +120,24 @@ def midpoints(box: gym.spaces.Box, n: int) -> Weighted:
 def _is_weighted(start: Any) -> bool:
     """Return whether `start` is (states, weights): a pair whose first part is not a number."""
     is_pair = isinstance(start, (tuple, list)) and len(start) == 2
-    return is_pair and (isinstance(start[0], (tuple, list, range)) or getattr(start[0], "ndim", 0) > 0)
+    return is_pair and (
+        isinstance(start[0], (tuple, list, range)) or getattr(start[0], "ndim", 0) > 0
+    )
 
 
 def _state(state: Floats, said: Any, space: gym.Space[Any], box: gym.spaces.Box) -> Floats:
     if state.shape != box.shape:
-        raise SpaceError(f"start={said!r} is not a state of {box.shape[0]} coordinates (it has shape {state.shape}); {FORMS}")
+        raise SpaceError(
+            f"start={said!r} is not a state of {box.shape[0]} coordinates (it has shape "
+            f"{state.shape}); {FORMS}"
+        )
     state, bad = clipped(state, box.low, box.high)
-    if isinstance(space, gym.spaces.Discrete) and (bad is not None or state[0] != np.rint(state[0])):
-        raise SpaceError(f"start={said!r} is not a whole number from {box.low[0]:g} to {box.high[0]:g}; {FORMS}")
+    if isinstance(space, gym.spaces.Discrete) and (
+        bad is not None or state[0] != np.rint(state[0])
+    ):
+        raise SpaceError(
+            f"start={said!r} is not a whole number from {box.low[0]:g} to {box.high[0]:g}; {FORMS}"
+        )
     if bad is not None:
         raise SpaceError(f"start={said!r} lies outside the observation space {space}")
     return state

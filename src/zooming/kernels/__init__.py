@@ -1,7 +1,8 @@
 """Compiled kernels: all code that runs once per step.
 
 Each file imports only from files named before it. `jit` compiles, `crossing` passes environments
-into compiled code, `layout` defines the ball table, `update_rule` has the update rule. For boxes there
+into compiled code, `layout` defines the ball table, `update_rule` has the update rule. For boxes
+there
 are `points`, `boxes` (selection), `splitting`, `masks` (feasible actions), `pausing` and `episodes`
 (both drivers). `balls` and `ball_episodes` do the same for balls of any metric. `distances`
 computes distance matrices, and `heuristics` runs the agents that follow a fixed rule.
@@ -11,12 +12,25 @@ exports the box kernels that the rest of the package uses.
 """
 
 from zooming.kernels.boxes import length, most_splits, new_stack, play_action, sides, update_ball  # noqa: I001
-from zooming.kernels.jit import DYNAMICS, GENERATOR, GIVEN, PLAIN, START, cached, compiled, fixed, jit_inline, jit_no_refcount
+from zooming.kernels.jit import (
+    DYNAMICS,
+    GENERATOR,
+    GIVEN,
+    PLAIN,
+    START,
+    cached,
+    compiled,
+    fixed,
+    jit_inline,
+    jit_no_refcount,
+)
 from zooming.kernels.episodes import act, best_ball, greedy, locate, play, update
 from zooming.kernels.masks import choose, read_mask
 from zooming.kernels.layout import (
-    ACTIVE, ALL, ATOMS, BAD_REWARD, BAD_STATE, BALL, BERNSTEIN, CENTER, CORE, CORNER, DUE, EITHER, EXACT, FINE, FIRST,
-    FIRST_VALUE, FULL, LONGEST, LOW, N_STATS, NO_PARENT, OWN, POINT, RANDOM, SAME, UNIFORM, WEIGHT, WIDTH, WRONG_SIZE,
+    ACTIVE, ALL, ATOMS, BAD_REWARD, BAD_STATE, BALL, BERNSTEIN, CENTER, CORE, CORNER, DUE, EITHER,
+    EXACT, FINE, FIRST,
+    FIRST_VALUE, FULL, LONGEST, LOW, N_STATS, NO_PARENT, OWN, POINT, RANDOM, SAME, UNIFORM, WEIGHT,
+    WIDTH, WRONG_SIZE,
 )  # fmt: skip
 from zooming.kernels.update_rule import ceiling, draw, set_iota
 from zooming.kernels.points import bend, to_unit, unbend
@@ -25,9 +39,13 @@ from zooming.kernels.splitting import cut, due_at, middle, rows_needed, rows_per
 __all__ = [
     "DYNAMICS", "GENERATOR", "GIVEN", "PLAIN", "START", "cached", "compiled", "fixed", "jit_inline",
     "jit_no_refcount", "ACTIVE", "ALL",
-    "ATOMS", "BAD_REWARD", "BAD_STATE", "BALL", "BERNSTEIN", "CENTER", "CORE", "CORNER", "DUE", "EITHER", "EXACT", "FINE",
-    "FIRST", "FIRST_VALUE", "FULL", "LONGEST", "LOW", "N_STATS", "NO_PARENT", "OWN", "POINT", "RANDOM", "SAME", "UNIFORM",
-    "WEIGHT", "WIDTH", "WRONG_SIZE", "ceiling", "draw", "set_iota", "bend", "to_unit", "unbend", "length", "most_splits",
-    "new_stack", "play_action", "sides", "update_ball", "cut", "due_at", "middle", "rows_needed", "rows_per_split", "choose",
+    "ATOMS", "BAD_REWARD", "BAD_STATE", "BALL", "BERNSTEIN", "CENTER", "CORE", "CORNER", "DUE",
+    "EITHER", "EXACT", "FINE",
+    "FIRST", "FIRST_VALUE", "FULL", "LONGEST", "LOW", "N_STATS", "NO_PARENT", "OWN", "POINT",
+    "RANDOM", "SAME", "UNIFORM",
+    "WEIGHT", "WIDTH", "WRONG_SIZE", "ceiling", "draw", "set_iota", "bend", "to_unit", "unbend",
+    "length", "most_splits",
+    "new_stack", "play_action", "sides", "update_ball", "cut", "due_at", "middle", "rows_needed",
+    "rows_per_split", "choose",
     "read_mask", "act", "best_ball", "greedy", "locate", "play", "update",
 ]  # fmt: skip

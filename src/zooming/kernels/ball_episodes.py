@@ -12,7 +12,16 @@ import numba
 import numpy as np
 from numba import float64, int32, int64, uint8
 
-from zooming.kernels.balls import BALL, CORE, add_ball, index_of, play_action, point_of, select, update_ball
+from zooming.kernels.balls import (
+    BALL,
+    CORE,
+    add_ball,
+    index_of,
+    play_action,
+    point_of,
+    select,
+    update_ball,
+)
 from zooming.kernels.crossing import HANDLE, crossed
 from zooming.kernels.jit import compiled, fixed, jit_no_refcount
 from zooming.kernels.layout import BAD_REWARD, BAD_STATE, DUE, EITHER, FINE, FULL
@@ -23,7 +32,20 @@ from zooming.kernels.update_rule import ceiling, learned_reward
 
 
 @compiled
-def act(raw_table, raw_core, owner, mask, action_orders, grid, step, observation, ties, rule, seen, action):
+def act(
+    raw_table,
+    raw_core,
+    owner,
+    mask,
+    action_orders,
+    grid,
+    step,
+    observation,
+    ties,
+    rule,
+    seen,
+    action,
+):
     """Select a ball and write its action, in the environment's units.
 
     Return the row of the ball, or -1 - i for a bad coordinate i of the observation.
@@ -57,7 +79,8 @@ def locate(core, owner, grid, step, observation, action):
 
 @compiled
 def update(
-    raw_table, raw_core, stats, owner, mask, grid, seen, step, observation, action, reward, next_observation, terminated,
+    raw_table, raw_core, stats, owner, mask, grid, seen, step, observation, action, reward,
+    next_observation, terminated,
     next_value,
 ):  # fmt: skip
     """Learn from one transition that comes from Python.
@@ -85,7 +108,8 @@ def update(
 
 
 def _play(
-    table, core, stats, owner, distances, action_distances, orders, action_orders, grid, mask, seen, handle, params,
+    table, core, stats, owner, distances, action_distances, orders, action_orders, grid, mask,
+    seen, handle, params,
     n_env_steps, returns, n_balls, done, end, trouble, paused, clipping,
 ):  # fmt: skip
     """Play whole episodes until done[0] equals `end`; return a code, as `episodes._play` does.
@@ -121,7 +145,9 @@ def _play(
             for i in range(n_state):
                 next_point[i] = np.nan  # reveals a coordinate that the dynamics do not write
             reward = dynamics(point, action, step, params, rng, next_point)
-            learned = learned_reward(reward, core[0]["reward_low"], core[0]["reward_high"], clipping)
+            learned = learned_reward(
+                reward, core[0]["reward_low"], core[0]["reward_high"], clipping
+            )
             if np.isnan(learned):
                 trouble[0], trouble[2] = step, reward
                 return BAD_REWARD
@@ -139,7 +165,19 @@ def _play(
                 clipping[1] += 1
             due = update_ball(table, core, stats, step, row, learned, next_value)
             if due and core[0]["lazy"] == 1:
-                add_ball(table, core, stats, owner, distances, action_distances, orders, action_orders, row, state, played)
+                add_ball(
+                    table,
+                    core,
+                    stats,
+                    owner,
+                    distances,
+                    action_distances,
+                    orders,
+                    action_orders,
+                    row,
+                    state,
+                    played,
+                )
                 due = False
             total += reward
             last = row
@@ -161,7 +199,9 @@ def play() -> Callable[..., int]:
     """Return `_play`, compiled on first use. It runs any environment's dynamics."""
     vector, matrix, order = float64[::1], float64[:, ::1], int32[:, ::1]
     return fixed(
-        _play, numba.from_dtype(BALL)[::1], numba.from_dtype(CORE)[::1], matrix, int32[:, :, ::1], matrix, matrix, order, order,
-        matrix, uint8[::1], int64[::1], HANDLE, vector, int64, vector, int64[::1], int64[::1], int64, vector, vector,
+        _play, numba.from_dtype(BALL)[::1], numba.from_dtype(CORE)[::1], matrix, int32[:, :, ::1],
+        matrix, matrix, order, order,
+        matrix, uint8[::1], int64[::1], HANDLE, vector, int64, vector, int64[::1], int64[::1],
+        int64, vector, vector,
         int64[::1],
     )  # fmt: skip

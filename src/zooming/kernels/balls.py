@@ -175,7 +175,9 @@ def play_action(table, core, owner, mask, order, row, step, state, rule):
     if rule == CENTER:
         center = np.int64(table[row]["action"])
         if core[0]["power"] == PAIRS:
-            center = (np.int64(table[row]["state"]) * mask.shape[0] + center) * owner.shape[1] + state
+            center = (np.int64(table[row]["state"]) * mask.shape[0] + center) * owner.shape[
+                1
+            ] + state
         for j in range(mask.shape[0]):
             a = order[center, j]
             if owner[step, state, a] == row and mask[a] == 1:
@@ -203,7 +205,11 @@ def diameter(table, row):
     are r, r/2, r/4, ... apart, and a domain may extend beyond that of its parent, which makes 3 r
     in all. The distance is 0 for a domain of one pair, which has no descendants.
     """
-    return min(1.0, 3.0 / np.float64(np.int64(1) << table[row]["depth"])) if table[row]["n_points"] > 1 else 0.0
+    return (
+        min(1.0, 3.0 / np.float64(np.int64(1) << table[row]["depth"]))
+        if table[row]["n_points"] > 1
+        else 0.0
+    )
 
 
 @jit_inline
@@ -223,7 +229,19 @@ def is_due(table, core, row):
 
 
 @jit_no_refcount
-def add_ball(table, core, stats, owner, distances, action_distances, orders, action_orders, parent, state, action):
+def add_ball(
+    table,
+    core,
+    stats,
+    owner,
+    distances,
+    action_distances,
+    orders,
+    action_orders,
+    parent,
+    state,
+    action,
+):
     """Add a child of `parent` around a pair, with the parent's Q and n.
 
     The child takes the pairs within its radius that larger balls own. The caller has reserved a
@@ -329,7 +347,20 @@ def domain(table, core, owner, distances, action_distances, orders, action_order
 
 
 @compiled
-def cover(table, core, stats, owner, distances, action_distances, orders, action_orders, row, most_tries, points, n_left):
+def cover(
+    table,
+    core,
+    stats,
+    owner,
+    distances,
+    action_distances,
+    orders,
+    action_orders,
+    row,
+    most_tries,
+    points,
+    n_left,
+):
     """Cover dom(B) by children. Return FINE, or FULL if the table has no free row.
 
     After FULL, call again with the same `points` and `n_left`. This is the oracle `metrics.Greedy`:
@@ -362,7 +393,18 @@ def cover(table, core, stats, owner, distances, action_distances, orders, action
             if n_tries == 1:
                 best = points[i]
                 break
-            n = n_within(core, owner, distances, action_distances, row, step, reach, points, n_left[0], points[i])
+            n = n_within(
+                core,
+                owner,
+                distances,
+                action_distances,
+                row,
+                step,
+                reach,
+                points,
+                n_left[0],
+                points[i],
+            )
             if n > most:
                 most = n
                 best = points[i]

@@ -14,7 +14,18 @@ from __future__ import annotations
 import numpy as np
 
 from zooming.kernels.jit import compiled, jit_inline, jit_no_refcount
-from zooming.kernels.layout import ACTIVE, ATOMS, CENTER, EXACT, FIRST, NO_PARENT, POINT, RANDOM, UNIFORM, WEIGHT
+from zooming.kernels.layout import (
+    ACTIVE,
+    ATOMS,
+    CENTER,
+    EXACT,
+    FIRST,
+    NO_PARENT,
+    POINT,
+    RANDOM,
+    UNIFORM,
+    WEIGHT,
+)
 from zooming.kernels.points import in_units, net_point, play_value
 from zooming.kernels.update_rule import draw, learn
 
@@ -80,7 +91,9 @@ def draw_tied(table, core, root, state, best, n_tries):
         while table[row]["child"] != ACTIVE and table[row]["value"] >= best:
             axis = np.int64(table[row]["axis"])
             if axis < n_state:
-                row = np.int64(table[row]["child"]) + np.int64(state[axis] >= table[row]["threshold"])
+                row = np.int64(table[row]["child"]) + np.int64(
+                    state[axis] >= table[row]["threshold"]
+                )
             else:
                 row = np.int64(table[row]["child"]) + np.int64(bits & np.uint64(1))
                 bits >>= np.uint64(1)
@@ -123,7 +136,11 @@ def select(table, core, root, state, ties, stack):
     while True:
         while True:
             child = np.int64(table[row]["child"])
-            if child == ACTIVE or table[row]["value"] < best or (table[row]["value"] == best and not all_ties):
+            if (
+                child == ACTIVE
+                or table[row]["value"] < best
+                or (table[row]["value"] == best and not all_ties)
+            ):
                 break
             axis = np.int64(table[row]["axis"])
             if axis < n_state:

@@ -34,7 +34,8 @@ except ImportError:
 # Fields of NumPy's C interface to a bit generator.
 _WORDS = ("state_address", "state", "next_uint64", "next_uint32", "next_double", "bit_generator")
 _BIT_GENERATOR = (
-    "parent", "state_address", "state", "fnptr_next_uint64", "fnptr_next_uint32", "fnptr_next_double", "bit_generator",
+    "parent", "state_address", "state", "fnptr_next_uint64", "fnptr_next_uint32",
+    "fnptr_next_double", "bit_generator",
 )  # fmt: skip
 _DYNAMICS_AT, _START_AT = len(_WORDS), len(_WORDS) + 2  # (C address, Numba address) each
 _FUNCTIONS = types.FunctionType(DYNAMICS), types.FunctionType(START)
@@ -50,7 +51,11 @@ def _is_as_expected() -> bool:
         return False
     functions = all(fields(kind) == ("c_addr", "py_addr", "jit_addr") for kind in _FUNCTIONS)
     inner = types.NumPyRandomBitGeneratorType("bit_generator")
-    return functions and fields(GENERATOR) == ("bit_generator", "meminfo", "parent") and fields(inner) == _BIT_GENERATOR
+    return (
+        functions
+        and fields(GENERATOR) == ("bit_generator", "meminfo", "parent")
+        and fields(inner) == _BIT_GENERATOR
+    )
 
 
 BY_ADDRESS = not PLAIN and _is_as_expected()
@@ -81,7 +86,9 @@ class Crossing:
         self.handle: Any = (generator, dynamics, start)
         if BY_ADDRESS:
             interface = generator.bit_generator.ctypes
-            words = [ctypes.cast(getattr(interface, word), ctypes.c_void_p).value for word in _WORDS]
+            words = [
+                ctypes.cast(getattr(interface, word), ctypes.c_void_p).value for word in _WORDS
+            ]
             words += [*_addresses(dynamics, DYNAMICS), *_addresses(start, START)]
             self.handle = np.array(words, np.uint64).view(np.int64)
 
@@ -98,7 +105,9 @@ def _generator(context, handle):
 
     def build(context, builder, signature, arguments):
         words = _words(context, builder, signature, arguments, 0, len(_WORDS))
-        inner = cgutils.create_struct_proxy(types.NumPyRandomBitGeneratorType("bit_generator"))(context, builder)
+        inner = cgutils.create_struct_proxy(types.NumPyRandomBitGeneratorType("bit_generator"))(
+            context, builder
+        )
         inner.parent = cgutils.get_null_value(inner.parent.type)
         for name, word in zip(_BIT_GENERATOR[1:], words, strict=True):
             setattr(inner, name, word)
@@ -135,7 +144,10 @@ def _words(context, builder, signature, arguments, first, n):
     return [builder.load(cgutils.gep(builder, data, first + i)) for i in range(n)]
 
 
-_dynamics, _start = (_function_at(first, kind) for first, kind in zip((_DYNAMICS_AT, _START_AT), _FUNCTIONS, strict=True))
+_dynamics, _start = (
+    _function_at(first, kind)
+    for first, kind in zip((_DYNAMICS_AT, _START_AT), _FUNCTIONS, strict=True)
+)
 
 
 def _crossed_by_address(handle):

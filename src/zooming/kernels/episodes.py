@@ -16,7 +16,18 @@ from numba import float64, int64, types
 from zooming.kernels.boxes import find, new_stack, play_action, select, update_ball
 from zooming.kernels.crossing import HANDLE, crossed
 from zooming.kernels.jit import compiled, fixed
-from zooming.kernels.layout import BAD_REWARD, BAD_STATE, BALL, CORE, DUE, EITHER, FINE, FULL, OWN, WRONG_SIZE
+from zooming.kernels.layout import (
+    BAD_REWARD,
+    BAD_STATE,
+    BALL,
+    CORE,
+    DUE,
+    EITHER,
+    FINE,
+    FULL,
+    OWN,
+    WRONG_SIZE,
+)
 from zooming.kernels.pausing import pause, resume
 from zooming.kernels.points import to_unit
 from zooming.kernels.splitting import rows_needed, split
@@ -56,7 +67,9 @@ def _act(raw_table, raw_core, axes, step, observation, action):
         return bad
     row, _ = select(table, core, step, state, core[0]["ties"], new_stack(core))
     low = scratch[n_state : n_state + n_action]
-    play_action(table, core, axes, row, core[0]["action_rule"], low, scratch[n_state + n_action :], action)
+    play_action(
+        table, core, axes, row, core[0]["action_rule"], low, scratch[n_state + n_action :], action
+    )
     return -1
 
 
@@ -76,7 +89,19 @@ def locate(table, core, axes, step, observation, action, unit):
     return find(table, n_state, step, unit[:n_state], unit[n_state:])
 
 
-def _update(raw_table, raw_core, stats, axes, step, observation, action, reward, next_observation, terminated, next_value):
+def _update(
+    raw_table,
+    raw_core,
+    stats,
+    axes,
+    step,
+    observation,
+    action,
+    reward,
+    next_observation,
+    terminated,
+    next_value,
+):
     """Learn from one transition that comes from Python.
 
     Return FINE, or DUE - row if the user's rule must split the ball in `row`, or FULL (grow the
@@ -88,7 +113,11 @@ def _update(raw_table, raw_core, stats, axes, step, observation, action, reward,
     core = raw_core.view(CORE)
     n_state = core[0]["n_state"]
     n_axes = n_state + core[0]["n_action"]
-    if observation.shape[0] != n_state or action.shape[0] != n_axes - n_state or next_observation.shape[0] != n_state:
+    if (
+        observation.shape[0] != n_state
+        or action.shape[0] != n_axes - n_state
+        or next_observation.shape[0] != n_state
+    ):
         return WRONG_SIZE
     if core[0]["n_rows"] + rows_needed(core, 1) > table.shape[0]:
         return FULL
@@ -130,7 +159,8 @@ def greedy(table, core, axes, steps, observations, rule, actions):
 
 
 def _play(
-    table, core, stats, axes, handle, params, n_env_steps, returns, n_balls, done, end, trouble, paused, clipping
+    table, core, stats, axes, handle, params, n_env_steps, returns, n_balls, done, end, trouble,
+    paused, clipping
 ):  # fmt: skip
     """Play whole episodes until done[0], the number of finished episodes, equals `end`.
 
@@ -177,7 +207,9 @@ def _play(
             for i in range(n_state):
                 next_state[i] = np.nan  # reveals a coordinate that the dynamics do not write
             reward = dynamics(state, action, step, params, rng, next_state)
-            learned = learned_reward(reward, core[0]["reward_low"], core[0]["reward_high"], clipping)
+            learned = learned_reward(
+                reward, core[0]["reward_low"], core[0]["reward_high"], clipping
+            )
             if np.isnan(learned):
                 trouble[0], trouble[2] = step, reward
                 return BAD_REWARD
@@ -210,21 +242,42 @@ def _play(
 @functools.cache
 def play() -> Callable[..., int]:
     """Return `_play`, compiled on first use."""
-    table, core, stats, axes = numba.from_dtype(BALL)[::1], numba.from_dtype(CORE)[::1], float64[:, ::1], float64[:, ::1]
+    table, core, stats, axes = (
+        numba.from_dtype(BALL)[::1],
+        numba.from_dtype(CORE)[::1],
+        float64[:, ::1],
+        float64[:, ::1],
+    )
     vector, whole = float64[::1], int64[::1]
     return fixed(
-        _play, table, core, stats, axes, HANDLE, vector, int64, vector, whole, whole, int64, vector, vector, whole,
+        _play, table, core, stats, axes, HANDLE, vector, int64, vector, whole, whole, int64,
+        vector, vector, whole,
     )  # fmt: skip
 
 
 @functools.cache
 def act() -> Callable[..., int]:
     """Return `_act`, compiled on first use."""
-    return fixed(_act, float64[::1], float64[::1], float64[:, ::1], int64, float64[::1], float64[::1])
+    return fixed(
+        _act, float64[::1], float64[::1], float64[:, ::1], int64, float64[::1], float64[::1]
+    )
 
 
 @functools.cache
 def update() -> Callable[..., int]:
     """Return `_update`, compiled on first use."""
     vector, matrix = float64[::1], float64[:, ::1]
-    return fixed(_update, vector, vector, matrix, matrix, int64, vector, vector, float64, vector, types.boolean, float64)
+    return fixed(
+        _update,
+        vector,
+        vector,
+        matrix,
+        matrix,
+        int64,
+        vector,
+        vector,
+        float64,
+        vector,
+        types.boolean,
+        float64,
+    )

@@ -96,7 +96,9 @@ def insertion_point(requests, first, last, place, or_at):
 @jit_no_refcount
 def n_at(requests, count, place):
     """Return the number of requests equal to `place`."""
-    n_old = insertion_point(requests, 0, count[1], place, True) - insertion_point(requests, 0, count[1], place, False)
+    n_old = insertion_point(requests, 0, count[1], place, True) - insertion_point(
+        requests, 0, count[1], place, False
+    )
     return (
         n_old
         + insertion_point(requests, count[1], count[0], place, True)
@@ -177,7 +179,9 @@ def clip(bounds, point, clipped):
         slack = ROUNDING * (high - low)
         if bounds[i, 2] == 1.0:
             clipped[i] = np.rint(point[i])
-            if not (abs(point[i] - clipped[i]) <= ROUNDING and clipped[i] >= low and clipped[i] <= high):
+            if not (
+                abs(point[i] - clipped[i]) <= ROUNDING and clipped[i] >= low and clipped[i] <= high
+            ):
                 return i
         elif not (point[i] >= low - slack and point[i] <= high + slack):
             return i
@@ -187,7 +191,8 @@ def clip(bounds, point, clipped):
 
 
 def _play(
-    rule, requests, count, bounds, rewards, own_handle, handle, params, n_steps, action, returns, done, end, trouble,
+    rule, requests, count, bounds, rewards, own_handle, handle, params, n_steps, action, returns,
+    done, end, trouble,
     clipping,
 ):  # fmt: skip
     """Play whole episodes until done[0] equals `end`; return a code, as `episodes._play` does.
@@ -244,6 +249,7 @@ def play() -> Callable[..., int]:
     """Return `_play`, compiled on first use."""
     vector, whole = float64[::1], int64[::1]
     return fixed(
-        _play, int64, vector, whole, float64[:, ::1], vector, HANDLE, HANDLE, vector, int64, vector, vector, whole, int64,
+        _play, int64, vector, whole, float64[:, ::1], vector, HANDLE, HANDLE, vector, int64,
+        vector, vector, whole, int64,
         vector, whole,
     )  # fmt: skip

@@ -55,7 +55,10 @@ def cached(function: Any, signature: Any = None, *, on_disk: bool = True, **opti
     try:
         if on_disk:
             kernel.enable_caching()
-            kernel._cache._cache_file._source_stamp = FOLDER, stamp(Path(function.__code__.co_filename))
+            kernel._cache._cache_file._source_stamp = (
+                FOLDER,
+                stamp(Path(function.__code__.co_filename)),
+            )
     except (RuntimeError, AttributeError, OSError):
         # No cache folder is writable, or this Numba has no such stamp: compile in every process.
         kernel = numba.njit(error_model="numpy", nogil=True, **options)(function)
@@ -109,7 +112,9 @@ def _is_importing() -> bool:
 def _end() -> None:
     """Stop running compilations at exit: LLVM must not run while the process is torn down."""
     for thread, done in list(_under_way.items()):
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(SystemExit))
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(thread), ctypes.py_object(SystemExit)
+        )
         done.acquire(timeout=30)
 
 
@@ -131,7 +136,9 @@ def jit_inline(function: Any) -> Any:
     return cached(function, _nrt=False, forceinline=True)
 
 
-def fixed(function: Callable[..., Any], *arguments: Any, returns: Any = int64) -> Callable[..., Any]:
+def fixed(
+    function: Callable[..., Any], *arguments: Any, returns: Any = int64
+) -> Callable[..., Any]:
     """Compile a function for these argument types only; other arguments raise a TypeError.
 
     So no type is checked in Python, nothing is compiled again for a float32 or read-only array, and

@@ -10,7 +10,18 @@ import numpy as np
 
 from zooming.kernels.boxes import new_stack, sides
 from zooming.kernels.jit import compiled, jit_no_refcount
-from zooming.kernels.layout import ACTIVE, ATOMS, CENTER, FIRST, FIRST_VALUE, LOW, NOWHERE, POINT, RANDOM, UNIFORM
+from zooming.kernels.layout import (
+    ACTIVE,
+    ATOMS,
+    CENTER,
+    FIRST,
+    FIRST_VALUE,
+    LOW,
+    NOWHERE,
+    POINT,
+    RANDOM,
+    UNIFORM,
+)
 from zooming.kernels.points import in_units, net_point, to_unit
 from zooming.kernels.update_rule import draw
 
@@ -44,7 +55,9 @@ def has_feasible(axes, n_state, allowed, low, high):
                 return False
         else:
             found = False
-            for k in range(np.int64(np.rint(low[i] * n_values)), np.int64(np.rint(high[i] * n_values))):
+            for k in range(
+                np.int64(np.rint(low[i] * n_values)), np.int64(np.rint(high[i] * n_values))
+            ):
                 found = found or allowed[i, FIRST_VALUE + k] == 1.0
             if not found:
                 return False

@@ -17,7 +17,12 @@ N_STEPS, NEXT_ROW, RETURN, DUE_ROW, STATE = 0, 1, 2, 3, 4  # indices in `paused`
 @jit_inline
 def pause(paused, n_steps, row, total, due_row, state):
     """Store where the episode stopped."""
-    paused[N_STEPS], paused[NEXT_ROW], paused[RETURN], paused[DUE_ROW] = n_steps, row, total, due_row
+    paused[N_STEPS], paused[NEXT_ROW], paused[RETURN], paused[DUE_ROW] = (
+        n_steps,
+        row,
+        total,
+        due_row,
+    )
     for i in range(state.shape[0]):
         paused[STATE + i] = state[i]
 

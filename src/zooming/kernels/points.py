@@ -10,7 +10,17 @@ from __future__ import annotations
 import numpy as np
 
 from zooming.kernels.jit import compiled, jit_inline, jit_no_refcount
-from zooming.kernels.layout import ATOMS, CENTER, LOW, POINT, ROUNDING, SINGLE, UNIFORM, WEIGHT, WIDTH
+from zooming.kernels.layout import (
+    ATOMS,
+    CENTER,
+    LOW,
+    POINT,
+    ROUNDING,
+    SINGLE,
+    UNIFORM,
+    WEIGHT,
+    WIDTH,
+)
 from zooming.kernels.update_rule import draw
 
 
@@ -26,7 +36,9 @@ def to_unit(axes, first_axis, point, unit):
         u = (point[i] - axes[first_axis + i, LOW]) / axes[first_axis + i, WIDTH]
         if not (u >= -ROUNDING and u <= 1.0 + ROUNDING):
             return i
-        if axes[first_axis + i, ATOMS] > 0.0 and (abs(point[i] - np.rint(point[i])) > ROUNDING or u < 0.0 or u > 1.0):
+        if axes[first_axis + i, ATOMS] > 0.0 and (
+            abs(point[i] - np.rint(point[i])) > ROUNDING or u < 0.0 or u > 1.0
+        ):
             return i
         unit[i] = min(1.0, max(0.0, u))
     return -1
@@ -42,7 +54,11 @@ def bend(points, bends, first_axis):
     they are, so that a later check refuses them.
     """
     for i in range(points.shape[1]):
-        scale, low, high = bends[first_axis + i, 0], bends[first_axis + i, 1], bends[first_axis + i, 2]
+        scale, low, high = (
+            bends[first_axis + i, 0],
+            bends[first_axis + i, 1],
+            bends[first_axis + i, 2],
+        )
         for k in range(points.shape[0]):
             x = points[k, i]
             if not np.isfinite(x):

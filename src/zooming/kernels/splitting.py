@@ -89,7 +89,9 @@ def cut(table, core, stats, axes, row, halved, at):
     # All parts of a cube have the same diameter; the two halves of five integers do not.
     due = due_at(diameter(table, core, axes, first_parent))
     for c in range(first_parent, next_row):
-        table[c]["threshold"] = due if core[0]["cubes"] == 1 else due_at(diameter(table, core, axes, c))
+        table[c]["threshold"] = (
+            due if core[0]["cubes"] == 1 else due_at(diameter(table, core, axes, c))
+        )
     core[0]["n_rows"] = next_row
     core[0]["n_balls"] += n_parents - 1
 
@@ -101,7 +103,10 @@ def split(table, core, stats, axes, row):
     The caller has reserved the rows.
     """
     n_axes = axes.shape[0]
-    if core[0]["cubes"] == 1 and core[0]["n_balls"] + (np.int64(1) << n_axes) - 1 > core[0]["max_balls"]:
+    if (
+        core[0]["cubes"] == 1
+        and core[0]["n_balls"] + (np.int64(1) << n_axes) - 1 > core[0]["max_balls"]
+    ):
         return
     low = np.empty(n_axes)
     high = np.empty(n_axes)

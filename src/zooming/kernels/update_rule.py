@@ -44,7 +44,9 @@ def ceiling(core, step):
 def set_iota(core):
     """Set iota_k = log(8 H k^2 / delta) of this episode, and its bonus, if K is not known."""
     if core[0]["first_iota"] > 0.0:
-        core[0]["iota"] = core[0]["first_iota"] + 2.0 * math.log(np.float64(max(core[0]["episode"], 1)))
+        core[0]["iota"] = core[0]["first_iota"] + 2.0 * math.log(
+            np.float64(max(core[0]["episode"], 1))
+        )
         core[0]["bonus"] = core[0]["per_root_iota"] * math.sqrt(core[0]["iota"]) + core[0]["plain"]
 
 
@@ -86,7 +88,9 @@ def bernstein_bonus(core, stats, row, n_visits, learning_rate, next_value):
     by_range = core[0]["c2"] * span * np.sqrt(horizon**3 * iota / t)
     before = stats[row, 2]
     stats[row, 2] = min(by_variance, by_range)
-    return (stats[row, 2] - (1.0 - learning_rate) * before) / (2.0 * learning_rate) + core[0]["bonus"] / np.sqrt(t)
+    return (stats[row, 2] - (1.0 - learning_rate) * before) / (2.0 * learning_rate) + core[0][
+        "bonus"
+    ] / np.sqrt(t)
 
 
 @jit_inline

@@ -39,7 +39,9 @@ def checked(distances: Floats, name: str, points: Sequence[Any]) -> Floats:
         return int(i), int(j)
 
     if not np.isfinite(distances).all():
-        raise SpaceError(f"{name}: {said(*first(~np.isfinite(distances)))}; distances must be finite")
+        raise SpaceError(
+            f"{name}: {said(*first(~np.isfinite(distances)))}; distances must be finite"
+        )
     if (distances < 0).any():
         raise SpaceError(f"{name}: {said(*first(distances < 0))}; distances must not be negative")
     slack = ROUNDING * distances.max()
@@ -50,7 +52,11 @@ def checked(distances: Floats, name: str, points: Sequence[Any]) -> Floats:
     if uneven.any():
         i, j = first(uneven)
         raise SpaceError(f"{name} is not symmetric: {said(i, j)}, but {said(j, i)}")
-    middles = range(n) if n <= N_MIDDLES else np.random.default_rng(0).choice(n, N_MIDDLES, replace=False).tolist()
+    middles = (
+        range(n)
+        if n <= N_MIDDLES
+        else np.random.default_rng(0).choice(n, N_MIDDLES, replace=False).tolist()
+    )
     for k in middles:
         with np.errstate(over="ignore"):  # an infinite sum violates nothing
             around = distances[:, k, None] + distances[None, k, :]
@@ -58,8 +64,10 @@ def checked(distances: Floats, name: str, points: Sequence[Any]) -> Floats:
         if shorter.any():
             i, j = first(shorter)
             raise SpaceError(
-                f"{name} breaks the triangle inequality: {said(i, j)}, but d({points[i]!r}, {points[k]!r}) + "
-                f"d({points[k]!r}, {points[j]!r}) = {distances[i, k]:g} + {distances[k, j]:g} = {around[i, j]:g}"
+                f"{name} breaks the triangle inequality: {said(i, j)}, but d({points[i]!r}, "
+                f"{points[k]!r}) + "
+                f"d({points[k]!r}, {points[j]!r}) = {distances[i, k]:g} + {distances[k, j]:g} = "
+                f"{around[i, j]:g}"
             )
     return distances
 
@@ -70,10 +78,14 @@ def matrix(distances: ArrayLike, name: str) -> Floats:
         found = numeric(distances, "the matrix")
     except (SpaceError, OverflowError) as error:
         raise SpaceError(
-            f"{name}: the distances are not numbers, as many in each row; give a square matrix, for example [[0, 2], [2, 0]]"
+            f"{name}: the distances are not numbers, as many in each row; give a square matrix, "
+            "for example [[0, 2], [2, 0]]"
         ) from error
     if found.ndim != 2 or found.shape[0] != found.shape[1] or not found.size:
-        raise SpaceError(f"{name}: the distances have the shape {found.shape}; give a square matrix, one row per point")
+        raise SpaceError(
+            f"{name}: the distances have the shape {found.shape}; give a square matrix, one row "
+            "per point"
+        )
     return found
 
 
@@ -83,7 +95,10 @@ def listed(given: Any, name: str, what: str) -> list[Any]:
         raise SpaceError(f"{name}: {given!r} is not {what}; give a list of them")
     found = list(given)
     if len(found) > MOST_POINTS:
-        raise SpaceError(f"{name}: {len(found):,} points are too many; at most {MOST_POINTS:,}, since all distances are kept")
+        raise SpaceError(
+            f"{name}: {len(found):,} points are too many; at most {MOST_POINTS:,}, since all "
+            "distances are kept"
+        )
     return found
 
 
@@ -111,13 +126,16 @@ def between(points: Sequence[Any], distance: Any, name: str) -> Floats:
                 value = distance(one, other)
             except Exception as error:  # a user's function may raise anything
                 raise SpaceError(
-                    f"{name}: distance({one!r}, {other!r}) raised {type(error).__name__}: {error}; give a function of two "
+                    f"{name}: distance({one!r}, {other!r}) raised {type(error).__name__}: "
+                    f"{error}; give a function of two "
                     f"points that returns a number"
                 ) from error
             try:
                 found[i, j] = number(value)
             except (TypeError, ValueError, OverflowError) as error:
-                raise SpaceError(f"{name}: distance({one!r}, {other!r}) gave {value!r}; it must return a number") from error
+                raise SpaceError(
+                    f"{name}: distance({one!r}, {other!r}) gave {value!r}; it must return a number"
+                ) from error
     return found
 
 
@@ -128,7 +146,9 @@ def edges_of(edges: Any) -> list[tuple[Any, Any, float]]:
         for one, near in edges.items():
             if not isinstance(near, Mapping):
                 raise SpaceError(f"Graph: {one!r} has {near!r} for its neighbors; {hint}")
-        found: Any = [(one, other, length) for one, near in edges.items() for other, length in near.items()]
+        found: Any = [
+            (one, other, length) for one, near in edges.items() for other, length in near.items()
+        ]
     elif isinstance(edges, str) or not isinstance(edges, Iterable):
         raise SpaceError(f"Graph: {edges!r} is not a list of edges; {hint}")
     else:
@@ -138,21 +158,31 @@ def edges_of(edges: Any) -> list[tuple[Any, Any, float]]:
 
 def _edge(edge: Any, hint: str) -> tuple[Any, Any, float]:
     """Return one edge as (node, node, length)."""
-    if not isinstance(edge, (Sequence, np.ndarray)) or isinstance(edge, (str, bytes)) or len(edge) not in (2, 3):
+    if (
+        not isinstance(edge, (Sequence, np.ndarray))
+        or isinstance(edge, (str, bytes))
+        or len(edge) not in (2, 3)
+    ):
         raise SpaceError(f"Graph: {edge!r} is not an edge; {hint}")
     for node in edge[:2]:
         try:
             hash(node)
         except TypeError as error:
             raise SpaceError(
-                f"Graph: {node!r} cannot name a node, since it is not hashable; name nodes by numbers, strings or tuples"
+                f"Graph: {node!r} cannot name a node, since it is not hashable; name nodes by "
+                "numbers, strings or tuples"
             ) from error
     try:
         length = number(edge[2]) if len(edge) > 2 else 1.0
     except (TypeError, ValueError, OverflowError) as error:
-        raise SpaceError(f"Graph: the edge from {edge[0]!r} to {edge[1]!r} has the length {edge[2]!r}; {hint}") from error
+        raise SpaceError(
+            f"Graph: the edge from {edge[0]!r} to {edge[1]!r} has the length {edge[2]!r}; {hint}"
+        ) from error
     if not (np.isfinite(length) and length >= 0.0):
-        raise SpaceError(f"Graph: the edge from {edge[0]!r} to {edge[1]!r} has the length {length}; give a finite one, >= 0")
+        raise SpaceError(
+            f"Graph: the edge from {edge[0]!r} to {edge[1]!r} has the length {length}; give a "
+            "finite one, >= 0"
+        )
     return edge[0], edge[1], length
 
 

@@ -79,7 +79,8 @@ class Balls:
 
     def __repr__(self) -> str:
         return (
-            f"Balls(step={self.step}, n_balls={len(self)}, radius {self.radius.min():g} to {self.radius.max():g}, "
+            f"Balls(step={self.step}, n_balls={len(self)}, radius {self.radius.min():g} to "
+            f"{self.radius.max():g}, "
             f"q_value {self.q_value.min():.3f} to {self.q_value.max():.3f})"
         )
 
@@ -128,7 +129,10 @@ class BallTable:
         """Make room for `n` more balls."""
         if self.rows_in_use + n > len(self.rows):
             grown = self._allocated(max(self.rows_in_use + n, 2 * len(self.rows)))
-            grown["rows"][: len(self.rows)], grown["stats"][: len(self.stats)] = self.rows, self.stats
+            grown["rows"][: len(self.rows)], grown["stats"][: len(self.stats)] = (
+                self.rows,
+                self.stats,
+            )
             # One call, so that an interrupt finds either all old arrays or all new ones.
             vars(self).update(grown)
 
@@ -159,7 +163,8 @@ class BallTable:
         self.reserve(1)
         space = self.space
         balls.add_ball(
-            self.rows, self.core, self.stats, self.owner, space.distances, space.action_distances, space.orders,
+            self.rows, self.core, self.stats, self.owner, space.distances, space.action_distances,
+            space.orders,
             space.action_orders, parent, state, action,
         )  # fmt: skip
 
@@ -172,13 +177,25 @@ class BallTable:
         metric = space.distances, space.action_distances, space.orders, space.action_orders
         if self._covering is None or self._covering[0] != row:
             points = np.empty(int(self.rows["n_points"][row]), np.int64)
-            n_left = np.array([balls.domain(self.rows, self.core, self.owner, *metric, row, points)])
+            n_left = np.array(
+                [balls.domain(self.rows, self.core, self.owner, *metric, row, points)]
+            )
             self._covering = row, points, n_left
         _, points, n_left = self._covering
         answer = FULL
         while answer == FULL:
             self.reserve(1)
-            answer = balls.cover(self.rows, self.core, self.stats, self.owner, *metric, row, oracle.tries, points, n_left)
+            answer = balls.cover(
+                self.rows,
+                self.core,
+                self.stats,
+                self.owner,
+                *metric,
+                row,
+                oracle.tries,
+                points,
+                n_left,
+            )
         self._covering = None
 
     def _ask(self, row: int, oracle: Packing | Oracle) -> None:
@@ -189,40 +206,64 @@ class BallTable:
             if isinstance(oracle, Packing):
                 if not uncovered.any():
                     return
-                self._add_packing(row, _answer(oracle.give, uncovered, radius, self.space), uncovered, radius)
+                self._add_packing(
+                    row, _answer(oracle.give, uncovered, radius, self.space), uncovered, radius
+                )
                 continue
             answer = _answer(oracle, uncovered, radius, self.space)
             if answer is None:
                 if uncovered.any():
                     x, a = np.argwhere(uncovered)[0].tolist()
-                    raise SpaceError(f"the oracle says that all is covered, but the pair (state {x}, action {a}) is not")
+                    raise SpaceError(
+                        f"the oracle says that all is covered, but the pair (state {x}, action "
+                        f"{a}) is not"
+                    )
                 return
             x, a = _pair(answer, "expected a pair (state, action) of whole numbers, or None")
-            if not (0 <= x < uncovered.shape[0] and 0 <= a < uncovered.shape[1] and uncovered[x, a]):
+            if not (
+                0 <= x < uncovered.shape[0] and 0 <= a < uncovered.shape[1] and uncovered[x, a]
+            ):
                 raise SpaceError(
-                    f"the oracle gave the pair (state {x}, action {a}), which is covered already or not in the ball's domain; "
+                    f"the oracle gave the pair (state {x}, action {a}), which is covered already "
+                    "or not in the ball's domain; "
                     f"it must give one where uncovered[state, action] is true, or None"
                 )
             self.add(row, x, a)
 
-    def _add_packing(self, row: int, answer: Any, uncovered: NDArray[np.bool_], radius: float) -> None:
+    def _add_packing(
+        self, row: int, answer: Any, uncovered: NDArray[np.bool_], radius: float
+    ) -> None:
         """Add balls around the points of a packing of the uncovered pairs, up to `max_balls`."""
         hint = "expected a list of pairs (state, action) of whole numbers"
-        if isinstance(answer, str) or not isinstance(answer, Iterable) or not (listed := list(answer)):
-            raise SpaceError(f"the oracle gave {answer!r} for a packing of {int(uncovered.sum())} pairs; {hint}, at least one")
+        if (
+            isinstance(answer, str)
+            or not isinstance(answer, Iterable)
+            or not (listed := list(answer))
+        ):
+            raise SpaceError(
+                f"the oracle gave {answer!r} for a packing of {int(uncovered.sum())} pairs; "
+                f"{hint}, at least one"
+            )
         step = int(self.rows["step"][row])
         centers: list[tuple[int, int]] = []
         for given in listed:
             x, a = _pair(given, hint)
-            if not (0 <= x < uncovered.shape[0] and 0 <= a < uncovered.shape[1] and uncovered[x, a]):
-                raise SpaceError(f"the oracle's packing has the pair (state {x}, action {a}), which is not in the set")
+            if not (
+                0 <= x < uncovered.shape[0] and 0 <= a < uncovered.shape[1] and uncovered[x, a]
+            ):
+                raise SpaceError(
+                    f"the oracle's packing has the pair (state {x}, action {a}), which is not in "
+                    "the set"
+                )
             if self.owner[step, x, a] != row:  # a ball just added contains it
                 away = self.space.distances_from(x, a)
                 other = min(centers, key=lambda center: float(away[center]))
                 if away[other] < radius * (1 - SAME):
                     raise SpaceError(
-                        f"the oracle's packing has the pairs (state {x}, action {a}) and (state {other[0]}, action "
-                        f"{other[1]}) at the distance {away[other]:g}; they must be further than {radius:g} from each other"
+                        f"the oracle's packing has the pairs (state {x}, action {a}) and (state "
+                        f"{other[0]}, action "
+                        f"{other[1]}) at the distance {away[other]:g}; they must be further than "
+                        f"{radius:g} from each other"
                     )
             elif self.core["n_balls"][0] < self.core["max_balls"][0]:
                 centers.append((x, a))
@@ -234,10 +275,14 @@ class BallTable:
         rows = np.flatnonzero((used["step"] == step) & (used["n_points"] > 0))
         found = used[rows]
         states, actions = (self.space.points(side, axes) for side in (0, 1))
-        whole_numbers = {name: found[name].astype(np.int64) for name in ("n_visits", "depth", "n_points")}
+        whole_numbers = {
+            name: found[name].astype(np.int64) for name in ("n_visits", "depth", "n_points")
+        }
         return Balls(
-            state=states[found["state"]], action=actions[found["action"]], radius=found["radius"].copy(),
-            q_value=found["value"].copy(), **whole_numbers, owner=np.searchsorted(rows, self.owner[step]),
+            state=states[found["state"]], action=actions[found["action"]],
+            radius=found["radius"].copy(),
+            q_value=found["value"].copy(), **whole_numbers,
+            owner=np.searchsorted(rows, self.owner[step]),
             states=states, actions=actions, names=tuple(axes.names), step=step,
         )  # fmt: skip
 
@@ -255,7 +300,11 @@ class BallTable:
         if stats.dtype != np.float64 or stats.shape != (n if len(self.stats) else 0, N_STATS):
             raise ValueError("the statistics of the balls have another layout")
         parents = rows["parent"].astype(np.int64)
-        if (parents[:horizon] != NO_PARENT).any() or (parents[horizon:] < 0).any() or (parents >= np.arange(n)).any():
+        if (
+            (parents[:horizon] != NO_PARENT).any()
+            or (parents[horizon:] < 0).any()
+            or (parents >= np.arange(n)).any()
+        ):
             raise ValueError("a ball names a parent that is not older")
         if not (np.isfinite(rows["value"]).all() and np.isfinite(stats).all()):
             raise ValueError("a value or a statistic is not finite")
@@ -269,7 +318,11 @@ class BallTable:
                 self.core[name] = core[name]
         self.reserve(n - horizon)
         for row in range(horizon, n):
-            parent, state, action = int(parents[row]), int(rows["state"][row]), int(rows["action"][row])
+            parent, state, action = (
+                int(parents[row]),
+                int(rows["state"][row]),
+                int(rows["action"][row]),
+            )
             if self.owner[self.rows["step"][parent], state, action] != parent:
                 raise ValueError(f"the center of ball {row} is not in the domain of its parent")
             self.add(parent, state, action)
@@ -278,17 +331,23 @@ class BallTable:
         self.stats[: len(stats)] = stats
         for name in BALL.names or ():
             if (self.rows[name][:n] != rows[name]).any():
-                raise ValueError(f"the {name} of a ball does not follow from the centers and the metric")
+                raise ValueError(
+                    f"the {name} of a ball does not follow from the centers and the metric"
+                )
         if self.core["n_balls"][0] != core["n_balls"][0]:
             raise ValueError("the number of active balls is wrong")
 
 
-def _answer(oracle: Callable[..., Any], uncovered: NDArray[np.bool_], radius: float, space: Space) -> Any:
+def _answer(
+    oracle: Callable[..., Any], uncovered: NDArray[np.bool_], radius: float, space: Space
+) -> Any:
     """Call the oracle; raise SpaceError if it fails."""
     try:
         return oracle(uncovered.copy(), radius, space)
     except Exception as error:
-        raise SpaceError(f"the oracle, called with (uncovered, radius, space), failed: {error!r}") from error
+        raise SpaceError(
+            f"the oracle, called with (uncovered, radius, space), failed: {error!r}"
+        ) from error
 
 
 def _pair(given: Any, hint: str) -> tuple[int, int]:

@@ -26,7 +26,8 @@ from zooming.validation import as_float, check_float, check_int
 
 Floats = NDArray[np.float64]
 COMBINE = (
-    "Number the combinations as one Discrete(n) and use Points(combinations, distance), or use AdaptiveQ, which takes any space"
+    "Number the combinations as one Discrete(n) and use Points(combinations, distance), or "
+    "use AdaptiveQ, which takes any space"
 )
 NET_POINTS = {1: 129, 2: 33, 3: 9}  # number of axes of a box -> points along each
 
@@ -134,7 +135,8 @@ class Finite(Metric):
             if axioms.is_same(known, point):
                 return i
         raise SpaceError(
-            f"{point!r} is not one of the {len(self)} points of this {type(self).__name__}; `points` lists them: "
+            f"{point!r} is not one of the {len(self)} points of this {type(self).__name__}; "
+            "`points` lists them: "
             f"{', '.join(map(repr, self.points[:3]))}{', ...' if len(self) > 3 else ''}"
         )
 
@@ -144,7 +146,10 @@ class Finite(Metric):
     def side(self, axes: Axes, first: int, n_axes: int) -> Side:
         n, name = n_values(axes, first, n_axes, type(self).__name__)
         if n != len(self):
-            raise SpaceError(f"{type(self).__name__} has {len(self)} points, but {name} has {n} values; they must be the same")
+            raise SpaceError(
+                f"{type(self).__name__} has {len(self)} points, but {name} has {n} values; they "
+                "must be the same"
+            )
         return Side(self.distances, np.array([[axes.low[first], axes.high[first], n, 1.0]]))
 
 
@@ -170,7 +175,8 @@ class Matrix(Finite):
     >>> Matrix([[0, 1, 5], [1, 0, 1], [5, 1, 0]])
     Traceback (most recent call last):
     ...
-    zooming.errors.SpaceError: Matrix breaks the triangle inequality: d(0, 2) = 5, but d(0, 1) + d(1, 2) = 1 + 1 = 2
+    zooming.errors.SpaceError: Matrix breaks the triangle inequality: d(0, 2) = 5,
+    but d(0, 1) + d(1, 2) = 1 + 1 = 2
     """
 
     def __init__(self, distances: ArrayLike, points: Iterable[Any] | None = None) -> None:
@@ -231,11 +237,17 @@ class Graph(Finite):
     def __init__(self, edges: Iterable[Sequence[Any]] | Mapping[Any, Mapping[Any, float]]) -> None:
         every = axioms.edges_of(edges)
         alone = edges if isinstance(edges, Mapping) else ()  # may have nodes without an edge
-        nodes = listed(dict.fromkeys([*alone, *(node for edge in every for node in edge[:2])]), "Graph", "nodes")
+        nodes = listed(
+            dict.fromkeys([*alone, *(node for edge in every for node in edge[:2])]),
+            "Graph",
+            "nodes",
+        )
         if all(isinstance(node, (int, np.integer)) for node in nodes):
             nodes = sorted(int(node) for node in nodes)  # the order of Discrete(n, start=...)
         if not nodes:
-            raise SpaceError("Graph: there are no edges; give pairs of nodes, for example [(0, 1), (1, 2)]")
+            raise SpaceError(
+                "Graph: there are no edges; give pairs of nodes, for example [(0, 1), (1, 2)]"
+            )
         number = {node: i for i, node in enumerate(nodes)}
         lengths = np.full((len(nodes), len(nodes)), np.inf)
         np.fill_diagonal(lengths, 0.0)
@@ -247,7 +259,8 @@ class Graph(Finite):
         if (lengths != lengths.T).any():
             i, j = np.argwhere(lengths != lengths.T)[0]
             raise SpaceError(
-                f"Graph is not symmetric: the edge from {nodes[i]!r} to {nodes[j]!r} has the length {lengths[i, j]:g}, the "
+                f"Graph is not symmetric: the edge from {nodes[i]!r} to {nodes[j]!r} has the "
+                f"length {lengths[i, j]:g}, the "
                 f"one back {lengths[j, i]:g}; a metric goes both ways"
             )
         one_hop = np.where(np.isinf(lengths), np.inf, 0.0)
@@ -257,10 +270,12 @@ class Graph(Finite):
             distances.shortest_paths(one_hop)
             if np.isfinite(one_hop[i, j]):
                 raise SpaceError(
-                    f"Graph: the path from {nodes[i]!r} to {nodes[j]!r} is beyond floating point; shorten the edges"
+                    f"Graph: the path from {nodes[i]!r} to {nodes[j]!r} is beyond floating point; "
+                    "shorten the edges"
                 )
             raise SpaceError(
-                f"Graph: there is no path from {nodes[i]!r} to {nodes[j]!r}, so that their distance is not finite; connect them"
+                f"Graph: there is no path from {nodes[i]!r} to {nodes[j]!r}, so that their "
+                "distance is not finite; connect them"
             )
         # The sums along a path and back may round differently: make the matrix symmetric.
         super().__init__(np.minimum(lengths, lengths.T), nodes)
@@ -291,7 +306,10 @@ class Strings(Finite):
             raise SpaceError("Strings: give a list of strings, at least one")
         if len(set(words)) < len(words):
             twice = next(word for i, word in enumerate(words) if word in words[:i])
-            raise SpaceError(f"Strings: {twice!r} is there twice, and the two could not be told apart; give each string once")
+            raise SpaceError(
+                f"Strings: {twice!r} is there twice, and the two could not be told apart; give "
+                "each string once"
+            )
         letters = np.array([ord(letter) for word in words for letter in word], np.int64)
         ends = np.cumsum([0, *(len(word) for word in words)])
         super().__init__(distances.edit_distances(letters, ends), words)
@@ -313,7 +331,8 @@ class Discrete(Metric):
         n, name = n_values(axes, first, n_axes, "Discrete")
         if n > MOST_POINTS:
             raise SpaceError(
-                f"Discrete: {name} has {n:,} values, too many; at most {MOST_POINTS:,}, since all distances are kept"
+                f"Discrete: {name} has {n:,} values, too many; at most {MOST_POINTS:,}, since all "
+                "distances are kept"
             )
         return Side(1.0 - np.eye(n), np.array([[axes.low[first], axes.high[first], n, 1.0]]))
 
@@ -348,12 +367,26 @@ class Norm(Metric):
 
     power: float
 
-    def __init__(self, points_per_axis: int | None = None, scale: float | Sequence[float] = 1.0) -> None:
-        self.points_per_axis = None if points_per_axis is None else check_int(points_per_axis, "points_per_axis", 2)
-        if not isinstance(scale, (int, float, np.number, Sequence, np.ndarray)) or isinstance(scale, (str, bytes)):
-            raise SpaceError(f"{type(self).__name__}: scale={scale!r}: give a number, or one per axis")
-        scales = [scale] if isinstance(scale, (int, float, np.number)) else list(np.atleast_1d(np.asarray(scale, object)))
-        self.scale = [check_float(one, f"{type(self).__name__}: scale", 0.0, math.inf) for one in scales]
+    def __init__(
+        self, points_per_axis: int | None = None, scale: float | Sequence[float] = 1.0
+    ) -> None:
+        self.points_per_axis = (
+            None if points_per_axis is None else check_int(points_per_axis, "points_per_axis", 2)
+        )
+        if not isinstance(scale, (int, float, np.number, Sequence, np.ndarray)) or isinstance(
+            scale, (str, bytes)
+        ):
+            raise SpaceError(
+                f"{type(self).__name__}: scale={scale!r}: give a number, or one per axis"
+            )
+        scales = (
+            [scale]
+            if isinstance(scale, (int, float, np.number))
+            else list(np.atleast_1d(np.asarray(scale, object)))
+        )
+        self.scale = [
+            check_float(one, f"{type(self).__name__}: scale", 0.0, math.inf) for one in scales
+        ]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(points_per_axis={self.points_per_axis}, scale={self.scale})"
@@ -361,9 +394,14 @@ class Norm(Metric):
     def _checked_power(self) -> float:
         """Return the exponent p; raise SpaceError if it is not a number >= 1."""
         kind, power = type(self).__name__, getattr(self, "power", None)
-        if isinstance(power, bool) or not isinstance(power, (int, float, np.number)) or not power >= 1:
+        if (
+            isinstance(power, bool)
+            or not isinstance(power, (int, float, np.number))
+            or not power >= 1
+        ):
             raise SpaceError(
-                f"{kind}: power={power!r}: a norm needs a number p >= 1, or infinity; below 1 the triangle inequality fails, "
+                f"{kind}: power={power!r}: a norm needs a number p >= 1, or infinity; below 1 the "
+                "triangle inequality fails, "
                 f"(1 + 1)^(1/p) > 1 + 1. L1, L2 and LInf are ready"
             )
         return as_float(power)
@@ -372,14 +410,24 @@ class Norm(Metric):
         return math.prod(int(n) for n in self._net(axes, first, n_axes)[:, 2])
 
     def side(self, axes: Axes, first: int, n_axes: int) -> Side:
-        kind, names, net = type(self).__name__, axes.names[first : first + n_axes], self._net(axes, first, n_axes)
+        kind, names, net = (
+            type(self).__name__,
+            axes.names[first : first + n_axes],
+            self._net(axes, first, n_axes),
+        )
         if len(self.scale) not in (1, n_axes):
-            raise SpaceError(f"{kind}: scale has {len(self.scale)} numbers for the {n_axes} axes {', '.join(names)}")
+            raise SpaceError(
+                f"{kind}: scale has {len(self.scale)} numbers for the {n_axes} axes "
+                f"{', '.join(names)}"
+            )
         along = [np.linspace(0.0, 1.0, int(n)) for n in net[:, 2]]
         unit = np.stack(np.meshgrid(*along, indexing="ij"), axis=-1).reshape(-1, n_axes)
         found = distances.norms(unit * self.scale, self._checked_power())
         if not math.isfinite(float(found.max())):
-            raise SpaceError(f"{kind}: the distances are beyond floating point; give a smaller scale than {self.scale}")
+            raise SpaceError(
+                f"{kind}: the distances are beyond floating point; give a smaller scale than "
+                f"{self.scale}"
+            )
         return Side(found, net)
 
     def _net(self, axes: Axes, first: int, n_axes: int) -> Floats:
@@ -389,16 +437,20 @@ class Norm(Metric):
         for i in range(first, first + n_axes):
             if axes.kinds[i] == CATEGORICAL:
                 raise SpaceError(
-                    f"{kind} is for boxes, and {axes.names[i]} has categories, of which none is near another by its number. "
+                    f"{kind} is for boxes, and {axes.names[i]} has categories, of which none is "
+                    "near another by its number. "
                     + (COMBINE if n_axes > 1 else "Use Matrix, Points, Graph or Discrete")
                 )
             is_whole = axes.kinds[i] != INTERVAL
-            low, high = (axes.low[i], axes.high[i]) if is_whole else (axes.table[i, LOW], axes.ends[i])
+            low, high = (
+                (axes.low[i], axes.high[i]) if is_whole else (axes.table[i, LOW], axes.ends[i])
+            )
             rows.append([low, high, high - low + 1 if is_whole else n_along or math.inf, is_whole])
         net = np.array(rows, np.float64)
         if net[:, 2].prod() > MOST_POINTS:
             raise SpaceError(
-                f"{kind}: a net of the {n_axes} axes {', '.join(names)} would have more than {MOST_POINTS:,} points; "
+                f"{kind}: a net of the {n_axes} axes {', '.join(names)} would have more than "
+                f"{MOST_POINTS:,} points; "
                 f"give points_per_axis=..., or use AdaptiveQ, whose boxes need no net"
             )
         return net
@@ -422,7 +474,9 @@ class LInf(Norm):
     power = math.inf
 
 
-KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Matrix, Points, Graph, Strings, Discrete, L1, L2, LInf)}
+KINDS: dict[str, type[Any]] = {
+    kind.__name__: kind for kind in (Matrix, Points, Graph, Strings, Discrete, L1, L2, LInf)
+}
 
 
 def n_values(axes: Axes, first: int, n_axes: int, kind: str) -> tuple[int, str]:
@@ -432,10 +486,14 @@ def n_values(axes: Axes, first: int, n_axes: int, kind: str) -> tuple[int, str]:
     names = ", ".join(axes.names[first : first + n_axes])
     low, high = float(axes.low[first]), float(axes.high[first])
     if n_axes != 1:
-        raise SpaceError(f"{kind} is for points named by one whole number, and here are {n_axes} axes: {names}. {COMBINE}")
+        raise SpaceError(
+            f"{kind} is for points named by one whole number, and here are {n_axes} axes: "
+            f"{names}. {COMBINE}"
+        )
     if axes.kinds[first] == INTERVAL:
         raise SpaceError(
-            f"{kind} is for points named by one whole number: a space Discrete(n); here are {names}. For boxes there are "
+            f"{kind} is for points named by one whole number: a space Discrete(n); here are "
+            f"{names}. For boxes there are "
             f"L1, L2 and LInf"
         )
     return int(high - low) + 1, names

@@ -107,7 +107,9 @@ class Packing:
     Packing()
     """
 
-    def __init__(self, give: Callable[[NDArray[np.bool_], float, Space], Sequence[tuple[int, int]]] = packing) -> None:
+    def __init__(
+        self, give: Callable[[NDArray[np.bool_], float, Space], Sequence[tuple[int, int]]] = packing
+    ) -> None:
         if not callable(give):
             raise SpaceError(f"Packing: give={give!r} is not a function (points, radius, space)")
         self.give = give

@@ -50,32 +50,55 @@ class Product:
     """
 
     def __init__(
-        self, states: Metric, actions: Metric, combine: str | float = "max", scale: tuple[float, float] = (1.0, 1.0)
+        self,
+        states: Metric,
+        actions: Metric,
+        combine: str | float = "max",
+        scale: tuple[float, float] = (1.0, 1.0),
     ) -> None:
         for metric, what in ((states, "states"), (actions, "actions")):
             if not isinstance(metric, Metric):
-                raise SpaceError(f"Product: {metric!r} is not a metric of the {what}; give one of {', '.join(KINDS)}")
+                raise SpaceError(
+                    f"Product: {metric!r} is not a metric of the {what}; give one of "
+                    f"{', '.join(KINDS)}"
+                )
         if isinstance(combine, str) and combine not in ("max", "sum"):
-            raise SpaceError(f'Product: combine={combine!r}: choose "max", "sum", or a number p >= 1')
+            raise SpaceError(
+                f'Product: combine={combine!r}: choose "max", "sum", or a number p >= 1'
+            )
         if not isinstance(combine, str):
             combine = check_float(combine, "Product: combine", 1.0, math.inf)
             if combine > MAX_POWER:
                 raise SpaceError(
-                    f"Product: combine={combine:g}: p may be up to {MAX_POWER:g}; beyond that the radii of the smallest balls, "
-                    f'2^-26 of the diameter, to the power p are below floating point. "max" is what p tends to'
+                    f"Product: combine={combine:g}: p may be up to {MAX_POWER:g}; beyond that the "
+                    "radii of the smallest balls, "
+                    '2^-26 of the diameter, to the power p are below floating point. "max" is '
+                    "what p tends to"
                 )
         if not isinstance(scale, (tuple, list)) or len(scale) != 2:
-            raise SpaceError(f"Product: scale={scale!r}: give two numbers, (of the states, of the actions)")
+            raise SpaceError(
+                f"Product: scale={scale!r}: give two numbers, (of the states, of the actions)"
+            )
         first, second = (check_float(one, "Product: scale", 0.0, math.inf) for one in scale)
-        self.states, self.actions, self.combine, self.scale = states, actions, combine, (first, second)
+        self.states, self.actions, self.combine, self.scale = (
+            states,
+            actions,
+            combine,
+            (first, second),
+        )
 
     @property
     def power(self) -> float:
         """The exponent p of the norm, as the kernels take it: 0 for the maximum."""
-        return 0.0 if self.combine == "max" else 1.0 if self.combine == "sum" else float(self.combine)
+        return (
+            0.0 if self.combine == "max" else 1.0 if self.combine == "sum" else float(self.combine)
+        )
 
     def __repr__(self) -> str:
-        return f"Product({self.states!r}, {self.actions!r}, combine={self.combine!r}, scale={self.scale})"
+        return (
+            f"Product({self.states!r}, {self.actions!r}, combine={self.combine!r}, "
+            f"scale={self.scale})"
+        )
 
 
 class Pairs:
@@ -109,12 +132,16 @@ class Pairs:
         actions: int | Iterable[Any],
         distance: Callable[[tuple[Any, Any], tuple[Any, Any]], float] | ArrayLike,
     ) -> None:
-        self.states, self.actions = (_named(given, what) for given, what in ((states, "states"), (actions, "actions")))
+        self.states, self.actions = (
+            _named(given, what) for given, what in ((states, "states"), (actions, "actions"))
+        )
         n_pairs = len(self.states) * len(self.actions)
         if n_pairs > MOST_POINTS:
             raise SpaceError(
-                f"Pairs: {len(self.states):,} states and {len(self.actions):,} actions make {n_pairs:,} pairs, too many; "
-                f"at most {MOST_POINTS:,}, since all their distances are kept. A Product keeps those of the two sides only"
+                f"Pairs: {len(self.states):,} states and {len(self.actions):,} actions make "
+                f"{n_pairs:,} pairs, too many; "
+                f"at most {MOST_POINTS:,}, since all their distances are kept. A Product keeps "
+                "those of the two sides only"
             )
         pairs = list(itertools.product(self.states, self.actions))
         if callable(distance):
@@ -122,11 +149,16 @@ class Pairs:
         else:
             given = np.asarray(distance)
             shape = (len(self.states), len(self.actions))
-            found = axioms.matrix(given.reshape(len(pairs), -1) if given.shape == shape * 2 else distance, "Pairs")
+            found = axioms.matrix(
+                given.reshape(len(pairs), -1) if given.shape == shape * 2 else distance, "Pairs"
+            )
         self.distances = axioms.checked(found, "Pairs", pairs)
 
     def __repr__(self) -> str:
-        return f"Pairs({len(self.states)} states, {len(self.actions)} actions, diameter {self.distances.max():g})"
+        return (
+            f"Pairs({len(self.states)} states, {len(self.actions)} actions, diameter "
+            f"{self.distances.max():g})"
+        )
 
     def grid(self, axes: Axes) -> Floats:
         """Return a row (low, high, number of points, 1 for integers) per axis.
@@ -143,7 +175,10 @@ class Pairs:
         ):
             n, name = n_values(axes, first, n_axes, "Pairs")
             if n != len(points):
-                raise SpaceError(f"Pairs has {len(points)} {what}, but {name} has {n} values; they must be the same")
+                raise SpaceError(
+                    f"Pairs has {len(points)} {what}, but {name} has {n} values; they must be the "
+                    "same"
+                )
             rows.append([axes.low[first], axes.high[first], n, 1.0])
         return np.array(rows, np.float64)
 
@@ -154,7 +189,10 @@ def _named(given: Any, what: str) -> list[Any]:
     if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
         found = range(min(check_int(given, f"Pairs: {what}", 1), MOST_POINTS + 1))
     if isinstance(found, range) and len(found) > MOST_POINTS:
-        raise SpaceError(f"Pairs: {given:,} {what} are too many; at most {MOST_POINTS:,} pairs, since all distances are kept")
+        raise SpaceError(
+            f"Pairs: {given:,} {what} are too many; at most {MOST_POINTS:,} pairs, since all "
+            "distances are kept"
+        )
     points = listed(found, "Pairs", what)
     if not points:
         raise SpaceError(f"Pairs: there are no {what}; give a list of them, or how many there are")

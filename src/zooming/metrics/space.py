@@ -65,26 +65,41 @@ class Space:
         self.metric, self.power, self.unit = metric, metric.power, 1.0
         self.n_state, self.n_action = axes.n_state, axes.n_action
         self.is_product = isinstance(metric, Product)
-        both = self._of_product(metric, axes, horizon) if isinstance(metric, Product) else self._of_pairs(metric, axes, horizon)
+        both = (
+            self._of_product(metric, axes, horizon)
+            if isinstance(metric, Product)
+            else self._of_pairs(metric, axes, horizon)
+        )
         largest = max(float(one.max()) for one in both)
         if not math.isfinite(2 * largest):
-            raise SpaceError("the distances of pairs are beyond floating point; rescale them, scale=...")
+            raise SpaceError(
+                "the distances of pairs are beyond floating point; rescale them, scale=..."
+            )
         is_flat = not self._tells_apart()
         if is_flat and self.n_pairs > 1:
-            raise SpaceError("every distance is 0, so that no two points are told apart; give one side a positive scale")
+            raise SpaceError(
+                "every distance is 0, so that no two points are told apart; give one side a "
+                "positive scale"
+            )
         if largest < SMALLEST and not is_flat:
             raise SpaceError(
-                f"the largest distance is {largest:.3g}, and the radii of its smallest balls, 2^-{MAX_DEPTH} of it, are below "
+                f"the largest distance is {largest:.3g}, and the radii of its smallest balls, "
+                f"2^-{MAX_DEPTH} of it, are below "
                 f"floating point; rescale them, scale=..."
             )
         if not is_flat:
             self.unit = 2.0 ** (math.frexp(largest)[1] - 1)  # in (largest / 2, largest]
         with np.errstate(under="ignore"):  # an underflow is below the smallest radius
-            self.distances, self.action_distances = (np.ascontiguousarray((one / self.unit) ** self.exponent) for one in both)
+            self.distances, self.action_distances = (
+                np.ascontiguousarray((one / self.unit) ** self.exponent) for one in both
+            )
         # A stable sort breaks ties by number, so that a seed gives the same run on every machine.
-        near = self.action_distances if self.is_product else self.distances.reshape(-1, self.n_actions)
+        near = (
+            self.action_distances if self.is_product else self.distances.reshape(-1, self.n_actions)
+        )
         self.orders, self.action_orders = (
-            np.argsort(one, axis=1, kind="stable").astype(np.int32) for one in (self.distances, near)
+            np.argsort(one, axis=1, kind="stable").astype(np.int32)
+            for one in (self.distances, near)
         )
         self.everything = np.ones(self.n_actions, np.uint8)
 
@@ -101,7 +116,10 @@ class Space:
         _check_pairs(self.n_states, self.n_actions, horizon)
         self.grid = np.ascontiguousarray(np.concatenate([self.states.grid, self.actions.grid]))
         with np.errstate(over="ignore", under="ignore"):
-            both = [np.asarray(one.distances * by) for one, by in zip((self.states, self.actions), metric.scale, strict=True)]
+            both = [
+                np.asarray(one.distances * by)
+                for one, by in zip((self.states, self.actions), metric.scale, strict=True)
+            ]
         return both
 
     def _of_pairs(self, metric: Pairs, axes: Axes, horizon: int) -> list[Floats]:
@@ -142,8 +160,15 @@ class Space:
     def apart(self, states: Any, actions: Any, other_states: Any, other_actions: Any) -> Floats:
         """Return distances of pairs as the kernels take them. Arrays of indices are broadcast."""
         if not self.is_product:
-            return np.asarray(self.distances[states * self.n_actions + actions, other_states * self.n_actions + other_actions])
-        along, across = self.distances[states, other_states], self.action_distances[actions, other_actions]
+            return np.asarray(
+                self.distances[
+                    states * self.n_actions + actions, other_states * self.n_actions + other_actions
+                ]
+            )
+        along, across = (
+            self.distances[states, other_states],
+            self.action_distances[actions, other_actions],
+        )
         return np.asarray(along + across if self.power > 0.0 else np.maximum(along, across))
 
     def distances_from(self, state: int, action: int) -> Floats:
@@ -187,7 +212,9 @@ class Space:
         """Return the pair (state, action) whose largest distance from other pairs is least."""
         if not self.is_product:
             return divmod(int(self.distances.max(axis=1).argmin()), self.n_actions)
-        return int(self.distances.max(axis=1).argmin()), int(self.action_distances.max(axis=1).argmin())
+        return int(self.distances.max(axis=1).argmin()), int(
+            self.action_distances.max(axis=1).argmin()
+        )
 
 
 def _check_pairs(n_states: int, n_actions: int, horizon: int) -> None:
@@ -195,8 +222,10 @@ def _check_pairs(n_states: int, n_actions: int, horizon: int) -> None:
     n = horizon * n_states * n_actions
     if n > MOST_PAIRS:
         raise SpaceError(
-            f"{n_states:,} states, {n_actions:,} actions and {horizon} steps make {n:,} pairs to look after; at most "
-            f"{MOST_PAIRS:,} are supported. Give fewer points: a net of them, or a smaller points_per_axis"
+            f"{n_states:,} states, {n_actions:,} actions and {horizon} steps make {n:,} pairs to "
+            "look after; at most "
+            f"{MOST_PAIRS:,} are supported. Give fewer points: a net of them, or a smaller "
+            "points_per_axis"
         )
 
 
@@ -212,7 +241,8 @@ def _checked_side(metric: Metric, axes: Axes, first: int, n_axes: int) -> Side:
         or (grid[:, COUNT] != np.maximum(1, np.rint(grid[:, COUNT]))).any()
     ):
         raise SpaceError(
-            f"{kind}.side gave the grid {getattr(side, 'grid', None)!r}; give a Side with a row {GRID} of `grid` for each "
+            f"{kind}.side gave the grid {getattr(side, 'grid', None)!r}; give a Side with a row "
+            f"{GRID} of `grid` for each "
             f"of the {n_axes} axes"
         )
     n_points = math.prod(grid[:, COUNT].astype(int).tolist())

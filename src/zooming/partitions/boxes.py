@@ -37,7 +37,11 @@ class BallTable:
         self.raw_core: Floats = core.view(np.float64)
         self._use(rows)
         # The statistics that some bonuses keep per ball; empty for the others.
-        self.stats = np.zeros((len(rows) if core["bonus_rule"][0] else 0, N_STATS)) if stats is None else stats
+        self.stats = (
+            np.zeros((len(rows) if core["bonus_rule"][0] else 0, N_STATS))
+            if stats is None
+            else stats
+        )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore an unpickled table: its views must be of its own memory."""
@@ -74,9 +78,13 @@ class BallTable:
         n_axes = len(borders)
         row = np.arange(len(root_values))
         first = np.zeros((len(row), n_axes), np.int64)  # each row covers cells first to last - 1
-        last = np.tile(np.array([len(axis_borders) + 1 for axis_borders in borders], np.int64), (len(row), 1))
+        last = np.tile(
+            np.array([len(axis_borders) + 1 for axis_borders in borders], np.int64), (len(row), 1)
+        )
         most = max((len(axis_borders) for axis_borders in borders), default=0)
-        border = np.array([np.pad(axis_borders, (0, most - len(axis_borders))) for axis_borders in borders])
+        border = np.array(
+            [np.pad(axis_borders, (0, most - len(axis_borders))) for axis_borders in borders]
+        )
         is_net = bool(core["spacing"][0])
         is_state = is_net & (np.arange(n_axes) < core["n_state"][0])
         while True:
@@ -122,7 +130,9 @@ class BallTable:
     @property
     def nbytes(self) -> int:
         """Size in bytes of the rows in use, as in a checkpoint. Reserved rows are not counted."""
-        return self.rows_in_use * (BALL.itemsize + (self.stats.itemsize * N_STATS if len(self.stats) else 0))
+        return self.rows_in_use * (
+            BALL.itemsize + (self.stats.itemsize * N_STATS if len(self.stats) else 0)
+        )
 
     def reserve(self, n_more: int) -> None:
         """Make room for `n_more` rows. Tables grow only here."""
@@ -211,21 +221,34 @@ class BallTable:
         n_axes = int(self.core["n_state"][0] + self.core["n_action"][0])
         first_free = horizon + horizon % 2
         if self.rows_in_use != len(self.rows) or len(self.rows) < first_free or len(self.rows) % 2:
-            return f"{self.rows_in_use} rows in use do not fit {len(self.rows)} stored rows and {horizon} roots"
+            return (
+                f"{self.rows_in_use} rows in use do not fit {len(self.rows)} stored rows and "
+                f"{horizon} roots"
+            )
         rows = self.rows
         used = np.ones(len(rows), bool)
         used[horizon:first_free] = False
         child = rows["child"].astype(np.int64)
         inner = np.flatnonzero(used & (child != ACTIVE))
         first_child = child[inner]
-        if ((first_child % 2 != 0) | (first_child < first_free) | (first_child >= len(rows)) | (first_child <= inner)).any():
+        if (
+            (first_child % 2 != 0)
+            | (first_child < first_free)
+            | (first_child >= len(rows))
+            | (first_child <= inner)
+        ).any():
             return "a row names a child outside the table"
         claims = np.bincount(first_child // 2, minlength=len(rows) // 2)[first_free // 2 :]
         if (claims != 1).any():
             orphan = first_free + 2 * int(np.flatnonzero(claims != 1)[0])
-            return f"row {orphan} is the child of {int(claims[(orphan - first_free) // 2])} rows, not of one"
+            return (
+                f"row {orphan} is the child of {int(claims[(orphan - first_free) // 2])} rows, "
+                "not of one"
+            )
         parent = rows["parent"]
-        if (parent[:horizon] != NO_PARENT).any() or any((parent[first_child + side] != inner).any() for side in (0, 1)):
+        if (parent[:horizon] != NO_PARENT).any() or any(
+            (parent[first_child + side] != inner).any() for side in (0, 1)
+        ):
             return "a row names the wrong parent"
         if not (np.isfinite(rows["value"][used]).all() and np.isfinite(self.stats).all()):
             return "a value is not finite"
@@ -234,7 +257,10 @@ class BallTable:
         first_stat = 1 if self.core["bonus_rule"][0] == BERNSTEIN else 0  # its mean may be negative
         if (self.stats[:, first_stat:] < 0).any():
             return "a number that the bonus keeps is negative"  # bonuses take square roots
-        if (rows["value"][inner] != np.maximum(rows["value"][first_child], rows["value"][first_child + 1])).any():
+        if (
+            rows["value"][inner]
+            != np.maximum(rows["value"][first_child], rows["value"][first_child + 1])
+        ).any():
             return "an inner row does not hold the largest value below it"
         if (rows["axis"][inner] >= n_axes).any():
             return "an axis is out of range"
@@ -242,7 +268,10 @@ class BallTable:
             return "the number of active balls is wrong"
         if self.core["n_balls"][0] > self.core["max_balls"][0]:
             return f"there are more than {self.core['max_balls'][0]} active balls"
-        if any((rows["n_visits"][first_child + side] < rows["n_visits"][inner]).any() for side in (0, 1)):
+        if any(
+            (rows["n_visits"][first_child + side] < rows["n_visits"][inner]).any()
+            for side in (0, 1)
+        ):
             return "a ball has fewer visits than the one it was split from"
         return self._fault_of_boxes(axes, horizon, n_axes)
 
@@ -260,21 +289,34 @@ class BallTable:
             edges = np.where(whole, high * axes[:, ATOMS], 0.0)
             if (np.abs(edges - np.rint(edges)) > SAME * np.maximum(axes[:, ATOMS], 1)).any():
                 return "a border runs through a whole value"
-            if not self._is_due_as_it_should(rows["threshold"][row[~split]], lengths(axes, low[~split], high[~split])):
+            if not self._is_due_as_it_should(
+                rows["threshold"][row[~split]], lengths(axes, low[~split], high[~split])
+            ):
                 return "a ball is due at another number of visits than its diameter says"
-            each, axis, threshold = np.flatnonzero(split), rows["axis"][row[split]], rows["threshold"][row[split]]
+            each, axis, threshold = (
+                np.flatnonzero(split),
+                rows["axis"][row[split]],
+                rows["threshold"][row[split]],
+            )
             if not ((low[each, axis] < threshold) & (threshold < high[each, axis])).all():
                 return "a threshold lies outside its ball"
             intervals = axes[axis, ATOMS] == 0
-            if is_halved and (threshold != (low[each, axis] + high[each, axis]) / 2)[intervals].any():
+            if (
+                is_halved
+                and (threshold != (low[each, axis] + high[each, axis]) / 2)[intervals].any()
+            ):
                 return "a threshold is not in the middle of its ball"
             if cubes and (axis != level % n_axes).any():
                 return "the axes above a cube were not split in turn"
             is_whole_cube = level % n_axes == 0 or split.all()
-            if cubes and not (is_whole_cube and (rows["depth"][row[~split]] == level // n_axes).all()):
+            if cubes and not (
+                is_whole_cube and (rows["depth"][row[~split]] == level // n_axes).all()
+            ):
                 return "a ball is not the cube that its depth says"
             first_child = rows["child"][row[split]]
-            n_forks[first_child] = n_forks[first_child + 1] = n_forks[row[split]] + (axis >= n_state)
+            n_forks[first_child] = n_forks[first_child + 1] = n_forks[row[split]] + (
+                axis >= n_state
+            )
         return None
 
     def _is_due_as_it_should(self, due: Floats, side_lengths: Floats) -> bool:
@@ -315,10 +357,14 @@ def _in_units(unit: Floats, axes: Floats, ends: Floats) -> Floats:
     # On an axis of integers, `low` is a half-integer, so borders are exact half-integers.
     inner = low + np.where(n_values > 0, np.rint(width * unit), width * unit)
     border = np.where(unit == 1.0, ends, inner)
-    return np.where((n_values == 0) & ((border - low) / width < unit), np.nextafter(border, np.inf), border)
+    return np.where(
+        (n_values == 0) & ((border - low) / width < unit), np.nextafter(border, np.inf), border
+    )
 
 
-def _levels(rows: NDArray[Any], roots: NDArray[np.int64], n_axes: int) -> Iterator[tuple[NDArray[np.int64], Floats, Floats]]:
+def _levels(
+    rows: NDArray[Any], roots: NDArray[np.int64], n_axes: int
+) -> Iterator[tuple[NDArray[np.int64], Floats, Floats]]:
     """Yield (rows, low corners, high corners) of each level below `roots`, in the unit cube."""
     row, low, high = roots, np.zeros((len(roots), n_axes)), np.ones((len(roots), n_axes))
     while len(row):

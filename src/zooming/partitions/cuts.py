@@ -35,21 +35,35 @@ class View:
 
     def part(self, axes: slice) -> View:
         """Return the view of some of the axes."""
-        return View(self.names[axes], self.low[axes], self.high[axes], self.is_whole[axes], self.matters[axes])
+        return View(
+            self.names[axes],
+            self.low[axes],
+            self.high[axes],
+            self.is_whole[axes],
+            self.matters[axes],
+        )
 
     def index(self, axis: Any, option: str) -> int:
         """Return the number of an axis that is given by name or number.
 
         `option` is the name of the argument, for the error message.
         """
-        if isinstance(axis, (int, np.integer)) and not isinstance(axis, bool) and 0 <= axis < len(self.names):
+        if (
+            isinstance(axis, (int, np.integer))
+            and not isinstance(axis, bool)
+            and 0 <= axis < len(self.names)
+        ):
             return int(axis)
-        alike = [i for i, name in enumerate(self.names) if name == axis or name.startswith(f"{axis}[")]
+        alike = [
+            i for i, name in enumerate(self.names) if name == axis or name.startswith(f"{axis}[")
+        ]
         if isinstance(axis, str) and len(alike) == 1:  # "state" names the only axis of the states
             return alike[0]
         close = difflib.get_close_matches(str(axis), self.names, 1, 0.5)
         hint = f"did you mean {close[0]!r}? " if close else ""
-        raise SpaceError(f"{option}: no axis is named {axis!r}; {hint}there are {', '.join(self.names)}")
+        raise SpaceError(
+            f"{option}: no axis is named {axis!r}; {hint}there are {', '.join(self.names)}"
+        )
 
     def first(self, kind: str, n: int = 1) -> list[int]:
         """Return the first `n` axes of a kind ("state" or "action") worth drawing.
@@ -66,7 +80,10 @@ class View:
 
         On an axis of integers, the middle is rounded to a value.
         """
-        low, high = np.where(np.isfinite(self.low), self.low, self.high), np.where(np.isfinite(self.high), self.high, self.low)
+        low, high = (
+            np.where(np.isfinite(self.low), self.low, self.high),
+            np.where(np.isfinite(self.high), self.high, self.low),
+        )
         return self.values(np.nan_to_num((low + high) / 2, nan=0.0, posinf=0.0, neginf=0.0))
 
     def values(self, point: Floats) -> Floats:
@@ -84,13 +101,17 @@ class View:
             for axis, value in at.items():
                 i = self.index(axis, "at")
                 if i in drawn:
-                    raise SpaceError(f"at: {self.names[i]} is drawn, not cut; leave it out of at=, or draw other axes=")
+                    raise SpaceError(
+                        f"at: {self.names[i]} is drawn, not cut; leave it out of at=, or draw "
+                        "other axes="
+                    )
                 point[i] = self._checked(i, value)
         elif at is not None:
             given = np.asarray(at, np.float64).reshape(-1)
             if given.shape != point.shape:
                 raise SpaceError(
-                    f"at={at!r}: give {{axis: value}}, or one point of {len(point)} numbers, for {', '.join(self.names)}"
+                    f"at={at!r}: give {{axis: value}}, or one point of {len(point)} numbers, for "
+                    f"{', '.join(self.names)}"
                 )
             point = np.array([self._checked(i, value) for i, value in enumerate(given)])
         return Cut(self, tuple(drawn), point)
@@ -132,11 +153,16 @@ class Cut:
 
 def view_of(axes: Any) -> View:
     """Return the view of an agent's axes."""
-    is_whole, matters = (kind != INTERVAL for kind in axes.kinds), (weight > 0 for weight in axes.weights)
+    is_whole, matters = (
+        (kind != INTERVAL for kind in axes.kinds),
+        (weight > 0 for weight in axes.weights),
+    )
     return View(tuple(axes.names), axes.low, axes.high, tuple(is_whole), tuple(matters))
 
 
-def most_visited(centers: Floats, n_visits: NDArray[np.int64], depth: NDArray[np.int64]) -> Floats | None:
+def most_visited(
+    centers: Floats, n_visits: NDArray[np.int64], depth: NDArray[np.int64]
+) -> Floats | None:
     """Return the center of the most visited ball, or None if no ball was visited.
 
     Of several, take the deepest.

@@ -76,7 +76,9 @@ class Ball:
         return float(self.lengths.max())
 
     def __str__(self) -> str:
-        return "the ball " + " x ".join(f"[{a:g}, {b:g}]" for a, b in zip(self.low, self.high, strict=True))
+        return "the ball " + " x ".join(
+            f"[{a:g}, {b:g}]" for a, b in zip(self.low, self.high, strict=True)
+        )
 
 
 class Rule(Protocol):
@@ -195,7 +197,8 @@ def checked_rule(split: Any) -> Any:
     if not is_object or not any(callable(getattr(split, name, None)) for name in ("axes", "cuts")):
         names = ", ".join(repr(name) for name in RULES)
         raise SpaceError(
-            f"split={split!r}: choose {names}, or give an object with due_at(low, high) and axes(low, high), or with "
+            f"split={split!r}: choose {names}, or give an object with due_at(low, high) and "
+            "axes(low, high), or with "
             f"due_at(ball) and cuts(ball)"
         )
     return split
@@ -217,8 +220,10 @@ def ball_at(table: BallTable, row: int, names: Iterable[str], axes: Floats) -> B
     for corner in (low, high):
         corner.setflags(write=False)  # `cuts` checks the rule's answer against them
     return Ball(
-        low=low, high=high, names=tuple(names), lengths=lengths(axes, low[None], high[None])[0], step=root,
-        depth=int(record["depth"]), n_visits=int(record["n_visits"]), q_value=float(record["value"]),
+        low=low, high=high, names=tuple(names), lengths=lengths(axes, low[None], high[None])[0],
+        step=root,
+        depth=int(record["depth"]), n_visits=int(record["n_visits"]),
+        q_value=float(record["value"]),
         kept={name: float(table.stats[row, i]) for i, name in enumerate(kept)},
     )  # fmt: skip
 
@@ -231,9 +236,19 @@ def due_at(rule: Any, ball: Ball) -> float:
     SpaceError
         If the rule does not give a positive number.
     """
-    n_visits = rule.due_at(ball) if sees_statistics(rule) else rule.due_at(ball.low.copy(), ball.high.copy())
-    if isinstance(n_visits, bool) or not isinstance(n_visits, (int, float, np.number)) or not n_visits > 0:
-        raise SpaceError(f"{type(rule).__name__}.due_at gave {n_visits!r} for {ball}; give a number above 0")
+    n_visits = (
+        rule.due_at(ball)
+        if sees_statistics(rule)
+        else rule.due_at(ball.low.copy(), ball.high.copy())
+    )
+    if (
+        isinstance(n_visits, bool)
+        or not isinstance(n_visits, (int, float, np.number))
+        or not n_visits > 0
+    ):
+        raise SpaceError(
+            f"{type(rule).__name__}.due_at gave {n_visits!r} for {ball}; give a number above 0"
+        )
     return as_float(n_visits)
 
 
@@ -274,24 +289,36 @@ def cuts(rule: Any, ball: Ball, axes: Floats) -> tuple[int, Floats]:
         is_pair = is_tree and isinstance(given, (tuple, list)) and len(given) == 2
         name, where = given if is_pair else (given, None)
         axis = names.index(name) if isinstance(name, str) and name in names else name
-        if isinstance(axis, (bool, str)) or not isinstance(axis, (int, np.integer)) or not 0 <= axis < len(names):
-            raise SpaceError(f"{said} gave {given!r} for {ball}; there are the axes {dict(enumerate(names))}")
+        if (
+            isinstance(axis, (bool, str))
+            or not isinstance(axis, (int, np.integer))
+            or not 0 <= axis < len(names)
+        ):
+            raise SpaceError(
+                f"{said} gave {given!r} for {ball}; there are the axes {dict(enumerate(names))}"
+            )
         side, n_values = high[axis] - low[axis], axes[axis, kernels.ATOMS]
         if not (side > _SHORTEST and (n_values == 0 or round(side * n_values) > 1)):
             continue
         threshold = kernels.middle(axes, axis, low[axis], high[axis])
         if where is not None:
             threshold = _threshold(
-                where, float(low[axis]), float(high[axis]), float(n_values), f"{said} gave {given!r} for {ball}"
+                where,
+                float(low[axis]),
+                float(high[axis]),
+                float(n_values),
+                f"{said} gave {given!r} for {ball}",
             )
         if bits >> int(axis) & 1 and at[axis] != threshold:
             raise SpaceError(
-                f"{said} gave two thresholds of the axis {names[axis]} for {ball}; give one, and cut the parts later"
+                f"{said} gave two thresholds of the axis {names[axis]} for {ball}; give one, and "
+                "cut the parts later"
             )
         bits, at[axis] = bits | 1 << int(axis), threshold
     if bits.bit_count() > MOST_HALVED:
         raise SpaceError(
-            f"{said} {'cuts' if is_tree else 'halves'} {bits.bit_count()} axes of {ball} at once, which makes 2^axes balls; "
+            f"{said} {'cuts' if is_tree else 'halves'} {bits.bit_count()} axes of {ball} at once, "
+            "which makes 2^axes balls; "
             f"name at most {MOST_HALVED}"
         )
     return bits, at
@@ -301,10 +328,14 @@ def _threshold(where: Any, low: float, high: float, n_values: float, said: str) 
     """Return the threshold, moved so that it leaves something on both sides."""
     is_number = isinstance(where, (int, float, np.number)) and not isinstance(where, bool)
     if not (is_number and low < where < high):
-        raise SpaceError(f"{said}; a threshold must lie between {low:g} and {high:g}, the ends of that side")
+        raise SpaceError(
+            f"{said}; a threshold must lie between {low:g} and {high:g}, the ends of that side"
+        )
     if n_values == 0:
         return min(max(float(where), low + _SHORTEST / 2), high - _SHORTEST / 2)
-    value = min(max(round(float(where) * n_values), round(low * n_values) + 1), round(high * n_values) - 1)
+    value = min(
+        max(round(float(where) * n_values), round(low * n_values) + 1), round(high * n_values) - 1
+    )
     return value / n_values
 
 
@@ -313,7 +344,10 @@ def fits(table: BallTable, row: int, bits: int) -> bool:
 
     Each cut along an action axis on the path from the root is a fork.
     """
-    n_state, n_forks = int(table.core["n_state"][0]), (bits >> int(table.core["n_state"][0])).bit_count()
+    n_state, n_forks = (
+        int(table.core["n_state"][0]),
+        (bits >> int(table.core["n_state"][0])).bit_count(),
+    )
     while table.rows["parent"][row] != kernels.NO_PARENT:
         row = int(table.rows["parent"][row])
         n_forks += int(table.rows["axis"][row] >= n_state)

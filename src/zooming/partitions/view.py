@@ -71,7 +71,8 @@ class Partition:
 
     def __repr__(self) -> str:
         return (
-            f"Partition(step={self.step}, n_balls={len(self)}, depth {self.depth.min()} to {self.depth.max()}, "
+            f"Partition(step={self.step}, n_balls={len(self)}, depth {self.depth.min()} to "
+            f"{self.depth.max()}, "
             f"q_value {self.q_value.min():.3f} to {self.q_value.max():.3f})"
         )
 
@@ -102,8 +103,12 @@ class Partition:
         """
         (across, up), _, shown = self.slice()
         first, last = self.window()
-        low, high = (np.clip(corner, first, last)[shown][:, [across, up]] for corner in (self.low, self.high))
-        caption = f"step {self.step}: {self.names[up]} over {self.names[across]}{self.cut().caption}"
+        low, high = (
+            np.clip(corner, first, last)[shown][:, [across, up]] for corner in (self.low, self.high)
+        )
+        caption = (
+            f"step {self.step}: {self.names[up]} over {self.names[across]}{self.cut().caption}"
+        )
         return notebook.boxes(low, high, self.q_value[shown], caption, size=size)
 
     def slice(
@@ -133,7 +138,9 @@ class Partition:
             If `axes` or `at` does not fit the space.
         """
         found = self.cut(axes, at)
-        inside = (self.low <= found.point) & ((found.point < self.high) | (self.high == self.high.max(axis=0)))
+        inside = (self.low <= found.point) & (
+            (found.point < self.high) | (self.high == self.high.max(axis=0))
+        )
         inside[:, list(found.drawn)] = True
         return (found.drawn[0], found.drawn[1]), found.point, inside.all(axis=1)
 
@@ -161,9 +168,15 @@ class Partition:
             If `axes` or `at` does not fit the space.
         """
         view = self.view()
-        pair = [*view.first("state"), *view.first("action")] if axes is None else [view.index(axis, "axes") for axis in axes]
+        pair = (
+            [*view.first("state"), *view.first("action")]
+            if axes is None
+            else [view.index(axis, "axes") for axis in axes]
+        )
         if len(pair) != 2 or pair[0] == pair[1]:
-            raise SpaceError(f"axes={axes}: give two different axes out of {dict(enumerate(self.names))}")
+            raise SpaceError(
+                f"axes={axes}: give two different axes out of {dict(enumerate(self.names))}"
+            )
         return view.cut(pair, at, self.center())
 
     def center(self) -> Floats:
@@ -181,7 +194,9 @@ class Partition:
         is_whole = tuple(kind != INTERVAL for kind in self.kinds) or (False,) * len(self.names)
         matters = tuple(weight > 0 for weight in self.weights) or (True,) * len(self.names)
         half = 0.5 * np.array(is_whole)  # a ball of integers ends 1/2 above its last value
-        return View(self.names, self.low.min(axis=0) + half, self.high.max(axis=0) - half, is_whole, matters)
+        return View(
+            self.names, self.low.min(axis=0) + half, self.high.max(axis=0) - half, is_whole, matters
+        )
 
     def window(self) -> tuple[Floats, Floats]:
         """Return the corners of the region to draw.

@@ -76,18 +76,35 @@ def balls(
     'step 0: 1 balls'
     """
     if not isinstance(found, Balls):
-        raise SpaceError(f"a {type(found).__name__} is not what MetricQ.balls gives; for example agent.balls(0)")
-    points = [np.unique(side[:, i]) for side in (found.states, found.actions) for i in range(side.shape[1])]
+        raise SpaceError(
+            f"a {type(found).__name__} is not what MetricQ.balls gives; for example agent.balls(0)"
+        )
+    points = [
+        np.unique(side[:, i])
+        for side in (found.states, found.actions)
+        for i in range(side.shape[1])
+    ]
     view = _view(found, points)
-    drawn_axes = [*view.first("state"), *view.first("action")] if axes is None else [view.index(i, "axes") for i in axes]
+    drawn_axes = (
+        [*view.first("state"), *view.first("action")]
+        if axes is None
+        else [view.index(i, "axes") for i in axes]
+    )
     if len(drawn_axes) != 2 or drawn_axes[0] == drawn_axes[1]:
-        raise SpaceError(f"axes={axes}: give two different axes out of {dict(enumerate(view.names))}")
+        raise SpaceError(
+            f"axes={axes}: give two different axes out of {dict(enumerate(view.names))}"
+        )
     centers = np.hstack([found.state, found.action])
     visited = most_visited(centers, found.n_visits, found.depth)
     cut = view.cut(drawn_axes, at, view.middle() if visited is None else visited)
     # The points form a grid; move the cut to the nearest grid point.
-    nearest = [int(np.abs(values - value).argmin()) for values, value in zip(points, cut.point, strict=True)]
-    cut = replace(cut, point=np.array([values[k] for values, k in zip(points, nearest, strict=True)]))
+    nearest = [
+        int(np.abs(values - value).argmin())
+        for values, value in zip(points, cut.point, strict=True)
+    ]
+    cut = replace(
+        cut, point=np.array([values[k] for values, k in zip(points, nearest, strict=True)])
+    )
     place: list[Any] = [slice(None) if i in drawn_axes else k for i, k in enumerate(nearest)]
     order = [np.lexsort(side.T[::-1]) for side in (found.states, found.actions)]
     shape = [len(values) for values in points]
@@ -100,8 +117,12 @@ def balls(
     if optimal is not None:
         n_state = found.states.shape[1]
         pairs = np.tile(cut.point, (values.size, 1))
-        pairs[:, drawn_axes] = np.stack(np.meshgrid(across, up, indexing="ij"), axis=-1).reshape(-1, 2)
-        values = optimal.q_values(found.step, pairs[:, :n_state], pairs[:, n_state:]).reshape(values.shape)
+        pairs[:, drawn_axes] = np.stack(np.meshgrid(across, up, indexing="ij"), axis=-1).reshape(
+            -1, 2
+        )
+        values = optimal.q_values(found.step, pairs[:, :n_state], pairs[:, n_state:]).reshape(
+            values.shape
+        )
     with drawing(ax, boxed=True) as ax:
         drawn = ax.pcolormesh(x, a, values.T, cmap=cmap, rasterized=True)
         color = "white" if optimal is None else "black"
@@ -112,14 +133,23 @@ def balls(
         ax.set(xlim=(x[0], x[-1]), ylim=(a[0], a[-1]))
         ax.set(xlabel=label(found.names, drawn_axes[0]), ylabel=label(found.names, drawn_axes[1]))
         part = f", a slice through {len(np.unique(owner))}" if others else ""
-        title = f"step {found.step}: {len(found)} balls" + ("" if optimal is None else " over Q*") + part
+        title = (
+            f"step {found.step}: {len(found)} balls"
+            + ("" if optimal is None else " over Q*")
+            + part
+        )
         ax.set_title("\n".join([title, *wrapped(cut.caption)]))
         for axis, i in zip((ax.xaxis, ax.yaxis), drawn_axes, strict=True):
             given = state_names if view.names[i].startswith("state") else action_names
             names = found.value_names.get(view.names[i]) if given is None else given
             if names is not None and len(names) != shape[i]:
                 raise SpaceError(f"{len(names)} names for {shape[i]} points; give one for each")
-            tick(axis, view, i, None if names is None or not view.is_whole[i] else {view.names[i]: names})
+            tick(
+                axis,
+                view,
+                i,
+                None if names is None or not view.is_whole[i] else {view.names[i]: names},
+            )
             if names is not None and not view.is_whole[i] and len(names) <= MOST_NAMES:
                 axis.set_ticks(points[i], [str(name) for name in names])
         if colorbar:
@@ -130,18 +160,27 @@ def balls(
 def _view(found: Balls, points: list[NDArray[np.float64]]) -> View:
     """Return the axes of the pairs. An axis of consecutive integers counts as discrete."""
     low, high = (np.array([values[k] for values in points]) for k in (0, -1))
-    is_whole = tuple(bool((values == np.arange(len(values)) + values[0]).all() and values[0] % 1 == 0) for values in points)
+    is_whole = tuple(
+        bool((values == np.arange(len(values)) + values[0]).all() and values[0] % 1 == 0)
+        for values in points
+    )
     return View(tuple(found.names), low, high, is_whole, (True,) * len(points))
 
 
-def _borders(owner: NDArray[np.int64], x: NDArray[np.float64], a: NDArray[np.float64], **look: Any) -> Any:
+def _borders(
+    owner: NDArray[np.int64], x: NDArray[np.float64], a: NDArray[np.float64], **look: Any
+) -> Any:
     """Return lines between neighboring cells of different balls."""
     from matplotlib.collections import LineCollection
 
     i, j = np.nonzero(owner[1:] != owner[:-1])
-    upright = np.stack([np.stack([x[i + 1], a[j]], axis=1), np.stack([x[i + 1], a[j + 1]], axis=1)], axis=1)
+    upright = np.stack(
+        [np.stack([x[i + 1], a[j]], axis=1), np.stack([x[i + 1], a[j + 1]], axis=1)], axis=1
+    )
     i, j = np.nonzero(owner[:, 1:] != owner[:, :-1])
-    level = np.stack([np.stack([x[i], a[j + 1]], axis=1), np.stack([x[i + 1], a[j + 1]], axis=1)], axis=1)
+    level = np.stack(
+        [np.stack([x[i], a[j + 1]], axis=1), np.stack([x[i + 1], a[j + 1]], axis=1)], axis=1
+    )
     return LineCollection(list(np.concatenate([upright, level])), **look)
 
 

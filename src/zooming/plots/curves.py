@@ -63,7 +63,11 @@ def learning_curves(
     ([2.0, 2.0, 2.0], ['A', 'optimum 3'])
     """
     named = {label: _runs(group) for label, group in _named(groups, History).items()}
-    best = next((runs.optimum for runs in named.values() if runs.optimum is not None), None) if optimum is None else optimum
+    best = (
+        next((runs.optimum for runs in named.values() if runs.optimum is not None), None)
+        if optimum is None
+        else optimum
+    )
     with drawing(ax) as ax:
         widths: list[int] = []
         for i, (label, runs) in enumerate(named.items()):
@@ -125,9 +129,16 @@ def distance_to_optimum(
     with drawing(ax) as ax:
         widths, means, n_seeds = list[int](), list[float](), list[int]()
         for i, (label, runs) in enumerate(named.items()):
-            best, error = (runs.optimum, runs.error) if optimum is None else (best_return(optimum), optimum_error(optimum))
+            best, error = (
+                (runs.optimum, runs.error)
+                if optimum is None
+                else (best_return(optimum), optimum_error(optimum))
+            )
             if best is None:
-                raise SpaceError("a distance to the optimum needs the optimum: give optimum=, for example zooming.solve(env)")
+                raise SpaceError(
+                    "a distance to the optimum needs the optimum: give optimum=, for example "
+                    "zooming.solve(env)"
+                )
             if expected:
                 _check_valued(runs)
                 x, values = runs.checkpoints.astype(np.float64), runs.policy_values
@@ -209,10 +220,21 @@ def regret(
             n = len(regrets[0].per_episode)
             even = np.geomspace(1, n, 200) if scale == "log" else np.linspace(1, n, 200)
             k = regrets[0].checkpoints if expected else np.unique(even.astype(np.int64))
-            curves = np.array([one.exact_cumulative if expected else one.cumulative[k - 1] for one in regrets])
+            curves = np.array(
+                [one.exact_cumulative if expected else one.cumulative[k - 1] for one in regrets]
+            )
             mean, last = curves.mean(axis=0), max(last, n)
-            _band(ax, k, curves, _with_growth(label, regrets, not mean.any()) if exponent else label or None, i)
-            least, lowest = min(least, float(mean[mean > 0].min(initial=math.inf))), min(lowest, float(mean.min()))
+            _band(
+                ax,
+                k,
+                curves,
+                _with_growth(label, regrets, not mean.any()) if exponent else label or None,
+                i,
+            )
+            least, lowest = (
+                min(least, float(mean[mean > 0].min(initial=math.inf))),
+                min(lowest, float(mean.min())),
+            )
         if bound is not None:
             ax.plot([], [], linestyle="none", label=f"bound: {power(bound(last))}")
         ax.set(xlabel="episodes K", ylabel=f"{'expected' if expected else 'realized'} regret R(K)")
@@ -274,7 +296,9 @@ def partition_sizes(groups: Mapping[str, Group] | Group, ax: Any = None) -> Any:
     return ax
 
 
-def memory_against_regret(groups: Mapping[str, Runs], ax: Any = None, *, in_bytes: bool = False) -> Any:
+def memory_against_regret(
+    groups: Mapping[str, Runs], ax: Any = None, *, in_bytes: bool = False
+) -> Any:
     """Draw the realized regret after all episodes against memory use.
 
     Each seed is a small marker. The mean is a large marker with bars that show 95 % intervals. Low
@@ -308,15 +332,30 @@ def memory_against_regret(groups: Mapping[str, Runs], ax: Any = None, *, in_byte
     [8.0]
     """
     if not groups:
-        raise SpaceError("give the runs of at least one agent: {label: plots.Runs.of_histories(histories, optimum)}")
+        raise SpaceError(
+            "give the runs of at least one agent: {label: plots.Runs.of_histories(histories, "
+            "optimum)}"
+        )
     with drawing(ax) as ax:
         memories = []
         for i, (label, runs) in enumerate(groups.items()):
             memory = (runs.nbytes if in_bytes else runs.n_balls[:, -1]).astype(np.float64)
-            final, style = runs.regret[:, -1], {"color": COLORS[i % len(COLORS)], "marker": MARKERS[i % len(MARKERS)]}
-            ax.plot(memory, final, linestyle="none", markersize=3.5, alpha=0.35, markeredgewidth=0, **style)
+            final, style = (
+                runs.regret[:, -1],
+                {"color": COLORS[i % len(COLORS)], "marker": MARKERS[i % len(MARKERS)]},
+            )
+            ax.plot(
+                memory,
+                final,
+                linestyle="none",
+                markersize=3.5,
+                alpha=0.35,
+                markeredgewidth=0,
+                **style,
+            )
             ax.errorbar(
-                memory.mean(), final.mean(), xerr=_half(memory), yerr=_half(final), label=label, markersize=8, capsize=3,
+                memory.mean(), final.mean(), xerr=_half(memory), yerr=_half(final), label=label,
+                markersize=8, capsize=3,
                 markeredgecolor="black", markeredgewidth=0.7, linewidth=1.0, **style,
             )  # fmt: skip
             memories.append(memory)
@@ -326,13 +365,16 @@ def memory_against_regret(groups: Mapping[str, Runs], ax: Any = None, *, in_byte
         else:
             thousands(ax.xaxis)
         ax.margins(0.12)
-        ax.set(xlabel="bytes" if in_bytes else "active balls, all steps together", ylabel="realized regret R(K)")
+        ax.set(
+            xlabel="bytes" if in_bytes else "active balls, all steps together",
+            ylabel="realized regret R(K)",
+        )
         ax.yaxis.set_major_formatter("{x:,.0f}")
         _legend(ax, [runs.n_seeds for runs in groups.values()], "best", bars=True)
     return ax
 
 
-# --- data ----------------------------------------------------------------------------------------------------------------
+# --- data -----------------------------------------------------------------------------------------
 
 
 def _named(groups: Any, kind: type) -> dict[str, Any]:
@@ -356,12 +398,20 @@ def _runs(group: Group) -> Runs:
 def _regrets(group: Runs | Sequence[Regret], expected: bool) -> Sequence[Regret]:
     """Return the regrets of one agent, with exact values if and only if `expected`."""
     regrets = group.regrets(expected=expected) if isinstance(group, Runs) else list(group)
-    if not regrets or not all(len(one.per_episode) == len(regrets[0].per_episode) > 1 for one in regrets):
+    if not regrets or not all(
+        len(one.per_episode) == len(regrets[0].per_episode) > 1 for one in regrets
+    ):
         raise SpaceError("give regrets of one length, at least one, with at least two episodes")
     if not expected:
         return [Regret(one.per_episode, error=one.error) for one in regrets]
-    if not all(len(one.checkpoints) and np.array_equal(one.checkpoints, regrets[0].checkpoints) for one in regrets):
-        raise SpaceError("expected regret needs exact values at the same episodes of every run: learn(..., checkpoints=...)")
+    if not all(
+        len(one.checkpoints) and np.array_equal(one.checkpoints, regrets[0].checkpoints)
+        for one in regrets
+    ):
+        raise SpaceError(
+            "expected regret needs exact values at the same episodes of every run: learn(..., "
+            "checkpoints=...)"
+        )
     return regrets
 
 
@@ -402,7 +452,7 @@ def _half(samples: Floats) -> Floats | float:
     return half
 
 
-# --- drawing -------------------------------------------------------------------------------------------------------------
+# --- drawing --------------------------------------------------------------------------------------
 
 
 def _band(ax: Any, x: NDArray[Any], samples: Floats, label: str | None, i: int) -> None:
@@ -414,7 +464,9 @@ def _band(ax: Any, x: NDArray[Any], samples: Floats, label: str | None, i: int) 
 
 
 def _level(ax: Any, height: float, name: str) -> None:
-    ax.axhline(height, color=GRAY, linestyle=(0, (1, 1)), linewidth=1.2, label=f"{name} {height:.4g}")
+    ax.axhline(
+        height, color=GRAY, linestyle=(0, (1, 1)), linewidth=1.2, label=f"{name} {height:.4g}"
+    )
 
 
 def _with_growth(label: str, regrets: Sequence[Regret], is_zero: bool) -> str | None:
@@ -444,7 +496,9 @@ def _legend(ax: Any, n_seeds: list[int], where: str, *, bars: bool = False) -> N
     if not ax.get_legend_handles_labels()[1]:
         return
     seeds = f"{n_seeds[0]}" if len(set(n_seeds)) == 1 else f"{min(n_seeds)} to {max(n_seeds)}"
-    title = f"mean and 95 % {'bars' if bars else 'band'}, {seeds} seeds" if max(n_seeds) > 1 else None
+    title = (
+        f"mean and 95 % {'bars' if bars else 'band'}, {seeds} seeds" if max(n_seeds) > 1 else None
+    )
     legend = ax.legend(loc=where, title=title, alignment="left")
     legend.get_title().set_color(GRAY)
 
@@ -455,6 +509,8 @@ def _make_room(ax: Any) -> None:
     if legend is None:
         return
     points = ax.get_window_extent().height / ax.figure.dpi * 72
-    share = min(0.5, 1.45 * legend.get_texts()[0].get_fontsize() * (len(legend.get_texts()) + 1.5) / points)
+    share = min(
+        0.5, 1.45 * legend.get_texts()[0].get_fontsize() * (len(legend.get_texts()) + 1.5) / points
+    )
     bottom, top = (math.log10(limit) for limit in ax.get_ylim())
     ax.set_ylim(10**bottom, 10 ** (bottom + (top - bottom) / (1 - share)))

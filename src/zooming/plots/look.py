@@ -11,7 +11,14 @@ import numpy as np
 
 from zooming.errors import SpaceError
 
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")  # Okabe and Ito's palette for color-blind readers
+COLORS = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#56B4E9",
+    "#E69F00",
+)  # Okabe and Ito's palette for color-blind readers
 LINES = ("-", "--", "-.", ":", (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)))  # distinct in black and white
 MARKERS = ("o", "s", "^", "D", "v", "P")
 GRAY = "0.35"  # for reference values: an optimum, a bound
@@ -94,7 +101,10 @@ def panels(ax: Any, n_rows: int, n_columns: int, size: tuple[float, float] = (2.
         return given.reshape(n_rows, n_columns)
     place = given[0].get_subplotspec() if len(given) == 1 else None
     if place is None:
-        raise SpaceError(f"ax: there are {n_rows} x {n_columns} panels to draw; give as many Axes, or one of plt.subplots")
+        raise SpaceError(
+            f"ax: there are {n_rows} x {n_columns} panels to draw; give as many Axes, or one of "
+            "plt.subplots"
+        )
     given[0].set_axis_off()
     return place.subgridspec(n_rows, n_columns).subplots(squeeze=False)
 

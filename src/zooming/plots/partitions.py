@@ -86,7 +86,10 @@ def partition(
     'step 0: 4 balls'
     """
     if not isinstance(balls, Partition):
-        raise SpaceError(f"a {type(balls).__name__} is not a partition; give that of a step, for example agent.partition(0)")
+        raise SpaceError(
+            f"a {type(balls).__name__} is not a partition; give that of a step, for example "
+            "agent.partition(0)"
+        )
     (horizontal, vertical), point, shown = balls.slice(axes, at)
     pair = [horizontal, vertical]
     low, high = balls.window()
@@ -102,7 +105,11 @@ def partition(
         else:
             x, y, q = _over_optimum(balls, optimal, pair, point, n)
             drawn = ax.pcolormesh(x, y, q, shading="gouraud", cmap=cmap, rasterized=True)
-            edges = {"facecolor": "none", "edgecolor": "black", "linewidth": 1.4 * borders["linewidth"]}
+            edges = {
+                "facecolor": "none",
+                "edgecolor": "black",
+                "linewidth": 1.4 * borders["linewidth"],
+            }
             ax.add_collection(_boxes(first, last, **edges))
         if limits:
             drawn.set_clim(*limits)
@@ -112,14 +119,20 @@ def partition(
         tick(ax.xaxis, view, horizontal, value_names)
         tick(ax.yaxis, view, vertical, value_names)
         part = f", a slice through {int(shown.sum())}" if len(balls.names) > 2 else ""
-        title = f"step {balls.step}: {len(balls)} balls" + ("" if optimal is None else " over Q*") + part
+        title = (
+            f"step {balls.step}: {len(balls)} balls"
+            + ("" if optimal is None else " over Q*")
+            + part
+        )
         ax.set_title("\n".join([title, *wrapped(balls.cut(axes, at).caption)]))
         if colorbar:
             add_colorbar(drawn, ax, "Q" if optimal is None else "Q*")
     return ax
 
 
-def partition_over_optimum(balls: Partition, optimal: Optimal, ax: Any = None, **options: Any) -> Any:
+def partition_over_optimum(
+    balls: Partition, optimal: Optimal, ax: Any = None, **options: Any
+) -> Any:
     """Draw the borders of the balls over Q*. Short for `partition` with `optimal`.
 
     Parameters
@@ -149,7 +162,9 @@ def partition_over_optimum(balls: Partition, optimal: Optimal, ax: Any = None, *
     return partition(balls, ax, optimal=optimal, **options)
 
 
-def _over_optimum(balls: Partition, optimal: Optimal, pair: list[int], point: Floats, n: int) -> tuple[Floats, Floats, Floats]:
+def _over_optimum(
+    balls: Partition, optimal: Optimal, pair: list[int], point: Floats, n: int
+) -> tuple[Floats, Floats, Floats]:
     low, high = balls.window()
     x, y = (np.linspace(low[axis], high[axis], n) for axis in pair)
     points = np.tile(point, (n * n, 1))
@@ -163,7 +178,9 @@ def _boxes(low: Floats, high: Floats, **options: Any) -> Any:
     from matplotlib.collections import PolyCollection
 
     left, bottom, right, top = low[:, 0], low[:, 1], high[:, 0], high[:, 1]
-    corners = np.stack([left, bottom, right, bottom, right, top, left, top], axis=1).reshape(-1, 4, 2)
+    corners = np.stack([left, bottom, right, bottom, right, top, left, top], axis=1).reshape(
+        -1, 4, 2
+    )
     return PolyCollection(corners, **options)  # type: ignore[arg-type]  # the documentation allows an array of polygons
 
 
@@ -175,7 +192,9 @@ def label(names: Sequence[str], axis: int) -> str:
 
 def wrapped(caption: str) -> list[str]:
     """Return a caption as lines of at most `WRAP` characters; none if it is empty."""
-    found = textwrap.wrap(caption.removeprefix(", ").replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"), WRAP)
+    found = textwrap.wrap(
+        caption.removeprefix(", ").replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"), WRAP
+    )
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in found]
 
 
@@ -191,7 +210,9 @@ def tick(axis: Any, view: View, i: int, value_names: ValueNames | None) -> None:
         axis.set_major_formatter("{x:.0f}")
         return
     shown = range(0, n, every)
-    axis.set_ticks([low + k for k in shown], [str(low + k if names is None else names[k]) for k in shown])
+    axis.set_ticks(
+        [low + k for k in shown], [str(low + k if names is None else names[k]) for k in shown]
+    )
     is_long = names is not None and sum(len(str(names[k])) for k in shown) > 40
     if is_long and axis.axis_name == "x":
         axis.set_tick_params(rotation=45)
@@ -205,7 +226,9 @@ def names_of_values(view: View, i: int, value_names: ValueNames | None) -> Seque
         n = int(view.high[k] - view.low[k]) + 1 if view.is_whole[k] else 0
         if len(names) != n:
             kind = f"{n} values" if n else "no values to name: it is an interval"
-            raise SpaceError(f"value_names: {len(names)} names for {view.names[k]}, which has {kind}")
+            raise SpaceError(
+                f"value_names: {len(names)} names for {view.names[k]}, which has {kind}"
+            )
         found = names if k == i else found
     return found
 

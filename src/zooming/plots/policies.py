@@ -98,7 +98,11 @@ def policy(
     space, view = agent.axes, view_of(agent.axes)
     across, actions = _chosen(view, space.n_state, axes)
     most_steps = MOST_STEPS if len(across) == 1 else MOST_MAPS
-    chosen = some_steps(agent.horizon, most_steps) if steps is None else [agent._check_step(step) for step in steps]
+    chosen = (
+        some_steps(agent.horizon, most_steps)
+        if steps is None
+        else [agent._check_step(step) for step in steps]
+    )
     if not chosen:
         raise SpaceError("steps is empty: give the steps to draw, for example steps=[0]")
     own_names = agent.value_names() if hasattr(agent, "value_names") else {}  # of a metric's points
@@ -110,7 +114,9 @@ def policy(
     places = [_places(states, i, end, n, most) for i, end in zip(across, ends, strict=True)]
     cuts = [states.cut(across, at, _where(agent, step, states)) for step in chosen]
     drawn = [_Drawn(agent, step, cut, places, info) for step, cut in zip(chosen, cuts, strict=True)]
-    picture = _Picture(view, space.n_state, across, actions, drawn, ends, names, optimal, agent.horizon)
+    picture = _Picture(
+        view, space.n_state, across, actions, drawn, ends, names, optimal, agent.horizon
+    )
     found = picture.lines(ax) if len(across) == 1 else picture.maps(ax)
     return found[0, 0] if found.size == 1 else found
 
@@ -136,11 +142,16 @@ class _Drawn:
         self.is_pale = np.zeros(len(self.states), bool)
         if type(self.agent).visits is not Agent.visits:
             pairs = zip(one_each, self.actions, strict=True)
-            self.is_pale[:] = [self.agent.visits(self.step, x, space.actions.shaped(a)) < FEW_VISITS for x, a in pairs]
+            self.is_pale[:] = [
+                self.agent.visits(self.step, x, space.actions.shaped(a)) < FEW_VISITS
+                for x, a in pairs
+            ]
 
     def best(self, optimal: Optimal, states: Floats) -> Floats:
         """Return the optimal actions [n, n_action] in some states."""
-        return np.array([np.atleast_1d(optimal.action(self.step, state)) for state in states], np.float64)
+        return np.array(
+            [np.atleast_1d(optimal.action(self.step, state)) for state in states], np.float64
+        )
 
 
 @dataclass
@@ -160,12 +171,16 @@ class _Picture:
     @property
     def part(self) -> str:
         """Return how many of the steps are drawn, for the title; empty if all are."""
-        return f", {len(self.drawn)} of {self.horizon} steps" if len(self.drawn) < self.horizon else ""
+        return (
+            f", {len(self.drawn)} of {self.horizon} steps" if len(self.drawn) < self.horizon else ""
+        )
 
-    # --- over one state axis -------------------------------------------------------------------------------------------
+    # --- over one state axis ----------------------------------------------------------------------
 
     def lines(self, ax: Any) -> Any:
-        rows = panels(ax, len(self.action_axes), 1, (5 - 1.2, 3.3 if len(self.action_axes) == 1 else 2.4))
+        rows = panels(
+            ax, len(self.action_axes), 1, (5 - 1.2, 3.3 if len(self.action_axes) == 1 else 2.4)
+        )
         for row, action in zip(rows[:, 0], self.action_axes, strict=True):
             with drawing(row, boxed=True) as one:
                 self._lines(one, action)
@@ -181,23 +196,38 @@ class _Picture:
         i, (left, right) = self.across[0], self.ends[0]
         is_whole, column = self.view.is_whole[i], action - self.n_state
         has_dashes = is_whole and len(self.drawn[0].states) <= MOST_DASHES
-        shades = mpl.colormaps["viridis"](np.linspace(0.0, 0.75, len(self.drawn)))  # steps have an order
+        shades = mpl.colormaps["viridis"](
+            np.linspace(0.0, 0.75, len(self.drawn))
+        )  # steps have an order
         cuts = {str(drawn.cut) for drawn in self.drawn}
         for k, (drawn, shade) in enumerate(zip(self.drawn, shades, strict=True)):
             name = f"step {drawn.step}" + (f", {drawn.cut}" if len(cuts) > 1 else "")
             x, played = drawn.states[:, i], drawn.actions[:, column]
-            few = drawn.states if is_whole else drawn.states[:: max(1, len(x) // 50)]  # each optimal action takes a search
+            few = (
+                drawn.states if is_whole else drawn.states[:: max(1, len(x) // 50)]
+            )  # each optimal action takes a search
             best = None if self.optimal is None else drawn.best(self.optimal, few)[:, column]
             if has_dashes:
-                _dashes(ax, x, played, drawn.is_pale, best, shade, name, k, len(self.drawn), drawn.step)
+                _dashes(
+                    ax, x, played, drawn.is_pale, best, shade, name, k, len(self.drawn), drawn.step
+                )
                 continue
             if best is not None:
-                ax.plot(few[:, i], best, color=shade, linewidth=0.9, linestyle="--", label=f"_optimal {drawn.step}")
+                ax.plot(
+                    few[:, i],
+                    best,
+                    color=shade,
+                    linewidth=0.9,
+                    linestyle="--",
+                    label=f"_optimal {drawn.step}",
+                )
             # Dashed lines are reserved for the optimum, if it is drawn.
             look = {"color": shade, "linestyle": LINES[k % len(LINES)] if best is None else "-"}
             look["drawstyle"] = "steps-mid" if is_whole else "default"
             pale = drawn.is_pale
-            near = pale | np.roll(pale, 1) | np.roll(pale, -1)  # so that the pale part joins the other
+            near = (
+                pale | np.roll(pale, 1) | np.roll(pale, -1)
+            )  # so that the pale part joins the other
             ax.plot(x, np.where(near, played, np.nan), alpha=FAINT, **look)
             ax.plot(x, np.where(pale, np.nan, played), label=name, **look)
         beyond = 0.5 if is_whole else 0.0
@@ -212,21 +242,30 @@ class _Picture:
                 ax.axvline(border, color="0.9", linewidth=0.6, zorder=0)
         handles = ax.get_legend_handles_labels()[0]
         if self.optimal is not None:
-            look = {"marker": "o", "markerfacecolor": "none", "linestyle": "none"} if has_dashes else {"linestyle": "--"}
+            look = (
+                {"marker": "o", "markerfacecolor": "none", "linestyle": "none"}
+                if has_dashes
+                else {"linestyle": "--"}
+            )
             handles += ax.plot([], [], color=GRAY, linewidth=0.9, label="optimal", **look)
         if any(drawn.is_pale.any() for drawn in self.drawn):
             handles += ax.plot([], [], color=GRAY, alpha=FAINT, label=f"under {FEW_VISITS} visits")
-        ax.legend(handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5))  # outside: lines may be anywhere
+        ax.legend(
+            handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5)
+        )  # outside: lines may be anywhere
 
     def _span(self, action: int) -> tuple[float, float]:
         """Return the range of an action axis; of the actions drawn if the axis is unbounded."""
         low, high = float(self.view.low[action]), float(self.view.high[action])
         played = np.concatenate([drawn.actions[:, action - self.n_state] for drawn in self.drawn])
-        low, high = (low if np.isfinite(low) else played.min()), (high if np.isfinite(high) else played.max())
+        low, high = (
+            (low if np.isfinite(low) else played.min()),
+            (high if np.isfinite(high) else played.max()),
+        )
         half = 0.5 if self.view.is_whole[action] or low == high else 0.0
         return low - half, high + half
 
-    # --- over two state axes -------------------------------------------------------------------------------------------
+    # --- over two state axes ----------------------------------------------------------------------
 
     def maps(self, ax: Any) -> Any:
         kinds = ("learned",) if self.optimal is None else ("learned", "optimal")
@@ -238,17 +277,23 @@ class _Picture:
             for k, drawn in enumerate(self.drawn):
                 with drawing(found[r, k], boxed=True) as one:
                     mesh = self._map(one, drawn, action, kind, norm=norm, cmap=cmap)
-                    one.set_xlabel(label(self.view.names, self.across[0]) if r == len(rows) - 1 else "")
+                    one.set_xlabel(
+                        label(self.view.names, self.across[0]) if r == len(rows) - 1 else ""
+                    )
                     one.set_ylabel(label(self.view.names, self.across[1]) if k == 0 else "")
                     if r == 0 or kind == "optimal" or len(kinds) == 2:
                         head = f"{'optimal, ' if kind == 'optimal' else ''}step {drawn.step}"
-                        one.set_title("\n".join([head, *wrapped(drawn.cut.caption)] if r == 0 else [head]))
+                        one.set_title(
+                            "\n".join([head, *wrapped(drawn.cut.caption)] if r == 0 else [head])
+                        )
             bar = add_colorbar(mesh, list(found[r]), label(self.view.names, action))
             if ticks is not None:
                 bar.set_ticks(ticks[0], labels=ticks[1])
         pale = f"pale: under {FEW_VISITS} visits"
         if ax is None:
-            found[0, 0].figure.suptitle(f"policy{self.part}{f'; {pale}' if is_pale else ''}", fontsize=10)
+            found[0, 0].figure.suptitle(
+                f"policy{self.part}{f'; {pale}' if is_pale else ''}", fontsize=10
+            )
         elif is_pale:  # the caller's figure may have its own title
             below = found[-1, len(self.drawn) // 2]
             below.set_xlabel(f"{below.get_xlabel()}\n{pale}")
@@ -261,7 +306,8 @@ class _Picture:
         if kind == "optimal":
             assert self.optimal is not None
             places = [
-                _places(drawn.cut.view, i, end, N_OPTIMAL, N_OPTIMAL) for i, end in zip(self.across, self.ends, strict=True)
+                _places(drawn.cut.view, i, end, N_OPTIMAL, N_OPTIMAL)
+                for i, end in zip(self.across, self.ends, strict=True)
             ]
             values = drawn.best(self.optimal, grid(drawn.cut, places))[:, column]
         else:
@@ -271,7 +317,9 @@ class _Picture:
         mesh = ax.pcolormesh(x, y, values.reshape(shape).T, rasterized=True, **look)
         if kind != "optimal" and drawn.is_pale.any():
             veil = np.ma.masked_where(~drawn.is_pale, np.ones(drawn.is_pale.shape)).reshape(shape).T
-            ax.pcolormesh(x, y, veil, cmap=ListedColormap(["white"]), alpha=1 - 1.6 * FAINT, rasterized=True)
+            ax.pcolormesh(
+                x, y, veil, cmap=ListedColormap(["white"]), alpha=1 - 1.6 * FAINT, rasterized=True
+            )
         ax.set(xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
         tick(ax.xaxis, self.view, self.across[0], self.value_names)
         tick(ax.yaxis, self.view, self.across[1], self.value_names)
@@ -291,21 +339,33 @@ class _Picture:
         n = round(high - low)
         if not self.view.is_whole[action] or n > MOST_ROWS * 4:
             return Normalize(low, high), "viridis", None
-        colors = COLORS[:n] if n <= len(COLORS) else mpl.colormaps["viridis"](np.linspace(0.0, 1.0, n))
+        colors = (
+            COLORS[:n] if n <= len(COLORS) else mpl.colormaps["viridis"](np.linspace(0.0, 1.0, n))
+        )
         values = [low + 0.5 + k for k in range(n)]
         names = names_of_values(self.view, action, self.value_names)
-        labels = [f"{value:.0f}" if names is None else str(names[k]) for k, value in enumerate(values)]
-        return BoundaryNorm(low + np.arange(n + 1), n), ListedColormap(list(colors)), (values, labels)
+        labels = [
+            f"{value:.0f}" if names is None else str(names[k]) for k, value in enumerate(values)
+        ]
+        return (
+            BoundaryNorm(low + np.arange(n + 1), n),
+            ListedColormap(list(colors)),
+            (values, labels),
+        )
 
 
 def grid(cut: Cut, places: list[Floats]) -> Floats:
     """Return all combinations of `places` along the drawn axes [n, n_axes], first axis slowest."""
     points = np.tile(cut.point, (int(np.prod([len(place) for place in places])), 1))
-    points[:, list(cut.drawn)] = np.stack(np.meshgrid(*places, indexing="ij"), axis=-1).reshape(len(points), -1)
+    points[:, list(cut.drawn)] = np.stack(np.meshgrid(*places, indexing="ij"), axis=-1).reshape(
+        len(points), -1
+    )
     return points
 
 
-def _chosen(view: View, n_state: int, axes: Sequence[int | str] | None) -> tuple[list[int], list[int]]:
+def _chosen(
+    view: View, n_state: int, axes: Sequence[int | str] | None
+) -> tuple[list[int], list[int]]:
     """Return the state axes to draw, one or two, and the action axes."""
     states, actions = view.part(slice(0, n_state)), view.part(slice(n_state, None))
     if axes is None:
@@ -314,13 +374,17 @@ def _chosen(view: View, n_state: int, axes: Sequence[int | str] | None) -> tuple
         state, action = int(axes[0]), int(axes[1])
         if not (0 <= state < n_state and 0 <= action < len(actions.names)):
             raise SpaceError(
-                f"axes={axes}: give a state axis from 0 to {n_state - 1} and an action axis from 0 to {len(actions.names) - 1}"
+                f"axes={axes}: give a state axis from 0 to {n_state - 1} and an action axis from "
+                f"0 to {len(actions.names) - 1}"
             )
         return [state], [n_state + action]
     found = [view.index(axis, "axes") for axis in axes]
     across, up = [i for i in found if i < n_state], [i for i in found if i >= n_state]
     if not 1 <= len(across) <= 2 or len({*found}) < len(found):
-        raise SpaceError(f"axes={tuple(axes)}: name one or two different state axes, and action axes if not all shall be drawn")
+        raise SpaceError(
+            f"axes={tuple(axes)}: name one or two different state axes, and action axes if not "
+            "all shall be drawn"
+        )
     return across, up or [n_state + i for i in actions.first("action", MOST_ROWS)]
 
 
@@ -333,7 +397,10 @@ def _ends(states: View, i: int, limits: Limits | None) -> tuple[float, float]:
     elif limits is not None:
         left, right = limits
     if not -np.inf < left <= right < np.inf or (left == right and not states.is_whole[i]):
-        raise SpaceError(f"{states.names[i]} from {left} to {right}: give limits={{{states.names[i]!r}: (low, high)}}")
+        raise SpaceError(
+            f"{states.names[i]} from {left} to {right}: give limits={{{states.names[i]!r}: (low, "
+            f"high)}}"
+        )
     return left, right
 
 
@@ -341,7 +408,11 @@ def _places(states: View, i: int, ends: tuple[float, float], n: int, most: int) 
     """Return the values of a state axis to draw: n evenly spaced, or at most `most` integers."""
     if states.is_whole[i]:
         values = np.arange(np.ceil(ends[0]), np.floor(ends[1]) + 1)
-        return values if len(values) <= most else np.unique(np.rint(np.linspace(values[0], values[-1], most)))
+        return (
+            values
+            if len(values) <= most
+            else np.unique(np.rint(np.linspace(values[0], values[-1], most)))
+        )
     return np.linspace(*ends, n)
 
 
@@ -358,11 +429,14 @@ def _where(agent: Any, step: int, states: View) -> Floats:
         found = most_visited(balls.state, balls.n_visits, balls.depth)
     elif type(agent).partition is not Agent.partition:
         found = agent.partition(step).center()[: len(states.names)]
-    return states.middle() if found is None else states.values(np.clip(found, states.low, states.high))
+    return (
+        states.middle() if found is None else states.values(np.clip(found, states.low, states.high))
+    )
 
 
 def _dashes(
-    ax: Any, x: Floats, played: Floats, is_pale: NDArray[np.bool_], best: Floats | None, shade: Any, name: str, k: int,
+    ax: Any, x: Floats, played: Floats, is_pale: NDArray[np.bool_], best: Floats | None,
+    shade: Any, name: str, k: int,
     n: int, step: int,
 ) -> None:  # fmt: skip
     """Draw a dash for each value of a discrete axis, with the n steps side by side."""
@@ -370,7 +444,9 @@ def _dashes(
     left = x - 0.42 + k * width
     for shown, look in ((is_pale, {"alpha": FAINT}), (~is_pale, {"label": name})):
         heights = np.where(shown, played, np.nan)
-        ax.hlines(heights, left + 0.06 * width, left + 0.94 * width, color=shade, linewidth=3, **look)
+        ax.hlines(
+            heights, left + 0.06 * width, left + 0.94 * width, color=shade, linewidth=3, **look
+        )
     if best is not None:
         marks = {"marker": "o", "markerfacecolor": "none", "markersize": 5, "linestyle": "none"}
         ax.plot(left + width / 2, best, color=shade, label=f"_optimal {step}", **marks)

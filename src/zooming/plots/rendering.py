@@ -29,7 +29,9 @@ class Pictures:
         self.optimum = _optimum(env)
         self._window: Any = None
 
-    def render(self, mode: str, state: Floats, played: Sequence[tuple[Floats, Floats, float]]) -> Any:
+    def render(
+        self, mode: str, state: Floats, played: Sequence[tuple[Floats, Floats, float]]
+    ) -> Any:
         """Render in Gymnasium's `mode`; `played` holds (state, action, reward) of each step."""
         scene = Scene(state, list(played), self._best_action(state, played))
         if mode == "ansi":
@@ -51,7 +53,9 @@ class Pictures:
             for mark, value in marks:
                 characters[round((_LENGTH - 1) * _share(value, low, high))] = _SIGNS[mark]
                 values.append(f"{_SIGNS[mark]} {value:.4g}")
-            lines.append(f"{label:>10} {low:6.4g} |{''.join(characters)}| {high:<6.4g} {', '.join(values)}")
+            lines.append(
+                f"{label:>10} {low:6.4g} |{''.join(characters)}| {high:<6.4g} {', '.join(values)}"
+            )
         return "\n".join(lines) + "\n"
 
     def frame(self, scene: Scene) -> NDArray[np.uint8]:
@@ -63,11 +67,15 @@ class Pictures:
             from zooming.plots.look import drawing
         except ImportError as error:
             raise ImportError(
-                "pictures of an environment need matplotlib: pip install 'zooming[study]'; render_mode=\"ansi\" does not"
+                "pictures of an environment need matplotlib: pip install 'zooming[study]'; "
+                'render_mode="ansi" does not'
             ) from error
         figure = Figure(figsize=(WIDTH, HEIGHT), dpi=DPI)
         canvas = FigureCanvasAgg(figure)
-        upper, lower = figure.add_axes((0.11, 0.40, 0.86, 0.43)), figure.add_axes((0.11, 0.12, 0.86, 0.14))
+        upper, lower = (
+            figure.add_axes((0.11, 0.40, 0.86, 0.43)),
+            figure.add_axes((0.11, 0.12, 0.86, 0.14)),
+        )
         with drawing(upper):
             self.env.draw(upper, scene)
         with drawing(lower):
@@ -93,7 +101,9 @@ class Pictures:
             print(self.text(scene), flush=True)
             return
         frame = self.frame(scene)
-        if self._window is None or not plt.fignum_exists(self._window.figure.number):  # the user may have closed it
+        if self._window is None or not plt.fignum_exists(
+            self._window.figure.number
+        ):  # the user may have closed it
             figure = plt.figure(self.env.name, figsize=(WIDTH, HEIGHT), dpi=DPI)
             ax = figure.add_axes((0, 0, 1, 1))
             ax.axis("off")
@@ -103,10 +113,18 @@ class Pictures:
 
     def _draw_rewards(self, ax: Any, scene: Scene) -> None:
         rewards = [reward for *_, reward in scene.played]
-        ax.bar(np.arange(len(rewards)) + 1, rewards, width=0.7, color=[*[QUIET] * (len(rewards) - 1), ACTION][-len(rewards) :])
+        ax.bar(
+            np.arange(len(rewards)) + 1,
+            rewards,
+            width=0.7,
+            color=[*[QUIET] * (len(rewards) - 1), ACTION][-len(rewards) :],
+        )
         ax.axhline(0, color="0.3", linewidth=0.8)
         ax.set_xlim(0.4, self.env.horizon + 0.6)
-        ax.set_ylim(1.1 * min([*rewards, 0.0]), 1.1 * max([*rewards, 0.0]) or float(min([*rewards, 0.0]) == 0.0))
+        ax.set_ylim(
+            1.1 * min([*rewards, 0.0]),
+            1.1 * max([*rewards, 0.0]) or float(min([*rewards, 0.0]) == 0.0),
+        )
         ax.xaxis.get_major_locator().set_params(integer=True)
         ax.yaxis.get_major_locator().set_params(nbins=2)
         ax.set_xlabel("step", labelpad=1)
@@ -120,17 +138,24 @@ class Pictures:
         facts = []
         if scene.played:
             total = sum(reward for *_, reward in scene.played)
-            facts = [f"reward {scene.played[-1][2]:.4g}", f"return {0.0 if abs(total) < 1e-12 else total:.4g}"]
+            facts = [
+                f"reward {scene.played[-1][2]:.4g}",
+                f"return {0.0 if abs(total) < 1e-12 else total:.4g}",
+            ]
         if self.optimum is None:
             return ", ".join([*facts, "optimum not known"])
         start, step = scene.played[0][0] if scene.played else scene.state, len(scene.played)
-        within = "" if self.optimum.resolution is None else f" within about {self.optimum.error:.1g}"
+        within = (
+            "" if self.optimum.resolution is None else f" within about {self.optimum.error:.1g}"
+        )
         facts.append(f"optimum {self.optimum.grid.value(0, start):.4g}{within}")
         if 0 < step < self.env.horizon:
             facts.append(f"from here {self.optimum.grid.value(step, scene.state):.4g}")
         return ", ".join(facts)
 
-    def _best_action(self, state: Floats, played: Sequence[tuple[Floats, Floats, float]]) -> Floats | None:
+    def _best_action(
+        self, state: Floats, played: Sequence[tuple[Floats, Floats, float]]
+    ) -> Floats | None:
         if self.optimum is None:
             return None
         step, where = (len(played) - 1, played[-1][0]) if played else (0, state)
@@ -156,7 +181,8 @@ def legend(ax: Any) -> None:
     """Add a legend below the Axes, with one entry per kind of marker."""
     kinds = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
     ax.legend(
-        kinds.values(), kinds, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=6, columnspacing=1.2, handletextpad=0.3,
+        kinds.values(), kinds, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=6,
+        columnspacing=1.2, handletextpad=0.3,
         handlelength=1.5,
     )  # fmt: skip
 
@@ -185,19 +211,35 @@ def draw_ranges(ax: Any, env: RenderedEnv, scene: Scene) -> None:
     legend(ax)
 
 
-def _ranges(env: RenderedEnv, scene: Scene) -> list[tuple[str, float, float, list[tuple[str, float]]]]:
+def _ranges(
+    env: RenderedEnv, scene: Scene
+) -> list[tuple[str, float, float, list[tuple[str, float]]]]:
     """Return (label, low, high, [(mark, value)]) of each coordinate, state before action."""
     rows = []
     is_moved = bool(scene.played)
     for i in range(len(scene.state)):
         marks = [("before", scene.before[i])] if is_moved else []
-        rows.append((_label("state", i, len(scene.state)), env.state_box, i, [*marks, ("now", scene.state[i])]))
+        rows.append(
+            (
+                _label("state", i, len(scene.state)),
+                env.state_box,
+                i,
+                [*marks, ("now", scene.state[i])],
+            )
+        )
     for i in range(env.action_box.shape[0]):
         best = [] if scene.best_action is None else [("best", scene.best_action[i])]
         played = [] if scene.action is None else [("action", scene.action[i])]
-        rows.append((_label("action", i, env.action_box.shape[0]), env.action_box, i, [*best, *played]))
+        rows.append(
+            (_label("action", i, env.action_box.shape[0]), env.action_box, i, [*best, *played])
+        )
     return [
-        (label, float(box.low[i]), float(box.high[i]), [(what, float(value)) for what, value in marks])
+        (
+            label,
+            float(box.low[i]),
+            float(box.high[i]),
+            [(what, float(value)) for what, value in marks],
+        )
         for label, box, i, marks in rows
     ]
 
@@ -208,7 +250,11 @@ def _label(side: str, i: int, n: int) -> str:
 
 def _share(value: float, low: float, high: float) -> float:
     """Return the position of a value in its range, from 0 to 1."""
-    return min(1.0, max(0.0, (value - low) / (high - low))) if high > low and np.isfinite(value) else 0.5
+    return (
+        min(1.0, max(0.0, (value - low) / (high - low)))
+        if high > low and np.isfinite(value)
+        else 0.5
+    )
 
 
 def _optimum(env: RenderedEnv) -> Optimal | None:
@@ -219,7 +265,9 @@ def _optimum(env: RenderedEnv) -> Optimal | None:
             return None
         if not is_finite(inner):
             return solve(inner, default_resolution(inner, MOST_BACKUPS))
-        n_values = np.prod([box.high[0] - box.low[0] + 1.0 for box in (inner.state_box, inner.action_box)])
+        n_values = np.prod(
+            [box.high[0] - box.low[0] + 1.0 for box in (inner.state_box, inner.action_box)]
+        )
         n_outcomes = sum(len(inner.outcomes(step, 4)[1]) for step in range(inner.horizon))
         return solve(inner) if n_values * n_outcomes <= MOST_BACKUPS else None
     except ZoomingError:  # its outcomes are not declared, or it has too many axes

@@ -17,7 +17,10 @@ from zooming.study.store import Store
 from zooming.study.values import read_values
 
 Floats = NDArray[np.float64]
-NOT_VALUED = "there are no exact values of policies: learn(checkpoints=...), or for a study zooming report --expected N"
+NOT_VALUED = (
+    "there are no exact values of policies: learn(checkpoints=...), or for a study "
+    "zooming report --expected N"
+)
 
 
 @dataclass(frozen=True)
@@ -57,10 +60,14 @@ class Runs:
     optimum: float | None = None
     error: float = 0.0
     checkpoints: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    policy_values: Floats = field(default_factory=lambda: np.empty((0, 0)))  # a row per run, a column per checkpoint
+    policy_values: Floats = field(
+        default_factory=lambda: np.empty((0, 0))
+    )  # a row per run, a column per checkpoint
 
     @classmethod
-    def of_histories(cls, histories: Sequence[History], optimum: float | Optimal | None = None) -> Runs:
+    def of_histories(
+        cls, histories: Sequence[History], optimum: float | Optimal | None = None
+    ) -> Runs:
         """Return the runs of several histories.
 
         Parameters
@@ -79,11 +86,20 @@ class Runs:
         SpaceError
             If there is no history, or histories differ in length or have no episodes.
         """
-        if isinstance(histories, History) or not all(isinstance(history, History) for history in histories):
-            raise SpaceError("give a list of histories, one per seed, as zooming.learn_many does; one agent at a time")
+        if isinstance(histories, History) or not all(
+            isinstance(history, History) for history in histories
+        ):
+            raise SpaceError(
+                "give a list of histories, one per seed, as zooming.learn_many does; one agent at "
+                "a time"
+            )
         if not histories or not all(len(history) == len(histories[0]) > 0 for history in histories):
-            raise SpaceError("give histories of one length, at least one, with at least one episode")
-        are_valued = all(np.array_equal(history.checkpoints, histories[0].checkpoints) for history in histories)
+            raise SpaceError(
+                "give histories of one length, at least one, with at least one episode"
+            )
+        are_valued = all(
+            np.array_equal(history.checkpoints, histories[0].checkpoints) for history in histories
+        )
         valued = histories if are_valued and len(histories[0].checkpoints) else []
         return cls(
             np.arange(1, len(histories[0]) + 1),
@@ -119,10 +135,17 @@ class Runs:
         values = np.atleast_2d(np.asarray(returns, np.float64))
         if values.ndim != 2 or not values.size or not np.isfinite(values).all():
             raise SpaceError(
-                f"returns of shape {values.shape}: give finite numbers [n_seeds, n_episodes], at least one of each"
+                f"returns of shape {values.shape}: give finite numbers [n_seeds, n_episodes], at "
+                "least one of each"
             )
         nothing = np.zeros(values.shape, np.int64)
-        return cls(np.arange(1, values.shape[1] + 1), np.cumsum(values, axis=1), nothing, nothing[:, 0], optimum)
+        return cls(
+            np.arange(1, values.shape[1] + 1),
+            np.cumsum(values, axis=1),
+            nothing,
+            nothing[:, 0],
+            optimum,
+        )
 
     @property
     def n_seeds(self) -> int:
@@ -161,18 +184,26 @@ class Runs:
         """
         optimum, error = self._solved()
         every, known = np.arange(self.episode[-1] + 1), np.concatenate([[0], self.episode])
-        realized = [np.diff(np.interp(every, known, [0.0, *row])) for row in optimum * self.episode - self.total_return]
+        realized = [
+            np.diff(np.interp(every, known, [0.0, *row]))
+            for row in optimum * self.episode - self.total_return
+        ]
         if not expected:
             return [Regret(per_episode, error=error) for per_episode in realized]
         if not self.policy_values.size:
             raise SpaceError(NOT_VALUED)
         exact = zip(realized, self.policy_values, strict=False)  # only the first runs are valued
-        return [Regret(per_episode, self.checkpoints, optimum - values, error) for per_episode, values in exact]
+        return [
+            Regret(per_episode, self.checkpoints, optimum - values, error)
+            for per_episode, values in exact
+        ]
 
     def _solved(self) -> tuple[float, float]:
         """Return the optimum and its error, or raise SpaceError if it is not known."""
         if self.optimum is None:
-            raise SpaceError("regret needs the optimum: give optimum=, for example zooming.solve(env).return_")
+            raise SpaceError(
+                "regret needs the optimum: give optimum=, for example zooming.solve(env).return_"
+            )
         return self.optimum, max(self.error, ROUNDING * abs(self.optimum))
 
 

@@ -18,7 +18,15 @@ from numpy.typing import NDArray
 
 from zooming.errors import SpaceError
 from zooming.kernels import WEIGHT, bend, unbend
-from zooming.spaces.axis import Axis, check, give_bounds, give_order, give_squash, give_weights, names_of
+from zooming.spaces.axis import (
+    Axis,
+    check,
+    give_bounds,
+    give_order,
+    give_squash,
+    give_weights,
+    names_of,
+)
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL, ORDERED, Leaf, taken_apart
 
 Floats = NDArray[np.float64]
@@ -46,12 +54,15 @@ class Axes:
     Examples
     --------
     >>> import gymnasium as gym
-    >>> gears = gym.spaces.Dict({"gear": gym.spaces.Discrete(3), "gas": gym.spaces.Box(-1.0, 1.0, (2,))})
+    >>> gas = gym.spaces.Box(-1.0, 1.0, (2,))
+    >>> gears = gym.spaces.Dict({"gear": gym.spaces.Discrete(3), "gas": gas})
     >>> axes = Axes(gym.spaces.Box(0.0, 10.0), gears, weights={"action": 0.5})
     >>> axes.names
     ['state[0]', 'action["gas"][0]', 'action["gas"][1]', 'action["gear"]']
-    >>> axes.kinds, axes.low.tolist(), axes.high.tolist()
-    (['interval', 'interval', 'interval', 'categorical'], [0.0, -1.0, -1.0, 0.0], [10.0, 1.0, 1.0, 2.0])
+    >>> axes.kinds
+    ['interval', 'interval', 'interval', 'categorical']
+    >>> axes.low.tolist(), axes.high.tolist()
+    ([0.0, -1.0, -1.0, 0.0], [10.0, 1.0, 1.0, 2.0])
     >>> axes.shaped_action(np.array([0.5, -0.5, 2.0]))
     {'gas': array([ 0.5, -0.5], dtype=float32), 'gear': np.int64(2)}
     """
@@ -69,15 +80,23 @@ class Axes:
         self.state_space, self.action_space = observation_space, action_space
         self.states = taken_apart(observation_space, "state", "observation_space")
         self.actions = taken_apart(action_space, "action", "action_space")
-        self._axes = [axis for node in (self.states, self.actions) for leaf in node.leaves() for axis in _axes_of(leaf)]
+        self._axes = [
+            axis
+            for node in (self.states, self.actions)
+            for leaf in node.leaves()
+            for axis in _axes_of(leaf)
+        ]
         self.n_state = sum(len(leaf.low) for leaf in self.states.leaves())
         self.n_action = len(self._axes) - self.n_state
         self.names = [axis.name for axis in self._axes]
         if not self.n_state or not self.n_action:
-            raise SpaceError(f"the {'state' if not self.n_state else 'action'} has no axes: its space is empty")
+            raise SpaceError(
+                f"the {'state' if not self.n_state else 'action'} has no axes: its space is empty"
+            )
         if len(self) > MAX_AXES:
             raise SpaceError(
-                f"{self.n_state} state and {self.n_action} action axes are too many: at most {MAX_AXES} axes are supported. "
+                f"{self.n_state} state and {self.n_action} action axes are too many: at most "
+                f"{MAX_AXES} axes are supported. "
                 f"Give the agent fewer features (a wrapper)."
             )
         ordered = ordered if isinstance(ordered, bool) else names_of(ordered)
@@ -90,7 +109,9 @@ class Axes:
         self._tabulate()
         # The options that rebuild these axes, as JSON.
         self.options: dict[str, Any] = {
-            "bounds": None if bounds is None else {axis.name: [axis.low, axis.high] for axis in self._axes if axis.clips},
+            "bounds": None
+            if bounds is None
+            else {axis.name: [axis.low, axis.high] for axis in self._axes if axis.clips},
             "ordered": ordered,
             "squash": squash
             if isinstance(squash, bool)
@@ -115,7 +136,10 @@ class Axes:
     @property
     def n_wide(self) -> int:
         """Number of axes that a split may halve: not categorical, not one value, weight > 0."""
-        return sum(axis.kind != CATEGORICAL and axis.weight > 0 and axis.low < axis.high for axis in self._axes)
+        return sum(
+            axis.kind != CATEGORICAL and axis.weight > 0 and axis.low < axis.high
+            for axis in self._axes
+        )
 
     @property
     def are_plain(self) -> bool:
@@ -130,13 +154,18 @@ class Axes:
     @property
     def n_values(self) -> list[int]:
         """Number of categories per axis; 1 for axes that are not categorical or have weight 0."""
-        return [int(axis.high - axis.low) + 1 if axis.kind == CATEGORICAL and axis.weight > 0 else 1 for axis in self._axes]
+        return [
+            int(axis.high - axis.low) + 1 if axis.kind == CATEGORICAL and axis.weight > 0 else 1
+            for axis in self._axes
+        ]
 
     @property
     def action_ends(self) -> tuple[Floats, Floats]:
         """Lowest and highest flat action in the form of `flat_action`: 0 and 1 on squashed axes."""
         squashed = np.array([bool(axis.squash) for axis in self._axes[self.n_state :]])
-        return np.where(squashed, 0.0, self.low[self.n_state :]), np.where(squashed, 1.0, self.high[self.n_state :])
+        return np.where(squashed, 0.0, self.low[self.n_state :]), np.where(
+            squashed, 1.0, self.high[self.n_state :]
+        )
 
     def cells(self) -> list[Floats]:
         """Return the borders of the initial partition: one cell per category."""
@@ -151,7 +180,10 @@ class Axes:
         before memory is allocated.
         """
         if max(self.n_values) > most:
-            raise SpaceError(f"the categories alone make more than {most:,} balls; name axes that have an order, ordered=")
+            raise SpaceError(
+                f"the categories alone make more than {most:,} balls; name axes that have an "
+                "order, ordered="
+            )
         found = self.cells()
         for i, axis in enumerate(self._axes):
             if axis.kind == CATEGORICAL or axis.weight == 0:
@@ -159,7 +191,9 @@ class Axes:
             share, n_values = min(1.0, spacing / self.table[i, WEIGHT]), axis.high - axis.low + 1
             n_cells = math.ceil(1 / share - 1e-9)  # against rounding up by rounding errors
             if min(n_cells, n_values if axis.kind == ORDERED else math.inf) > most:
-                raise SpaceError(f"spacing={spacing:g} makes more than {most:,} balls; use a coarser net")
+                raise SpaceError(
+                    f"spacing={spacing:g} makes more than {most:,} balls; use a coarser net"
+                )
             if axis.kind == ORDERED and share * n_values <= 1:
                 found[i] = _values(axis)
                 continue
@@ -170,7 +204,7 @@ class Axes:
                 found[i] = inner[(inner > 0) & (inner < n_values)] / n_values
         return found
 
-    # --- values as numbers, and back ----------------------------------------------------------------------------------
+    # --- values as numbers, and back --------------------------------------------------------------
 
     def flat_state(self, observation: Any) -> Floats:
         """Return one observation (any array, list or nested value) as a new float64 vector."""
@@ -213,12 +247,23 @@ class Axes:
 
     def _tabulate(self) -> None:
         """Set `table`, the axes for the kernels (see `kernels.LOW`), and the exact high `ends`."""
-        largest = max((axis.weight for axis in self._axes if axis.kind != CATEGORICAL), default=0.0) or 1.0
+        largest = (
+            max((axis.weight for axis in self._axes if axis.kind != CATEGORICAL), default=0.0)
+            or 1.0
+        )
         rows, ends = [], []
         for axis in self._axes:
             weight = axis.weight / largest  # d_max = 1: only ratios of weights matter
             if axis.kind != INTERVAL:
-                rows.append((axis.low - 0.5, axis.high - axis.low + 1, weight, axis.high - axis.low + 1, 0.0))
+                rows.append(
+                    (
+                        axis.low - 0.5,
+                        axis.high - axis.low + 1,
+                        weight,
+                        axis.high - axis.low + 1,
+                        0.0,
+                    )
+                )
                 ends.append(axis.high + 0.5)
             elif axis.squash:
                 rows.append((0.0, 1.0, weight, 0.0, 0.0))
@@ -234,8 +279,12 @@ class Axes:
         self._bends = np.array([_bend(axis) for axis in self._axes])
         # Float64 vectors go to the kernels unchanged. Others are converted first, because a
         # refused call costs 0.3 ms.
-        self.has_plain_states = _is_plain(self.state_space) and all(i >= self.n_state for i in self._bent)
-        self.has_plain_actions = _is_plain(self.action_space) and all(i < self.n_state for i in self._bent)
+        self.has_plain_states = _is_plain(self.state_space) and all(
+            i >= self.n_state for i in self._bent
+        )
+        self.has_plain_actions = _is_plain(self.action_space) and all(
+            i < self.n_state for i in self._bent
+        )
 
 
 def _axes_of(leaf: Leaf) -> list[Axis]:

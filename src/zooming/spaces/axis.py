@@ -54,18 +54,29 @@ def give_order(axes: list[Axis], ordered: bool | Iterable[str]) -> None:
 def give_bounds(axes: list[Axis], bounds: Mapping[str, Any] | None) -> None:
     """Set the ends of axes within those of the space; values beyond count as the ends."""
     if bounds is not None and not isinstance(bounds, Mapping):
-        raise SpaceError(f'bounds={bounds!r}: give {{axis: (low, high)}}, for example {{"state[1]": (-3.0, 3.0)}}')
+        raise SpaceError(
+            f'bounds={bounds!r}: give {{axis: (low, high)}}, for example {{"state[1]": (-3.0, '
+            f"3.0)}}"
+        )
     for name, pair in (bounds or {}).items():
         try:
             low, high = (as_float(end) for end in pair)
         except (TypeError, ValueError) as error:
-            raise SpaceError(f"bounds of {name}: {shown(pair)} is not a pair (low, high)") from error
+            raise SpaceError(
+                f"bounds of {name}: {shown(pair)} is not a pair (low, high)"
+            ) from error
         for axis in named(axes, name, "bounds"):
             if axis.kind == CATEGORICAL:
-                raise SpaceError(f"bounds of {axis.name}: categories have no bounds; make it ordered=[{axis.name!r}]")
-            if not (math.isfinite(low) and math.isfinite(high) and axis.low <= low <= high <= axis.high):
                 raise SpaceError(
-                    f"bounds of {axis.name}: ({low}, {high}) must be finite and lie within [{axis.low}, {axis.high}]"
+                    f"bounds of {axis.name}: categories have no bounds; make it "
+                    f"ordered=[{axis.name!r}]"
+                )
+            if not (
+                math.isfinite(low) and math.isfinite(high) and axis.low <= low <= high <= axis.high
+            ):
+                raise SpaceError(
+                    f"bounds of {axis.name}: ({low}, {high}) must be finite and lie within "
+                    f"[{axis.low}, {axis.high}]"
                 )
             if axis.kind == ORDERED and not (low.is_integer() and high.is_integer()):
                 raise SpaceError(f"bounds of {axis.name}: ({low}, {high}) must be whole numbers")
@@ -74,18 +85,34 @@ def give_bounds(axes: list[Axis], bounds: Mapping[str, Any] | None) -> None:
 
 def give_squash(axes: list[Axis], squash: bool | float | Mapping[str, float]) -> None:
     """Set the scale by which unbounded axes are squashed."""
-    unbounded = [axis for axis in axes if not (math.isfinite(axis.low) and math.isfinite(axis.high))]
+    unbounded = [
+        axis for axis in axes if not (math.isfinite(axis.low) and math.isfinite(axis.high))
+    ]
     if isinstance(squash, Mapping):
-        scales = [(axis, scale) for name, scale in squash.items() for axis in named(axes, name, "squash")]
+        scales = [
+            (axis, scale) for name, scale in squash.items() for axis in named(axes, name, "squash")
+        ]
     else:
-        squash = squash if isinstance(squash, bool) else check_float(squash, "squash", 0.0, math.inf)
-        scales = [(axis, 1.0 if squash is True else squash) for axis in unbounded if squash is not False]
+        squash = (
+            squash if isinstance(squash, bool) else check_float(squash, "squash", 0.0, math.inf)
+        )
+        scales = [
+            (axis, 1.0 if squash is True else squash) for axis in unbounded if squash is not False
+        ]
     for axis, scale in scales:
         if axis not in unbounded or axis.kind != INTERVAL:
-            raise SpaceError(f"squash: {axis.name} runs from {axis.low} to {axis.high}; only an axis without ends needs it")
-        if isinstance(scale, bool) or not isinstance(scale, (int, float, np.number)) or not 0 < as_float(scale) < math.inf:
             raise SpaceError(
-                f"squash of {axis.name}: {shown(scale)} is not a scale; give a positive number, about the size of usual values"
+                f"squash: {axis.name} runs from {axis.low} to {axis.high}; only an axis without "
+                "ends needs it"
+            )
+        if (
+            isinstance(scale, bool)
+            or not isinstance(scale, (int, float, np.number))
+            or not 0 < as_float(scale) < math.inf
+        ):
+            raise SpaceError(
+                f"squash of {axis.name}: {shown(scale)} is not a scale; give a positive number, "
+                "about the size of usual values"
             )
         axis.squash = as_float(scale)
 
@@ -95,21 +122,36 @@ def give_weights(axes: list[Axis], weights: Mapping[str, float] | Iterable[float
     if weights is None:
         return
     if isinstance(weights, Mapping):
-        given = [(axis, weight) for name, weight in weights.items() for axis in named(axes, name, "weights")]
+        given = [
+            (axis, weight)
+            for name, weight in weights.items()
+            for axis in named(axes, name, "weights")
+        ]
     else:
-        listed = list(weights) if isinstance(weights, Iterable) and not isinstance(weights, str) else None
+        listed = (
+            list(weights)
+            if isinstance(weights, Iterable) and not isinstance(weights, str)
+            else None
+        )
         if listed is None or len(listed) != len(axes):
-            raise SpaceError(f"weights={shown(weights)}: give {{axis: weight}}, or one number for each of {_listed(axes)}")
+            raise SpaceError(
+                f"weights={shown(weights)}: give {{axis: weight}}, or one number for each of "
+                f"{_listed(axes)}"
+            )
         given = list(zip(axes, listed, strict=True))
     for axis, weight in given:
         is_number = isinstance(weight, (int, float, np.number)) and not isinstance(weight, bool)
         if not (is_number and 0 <= as_float(weight) < math.inf):
             raise SpaceError(
-                f"weight of {axis.name}: {shown(weight)} is not a finite number >= 0 (0: the axis does not matter)"
+                f"weight of {axis.name}: {shown(weight)} is not a finite number >= 0 (0: the axis "
+                "does not matter)"
             )
         axis.weight = float(weight)
     if not any(axis.weight > 0 for axis in axes):
-        raise SpaceError("weights: every axis has weight 0, so that nothing matters; give one of them a positive weight")
+        raise SpaceError(
+            "weights: every axis has weight 0, so that nothing matters; give one of them a "
+            "positive weight"
+        )
 
 
 def check(axis: Axis) -> None:
@@ -119,21 +161,31 @@ def check(axis: Axis) -> None:
         return
     if not (math.isfinite(low) and math.isfinite(high)):
         raise SpaceError(
-            f"unbounded: axis {axis.name} runs from {low} to {high}. Give the agent its usual range, "
-            f"bounds={{{axis.name!r}: (low, high)}} (values beyond count as the ends), or squash=True"
+            f"unbounded: axis {axis.name} runs from {low} to {high}. Give the agent its usual "
+            "range, "
+            f"bounds={{{axis.name!r}: (low, high)}} (values beyond count as the ends), or "
+            "squash=True"
         )
     if axis.kind != INTERVAL:
         if max(-low, high) >= LARGEST_WHOLE:
             raise SpaceError(
-                f"axis {axis.name} runs from {low:g} to {high:g}: larger whole numbers than a float tells apart. Give the "
-                f"agent its usual range, bounds={{{axis.name!r}: (low, high)}}, or numbers below 2^52 (a wrapper)"
+                f"axis {axis.name} runs from {low:g} to {high:g}: larger whole numbers than a "
+                "float tells apart. Give the "
+                f"agent its usual range, bounds={{{axis.name!r}: (low, high)}}, or numbers below "
+                "2^52 (a wrapper)"
             )
         return
     if not low < high:
-        raise SpaceError(f"axis {axis.name} runs from {low} to {high}: it has no width. Drop it from the space (a wrapper).")
+        raise SpaceError(
+            f"axis {axis.name} runs from {low} to {high}: it has no width. Drop it from the space "
+            "(a wrapper)."
+        )
     width = high - low
     if not (math.isfinite(width) and math.isfinite(1.0 / width)):
-        raise SpaceError(f"axis {axis.name} runs from {low} to {high}: its width is beyond floating point. Rescale the axis.")
+        raise SpaceError(
+            f"axis {axis.name} runs from {low} to {high}: its width is beyond floating point. "
+            "Rescale the axis."
+        )
 
 
 def _listed(axes: list[Axis]) -> str:

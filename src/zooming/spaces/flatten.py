@@ -65,14 +65,20 @@ class Leaf:
 
     def write(self, value: Any, flat: Floats, what: str) -> None:
         """Write one value into its entries of `flat`."""
-        if isinstance(value, (int, np.integer)) and len(self.low) == 1 and -LARGEST_WHOLE <= value <= LARGEST_WHOLE:
+        if (
+            isinstance(value, (int, np.integer))
+            and len(self.low) == 1
+            and -LARGEST_WHOLE <= value <= LARGEST_WHOLE
+        ):
             flat[self.first] = value  # fast path for integers
             return
         array = numeric(value, what)
         if array.size != len(self.low):
             raise SpaceError(f"{what} has shape {array.shape}; expected {self.shape}")
         flat[self.first : self.last] = array.reshape(-1)
-        if self.kind != INTERVAL and not (isinstance(value, np.ndarray) and value.dtype.kind in "iu"):
+        if self.kind != INTERVAL and not (
+            isinstance(value, np.ndarray) and value.dtype.kind in "iu"
+        ):
             self._check_whole(array.reshape(1, -1))
 
     def batch(self, values: Any, what: str) -> tuple[Floats, bool]:
@@ -85,7 +91,9 @@ class Leaf:
         elif array.size == n and array.ndim <= 1:
             found, is_batch = array.reshape(1, n), False
         else:
-            raise SpaceError(f"{what} has shape {array.shape}; expected {self.shape}, or a batch of these")
+            raise SpaceError(
+                f"{what} has shape {array.shape}; expected {self.shape}, or a batch of these"
+            )
         if self.kind != INTERVAL:
             self._check_whole(found)
         return found, is_batch
@@ -105,7 +113,8 @@ class Leaf:
         if len(bad):
             k, i = bad[0]
             raise TransitionError(
-                f"{self.names[i]} = {found[k, i]} is not a whole number from {self.low[i]:g} to {self.high[i]:g}; "
+                f"{self.names[i]} = {found[k, i]} is not a whole number from {self.low[i]:g} to "
+                f"{self.high[i]:g}; "
                 f"check the environment's space"
             )
 
@@ -113,14 +122,27 @@ class Leaf:
         """Return the space as JSON."""
         space, kind = self.space, type(self.space).__name__
         if isinstance(space, gym.spaces.Box):
-            return {"kind": kind, "low": space.low.tolist(), "high": space.high.tolist(), "dtype": str(space.dtype)}
+            return {
+                "kind": kind,
+                "low": space.low.tolist(),
+                "high": space.high.tolist(),
+                "dtype": str(space.dtype),
+            }
         if isinstance(space, gym.spaces.Discrete):
-            return {"kind": kind, "n": int(space.n), "start": int(space.start), "dtype": str(self.dtype)}
+            return {
+                "kind": kind,
+                "n": int(space.n),
+                "start": int(space.start),
+                "dtype": str(self.dtype),
+            }
         if isinstance(space, gym.spaces.MultiDiscrete):
             sizes = {"nvec": space.nvec.tolist(), "start": np.asarray(space.start).tolist()}
             return {"kind": kind, **sizes, "dtype": str(self.dtype)}
         n = space.n if isinstance(space, gym.spaces.MultiBinary) else self.shape
-        return {"kind": kind, "n": int(n) if isinstance(n, (int, np.integer)) else [int(size) for size in n]}
+        return {
+            "kind": kind,
+            "n": int(n) if isinstance(n, (int, np.integer)) else [int(size) for size in n],
+        }
 
 
 @dataclass(frozen=True)
@@ -153,7 +175,10 @@ class Branch:
         ]
         n, is_batch = len(found[0][0]), found[0][1]
         if any((len(rows), batched) != (n, is_batch) for rows, batched in found):
-            raise SpaceError(f"{what}: its parts are batches of different lengths, {[len(rows) for rows, _ in found]}")
+            raise SpaceError(
+                f"{what}: its parts are batches of different lengths, "
+                f"{[len(rows) for rows, _ in found]}"
+            )
         return np.concatenate([rows for rows, _ in found], axis=1), is_batch
 
     def shaped(self, flat: Floats) -> Any:
@@ -164,13 +189,20 @@ class Branch:
         """Return the part of a value under a key; SpaceError if it is missing."""
         if isinstance(self.space, gym.spaces.Dict):
             if not isinstance(value, dict) or key not in value:
-                raise SpaceError(f"{what} is {shown(value)}; expected a dict with the keys {list(self.parts)}")
+                raise SpaceError(
+                    f"{what} is {shown(value)}; expected a dict with the keys {list(self.parts)}"
+                )
         elif not isinstance(value, (tuple, list, np.ndarray)) or len(value) != len(self.parts):
-            raise SpaceError(f"{what} is {shown(value)}; expected a tuple of {len(self.parts)} parts")
+            raise SpaceError(
+                f"{what} is {shown(value)}; expected a tuple of {len(self.parts)} parts"
+            )
         return value[key]
 
     def describe(self) -> dict[str, Any]:
-        return {"kind": type(self.space).__name__, "parts": [[key, part.describe()] for key, part in self.parts.items()]}
+        return {
+            "kind": type(self.space).__name__,
+            "parts": [[key, part.describe()] for key, part in self.parts.items()],
+        }
 
 
 Node = Leaf | Branch
@@ -179,7 +211,9 @@ Node = Leaf | Branch
 def taken_apart(space: gym.Space[Any], name: str, where: str, first: int = 0) -> Node:
     """Return a space as a tree of leaves and branches; SpaceError for an unsupported space."""
     if isinstance(space, (gym.spaces.Tuple, gym.spaces.Dict)):
-        items = space.spaces.items() if isinstance(space, gym.spaces.Dict) else enumerate(space.spaces)
+        items = (
+            space.spaces.items() if isinstance(space, gym.spaces.Dict) else enumerate(space.spaces)
+        )
         parts: dict[Any, Node] = {}
         before = first
         for key, part in items:
@@ -190,22 +224,51 @@ def taken_apart(space: gym.Space[Any], name: str, where: str, first: int = 0) ->
         dtype = np.dtype(space.dtype)
         if dtype not in (np.float32, np.float64) and dtype.kind not in "iu":
             raise SpaceError(
-                f"{where} is a Box of {dtype}; boxes of float32, float64 and integers are supported. Wrap the environment."
+                f"{where} is a Box of {dtype}; boxes of float32, float64 and integers are "
+                "supported. Wrap the environment."
             )
         low, high = space.low.astype(np.float64).ravel(), space.high.astype(np.float64).ravel()
-        return Leaf(name, space, first, low, high, INTERVAL if dtype.kind == "f" else ORDERED, dtype, space.shape)
+        return Leaf(
+            name,
+            space,
+            first,
+            low,
+            high,
+            INTERVAL if dtype.kind == "f" else ORDERED,
+            dtype,
+            space.shape,
+        )
     if isinstance(space, gym.spaces.Discrete):
         low = np.array([float(space.start)])
-        return Leaf(name, space, first, low, low + float(space.n) - 1, CATEGORICAL, np.dtype(space.dtype), ())
+        return Leaf(
+            name,
+            space,
+            first,
+            low,
+            low + float(space.n) - 1,
+            CATEGORICAL,
+            np.dtype(space.dtype),
+            (),
+        )
     if isinstance(space, gym.spaces.MultiDiscrete):
         low = np.asarray(space.start, np.float64).ravel()
         high = low + space.nvec.astype(np.float64).ravel() - 1
         return Leaf(name, space, first, low, high, CATEGORICAL, np.dtype(space.dtype), space.shape)
     if isinstance(space, gym.spaces.MultiBinary):
         n = int(np.prod(space.shape))
-        return Leaf(name, space, first, np.zeros(n), np.ones(n), CATEGORICAL, np.dtype(space.dtype), space.shape)
+        return Leaf(
+            name,
+            space,
+            first,
+            np.zeros(n),
+            np.ones(n),
+            CATEGORICAL,
+            np.dtype(space.dtype),
+            space.shape,
+        )
     raise SpaceError(
-        f"{where} is {type(space).__name__}; supported are {SUPPORTED}. Wrap the environment so that it is one of these."
+        f"{where} is {type(space).__name__}; supported are {SUPPORTED}. Wrap the environment so "
+        "that it is one of these."
     )
 
 
@@ -219,13 +282,19 @@ def space_of(stored: dict[str, Any]) -> gym.Space[Any]:
         return gym.spaces.Tuple([space_of(part) for _, part in stored["parts"]])
     if kind == "Box":
         dtype = np.dtype(stored["dtype"])
-        return gym.spaces.Box(np.array(stored["low"], dtype), np.array(stored["high"], dtype), dtype=dtype.type)
+        return gym.spaces.Box(
+            np.array(stored["low"], dtype), np.array(stored["high"], dtype), dtype=dtype.type
+        )
     if kind == "Discrete":
-        return gym.spaces.Discrete(stored["n"], start=stored["start"], dtype=np.dtype(stored["dtype"]).type)
+        return gym.spaces.Discrete(
+            stored["n"], start=stored["start"], dtype=np.dtype(stored["dtype"]).type
+        )
     if kind == "MultiDiscrete":
         dtype = np.dtype(stored["dtype"])
         return gym.spaces.MultiDiscrete(
-            np.array(stored["nvec"], dtype), dtype=dtype.type, start=np.array(stored["start"], dtype)
+            np.array(stored["nvec"], dtype),
+            dtype=dtype.type,
+            start=np.array(stored["start"], dtype),
         )
     if kind == "MultiBinary":
         n_axes = math.prod(stored["n"]) if isinstance(stored["n"], list) else stored["n"]
@@ -241,7 +310,9 @@ def numeric(values: Any, what: str) -> Floats:
         return np.array(values, np.float64, order="C")
     try:
         array = np.asarray(values)
-        is_real = array.dtype.kind in "fiub" or all(isinstance(value, numbers.Real) for value in array.ravel().tolist())
+        is_real = array.dtype.kind in "fiub" or all(
+            isinstance(value, numbers.Real) for value in array.ravel().tolist()
+        )
         if is_real:
             return as_floats(array)
     except (TypeError, ValueError) as error:

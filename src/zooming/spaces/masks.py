@@ -49,7 +49,9 @@ class Feasible:
         """Return the nearest feasible flat action: within the bounds and allowed by the mask."""
         found = self.between(action)
         for i in np.flatnonzero(self.n_values):
-            values = self.first[i] + np.flatnonzero(self.allowed[i, FIRST_VALUE : FIRST_VALUE + int(self.n_values[i])])
+            values = self.first[i] + np.flatnonzero(
+                self.allowed[i, FIRST_VALUE : FIRST_VALUE + int(self.n_values[i])]
+            )
             found[i] = values[np.abs(values - found[i]).argmin()]
         return found
 
@@ -63,15 +65,24 @@ def one_each(info: Any, n: int, is_batch: bool) -> list[Mapping[str, Any] | None
     """Return the info of each of n observations, from a list or a vector environment's dict."""
     if not is_batch:
         if info is not None and not isinstance(info, Mapping):
-            raise SpaceError(f"info is {info!r}; for one observation give the dict that came with it")
+            raise SpaceError(
+                f"info is {info!r}; for one observation give the dict that came with it"
+            )
         return [info]
     if info is None:
         return [None] * n
     if isinstance(info, Mapping):
-        return [_row_of({key: info[key] for key in info if key.lstrip("_") in (MASK, LEAST, MOST)}, k, n) for k in range(n)]
+        return [
+            _row_of(
+                {key: info[key] for key in info if key.lstrip("_") in (MASK, LEAST, MOST)}, k, n
+            )
+            for k in range(n)
+        ]
     infos = list(info)
     if len(infos) != n:
-        raise SpaceError(f"info has {len(infos)} entries for {n} observations; give one dict per environment")
+        raise SpaceError(
+            f"info has {len(infos)} entries for {n} observations; give one dict per environment"
+        )
     for k, one in enumerate(infos):
         if one is not None and not isinstance(one, Mapping):
             raise SpaceError(f"info[{k}] is {one!r}; give the dict of each environment, or None")
@@ -85,7 +96,10 @@ def _row_of(infos: Mapping[str, Any], k: int, n: int) -> dict[str, Any]:
         if key.startswith("_") and key[1:] in infos:
             continue
         if not isinstance(value, Mapping) and len(value) != n:
-            raise SpaceError(f"info[{key!r}] has {len(value)} entries for {n} observations; give one per environment")
+            raise SpaceError(
+                f"info[{key!r}] has {len(value)} entries for {n} observations; give one per "
+                "environment"
+            )
         if f"_{key}" not in infos or infos[f"_{key}"][k]:
             found[key] = _row_of(value, k, n) if isinstance(value, Mapping) else value[k]
     return found
@@ -99,7 +113,10 @@ def feasible(axes: Axes, info: Mapping[str, Any], where: str) -> Feasible:
     n_values = axes.table[axes.n_state :, ATOMS].astype(np.int64)
     if n_values.max() > _MOST_VALUES:
         name = axes.names[axes.n_state + int(n_values.argmax())]
-        raise TransitionError(f"{where}: {name} has {n_values.max():,} values, too many for feasible actions; at most 65,536")
+        raise TransitionError(
+            f"{where}: {name} has {n_values.max():,} values, too many for feasible actions; at "
+            "most 65,536"
+        )
     allowed = np.zeros((axes.n_action, FIRST_VALUE + int(n_values.max())))
     allowed[:, 1] = 1.0
     for row, n in zip(allowed, n_values, strict=True):
@@ -118,7 +135,12 @@ def _of_one_mask(axes: Axes, info: Mapping[str, Any]) -> Feasible | None:
     if not isinstance(axes.action_space, gym.spaces.Discrete) or LEAST in info or MOST in info:
         return None
     mask, n = info[MASK], int(axes.action_space.n)
-    if not isinstance(mask, np.ndarray) or mask.shape != (n,) or mask.dtype.kind not in "biu" or n > _MOST_VALUES:
+    if (
+        not isinstance(mask, np.ndarray)
+        or mask.shape != (n,)
+        or mask.dtype.kind not in "biu"
+        or n > _MOST_VALUES
+    ):
         return None
     if axes.table[-1, ATOMS] != n:  # bounds= excludes some values
         return None
@@ -129,7 +151,9 @@ def _of_one_mask(axes: Axes, info: Mapping[str, Any]) -> Feasible | None:
     return Feasible(allowed, axes.low[-1:], axes.high[-1:], axes.low[-1:], axes.table[-1:, ATOMS])
 
 
-def _narrow(axes: Axes, i: int, row: Floats, n_values: int, low: Floats, high: Floats, where: str) -> None:
+def _narrow(
+    axes: Axes, i: int, row: Floats, n_values: int, low: Floats, high: Floats, where: str
+) -> None:
     """Narrow one axis to its bounds and mask; TransitionError if no value is left."""
     axis, place = axes[axes.n_state + i], axes.table[axes.n_state + i]
     if n_values:
@@ -139,7 +163,8 @@ def _narrow(axes: Axes, i: int, row: Floats, n_values: int, low: Floats, high: F
         found = np.flatnonzero(mask)
         if not len(found):
             raise TransitionError(
-                f"{where}: no value of {axis.name} is feasible; an environment must leave at least one action "
+                f"{where}: no value of {axis.name} is feasible; an environment must leave at "
+                "least one action "
                 f"from {axis.low:g} to {axis.high:g}"
             )
         low[i], high[i] = values[found[0]], values[found[-1]]
@@ -149,7 +174,8 @@ def _narrow(axes: Axes, i: int, row: Floats, n_values: int, low: Floats, high: F
         low[i], high[i] = _inner_single(low[i], np.inf), _inner_single(high[i], -np.inf)
     if not low[i] <= high[i]:
         raise TransitionError(
-            f"{where}: no value of {axis.name} is feasible: it must be at least {low[i]} and at most {high[i]}"
+            f"{where}: no value of {axis.name} is feasible: it must be at least {low[i]} and at "
+            f"most {high[i]}"
         )
     if axis.squash:
         row[:2] = axes.to_unit_cube(np.array([low[i], high[i]])[:, None], axes.n_state + i)[:, 0]
@@ -173,7 +199,10 @@ def _read_mask(axes: Axes, node: Leaf | Branch, mask: Any, allowed: Floats, what
             _read_mask(axes, node.parts[key], part, allowed, f"{what}[{key!r}]")
         return
     if node.kind == INTERVAL or isinstance(node.space, gym.spaces.Box):
-        raise TransitionError(f"{what}: {node.name} is a Box, which has no mask; give info[{LEAST!r}] and info[{MOST!r}]")
+        raise TransitionError(
+            f"{what}: {node.name} is a Box, which has no mask; give info[{LEAST!r}] and "
+            f"info[{MOST!r}]"
+        )
     if isinstance(node.space, gym.spaces.MultiBinary):
         entries = numeric(mask, what).ravel()
         if len(entries) != len(node.low) or not np.isin(entries, (0, 1, 2)).all():
@@ -181,7 +210,11 @@ def _read_mask(axes: Axes, node: Leaf | Branch, mask: Any, allowed: Floats, what
         masks = [[entry != 1, entry != 0] for entry in entries]
     else:
         sizes = (node.high - node.low + 1).astype(int).tolist()
-        masks = [mask] if isinstance(node.space, gym.spaces.Discrete) else _per_component(mask, sizes, what)
+        masks = (
+            [mask]
+            if isinstance(node.space, gym.spaces.Discrete)
+            else _per_component(mask, sizes, what)
+        )
         for one, size in zip(masks, sizes, strict=True):
             entries = numeric(one, what)
             if entries.shape != (size,) or not np.isin(entries, (0, 1)).all():
@@ -199,13 +232,17 @@ def _per_component(mask: Any, sizes: list[int], what: str) -> list[Any]:
         return np.split(mask, np.cumsum(sizes)[:-1])
     found = _flattened(mask)
     if not isinstance(mask, (tuple, list)) or len(found) != len(sizes):
-        raise _wrong_mask(mask, what, f"one array for each of its {len(sizes)} components, of {sizes} entries")
+        raise _wrong_mask(
+            mask, what, f"one array for each of its {len(sizes)} components, of {sizes} entries"
+        )
     return found
 
 
 def _flattened(mask: Any) -> list[Any]:
     """Return the masks of the components of a MultiDiscrete as a flat list."""
-    if isinstance(mask, (tuple, list)) and any(isinstance(part, (tuple, list, np.ndarray)) for part in mask):
+    if isinstance(mask, (tuple, list)) and any(
+        isinstance(part, (tuple, list, np.ndarray)) for part in mask
+    ):
         return [one for part in mask for one in _flattened(part)]
     return [mask]
 
@@ -236,8 +273,12 @@ def _parts(node: Branch, given: Any, what: str) -> list[tuple[Any, Any]]:
     """Return the given (key, entry) pairs: all parts of a Tuple, or some keys of a Dict."""
     if isinstance(node.space, gym.spaces.Dict):
         if not isinstance(given, Mapping) or not set(given) <= set(node.parts):
-            raise TransitionError(f"{what} is {given!r}; expected a dict with some of the keys {list(node.parts)}")
+            raise TransitionError(
+                f"{what} is {given!r}; expected a dict with some of the keys {list(node.parts)}"
+            )
         return list(given.items())
     if not isinstance(given, (tuple, list)) or len(given) != len(node.parts):
-        raise TransitionError(f"{what} is {given!r}; expected {len(node.parts)} parts, None where everything goes")
+        raise TransitionError(
+            f"{what} is {given!r}; expected {len(node.parts)} parts, None where everything goes"
+        )
     return list(enumerate(given))

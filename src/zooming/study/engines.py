@@ -29,7 +29,9 @@ ENGINES = ("local", "ray")
 MOST_ATTEMPTS = 5  # to compute a chunk whose worker dies each time
 
 
-def compute(chunks: Sequence[Chunk], engine: str, workers: int | None, address: str | None = None) -> Iterator[Finished]:
+def compute(
+    chunks: Sequence[Chunk], engine: str, workers: int | None, address: str | None = None
+) -> Iterator[Finished]:
     """Compute all chunks and yield them as they finish.
 
     A worker or node that dies is replaced, and its chunks are computed again.
@@ -97,7 +99,9 @@ def _local(chunks: Sequence[Chunk], n_workers: int) -> Iterator[Finished]:
                 process.terminate()
 
 
-def _drain(pool: ProcessPoolExecutor, left: dict[str, Chunk], n_workers: int, attempts: _Attempts) -> Iterator[Finished]:
+def _drain(
+    pool: ProcessPoolExecutor, left: dict[str, Chunk], n_workers: int, attempts: _Attempts
+) -> Iterator[Finished]:
     """Yield results until all are done or the pool breaks. Remove finished chunks from `left`."""
     waiting = list(reversed(left.values()))
     running: dict[Future[Any], Chunk] = {}
@@ -128,8 +132,10 @@ class _Attempts:
         self._lost[chunk.name] = self._lost.get(chunk.name, 0) + 1
         if self._lost[chunk.name] >= MOST_ATTEMPTS:
             raise SpaceError(
-                f"the worker died {MOST_ATTEMPTS} times at {chunk.problem.name}, {chunk.agent.label}. Is it out of memory? Or "
-                f'is this a script that starts the study outside `if __name__ == "__main__":`, as workers import it too?'
+                f"the worker died {MOST_ATTEMPTS} times at {chunk.problem.name}, "
+                f"{chunk.agent.label}. Is it out of memory? Or "
+                'is this a script that starts the study outside `if __name__ == "__main__":`, as '
+                "workers import it too?"
             )
 
 
@@ -217,7 +223,9 @@ def _without_interrupts() -> Iterator[None]:
     enough, because another thread may receive it while Python's handler runs in the main thread. So
     the handler notes the signal, and it is raised again at the end.
     """
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
+    if threading.current_thread() is not threading.main_thread() or not hasattr(
+        signal, "pthread_sigmask"
+    ):
         yield
         return
     noted: list[int] = []

@@ -22,7 +22,10 @@ import gymnasium as gym
 from zooming.errors import SpaceError
 from zooming.validation import nearest
 
-HOW = "an environment of your own is module:Id, where importing the module (in this folder, or installed) registers the Id"
+HOW = (
+    "an environment of your own is module:Id, where importing the module (in this folder, or "
+    "installed) registers the Id"
+)
 
 
 def split(env_id: str) -> tuple[str | None, str]:
@@ -55,8 +58,12 @@ def import_named(module: str) -> None:
     except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
             near = nearest(module, _importable(Path(here)))
-            raise SpaceError(f"there is no module {module!r} in {here}, and none is installed{near}") from error
-        raise SpaceError(f"the module {module!r} cannot be imported: {_in_one_line(error)}") from error
+            raise SpaceError(
+                f"there is no module {module!r} in {here}, and none is installed{near}"
+            ) from error
+        raise SpaceError(
+            f"the module {module!r} cannot be imported: {_in_one_line(error)}"
+        ) from error
     _REGISTERED[module] = sorted({*gym.registry} - before)
 
 
@@ -71,14 +78,24 @@ def find(env_id: str) -> str:
     module, name = split(env_id)
     if module is not None and module not in sys.modules:
         raise SpaceError(
-            f"{env_id!r} is registered by the module {module!r}, which is not imported. A folder may name any module, and "
-            f"importing one runs its code. If you trust it, add --import {module} (in Python: import {module})"
+            f"{env_id!r} is registered by the module {module!r}, which is not imported. A folder "
+            "may name any module, and "
+            f"importing one runs its code. If you trust it, add --import {module} (in Python: "
+            f"import {module})"
         )
     if module is not None and name not in gym.registry:
         ours = _REGISTERED.get(module)
-        registers = "" if ours is None else f" (it registers {', '.join(ours)})" if ours else " (it registers nothing)"
+        registers = (
+            ""
+            if ours is None
+            else f" (it registers {', '.join(ours)})"
+            if ours
+            else " (it registers nothing)"
+        )
         near = nearest(name, ours or gym.registry)
-        raise SpaceError(f"the module {module!r} registers no environment {name!r}{registers}{near}")
+        raise SpaceError(
+            f"the module {module!r} registers no environment {name!r}{registers}{near}"
+        )
     return name
 
 
@@ -92,7 +109,11 @@ def sources(modules: Iterable[str]) -> list[Path]:
 
     Another machine may not have them.
     """
-    installed = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()]
+    installed = [
+        sysconfig.get_path("purelib"),
+        sysconfig.get_path("platlib"),
+        *site.getsitepackages(),
+    ]
     found = []
     for top in dict.fromkeys(module.partition(".")[0] for module in modules):
         module: Any = sys.modules[top]
@@ -119,5 +140,12 @@ def _in_one_line(error: BaseException) -> str:
     at = [(error.filename, error.lineno)] if isinstance(error, SyntaxError) else []
     at += [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     ours = (__file__, importlib.__file__)
-    place = next((f" ({name}, line {line})" for name, line in at if name and name not in ours and name[0] != "<"), "")
+    place = next(
+        (
+            f" ({name}, line {line})"
+            for name, line in at
+            if name and name not in ours and name[0] != "<"
+        ),
+        "",
+    )
     return f"{type(error).__name__}{f': {said}' if said else ''}{place}"

@@ -40,14 +40,20 @@ def metric_q(
     `metrics.Greedy`. The other options are those of MetricQ.
 
     >>> import gymnasium as gym
-    >>> metric_q(gym.make("zooming/Oil-v0"), "l2", points_per_axis=9).metric
-    Product(L2(points_per_axis=9, scale=[1.0]), L2(points_per_axis=9, scale=[1.0]), combine=2.0, scale=(1.0, 1.0))
+    >>> metric_q(gym.make("zooming/Oil-v0"), "l2", points_per_axis=9).metric.states
+    L2(points_per_axis=9, scale=[1.0])
     """
     if metric not in _METRICS:
-        raise SpaceError(f"metric-q: metric={metric!r}: choose one of {', '.join(_METRICS)}{nearest(str(metric), _METRICS)}")
+        raise SpaceError(
+            f"metric-q: metric={metric!r}: choose one of "
+            f"{', '.join(_METRICS)}{nearest(str(metric), _METRICS)}"
+        )
     kind, same = _METRICS[metric]
     if kind is metrics.Discrete and points_per_axis is not None:
-        raise SpaceError("metric-q: points_per_axis is for the net of a box; metric=discrete has none, so leave it out")
+        raise SpaceError(
+            "metric-q: points_per_axis is for the net of a box; metric=discrete has none, so "
+            "leave it out"
+        )
     side = metrics.Discrete() if kind is metrics.Discrete else kind(points_per_axis)
     both = metrics.Product(side, side, same if combine is None else combine, scale)
     return MetricQ(env, both, oracle=None if tries is None else metrics.Greedy(tries), **options)
@@ -71,8 +77,11 @@ AGENTS: dict[str, Callable[..., Agent]] = {
 }
 _OIL = {f"oil-{survey}-{sharpness:g}": {"survey": survey, "sharpness": sharpness}
         for survey in ("laplace", "quadratic") for sharpness in (1.0, 10.0, 50.0)}  # fmt: skip
-_AMBULANCE = {f"ambulance-{arrivals}-{weight:g}": {"arrivals": arrivals, "travel_weight": weight}
-              for arrivals in ("beta", "uniform", "shifting") for weight in (0.0, 0.25, 1.0)}  # fmt: skip
+_AMBULANCE = {
+    f"ambulance-{arrivals}-{weight:g}": {"arrivals": arrivals, "travel_weight": weight}
+    for arrivals in ("beta", "uniform", "shifting")
+    for weight in (0.0, 0.25, 1.0)
+}
 
 
 def as_lists(value: Any) -> Any:
@@ -132,7 +141,9 @@ OPTIMUM = ("fine", "rough")
 
 
 PRESETS = {name: Problem(name, "zooming/Oil-v0", options) for name, options in _OIL.items()}
-PRESETS |= {name: Problem(name, "zooming/Ambulance-v0", options) for name, options in _AMBULANCE.items()}
+PRESETS |= {
+    name: Problem(name, "zooming/Ambulance-v0", options) for name, options in _AMBULANCE.items()
+}
 
 
 @dataclass(frozen=True)
@@ -148,7 +159,9 @@ class AgentChoice:
     @property
     def label(self) -> str:
         """Name in tables: `adaptive-q`, or `adaptive-q:bonus=0.5`."""
-        return ":".join([self.kind, *(f"{key}={value}" for key, value in sorted(self.settings.items()))])
+        return ":".join(
+            [self.kind, *(f"{key}={value}" for key, value in sorted(self.settings.items()))]
+        )
 
     def make(self, env: Any, seed: int) -> Agent:
         """Make the agent."""
@@ -170,7 +183,10 @@ def problem_named(name: str, options: dict[str, Any] | None = None) -> Problem:
     such problem.
     """
     if not isinstance(name, str):
-        raise SpaceError(f"{name!r} is not a problem; give a preset's name, a registered Gymnasium id, or a Problem")
+        raise SpaceError(
+            f"{name!r} is not a problem; give a preset's name, a registered Gymnasium id, or a "
+            "Problem"
+        )
     options = options or {}
     if name in PRESETS:
         preset = PRESETS[name]
@@ -180,12 +196,16 @@ def problem_named(name: str, options: dict[str, Any] | None = None) -> Problem:
         return Problem(_labelled(name, options), preset.env_id, merged)
     head, colon, _ = name.partition(":")
     if colon and (head in PRESETS or head in gym.registry):
-        raise SpaceError(f"no problem is named {name!r}; give {head} its options by --set key=value")
+        raise SpaceError(
+            f"no problem is named {name!r}; give {head} its options by --set key=value"
+        )
     problem = Problem(_labelled(name, options), name, options)
     problem.import_module()
     if modules.find(name) not in gym.registry:
         near = nearest(name, [*PRESETS, *gym.registry])
-        raise SpaceError(f"no problem is named {name!r}{near} (zooming list shows the presets; {modules.HOW})")
+        raise SpaceError(
+            f"no problem is named {name!r}{near} (zooming list shows the presets; {modules.HOW})"
+        )
     return problem
 
 
@@ -214,11 +234,14 @@ def agent_named(text: str) -> AgentChoice:
     """Return the agent of a text such as `adaptive-q` or `adaptive-q:bonus=0.5:cap=horizon`."""
     if not isinstance(text, str):
         raise SpaceError(
-            f"{text!r} is not an agent's name; give one of {', '.join(AGENTS)}, with settings: adaptive-q:bonus=0.5"
+            f"{text!r} is not an agent's name; give one of {', '.join(AGENTS)}, with settings: "
+            "adaptive-q:bonus=0.5"
         )
     kind, *settings = _split(text, ":")
     if kind not in AGENTS:
-        raise SpaceError(f"no agent is named {kind!r}{nearest(kind, AGENTS)} (there are {', '.join(AGENTS)})")
+        raise SpaceError(
+            f"no agent is named {kind!r}{nearest(kind, AGENTS)} (there are {', '.join(AGENTS)})"
+        )
     return AgentChoice(kind, settings_from(settings))
 
 

@@ -57,8 +57,13 @@ class Configuration:
         if self.optimum not in OPTIMUM:
             raise SpaceError(f"optimum={self.optimum!r}: choose one of {OPTIMUM}")
         if not self.problems or not self.agents:
-            raise SpaceError("a study needs at least one problem and one agent; zooming list shows some")
-        for what, names in (("problem", [p.name for p in self.problems]), ("agent", [a.label for a in self.agents])):
+            raise SpaceError(
+                "a study needs at least one problem and one agent; zooming list shows some"
+            )
+        for what, names in (
+            ("problem", [p.name for p in self.problems]),
+            ("agent", [a.label for a in self.agents]),
+        ):
             if len(set(names)) < len(names):
                 raise SpaceError(f"the same {what} twice: {', '.join(names)}")
         for agent in self.agents:
@@ -66,9 +71,14 @@ class Configuration:
             refuse_unknown(agent.kind, agent.settings, make)
             for name in ("env", "seed"):
                 if name in agent.settings:
-                    raise SpaceError(f"{agent.label}: a study gives every run its {name} itself; leave it out")
+                    raise SpaceError(
+                        f"{agent.label}: a study gives every run its {name} itself; leave it out"
+                    )
             for name, parameter in inspect.signature(make).parameters.items():
-                is_needed = parameter.default is parameter.empty and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+                is_needed = (
+                    parameter.default is parameter.empty
+                    and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+                )
                 if is_needed and name not in {"env", *agent.settings}:
                     raise SpaceError(f"{agent.kind} needs {name}: write {agent.kind}:{name}=...")
 
@@ -79,7 +89,9 @@ class Configuration:
                 creator = gym.spec(modules.find(problem.env_id)).entry_point
                 make = load_env_creator(creator) if isinstance(creator, str) else creator
             if make is not None:
-                refuse_unknown(problem.env_id, problem.options.keys() - {*option_names(gym.make)}, make)
+                refuse_unknown(
+                    problem.env_id, problem.options.keys() - {*option_names(gym.make)}, make
+                )
             with _told(problem.name):
                 problem.make()
             for agent in self.agents:
@@ -97,10 +109,15 @@ class Configuration:
         try:
             problems = tuple(Problem(**problem) for problem in content["problems"])
             agents = tuple(AgentChoice(**agent) for agent in content["agents"])
-            texts = [text for problem in problems for text in (problem.name, problem.env_id)] + [a.kind for a in agents]
+            texts = [text for problem in problems for text in (problem.name, problem.env_id)] + [
+                a.kind for a in agents
+            ]
             if not all(isinstance(text, str) for text in (*texts, content.get("stream", ""))):
                 raise TypeError("a name is not a text")
-            if not all(isinstance(one, dict) for one in (*(p.options for p in problems), *(a.settings for a in agents))):
+            if not all(
+                isinstance(one, dict)
+                for one in (*(p.options for p in problems), *(a.settings for a in agents))
+            ):
                 raise TypeError("options have no names")
             return cls(**{**content, "problems": problems, "agents": agents})
         except (TypeError, KeyError, AttributeError, SpaceError) as error:
@@ -125,13 +142,23 @@ class Configuration:
 
     def chunks(self) -> list[Chunk]:
         """Return all chunks, in the order of the tables."""
-        return [chunk for problem in self.problems for agent in self.agents for chunk in self.chunks_of(problem, agent)]
+        return [
+            chunk
+            for problem in self.problems
+            for agent in self.agents
+            for chunk in self.chunks_of(problem, agent)
+        ]
 
     def chunks_of(self, problem: Problem, agent: AgentChoice) -> list[Chunk]:
         """Return the chunks of an agent on a problem, in the order of their seeds."""
         most = self._block(problem)
-        blocks = [(first, min(first + most, self.n_seeds)) for first in range(0, self.n_seeds, most)]
-        return [Chunk(problem, agent, self.episodes, *block, self.entropy, self.stream) for block in blocks]
+        blocks = [
+            (first, min(first + most, self.n_seeds)) for first in range(0, self.n_seeds, most)
+        ]
+        return [
+            Chunk(problem, agent, self.episodes, *block, self.entropy, self.stream)
+            for block in blocks
+        ]
 
 
 @dataclass(frozen=True)
@@ -150,7 +177,8 @@ class Chunk:
     def name(self) -> str:
         """File name: readable, and unique for each chunk."""
         what = [asdict(self.problem), asdict(self.agent), self.episodes, self.entropy, self.stream]
-        return f"{_named(f'{self.problem.name}--{self.agent.label}', what)}--{self.first:05d}-{self.last:05d}"
+        name = _named(f"{self.problem.name}--{self.agent.label}", what)
+        return f"{name}--{self.first:05d}-{self.last:05d}"
 
     @property
     def n_runs(self) -> int:
@@ -163,10 +191,16 @@ class Chunk:
 
     def run(self, n_threads: int = 1) -> dict[str, NDArray[Any]]:
         """Train the agents. Return totals per run, and curves per run and checkpoint."""
-        run_seeds = [seeds.word(self.entropy, f"{self.stream} {i}") for i in range(self.first, self.last)]
+        run_seeds = [
+            seeds.word(self.entropy, f"{self.stream} {i}") for i in range(self.first, self.last)
+        ]
         # The engines start one process per core, so each uses one thread.
-        with _told(f"{self.agent.label} on {self.problem.name}", self.agent.kind, ours=(ZoomingError,)):
-            histories = learn_many(self.agent.make, self.problem.make(), run_seeds, self.episodes, n_workers=n_threads)
+        with _told(
+            f"{self.agent.label} on {self.problem.name}", self.agent.kind, ours=(ZoomingError,)
+        ):
+            histories = learn_many(
+                self.agent.make, self.problem.make(), run_seeds, self.episodes, n_workers=n_threads
+            )
         episodes = checkpoints(self.episodes)
         totals = [np.cumsum(history.returns) for history in histories]
         tail = max(1, self.episodes // 10)
@@ -186,7 +220,9 @@ class Chunk:
 
 @contextmanager
 def _told(
-    where: str, kind: str | None = None, ours: tuple[type[Exception], ...] = (TypeError, ValueError, gym.error.Error)
+    where: str,
+    kind: str | None = None,
+    ours: tuple[type[Exception], ...] = (TypeError, ValueError, gym.error.Error),
 ) -> Iterator[None]:
     """Prefix errors of the block with `where`.
 
@@ -196,8 +232,14 @@ def _told(
         yield
     except ours as error:
         is_code = kind is not None and re.search(r"\bgive\b.*\w=", str(error), re.IGNORECASE)
-        hint = f" (here: {kind}:option=value for the agent, --set option=value for the problem)" if is_code else ""
-        raise (type(error) if isinstance(error, ZoomingError) else SpaceError)(f"{where}: {error}{hint}") from error
+        hint = (
+            f" (here: {kind}:option=value for the agent, --set option=value for the problem)"
+            if is_code
+            else ""
+        )
+        raise (type(error) if isinstance(error, ZoomingError) else SpaceError)(
+            f"{where}: {error}{hint}"
+        ) from error
 
 
 def checkpoints(episodes: int, n: int = N_CHECKPOINTS) -> NDArray[np.int64]:
@@ -209,5 +251,7 @@ def checkpoints(episodes: int, n: int = N_CHECKPOINTS) -> NDArray[np.int64]:
 
 def _named(readable: str, content: Any) -> str:
     """Return a file name: a readable text and a digest of the content."""
-    digest = hashlib.sha256(json.dumps(content, default=listed, sort_keys=True).encode()).hexdigest()[:8]
+    digest = hashlib.sha256(
+        json.dumps(content, default=listed, sort_keys=True).encode()
+    ).hexdigest()[:8]
     return f"{re.sub(r'[^A-Za-z0-9._=-]+', '_', readable)[:80]}--{digest}"

@@ -45,7 +45,13 @@ from zooming.validation import check_float
 from zooming.version import __version__
 
 MOST_SHOWN = 120  # characters shown of a setting that differs
-MANIFEST, OPTIMA, TIMINGS, CHUNKS, LOCK = "manifest.json", "optima.json", "timings.jsonl", "chunks", ".lock"
+MANIFEST, OPTIMA, TIMINGS, CHUNKS, LOCK = (
+    "manifest.json",
+    "optima.json",
+    "timings.jsonl",
+    "chunks",
+    ".lock",
+)
 
 
 class Store:
@@ -98,12 +104,16 @@ class Store:
             stored, ours = read_manifest(manifest)["configuration"], self.configuration.as_json()
             if not _same(stored, ours) and any((self.folder / CHUNKS).glob("*.zoom")):
                 raise SpaceError(
-                    f"{self.folder} holds another study; choose another --out.\n" + "\n".join(_differences(stored, ours))
+                    f"{self.folder} holds another study; choose another --out.\n"
+                    + "\n".join(_differences(stored, ours))
                 )
         elif (
             self.folder.exists()
             and not self._has_only_our_chunks()
-            and any(path.name not in (CHUNKS, LOCK) and not path.name.endswith(".part") for path in self.folder.iterdir())
+            and any(
+                path.name not in (CHUNKS, LOCK) and not path.name.endswith(".part")
+                for path in self.folder.iterdir()
+            )
         ):
             raise SpaceError(f"{self.folder} is not empty and holds no study; choose another --out")
 
@@ -121,8 +131,14 @@ class Store:
         versions = {name: version(name) for name in ("numpy", "numba", "gymnasium")}
         versions |= {"zooming": __version__, "python": platform.python_version()}
         ours = {"versions": versions, "platform": platform.platform()}
-        content: dict[str, Any] = {"format": FORMAT, "configuration": self.configuration.as_json(), "computed_with": [ours]}
-        if manifest.exists() and not _same(read_manifest(manifest)["configuration"], self.configuration.as_json()):
+        content: dict[str, Any] = {
+            "format": FORMAT,
+            "configuration": self.configuration.as_json(),
+            "computed_with": [ours],
+        }
+        if manifest.exists() and not _same(
+            read_manifest(manifest)["configuration"], self.configuration.as_json()
+        ):
             # Another configuration was started here, but no chunk was finished.
             (self.folder / OPTIMA).unlink(missing_ok=True)
         elif manifest.exists():
@@ -132,7 +148,11 @@ class Store:
             if all(self._path(chunk).exists() for chunk in self.configuration.chunks()):
                 return  # nothing is left to compute
             lines = "\n".join(_differences(content["computed_with"][-1], ours))
-            warnings.warn(f"{self.folder} was begun with other versions; runs may differ from there on:\n{lines}", stacklevel=5)
+            warnings.warn(
+                f"{self.folder} was begun with other versions; runs may differ from there "
+                f"on:\n{lines}",
+                stacklevel=5,
+            )
             content["computed_with"].append(ours)
         files.write_atomically(manifest, json.dumps(content, indent=1).encode())
 
@@ -180,9 +200,13 @@ class Store:
             except FileNotFoundError as error:
                 raise self._unfinished() from error
             except OSError as error:
-                raise SpaceError(f"cannot read {self._path(chunk)} ({error.strerror}); make it readable") from error
+                raise SpaceError(
+                    f"cannot read {self._path(chunk)} ({error.strerror}); make it readable"
+                ) from error
             except CheckpointError as error:
-                raise SpaceError(f"{error}. The command that began the study sets it aside and computes it again") from error
+                raise SpaceError(
+                    f"{error}. The command that began the study sets it aside and computes it again"
+                ) from error
         return self._known[chunk.name]
 
     def check_finished(self) -> None:
@@ -194,7 +218,9 @@ class Store:
             raise self._unfinished()
 
     def _unfinished(self) -> SpaceError:
-        return SpaceError(f"the study in {self.folder} is not finished; the command that began it continues it")
+        return SpaceError(
+            f"the study in {self.folder} is not finished; the command that began it continues it"
+        )
 
     def runs(self, problem: Problem, agent: AgentChoice) -> dict[str, NDArray[Any]]:
         """Return the arrays of all runs of an agent on a problem, one row per seed.
@@ -202,7 +228,10 @@ class Store:
         `curve_episode` holds the checkpoints.
         """
         found = [self.read(chunk) for chunk in self.configuration.chunks_of(problem, agent)]
-        joined = {name: np.concatenate([arrays[name] for arrays in found]) for name in (*PER_RUN, *PER_CHECKPOINT)}
+        joined = {
+            name: np.concatenate([arrays[name] for arrays in found])
+            for name in (*PER_RUN, *PER_CHECKPOINT)
+        }
         return {**joined, "curve_episode": found[0]["curve_episode"]}
 
     def optima(self) -> dict[str, float | None]:
@@ -214,7 +243,9 @@ class Store:
             path = self.folder / OPTIMA
             self._optima = read_optima(path, self.configuration)
             if self._optima is None:
-                self._optima = {problem.name: self._solved(problem) for problem in self.configuration.problems}
+                self._optima = {
+                    problem.name: self._solved(problem) for problem in self.configuration.problems
+                }
                 if self._is_ours:
                     files.write_atomically(path, optima_as_json(self.configuration, self._optima))
         return self._optima
@@ -244,15 +275,29 @@ class Store:
                 "settings": json.dumps(chunk.agent.settings, default=str),
             }
             n, points = chunk.n_runs, arrays["curve_episode"]
-            regret = np.full(n, np.nan) if best is None else chunk.episodes * best - arrays["total_return"]
-            per_run = {name: arrays[name] for name in ("seed", "final_return", "total_return", "n_balls", "nbytes")}
-            results.append(pl.DataFrame({**{k: [v] * n for k, v in named.items()}, **per_run, "regret": regret}))
+            regret = (
+                np.full(n, np.nan)
+                if best is None
+                else chunk.episodes * best - arrays["total_return"]
+            )
+            per_run = {
+                name: arrays[name]
+                for name in ("seed", "final_return", "total_return", "n_balls", "nbytes")
+            }
+            results.append(
+                pl.DataFrame(
+                    {**{k: [v] * n for k, v in named.items()}, **per_run, "regret": regret}
+                )
+            )
             total = arrays["curve_total"]
             curves.append(pl.DataFrame({
                 **{k: [v] * (n * len(points)) for k, v in named.items() if k != "settings"},
-                "seed": np.repeat(arrays["seed"], len(points)), "episode": np.tile(points, n), "total_return": total.ravel(),
+                "seed": np.repeat(arrays["seed"], len(points)), "episode": np.tile(points, n),
+                "total_return": total.ravel(),
                 "n_balls": arrays["curve_n_balls"].ravel(),
-                "regret": np.full(total.size, np.nan) if best is None else (points * best - total).ravel(),
+                "regret": np.full(total.size, np.nan)
+                if best is None
+                else (points * best - total).ravel(),
             }))  # fmt: skip
         for name, frames in (("results", results), ("curves", curves)):
             content, path = io.BytesIO(), self.folder / f"{name}.parquet"
@@ -280,7 +325,10 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise SpaceError(f"another command is at work in {folder}; wait until it ends, or choose another --out") from error
+            raise SpaceError(
+                f"another command is at work in {folder}; wait until it ends, or choose another "
+                "--out"
+            ) from error
         yield
 
 
@@ -298,7 +346,9 @@ def _differences(stored: Any, ours: Any, where: str = "") -> Iterable[str]:
     """Yield a line for each entry in which two configurations differ."""
     if isinstance(stored, dict) and isinstance(ours, dict):
         for key in sorted({*stored, *ours}):
-            yield from _differences(stored.get(key), ours.get(key), f"{where}.{key}" if where else key)
+            yield from _differences(
+                stored.get(key), ours.get(key), f"{where}.{key}" if where else key
+            )
     elif isinstance(stored, list) and isinstance(ours, list) and len(stored) == len(ours):
         for i, (there, here) in enumerate(zip(stored, ours, strict=True)):
             yield from _differences(there, here, f"{where}[{i}]")

@@ -20,7 +20,9 @@ from zooming.errors import CheckpointError, SpaceError
 from zooming.study.runs import Chunk, Configuration, checkpoints
 
 FORMAT = 1  # of manifest.json and optima.json
-REMEDY = "restore or delete it, and the command that began the study writes it again"  # for a manifest
+REMEDY = (
+    "restore or delete it, and the command that began the study writes it again"  # for a manifest
+)
 PER_RUN = ("seed", "final_return", "total_return", "n_balls", "nbytes", "horizon", "n_clipped")
 PER_CHECKPOINT = ("curve_total", "curve_n_balls")
 
@@ -30,7 +32,9 @@ def read_json(path: Path, remedy: str) -> Any:
     try:
         return json.loads(path.read_bytes())
     except OSError as error:
-        raise SpaceError(f"cannot read {path} ({error.strerror}); make it readable, or {remedy}") from error
+        raise SpaceError(
+            f"cannot read {path} ({error.strerror}); make it readable, or {remedy}"
+        ) from error
     except (ValueError, RecursionError) as error:
         raise SpaceError(f"{path} is damaged ({error}); {remedy}") from error
 
@@ -44,7 +48,10 @@ def read_manifest(path: Path) -> dict[str, Any]:
     elif type(content.get("format")) is not int or content["format"] < 1:
         fault = f"its format is {content.get('format')!r}, not a whole number from 1 to {FORMAT}"
     elif content["format"] > FORMAT:
-        raise SpaceError(f"{path}: format {content['format']} is newer than this zooming reads ({FORMAT}); update zooming")
+        raise SpaceError(
+            f"{path}: format {content['format']} is newer than this zooming reads ({FORMAT}); "
+            "update zooming"
+        )
     elif not isinstance(content.get("configuration"), dict):
         fault = "it has no configuration"
     else:
@@ -58,7 +65,10 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 def optima_as_json(configuration: Configuration, optima: dict[str, float | None]) -> bytes:
     """Return the content of optima.json: settings and optimum of each problem, and a checksum."""
-    entries = {name: {**settings, "optimum": optima[name]} for name, settings in _solved_for(configuration).items()}
+    entries = {
+        name: {**settings, "optimum": optima[name]}
+        for name, settings in _solved_for(configuration).items()
+    }
     content = {"format": FORMAT, "problems": entries}
     return json.dumps({**content, "sha256": _digest(content)}, indent=1).encode()
 
@@ -76,14 +86,21 @@ def read_optima(path: Path, configuration: Configuration) -> dict[str, float | N
         optima = {name: entry.pop("optimum") for name, entry in entries.items()}
     except (SpaceError, KeyError, TypeError, AttributeError):
         return None
-    is_number = all(value is None or (type(value) is float and math.isfinite(value)) for value in optima.values())
+    is_number = all(
+        value is None or (type(value) is float and math.isfinite(value))
+        for value in optima.values()
+    )
     return optima if is_number and entries == _solved_for(configuration) else None
 
 
 def _solved_for(configuration: Configuration) -> dict[str, dict[str, Any]]:
     """Return the settings that the optimum of each problem depends on, as JSON restores them."""
     found: dict[str, dict[str, Any]] = {
-        problem["name"]: {"env_id": problem["env_id"], "options": problem["options"], "precision": configuration.optimum}
+        problem["name"]: {
+            "env_id": problem["env_id"],
+            "options": problem["options"],
+            "precision": configuration.optimum,
+        }
         for problem in configuration.as_json()["problems"]
     }
     return found
@@ -109,16 +126,25 @@ def _fault(chunk: Chunk, arrays: dict[str, NDArray[Any]]) -> str | None:
     """Return what is wrong with the arrays of a chunk, or None."""
     points = checkpoints(chunk.episodes)
     shapes: dict[str, tuple[int, ...]] = dict.fromkeys(PER_RUN, (chunk.n_runs,))
-    shapes |= {name: (chunk.n_runs, len(points)) for name in PER_CHECKPOINT} | {"curve_episode": points.shape}
+    shapes |= {name: (chunk.n_runs, len(points)) for name in PER_CHECKPOINT} | {
+        "curve_episode": points.shape
+    }
     for name, shape in shapes.items():
         if name not in arrays:
             return f"no array {name}"
         if arrays[name].shape != shape or arrays[name].dtype.kind not in "iuf":
-            return f"{name} of shape {arrays[name].shape} and type {arrays[name].dtype}, not numbers of shape {shape}"
+            return (
+                f"{name} of shape {arrays[name].shape} and type {arrays[name].dtype}, not "
+                f"numbers of shape {shape}"
+            )
         if not np.isfinite(arrays[name]).all():
             return f"a {name} that is not finite"
     if not np.array_equal(arrays["seed"], np.arange(chunk.first, chunk.last)):
         return "other seeds"
     if not np.array_equal(arrays["curve_episode"], points):
         return "other episodes"
-    return None if np.array_equal(arrays["curve_total"][:, -1], arrays["total_return"]) else "curves that end elsewhere"
+    return (
+        None
+        if np.array_equal(arrays["curve_total"][:, -1], arrays["total_return"])
+        else "curves that end elsewhere"
+    )

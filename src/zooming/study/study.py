@@ -139,7 +139,10 @@ class Study:
     def __repr__(self) -> str:
         c = self.configuration
         size = f"{len(c.problems)} problems x {len(c.agents)} agents x {c.n_seeds} seeds"
-        return f"Study({size}, {c.episodes} episodes each: {len(c.problems) * len(c.agents) * c.n_seeds} runs)"
+        return (
+            f"Study({size}, {c.episodes} episodes each: "
+            f"{len(c.problems) * len(c.agents) * c.n_seeds} runs)"
+        )
 
     def _repr_html_(self) -> str:
         c = self.configuration
@@ -183,7 +186,13 @@ class Study:
         Stopped
             After Ctrl-C or SIGTERM. Finished runs are kept.
         """
-        return run_all([(self, folder)], engine=engine, workers=workers, address=address, progress_bar=progress_bar)[0]
+        return run_all(
+            [(self, folder)],
+            engine=engine,
+            workers=workers,
+            address=address,
+            progress_bar=progress_bar,
+        )[0]
 
     @classmethod
     def stored(cls, folder: str | Path) -> Study:
@@ -216,7 +225,9 @@ class Study:
             for i, agent in enumerate(self.configuration.agents):
                 a, best = store.runs(problem, agent), optima[problem.name]
                 several = len(a["total_return"]) > 1
-                regret = None if best is None else self.configuration.episodes * best - a["total_return"]
+                regret = (
+                    None if best is None else self.configuration.episodes * best - a["total_return"]
+                )
                 rows.append(
                     Row(
                         problem.name,
@@ -224,7 +235,9 @@ class Study:
                         best,
                         mean_interval(a["final_return"]) if several else None,
                         mean_interval(regret) if several and regret is not None else None,
-                        mean_interval((a["total_return"] - first) / self.configuration.episodes) if several and i else None,
+                        mean_interval((a["total_return"] - first) / self.configuration.episodes)
+                        if several and i
+                        else None,
                         float(a["final_return"].mean()),
                         None if regret is None else float(regret.mean()),
                         float(a["n_balls"].mean()),
@@ -265,20 +278,29 @@ def run_all(
             optima = [store.optima() for store in stores]
             if missing:
                 with _progress(total, done, progress_bar) as show:
-                    for chunk, arrays, seconds in engines.compute(list(missing.values()), engine, workers, address):
+                    for chunk, arrays, seconds in engines.compute(
+                        list(missing.values()), engine, workers, address
+                    ):
                         for store in lacking[chunk.name]:
                             store.write(chunk, arrays, seconds)
                             done += chunk.n_runs
                             show(chunk, arrays, store.optima()[chunk.problem.name])
             for store in stores:
                 store.write_tables()
-            return [study._summary(store, best) for (study, _), store, best in zip(studies, stores, optima, strict=True)]
+            return [
+                study._summary(store, best)
+                for (study, _), store, best in zip(studies, stores, optima, strict=True)
+            ]
         except KeyboardInterrupt:
             raise Stopped(done, total, stop[0] if stop else 130) from None
         except OSError as error:
             kept = f"{done} of {total} runs are kept; the same command continues"
             where = ", ".join(str(store.folder) for store in stores)
-            what = f"cannot read or write {error.filename}" if error.filename else f"cannot write to {where}"
+            what = (
+                f"cannot read or write {error.filename}"
+                if error.filename
+                else f"cannot write to {where}"
+            )
             raise SpaceError(f"{what}: {error.strerror}. {kept}") from error
 
 
@@ -341,9 +363,16 @@ def _progress(total: int, done: int, shown: bool) -> Iterator[Any]:
             nonlocal steps
             steps += int(arrays["horizon"].sum()) * chunk.episodes
             per_second = steps / (time.perf_counter() - began)
-            speed = f"{per_second / 1e6:.1f} M steps/s" if per_second >= 1e5 else f"{per_second:,.0f} steps/s"
+            speed = (
+                f"{per_second / 1e6:.1f} M steps/s"
+                if per_second >= 1e5
+                else f"{per_second:,.0f} steps/s"
+            )
             against = "" if best is None else f" of {best:.3f}"
-            news = f"{chunk.agent.label} on {chunk.problem.name}: {arrays['final_return'].mean():.3f}{against}"
+            news = (
+                f"{chunk.agent.label} on {chunk.problem.name}: "
+                f"{arrays['final_return'].mean():.3f}{against}"
+            )
             progress.update(task, advance=chunk.n_runs, description=escape(f"{speed}, {news}"))
 
         yield show
@@ -356,5 +385,9 @@ def progress_line(unit: str) -> Any:
 
     from zooming.progress import progress
 
-    news = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
-    return progress(BarColumn(16), MofNCompleteColumn(), unit, TimeRemainingColumn(), news, expand=True)
+    news = TextColumn(
+        "{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
+    )
+    return progress(
+        BarColumn(16), MofNCompleteColumn(), unit, TimeRemainingColumn(), news, expand=True
+    )

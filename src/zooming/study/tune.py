@@ -60,7 +60,12 @@ class Tried:
     @classmethod
     def of(cls, value: float, returns: Sequence[float]) -> Tried:
         """Return the entry of a value from the mean return per episode of each seed."""
-        return cls(value, float(np.mean(returns)), mean_interval(returns) if len(returns) > 1 else None, len(returns))
+        return cls(
+            value,
+            float(np.mean(returns)),
+            mean_interval(returns) if len(returns) > 1 else None,
+            len(returns),
+        )
 
 
 @dataclass(frozen=True)
@@ -158,23 +163,36 @@ def tune(
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     (found,) = tune(["oil-laplace-1"], ["net-q"], folder, values=(0.1, 1.0), episodes=100, seeds=2, workers=1)
+    ...     (found,) = tune(
+    ...         ["oil-laplace-1"], ["net-q"], folder, values=(0.1, 1.0), episodes=100, seeds=2,
+    ...         workers=1,
+    ...     )
     >>> found.value, [(tried.value, round(tried.mean_return, 1)) for tried in found.tried]
     (0.1, [(0.1, 3.9), (1.0, 3.4)])
     """
     if method not in METHODS:
         raise SpaceError(f"method={method!r}: choose one of {', '.join(METHODS)}")
     if not values or not all(isinstance(v, (int, float)) and math.isfinite(v) for v in values):
-        raise SpaceError(f"values={', '.join(map(str, values)) or 'nothing'}: give at least one number, all of them finite")
-    for name, number in (("evaluation_seeds", evaluation_seeds), ("trials", trials), ("seeds", seeds)):
+        raise SpaceError(
+            f"values={', '.join(map(str, values)) or 'nothing'}: give at least one number, all of "
+            "them finite"
+        )
+    for name, number in (
+        ("evaluation_seeds", evaluation_seeds),
+        ("trials", trials),
+        ("seeds", seeds),
+    ):
         check_int(number, name, 1)
     engines.check("local", workers, None)
     chosen_problems = [posed(problem) for problem in problems]
     choices = [a if isinstance(a, AgentChoice) else agent_named(a) for a in agents]
-    settled = [AgentChoice(a.kind, {k: v for k, v in a.settings.items() if k != option}) for a in choices]
+    settled = [
+        AgentChoice(a.kind, {k: v for k, v in a.settings.items() if k != option}) for a in choices
+    ]
     if len({agent.label for agent in settled}) < len(settled):
         raise SpaceError(
-            f"the same agent twice, but for {option}, which is tuned: {', '.join(agent.label for agent in choices)}"
+            f"the same agent twice, but for {option}, which is tuned: "
+            f"{', '.join(agent.label for agent in choices)}"
         )
     search = _grid if method == "grid" else _optuna
     scope = _Scope(
@@ -193,15 +211,33 @@ def tune(
     best = search(scope)
     evaluations: list[tuple[Study, str | Path]] = []
     for problem in chosen_problems:
-        chosen = [AgentChoice(a.kind, {**a.settings, option: best[problem.name, a.label].value}) for a in settled]
+        chosen = [
+            AgentChoice(a.kind, {**a.settings, option: best[problem.name, a.label].value})
+            for a in settled
+        ]
         study = Study([problem], chosen, episodes, evaluation_seeds, entropy=entropy)
         # Another best value is another study.
         evaluations.append((study, Path(folder) / "evaluation" / study.configuration.name))
     found = []
-    for problem, rows in zip(chosen_problems, run_all(evaluations, workers=workers, progress_bar=progress_bar), strict=True):
+    for problem, rows in zip(
+        chosen_problems,
+        run_all(evaluations, workers=workers, progress_bar=progress_bar),
+        strict=True,
+    ):
         for agent, row in zip(settled, rows, strict=True):
             ours = best[problem.name, agent.label]
-            found.append(Tuned(problem.name, agent.label, option, ours.value, ours.mean_return, ours.tried, ours.samples, row))
+            found.append(
+                Tuned(
+                    problem.name,
+                    agent.label,
+                    option,
+                    ours.value,
+                    ours.mean_return,
+                    ours.tried,
+                    ours.samples,
+                    row,
+                )
+            )
     content = json.dumps([asdict(tuned) for tuned in found], indent=1, default=str)
     files.write_atomically(Path(folder) / TUNED, content.encode())
     return found
@@ -239,7 +275,15 @@ Best = dict[tuple[str, str], Searched]  # by problem and agent
 
 def _grid(scope: _Scope) -> Best:
     """Search by a study of all values."""
-    grid = Grid(scope.problems, scope.agents, scope.option, scope.values, scope.episodes, scope.seeds, scope.entropy)
+    grid = Grid(
+        scope.problems,
+        scope.agents,
+        scope.option,
+        scope.values,
+        scope.episodes,
+        scope.seeds,
+        scope.entropy,
+    )
     grid.study.run(scope.folder / "tuning", workers=scope.workers, progress_bar=scope.progress_bar)
     return grid.best(scope.folder / "tuning")
 
@@ -265,11 +309,16 @@ class Grid:
             for value in values
         }
         choices = list(self.choices.values())
-        self.study = Study(problems, choices, episodes, seeds, entropy=entropy, stream=STREAM, optimum=optimum)
+        self.study = Study(
+            problems, choices, episodes, seeds, entropy=entropy, stream=STREAM, optimum=optimum
+        )
 
     def scores(self, folder: Path) -> dict[tuple[str, str, float], NDArray[np.float64]]:
         """Return the mean return per episode of each seed, by (problem, agent, value)."""
-        return {key: totals / self.study.configuration.episodes for key, (totals, _) in self._read(folder).items()}
+        return {
+            key: totals / self.study.configuration.episodes
+            for key, (totals, _) in self._read(folder).items()
+        }
 
     def best(self, folder: Path) -> Best:
         """Return the value with the largest mean return, by problem and agent."""
@@ -278,10 +327,15 @@ class Grid:
             for agent in self.agents:
                 ours = {value: found[problem.name, agent.label, value] for value in self.values}
                 episodes = self.study.configuration.episodes
-                tried = tuple(Tried.of(value, (totals / episodes).tolist()) for value, (totals, _) in ours.items())
+                tried = tuple(
+                    Tried.of(value, (totals / episodes).tolist())
+                    for value, (totals, _) in ours.items()
+                )
                 most = max(tried, key=lambda one: one.mean_return)
                 samples = sum(steps for _, steps in ours.values())
-                best[problem.name, agent.label] = Searched(most.value, most.mean_return, tried, samples)
+                best[problem.name, agent.label] = Searched(
+                    most.value, most.mean_return, tried, samples
+                )
         return best
 
     def _read(self, folder: Path) -> dict[tuple[str, str, float], tuple[NDArray[np.float64], int]]:
@@ -304,9 +358,18 @@ def _optuna(scope: _Scope) -> Best:
     except ImportError as error:
         raise SpaceError("--method optuna needs optuna: pip install 'zooming[study]'") from error
     if not 0 < min(scope.values) < max(scope.values):
-        raise SpaceError("optuna looks between the least and the largest value: give two different ones, above 0")
+        raise SpaceError(
+            "optuna looks between the least and the largest value: give two different ones, above 0"
+        )
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    ends = Grid(scope.problems, scope.agents, scope.option, (min(scope.values), max(scope.values)), scope.episodes, scope.seeds)
+    ends = Grid(
+        scope.problems,
+        scope.agents,
+        scope.option,
+        (min(scope.values), max(scope.values)),
+        scope.episodes,
+        scope.seeds,
+    )
     ends.study.configuration.check()  # before anything is written
     best: Best = {}
     file = scope.folder / "tuning.sqlite"
@@ -333,14 +396,23 @@ def _optuna(scope: _Scope) -> Best:
                         advance(1, problem, agent)
                     samples = sum(int(trial.user_attrs.get("samples", 0)) for trial in study.trials)
                     played = [trial for trial in study.trials if "returns" in trial.user_attrs]
-                    tried = (Tried.of(trial.params[scope.option], trial.user_attrs["returns"]) for trial in played)
+                    tried = (
+                        Tried.of(trial.params[scope.option], trial.user_attrs["returns"])
+                        for trial in played
+                    )
                     value = study.best_params[scope.option]
                     in_order = tuple(sorted(tried, key=lambda one: one.value))
-                    best[problem.name, agent.label] = Searched(value, float(study.best_value), in_order, samples)
+                    best[problem.name, agent.label] = Searched(
+                        value, float(study.best_value), in_order, samples
+                    )
     except sqlalchemy.exc.SQLAlchemyError as error:
-        raise SpaceError(f"{file} is damaged ({error.args[0]}); restore it, or choose another --out") from error
+        raise SpaceError(
+            f"{file} is damaged ({error.args[0]}); restore it, or choose another --out"
+        ) from error
     except OSError as error:
-        raise SpaceError(f"cannot write to {scope.folder}: {error.strerror}. Choose another --out") from error
+        raise SpaceError(
+            f"cannot write to {scope.folder}: {error.strerror}. Choose another --out"
+        ) from error
     return best
 
 
@@ -368,8 +440,13 @@ def _n_finished(study: Any) -> int:
 
 def _study_name(scope: _Scope, problem: Problem, agent: AgentChoice) -> str:
     """Return a name with all that a trial depends on: each search is its own study in the file."""
-    search = f"{scope.option} from {min(scope.values)} to {max(scope.values)}, entropy {scope.entropy}"
-    return f"{problem.name} {problem.options}, {agent.label}, {search}, {scope.episodes} episodes, {scope.seeds} seeds"
+    search = (
+        f"{scope.option} from {min(scope.values)} to {max(scope.values)}, entropy {scope.entropy}"
+    )
+    return (
+        f"{problem.name} {problem.options}, {agent.label}, {search}, {scope.episodes} "
+        f"episodes, {scope.seeds} seeds"
+    )
 
 
 def _objective(
@@ -377,16 +454,22 @@ def _objective(
 ) -> Callable[[Any], float]:
     """Return optuna's objective: the mean return per episode, with pruning every few seeds."""
     n_threads = n_cores() if scope.workers is None else scope.workers
-    suggest = "suggest_int" if all(isinstance(value, int) for value in scope.values) else "suggest_float"
+    suggest = (
+        "suggest_int" if all(isinstance(value, int) for value in scope.values) else "suggest_float"
+    )
 
     def objective(trial: Any) -> float:
-        value = getattr(trial, suggest)(scope.option, min(scope.values), max(scope.values), log=True)
+        value = getattr(trial, suggest)(
+            scope.option, min(scope.values), max(scope.values), log=True
+        )
         choice = AgentChoice(agent.kind, {**agent.settings, scope.option: value})
         whole_chunk = Chunk(problem, choice, scope.episodes, 0, scope.seeds, scope.entropy, STREAM)
         returns: list[float] = []  # per episode, of each seed
         samples = 0
         for first in range(0, scope.seeds, SEEDS_BETWEEN_LOOKS):
-            arrays = replace(whole_chunk, first=first, last=min(first + SEEDS_BETWEEN_LOOKS, scope.seeds)).run(n_threads)
+            arrays = replace(
+                whole_chunk, first=first, last=min(first + SEEDS_BETWEEN_LOOKS, scope.seeds)
+            ).run(n_threads)
             if stop:
                 raise Stopped(0, 0, stop[0])
             returns += (arrays["total_return"] / scope.episodes).tolist()

@@ -84,12 +84,20 @@ def read_values(folder: str | Path) -> dict[tuple[str, str], PolicyValues]:
         found = {}
         for i, (problem, label, error) in enumerate(header["entries"]):
             values = arrays[f"values {i}"]
-            if values.shape != (header["n_runs"], len(points)) or not np.isfinite([*values.ravel(), error]).all():
-                raise ValueError(f"the values of {label} on {problem} are not those of its first runs")
+            if (
+                values.shape != (header["n_runs"], len(points))
+                or not np.isfinite([*values.ravel(), error]).all()
+            ):
+                raise ValueError(
+                    f"the values of {label} on {problem} are not those of its first runs"
+                )
             found[problem, label] = PolicyValues(points, values, float(error))
         return found
     except (CheckpointError, KeyError, TypeError, ValueError) as error:
-        raise SpaceError(f"{path} is damaged ({error}); delete it, and zooming report --expected N makes it again") from error
+        raise SpaceError(
+            f"{path} is damaged ({error}); delete it, and zooming report --expected N makes it "
+            "again"
+        ) from error
 
 
 def _n_valued(folder: str | Path) -> int:
@@ -101,7 +109,9 @@ def _n_valued(folder: str | Path) -> int:
         return 0
 
 
-def _value_runs(problem: Problem, choice: AgentChoice, configuration: Configuration, n_runs: int) -> PolicyValues | None:
+def _value_runs(
+    problem: Problem, choice: AgentChoice, configuration: Configuration, n_runs: int
+) -> PolicyValues | None:
     """Return the values of the first runs of an agent, or None if they cannot be computed."""
     points = checkpoints(configuration.episodes, N_VALUES)
     values: list[list[Any]] = []
@@ -111,7 +121,9 @@ def _value_runs(problem: Problem, choice: AgentChoice, configuration: Configurat
             return None
         resolution = N_OUTCOMES if env.observation_space.shape == (1,) else None
         for seed in range(n_runs):
-            agent = choice.make(problem.make(), seeds.word(configuration.entropy, f"{configuration.stream} {seed}"))
+            agent = choice.make(
+                problem.make(), seeds.word(configuration.entropy, f"{configuration.stream} {seed}")
+            )
             values.append([])
             for episode in points.tolist():
                 agent.learn(episode - agent.n_episodes)

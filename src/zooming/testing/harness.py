@@ -27,11 +27,15 @@ class Checked:
     skipped: list[str]
 
     def __str__(self) -> str:
-        lines = [f"kept     {promise}" for promise in self.kept] + [f"skipped  {promise}" for promise in self.skipped]
+        lines = [f"kept     {promise}" for promise in self.kept] + [
+            f"skipped  {promise}" for promise in self.skipped
+        ]
         return "\n".join(lines)
 
 
-def check_agent(make_agent: Callable[..., Any], make_env: Callable[[], Any] | None = None) -> Checked:
+def check_agent(
+    make_agent: Callable[..., Any], make_env: Callable[[], Any] | None = None
+) -> Checked:
     """Check that agents of one kind keep the promises of every agent: seeding, saving, batches, ...
 
     By default, three environments are used: a compiled one; one in Python whose states and actions
@@ -71,11 +75,13 @@ def check_agent(make_agent: Callable[..., Any], make_env: Callable[[], Any] | No
     >>> zooming.check_agent(Forgetful)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    zooming.errors.BrokenPromise: Forgetful on zooming/Ambulance-v0 breaks the promise "predict changes nothing, ...
+    zooming.errors.BrokenPromise: Forgetful on zooming/Ambulance-v0 breaks the promise "predict ...
     """
     kept: list[str] = []
     skipped: list[str] = []
-    for k, environment in enumerate([make_env] if make_env is not None else [requests, Uneven.limited, Gears.limited]):
+    for k, environment in enumerate(
+        [make_env] if make_env is not None else [requests, Uneven.limited, Gears.limited]
+    ):
         trial = Trial(make_agent, environment)
         try:
             trial.agent()
@@ -91,9 +97,13 @@ def check_agent(make_agent: Callable[..., Any], make_env: Callable[[], Any] | No
             except Skipped as reason:
                 skipped.append(f"{promise} ({trial.env_name}): {reason}")
             except Exception as error:
-                seen = str(error) if isinstance(error, Broken) else f"{type(error).__name__}: {error}"
+                seen = (
+                    str(error) if isinstance(error, Broken) else f"{type(error).__name__}: {error}"
+                )
                 cause = None if isinstance(error, Broken) else error
-                raise BrokenPromise(f'{trial.name} on {trial.env_name} breaks the promise "{promise}": {seen}') from cause
+                raise BrokenPromise(
+                    f'{trial.name} on {trial.env_name} breaks the promise "{promise}": {seen}'
+                ) from cause
             else:
                 kept.append(f"{promise} ({trial.env_name})")
     return Checked(kept, skipped)

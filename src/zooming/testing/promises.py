@@ -30,19 +30,29 @@ def _has_the_surface(trial: Trial) -> None:
         ask(callable(getattr(agent, name, None)), f"it has no method {name}")
     for name in ("horizon", "n_balls", "nbytes"):
         value = getattr(agent, name, None)
-        ask(isinstance(value, (int, np.integer)) and bool(value >= 0), f"{name} is {value!r}, not a whole number")
+        ask(
+            isinstance(value, (int, np.integer)) and bool(value >= 0),
+            f"{name} is {value!r}, not a whole number",
+        )
 
 
 def _plays_inside(trial: Trial) -> None:
-    """act and predict give actions of the action space, with its dtype and shape, also before any learning."""
+    """act and predict give actions of the action space, with its dtype and shape, also before
+    any learning.
+    """
     agent = trial.agent()
     for _ in range(2):
         for step in range(agent.horizon):
             for observation in trial.observations():
                 trial.ask_action(agent.act(step, observation), f"act({step}, {observation})")
                 for deterministic in (True, False):
-                    action, _ = agent.predict(observation, np.array([step]), deterministic=deterministic)
-                    trial.ask_action(action, f"predict({observation}, deterministic={deterministic}) at step {step}")
+                    action, _ = agent.predict(
+                        observation, np.array([step]), deterministic=deterministic
+                    )
+                    trial.ask_action(
+                        action,
+                        f"predict({observation}, deterministic={deterministic}) at step {step}",
+                    )
         agent.learn(EPISODES)
 
 
@@ -50,7 +60,10 @@ def _tells_what_happened(trial: Trial) -> None:
     """learn(n) gives a history with the returns and the numbers of balls of n episodes."""
     agent = trial.agent()
     history = agent.learn(3)
-    ask(len(history.returns) == len(history.n_balls) == 3, "learn(3) did not give 3 returns and 3 numbers of balls")
+    ask(
+        len(history.returns) == len(history.n_balls) == 3,
+        "learn(3) did not give 3 returns and 3 numbers of balls",
+    )
     ask(bool(np.isfinite(history.returns).all()), f"learn(3) gave the returns {history.returns}")
 
 
@@ -64,31 +77,54 @@ def _predicts_without_a_trace(trial: Trial) -> None:
     """predict changes nothing, and repeats."""
     asked, left_alone = trial.agent(), trial.agent()
     for _ in range(2):
-        ask(trial.predictions(asked) == trial.predictions(asked), "two predictions for the same states differ")
+        ask(
+            trial.predictions(asked) == trial.predictions(asked),
+            "two predictions for the same states differ",
+        )
         for deterministic in (True, False):
             asked.predict(trial.batch(), deterministic=deterministic)
         trial.ask_same(asked, left_alone, asked.learn(EPISODES), left_alone.learn(EPISODES))
 
 
 def _predicts_in_batches(trial: Trial) -> None:
-    """predict takes a batch, with one step per environment as state, and episode_start begins at step 0 again."""
+    """predict takes a batch, with one step per environment as state, and episode_start begins at
+    step 0 again.
+    """
     agent = trial.agent()
     agent.learn(EPISODES)
     batch, observations = trial.batch(), trial.observations()
     n = len(observations)
     steps = np.arange(n) % agent.horizon
     actions, after = agent.predict(batch, state=steps)
-    ask(np.array_equal(after, steps + 1), f"the steps {steps.tolist()} came back as {list(after)}, not one higher")
+    ask(
+        np.array_equal(after, steps + 1),
+        f"the steps {steps.tolist()} came back as {list(after)}, not one higher",
+    )
     pairs = zip(observations, steps, strict=True)
-    alone = [as_bytes(agent.predict(observation, state=np.array([step]))[0]) for observation, step in pairs]
-    ask(trial.singles(actions, n) == alone, "a batch and its observations one by one have different actions")
+    alone = [
+        as_bytes(agent.predict(observation, state=np.array([step]))[0])
+        for observation, step in pairs
+    ]
+    ask(
+        trial.singles(actions, n) == alone,
+        "a batch and its observations one by one have different actions",
+    )
     starts = np.arange(n) % 2 == 0
     restarted, after = agent.predict(batch, state=steps, episode_start=starts)
     expected, _ = agent.predict(batch, state=np.where(starts, 0, steps))
-    ask(np.array_equal(after, np.where(starts, 1, steps + 1)), f"episode_start={starts.tolist()} gave the steps {list(after)}")
-    ask(as_bytes(restarted) == as_bytes(expected), "where an episode starts, the action is not the one of step 0")
+    ask(
+        np.array_equal(after, np.where(starts, 1, steps + 1)),
+        f"episode_start={starts.tolist()} gave the steps {list(after)}",
+    )
+    ask(
+        as_bytes(restarted) == as_bytes(expected),
+        "where an episode starts, the action is not the one of step 0",
+    )
     first, _ = agent.predict(batch)
-    ask(as_bytes(first) == as_bytes(agent.predict(batch, state=np.zeros(n, int))[0]), "state=None is not step 0")
+    ask(
+        as_bytes(first) == as_bytes(agent.predict(batch, state=np.zeros(n, int))[0]),
+        "state=None is not step 0",
+    )
 
 
 def _learns_in_parts(trial: Trial) -> None:
@@ -133,13 +169,17 @@ def _drivers_agree(trial: Trial) -> None:
     fused, python = trial.agent(), trial.agent()
     is_compiled = isinstance(fused, Compiled)
     if not (is_compiled and fused.axes.are_plain) or compiled_inside(fused.env) is None:
-        raise Skipped("the fused driver is for compiled environments and compiled agents without bounds=")
+        raise Skipped(
+            "the fused driver is for compiled environments and compiled agents without bounds="
+        )
     history = fused.learn(EPISODES, driver="fused")
     trial.ask_same(fused, python, history, python.learn(EPISODES, driver="python"))
 
 
 def _refuses(trial: Trial) -> None:
-    """a state, action, reward or step that is none is refused with a ValueError, and the agent is as it was before."""
+    """a state, action, reward or step that is none is refused with a ValueError, and the agent
+    is as it was before.
+    """
     refusing, left_alone = trial.agent(), trial.agent()
     for agent in (refusing, left_alone):
         agent.learn(EPISODES)
@@ -165,10 +205,15 @@ def _refuses(trial: Trial) -> None:
         except ValueError:
             pass
         except Exception as error:
-            raise Broken(f"{what} raised {type(error).__name__} ({error}), which is no ValueError") from error
+            raise Broken(
+                f"{what} raised {type(error).__name__} ({error}), which is no ValueError"
+            ) from error
         else:
             raise Broken(f"{what} was not refused")
-        ask(knowledge(refusing) == knowledge(left_alone), f"{what} was refused, but the agent changed")
+        ask(
+            knowledge(refusing) == knowledge(left_alone),
+            f"{what} was refused, but the agent changed",
+        )
     trial.ask_same(refusing, left_alone, refusing.learn(EPISODES), left_alone.learn(EPISODES))
 
 
@@ -186,7 +231,10 @@ def _ends_where_the_environment_does(trial: Trial) -> None:
     ended.update(0, state, action, low, state, True)
     went_on.update(0, state, action, low, state, False)
     values = ended.q_value(0, state, action), went_on.q_value(0, state, action)
-    ask(values[0] < values[1], f"Q is {values[0]:g} after terminated=True, and {values[1]:g} if the episode goes on")
+    ask(
+        values[0] < values[1],
+        f"Q is {values[0]:g} after terminated=True, and {values[1]:g} if the episode goes on",
+    )
 
 
 def _plays_what_is_feasible(trial: Trial) -> None:
@@ -198,11 +246,20 @@ def _plays_what_is_feasible(trial: Trial) -> None:
             if not has_mask(info):
                 raise Skipped("the environment names no feasible actions")
             for deterministic in (True, False):
-                action, _ = agent.predict(observation, np.array([step]), deterministic=deterministic, info=info)
-                trial.ask_feasible(action, info, f"predict({observation}, deterministic={deterministic}) at step {step}")
+                action, _ = agent.predict(
+                    observation, np.array([step]), deterministic=deterministic, info=info
+                )
+                trial.ask_feasible(
+                    action,
+                    info,
+                    f"predict({observation}, deterministic={deterministic}) at step {step}",
+                )
             action = agent.act(step, observation, info=info)
             trial.ask_feasible(action, info, f"act({step}, {observation})")
-            before, (observation, reward, terminated, truncated, info) = observation, env.step(action)
+            before, (observation, reward, terminated, truncated, info) = (
+                observation,
+                env.step(action),
+            )
             agent.update(step, before, action, reward, observation, terminated, next_info=info)
             if terminated or truncated:
                 break
@@ -215,8 +272,17 @@ def _leaves_inputs_alone(trial: Trial) -> None:
         before, action = as_bytes(observation), agent.act(0, observation)
         played = as_bytes(action)
         agent.predict(observation)
-        agent.update(0, observation, action, float(np.mean(getattr(agent, "reward_range", (0.0, 1.0)))), observation)
-        ask(as_bytes(observation) == before and as_bytes(action) == played, f"the state {observation} or its action changed")
+        agent.update(
+            0,
+            observation,
+            action,
+            float(np.mean(getattr(agent, "reward_range", (0.0, 1.0)))),
+            observation,
+        )
+        ask(
+            as_bytes(observation) == before and as_bytes(action) == played,
+            f"the state {observation} or its action changed",
+        )
 
 
 def _stays_within_its_balls(trial: Trial) -> None:
@@ -238,7 +304,10 @@ def _leaves_global_generators_alone(trial: Trial) -> None:
     agent.learn(EPISODES)
     for deterministic in (True, False):
         agent.predict(trial.batch(), deterministic=deterministic)
-    ask(_global_generators() == before, "numpy.random or random has moved; draw from a generator of the agent's own")
+    ask(
+        _global_generators() == before,
+        "numpy.random or random has moved; draw from a generator of the agent's own",
+    )
 
 
 def _global_generators() -> Any:
@@ -248,7 +317,9 @@ def _global_generators() -> Any:
 
 
 PROMISES = (
-    _has_the_surface, _plays_inside, _tells_what_happened, _repeats, _predicts_without_a_trace, _predicts_in_batches,
-    _learns_in_parts, _stops, _saves, _drivers_agree, _refuses, _ends_where_the_environment_does, _plays_what_is_feasible,
+    _has_the_surface, _plays_inside, _tells_what_happened, _repeats, _predicts_without_a_trace,
+    _predicts_in_batches,
+    _learns_in_parts, _stops, _saves, _drivers_agree, _refuses, _ends_where_the_environment_does,
+    _plays_what_is_feasible,
     _leaves_inputs_alone, _stays_within_its_balls, _leaves_global_generators_alone,
 )  # fmt: skip

@@ -35,7 +35,9 @@ class Uneven(gym.Env[Any, Any]):
     def limited(cls) -> gym.Env[Any, Any]:
         return gym.wrappers.TimeLimit(cls(), 3)
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[NDArray[Any], dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: Any = None
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
         super().reset(seed=seed)
         low, high = self.observation_space.low, self.observation_space.high
         self._state = low + self.np_random.random(2) * (high - low)
@@ -56,7 +58,9 @@ class Gears(gym.Env[Any, Any]):
 
     def __init__(self) -> None:
         speed = gym.spaces.Box(0.0, 1.0, (1,), np.float32)
-        self.observation_space = gym.spaces.Dict({"gear": gym.spaces.Discrete(3, start=1), "speed": speed})
+        self.observation_space = gym.spaces.Dict(
+            {"gear": gym.spaces.Discrete(3, start=1), "speed": speed}
+        )
         self.action_space = gym.spaces.Dict({
             "gas": gym.spaces.Box(-1.0, 1.0, (1,), np.float32), "shift": gym.spaces.Discrete(3),
         })  # fmt: skip
@@ -71,7 +75,9 @@ class Gears(gym.Env[Any, Any]):
         seen = {"gear": np.int64(self._gear), "speed": np.array([self._speed], np.float32)}
         return seen, {"action_mask": {"shift": mask}}
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: Any = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         super().reset(seed=seed)
         self._gear, self._speed = int(self.np_random.integers(1, 4)), float(self.np_random.random())
         return self._seen()
@@ -80,7 +86,13 @@ class Gears(gym.Env[Any, Any]):
         self._gear = min(3, max(1, self._gear + int(action["shift"]) - 1))
         self._speed = min(1.0, max(0.0, self._speed + 0.3 * float(action["gas"][0])))
         observation, info = self._seen()
-        return observation, 1.0 - abs(self._gear / 4 - self._speed), bool(self._speed > 0.9), False, info
+        return (
+            observation,
+            1.0 - abs(self._gear / 4 - self._speed),
+            bool(self._speed > 0.9),
+            False,
+            info,
+        )
 
 
 def requests() -> Any:
@@ -102,7 +114,9 @@ def knowledge(agent: Any) -> Any:
         values, arrays = agent._state()
     except (NotImplementedError, AttributeError):
         values, arrays = {}, {}
-    stored = [(name, array.dtype.str, array.shape, array.tobytes()) for name, array in arrays.items()]
+    stored = [
+        (name, array.dtype.str, array.shape, array.tobytes()) for name, array in arrays.items()
+    ]
     return json.dumps(values), stored, _counts(agent), agent.n_balls, agent.nbytes
 
 
@@ -139,7 +153,11 @@ class Trial:
         space = self.env.observation_space
         space.seed(0)
         self.env.action_space.seed(0)
-        corners = [space.low.copy(), space.high.copy()] if isinstance(space, gym.spaces.Box) and space.is_bounded() else []
+        corners = (
+            [space.low.copy(), space.high.copy()]
+            if isinstance(space, gym.spaces.Box) and space.is_bounded()
+            else []
+        )
         return [space.sample() for _ in range(N_POINTS)] + corners
 
     def batch(self) -> Any:
@@ -162,7 +180,10 @@ class Trial:
     def predictions(self, agent: Any) -> list[bytes]:
         """Return the predicted actions for all observations, as bytes, step by step."""
         batch, n = self.batch(), len(self.observations())
-        return [as_bytes(agent.predict(batch, state=np.full(n, step))[0]) for step in range(agent.horizon)]
+        return [
+            as_bytes(agent.predict(batch, state=np.full(n, step))[0])
+            for step in range(agent.horizon)
+        ]
 
     def ask_action(self, action: Any, call: str) -> None:
         """Raise Broken unless `action`, the result of `call`, is in the action space."""
@@ -186,10 +207,17 @@ class Trial:
             if np.asarray(ours).tobytes() != np.asarray(theirs).tobytes():
                 n = min(len(ours), len(theirs))
                 k = next((i for i in range(n) if ours[i] != theirs[i]), n)
-                seen = f"{ours[k]} and {theirs[k]}" if k < n else f"{len(ours)} and {len(theirs)} entries"
+                seen = (
+                    f"{ours[k]} and {theirs[k]}"
+                    if k < n
+                    else f"{len(ours)} and {len(theirs)} entries"
+                )
                 raise Broken(f"the {name} differ from episode {k + 1} on ({seen})")
         ask(knowledge(one) == knowledge(other), "what the agent would save differs")
-        ask(self.predictions(one) == self.predictions(other), "the histories agree, but the policies differ")
+        ask(
+            self.predictions(one) == self.predictions(other),
+            "the histories agree, but the policies differ",
+        )
 
 
 def as_bytes(value: Any) -> bytes:
@@ -205,13 +233,25 @@ def _ask_form(action: Any, space: Any, call: str) -> None:
     """Raise Broken unless an action has the structure, type, shape and dtype of a sample."""
     if isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)):
         parts = _parts(space)
-        given = dict(enumerate(action)) if isinstance(action, tuple) and isinstance(space, gym.spaces.Tuple) else action
+        given = (
+            dict(enumerate(action))
+            if isinstance(action, tuple) and isinstance(space, gym.spaces.Tuple)
+            else action
+        )
         fits = isinstance(given, dict) and set(given) == set(parts)
-        ask(fits, f"{call} gave {action!r}, which has not the parts {list(parts)} of a {type(space).__name__}")
+        ask(
+            fits,
+            f"{call} gave {action!r}, which has not the parts {list(parts)} of a "
+            f"{type(space).__name__}",
+        )
         for key, part in parts.items():
             _ask_form(given[key], part, f"{call}[{key!r}]")
         return
-    kind, name = (np.generic, "NumPy number") if isinstance(space, gym.spaces.Discrete) else (np.ndarray, "array")
+    kind, name = (
+        (np.generic, "NumPy number")
+        if isinstance(space, gym.spaces.Discrete)
+        else (np.ndarray, "array")
+    )
     ask(isinstance(action, kind), f"{call} gave {action!r}, which is no {name}")
     ask(action.shape == space.shape, f"{call} has the shape {action.shape}, not {space.shape}")
     ask(action.dtype == space.dtype, f"{call} is {action.dtype}, not {space.dtype}")
@@ -222,7 +262,10 @@ def _outside(space: Any, clips: bool) -> Iterator[Any]:
     if isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)):
         for key, part in _parts(space).items():
             for bad in _outside(part, clips):
-                values = {name: bad if name == key else other.sample() for name, other in _parts(space).items()}
+                values = {
+                    name: bad if name == key else other.sample()
+                    for name, other in _parts(space).items()
+                }
                 yield values if isinstance(space, gym.spaces.Dict) else tuple(values.values())
     elif isinstance(space, gym.spaces.Discrete) and not clips:
         yield from (np.int64(space.start - 1), np.int64(space.start + space.n))
@@ -238,4 +281,6 @@ def _outside(space: Any, clips: bool) -> Iterator[Any]:
 
 def _parts(space: Any) -> dict[Any, Any]:
     """Return the parts of a Dict or Tuple space by key or index."""
-    return dict(space.spaces) if isinstance(space, gym.spaces.Dict) else dict(enumerate(space.spaces))
+    return (
+        dict(space.spaces) if isinstance(space, gym.spaces.Dict) else dict(enumerate(space.spaces))
+    )

@@ -26,7 +26,9 @@ __all__ = ["Audit", "Law", "audit"]
 
 
 @known_options
-def audit(agent: Agent, optimal: Optimal | None = None, *, n_points: int = 2000, seed: int = 0) -> Audit:
+def audit(
+    agent: Agent, optimal: Optimal | None = None, *, n_points: int = 2000, seed: int = 0
+) -> Audit:
     """Check the paper's laws on an agent.
 
     Parameters
@@ -63,12 +65,18 @@ def audit(agent: Agent, optimal: Optimal | None = None, *, n_points: int = 2000,
     True
     """
     if not isinstance(agent, (TabledAgent, MetricQ)):
-        raise SpaceError(f"{type(agent).__name__} keeps no balls, so there is nothing to audit; AdaptiveQ, NetQ and MetricQ do")
+        raise SpaceError(
+            f"{type(agent).__name__} keeps no balls, so there is nothing to audit; AdaptiveQ, "
+            "NetQ and MetricQ do"
+        )
     check_int(n_points, "n_points", 1)
     if optimal is not None and not isinstance(optimal, Optimal):
         raise SpaceError(f"optimal={optimal!r}: give what zooming.solve(env) returns")
     if optimal is not None and optimal.horizon != agent.horizon:
-        raise SpaceError(f"the optimum is for {optimal.horizon} steps, the agent plays {agent.horizon}: solve its environment")
+        raise SpaceError(
+            f"the optimum is for {optimal.horizon} steps, the agent plays {agent.horizon}: solve "
+            "its environment"
+        )
     if isinstance(agent, MetricQ):
         return audit_balls(agent, optimal, n_points, seed)
     return audit_boxes(agent, optimal, n_points, seed)

@@ -32,11 +32,16 @@ def audit_boxes(agent: TabledAgent, optimal: Optimal | None, n_points: int, seed
     generator = np.random.default_rng(seed)
     laws = [_covering(partitions, generator, n_points)]
     if agent.table.core["cubes"][0]:
-        laws += [_separation(partitions), _visits(partitions, limited=agent.n_balls + 2 ** len(agent.axes) - 1 > _most(agent))]
+        laws += [
+            _separation(partitions),
+            _visits(partitions, limited=agent.n_balls + 2 ** len(agent.axes) - 1 > _most(agent)),
+        ]
     elif isinstance(agent, AdaptiveQ):
         laws.append(_conditions(agent, c1, c2, aspect))
     else:
-        laws += [Law(name, None, "a net does not split") for name in ("separation", "visits per depth")]
+        laws += [
+            Law(name, None, "a net does not split") for name in ("separation", "visits per depth")
+        ]
     laws.append(_maxima(agent))
     failures = dimension = None
     if optimal is not None:
@@ -78,7 +83,11 @@ def _constants(agent: TabledAgent, partitions: list[Partition]) -> tuple[float, 
         shortest = np.where(sides > 0, sides, np.inf).min(axis=1)
         aspect = max(aspect, float((diameter / shortest).max()))
     found = np.concatenate(products)
-    return (float(found.min()), float(found.max()), aspect) if len(found) else (float("nan"), float("nan"), aspect)
+    return (
+        (float(found.min()), float(found.max()), aspect)
+        if len(found)
+        else (float("nan"), float("nan"), aspect)
+    )
 
 
 def _conditions(agent: AdaptiveQ, c1: float, c2: float, aspect: float) -> Law:
@@ -100,7 +109,10 @@ def _conditions(agent: AdaptiveQ, c1: float, c2: float, aspect: float) -> Law:
     if aspect > widest:
         faults.append(f"balls are too long, aspect ratio {aspect:.3g} > {widest:.3g}")
     if faults:
-        found = f"the split rule {rule!r} breaks the conditions of the regret bound: {'; '.join(faults)}"
+        found = (
+            f"the split rule {rule!r} breaks the conditions of the regret bound: "
+            f"{'; '.join(faults)}"
+        )
         warnings.warn(found, stacklevel=4)
         return Law("split rule", False, found)
     return Law("split rule", True, f"{rule!r} keeps c1^2 / diam^2 <= n <= c2^2 / diam^2")
@@ -113,14 +125,18 @@ def _is_limited(agent: AdaptiveQ) -> bool:
         return bool(agent.n_balls + 2 ** int(table.core["split_axes"][0]) - 1 > _most(agent))
     # The number of children of a user-defined rule is unknown. The limit was reached if a split did
     # not fit, or if no ball can be added and one is due to be split.
-    due = (table.rows["child"][:n] == ACTIVE) & (table.rows["n_visits"][:n] >= table.rows["threshold"][:n])
+    due = (table.rows["child"][:n] == ACTIVE) & (
+        table.rows["n_visits"][:n] >= table.rows["threshold"][:n]
+    )
     due &= table.rows["threshold"][:n] > 0  # not the padding row after an odd number of roots
     return agent.is_full or (agent.n_balls >= _most(agent) and bool(due.any()))
 
 
 def _ball(p: Partition, i: int) -> str:
     """Return the name of ball i for a message: its step, box, depth and visits."""
-    corners = ", ".join(f"[{low:.4g}, {high:.4g}]" for low, high in zip(p.low[i], p.high[i], strict=True))
+    corners = ", ".join(
+        f"[{low:.4g}, {high:.4g}]" for low, high in zip(p.low[i], p.high[i], strict=True)
+    )
     return f"step {p.step}, the ball {corners} (depth {p.depth[i]}, {p.n_visits[i]} visits)"
 
 
@@ -129,11 +145,20 @@ def _covering(partitions: list[Partition], generator: np.random.Generator, n_poi
     for p in partitions:
         volume = float(np.prod(p.high - p.low, axis=1).sum())
         points = generator.random((min(n_points, 10_000_000 // len(p) + 1), p.low.shape[1]))
-        holding = np.array([((p.low <= x) & ((x < p.high) | (p.high >= 1.0))).all(axis=1).sum() for x in points])
+        holding = np.array(
+            [((p.low <= x) & ((x < p.high) | (p.high >= 1.0))).all(axis=1).sum() for x in points]
+        )
         if abs(volume - 1) > 1e-9 or (holding != 1).any():
             bad = points[np.argmax(holding != 1)] if (holding != 1).any() else None
-            where = "" if bad is None else f"; the point {bad.round(4).tolist()} is in {int(holding[holding != 1][0])} domains"
-            return Law("covering", False, f"step {p.step}: the domains have volume {volume:.6g}{where}")
+            where = (
+                ""
+                if bad is None
+                else f"; the point {bad.round(4).tolist()} is in {int(holding[holding != 1][0])} "
+                "domains"
+            )
+            return Law(
+                "covering", False, f"step {p.step}: the domains have volume {volume:.6g}{where}"
+            )
     return Law("covering", True, "every point is in exactly one domain")
 
 
@@ -149,7 +174,11 @@ def _separation(partitions: list[Partition]) -> Law:
         _, first, counts = np.unique(key, axis=0, return_index=True, return_counts=True)
         if off.any() or (counts > 1).any():
             i = int(np.flatnonzero(off)[0]) if off.any() else int(first[counts > 1][0])
-            return Law("separation", False, f"{_ball(p, i)} has another of its radius nearer than its radius")
+            return Law(
+                "separation",
+                False,
+                f"{_ball(p, i)} has another of its radius nearer than its radius",
+            )
     return Law("separation", True, "centers of equal radius are at least a radius apart")
 
 
@@ -164,50 +193,85 @@ def _visits(partitions: list[Partition], *, limited: bool) -> Law:
         if bad.any():
             i = int(np.flatnonzero(bad)[0])
             most = 4.0 ** p.depth[i] - 1
-            return Law("visits per depth", False, f"{_ball(p, i)} should have from {least[i]:.0f} to {most:.0f}")
+            return Law(
+                "visits per depth",
+                False,
+                f"{_ball(p, i)} should have from {least[i]:.0f} to {most:.0f}",
+            )
         deepest = max(deepest, int(p.depth.max()))
-    return Law("visits per depth", True, f"4^(l-1) <= n < 4^l for every ball of depth l, up to l = {deepest}")
+    return Law(
+        "visits per depth",
+        True,
+        f"4^(l-1) <= n < 4^l for every ball of depth l, up to l = {deepest}",
+    )
 
 
 def _maxima(agent: TabledAgent) -> Law:
     """Check the structure of the ball table and the maxima that its inner rows hold."""
     n, table = agent.table.rows_in_use, agent.table
     fault = BallTable(table.core, table.rows[:n], table.stats[:n]).fault(agent.axes.table)
-    return Law("ball table", fault is None, fault or f"{n} rows, every inner row holds the largest Q below it")
+    return Law(
+        "ball table",
+        fault is None,
+        fault or f"{n} rows, every inner row holds the largest Q below it",
+    )
 
 
-def _optimism(agent: TabledAgent, optimal: Optimal, generator: np.random.Generator, n_points: int) -> tuple[Law, float]:
+def _optimism(
+    agent: TabledAgent, optimal: Optimal, generator: np.random.Generator, n_points: int
+) -> tuple[Law, float]:
     """Check Q(B) >= Q*(x, a) at the center and the corners of every ball and at random points.
 
     Return the law, and the share of points where it fails by more than the error of the optimum.
     """
-    n_state, n_axes, failed, looked, first, worst = agent.axes.n_state, len(agent.axes), 0, 0, "", 0.0
+    n_state, n_axes, failed, looked, first, worst = (
+        agent.axes.n_state,
+        len(agent.axes),
+        0,
+        0,
+        "",
+        0.0,
+    )
     corners = np.array([*itertools.product((1e-9, 1 - 1e-9), repeat=n_axes), (0.5,) * n_axes])
     for step in range(agent.horizon):
         balls = agent.partition(step)
-        in_balls = (balls.low[:, None] + (balls.high - balls.low)[:, None] * corners).reshape(-1, n_axes)
-        random = agent.axes.low + generator.random((n_points, n_axes)) * (agent.axes.high - agent.axes.low)
+        in_balls = (balls.low[:, None] + (balls.high - balls.low)[:, None] * corners).reshape(
+            -1, n_axes
+        )
+        random = agent.axes.low + generator.random((n_points, n_axes)) * (
+            agent.axes.high - agent.axes.low
+        )
         points = np.concatenate([in_balls, random])
         states, actions = optimal.grid.env.playable(points[:, :n_state], points[:, n_state:])
         pairs = zip(states[len(in_balls) :], actions[len(in_balls) :], strict=True)
-        estimate = np.concatenate([np.repeat(balls.q_value, len(corners)), [agent.q_value(step, x, a) for x, a in pairs]])
+        estimate = np.concatenate(
+            [np.repeat(balls.q_value, len(corners)), [agent.q_value(step, x, a) for x, a in pairs]]
+        )
         truth = optimal.q_values(step, states, actions)
         short = truth - estimate - optimal.error
         failed, looked = failed + int((short > 1e-9).sum()), looked + len(short)
         worst = max(worst, float(short.max()))
         if not first and (short > 1e-9).any():
             i = int(np.argmax(short > 1e-9))
-            where = _ball(balls, i // len(corners)) if i < len(in_balls) else f"step {step}, {points[i].round(4).tolist()}"
+            where = (
+                _ball(balls, i // len(corners))
+                if i < len(in_balls)
+                else f"step {step}, {points[i].round(4).tolist()}"
+            )
             first = f"; first in {where}: Q = {estimate[i]:.4f} < Q* = {truth[i]:.4f}"
     share = failed / looked
     proved = promised_by(agent.bonus, optimal.grid.env, generator) is not None
-    found = f"Q >= Q* fails at {share:.2%} of the points" + (f", by up to {worst:.3g}{first}" if failed else "")
+    found = f"Q >= Q* fails at {share:.2%} of the points" + (
+        f", by up to {worst:.3g}{first}" if failed else ""
+    )
     # The law is broken only if the bonus guarantees optimism.
     found += "" if proved or not failed else " (this bonus promises none here)"
     return Law("optimism", not failed if proved else None, found), share
 
 
-def _zooming_dimension(agent: TabledAgent, optimal: Optimal, partitions: list[Partition]) -> float | None:
+def _zooming_dimension(
+    agent: TabledAgent, optimal: Optimal, partitions: list[Partition]
+) -> float | None:
     """Return the slope over l of log2 of the number of near-optimal balls of depth l.
 
     A ball is near-optimal if the gap V* - Q* at its center is at most H 2^-l.
@@ -218,6 +282,8 @@ def _zooming_dimension(agent: TabledAgent, optimal: Optimal, partitions: list[Pa
         states, actions = optimal.grid.env.playable(center[:, :n_state], center[:, n_state:])
         gap = optimal.values(step, states) - optimal.q_values(step, states, actions)
         near = (gap <= agent.horizon * p.radius) & (p.radius > 0)  # an atom has radius 0
-        level = np.rint(-np.log2(p.radius[near])).astype(np.int64)  # the depth of a cube of this radius
+        level = np.rint(-np.log2(p.radius[near])).astype(
+            np.int64
+        )  # the depth of a cube of this radius
         counts += np.bincount(level, minlength=17)[:17]
     return growth(counts)

@@ -47,8 +47,12 @@ def audit_balls(agent: MetricQ, optimal: Optimal | None, n_points: int, seed: in
         dimension = _zooming_dimension(agent, optimal)
     played = rows[(rows["n_visits"] > 0) & (rows["n_points"] > 1)]
     sizes = np.sqrt(played["n_visits"]) * 0.5 ** played["depth"]
-    c1, c2 = (float(sizes.min()), float(sizes.max())) if len(sizes) else (float("nan"), float("nan"))
-    return Audit(f"Audit of {agent!r}", tuple(laws), c1, c2, None, None, failures, dimension, agent.nbytes)
+    c1, c2 = (
+        (float(sizes.min()), float(sizes.max())) if len(sizes) else (float("nan"), float("nan"))
+    )
+    return Audit(
+        f"Audit of {agent!r}", tuple(laws), c1, c2, None, None, failures, dimension, agent.nbytes
+    )
 
 
 def _ball(agent: MetricQ, row: int) -> str:
@@ -56,7 +60,8 @@ def _ball(agent: MetricQ, row: int) -> str:
     ball = agent.table.rows[row]
     where = _pair(agent, int(ball["state"]), int(ball["action"]))
     return (
-        f"step {ball['step']}, the ball {row} around {where} (radius {ball['radius']:.4g}, depth {ball['depth']}, "
+        f"step {ball['step']}, the ball {row} around {where} (radius {ball['radius']:.4g}, depth "
+        f"{ball['depth']}, "
         f"{ball['n_visits']} visits)"
     )
 
@@ -70,8 +75,12 @@ def _pair(agent: MetricQ, state: int, action: int) -> str:
         if not 0 <= index < len(points):
             named.append(f"{what} number {index}")
         else:
-            names = metric if isinstance(metric, list) else getattr(metric, "points", None)  # of Pairs; of a finite side
-            named.append(f"{what} {points[index].round(6).tolist() if names is None else names[index]}")
+            names = (
+                metric if isinstance(metric, list) else getattr(metric, "points", None)
+            )  # of Pairs; of a finite side
+            named.append(
+                f"{what} {points[index].round(6).tolist() if names is None else names[index]}"
+            )
     return f"({', '.join(named)})"
 
 
@@ -83,7 +92,9 @@ def _table(agent: MetricQ, rows: NDArray[Any]) -> Law:
     space, n, horizon = agent.table.space, len(rows), agent.horizon
     first = np.arange(n) < horizon
     parents = np.where(first, 0, rows["parent"])
-    is_older = np.where(first, rows["parent"] == NO_PARENT, (parents >= 0) & (parents < np.arange(n)))
+    is_older = np.where(
+        first, rows["parent"] == NO_PARENT, (parents >= 0) & (parents < np.arange(n))
+    )
     parents = np.where(is_older, parents, 0)
     diameter = space.diameter * 0.5 ** rows["depth"].astype(float)
     reach = space.reach * 0.5 ** (space.exponent * rows["depth"])
@@ -91,16 +102,24 @@ def _table(agent: MetricQ, rows: NDArray[Any]) -> Law:
         "has a center that is no point": (rows["state"] < 0) | (rows["state"] >= space.n_states)
         | (rows["action"] < 0) | (rows["action"] >= space.n_actions),
         "names a parent that is not older": ~is_older,
-        "is not at its parent's step": rows["step"] != np.where(first, np.arange(n), rows["step"][parents]),
-        "is not one deeper than its parent": rows["depth"] != np.where(first, 0, rows["depth"][parents] + 1),
-        "has a radius that is not d_max 2^-depth": ~np.isclose(rows["radius"], diameter, rtol=ROUNDING, atol=0.0)
+        "is not at its parent's step": rows["step"]
+        != np.where(first, np.arange(n), rows["step"][parents]),
+        "is not one deeper than its parent": rows["depth"]
+        != np.where(first, 0, rows["depth"][parents] + 1),
+        "has a radius that is not d_max 2^-depth": ~np.isclose(
+            rows["radius"], diameter, rtol=ROUNDING, atol=0.0
+        )
         | ~np.isclose(rows["reach"], reach, rtol=ROUNDING, atol=0.0),
         "has a value that is not finite": ~np.isfinite(rows["value"]),
     }  # fmt: skip
     for fault, wrong in faults.items():
         if wrong.any():
             return Law("ball table", False, f"{_ball(agent, int(np.argmax(wrong)))} {fault}")
-    return Law("ball table", True, f"{n} balls so far, each of half its parent's radius, with finite values")
+    return Law(
+        "ball table",
+        True,
+        f"{n} balls so far, each of half its parent's radius, with finite values",
+    )
 
 
 def _covering(agent: MetricQ, rows: NDArray[Any]) -> Law:
@@ -116,21 +135,33 @@ def _covering(agent: MetricQ, rows: NDArray[Any]) -> Law:
         for row in found[np.lexsort((-found, rows["depth"][found]))].tolist():
             ball = rows[row]
             if not space.is_product:
-                near = space.distances[int(ball["state"]) * space.n_actions + int(ball["action"])].reshape(right.shape)
+                near = space.distances[
+                    int(ball["state"]) * space.n_actions + int(ball["action"])
+                ].reshape(right.shape)
                 right[near <= ball["reach"]] = row
                 continue
-            along, across, reach = space.distances[ball["state"]], space.action_distances[ball["action"]], ball["reach"]
+            along, across, reach = (
+                space.distances[ball["state"]],
+                space.action_distances[ball["action"]],
+                ball["reach"],
+            )
             x, a = np.flatnonzero(along <= reach), np.flatnonzero(across <= reach)
             block = np.ix_(x, a)
             if space.power:
-                right[block] = np.where(along[x][:, None] + across[a][None, :] <= reach, row, right[block])
+                right[block] = np.where(
+                    along[x][:, None] + across[a][None, :] <= reach, row, right[block]
+                )
             else:
                 right[block] = row
         wrong = table.owner[step] != right
         if wrong.any():
             x, a = np.argwhere(wrong)[0].tolist()
             owner, ought = int(table.owner[step, x, a]), int(right[x, a])
-            holder = "no ball holds it" if ought < 0 else f"the smallest ball that holds it is {_ball(agent, ought)}"
+            holder = (
+                "no ball holds it"
+                if ought < 0
+                else f"the smallest ball that holds it is {_ball(agent, ought)}"
+            )
             pair = f"the pair {_pair(agent, x, a)} is in the domain of ball {owner}"
             return Law("covering", False, f"step {step}: {pair}, but {holder}")
         counts = np.bincount(right.ravel(), minlength=len(rows))
@@ -141,8 +172,16 @@ def _covering(agent: MetricQ, rows: NDArray[Any]) -> Law:
             return Law("covering", False, f"{_ball(agent, row)} {said}")
     active = int((rows["n_points"] > 0).sum())
     if active != agent.n_balls:
-        return Law("covering", False, f"the agent counts {agent.n_balls} active balls; {active} have a domain")
-    return Law("covering", True, "every pair is in exactly one domain, that of the smallest ball that holds it")
+        return Law(
+            "covering",
+            False,
+            f"the agent counts {agent.n_balls} active balls; {active} have a domain",
+        )
+    return Law(
+        "covering",
+        True,
+        "every pair is in exactly one domain, that of the smallest ball that holds it",
+    )
 
 
 def _centers(agent: MetricQ, rows: NDArray[Any]) -> tuple[Law, Law]:
@@ -161,36 +200,64 @@ def _centers(agent: MetricQ, rows: NDArray[Any]) -> tuple[Law, Law]:
             apart = _apart(space, balls, balls[younger])
             is_older = np.arange(len(balls))[:, None] < younger[None, :]
             is_equal = is_older & (balls["depth"][:, None] == balls["depth"][younger][None, :])
-            ratio = np.where(is_equal, apart / balls["reach"][:, None] if space.reach else np.inf, np.inf)
+            ratio = np.where(
+                is_equal, apart / balls["reach"][:, None] if space.reach else np.inf, np.inf
+            )
             closest = min(closest, float(ratio.min()))
             if separation is None and not ratio.min() > 1.0:
                 i, j = np.argwhere(ratio <= 1.0)[0].tolist()
                 other = _ball(agent, int(number[i]))
-                fault = f"{_ball(agent, int(number[younger[j]]))} is no further than its radius from {other}"
+                fault = (
+                    f"{_ball(agent, int(number[younger[j]]))} is no further than its radius "
+                    f"from {other}"
+                )
                 separation = Law("separation", False, fault)
-            depth = np.where(is_older & (apart <= balls["reach"][:, None]), balls["depth"][:, None], -1)
+            depth = np.where(
+                is_older & (apart <= balls["reach"][:, None]), balls["depth"][:, None], -1
+            )
             smallest = number[depth.argmax(axis=0)]  # of equals the oldest
             wrong = (balls["parent"][younger] != NO_PARENT) & (smallest != balls["parent"][younger])
             if parents is None and wrong.any():
                 j = int(np.argmax(wrong))
-                fault = f"{_ball(agent, int(number[younger[j]]))} had its center in the domain of ball {smallest[j]}, not in"
-                parents = Law("parents", False, f"{fault} that of its parent {balls['parent'][younger[j]]}, when it was made")
-    least = f", the nearest {closest ** (1 / space.exponent):.3f} radii" if np.isfinite(closest) else ""
+                fault = (
+                    f"{_ball(agent, int(number[younger[j]]))} had its center in the domain of "
+                    f"ball {smallest[j]}, not in"
+                )
+                parents = Law(
+                    "parents",
+                    False,
+                    f"{fault} that of its parent {balls['parent'][younger[j]]}, when it was made",
+                )
+    least = (
+        f", the nearest {closest ** (1 / space.exponent):.3f} radii" if np.isfinite(closest) else ""
+    )
     return (
-        separation or Law("separation", True, f"centers of equal radius are further than the radius apart{least}"),
-        parents or Law("parents", True, "every center was in the domain of its parent when the ball was made"),
+        separation
+        or Law(
+            "separation", True, f"centers of equal radius are further than the radius apart{least}"
+        ),
+        parents
+        or Law(
+            "parents", True, "every center was in the domain of its parent when the ball was made"
+        ),
     )
 
 
 def _apart(space: Space, ones: NDArray[Any], others: NDArray[Any]) -> Floats:
     """Return the distances of centers [ones, others], in the form that the kernels use."""
-    first, second = ((both["state"].astype(np.int64), both["action"].astype(np.int64)) for both in (ones, others))
+    first, second = (
+        (both["state"].astype(np.int64), both["action"].astype(np.int64)) for both in (ones, others)
+    )
     return space.apart(*(part[:, None] for part in first), *(part[None, :] for part in second))
 
 
 def _visits(agent: MetricQ, rows: NDArray[Any]) -> Law:
     """Check that the visits of each ball lie in the range of its depth."""
-    depth, n, first = rows["depth"].astype(float), rows["n_visits"], np.arange(len(rows)) < agent.horizon
+    depth, n, first = (
+        rows["depth"].astype(float),
+        rows["n_visits"],
+        np.arange(len(rows)) < agent.horizon,
+    )
     least = np.where(first, 0.0, agent.split_after * 4.0 ** (depth - 1))
     due = agent.split_after * 4.0**depth
     inherited = np.where(first, 0, n[np.where(first, 0, rows["parent"])])
@@ -204,9 +271,16 @@ def _visits(agent: MetricQ, rows: NDArray[Any]) -> Law:
     if wrong.any():
         row = int(np.argmax(wrong))
         last = f"to {most[row]:.0f}" if can_split[row] else "on"
-        return Law("visits per depth", False, f"{_ball(agent, row)} should have from {np.ceil(least[row]):.0f} {last}")
+        return Law(
+            "visits per depth",
+            False,
+            f"{_ball(agent, row)} should have from {np.ceil(least[row]):.0f} {last}",
+        )
     deepest = int(depth[rows["n_points"] > 0].max())
-    found = f"a ball of depth l has a quarter of {rule} visits at least, and is split at {rule}, up to l = {deepest}"
+    found = (
+        f"a ball of depth l has a quarter of {rule} visits at least, and is split at {rule}, "
+        f"up to l = {deepest}"
+    )
     over = int(np.where(can_split, n - np.ceil(due) + 1, 0).max())
     if agent.max_balls is not None:
         found += "; the most is not checked, since max_balls may stop splits"
@@ -215,7 +289,9 @@ def _visits(agent: MetricQ, rows: NDArray[Any]) -> Law:
     return Law("visits per depth", True, found)
 
 
-def _optimism(agent: MetricQ, optimal: Optimal, n_points: int, generator: np.random.Generator) -> tuple[Law, float]:
+def _optimism(
+    agent: MetricQ, optimal: Optimal, n_points: int, generator: np.random.Generator
+) -> tuple[Law, float]:
     """Check Q(B) >= Q*(x, a), and return the law and the share of pairs where it fails.
 
     A finite problem is checked at all pairs. A problem on boxes is checked at all centers and at
@@ -249,8 +325,14 @@ def _optimism(agent: MetricQ, optimal: Optimal, n_points: int, generator: np.ran
     # Exact uses the radii themselves.
     is_in_time = not agent.lazy and agent.split_after <= 1 and agent.max_balls is None
     # On boxes the guarantee is for the problem on the net, but the optimum is of the original one.
-    proved = promise is not None and is_finite(optimal.grid.env) and (isinstance(promise, Exact) or is_in_time)
-    found = f"Q >= Q* fails at {share:.2%} of {looked:,} pairs" + (f", by up to {worst:.3g}{first}" if failed else "")
+    proved = (
+        promise is not None
+        and is_finite(optimal.grid.env)
+        and (isinstance(promise, Exact) or is_in_time)
+    )
+    found = f"Q >= Q* fails at {share:.2%} of {looked:,} pairs" + (
+        f", by up to {worst:.3g}{first}" if failed else ""
+    )
     found += "" if proved or not failed else " (nothing is promised here)"
     return Law("optimism", not failed if proved else None, found), share
 

@@ -10,7 +10,9 @@ from zooming.bonuses import Doubling, Exact, Theory
 from zooming.envs.compiled import CompiledEnv
 
 
-def promised_by(bonus: Any, env: CompiledEnv, generator: np.random.Generator) -> Theory | Exact | None:
+def promised_by(
+    bonus: Any, env: CompiledEnv, generator: np.random.Generator
+) -> Theory | Exact | None:
     """Return the bonus that guarantees optimism in this environment, or None.
 
     A `Doubling` is unwrapped first. `Exact` gives the guarantee if it accounts for the noise of
@@ -34,6 +36,14 @@ def _has_random_rewards(env: CompiledEnv, generator: np.random.Generator) -> boo
             x = generator.uniform(env.state_box.low, env.state_box.high)
             a = generator.uniform(env.action_box.low, env.action_box.high)
             x, a = env.playable(x, a)
-            if len({round(float(env.given(x, a, step, env.params, w, np.empty_like(x))), 12) for w in outcomes}) > 1:
+            if (
+                len(
+                    {
+                        round(float(env.given(x, a, step, env.params, w, np.empty_like(x))), 12)
+                        for w in outcomes
+                    }
+                )
+                > 1
+            ):
                 return True
     return False

@@ -85,7 +85,10 @@ class Audit:
 
     def __str__(self) -> str:
         marks = {True: "holds ", False: "BROKEN", None: "  -   "}
-        lines = [self.title, *(f"  {marks[law.holds]}  {law.name}: {law.found}" for law in self.laws)]
+        lines = [
+            self.title,
+            *(f"  {marks[law.holds]}  {law.name}: {law.found}" for law in self.laws),
+        ]
         return "\n".join([*lines, *(" " * 10 + text for text in self._numbers())])
 
     def _repr_html_(self) -> str:
@@ -104,7 +107,10 @@ class Audit:
         if self.size_ratio is not None:
             found.append(f"the largest partition has {self.size_ratio:.3g} K^(d/(d+2)) balls")
         if self.zooming_dimension is not None:
-            found.append(f"near-optimal balls grow like r^-{self.zooming_dimension:.2f} (empirical zooming dimension)")
+            found.append(
+                f"near-optimal balls grow like r^-{self.zooming_dimension:.2f} (empirical zooming "
+                "dimension)"
+            )
         return [*found, f"{self.nbytes:,} bytes"]
 
 

@@ -60,13 +60,21 @@ class AdaptiveBeats(Claim):
     source: str = "section 1.1"
 
     def check(self, evidence: Evidence) -> Verdict:
-        ours, theirs = (evidence.runs[name].total_return[:, -1] / evidence.episodes for name in ("adaptive", self.other))
+        ours, theirs = (
+            evidence.runs[name].total_return[:, -1] / evidence.episodes
+            for name in ("adaptive", self.other)
+        )
         advantage = mean_interval(ours - theirs)
         finding = f"It returns {_more(advantage)} per episode over all episodes."
         if self.other == "net":
             finding += f" It {_learned(evidence, 'adaptive')}, the net {_learned(evidence, 'net')}."
         verb = "learns faster" if self.other == "net" else "performs better"
-        return Verdict(f"the adaptive agent {verb} than {called(self.other)}.", sign(advantage), finding, self.source)
+        return Verdict(
+            f"the adaptive agent {verb} than {called(self.other)}.",
+            sign(advantage),
+            finding,
+            self.source,
+        )
 
 
 @dataclass(frozen=True)
@@ -79,7 +87,11 @@ class EndsAhead(Claim):
     def check(self, evidence: Evidence) -> Verdict:
         advantage = mean_interval(final(evidence, "adaptive") - final(evidence, self.other))
         finding = f"In the last tenth of the episodes it returns {_more(advantage)} per episode."
-        claim = "ends better than the net" if self.other == "net" else f"learns a policy better than {called(self.other)}"
+        claim = (
+            "ends better than the net"
+            if self.other == "net"
+            else f"learns a policy better than {called(self.other)}"
+        )
         return Verdict(f"the adaptive agent {claim}.", sign(advantage), finding, self.source)
 
 
@@ -90,11 +102,18 @@ class FewerBalls(Claim):
     source: str = "section 1.1"
 
     def check(self, evidence: Evidence) -> Verdict:
-        ours, theirs = (evidence.runs[name].n_balls[:, -1].astype(np.float64) for name in ("adaptive", "net"))
+        ours, theirs = (
+            evidence.runs[name].n_balls[:, -1].astype(np.float64) for name in ("adaptive", "net")
+        )
         times = mean_interval(theirs / ours)
         balls = f"{ours.mean():,.0f} balls against {theirs.mean():,.0f}"
-        finding = f"{balls}: {times.mean:.2f} ({times.low:.2f} to {times.high:.2f}) times fewer; {MUCH:g} counts as much."
-        return Verdict("the adaptive partition is much smaller.", sign(times, MUCH), finding, self.source)
+        finding = (
+            f"{balls}: {times.mean:.2f} ({times.low:.2f} to {times.high:.2f}) times fewer; "
+            f"{MUCH:g} counts as much."
+        )
+        return Verdict(
+            "the adaptive partition is much smaller.", sign(times, MUCH), finding, self.source
+        )
 
 
 @dataclass(frozen=True)
@@ -105,13 +124,19 @@ class NetExploresMore(Claim):
 
     def check(self, evidence: Evidence) -> Verdict:
         runs = range(n_trained(evidence))
-        played = {name: np.array([_cells_played(evidence, name, run) for run in runs]) for name in ("adaptive", "net")}
+        played = {
+            name: np.array([_cells_played(evidence, name, run) for run in runs])
+            for name in ("adaptive", "net")
+        }
         more = mean_interval(played["net"] - played["adaptive"])
         finding = (
-            f"It plays in {played['net'].mean():,.0f} of its cells, the adaptive agent in {played['adaptive'].mean():,.0f}: "
+            f"It plays in {played['net'].mean():,.0f} of its cells, the adaptive agent in "
+            f"{played['adaptive'].mean():,.0f}: "
             f"{_more(more, 0)}."
         )
-        return Verdict("the net explores more parts of the space.", sign(more), finding, self.source)
+        return Verdict(
+            "the net explores more parts of the space.", sign(more), finding, self.source
+        )
 
 
 @dataclass(frozen=True)
@@ -129,7 +154,10 @@ class IsBest(Claim):
             if name != self.agent
         }
         runner_up = min(leads, key=lambda name: leads[name].mean)
-        finding = f"It returns {_more(leads[runner_up])} per episode than {called(runner_up)}, the best of the others."
+        finding = (
+            f"It returns {_more(leads[runner_up])} per episode than {called(runner_up)}, "
+            "the best of the others."
+        )
         signs = [sign(lead) for lead in leads.values()]
         return Verdict(f"{called(self.agent)} performs best.", all_of(signs), finding, self.source)
 
@@ -142,8 +170,14 @@ class NearOptimal(Claim):
     source: str = "section 7.1"
 
     def check(self, evidence: Evidence) -> Verdict:
-        gap, allowed = mean_interval(evidence.optimal.return_ - final(evidence, self.agent)), _allowed(evidence)
-        finding = f"It is {_number(gap)} below the optimum of {evidence.optimal.return_:.3f}; {allowed:.3f} (1 %) counts."
+        gap, allowed = (
+            mean_interval(evidence.optimal.return_ - final(evidence, self.agent)),
+            _allowed(evidence),
+        )
+        finding = (
+            f"It is {_number(gap)} below the optimum of {evidence.optimal.return_:.3f}; "
+            f"{allowed:.3f} (1 %) counts."
+        )
         is_near = sign(Interval(-gap.mean, -gap.high, -gap.low), -allowed)
         return Verdict(f"{called(self.agent)} is near-optimal.", is_near, finding, self.source)
 
@@ -155,13 +189,22 @@ class NobodyIsOptimal(Claim):
     source: str = CAPTION
 
     def check(self, evidence: Evidence) -> Verdict:
-        gaps = {name: mean_interval(evidence.optimal.return_ - final(evidence, name)) for name in _papers(evidence)}
+        gaps = {
+            name: mean_interval(evidence.optimal.return_ - final(evidence, name))
+            for name in _papers(evidence)
+        }
         nearest, allowed = min(gaps, key=lambda name: gaps[name].mean), _allowed(evidence)
         finding = (
-            f"Nearest to the optimum of {evidence.optimal.return_:.3f} is {called(nearest)}, {_number(gaps[nearest])} below; "
+            f"Nearest to the optimum of {evidence.optimal.return_:.3f} is {called(nearest)}, "
+            f"{_number(gaps[nearest])} below; "
             f"more than {allowed:.3f} (1 %) counts."
         )
-        return Verdict("no agent is optimal.", all_of([sign(gap, allowed) for gap in gaps.values()]), finding, self.source)
+        return Verdict(
+            "no agent is optimal.",
+            all_of([sign(gap, allowed) for gap in gaps.values()]),
+            finding,
+            self.source,
+        )
 
 
 @dataclass(frozen=True)
@@ -176,10 +219,14 @@ class NetFallsShort(Claim):
         error = best - best_on_net(evidence)
         more = mean_interval(error - gaps["adaptive"])
         finding = (
-            f"The best that its points allow is {error:.2f} below the optimum, the adaptive agent ends "
-            f"{gaps['adaptive'].mean():.2f} below. The net itself ends {gaps['net'].mean():.2f} below it."
+            f"The best that its points allow is {error:.2f} below the optimum, the adaptive agent "
+            "ends "
+            f"{gaps['adaptive'].mean():.2f} below. The net itself ends {gaps['net'].mean():.2f} "
+            "below it."
         )
-        return Verdict("the net suffers from its discretization error.", sign(more), finding, self.source)
+        return Verdict(
+            "the net suffers from its discretization error.", sign(more), finding, self.source
+        )
 
 
 @dataclass(frozen=True)
@@ -190,27 +237,35 @@ class SavesTime(Claim):
 
     def check(self, evidence: Evidence) -> Verdict:
         runs = range(n_trained(evidence))
-        ours, theirs = (np.array([_seconds(evidence, name, run) for run in runs]) for name in ("adaptive", "net"))
+        ours, theirs = (
+            np.array([_seconds(evidence, name, run) for run in runs])
+            for name in ("adaptive", "net")
+        )
         times = mean_interval(np.log2(theirs / ours))
         mean, low, high = (2**bound for bound in (times.mean, times.low, times.high))
         finding = f"A run of the net takes {mean:.2f} ({low:.2f} to {high:.2f}) times as long."
         return Verdict("the adaptive agent saves time.", sign(times), finding, self.source)
 
 
-# --- measures ------------------------------------------------------------------------------------------------------------
+# --- measures -------------------------------------------------------------------------------------
 
 
 def final(evidence: Evidence, name: str) -> Floats:
     """Return the mean return of each seed over about the last tenth of the episodes."""
     runs = evidence.runs[name]
     first = int(np.argmin(np.abs(runs.episode[:-1] - 0.9 * runs.episode[-1])))
-    per_episode: Floats = (runs.total_return[:, -1] - runs.total_return[:, first]) / (runs.episode[-1] - runs.episode[first])
+    per_episode: Floats = (runs.total_return[:, -1] - runs.total_return[:, first]) / (
+        runs.episode[-1] - runs.episode[first]
+    )
     return per_episode
 
 
 def best_on_net(evidence: Evidence) -> float:
     """Return the best return with actions on the net, for a deterministic problem with x' = a."""
-    env, net = evidence.figure.preset.make().unwrapped, evidence.choices["net"].make(evidence.figure.preset.make(), 0)
+    env, net = (
+        evidence.figure.preset.make().unwrapped,
+        evidence.choices["net"].make(evidence.figure.preset.make(), 0),
+    )
     points = _points(net)
     start, next_state = env.start_states(1)[0][0], np.empty(1)
     values = np.zeros(len(points))
@@ -218,7 +273,11 @@ def best_on_net(evidence: Evidence) -> float:
         outcome = env.outcomes(step, 1)[0][0]
         states = points if step else start
         rewards = [
-            [env.given(np.array([x]), np.array([a]), step, env.params, outcome, next_state) for a in points] for x in states
+            [
+                env.given(np.array([x]), np.array([a]), step, env.params, outcome, next_state)
+                for a in points
+            ]
+            for x in states
         ]
         values = (np.array(rewards) + values).max(axis=1)
     return float(values[0])
@@ -227,7 +286,9 @@ def best_on_net(evidence: Evidence) -> float:
 def _points(net: Any) -> Floats:
     """Return the actions that a net on the unit interval plays."""
     low, high = (np.unique(side[:, 1]) for side in (net.partition(0).low, net.partition(0).high))
-    points: Floats = np.arange(len(low)) * net.spacing if net.points == "multiples" else (low + high) / 2
+    points: Floats = (
+        np.arange(len(low)) * net.spacing if net.points == "multiples" else (low + high) / 2
+    )
     return points
 
 
@@ -269,7 +330,11 @@ def _seconds(evidence: Evidence, name: str, run: int) -> float:
 
 def _papers(evidence: Evidence) -> dict[str, Runs]:
     """Return the runs of the agents that the paper compares."""
-    return {name: runs for name, runs in evidence.runs.items() if name in ("adaptive", "net", "no-movement", "median")}
+    return {
+        name: runs
+        for name, runs in evidence.runs.items()
+        if name in ("adaptive", "net", "no-movement", "median")
+    }
 
 
 def _learned(evidence: Evidence, name: str) -> str:
@@ -278,7 +343,11 @@ def _learned(evidence: Evidence, name: str) -> str:
     mean = np.diff(runs.total_return.mean(axis=0)) / np.diff(runs.episode)
     close = np.flatnonzero(mean >= (1 - CLOSE) * evidence.optimal.return_)
     within = f"within {CLOSE:.0%} of the optimum"
-    return f"comes {within} after {runs.episode[close[0] + 1]:,} episodes" if len(close) else f"never comes {within}"
+    return (
+        f"comes {within} after {runs.episode[close[0] + 1]:,} episodes"
+        if len(close)
+        else f"never comes {within}"
+    )
 
 
 def _allowed(evidence: Evidence) -> float:
@@ -290,7 +359,7 @@ def n_trained(evidence: Evidence) -> int:
     return min(N_TRAINED, evidence.runs["adaptive"].n_seeds)
 
 
-# --- words ---------------------------------------------------------------------------------------------------------------
+# --- words ----------------------------------------------------------------------------------------
 
 
 def sign(interval: Interval, level: float = 0.0) -> bool | None:
@@ -316,4 +385,9 @@ def _more(interval: Interval, digits: int = 3) -> str:
 
 def called(name: str) -> str:
     """Return the name of an agent in a sentence."""
-    return {"no-movement": "no movement", "median": "the median", "net": "the net", "adaptive": "the adaptive agent"}[name]
+    return {
+        "no-movement": "no movement",
+        "median": "the median",
+        "net": "the net",
+        "adaptive": "the adaptive agent",
+    }[name]

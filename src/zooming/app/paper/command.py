@@ -34,12 +34,17 @@ from zooming.validation import n_cores
 
 FULL_SEEDS, QUICK_SEEDS = 200, 20
 FEWEST_EPISODES = 20
-FEWEST_VALUED, VALUED_SHARE = 5, 0.05  # runs of each agent with exact policy values, each as slow as a run
+FEWEST_VALUED, VALUED_SHARE = (
+    5,
+    0.05,
+)  # runs of each agent with exact policy values, each as slow as a run
 FINDINGS, PICTURES = "findings.json", "figures"
 
 
 def reproduce(
-    figures: tyro.conf.Positional[Annotated[tuple[str, ...], tyro.conf.arg(metavar="[FIGURE ...]")]] = (),
+    figures: tyro.conf.Positional[
+        Annotated[tuple[str, ...], tyro.conf.arg(metavar="[FIGURE ...]")]
+    ] = (),
     *,
     out: str,
     quick: bool = False,
@@ -73,31 +78,43 @@ def reproduce(
     }
     for option, given, least in (("seeds", n_seeds, 2), ("episodes", episodes, FEWEST_EPISODES)):
         if given < least:
-            raise SpaceError(f"--{option} {given}: give at least {least}, or nothing can be said of the claims")
+            raise SpaceError(
+                f"--{option} {given}: give at least {least}, or nothing can be said of the claims"
+            )
     engines.check("local", workers, None)
     findings = _findings(folder, settings)
     left = [figure for figure in chosen if not _is_done(figure, folder, findings)]
     if left:
-        print(f"{len(left)} of {len(chosen)} figures to do, {n_seeds} seeds, {episodes} episodes each")
+        print(
+            f"{len(left)} of {len(chosen)} figures to do, {n_seeds} seeds, {episodes} episodes each"
+        )
         _make(folder)
         with stoppable() as stop, locked(folder):
             try:
                 findings = _findings(folder, settings)  # again: another process may have written it
                 evidence = sweep(
-                    left, folder, episodes=episodes, n_seeds=n_seeds, entropy=entropy, optimum=settings["optimum"],
+                    left, folder, episodes=episodes, n_seeds=n_seeds, entropy=entropy,
+                    optimum=settings["optimum"],
                     workers=workers, progress_bar=True,
                 )  # fmt: skip
                 (folder / PICTURES).mkdir(exist_ok=True)
                 for name, finding in _drawn(evidence, folder, workers):
                     findings["figures"][name] = finding
-                    findings["overall"] = [_said(verdict) for verdict in overall(findings["figures"].values())]
-                    files.write_atomically(folder / FINDINGS, json.dumps(findings, indent=1).encode())
+                    findings["overall"] = [
+                        _said(verdict) for verdict in overall(findings["figures"].values())
+                    ]
+                    files.write_atomically(
+                        folder / FINDINGS, json.dumps(findings, indent=1).encode()
+                    )
             except Stopped as stopped:
                 say_how_to_continue(stopped)
             except KeyboardInterrupt:
                 say_how_to_continue(Stopped(0, 0, stop[0] if stop else 130))
     show([findings["figures"][figure.name] for figure in chosen], findings.get("overall", []))
-    print(f"{time.perf_counter() - began:.1f} s; pictures in {folder / PICTURES}; zooming report {out} makes a page")
+    print(
+        f"{time.perf_counter() - began:.1f} s; pictures in {folder / PICTURES}; zooming report "
+        f"{out} makes a page"
+    )
 
 
 def _findings(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
@@ -109,12 +126,18 @@ def _findings(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
         known: dict[str, Any] = json.loads(path.read_text())
         there, done = known["settings"], known["figures"]
     except (ValueError, KeyError, TypeError) as error:
-        raise SpaceError(f"{path} is damaged ({error}); delete it, and the same command makes it again") from error
+        raise SpaceError(
+            f"{path} is damaged ({error}); delete it, and the same command makes it again"
+        ) from error
     if there != settings:
         differences = [
-            f"{key}: there {there.get(key)}, here {settings[key]}" for key in settings if there.get(key) != settings[key]
+            f"{key}: there {there.get(key)}, here {settings[key]}"
+            for key in settings
+            if there.get(key) != settings[key]
         ]
-        raise SpaceError(f"{folder} holds another reproduction ({'; '.join(differences)}); choose another --out")
+        raise SpaceError(
+            f"{folder} holds another reproduction ({'; '.join(differences)}); choose another --out"
+        )
     return {"settings": there, "figures": done, "overall": known.get("overall", [])}
 
 
@@ -126,7 +149,9 @@ def _make(folder: Path) -> None:
             raise SpaceError(f"{folder} holds something else; choose another --out")
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise SpaceError(f"cannot write to {folder}: {error.strerror}. Choose another --out") from error
+        raise SpaceError(
+            f"cannot write to {folder}: {error.strerror}. Choose another --out"
+        ) from error
 
 
 def _is_done(figure: Figure, folder: Path, findings: dict[str, Any]) -> bool:
@@ -135,7 +160,9 @@ def _is_done(figure: Figure, folder: Path, findings: dict[str, Any]) -> bool:
     return figure.name in findings["figures"] and is_drawn
 
 
-def _drawn(evidence: Sequence[Evidence], folder: Path, workers: int | None) -> Iterator[tuple[str, dict[str, Any]]]:
+def _drawn(
+    evidence: Sequence[Evidence], folder: Path, workers: int | None
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Draw the figures in parallel and yield (name, findings) of each, in order."""
     n_workers = min(n_cores() if workers is None else workers, len(evidence))
     if n_workers == 1:
@@ -165,7 +192,9 @@ def _valued(evidence: Evidence, study: Path) -> Evidence:
     n_seeds = evidence.runs[ADAPTIVE].n_seeds
     value_policies(study, max(FEWEST_VALUED, int(VALUED_SHARE * n_seeds)))
     by_label = read_study(study)
-    return replace(evidence, runs={name: by_label[evidence.choices[name].label] for name in evidence.runs})
+    return replace(
+        evidence, runs={name: by_label[evidence.choices[name].label] for name in evidence.runs}
+    )
 
 
 def _finding(evidence: Evidence, verdicts: Sequence[Verdict]) -> dict[str, Any]:
@@ -186,8 +215,15 @@ def _finding(evidence: Evidence, verdicts: Sequence[Verdict]) -> dict[str, Any]:
             name: [[scale, *_bounds(mean_interval(values))] for scale, values in scores.items()]
             for name, scores in evidence.scores.items()
         },
-        "n_balls": {name: float(runs.n_balls[:, -1].mean()) for name, runs in evidence.runs.items()},
-        "gap": _bounds(mean_interval((evidence.runs[NET].regret - evidence.runs[ADAPTIVE].regret)[:, -1] / evidence.episodes)),
+        "n_balls": {
+            name: float(runs.n_balls[:, -1].mean()) for name, runs in evidence.runs.items()
+        },
+        "gap": _bounds(
+            mean_interval(
+                (evidence.runs[NET].regret - evidence.runs[ADAPTIVE].regret)[:, -1]
+                / evidence.episodes
+            )
+        ),
         "net_error": _bounds(mean_interval(evidence.optimal.return_ - final(evidence, NET))),
         "at_edge": evidence.at_edge,
         "verdicts": [_said(verdict) for verdict in verdicts],
@@ -225,7 +261,10 @@ def show(found: Sequence[dict[str, Any]], overall: Sequence[dict[str, Any]] = ()
         for verdict in one["verdicts"]:
             console.print(f"  {escape(verdict['sentence'])}", highlight=False)
         for name in one["at_edge"]:
-            console.print(f"  The best scale of {name} is the last one tried: {one['best_scale'][name]:g}.", highlight=False)
+            console.print(
+                f"  The best scale of {name} is the last one tried: {one['best_scale'][name]:g}.",
+                highlight=False,
+            )
     if overall:
         console.print("[bold]Several figures[/]")
     for verdict in overall:

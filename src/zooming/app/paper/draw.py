@@ -38,20 +38,36 @@ def draw(evidence: Evidence, verdicts: Sequence[Verdict], path: Path) -> None:
     rows = [_row(verdict) for verdict in verdicts]
     n_entries = len(evidence.runs) + 1
     heading = _TITLE + _ENTRY * math.ceil(n_entries / _MOST_ENTRIES) + 0.4
-    below = 0.75 + _LINE * (2 + sum(max(len(claim), len(finding)) + 0.25 for _, claim, finding in rows))
+    below = 0.75 + _LINE * (
+        2 + sum(max(len(claim), len(finding)) + 0.25 for _, claim, finding in rows)
+    )
     height = heading + _TOP + _GAP + _BOTTOM + below
     canvas = Canvas(figsize=(_WIDTH, height), dpi=DPI)
     # Positions are explicit because automatic layout would draw everything twice.
     top = 1 - heading / height
-    upper = canvas.add_gridspec(1, 4, left=0.045, right=0.98, wspace=0.27, top=top, bottom=top - _TOP / height)
-    lower = canvas.add_gridspec(1, 3, left=0.045, right=0.98, wspace=0.2, top=(below + _BOTTOM) / height, bottom=below / height)
+    upper = canvas.add_gridspec(
+        1, 4, left=0.045, right=0.98, wspace=0.27, top=top, bottom=top - _TOP / height
+    )
+    lower = canvas.add_gridspec(
+        1,
+        3,
+        left=0.045,
+        right=0.98,
+        wspace=0.2,
+        top=(below + _BOTTOM) / height,
+        bottom=below / height,
+    )
     _curves(evidence, [canvas.add_subplot(upper[i]) for i in range(4)])
     _partitions_and_scales(evidence, [canvas.add_subplot(lower[i]) for i in range(3)])
-    canvas.suptitle(evidence.figure.heading, fontsize=17, fontweight="bold", y=1 - 0.14 / height, va="top")
+    canvas.suptitle(
+        evidence.figure.heading, fontsize=17, fontweight="bold", y=1 - 0.14 / height, va="top"
+    )
     handles, labels = _legend(evidence, canvas.axes[0])
     canvas.legend(
-        handles, labels, fontsize=_TEXT, handlelength=2.6, loc="upper center", frameon=False, columnspacing=1.6,
-        bbox_to_anchor=(0.5, 1 - _TITLE / height), ncol=math.ceil(n_entries / math.ceil(n_entries / _MOST_ENTRIES)),
+        handles, labels, fontsize=_TEXT, handlelength=2.6, loc="upper center", frameon=False,
+        columnspacing=1.6,
+        bbox_to_anchor=(0.5, 1 - _TITLE / height),
+        ncol=math.ceil(n_entries / math.ceil(n_entries / _MOST_ENTRIES)),
     )  # fmt: skip
     _table(canvas, rows, _notes(evidence), (below - 0.62) / height, height)
     for suffix in SUFFIXES:
@@ -67,10 +83,14 @@ def _curves(evidence: Evidence, panels: Sequence[Any]) -> None:
     plots.distance_to_optimum(runs, distance, optimum=evidence.optimal, expected=expected)
     plots.regret(runs, regret, scale="linear", exponent=False)
     # Scale to the learners; the regret of a heuristic can be much larger.
-    regret.set_ylim(0, 1.12 * max(float(one.regret.mean(axis=0).max()) for one in learners.values()))
+    regret.set_ylim(
+        0, 1.12 * max(float(one.regret.mean(axis=0).max()) for one in learners.values())
+    )
     plots.partition_sizes(learners, balls)
     _finish(returns, "return of an episode", "episode")
-    _finish(distance, f"distance to the optimum, {'expected' if expected else 'realized'}", "episode")
+    _finish(
+        distance, f"distance to the optimum, {'expected' if expected else 'realized'}", "episode"
+    )
     _finish(regret, "cumulative regret, realized", "episode")
     _finish(balls, "active balls, all steps", "episode")
 
@@ -84,7 +104,11 @@ def _partitions_and_scales(evidence: Evidence, panels: Sequence[Any]) -> None:
         bar = ax.collections[0].colorbar
         bar.ax.tick_params(labelsize=_TEXT - 1)
         bar.set_label("")
-    _finish(_scales(evidence, panels[-1]), "tuning: mean return at each scale of the bonus", "scale c of the bonus")
+    _finish(
+        _scales(evidence, panels[-1]),
+        "tuning: mean return at each scale of the bonus",
+        "scale c of the bonus",
+    )
 
 
 def _finish(ax: Any, title: str, x: str, y: str = "") -> None:
@@ -122,7 +146,9 @@ def _legend(evidence: Evidence, ax: Any) -> tuple[list[Any], list[str]]:
             continue
         scale = f", c = {evidence.best[label]:g}" if label in evidence.best else ""
         final = mean_interval(runs.regret[:, -1])
-        regret = f"R = {final.mean:,.0f}" + (f" ± {(final.high - final.low) / 2:,.0f}" if final.mean else "")
+        regret = f"R = {final.mean:,.0f}" + (
+            f" ± {(final.high - final.low) / 2:,.0f}" if final.mean else ""
+        )
         named.append(f"{label}{scale}\n{regret}{_growth(runs)}")
     return handles, named
 
@@ -138,18 +164,27 @@ def _notes(evidence: Evidence) -> list[str]:
     """Return the notes below the table."""
     runs, learners = evidence.runs[ADAPTIVE], _learners(evidence.runs)
     highest = max(float(one.regret[:, -1].mean()) for one in learners.values())
-    off = [name for name in evidence.runs if name not in learners and evidence.runs[name].regret[:, -1].mean() > 1.12 * highest]
+    off = [
+        name
+        for name in evidence.runs
+        if name not in learners and evidence.runs[name].regret[:, -1].mean() > 1.12 * highest
+    ]
 
     def bound(constant: str) -> str:
         horizon = evidence.optimal.horizon
-        value = theory.regret_bound(horizon, evidence.episodes, dimension=_DIMENSION, constant=constant)
+        value = theory.regret_bound(
+            horizon, evidence.episodes, dimension=_DIMENSION, constant=constant
+        )
         return f"{theory.bound_name(horizon, constant)} {power(value)}"
 
     seen = f"Lines are means over {runs.n_seeds} seeds, bands their 95 % intervals"
     valued = len(runs.policy_values) if _shows_expected(evidence) else 0
     lines = [
-        f"{seen}; the expected distance is that of the greedy policy, in {valued} runs." if valued else f"{seen}.",
-        f"Theorem 4.1 after {evidence.episodes:,} episodes: {', '.join(map(bound, ('printed', 'derived')))}.",
+        f"{seen}; the expected distance is that of the greedy policy, in {valued} runs."
+        if valued
+        else f"{seen}.",
+        f"Theorem 4.1 after {evidence.episodes:,} episodes: "
+        f"{', '.join(map(bound, ('printed', 'derived')))}.",
     ]
     if off:
         lines[1] += f" The regret of {' and '.join(off)} leaves its panel."
@@ -164,7 +199,9 @@ def _row(verdict: Verdict) -> tuple[bool | None, list[str], list[str]]:
     return verdict.holds, textwrap.wrap(claim, _CLAIM), textwrap.wrap(finding.rstrip("."), _FINDING)
 
 
-def _table(canvas: Any, rows: Sequence[Any], notes: Sequence[str], top: float, height: float) -> None:
+def _table(
+    canvas: Any, rows: Sequence[Any], notes: Sequence[str], top: float, height: float
+) -> None:
     """Draw the table of claims with check marks, and the notes below it."""
     y = top
     for holds, claim, finding in rows:
@@ -173,7 +210,15 @@ def _table(canvas: Any, rows: Sequence[Any], notes: Sequence[str], top: float, h
         canvas.text(0.034, y, "\n".join(claim), fontsize=_TEXT, va="top", fontweight="bold")
         canvas.text(0.395, y, "\n".join(finding), fontsize=_TEXT, va="top")
         y -= _LINE * (max(len(claim), len(finding)) + 0.25) / height
-    canvas.text(0.014, y - 0.06 / height, "\n".join(notes), fontsize=_TEXT - 1, va="top", color=GRAY, linespacing=1.4)
+    canvas.text(
+        0.014,
+        y - 0.06 / height,
+        "\n".join(notes),
+        fontsize=_TEXT - 1,
+        va="top",
+        color=GRAY,
+        linespacing=1.4,
+    )
 
 
 def _scales(evidence: Evidence, ax: Any) -> Any:
@@ -186,12 +231,16 @@ def _scales(evidence: Evidence, ax: Any) -> Any:
             means = np.array([interval.mean for interval in intervals])
             half = np.array([interval.high - interval.mean for interval in intervals])
             style: dict[str, Any] = {"marker": MARKERS[i % len(MARKERS)], **line(i)}
-            ax.errorbar(list(scores), means, half, markersize=5, capsize=2, markerfacecolor="white", **style)
+            ax.errorbar(
+                list(scores), means, half, markersize=5, capsize=2, markerfacecolor="white", **style
+            )
             best = evidence.best[name]
             ax.plot([best], [means[list(scores).index(best)]], markersize=10, zorder=5, **style)
         ax.axhline(evidence.optimal.return_, color=GRAY, linestyle=(0, (1, 1)), linewidth=1.2)
         ax.set_xscale("symlog", linthresh=0.001)  # 0 is one of the scales
         ax.set_xticks([0, 0.001, 0.01, 0.1, 1], ["0", "0.001", "0.01", "0.1", "1"])
         ax.set_xticks([], minor=True)
-        ax.set_xlim(-0.0003, 1.4 * max(scale for scores in evidence.scores.values() for scale in scores))
+        ax.set_xlim(
+            -0.0003, 1.4 * max(scale for scores in evidence.scores.values() for scale in scores)
+        )
     return ax

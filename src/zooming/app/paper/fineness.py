@@ -61,11 +61,18 @@ class FinestAt(Claim):
         state, action = places.mean(axis=0)
         optimal = _optimal_path(evidence)[evidence.figure.step]
         finding = (
-            f"It is finest at ({state:.2f}, {action:.2f}), {away.mean:.2f} ({away.low:.2f} to {away.high:.2f}) away; "
-            f"up to {AT:g} counts. The optimal policy is at ({optimal[0]:.2f}, {optimal[1]:.2f}) there."
+            f"It is finest at ({state:.2f}, {action:.2f}), {away.mean:.2f} ({away.low:.2f} to "
+            f"{away.high:.2f}) away; "
+            f"up to {AT:g} counts. The optimal policy is at ({optimal[0]:.2f}, {optimal[1]:.2f}) "
+            "there."
         )
         holds = sign(Interval(-away.mean, -away.high, -away.low), -AT)
-        return Verdict(f"the partition is finest at ({self.state:g}, {self.action:g}).", holds, finding, self.source)
+        return Verdict(
+            f"the partition is finest at ({self.state:g}, {self.action:g}).",
+            holds,
+            finding,
+            self.source,
+        )
 
 
 @dataclass(frozen=True)
@@ -81,13 +88,22 @@ class FollowsOptimum(Claim):
         q = evidence.optimal.q_values(step, points[:, :1], points[:, 1:])
         best = np.repeat(evidence.optimal.values(step, states[:, None]), len(_GRID))
         agreement = mean_interval(
-            np.array([rank_correlation(best - q, side(balls, points)) for balls in _partitions(evidence)])
+            np.array(
+                [rank_correlation(best - q, side(balls, points)) for balls in _partitions(evidence)]
+            )
         )
         finding = (
-            f"The rank correlation of a ball's size and of what its points lose against the optimum is {agreement.mean:.2f} "
-            f"({agreement.low:.2f} to {agreement.high:.2f}, {n_trained(evidence)} runs); above {FOLLOWS:g} counts."
+            "The rank correlation of a ball's size and of what its points lose against the "
+            f"optimum is {agreement.mean:.2f} "
+            f"({agreement.low:.2f} to {agreement.high:.2f}, {n_trained(evidence)} runs); above "
+            f"{FOLLOWS:g} counts."
         )
-        return Verdict("the partition follows the contours of Q*.", sign(agreement, FOLLOWS), finding, self.source)
+        return Verdict(
+            "the partition follows the contours of Q*.",
+            sign(agreement, FOLLOWS),
+            finding,
+            self.source,
+        )
 
 
 def _partitions(evidence: Evidence) -> list[Partition]:
@@ -109,9 +125,15 @@ def _finer(evidence: Evidence, near: NDArray[np.bool_], where: str, source: str)
     points = np.stack(np.meshgrid(_GRID, _GRID, indexing="ij"), axis=-1).reshape(-1, 2)
     sizes = [np.log2(side(balls, points)) for balls in _partitions(evidence)]
     halvings = np.array([size.mean() - size[near].mean() for size in sizes])
-    effect = mean_interval([more / size.std() if np.ptp(size) else 0.0 for more, size in zip(halvings, sizes, strict=True)])
+    effect = mean_interval(
+        [
+            more / size.std() if np.ptp(size) else 0.0
+            for more, size in zip(halvings, sizes, strict=True)
+        ]
+    )
     finding = (
-        f"A ball there has {2 ** -halvings.mean():.0%} of the side of one at a random point, which is {effect.mean:.1f} "
+        f"A ball there has {2 ** -halvings.mean():.0%} of the side of one at a random point, "
+        f"which is {effect.mean:.1f} "
         f"({effect.low:.1f} to {effect.high:.1f}) standard deviations; {EFFECT:g} counts."
     )
     return Verdict(f"the partition is finer {where}.", sign(effect, EFFECT), finding, source)
@@ -138,9 +160,10 @@ def _optimal_path(evidence: Evidence) -> list[tuple[float, float]]:
 def side(balls: Partition, points: Floats) -> Floats:
     """Return the longest side of the ball that contains each point."""
     top = balls.high.max(axis=0)
-    inside = ((balls.low[None] <= points[:, None]) & ((points[:, None] < balls.high[None]) | (balls.high[None] == top))).all(
-        axis=2
-    )
+    inside = (
+        (balls.low[None] <= points[:, None])
+        & ((points[:, None] < balls.high[None]) | (balls.high[None] == top))
+    ).all(axis=2)
     found: Floats = (balls.high - balls.low).max(axis=1)[inside.argmax(axis=1)]
     return found
 

@@ -40,7 +40,10 @@ _GAP = "the gap between the adaptive agent and the net grows with the sharpness"
 _ERROR = "the net ends further below the optimum the sharper the survey"
 OVERALL = tuple(
     Grows(survey, measure, claim, source)
-    for measure, claim, source in (("gap", _GAP, "section 1.1"), ("net_error", _ERROR, "section 7.3"))
+    for measure, claim, source in (
+        ("gap", _GAP, "section 1.1"),
+        ("net_error", _ERROR, "section 7.3"),
+    )
     for survey in ("laplace", "quadratic")
 )
 
@@ -48,10 +51,16 @@ OVERALL = tuple(
 def overall(findings: Iterable[Mapping[str, Any]]) -> list[Verdict]:
     """Return the verdicts on the claims for which all figures have findings."""
     found = {one["problem"]: one for one in findings}
-    return [claim.check(found) for claim in OVERALL if all(problem in found for problem in claim.problems)]
+    return [
+        claim.check(found)
+        for claim in OVERALL
+        if all(problem in found for problem in claim.problems)
+    ]
 
 
 def _difference(one: Interval, other: Interval) -> Interval:
     """Return the interval of the difference of two independent means."""
     half = math.hypot((one.high - one.low) / 2, (other.high - other.low) / 2)
-    return Interval(one.mean - other.mean, one.mean - other.mean - half, one.mean - other.mean + half)
+    return Interval(
+        one.mean - other.mean, one.mean - other.mean - half, one.mean - other.mean + half
+    )

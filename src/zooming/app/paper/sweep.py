@@ -38,7 +38,9 @@ class Evidence:
     figure: Figure
     episodes: int
     runs: dict[str, Runs]
-    scores: dict[str, dict[float, NDArray[np.float64]]]  # by agent and scale: mean return of each tuning seed
+    scores: dict[
+        str, dict[float, NDArray[np.float64]]
+    ]  # by agent and scale: mean return of each tuning seed
     best: dict[str, float]  # the best scale, by agent
     optimal: Optimal
     choices: dict[str, AgentChoice]
@@ -58,7 +60,11 @@ class Evidence:
     @property
     def at_edge(self) -> list[str]:
         """Agents whose best scale is the largest tried, or the smallest tried unless it is 0."""
-        return [n for n, best in self.best.items() if best == max(self.scores[n]) or best == min(self.scores[n]) > 0]
+        return [
+            n
+            for n, best in self.best.items()
+            if best == max(self.scores[n]) or best == min(self.scores[n]) > 0
+        ]
 
 
 def sweep(
@@ -80,13 +86,36 @@ def sweep(
     }
     options: dict[str, Any] = {"workers": workers, "progress_bar": progress_bar}
     grids = {
-        f: Grid([f.preset], list(learners.values()), "bonus", SCALES, episodes, n_seeds, entropy, optimum) for f in figures
+        f: Grid(
+            [f.preset],
+            list(learners.values()),
+            "bonus",
+            SCALES,
+            episodes,
+            n_seeds,
+            entropy,
+            optimum,
+        )
+        for f in figures
     }
-    run_all([(grid.study, folder / "tuning" / figure.problem) for figure, grid in grids.items()], **options)
-    choices = {figure: _choices(figure, grid, learners, folder / "tuning" / figure.problem) for figure, grid in grids.items()}
+    run_all(
+        [(grid.study, folder / "tuning" / figure.problem) for figure, grid in grids.items()],
+        **options,
+    )
+    choices = {
+        figure: _choices(figure, grid, learners, folder / "tuning" / figure.problem)
+        for figure, grid in grids.items()
+    }
     evaluations: list[tuple[Study, str | Path]] = []
     for figure, chosen in choices.items():
-        study = Study([figure.preset], list(chosen.values()), episodes, n_seeds, entropy=entropy, optimum=optimum)
+        study = Study(
+            [figure.preset],
+            list(chosen.values()),
+            episodes,
+            n_seeds,
+            entropy=entropy,
+            optimum=optimum,
+        )
         evaluations.append((study, folder / "evaluation" / figure.problem))
     run_all(evaluations, **options)
     found = []
@@ -100,7 +129,10 @@ def sweep(
                 figure,
                 episodes,
                 {name: by_label[choice.label] for name, choice in chosen.items()},
-                {n: {v: scores[figure.problem, agent.label, v] for v in SCALES} for n, agent in learners.items()},
+                {
+                    n: {v: scores[figure.problem, agent.label, v] for v in SCALES}
+                    for n, agent in learners.items()
+                },
                 {name: float(chosen[name].settings["bonus"]) for name in learners},
                 optimal,
                 chosen,
@@ -110,11 +142,15 @@ def sweep(
     return found
 
 
-def _choices(figure: Figure, grid: Grid, learners: dict[str, AgentChoice], folder: Path) -> dict[str, AgentChoice]:
+def _choices(
+    figure: Figure, grid: Grid, learners: dict[str, AgentChoice], folder: Path
+) -> dict[str, AgentChoice]:
     """Return the agents of a figure by name: tuned learners, untuned, heuristics."""
     best = grid.best(folder)
     tuned = {
-        name: AgentChoice(agent.kind, {**agent.settings, "bonus": best[figure.problem, agent.label].value})
+        name: AgentChoice(
+            agent.kind, {**agent.settings, "bonus": best[figure.problem, agent.label].value}
+        )
         for name, agent in learners.items()
     }
     others = {name: AgentChoice(name) for name in HEURISTICS if figure.has_heuristics}

@@ -56,21 +56,33 @@ def collect(folder: Path, n_valued: int = 0) -> dict[str, Any]:
             runs = read_study(where, problem.name)
             ours = [row for row in rows if row.problem == problem.name]
             is_solved, why_not = ours[0].optimum is not None, _why_not_made(problem)
-            optimal = problem.optimal(configuration.optimum) if is_solved and why_not is None else None
+            optimal = (
+                problem.optimal(configuration.optimum) if is_solved and why_not is None else None
+            )
             if optimal is not None:
-                runs = {label: replace(one, error=optimum_error(optimal)) for label, one in runs.items()}
-            agents = [_agent(row, names, i, runs[row.agent], row.agent == _winner(runs)) for i, row in enumerate(ours)]
-            made_by = f"{problem.env_id}({', '.join(f'{key}={value!r}' for key, value in problem.options.items())})"
+                runs = {
+                    label: replace(one, error=optimum_error(optimal)) for label, one in runs.items()
+                }
+            agents = [
+                _agent(row, names, i, runs[row.agent], row.agent == _winner(runs))
+                for i, row in enumerate(ours)
+            ]
+            options = ", ".join(f"{key}={value!r}" for key, value in problem.options.items())
+            made_by = f"{problem.env_id}({options})"
             if why_not is None:
-                replays, unshown, cuts = _replays(problem, configuration, names, with_estimates=not is_solved)
+                replays, unshown, cuts = _replays(
+                    problem, configuration, names, with_estimates=not is_solved
+                )
             else:
                 replays, unshown, cuts = [], [], []
                 made_by += f". It cannot be made again here, so that no run is replayed: {why_not}"
             problems.append({
-                "name": problem.name, "heading": extra.get("heading", problem.name), "optimum": ours[0].optimum,
+                "name": problem.name, "heading": extra.get("heading", problem.name),
+                "optimum": ours[0].optimum,
                 "why_unsolved": None if is_solved else why_not or _why_unsolved(problem),
                 "made_by": made_by, "why_not_made": why_not,
-                "verdicts": extra.get("verdicts", []), "agents": agents, "replays": replays, "unshown": unshown,
+                "verdicts": extra.get("verdicts", []), "agents": agents, "replays": replays,
+                "unshown": unshown,
                 "tried": [tried for tuned in extra.get("tuned", []) for tried in tuned["tried"]],
                 "scales": extra.get("scales"),
                 "q_star": None if optimal is None or not replays else _q_star(optimal, cuts),
@@ -82,7 +94,9 @@ def collect(folder: Path, n_valued: int = 0) -> dict[str, Any]:
     return {
         "title": findings.title(folder, len(problems)),
         "size": ", ".join(findings.count(n, what) for n, what in size),
-        "score": findings.score([*(verdict for problem in problems for verdict in problem["verdicts"]), *overall]),
+        "score": findings.score(
+            [*(verdict for problem in problems for verdict in problem["verdicts"]), *overall]
+        ),
         "overall": overall,
         "episodes": first.episodes,
         "n_seeds": first.n_seeds,
@@ -100,8 +114,13 @@ def _studies(folder: Path) -> Iterator[tuple[Path, dict[str, str], dict[str, Any
     path, evaluations = folder / findings.FINDINGS, sorted(folder.glob(f"evaluation/*/{MANIFEST}"))
     if not path.exists():
         if not evaluations:
-            raise SpaceError(f"{folder} holds neither a study (zooming run, tune) nor a reproduction (zooming reproduce)")
-        yield from ((where, {}, {"tuned": tuned}) for where, tuned in _evaluations(folder, evaluations))
+            raise SpaceError(
+                f"{folder} holds neither a study (zooming run, tune) nor a reproduction (zooming "
+                "reproduce)"
+            )
+        yield from (
+            (where, {}, {"tuned": tuned}) for where, tuned in _evaluations(folder, evaluations)
+        )
         return
     for found in findings.figures(path):
         yield folder / "evaluation" / found["problem"], found["agents"], found
@@ -121,8 +140,13 @@ def _evaluations(folder: Path, manifests: list[Path]) -> list[tuple[Path, list[d
     found = []
     for manifest in manifests:
         configuration = Study.stored(manifest.parent).configuration
-        name, labels = configuration.problems[0].name, [agent.label for agent in configuration.agents]
-        if labels == [label for problem, label in named if problem == name]:  # else it belongs to an earlier tuning
+        name, labels = (
+            configuration.problems[0].name,
+            [agent.label for agent in configuration.agents],
+        )
+        if labels == [
+            label for problem, label in named if problem == name
+        ]:  # else it belongs to an earlier tuning
             found.append((manifest.parent, [one for one in tuned if one["problem"] == name]))
     if not found:
         raise SpaceError(f"{path} is of another tuning than the evaluations beside it; {remedy}")
@@ -137,9 +161,13 @@ def _tried(tuned: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {
             "agent": str(tuned["agent"]),
             "value": f"{tuned['option']}={value:.4g}",
-            "mean_return": [check_float(interval[part], part, -math.inf, math.inf) for part in ("mean", "low", "high")],
+            "mean_return": [
+                check_float(interval[part], part, -math.inf, math.inf)
+                for part in ("mean", "low", "high")
+            ],
             "n_seeds": check_int(tried["n_seeds"], "n_seeds", 1),
-            "is_best": (tried["value"], tried["mean_return"]) == (tuned["value"], tuned["tuning_return"]),
+            "is_best": (tried["value"], tried["mean_return"])
+            == (tuned["value"], tuned["tuning_return"]),
         }
 
 
@@ -148,7 +176,11 @@ def _winner(runs: dict[str, Runs]) -> str | None:
     totals = {label: ours.total_return[:, -1] for label, ours in runs.items()}
     best = max(totals, key=lambda label: totals[label].mean())
     others = [total for label, total in totals.items() if label != best]
-    is_clear = len(totals[best]) > 1 and others and all(mean_interval(totals[best] - total).low > 0 for total in others)
+    is_clear = (
+        len(totals[best]) > 1
+        and others
+        and all(mean_interval(totals[best] - total).low > 0 for total in others)
+    )
     return best if is_clear else None
 
 
@@ -156,7 +188,9 @@ def _agent(row: Row, names: dict[str, str], i: int, runs: Runs, is_winner: bool)
     mean_return = runs.total_return / runs.episode
     regret = None if runs.optimum is None else runs.regret
     expected = runs.expected_regret if regret is not None and runs.policy_values.size else None
-    objective = mean_return if regret is None else regret  # the quantity by which agents are compared
+    objective = (
+        mean_return if regret is None else regret
+    )  # the quantity by which agents are compared
     return {
         "label": row.agent,
         "name": names.get(row.agent, row.agent),
@@ -176,17 +210,23 @@ def _agent(row: Row, names: dict[str, str], i: int, runs: Runs, is_winner: bool)
             "episode": runs.episode.tolist(),
             "returns": _learning_curve(runs),
             "objective": _band(objective),
-            "expected": None if expected is None else {"episode": runs.checkpoints.tolist(), **_band(expected)},
+            "expected": None
+            if expected is None
+            else {"episode": runs.checkpoints.tolist(), **_band(expected)},
         },
         "seeds": [
-            [int(runs.n_balls[k, -1]), round(float(objective[k, -1]), 4)] for k in range(min(runs.n_seeds, MOST_SEEDS_SHOWN))
+            [int(runs.n_balls[k, -1]), round(float(objective[k, -1]), 4)]
+            for k in range(min(runs.n_seeds, MOST_SEEDS_SHOWN))
         ],
     }  # fmt: skip
 
 
 def _learning_curve(runs: Runs) -> dict[str, list[Any]]:
     """Return mean returns over bins of at least a fortieth of the episodes, except the last."""
-    episode, total = np.concatenate([[0], runs.episode]), np.pad(runs.total_return, ((0, 0), (1, 0)))
+    episode, total = (
+        np.concatenate([[0], runs.episode]),
+        np.pad(runs.total_return, ((0, 0), (1, 0))),
+    )
     edges = [0]
     for k in range(1, len(episode)):
         if episode[k] - episode[edges[-1]] >= runs.episode[-1] / 40 or k == len(episode) - 1:
@@ -202,7 +242,9 @@ def _band(samples: np.ndarray[Any, Any]) -> dict[str, list[Any]]:
         mean = np.round(samples.mean(axis=0), 4).tolist()
         return {"mean": mean, "low": mean, "high": mean}
     bands = [mean_interval(column) for column in samples.T]
-    return {part: [round(getattr(band, part), 4) for band in bands] for part in ("mean", "low", "high")}
+    return {
+        part: [round(getattr(band, part), 4) for band in bands] for part in ("mean", "low", "high")
+    }
 
 
 def _last(samples: np.ndarray[Any, Any]) -> list[float]:
@@ -236,7 +278,10 @@ def _why_unsolved(problem: Problem) -> str:
     """Return why a problem has no known optimum."""
     env = problem.make()
     if not isinstance(env.unwrapped, CompiledEnv):
-        return f"{problem.env_id} is not a compiled environment; zooming.compiled_env makes one, whose law is known"
+        return (
+            f"{problem.env_id} is not a compiled environment; zooming.compiled_env makes one, "
+            "whose law is known"
+        )
     try:
         solvable(env)
     except SpaceError as error:
@@ -253,7 +298,9 @@ def _replays(
     a list: its corners, its first and last frame and, `with_estimates`, its Q in each frame. Each
     step is cut where the first agent shown plays most at the end of its run.
     """
-    frames = np.unique(np.round(np.geomspace(1, configuration.episodes, N_FRAMES)).astype(int)).tolist()
+    frames = np.unique(
+        np.round(np.geomspace(1, configuration.episodes, N_FRAMES)).astype(int)
+    ).tolist()
     found, unshown = [], []
     cuts: list[Cut] = []
     for choice in configuration.agents:
@@ -264,16 +311,23 @@ def _replays(
             unshown.append(f"{name}: cannot be made again here")  # e.g. a setting was an object
             continue
         if not isinstance(agent, TabledAgent):
-            unshown.append(f"{name}: {'balls of a metric, not boxes' if agent.n_balls else 'no partition'}")
+            unshown.append(
+                f"{name}: {'balls of a metric, not boxes' if agent.n_balls else 'no partition'}"
+            )
             continue
         if not cuts:
-            cuts = _cuts(agent if len(agent.axes) == 2 else _first_run(choice, problem, configuration), configuration.episodes)
+            cuts = _cuts(
+                agent if len(agent.axes) == 2 else _first_run(choice, problem, configuration),
+                configuration.episodes,
+            )
         steps: list[list[list[Any]]] = [[] for _ in range(agent.horizon)]
         alive: list[dict[tuple[float, ...], list[Any]]] = [{} for _ in range(agent.horizon)]
         shown: list[int] = []
         for frame, episode in enumerate(frames):
             agent.learn(episode - agent.n_episodes)
-            slices = [_slice(agent.partition(step), _of_step(cuts, step)) for step in range(agent.horizon)]
+            slices = [
+                _slice(agent.partition(step), _of_step(cuts, step)) for step in range(agent.horizon)
+            ]
             if sum(len(q_values) for _, q_values in slices) > MOST_REPLAYED_BALLS:
                 break
             shown.append(episode)
@@ -290,7 +344,9 @@ def _replays(
         if shown:
             found.append({
                 "name": name, "frames": shown, "is_cut": len(shown) < len(frames),
-                "steps": steps if with_estimates else [[ball[:6] for ball in balls] for balls in steps],
+                "steps": steps
+                if with_estimates
+                else [[ball[:6] for ball in balls] for balls in steps],
                 "axes": [agent.axes.names[axis] for axis in cuts[0].drawn],
                 "cuts": [str(_of_step(cuts, step)) for step in range(agent.horizon)],
             })  # fmt: skip
@@ -301,7 +357,9 @@ def _replays(
 
 def _first_run(choice: AgentChoice, problem: Problem, configuration: Configuration) -> Agent:
     """Return the agent of the first run, untrained."""
-    return choice.make(problem.make(), seeds.word(configuration.entropy, f"{configuration.stream} 0"))
+    return choice.make(
+        problem.make(), seeds.word(configuration.entropy, f"{configuration.stream} 0")
+    )
 
 
 def _cuts(agent: Agent, episodes: int) -> list[Cut]:
@@ -319,8 +377,12 @@ def _of_step(cuts: Sequence[Cut], step: int) -> Cut:
 def _slice(balls: Partition, cut: Cut) -> tuple[list[list[float]], list[float]]:
     """Return corners (left, bottom, right, top), clipped to the window, and Q of balls in a cut."""
     view, pair = balls.view(), list(cut.drawn)
-    _, _, shown = balls.slice(pair, np.clip(cut.point, view.low, view.high))  # another agent may have narrower bounds
-    low, high = (np.clip(corner[shown], *balls.window())[:, pair] for corner in (balls.low, balls.high))
+    _, _, shown = balls.slice(
+        pair, np.clip(cut.point, view.low, view.high)
+    )  # another agent may have narrower bounds
+    low, high = (
+        np.clip(corner[shown], *balls.window())[:, pair] for corner in (balls.low, balls.high)
+    )
     return np.round(np.hstack([low, high]), 7).tolist(), balls.q_value[shown].tolist()
 
 
@@ -332,14 +394,25 @@ def _q_star(optimal: Optimal, cuts: Sequence[Cut] = ()) -> dict[str, Any]:
     env = optimal.grid.env
     n_state = env.state_box.shape[0]
     boxes = env.state_box, env.action_box
-    low, high = np.concatenate([box.low for box in boxes]), np.concatenate([box.high for box in boxes])
-    reach = np.repeat([0.5 * env.has_whole_states, 0.5 * env.has_whole_actions], [n_state, len(low) - n_state])
+    low, high = (
+        np.concatenate([box.low for box in boxes]),
+        np.concatenate([box.high for box in boxes]),
+    )
+    reach = np.repeat(
+        [0.5 * env.has_whole_states, 0.5 * env.has_whole_actions], [n_state, len(low) - n_state]
+    )
     pair = list(cuts[0].drawn) if cuts else [0, n_state]
-    x, a = (np.linspace(low[i] - reach[i], high[i] + reach[i], N_POINTS) for i in pair)  # the range that the balls cover
+    x, a = (
+        np.linspace(low[i] - reach[i], high[i] + reach[i], N_POINTS) for i in pair
+    )  # the range that the balls cover
     steps = []
     for step in range(optimal.horizon):
         points = np.tile(_of_step(cuts, step).point if cuts else (low + high) / 2, (N_POINTS**2, 1))
         points[:, pair] = np.stack(np.meshgrid(x, a), axis=-1).reshape(-1, 2)
         played = env.playable(points[:, :n_state], points[:, n_state:])
         steps.append(optimal.q_values(step, *played).reshape(N_POINTS, N_POINTS))
-    return {"state": x.tolist(), "action": a.tolist(), "steps": [np.round(q, 4).tolist() for q in steps]}
+    return {
+        "state": x.tolist(),
+        "action": a.tolist(),
+        "steps": [np.round(q, 4).tolist() for q in steps],
+    }

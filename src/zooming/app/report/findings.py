@@ -32,7 +32,10 @@ def figures(path: Path) -> list[dict[str, Any]]:
         found = list(content["figures"].values())
         for one in found:
             texts = [one["problem"], one.get("heading", ""), *one["agents"].values()]
-            if not all(isinstance(text, str) for text in texts) or Path(one["problem"]).name != one["problem"]:
+            if (
+                not all(isinstance(text, str) for text in texts)
+                or Path(one["problem"]).name != one["problem"]
+            ):
                 raise ValueError("a name is not one")
             _check(one.get("verdicts", []))
             one["scales"] = scales(one)
@@ -74,7 +77,9 @@ def score(verdicts: Sequence[dict[str, Any]]) -> str:
     holds = [verdict["holds"] for verdict in verdicts]
     rest = [(holds.count(False), "refuted"), (holds.count(None), "undecided")]
     others = ", ".join(f"{n} {word}" for n, word in rest if n)
-    return f"{holds.count(True)} of {len(holds)} claims confirmed" + (f"; {others}" if others else "")
+    return f"{holds.count(True)} of {len(holds)} claims confirmed" + (
+        f"; {others}" if others else ""
+    )
 
 
 def scales(found: dict[str, Any]) -> dict[str, Any] | None:
@@ -84,7 +89,10 @@ def scales(found: dict[str, Any]) -> dict[str, Any] | None:
         return None
     numbers = {
         name: [
-            [check_float(number, "score", -math.inf, math.inf) for number in (scale, mean, low, high)]
+            [
+                check_float(number, "score", -math.inf, math.inf)
+                for number in (scale, mean, low, high)
+            ]
             for scale, mean, low, high in rows
         ]
         for name, rows in scores.items()

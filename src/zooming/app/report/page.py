@@ -17,7 +17,9 @@ from zooming.study import modules
 from zooming.validation import check_int
 from zooming.version import __version__
 
-Imports = Annotated[tuple[str, ...], tyro.conf.arg(name="import", metavar="MODULE"), tyro.conf.UseAppendAction]
+Imports = Annotated[
+    tuple[str, ...], tyro.conf.arg(name="import", metavar="MODULE"), tyro.conf.UseAppendAction
+]
 
 
 def report(
@@ -42,7 +44,9 @@ def report(
     if not Path(folder).is_dir():
         raise SpaceError(f"there is no folder {folder}; zooming run ... --out {folder} makes one")
     if path.is_dir():
-        raise SpaceError(f"cannot write {path}: it is a folder; give the page a name, --out {path}/report.html")
+        raise SpaceError(
+            f"cannot write {path}: it is a folder; give the page a name, --out {path}/report.html"
+        )
     try:
         files.writable(path)
     except OSError as error:
