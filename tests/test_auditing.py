@@ -190,14 +190,14 @@ def test_only_a_bonus_with_a_proof_can_break_the_promise_of_optimism():
 def test_audits_refuse_what_they_cannot_check():
     env = gym.make("zooming/Oil-v0")
     with pytest.raises(
-        zooming.SpaceError, match=r"optimal=4.75: give what zooming.solve\(env\) returns"
+        zooming.ConfigurationError, match=r"optimal=4.75: give what zooming.solve\(env\) returns"
     ):
         zooming.audit(zooming.AdaptiveQ(env), 4.75)
-    with pytest.raises(zooming.SpaceError, match="n_points='all'"):
+    with pytest.raises(zooming.ConfigurationError, match="n_points='all'"):
         zooming.audit(zooming.AdaptiveQ(env), n_points="all")
-    with pytest.raises(zooming.SpaceError, match="keeps no balls"):
+    with pytest.raises(zooming.ConfigurationError, match="keeps no balls"):
         zooming.audit(zooming.Random(env))
-    with pytest.raises(zooming.SpaceError, match="steps"):
+    with pytest.raises(zooming.ConfigurationError, match="steps"):
         zooming.audit(zooming.AdaptiveQ(env), zooming.solve(lottery_env(), 4))
 
 

@@ -237,21 +237,21 @@ def test_the_wrong_shape_is_told_with_the_right_one(kind):
         "observation",
         "(3,)",
         "(2,)",
-        error=zooming.SpaceError,
+        error=zooming.ConfigurationError,
     )
     assert_refused(
         agent,
         lambda: agent.predict(np.zeros((4, 3))),
         "(4, 3)",
         "(2,), or a batch",
-        error=zooming.SpaceError,
+        error=zooming.ConfigurationError,
     )
     assert_refused(
         agent,
         lambda: agent.update(0, GOOD, [0.1], 0.5, GOOD),
         "action",
         "(1,)",
-        error=zooming.SpaceError,
+        error=zooming.ConfigurationError,
     )
 
 
@@ -595,20 +595,22 @@ SPACES = {
 def test_an_unsupported_space_is_refused(kind, where, space, text):
     env = Boxes(UNIT, UNIT)
     setattr(env, where, space)
-    with pytest.raises(zooming.SpaceError, match=text):
+    with pytest.raises(zooming.ConfigurationError, match=text):
         AGENTS[kind](env, horizon=2)
 
 
 @EVERY_AGENT
 def test_a_missing_horizon_names_both_fixes(kind):
-    with pytest.raises(zooming.SpaceError, match=r"Drift .*horizon=\.\.\..*max_episode_steps"):
+    with pytest.raises(
+        zooming.ConfigurationError, match=r"Drift .*horizon=\.\.\..*max_episode_steps"
+    ):
         AGENTS[kind](Drift())
 
 
 @EVERY_AGENT
 @pytest.mark.parametrize("horizon", [0, -3, True, False, 2.0, 2.5, np.nan, "5", [5]])
 def test_a_bad_horizon_is_refused(kind, horizon):
-    with pytest.raises(zooming.SpaceError, match=r"horizon=.*whole number >= 1"):
+    with pytest.raises(zooming.ConfigurationError, match=r"horizon=.*whole number >= 1"):
         AGENTS[kind](Drift(), horizon=horizon)
 
 
@@ -623,14 +625,14 @@ def test_the_horizon_comes_from_the_argument_then_from_the_spec():
     "reward_range", [(1, 0), (0, 0), (0, np.inf), (np.nan, 1), (0,), (0, 1, 2), None, 5, ("a", "b")]
 )
 def test_a_bad_reward_range_is_refused(kind, reward_range):
-    with pytest.raises(zooming.SpaceError, match=r"reward_range=.*give two"):
+    with pytest.raises(zooming.ConfigurationError, match=r"reward_range=.*give two"):
         AGENTS[kind](Drift(), horizon=3, reward_range=reward_range)
 
 
 @EVERY_AGENT
 @pytest.mark.parametrize("seed", [-1, 1.5, 1.0, True, "0", [1], np.float64(3)])
 def test_a_bad_seed_is_refused(kind, seed):
-    with pytest.raises(zooming.SpaceError, match=r"seed=.*whole number >= 0"):
+    with pytest.raises(zooming.ConfigurationError, match=r"seed=.*whole number >= 0"):
         AGENTS[kind](Drift(), horizon=3, seed=seed)
 
 
@@ -653,31 +655,33 @@ def test_a_bad_seed_is_refused(kind, seed):
     ids=str,
 )
 def test_a_bad_option_of_a_tabled_agent_is_refused(agent, options, text):
-    with pytest.raises(zooming.SpaceError, match=text):
+    with pytest.raises(zooming.ConfigurationError, match=text):
         agent(Drift(), horizon=3, **options)
 
 
 @pytest.mark.parametrize("max_balls", [0, 2, -1, 2**31, 10.5, np.nan, "many", True])
 def test_a_bad_number_of_balls_is_refused(max_balls):
-    with pytest.raises(zooming.SpaceError, match=r"max_balls=.*at least one ball per step"):
+    with pytest.raises(zooming.ConfigurationError, match=r"max_balls=.*at least one ball per step"):
         zooming.AdaptiveQ(Drift(), horizon=3, max_balls=max_balls)
 
 
 @pytest.mark.parametrize("spacing", [0, -0.1, 1.5, np.nan, np.inf, "fine"])
 def test_a_bad_spacing_is_refused(spacing):
-    with pytest.raises(zooming.SpaceError, match=r"spacing=.*(above 0 and at most 1|from 0 to 1)"):
+    with pytest.raises(
+        zooming.ConfigurationError, match=r"spacing=.*(above 0 and at most 1|from 0 to 1)"
+    ):
         zooming.NetQ(Drift(), horizon=3, spacing=spacing)
 
 
 @pytest.mark.parametrize("spacing", [1e-3, 1e-9, 1e-300])
 def test_a_net_that_does_not_fit_is_refused_before_it_is_made(spacing):
-    with pytest.raises(zooming.SpaceError, match=r"balls; use a coarser net"):
+    with pytest.raises(zooming.ConfigurationError, match=r"balls; use a coarser net"):
         zooming.NetQ(Drift(), horizon=3, spacing=spacing)
 
 
 @pytest.mark.parametrize("episodes", [0, -5, np.nan, "many", 2.5])
 def test_a_net_for_a_bad_number_of_episodes_is_refused(episodes):
-    with pytest.raises(zooming.SpaceError, match=r"episodes=.*whole number >= 1"):
+    with pytest.raises(zooming.ConfigurationError, match=r"episodes=.*whole number >= 1"):
         zooming.NetQ(Drift(), horizon=3, episodes=episodes)
 
 
@@ -694,7 +698,7 @@ def test_a_net_for_a_bad_number_of_episodes_is_refused(episodes):
     ids=str,
 )
 def test_a_bad_theory_is_refused(options, text):
-    with pytest.raises(zooming.SpaceError, match=rf"Theory: .*{text}"):
+    with pytest.raises(zooming.ConfigurationError, match=rf"Theory: .*{text}"):
         zooming.bonuses.Theory(**options)
 
 
@@ -707,7 +711,7 @@ def test_a_bad_number_of_episodes_is_refused(kind, episodes):
         lambda: agent.learn(episodes),
         "episodes=",
         "whole number >= 0",
-        error=zooming.SpaceError,
+        error=zooming.ConfigurationError,
     )
 
 
@@ -722,7 +726,7 @@ def test_an_unknown_driver_is_refused(kind, driver):
         "auto",
         "fused",
         "python",
-        error=zooming.SpaceError,
+        error=zooming.ConfigurationError,
     )
 
 
@@ -734,13 +738,13 @@ def test_the_fused_driver_says_what_it_needs(kind):
         lambda: agent.learn(1, driver="fused"),
         "compiled environment",
         'driver="python"',
-        error=zooming.SpaceError,
+        error=zooming.ConfigurationError,
     )
 
 
 @pytest.mark.parametrize("kind", ["NoMovement", "Median"])
 def test_a_rule_that_plays_states_needs_equal_spaces(kind):
-    with pytest.raises(zooming.SpaceError, match="both spaces must be the same box"):
+    with pytest.raises(zooming.ConfigurationError, match="both spaces must be the same box"):
         AGENTS[kind](Boxes(UNIT, box((0, 2))), horizon=2)
 
 
@@ -752,7 +756,7 @@ def test_a_heuristic_says_that_it_keeps_no_estimates(kind):
         lambda: agent.value(0, GOOD),
         lambda: agent.partition(0),
     ):
-        assert_refused(agent, call, "heuristic", "AdaptiveQ", error=zooming.SpaceError)
+        assert_refused(agent, call, "heuristic", "AdaptiveQ", error=zooming.ConfigurationError)
 
 
 # --- options --------------------------------------------------------------------------------------
@@ -814,7 +818,7 @@ def test_a_heuristic_says_that_it_keeps_no_estimates(kind):
     ],
 )
 def test_a_misspelled_option_is_named_with_the_nearest_one(make, message):
-    with pytest.raises(zooming.SpaceError, match=re.escape(message)):
+    with pytest.raises(zooming.ConfigurationError, match=re.escape(message)):
         make(gym.make("zooming/Oil-v0"))
 
 
@@ -837,5 +841,7 @@ def test_an_agent_of_ones_own_may_keep_options_to_itself_and_has_its_misspelled_
 
     env = gym.make("zooming/Oil-v0")
     assert Mine(env, mine=3, seed=1).mine == 3
-    with pytest.raises(zooming.SpaceError, match="Mine has no option 'sed'; did you mean 'seed'"):
+    with pytest.raises(
+        zooming.ConfigurationError, match="Mine has no option 'sed'; did you mean 'seed'"
+    ):
         Mine(env, mine=3, sed=1)

@@ -50,7 +50,7 @@ def test_a_number_is_meant_literally_and_the_default_scales_with_the_rewards(opt
 
 @pytest.mark.parametrize("bonus", [-0.1, float("nan"), float("inf"), True, "theory", [0.1]])
 def test_what_is_not_a_bonus_is_refused(bonus):
-    with pytest.raises(zooming.SpaceError, match="bonus"):
+    with pytest.raises(zooming.ConfigurationError, match="bonus"):
         zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), bonus=bonus)
 
 
@@ -59,7 +59,7 @@ def test_what_is_not_a_bonus_is_refused(bonus):
     [{"episodes": 0}, {"episodes": 10, "delta": 1.0}, {"episodes": 10, "lipschitz": -1.0}],
 )
 def test_theory_names_the_constant_that_is_wrong(options):
-    with pytest.raises(zooming.SpaceError, match=list(options)[-1]):
+    with pytest.raises(zooming.ConfigurationError, match=list(options)[-1]):
         bonuses.Theory(**options)
 
 
@@ -71,7 +71,7 @@ def test_a_bonus_of_your_own_works_but_is_not_saved(tmp_path):
     agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), bonus=Half(), seed=0)
     agent.update(4, [0.5], [0.5], 0.0, [0.5])
     assert agent.q_value(4, [0.5], [0.5]) == 2.5
-    with pytest.raises(zooming.SpaceError, match="cannot be saved"):
+    with pytest.raises(zooming.ConfigurationError, match="cannot be saved"):
         agent.save(tmp_path / "agent.zoom")
 
 
@@ -412,7 +412,7 @@ def test_the_doubling_trick_works_with_a_split_rule_that_stops_in_the_middle_of_
     ],
 )
 def test_a_bonus_says_what_is_wrong_with_its_options(make, text):
-    with pytest.raises(zooming.SpaceError, match=text):
+    with pytest.raises(zooming.ConfigurationError, match=text):
         make()
 
 

@@ -230,7 +230,7 @@ def test_callbacks_checkpoints_and_the_progress_bar_go_together(capsys):
 )
 def test_what_is_no_callback_is_refused_before_the_run(callback, text):
     agent = ambulance()
-    with pytest.raises(zooming.SpaceError, match=text):
+    with pytest.raises(zooming.ConfigurationError, match=text):
         agent.learn(5, callback=callback)
     assert agent.n_episodes == 0
     assert agent.env_generator is None
@@ -238,7 +238,9 @@ def test_what_is_no_callback_is_refused_before_the_run(callback, text):
 
 @pytest.mark.plain
 def test_an_answer_that_is_neither_yes_nor_no_is_refused():
-    with pytest.raises(zooming.SpaceError, match="<lambda> returned 0; return False to stop"):
+    with pytest.raises(
+        zooming.ConfigurationError, match="<lambda> returned 0; return False to stop"
+    ):
         ambulance().learn(5, callback=lambda agent, history: 0)
     assert (
         len(ambulance().learn(5, callback=lambda agent, history: history.returns.max() < -1)) == 1
@@ -248,7 +250,7 @@ def test_an_answer_that_is_neither_yes_nor_no_is_refused():
 @pytest.mark.plain
 def test_learning_inside_a_callback_is_refused_and_works_again_afterwards():
     agent = ambulance()
-    with pytest.raises(zooming.SpaceError, match="from a callback of the same agent"):
+    with pytest.raises(zooming.ConfigurationError, match="from a callback of the same agent"):
         agent.learn(5, callback=lambda agent, history: agent.learn(1))
     assert agent.n_episodes == 1
     assert len(agent.learn(4)) == 4
@@ -327,7 +329,7 @@ def test_reasons_to_stop_stop():
     ],
 )
 def test_bad_options_of_callbacks_are_refused(make, text):
-    with pytest.raises(zooming.SpaceError, match=text):
+    with pytest.raises(zooming.ConfigurationError, match=text):
         make()
 
 
@@ -380,7 +382,7 @@ def test_a_new_agent_begins_a_new_csv_and_a_foreign_file_is_not_continued(tmp_pa
     history = second.learn(10, callback=log)
     assert [row[0] for row in rows_of(log.path)] == history.returns.tolist()
     log.path.write_text("name,price\nbread,3\n")
-    with pytest.raises(zooming.SpaceError, match="is no Monitor file"):
+    with pytest.raises(zooming.ConfigurationError, match="is no Monitor file"):
         second.learn(10, callback=callbacks.MonitorCSV(tmp_path))
     assert log.path.read_text() == "name,price\nbread,3\n"
 
@@ -497,7 +499,7 @@ def test_an_agent_that_cannot_be_saved_is_refused_before_the_run(tmp_path):
         [callbacks.Checkpoint(path)],
     ):
         with pytest.raises(
-            zooming.SpaceError, match=r"a split rule of your own \(Own\) cannot be saved"
+            zooming.ConfigurationError, match=r"a split rule of your own \(Own\) cannot be saved"
         ):
             agent.learn(5, callback=callback)
         assert agent.n_episodes == 0

@@ -10,6 +10,7 @@ import pytest
 
 import zooming
 from helpers import AGENTS, TABLED, Drift
+from zooming.errors import BrokenPromise
 from zooming.testing.promises import PROMISES
 
 
@@ -110,7 +111,7 @@ def test_an_agent_for_one_problem_is_checked_on_it():
 
     checked = zooming.check_agent(Here, make_env=Drift)
     assert all(line.endswith("(Drift)") for line in checked.kept)
-    with pytest.raises(zooming.SpaceError, match="how long an episode is"):
+    with pytest.raises(zooming.ConfigurationError, match="how long an episode is"):
         zooming.check_agent(Best, make_env=Drift)
 
 
@@ -146,7 +147,7 @@ def test_a_policy_that_was_not_defined_is_named():
         greedy = zooming.Agent.greedy
 
     with pytest.raises(
-        zooming.BrokenPromise,
+        BrokenPromise,
         match=r"NotImplementedError: Aimless .* define greedy\(self, step, state\)",
     ):
         zooming.check_agent(Aimless)
@@ -417,7 +418,7 @@ BROKEN = {
     ),
     KnowsNoMasks: (
         "act and predict give actions",
-        r"SpaceError: Gears says .* KnowsNoMasks.act takes no info; add",
+        r"ConfigurationError: Gears says .* KnowsNoMasks.act takes no info; add",
     ),
     Overwrites: ("the arrays that come in stay", "changed"),
     Greedy: ("an agent with max_balls", "balls with max_balls=20"),
@@ -430,7 +431,7 @@ BROKEN = {
 def test_a_broken_promise_is_named_with_what_was_seen(broken):
     promise, seen = BROKEN[broken]
     text = rf'{broken.__name__} on .* breaks the promise "{promise}.*": .*{seen}'
-    with pytest.raises(zooming.BrokenPromise, match=text) as caught:
+    with pytest.raises(BrokenPromise, match=text) as caught:
         zooming.check_agent(broken)
     assert isinstance(caught.value, AssertionError)
     assert isinstance(caught.value, zooming.ZoomingError)

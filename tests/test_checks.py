@@ -186,7 +186,7 @@ def test_what_is_no_real_number_is_refused_in_words(value):
     if value is not True:  # a bool is the reward 1
         with pytest.raises(zooming.TransitionError, match="is not a number"):
             agent.update(0, STATE, STATE, value, STATE)
-    with pytest.raises(zooming.SpaceError, match="give a finite number"):
+    with pytest.raises(zooming.ConfigurationError, match="give a finite number"):
         validation.check_float(value, "it", 0.0, 1.0)
 
 

@@ -241,7 +241,9 @@ def test_agents_that_clip_keep_every_promise(kind):
 
 
 def test_what_is_neither_refuse_nor_clip_is_refused():
-    with pytest.raises(zooming.SpaceError, match="rewards='cut': choose one of 'refuse', 'clip'"):
+    with pytest.raises(
+        zooming.ConfigurationError, match="rewards='cut': choose one of 'refuse', 'clip'"
+    ):
         zooming.Random(ambulance(), rewards="cut")
 
 
@@ -377,11 +379,11 @@ def test_only_feasible_actions_are_played():
 
 
 def test_what_cannot_be_tried_says_why():
-    with pytest.raises(zooming.SpaceError, match="does not say how long an episode is"):
+    with pytest.raises(zooming.ConfigurationError, match="does not say how long an episode is"):
         zooming.reward_range(Drift(), 1)
-    with pytest.raises(zooming.SpaceError, match="'zooming/Oil-v0' is not an environment"):
+    with pytest.raises(zooming.ConfigurationError, match="'zooming/Oil-v0' is not an environment"):
         zooming.reward_range("zooming/Oil-v0")
-    with pytest.raises(zooming.SpaceError, match="episodes"):
+    with pytest.raises(zooming.ConfigurationError, match="episodes"):
         zooming.reward_range(ambulance(), 0)
     with pytest.raises(
         zooming.TransitionError,

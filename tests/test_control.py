@@ -44,7 +44,7 @@ def test_a_control_task_runs_out_of_the_box(name, split):
 def test_unbounded_velocities_are_refused_with_both_fixes_and_squashed_on_request(name):
     env = gym.make(name, max_episode_steps=12)
     with pytest.raises(
-        zooming.SpaceError,
+        zooming.ConfigurationError,
         match=r"axis state\[1\] runs from -inf to inf.*bounds=\{'state\[1\]': .*or squash=True",
     ):
         zooming.AdaptiveQ(env)

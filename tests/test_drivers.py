@@ -247,7 +247,7 @@ def test_any_gymnasium_environment_is_driven_from_python_and_learned():
     agent = zooming.AdaptiveQ(env, horizon=8, seed=0)
     history = agent.learn(800)
     assert history.returns[-100:].mean() > 0.9
-    with pytest.raises(zooming.SpaceError, match='driver="python"'):
+    with pytest.raises(zooming.ConfigurationError, match='driver="python"'):
         agent.learn(1, driver="fused")
 
 
@@ -299,7 +299,7 @@ def test_a_foreign_attribute_named_horizon_is_not_taken_for_one():
         horizon = 3
 
     assert zooming.AdaptiveQ(gym.wrappers.TimeLimit(Sky(), 8)).horizon == 8
-    with pytest.raises(zooming.SpaceError, match="how long an episode is"):
+    with pytest.raises(zooming.ConfigurationError, match="how long an episode is"):
         zooming.AdaptiveQ(Sky())
 
 
@@ -314,7 +314,7 @@ def test_a_wrapper_that_changes_the_problem_is_not_skipped():
     shifted = gym.wrappers.TransformReward(env, lambda reward: 0.5 * reward)
     agent = zooming.AdaptiveQ(shifted, seed=0)
     assert agent.learn(5).returns.max() <= 2.5
-    with pytest.raises(zooming.SpaceError, match="wrappers"):
+    with pytest.raises(zooming.ConfigurationError, match="wrappers"):
         agent.learn(1, driver="fused")
 
 
@@ -375,7 +375,8 @@ def test_many_seeds_take_any_agent_and_any_environment():
 )
 def test_what_makes_no_agents_is_told_what_to_give(make_agent, name):
     with pytest.raises(
-        zooming.SpaceError, match=rf"{name}.*functools.partial\(zooming.MetricQ, metric=...\)"
+        zooming.ConfigurationError,
+        match=rf"{name}.*functools.partial\(zooming.MetricQ, metric=...\)",
     ):
         zooming.learn_many(make_agent, gym.make("zooming/Oil-v0"), [0], 5)
 

@@ -214,7 +214,7 @@ def test_a_copy_has_a_generator_and_a_state_of_its_own():
     ],
 )
 def test_bad_options_are_refused_with_the_fix(env_id, options, message):
-    with pytest.raises(zooming.SpaceError, match=message):
+    with pytest.raises(zooming.ConfigurationError, match=message):
         gym.make(env_id, **options)
 
 
@@ -299,7 +299,7 @@ def test_dynamics_that_do_not_write_their_next_state_are_found_at_once(wrong, me
         return 0.5
 
     box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
-    with pytest.raises(zooming.SpaceError, match=message):
+    with pytest.raises(zooming.ConfigurationError, match=message):
         zooming.compiled_env(
             {"forgets": forgets, "strays": strays}[wrong], box, box, horizon=2, start=0.5
         )
@@ -314,7 +314,8 @@ def test_dynamics_that_read_past_their_params_are_found_though_other_numbers_sta
 
     box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
     with pytest.raises(
-        zooming.SpaceError, match=r"reads: index 1 is out of bounds .*; .* and params 1 numbers"
+        zooming.ConfigurationError,
+        match=r"reads: index 1 is out of bounds .*; .* and params 1 numbers",
     ):
         zooming.compiled_env(reads, box, box, horizon=2, start=0.5, params=[0.6], outcomes=outcomes)
 
@@ -329,7 +330,7 @@ def test_dynamics_that_read_past_their_params_are_found_though_other_numbers_sta
     ],
 )
 def test_compiled_environments_want_finite_boxes(space, message):
-    with pytest.raises(zooming.SpaceError, match=message):
+    with pytest.raises(zooming.ConfigurationError, match=message):
         zooming.compiled_env(stock, space, gym.spaces.Box(0, 1, (1,)), horizon=2, start=0.5)
 
 
@@ -414,7 +415,7 @@ def test_what_is_no_value_of_a_discrete_action_is_refused(action):
     ],
 )
 def test_a_start_that_cannot_be_says_what_to_give(start, message):
-    with pytest.raises(zooming.SpaceError, match=message):
+    with pytest.raises(zooming.ConfigurationError, match=message):
         counting(start)
 
 
@@ -558,7 +559,7 @@ def opens(state, action, step, params, rng, next_state):
 )
 def test_what_does_not_compile_is_said_in_one_line_with_what_to_do(dynamics, line, message):
     box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
-    with pytest.raises(zooming.SpaceError) as caught:
+    with pytest.raises(zooming.ConfigurationError) as caught:
         zooming.compiled_env(dynamics, box, box, 2, start=0.5)
     said = str(caught.value)
     assert message in said

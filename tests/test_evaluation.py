@@ -101,9 +101,9 @@ def test_checkpoints_survive_adding_histories():
     both = agent.learn(10, checkpoints=[10]) + agent.learn(10, checkpoints=[5, 10])
     assert both.checkpoints.tolist() == [10, 15, 20]
     assert len(both.policy_values) == 3
-    with pytest.raises(zooming.SpaceError, match="from 1 to 10"):
+    with pytest.raises(zooming.ConfigurationError, match="from 1 to 10"):
         agent.learn(10, checkpoints=[0, 5])
-    with pytest.raises(zooming.SpaceError, match="from 1 to 10"):
+    with pytest.raises(zooming.ConfigurationError, match="from 1 to 10"):
         agent.learn(10, checkpoints=[11])
 
 
@@ -138,7 +138,7 @@ def test_the_growth_rate_of_a_power_law_is_found_with_an_honest_interval(exponen
     ],
 )
 def test_growth_rates_that_do_not_exist_are_explained(regrets, message):
-    with pytest.raises(zooming.SpaceError, match=message):
+    with pytest.raises(zooming.ConfigurationError, match=message):
         zooming.regret_exponent(regrets)
 
 
@@ -154,7 +154,7 @@ def test_confidence_intervals_cover_as_often_as_they_say(n):
     intervals = [mean_interval(rng.normal(2.0, 3.0, n)) for _ in range(2000)]
     coverage = np.mean([interval.low <= 2.0 <= interval.high for interval in intervals])
     assert coverage == pytest.approx(0.95, abs=0.015)  # three standard deviations
-    with pytest.raises(zooming.SpaceError, match="at least two"):
+    with pytest.raises(zooming.ConfigurationError, match="at least two"):
         mean_interval([1.0])
 
 
@@ -177,15 +177,17 @@ def keep_two(state, action, step, params, outcome, next_state):
 def test_an_agent_and_an_environment_are_not_taken_for_each_other():
     env = gym.make("zooming/Oil-v0")
     agent = zooming.Random(env, seed=0)
-    with pytest.raises(zooming.SpaceError, match=r"is not an agent; write evaluate\(agent, env\)"):
+    with pytest.raises(
+        zooming.ConfigurationError, match=r"is not an agent; write evaluate\(agent, env\)"
+    ):
         zooming.evaluate(env, agent)
-    with pytest.raises(zooming.SpaceError, match="'zooming/Oil-v0' is not an environment"):
+    with pytest.raises(zooming.ConfigurationError, match="'zooming/Oil-v0' is not an environment"):
         zooming.evaluate(agent, "zooming/Oil-v0")
 
 
 def test_what_is_no_optimum_is_said():
     with pytest.raises(
-        zooming.SpaceError,
+        zooming.ConfigurationError,
         match=r"optimum='best': give what zooming.solve\(env\) gives, or a number",
     ):
         zooming.History(np.ones(3), np.ones(3, int)).regret("best")
@@ -229,7 +231,7 @@ def test_a_value_that_cannot_be_computed_can_be_sampled_as_the_error_says(case):
     env = make()
     agent = zooming.AdaptiveQ(env, horizon=3, seed=0)
     with pytest.raises(
-        zooming.SpaceError,
+        zooming.ConfigurationError,
         match=rf"exact=True: .*{message}.*leave out exact=True: evaluate\(agent, env, epis",
     ):
         zooming.evaluate(agent, env, exact=True)
@@ -247,7 +249,8 @@ def test_the_environment_inside_its_wrappers_has_a_computable_value_as_the_error
     env = gym.wrappers.TimeLimit(gym.make("zooming/Oil-v0"), 3)
     agent = zooming.AdaptiveQ(env, seed=0)
     with pytest.raises(
-        zooming.SpaceError, match=r"wrappers .*; give the environment inside them, env\.unwrapped"
+        zooming.ConfigurationError,
+        match=r"wrappers .*; give the environment inside them, env\.unwrapped",
     ):
         zooming.evaluate(agent, env, exact=True)
     exact = zooming.evaluate(agent, env.unwrapped, exact=True)
@@ -264,7 +267,7 @@ def test_the_environment_of_the_agent_is_the_default_and_a_missing_one_is_asked_
     loaded = zooming.load(tmp_path / "agent.zoom")
     for exact in (True, False):
         with pytest.raises(
-            zooming.SpaceError,
+            zooming.ConfigurationError,
             match=r"loaded without its environment \(drift\); give one: evaluate",
         ):
             zooming.evaluate(loaded, exact=exact)
@@ -280,7 +283,7 @@ def test_too_many_reached_states_are_answered_by_a_resolution_that_is_not_too_mu
     env = gym.make("zooming/Ambulance-v0", horizon=2)
     agent = zooming.AdaptiveQ(env, seed=0)
     with pytest.raises(
-        zooming.SpaceError,
+        zooming.ConfigurationError,
         match=r"at step 1, with 200 outcomes each\. Give a smaller resolution=, at least 4",
     ):
         zooming.evaluate(agent, env, exact=True)
@@ -288,7 +291,8 @@ def test_too_many_reached_states_are_answered_by_a_resolution_that_is_not_too_mu
     monkeypatch.setattr(zooming.analysis.evaluate, "MOST_STATES", 1)
     finite = zooming.compiled_env(drift, unit(1), unit(1), 3, start=0.5, outcomes=CHANCE)
     with pytest.raises(
-        zooming.SpaceError, match=r"with 2 outcomes each\. To sample instead, leave out exact=True"
+        zooming.ConfigurationError,
+        match=r"with 2 outcomes each\. To sample instead, leave out exact=True",
     ):
         zooming.evaluate(zooming.AdaptiveQ(finite, seed=0), exact=True)
 
@@ -316,7 +320,7 @@ def test_a_history_is_a_data_frame_of_either_library(monkeypatch):
     ]
     assert history.to_frame().filter(pl.col("episode") > 3).height == 2
     with pytest.raises(
-        zooming.SpaceError, match=r"library='arrow': choose \"polars\" or \"pandas\""
+        zooming.ConfigurationError, match=r"library='arrow': choose \"polars\" or \"pandas\""
     ):
         history.to_frame("arrow")
     monkeypatch.setitem(sys.modules, "polars", None)

@@ -316,7 +316,7 @@ def test_a_batch_has_an_info_per_environment():
     masks = [{"action_mask": np.eye(3)[k]} for k in (2, 0, 1)]
     actions, _ = agent.predict(np.full((4, 1), 0.5), info=[*masks, None])
     assert actions[:3].tolist() == [2, 0, 1]
-    with pytest.raises(zooming.SpaceError, match="info has 3 entries for 4 observations"):
+    with pytest.raises(zooming.ConfigurationError, match="info has 3 entries for 4 observations"):
         agent.predict(np.full((4, 1), 0.5), info=masks)
 
 
@@ -347,15 +347,16 @@ def test_an_info_that_is_none_is_refused():
     agent = zooming.AdaptiveQ(Boxes(UNIT, Discrete(3)), horizon=1, seed=0)
     mask = {"action_mask": np.ones(3)}
     with pytest.raises(
-        zooming.SpaceError, match="for one observation give the dict that came with it"
+        zooming.ConfigurationError, match="for one observation give the dict that came with it"
     ):
         agent.predict([0.5], info=[mask])
     with pytest.raises(
-        zooming.SpaceError, match=r"info\[1\] is 3; give the dict of each environment, or None"
+        zooming.ConfigurationError,
+        match=r"info\[1\] is 3; give the dict of each environment, or None",
     ):
         agent.predict(np.full((2, 1), 0.5), info=[mask, 3])
     with pytest.raises(
-        zooming.SpaceError, match=r"info\['action_mask'\] has 3 entries for 2 observations"
+        zooming.ConfigurationError, match=r"info\['action_mask'\] has 3 entries for 2 observations"
     ):
         agent.predict(np.full((2, 1), 0.5), info={"action_mask": np.ones((3, 3))})
 
@@ -380,7 +381,7 @@ def test_an_own_agent_that_takes_no_info_is_told_so_by_learn():
 
     env = gym.wrappers.TimeLimit(Corridor(), 6)
     with pytest.raises(
-        zooming.SpaceError,
+        zooming.ConfigurationError,
         match=r"Corridor says which .* Plain.act takes no info; add `\*, info=None`",
     ):
         Plain(env, [1.0]).learn(1)

@@ -38,7 +38,7 @@ def oil():
 def test_an_option_of_another_library_is_answered_with_what_to_use_here(kind, options, message):
     (name,) = options
     with pytest.raises(
-        zooming.SpaceError, match=f"{kind.__name__} has no option '{name}': .*{message}"
+        zooming.ConfigurationError, match=f"{kind.__name__} has no option '{name}': .*{message}"
     ):
         kind(oil(), **options)
 
@@ -46,37 +46,41 @@ def test_an_option_of_another_library_is_answered_with_what_to_use_here(kind, op
 def test_learn_counts_episodes_and_says_so():
     agent = zooming.AdaptiveQ(oil(), seed=0)
     with pytest.raises(
-        zooming.SpaceError,
+        zooming.ConfigurationError,
         match=r"learn has no option 'total_timesteps': runs are counted in episodes",
     ):
         agent.learn(total_timesteps=10_000)
     with pytest.raises(
-        zooming.SpaceError, match="learn has no option 'eposides'; did you mean 'episodes'"
+        zooming.ConfigurationError, match="learn has no option 'eposides'; did you mean 'episodes'"
     ):
         agent.learn(eposides=3)
-    with pytest.raises(zooming.SpaceError, match=r"learn has no option 'log_interval': .* `every`"):
+    with pytest.raises(
+        zooming.ConfigurationError, match=r"learn has no option 'log_interval': .* `every`"
+    ):
         agent.learn(5, log_interval=4)
     assert agent.n_episodes == 0
     with pytest.raises(
-        zooming.SpaceError,
+        zooming.ConfigurationError,
         match="evaluate has no option 'n_eval_episodes'; did you mean 'episodes'",
     ):
         zooming.evaluate(agent, oil(), n_eval_episodes=10)
 
 
 def test_an_environment_has_no_habits_of_agents():
-    with pytest.raises(zooming.SpaceError, match=r"has no option 'alpha'(?!: the learning rate)"):
+    with pytest.raises(
+        zooming.ConfigurationError, match=r"has no option 'alpha'(?!: the learning rate)"
+    ):
         gym.make("zooming/Oil-v0", alpha=1)
 
 
 def test_a_policys_name_in_the_place_of_the_environment_is_named():
     with pytest.raises(
-        zooming.SpaceError,
+        zooming.ConfigurationError,
         match=r"AdaptiveQ\('MlpPolicy', ...\): .* and give the environment first",
     ):
         zooming.AdaptiveQ("MlpPolicy", oil())
     with pytest.raises(
-        zooming.SpaceError,
+        zooming.ConfigurationError,
         match=r"'Pendulum-v1' is not an environment; .* gymnasium.make\(\"Pendulum-v1\"\)",
     ):
         zooming.AdaptiveQ("Pendulum-v1")
@@ -85,11 +89,12 @@ def test_a_policys_name_in_the_place_of_the_environment_is_named():
 def test_a_vector_environment_is_refused_with_what_learns_many_seeds():
     envs = gym.make_vec("zooming/Oil-v0", num_envs=3, vectorization_mode="sync")
     with pytest.raises(
-        zooming.SpaceError, match=r"SyncVectorEnv is a vector environment of 3; .*learn_many"
+        zooming.ConfigurationError,
+        match=r"SyncVectorEnv is a vector environment of 3; .*learn_many",
     ):
         zooming.AdaptiveQ(envs, horizon=5)
     agent = zooming.AdaptiveQ(oil(), seed=0)
-    with pytest.raises(zooming.SpaceError, match="is a vector environment of 3"):
+    with pytest.raises(zooming.ConfigurationError, match="is a vector environment of 3"):
         zooming.evaluate(agent, envs)
     observations, _ = envs.reset(seed=0)
     assert agent.predict(observations)[0].shape == (3, 1)  # as the error says
@@ -137,9 +142,9 @@ class Broken(Drift):
 )
 def test_gyms_old_interface_is_refused_with_the_new_one(make, message):
     agent = zooming.AdaptiveQ(make(), horizon=3, seed=0)
-    with pytest.raises(zooming.SpaceError, match=message):
+    with pytest.raises(zooming.ConfigurationError, match=message):
         agent.learn(2)
-    with pytest.raises(zooming.SpaceError, match=message):
+    with pytest.raises(zooming.ConfigurationError, match=message):
         zooming.evaluate(agent, make(), 2)
     assert agent.n_episodes == 0
 

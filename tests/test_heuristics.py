@@ -72,7 +72,7 @@ def test_heuristics_that_play_states_as_actions_need_one_box_for_both():
     boxes = gym.spaces.Box(0.0, 1.0, (1,), np.float64), gym.spaces.Box(0.0, 2.0, (1,), np.float64)
     env = zooming.compiled_env(drift, *boxes, horizon=2, start=0.5)
     for kind in (zooming.Median, zooming.NoMovement):
-        with pytest.raises(zooming.SpaceError, match="same box"):
+        with pytest.raises(zooming.ConfigurationError, match="same box"):
             kind(env)
     assert len(zooming.Random(env).learn(3)) == 3
 
@@ -87,7 +87,7 @@ def test_heuristics_have_no_balls_and_no_estimates(kind):
         lambda: agent.value(0, [0.5]),
         lambda: agent.partition(0),
     ):
-        with pytest.raises(zooming.SpaceError, match="no estimates"):
+        with pytest.raises(zooming.ConfigurationError, match="no estimates"):
             question()
 
 

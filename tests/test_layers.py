@@ -126,7 +126,7 @@ def test_every_front_door_is_used():
 )
 def test_an_import_that_goes_up_is_found(name, source):
     assert upward(name, source)
-    assert not upward(name, "from zooming.errors import SpaceError\nimport numpy")
+    assert not upward(name, "from zooming.errors import ConfigurationError\nimport numpy")
 
 
 def test_the_architecture_page_has_these_floors():

@@ -15,7 +15,7 @@ import pytest
 import zooming
 from helpers import Boxes, knowledge, same_history
 from zooming import bonuses, metrics
-from zooming.errors import CheckpointError, SpaceError, TransitionError
+from zooming.errors import CheckpointError, ConfigurationError, TransitionError
 from zooming.kernels import balls
 from zooming.metrics import distances, pairs
 
@@ -415,7 +415,7 @@ def test_a_metric_of_ones_own_is_checked_before_the_kernels_see_it():
     agent = zooming.MetricQ(finite_env(4, 4), Own(good, grid), horizon=1)
     agent.update(0, 3, 1, 0.5, 0)
     assert agent.visits(0, 3, 1) == 1
-    with pytest.raises(SpaceError, match=r"a metric of your own \(Own\) cannot be saved"):
+    with pytest.raises(ConfigurationError, match=r"a metric of your own \(Own\) cannot be saved"):
         agent.save("somewhere.zoom")
     for found, rows, explanation in [
         (good, [[0, 3, 5, 1]], "5 points for a 4 by 4 matrix"),
@@ -424,7 +424,7 @@ def test_a_metric_of_ones_own_is_checked_before_the_kernels_see_it():
         (good**2, grid, "Own breaks the triangle inequality"),
         (good[:3], grid, "square matrix"),
     ]:
-        with pytest.raises(SpaceError, match=explanation):
+        with pytest.raises(ConfigurationError, match=explanation):
             zooming.MetricQ(finite_env(4, 4), Own(found, rows), horizon=1)
 
 
@@ -497,7 +497,7 @@ def test_an_oracle_of_ones_own_makes_the_cover():
     assert agent.balls(0).n_points.sum() == space.n_pairs
     assert len(rows) > 10
     assert rows["state"][2] == rows["action"][2] == 0  # the first child of a root
-    with pytest.raises(SpaceError, match="oracle of your own cannot be saved"):
+    with pytest.raises(ConfigurationError, match="oracle of your own cannot be saved"):
         agent.save("somewhere.zoom")
 
 
@@ -523,7 +523,7 @@ def test_an_oracle_of_ones_own_makes_the_cover():
 )
 def test_an_oracle_that_answers_wrongly_is_named(oracle, explanation):
     agent = zooming.MetricQ(finite_env(9, 7), PRODUCTS["max"], horizon=1, oracle=oracle)
-    with pytest.raises(SpaceError, match=explanation):
+    with pytest.raises(ConfigurationError, match=explanation):
         agent.update(0, 4, 3, 0.5, 4)
 
 
@@ -662,7 +662,7 @@ def test_the_optimum_of_a_finite_problem_is_exact_and_learned():
     agent.learn(5000)
     assert before < optimal.return_ - 0.2
     assert zooming.evaluate(agent, env, exact=True).mean > optimal.return_ - 0.05
-    with pytest.raises(SpaceError, match="give no resolution"):
+    with pytest.raises(ConfigurationError, match="give no resolution"):
         zooming.solve(env, resolution=6)
 
 
@@ -777,13 +777,13 @@ def test_feasible_actions_are_respected():
     ],
 )
 def test_wrong_options_are_refused(options, explanation):
-    with pytest.raises(SpaceError, match=explanation):
+    with pytest.raises(ConfigurationError, match=explanation):
         zooming.MetricQ(finite_env(9, 7), **{"metric": PRODUCTS["max"], "horizon": 2, **options})
 
 
 def test_too_many_pairs_are_refused_before_they_take_memory(monkeypatch):
     monkeypatch.setattr("zooming.metrics.space.MOST_PAIRS", 100)
-    with pytest.raises(SpaceError, match="make 126 pairs to look after; at most 100"):
+    with pytest.raises(ConfigurationError, match="make 126 pairs to look after; at most 100"):
         zooming.MetricQ(finite_env(9, 7), PRODUCTS["max"], horizon=2)
 
 
@@ -795,7 +795,7 @@ def test_too_fine_a_net_is_refused_before_any_distance_is_computed(monkeypatch):
         (8000, "320,000,000 pairs to look after"),
         (9000, "more than 8,000 points"),
     ):
-        with pytest.raises(SpaceError, match=explanation):
+        with pytest.raises(ConfigurationError, match=explanation):
             zooming.MetricQ(gym.make("zooming/Oil-v0"), metrics.L1(n))
 
 
@@ -819,7 +819,8 @@ def test_a_norm_of_a_box_of_integers_has_all_its_values_as_points():
     with pytest.raises(TransitionError, match="not a whole number from -2 to 4"):
         agent.act(0, [0, 5])
     with pytest.raises(
-        SpaceError, match=r"L1 is for boxes, and state\[0\] has categories.*Number the combinations"
+        ConfigurationError,
+        match=r"L1 is for boxes, and state\[0\] has categories.*Number the combinations",
     ):
         zooming.MetricQ(Boxes(gym.spaces.MultiDiscrete([3, 4]), actions), metrics.L1(), horizon=1)
 
@@ -855,7 +856,7 @@ def test_one_state_and_one_action_are_a_space_too():
 
 def test_partition_says_what_there_is_instead():
     agent = zooming.MetricQ(finite_env(9, 7), PRODUCTS["max"], horizon=2)
-    with pytest.raises(SpaceError, match=r"agent.balls\(step\)"):
+    with pytest.raises(ConfigurationError, match=r"agent.balls\(step\)"):
         agent.partition(0)
     assert len(agent.balls(1)) == 1
     assert "MetricQ" in repr(agent)
@@ -897,5 +898,5 @@ def whole_numbers():
     ],
 )
 def test_what_would_play_between_whole_numbers_or_never_end_is_refused(make, message):
-    with pytest.raises(zooming.SpaceError, match=message):
+    with pytest.raises(zooming.ConfigurationError, match=message):
         make()

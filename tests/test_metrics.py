@@ -12,7 +12,7 @@ import pytest
 import zooming
 from helpers import box
 from zooming import metrics
-from zooming.errors import SpaceError, ZoomingError
+from zooming.errors import ConfigurationError, ZoomingError
 from zooming.kernels.balls import MAX_DEPTH
 from zooming.metrics import pairs
 from zooming.metrics.axioms import checked
@@ -66,7 +66,7 @@ def test_strings_have_the_edit_distance():
         [levenshtein(one, other) for other in words] for one in words
     ]
     assert found.index("mitten") == 4
-    with pytest.raises(SpaceError, match="'mutton' is not one of the 10 points"):
+    with pytest.raises(ConfigurationError, match="'mutton' is not one of the 10 points"):
         found.index("mutton")
 
 
@@ -110,7 +110,7 @@ def test_a_subclass_with_a_power_of_its_own_takes_the_root_and_cannot_be_saved(t
     )
     agent = zooming.MetricQ(gym.make("zooming/Oil-v0"), Cubic(points_per_axis=5), seed=0)
     with pytest.raises(
-        SpaceError,
+        ConfigurationError,
         match=r"a norm of your own \(Cubic\) cannot be saved: .* would have to run its code",
     ):
         agent.save(tmp_path / "agent.zoom")
@@ -121,10 +121,10 @@ def test_below_1_there_is_no_norm_and_the_error_says_why(power):
     norm = Cubic()
     norm.power = power
     with pytest.raises(
-        SpaceError, match=r"Cubic: power=.*p >= 1, .* below 1 the triangle inequality fails"
+        ConfigurationError, match=r"Cubic: power=.*p >= 1, .* below 1 the triangle inequality fails"
     ):
         norm.side(Axes(box((0.0, 1.0)), box((0.0, 1.0))), 0, 1)
-    with pytest.raises(SpaceError, match=r"Norm: power=None.* L1, L2 and LInf are ready"):
+    with pytest.raises(ConfigurationError, match=r"Norm: power=None.* L1, L2 and LInf are ready"):
         metrics.Norm().side(Axes(box((0.0, 1.0)), box((0.0, 1.0))), 0, 1)
 
 
@@ -135,7 +135,8 @@ def test_the_largest_power_of_a_product_is_the_last_whose_smallest_radius_is_a_n
         > (2.0**-MAX_DEPTH) ** (pairs.MAX_POWER + 1)
     )
     with pytest.raises(
-        SpaceError, match="p may be up to 39; beyond that the radii of the smallest balls, 2\\^-26"
+        ConfigurationError,
+        match="p may be up to 39; beyond that the radii of the smallest balls, 2\\^-26",
     ):
         metrics.Product(metrics.L2(), metrics.L2(), 39.5)
 
@@ -200,18 +201,19 @@ def bent(i, j, value, both=True):
     ],
 )
 def test_what_is_no_metric_is_named(distances, explanation):
-    with pytest.raises(SpaceError, match=explanation):
+    with pytest.raises(ConfigurationError, match=explanation):
         metrics.Matrix(distances)
 
 
 def test_a_function_that_is_no_metric_is_named_with_its_points():
     with pytest.raises(
-        SpaceError,
+        ConfigurationError,
         match=r"Points breaks the triangle inequality: d\(0, 2\) = 4, but d\(0, 1\) \+ d\(1, 2\)",
     ):
         metrics.Points(range(4), lambda one, other: (one - other) ** 2)
     with pytest.raises(
-        SpaceError, match=r"Points is not symmetric: d\('b', 'a'\) = 0, but d\('a', 'b'\) = 1"
+        ConfigurationError,
+        match=r"Points is not symmetric: d\('b', 'a'\) = 0, but d\('a', 'b'\) = 1",
     ):
         metrics.Points(["b", "a"], lambda one, other: float(one < other))
 
@@ -219,7 +221,7 @@ def test_a_function_that_is_no_metric_is_named_with_its_points():
 def test_a_shortcut_in_a_large_matrix_is_found_through_sampled_points():
     places = np.arange(300.0)
     distances = np.abs(np.subtract.outer(places, places)) ** 2
-    with pytest.raises(SpaceError, match="triangle inequality"):
+    with pytest.raises(ConfigurationError, match="triangle inequality"):
         metrics.Matrix(distances)
 
 
@@ -348,7 +350,7 @@ def test_wrong_descriptions_are_refused_at_once(make, explanation):
     ],
 )
 def test_a_metric_for_another_space_is_refused(metric, space, explanation):
-    with pytest.raises(SpaceError, match=explanation):
+    with pytest.raises(ConfigurationError, match=explanation):
         metric.side(
             Axes(space, gym.spaces.Discrete(2)), 0, Axes(space, gym.spaces.Discrete(2)).n_state
         )

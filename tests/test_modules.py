@@ -280,7 +280,7 @@ def test_a_report_imports_what_the_command_names_and_nothing_that_the_folder_nam
 @pytest.mark.parametrize("foreign", ["Shop-v0"], indirect=True)
 def test_a_stored_study_is_not_continued_with_a_module_that_nobody_named(foreign, shop):
     next((foreign / "chunks").iterdir()).unlink()
-    with pytest.raises(zooming.SpaceError, match="add --import shop"):
+    with pytest.raises(zooming.ConfigurationError, match="add --import shop"):
         Study.stored(foreign).run(foreign)
     assert not (shop / "trace").exists()
 

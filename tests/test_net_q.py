@@ -209,13 +209,13 @@ def test_actions_are_the_nets_points_and_belong_to_their_own_ball(points, first)
 
 @pytest.mark.plain
 def test_the_net_is_given_by_its_spacing_or_by_the_episodes_not_both():
-    with pytest.raises(zooming.SpaceError, match="give one of them"):
+    with pytest.raises(zooming.ConfigurationError, match="give one of them"):
         zooming.NetQ(oil(), spacing=0.1, episodes=100)
     with pytest.raises(
-        zooming.SpaceError, match="points='center': choose one of 'centers', 'multiples'"
+        zooming.ConfigurationError, match="points='center': choose one of 'centers', 'multiples'"
     ):
         zooming.NetQ(oil(), points="center")
-    with pytest.raises(zooming.SpaceError, match="'center', 'uniform'"):
+    with pytest.raises(zooming.ConfigurationError, match="'center', 'uniform'"):
         zooming.AdaptiveQ(oil(), action="corner")
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import zooming
 from test_learning import AMBULANCE, OIL, SHIFTING, ambulance_optimum
+from zooming.envs.compiled import CompiledEnv
 
 
 @pytest.mark.parametrize(("survey", "sharpness"), OIL)
@@ -211,7 +212,7 @@ def test_with_a_lipschitz_constant_the_error_is_a_bound_even_for_what_the_grid_c
     ],
 )
 def test_what_cannot_be_solved_says_what_to_give(solve, message):
-    with pytest.raises(zooming.SpaceError, match=message):
+    with pytest.raises(zooming.ConfigurationError, match=message):
         solve()
 
 
@@ -221,7 +222,7 @@ def test_an_environment_without_declared_outcomes_is_refused():
         return 0.5
 
     box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
-    with pytest.raises(zooming.SpaceError, match="outcomes="):
+    with pytest.raises(zooming.ConfigurationError, match="outcomes="):
         zooming.solve(zooming.compiled_env(noisy, box, box, 3, start=0.5))
 
 
@@ -257,7 +258,9 @@ def test_the_optimum_of_discrete_sides_is_exact_wherever_they_start():
             optimal.q_values(step, [-2, 1], [5, 7]), q[[0, 3], [0, 2]], rtol=1e-12
         )
     assert optimal.return_ == pytest.approx(value.mean(), rel=1e-12)
-    with pytest.raises(zooming.SpaceError, match=r"state 0\.5 is not a whole number from -2 to 1"):
+    with pytest.raises(
+        zooming.ConfigurationError, match=r"state 0\.5 is not a whole number from -2 to 1"
+    ):
         optimal.value(0, 0.5)
 
 
@@ -302,7 +305,7 @@ def test_of_discrete_states_none_is_between():
     assert zooming.solve(one).return_ == pytest.approx(2 * (1 - 1 / 64), abs=1e-12)  # a bandit
 
 
-class Noisy(zooming.CompiledEnv):
+class Noisy(CompiledEnv):
     """Two values on each side, and a reward that is the square of a uniform number."""
 
     def __init__(self):
@@ -382,9 +385,9 @@ class Always(zooming.Agent):
 @pytest.mark.parametrize(("options", "message"), STRAYING)
 def test_a_next_state_that_cannot_be_is_an_error_and_not_a_value(options, message):
     env = straying(**options)
-    with pytest.raises(zooming.SpaceError, match=message):
+    with pytest.raises(zooming.ConfigurationError, match=message):
         zooming.solve(env, None if env.has_whole_states and env.has_whole_actions else 8)
-    with pytest.raises(zooming.SpaceError, match=message):
+    with pytest.raises(zooming.ConfigurationError, match=message):
         zooming.evaluate(Always(env), env, exact=True)
 
 
@@ -395,7 +398,7 @@ def test_a_coordinate_that_is_forgotten_now_and_then_is_found():
         return 0.5
 
     env = zooming.compiled_env(forgets, REALS, REALS, 2, start=0.0, outcomes=NO_CHANCE)
-    with pytest.raises(zooming.SpaceError, match=r"next_state\[0\] is nan"):
+    with pytest.raises(zooming.ConfigurationError, match=r"next_state\[0\] is nan"):
         zooming.solve(env, 8)
 
 
@@ -521,6 +524,7 @@ def test_a_start_outside_the_space_is_an_error():
         lambda: zooming.evaluate(zooming.AdaptiveQ(env), env, exact=True),
     ):
         with pytest.raises(
-            zooming.SpaceError, match=r"keep: start wrote the state \[1.1\], which is not in Box"
+            zooming.ConfigurationError,
+            match=r"keep: start wrote the state \[1.1\], which is not in Box",
         ):
             compute()

@@ -65,7 +65,7 @@ def test_balls_of_a_metric_are_drawn_and_measured_but_nothing_is_proved_of_them(
         seed=0,
     )
     with pytest.raises(
-        zooming.SpaceError,
+        zooming.ConfigurationError,
         match=r"names no number of episodes for MetricQ: .*packing numbers.* Give a budget",
     ):
         agent.learn_pac(0.5, 0.1)
@@ -87,7 +87,7 @@ def test_balls_of_a_metric_are_drawn_and_measured_but_nothing_is_proved_of_them(
     assert certificate.value_low == pytest.approx(
         certificate.evaluation.mean - 5 * math.sqrt(math.log(10) / 100)
     )
-    with pytest.raises(zooming.SpaceError, match="no number of episodes for NetQ"):
+    with pytest.raises(zooming.ConfigurationError, match="no number of episodes for NetQ"):
         zooming.NetQ(gym.make("zooming/Oil-v0"), seed=0).learn_pac(0.5, 0.1)
 
 
@@ -321,7 +321,7 @@ def test_theorem_two_coins_are_proved_within_a_feasible_number_of_episodes():
 
 def test_the_number_of_episodes_comes_from_the_theory_or_is_refused_with_the_number():
     with pytest.raises(
-        zooming.SpaceError,
+        zooming.ConfigurationError,
         match=r"asks for 2.61e\+25 episodes, more than the 100,000,000.*Give a budget",
     ):
         oil().learn_pac(0.5, 0.1)
@@ -361,7 +361,7 @@ def test_the_theorys_own_number_is_played_if_none_is_given(monkeypatch):
 )
 def test_a_wrong_demand_is_refused_and_nothing_is_played(arguments, text):
     agent = oil()
-    with pytest.raises(zooming.SpaceError, match=text):
+    with pytest.raises(zooming.ConfigurationError, match=text):
         agent.learn_pac(**{"epsilon": 0.5, "delta": 0.1, "episodes": 10, **arguments})
     assert agent.n_episodes == 0
 

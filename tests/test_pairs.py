@@ -11,7 +11,7 @@ import zooming
 from helpers import Boxes, knowledge
 from test_metric_q import Brute, shown
 from zooming import metrics
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.kernels import distances
 
 N_X, N_A = 5, 4
@@ -171,7 +171,7 @@ def test_a_file_with_other_pairs_is_refused(damage, explanation):
     for name, value in damage.items():
         part = {"pair_distances": arrays, "states": options["metric"], "oracle": options}[name]
         part[name] = value
-    with pytest.raises(SpaceError, match=explanation):
+    with pytest.raises(ConfigurationError, match=explanation):
         zooming.MetricQ._from_options(stops(), options, arrays)
 
 
@@ -227,7 +227,7 @@ BROKEN[0, 3] = BROKEN[3, 0] = 5.0
     ],
 )
 def test_what_is_no_metric_on_these_pairs_is_refused(make, explanation):
-    with pytest.raises(SpaceError, match=explanation):
+    with pytest.raises(ConfigurationError, match=explanation):
         make()
 
 
@@ -276,7 +276,7 @@ def test_a_packing_that_is_none_is_refused(give, explanation):
         horizon=1,
         oracle=metrics.Packing(give),
     )
-    with pytest.raises(SpaceError, match=explanation.replace("20", "24")):
+    with pytest.raises(ConfigurationError, match=explanation.replace("20", "24")):
         agent.update(0, 2, 1, 0.5, 2)
 
 
@@ -295,7 +295,7 @@ def test_a_packing_that_leaves_a_gap_is_asked_again_and_stops_at_max_balls(tmp_p
     assert asked == sorted(asked, reverse=True)
     assert asked[0] == N_X * N_A
     assert agent.n_balls == len(asked)
-    with pytest.raises(SpaceError, match="oracle of your own cannot be saved"):
+    with pytest.raises(ConfigurationError, match="oracle of your own cannot be saved"):
         agent.save(tmp_path / "own.zoom")
     few = zooming.MetricQ(
         stops(),

@@ -14,6 +14,7 @@ import zooming
 from helpers import Boxes
 from zooming import metrics, plots
 from zooming.analysis.intervals import mean_interval
+from zooming.partitions.view import Partition
 from zooming.plots.curves import _edges
 from zooming.plots.look import LINES, MARKERS
 
@@ -102,7 +103,7 @@ def test_a_slice_of_more_dimensions_draws_the_balls_it_cuts():
             r"1 names for state\[0\], which has no values to name: it is an interval",
         ),
     ):
-        with pytest.raises(zooming.SpaceError, match=message):
+        with pytest.raises(zooming.ConfigurationError, match=message):
             balls.plot(**options)
 
 
@@ -113,14 +114,14 @@ def test_an_axis_without_an_end_is_drawn_a_little_beyond_its_last_border():
         np.array([[0.0, 1.0], [2.0, 1.0], [inf, 1.0]]),
     )
     numbers = np.array([1, 2, 3])
-    balls = zooming.Partition(
+    balls = Partition(
         low, high, numbers + 0.0, numbers, numbers, 0.5**numbers, ("state[0]", "action[0]"), 0
     )
     ax = balls.plot()
     assert (ax.get_xlim(), ax.get_ylim()) == ((-1.0, 3.0), (0.0, 1.0))
     ax.figure.canvas.draw()
     assert "inf" not in balls._repr_html_()
-    whole = zooming.Partition(
+    whole = Partition(
         np.full((1, 2), -inf), np.full((1, 2), inf), *[np.zeros(1, int)] * 4, balls.names, 0
     )
     assert whole.plot().get_xlim() == (-1.0, 1.0)
@@ -129,7 +130,9 @@ def test_an_axis_without_an_end_is_drawn_a_little_beyond_its_last_border():
 def test_a_policy_over_states_without_an_end_asks_for_limits(agent, monkeypatch):
     assert plots.policy(agent, limits=(0.2, 0.4)).get_xlim() == (0.2, 0.4)
     monkeypatch.setattr(agent.axes, "low", np.array([-math.inf, 0.0]))
-    with pytest.raises(zooming.SpaceError, match=r"state\[0\] from -inf to 1.0: give limits"):
+    with pytest.raises(
+        zooming.ConfigurationError, match=r"state\[0\] from -inf to 1.0: give limits"
+    ):
         plots.policy(agent)
     assert plots.policy(agent, limits={"state": (0.2, 0.4)}).get_xlim() == (0.2, 0.4)
 
@@ -184,7 +187,7 @@ def test_a_policy_of_more_dimensions_is_a_slice_and_says_so():
         ({"axes": ("state[0]", "state[0]")}, "name one or two different state axes"),
         ({"steps": []}, "steps is empty"),
     ):
-        with pytest.raises(zooming.SpaceError, match=message):
+        with pytest.raises(zooming.ConfigurationError, match=message):
             plots.policy(agent, **options)
 
 
@@ -240,9 +243,9 @@ def test_an_axis_without_weight_or_with_one_value_is_cut_and_not_drawn():
         ({'action["gear"]': 2.5}, "= 2.5 is not a whole number from 1 to 4"),
         ({"state[0]": 1}, "from 0 to 0"),
     ):
-        with pytest.raises(zooming.SpaceError, match=message):
+        with pytest.raises(zooming.ConfigurationError, match=message):
             agent.partition(0).plot(at=at)
-    with pytest.raises(zooming.SpaceError, match=r"3 names for .*, which has 4 values"):
+    with pytest.raises(zooming.ConfigurationError, match=r"3 names for .*, which has 4 values"):
         agent.partition(0).plot(value_names={'action["gear"]': "abc"})
     lines = plots.policy(agent)  # one state axis that matters
     assert [one.get_ylabel() for one in lines.ravel()] == ['action["gas"][0]', 'action["gear"]']
@@ -301,7 +304,7 @@ def test_a_map_is_drawn_on_the_axes_that_are_given(two):
     own = plt.subplots(2, 1)[1]
     assert plots.policy(two, own, steps=[0], n=5).ravel().tolist() == own.tolist()
     with pytest.raises(
-        zooming.SpaceError, match="there are 2 x 1 panels to draw; give as many Axes"
+        zooming.ConfigurationError, match="there are 2 x 1 panels to draw; give as many Axes"
     ):
         plots.policy(two, plt.figure().add_axes((0, 0, 1, 1)), steps=[0], n=5)
 
@@ -312,7 +315,7 @@ def test_a_map_over_axes_without_ends_or_of_very_many_values_is_drawn_in_part():
     )
     agent = zooming.AdaptiveQ(Boxes(space, gym.spaces.Discrete(2)), horizon=1, squash=True, seed=0)
     with pytest.raises(
-        zooming.SpaceError,
+        zooming.ConfigurationError,
         match=r"state\[0\]\[0\] from -inf to inf: give limits=\{'state\[0\]\[0\]'",
     ):
         plots.policy(agent)
@@ -435,13 +438,13 @@ def test_a_history_draws_itself():
     assert ax.get_xlabel() == "episode"
     assert history.plot(ax) is ax
     assert not ax.collections  # one run has no band
-    with pytest.raises(zooming.SpaceError, match="one length"):
+    with pytest.raises(zooming.ConfigurationError, match="one length"):
         plots.learning_curves([history, history + history])
-    with pytest.raises(zooming.SpaceError, match="at least one"):
+    with pytest.raises(zooming.ConfigurationError, match="at least one"):
         plots.learning_curves({})
-    with pytest.raises(zooming.SpaceError, match="n_seeds, n_episodes"):
+    with pytest.raises(zooming.ConfigurationError, match="n_seeds, n_episodes"):
         plots.learning_curves([[1.0, math.nan]])
-    with pytest.raises(zooming.SpaceError, match="n_bins"):
+    with pytest.raises(zooming.ConfigurationError, match="n_bins"):
         history.plot(n_bins=0)
 
 
@@ -476,7 +479,7 @@ def test_regret_grows_as_its_label_says_and_its_bound_is_a_number():
         ({"groups": {"none": []}}, "one length"),
         ({"groups": regrets, "scale": "odd"}, "log, linear"),
     ):
-        with pytest.raises(zooming.SpaceError, match=message):
+        with pytest.raises(zooming.ConfigurationError, match=message):
             plots.regret(**arguments)
     linear.figure.canvas.draw()  # what is typeset can be
 
@@ -525,9 +528,9 @@ def test_expected_regret_is_of_the_values_at_the_checkpoints_and_realized_regret
     assert expected.get_ylabel() == "expected regret R(K)"
     distance = plots.distance_to_optimum(runs, expected=True)
     assert (distance.lines[0].get_ydata().tolist(), distance.get_yscale()) == ([2.0, 1.0], "log")
-    with pytest.raises(zooming.SpaceError, match="no exact values of policies"):
+    with pytest.raises(zooming.ConfigurationError, match="no exact values of policies"):
         plots.regret(plots.Runs.of_returns(returns, 3.0), expected=True)
-    with pytest.raises(zooming.SpaceError, match="exact values at the same episodes"):
+    with pytest.raises(zooming.ConfigurationError, match="exact values at the same episodes"):
         plots.regret([zooming.Regret(np.ones(3))], expected=True)
 
 
@@ -549,7 +552,7 @@ def test_a_distance_to_the_optimum_leaves_out_what_the_solver_does_not_know():
     )
     assert rough.lines[0].get_ydata() == pytest.approx([3.0, 2.0, np.nan, np.nan], nan_ok=True)
     assert rough.get_ylim()[0] == pytest.approx(1.4)
-    with pytest.raises(zooming.SpaceError, match="needs the optimum"):
+    with pytest.raises(zooming.ConfigurationError, match="needs the optimum"):
         plots.distance_to_optimum(returns)
 
 
@@ -584,9 +587,9 @@ def test_memory_against_regret_has_a_point_per_seed_and_their_mean():
     assert ax.get_xscale() == "log"
     assert texts(ax) == ["ours", "theirs"]
     assert plots.memory_against_regret({"ours": ours}, in_bytes=True).get_xlabel() == "bytes"
-    with pytest.raises(zooming.SpaceError, match="at least one"):
+    with pytest.raises(zooming.ConfigurationError, match="at least one"):
         plots.memory_against_regret({})
-    with pytest.raises(zooming.SpaceError, match="optimum"):
+    with pytest.raises(zooming.ConfigurationError, match="optimum"):
         plots.memory_against_regret({"ours": plots.Runs.of_returns([[1.0]])})
 
 
@@ -604,7 +607,7 @@ def test_partition_sizes_are_the_mean_number_of_balls_after_each_episode():
 
 @pytest.mark.parametrize("wrap", [lambda one: one, lambda one: {"ours": [one]}])
 def test_what_is_not_a_list_of_histories_is_refused(wrap):
-    with pytest.raises(zooming.SpaceError, match="a list of histories, one per seed"):
+    with pytest.raises(zooming.ConfigurationError, match="a list of histories, one per seed"):
         plots.Runs.of_histories(wrap(zooming.History(np.ones(3), np.ones(3, int))))
 
 
@@ -632,9 +635,11 @@ def test_a_study_can_be_drawn_from_its_folder(tmp_path):
         assert row.nbytes == ours.nbytes.mean()
     for draw in (plots.learning_curves, plots.regret, plots.memory_against_regret):
         draw(runs).figure.canvas.draw()
-    with pytest.raises(zooming.SpaceError, match="choose one of the study's, oil-laplace-1"):
+    with pytest.raises(
+        zooming.ConfigurationError, match="choose one of the study's, oil-laplace-1"
+    ):
         plots.read_study(tmp_path / "study")
-    with pytest.raises(zooming.SpaceError, match="holds no study"):
+    with pytest.raises(zooming.ConfigurationError, match="holds no study"):
         plots.read_study(tmp_path)
 
 
@@ -724,12 +729,14 @@ def test_balls_are_drawn_by_their_domains_with_a_line_wherever_one_ends():
     assert len(lines.get_segments()) == n_different == 17
     assert [label.get_text() for label in ax.get_xticklabels()] == ["low", "mid", "high"]
     assert ax.get_title() == "step 0: 12 balls"
-    with pytest.raises(zooming.SpaceError, match="2 names for 3 points"):
+    with pytest.raises(zooming.ConfigurationError, match="2 names for 3 points"):
         plots.balls(found, state_names=["a", "b"])
-    with pytest.raises(zooming.SpaceError, match=r"a MetricQ is not what MetricQ\.balls gives"):
+    with pytest.raises(
+        zooming.ConfigurationError, match=r"a MetricQ is not what MetricQ\.balls gives"
+    ):
         plots.balls(agent)
     with pytest.raises(
-        zooming.SpaceError, match=r"a MetricQ is not a partition; .* agent.partition\(0\)"
+        zooming.ConfigurationError, match=r"a MetricQ is not a partition; .* agent.partition\(0\)"
     ):
         plots.partition(agent)
 

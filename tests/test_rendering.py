@@ -261,7 +261,7 @@ def test_without_a_render_mode_nothing_is_kept_and_render_says_what_to_do():
 
 def test_what_cannot_be_rendered_says_why():
     with pytest.raises(
-        zooming.SpaceError,
+        zooming.ConfigurationError,
         match="render_mode='rgb': choose one of 'human', 'rgb_array', 'ansi', or None",
     ):
         counting(render_mode="rgb")
@@ -296,7 +296,9 @@ def test_in_human_mode_every_step_of_training_is_shown(capsys):
     agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0", render_mode="human"), seed=3)
     assert (agent.learn(2).returns == expected[:2]).all()
     assert capsys.readouterr().out.count("oil laplace 1, step ") == 2 * 6
-    with pytest.raises(zooming.SpaceError, match='driver="fused" needs a compiled environment'):
+    with pytest.raises(
+        zooming.ConfigurationError, match='driver="fused" needs a compiled environment'
+    ):
         agent.learn(1, driver="fused")
     histories = zooming.learn_many(zooming.AdaptiveQ, agent.env, [3, 4], 1)
     assert histories[0].returns == expected[:1]

@@ -310,7 +310,7 @@ def test_a_tuning_has_a_page_too(tmp_path):
     (out / "tuned.json").write_text(json.dumps(tuned))
     assert [problem["name"] for problem in collect(out)["problems"]] == problems[1:]
     (out / "tuned.json").write_text("{")
-    with pytest.raises(zooming.SpaceError, match=r"tuned\.json is damaged"):
+    with pytest.raises(zooming.ConfigurationError, match=r"tuned\.json is damaged"):
         collect(out)
 
 
@@ -470,7 +470,8 @@ def test_findings_with_damaged_scores_or_verdicts_are_refused(wrong, tmp_path):
     path.write_text(json.dumps({"figures": {"1": one}, "overall": wrong.get("verdicts", 5)}))
     for read in (findings.figures, findings.overall):
         with pytest.raises(
-            zooming.SpaceError, match=r"findings.json is damaged .*zooming reproduce makes it again"
+            zooming.ConfigurationError,
+            match=r"findings.json is damaged .*zooming reproduce makes it again",
         ):
             read(path)
 
@@ -525,7 +526,7 @@ def test_values_of_a_study_are_those_of_its_runs_and_a_damaged_file_is_named(tmp
     assert (out / "values.zoom").stat().st_mtime_ns == before
     (out / "values.zoom").write_bytes(b"not a container")
     with pytest.raises(
-        zooming.SpaceError, match=r"values\.zoom is damaged .* --expected N makes it again"
+        zooming.ConfigurationError, match=r"values\.zoom is damaged .* --expected N makes it again"
     ):
         read_study(out, "oil-laplace-1")
     value_policies(out, 1)

@@ -107,7 +107,7 @@ def test_a_mark_that_an_interrupt_left_behind_does_not_stop_the_agent():
     agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
     agent.learner = threading.get_ident()
     assert len(agent.learn(3)) == 3
-    with pytest.raises(zooming.SpaceError, match="from a callback of the same agent"):
+    with pytest.raises(zooming.ConfigurationError, match="from a callback of the same agent"):
         agent.learn(3, callback=lambda agent, history: agent.learn(1))
 
 
@@ -364,7 +364,8 @@ def test_a_history_that_would_not_fit_in_is_refused_before_anything_is_allocated
     agent = make(gym.make("zooming/Oil-v0"), seed=0)
     for episodes, size in ((10**12, "24,000.0 GB"), (10**8 + 1, "2.4 GB")):
         with pytest.raises(
-            zooming.SpaceError, match=rf"24 bytes an episode, {size}.*Call learn several times"
+            zooming.ConfigurationError,
+            match=rf"24 bytes an episode, {size}.*Call learn several times",
         ):
             agent.learn(episodes)
     assert agent.n_episodes == 0

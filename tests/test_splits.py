@@ -439,7 +439,7 @@ class Wrong:
 @pytest.mark.parametrize("due", [0, -1, np.nan, None, "soon", True])
 def test_a_rule_without_a_number_of_visits_is_refused(due):
     with pytest.raises(
-        zooming.SpaceError,
+        zooming.ConfigurationError,
         match=r"Wrong.due_at gave .* for the ball \[0, 1\] x \[0, 1\]; give a number above 0",
     ):
         zooming.AdaptiveQ(oil(), split=Wrong(due=due))
@@ -449,7 +449,7 @@ def test_a_rule_without_a_number_of_visits_is_refused(due):
 @pytest.mark.parametrize("axis", [2, -1, "gear", None, 0.5, True])
 def test_a_rule_that_names_no_axis_is_refused_and_the_table_is_sound(axis):
     agent = zooming.AdaptiveQ(oil(), split=Wrong(axes=[axis]), seed=0)
-    with pytest.raises(zooming.SpaceError, match=r"Wrong.axes gave .*there are the axes"):
+    with pytest.raises(zooming.ConfigurationError, match=r"Wrong.axes gave .*there are the axes"):
         agent.learn(10)
     assert agent.n_balls == 5
     assert agent.table.core["n_balls"][0] == 5
@@ -466,7 +466,7 @@ def test_a_rule_that_halves_nothing_leaves_the_ball_alone():
 @pytest.mark.parametrize("split", ["half", 3, None, Cubes], ids=str)
 def test_what_is_no_rule_is_refused(split):
     with pytest.raises(
-        zooming.SpaceError,
+        zooming.ConfigurationError,
         match=r"choose 'all', 'longest', or give an object with due_at.*or with due_at\(ball\)",
     ):
         zooming.AdaptiveQ(oil(), split=split)
@@ -475,7 +475,7 @@ def test_what_is_no_rule_is_refused(split):
 @pytest.mark.plain
 def test_a_rule_of_ones_own_cannot_be_saved(tmp_path):
     with pytest.raises(
-        zooming.SpaceError, match=r"a split rule of your own \(Cubes\) cannot be saved"
+        zooming.ConfigurationError, match=r"a split rule of your own \(Cubes\) cannot be saved"
     ):
         zooming.AdaptiveQ(oil(), split=Cubes(), seed=0).save(tmp_path / "own.zoom")
 
@@ -484,7 +484,7 @@ def test_a_rule_of_ones_own_cannot_be_saved(tmp_path):
 def test_many_axes_are_for_the_longest_side():
     env = Boxes(gym.spaces.Box(0.0, 1.0, (12,)), gym.spaces.Box(0.0, 1.0, (3,)))
     with pytest.raises(
-        zooming.SpaceError,
+        zooming.ConfigurationError,
         match=r'15 axes are too many.*at most 12 axes are supported.*split="longest"',
     ):
         zooming.AdaptiveQ(env, horizon=1)
@@ -499,7 +499,7 @@ def test_many_axes_are_for_the_longest_side():
 @pytest.mark.parametrize("axes", [None, 5, "action[0]"])
 def test_a_rule_that_gives_no_list_of_axes_is_refused(axes):
     with pytest.raises(
-        zooming.SpaceError, match=r"Wrong.axes gave .*; give a list of axes, \[\] for none"
+        zooming.ConfigurationError, match=r"Wrong.axes gave .*; give a list of axes, \[\] for none"
     ):
         zooming.AdaptiveQ(oil(), split=Wrong(axes=axes), seed=0).learn(1)
 
@@ -533,7 +533,7 @@ def test_cuts_that_cannot_be_made_are_refused_and_the_ball_is_whole(cuts, explan
             return cuts
 
     agent = zooming.AdaptiveQ(oil(), split=Wrong(), seed=0)
-    with pytest.raises(zooming.SpaceError, match=explanation):
+    with pytest.raises(zooming.ConfigurationError, match=explanation):
         agent.learn(1)
     assert agent.n_balls == 5
 
@@ -545,7 +545,7 @@ def test_a_rule_that_halves_too_many_axes_at_once_is_refused(n_axes):
     agent = zooming.AdaptiveQ(env, split=AtOnce(), horizon=1, seed=0)
     state = env.observation_space.sample()
     with pytest.raises(
-        zooming.SpaceError,
+        zooming.ConfigurationError,
         match=rf"AtOnce.axes halves {n_axes} axes of .* at once.*name at most 12",
     ):
         agent.update(0, state, agent.act(0, state), 0.5, state)

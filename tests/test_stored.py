@@ -216,11 +216,11 @@ def test_a_file_that_cannot_be_read_is_named(folder, monkeypatch):
         (folder / name).unlink()
         (folder / name).mkdir()  # what root cannot read either
     with pytest.raises(
-        zooming.SpaceError,
+        zooming.ConfigurationError,
         match=r"cannot read .*manifest.json \(Is a directory\); make it readable, or restore",
     ):
         collect(folder)
-    with pytest.raises(zooming.SpaceError, match=r"cannot read .*manifest.json"):
+    with pytest.raises(zooming.ConfigurationError, match=r"cannot read .*manifest.json"):
         study().run(folder)
 
 
@@ -241,7 +241,7 @@ NEWER = r"format 2 is newer than this zooming reads \(1\); update zooming"
 )
 def test_a_manifest_of_another_format_is_refused(number, message, folder, capsys):
     replaced(folder / "manifest.json", "format")(number)
-    with pytest.raises(zooming.SpaceError, match=message):
+    with pytest.raises(zooming.ConfigurationError, match=message):
         study().run(folder)
     with pytest.raises(SystemExit, match=message):
         cli.main(["report", str(folder)])
@@ -271,7 +271,7 @@ def test_the_first_format_of_optima_is_solved_again(made, folder):
 
 def test_a_manifest_that_was_deleted_is_written_again_by_the_command_that_began(made, folder):
     (folder / "manifest.json").unlink()
-    with pytest.raises(zooming.SpaceError, match=r"holds another study|holds no study"):
+    with pytest.raises(zooming.ConfigurationError, match=r"holds another study|holds no study"):
         study(episodes=13).run(folder)
     study().run(folder)
     assert json.loads((folder / "manifest.json").read_text()) == json.loads(
@@ -318,7 +318,8 @@ def test_a_chunk_with_a_right_checksum_and_wrong_content_is_refused_and_computed
     change[damage]()
     files.write_container(path, header, arrays)
     with pytest.raises(
-        zooming.SpaceError, match=r"it holds .*The command that began the study sets it aside"
+        zooming.ConfigurationError,
+        match=r"it holds .*The command that began the study sets it aside",
     ):
         collect(folder)
     study().run(folder)
@@ -329,9 +330,9 @@ def test_a_chunk_with_a_right_checksum_and_wrong_content_is_refused_and_computed
 
 def test_a_manifest_that_asks_for_any_number_of_seeds_costs_nothing(folder):
     replaced(folder / "manifest.json", "configuration", "n_seeds")(10**15)
-    with pytest.raises(zooming.SpaceError, match="is not finished"):
+    with pytest.raises(zooming.ConfigurationError, match="is not finished"):
         Study.stored(folder).summary(folder)
-    with pytest.raises(zooming.SpaceError, match="is not finished"):
+    with pytest.raises(zooming.ConfigurationError, match="is not finished"):
         read_study(folder)
 
 
@@ -370,7 +371,7 @@ def test_a_damaged_tuning_is_refused(folder, tmp_path):
             return len(
                 _evaluations(path.parent, [*path.parent.glob("evaluation/*/manifest.json")])[0][1]
             )
-        except zooming.SpaceError as error:
+        except zooming.ConfigurationError as error:
             return str(error)
 
     assert ask([first, second]) == 2
@@ -412,7 +413,8 @@ def test_a_damaged_tuning_is_refused(folder, tmp_path):
 def test_damaged_findings_are_refused(found, tmp_path):
     (tmp_path / "findings.json").write_text(json.dumps({"settings": {}, "figures": {"1": found}}))
     with pytest.raises(
-        zooming.SpaceError, match=r"findings.json is damaged .*zooming reproduce makes it again"
+        zooming.ConfigurationError,
+        match=r"findings.json is damaged .*zooming reproduce makes it again",
     ):
         collect(tmp_path)
 
@@ -449,7 +451,7 @@ def test_damaged_values_of_policies_are_refused(damage, folder):
         assert read_study(folder)["random"].policy_values.tolist() == values.tolist()
         return
     with pytest.raises(
-        zooming.SpaceError,
+        zooming.ConfigurationError,
         match=r"values.zoom is damaged .*zooming report --expected N makes it again",
     ):
         read_study(folder)

@@ -223,7 +223,7 @@ def test_two_commands_at_work_in_one_folder_are_refused(tmp_path):
     with Store(tmp_path / "study", study.configuration).opened():
         half_written = tmp_path / "study" / "chunks" / ".live.part"
         half_written.write_bytes(b"at work")
-        with pytest.raises(zooming.SpaceError, match="another command is at work"):
+        with pytest.raises(zooming.ConfigurationError, match="another command is at work"):
             study.run(tmp_path / "study")
         assert half_written.exists()  # the other's file is not touched
     assert study.run(tmp_path / "study")
@@ -255,7 +255,7 @@ def test_the_configuration_comes_back_from_the_manifest(tmp_path):
     assert (
         Store.existing(tmp_path / "study").configuration.as_json() == study.configuration.as_json()
     )
-    with pytest.raises(zooming.SpaceError, match="holds no study"):
+    with pytest.raises(zooming.ConfigurationError, match="holds no study"):
         Store.existing(tmp_path)
 
 
@@ -352,15 +352,15 @@ def test_tables_hold_every_run_and_the_regret(tmp_path):
 
 def test_another_configuration_is_refused_with_the_difference(tmp_path):
     small().run(tmp_path / "study", workers=1)
-    with pytest.raises(zooming.SpaceError, match=r"episodes: there 200, here 300"):
+    with pytest.raises(zooming.ConfigurationError, match=r"episodes: there 200, here 300"):
         small(episodes=300).run(tmp_path / "study")
 
 
 def test_a_foreign_or_unwritable_folder_is_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(zooming.SpaceError, match="holds no study"):
+    with pytest.raises(zooming.ConfigurationError, match="holds no study"):
         small().run(tmp_path)
-    with pytest.raises(zooming.SpaceError, match=r"[cC]hoose another --out"):
+    with pytest.raises(zooming.ConfigurationError, match=r"[cC]hoose another --out"):
         small().run(tmp_path / "notes.txt" / "study")
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
@@ -435,7 +435,10 @@ def test_the_folder_is_looked_at_again_once_it_is_ours(tmp_path, monkeypatch):
         checks.append(True)
 
     monkeypatch.setattr(store, "_check_folder", check_and_let_the_other_in)
-    with pytest.raises(zooming.SpaceError, match="episodes: there 200, here 100"), store.opened():
+    with (
+        pytest.raises(zooming.ConfigurationError, match="episodes: there 200, here 100"),
+        store.opened(),
+    ):
         pass
 
 
@@ -458,7 +461,7 @@ def test_a_full_disk_keeps_what_is_done(tmp_path, monkeypatch):
         write(self, chunk, arrays, seconds)
 
     monkeypatch.setattr(Store, "write", fill_up)
-    with pytest.raises(zooming.SpaceError, match=r"No space left.*20 of 50 runs are kept"):
+    with pytest.raises(zooming.ConfigurationError, match=r"No space left.*20 of 50 runs are kept"):
         small().run(tmp_path / "study", workers=1)
     monkeypatch.undo()
     assert len(small().run(tmp_path / "study", workers=1)) == 2
@@ -600,9 +603,9 @@ def test_a_study_on_an_environment_that_cannot_be_solved_has_no_regret(tmp_path)
 
 
 def test_an_environment_or_a_class_in_the_place_of_a_name_is_refused():
-    with pytest.raises(zooming.SpaceError, match="is not a problem; give a preset's name"):
+    with pytest.raises(zooming.ConfigurationError, match="is not a problem; give a preset's name"):
         zooming.Study([gym.make("zooming/Oil-v0")], ["adaptive-q"], 10, 2)
-    with pytest.raises(zooming.SpaceError, match="is not an agent's name"):
+    with pytest.raises(zooming.ConfigurationError, match="is not an agent's name"):
         zooming.Study(["oil-laplace-1"], [zooming.AdaptiveQ], 10, 2)
 
 
@@ -727,7 +730,7 @@ def test_a_damaged_search_is_refused_in_a_sentence(tmp_path):
     (tmp_path / "tuning.sqlite").write_text(
         "not a database, but long enough to look like one" * 100
     )
-    with pytest.raises(zooming.SpaceError, match=r"tuning.sqlite is damaged"):
+    with pytest.raises(zooming.ConfigurationError, match=r"tuning.sqlite is damaged"):
         tuned(tmp_path, method="optuna", values=(0.1, 1.0), trials=2)
 
 
@@ -767,7 +770,7 @@ def test_a_whole_number_can_be_tuned(tmp_path, method):
     ],
 )
 def test_bad_tuning_is_refused(options, message, tmp_path):
-    with pytest.raises(zooming.SpaceError, match=message):
+    with pytest.raises(zooming.ConfigurationError, match=message):
         tuned(tmp_path / "tuning", **options)
 
 

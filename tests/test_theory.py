@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from zooming import theory
 from zooming.app.reference import ReferenceQ
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 
 pytestmark = pytest.mark.plain
 
@@ -333,7 +333,7 @@ def test_a_bound_is_called_claimed_where_its_proof_is_open():
         lambda: theory.bound_name(5, "proved"),
     ):
         with pytest.raises(
-            SpaceError, match="constant = 'proved': choose one of 'derived', 'printed'"
+            ConfigurationError, match="constant = 'proved': choose one of 'derived', 'printed'"
         ):
             refused()
 
@@ -676,5 +676,5 @@ def test_total_variation_at_a_point_worked_out_by_hand():
     ],
 )
 def test_bad_input_is_refused_with_the_rule(call, rule):
-    with pytest.raises(SpaceError, match=rule):
+    with pytest.raises(ConfigurationError, match=rule):
         call()

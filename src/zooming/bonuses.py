@@ -19,7 +19,7 @@ import numbers
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.validation import as_float, check_float, check_int
 
 
@@ -88,7 +88,7 @@ class _Confident:
         if self.episodes is not None:
             check_int(self.episodes, f"{kind}: episodes", 1)
         if not 0 < check_float(self.delta, f"{kind}: delta", 0.0, 1.0) < 1:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"{kind}: delta={self.delta}: the failure probability must lie between 0 and 1"
             )
         for name in ("lipschitz", "reward_noise", "c1", "c2"):
@@ -184,7 +184,7 @@ class Exact(_Confident):
     def __post_init__(self) -> None:
         self._check()
         if self.random_rewards and self.reward_noise:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"Exact: random_rewards=True and reward_noise={self.reward_noise}: either covers "
                 "random rewards, so give one"
             )
@@ -275,12 +275,12 @@ class Doubling:
 
     def __post_init__(self) -> None:
         if not isinstance(self.bonus, _Confident):
-            raise SpaceError(
+            raise ConfigurationError(
                 f"Doubling: {self.bonus!r} does not depend on K; give a Theory, Exact or Bernstein"
             )
         if self.bonus.episodes is not None:
             kind = type(self.bonus).__name__
-            raise SpaceError(
+            raise ConfigurationError(
                 f"Doubling: episodes={self.bonus.episodes} is what the phases choose; give "
                 f"{kind}() without"
             )
@@ -310,7 +310,7 @@ def as_bonus(bonus: float | Bonus) -> Bonus:
     if isinstance(bonus, numbers.Real) and not isinstance(bonus, bool):
         return Scaled(as_float(bonus))
     if isinstance(bonus, type) or not hasattr(bonus, "scale"):
-        raise SpaceError(
+        raise ConfigurationError(
             f"bonus={bonus!r}: give a number c >= 0 (meaning c / sqrt(t)), or one of "
             f"{', '.join(KINDS)}"
         )
@@ -320,7 +320,7 @@ def as_bonus(bonus: float | Bonus) -> Bonus:
 def to_json(bonus: Bonus) -> dict[str, Any]:
     kind = type(bonus).__name__
     if KINDS.get(kind) is not type(bonus):
-        raise SpaceError(
+        raise ConfigurationError(
             f"a bonus of your own ({kind}) cannot be saved: a file that named its class would "
             "have to run its code"
         )

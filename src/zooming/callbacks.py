@@ -20,7 +20,7 @@ import numpy as np
 from zooming.agents.files import writable, write_atomically
 from zooming.agents.history import History
 from zooming.analysis.evaluate import Evaluation, evaluate
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.validation import check_float, check_int
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Checkpoint:
         self.path, self.every = _in_a_folder(path), check_int(every, "every", 1)
 
     def check_agent(self, agent: Agent) -> None:
-        """Raise SpaceError when learn() starts if the agent cannot be saved."""
+        """Raise ConfigurationError when learn() starts if the agent cannot be saved."""
         agent.check_savable()
 
     def __call__(self, agent: Agent, history: History) -> None:
@@ -113,7 +113,9 @@ class Evaluate:
         self.evaluations: list[Evaluation] = []
 
     def check_agent(self, agent: Agent) -> None:
-        """Raise SpaceError when learn() starts if `best` is given and the agent cannot be saved."""
+        """Raise ConfigurationError when learn() starts if `best` is given and the agent cannot
+        be saved.
+        """
         if self.best is not None:
             agent.check_savable()
 
@@ -215,7 +217,7 @@ class MonitorCSV:
     def __init__(self, path: str | os.PathLike[str], every: int = 100) -> None:
         path = Path(path) / _MONITOR if Path(path).is_dir() else _in_a_folder(path)
         if not path.name.endswith(_MONITOR):
-            raise SpaceError(
+            raise ConfigurationError(
                 f"path={str(path)!r}: Stable-Baselines3 reads files that end in {_MONITOR}; name "
                 "it so"
             )
@@ -248,7 +250,7 @@ class MonitorCSV:
             try:
                 self._began = float(json.loads(lines[0].removeprefix("#"))["t_start"])
             except (ValueError, KeyError, TypeError, IndexError) as error:
-                raise SpaceError(
+                raise ConfigurationError(
                     f"{self.path} is no Monitor file and cannot be continued; give another path"
                 ) from error
             lines = lines[: 2 + n_before]  # two lines of header

@@ -7,11 +7,15 @@ class ZoomingError(ValueError):
     """Base class of all errors of this package. It is a ValueError."""
 
 
-class SpaceError(ZoomingError):
-    """Raised for an invalid space, horizon or option."""
+class ConfigurationError(ZoomingError):
+    """Raised for a request that cannot be met: an invalid option, file name, study or figure."""
 
 
-class OptionError(SpaceError, TypeError):
+class SpaceError(ConfigurationError):
+    """Raised for a space, or for axes of a space, that the agent or the metric cannot use."""
+
+
+class OptionError(ConfigurationError, TypeError):
     """Raised for an unknown keyword argument. It is also a TypeError, like Python's own."""
 
 

@@ -3,7 +3,7 @@
 Arguments have the same names everywhere: `horizon` is H, `episodes` is K, `delta` the failure
 probability, `lipschitz` is L, `dimension` and `c` are the d and c of N_r <= c r^-d, `d_max` the
 diameter of the space, `covering` the function r -> N_r. An argument out of range raises a
-SpaceError.
+ConfigurationError.
 
 N_r is the least number of cells of diameter at most r that cover the space, and C = c d_max^-d. A
 ball of depth l has radius d_max 2^-l, and the proofs use only these radii. The library's balls are
@@ -34,7 +34,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 
 CONSTANTS = ("derived", "printed")  # of the regret bound: 96 kappa, or the 192 of Theorem 4.1
 METRICS = ("linf", "l1", "l2", "discrete")
@@ -56,9 +56,9 @@ def diameter(sides: Sequence[float], metric: str = "linf") -> float:
     1.0
     """
     if metric not in METRICS:
-        raise SpaceError(f"metric = {metric!r}: choose one of {', '.join(METRICS)}")
+        raise ConfigurationError(f"metric = {metric!r}: choose one of {', '.join(METRICS)}")
     if len(sides) == 0:
-        raise SpaceError("a box needs at least one side")
+        raise ConfigurationError("a box needs at least one side")
     for side in sides:
         _check_whole(side=side) if metric == "discrete" else _check_positive(side=side)
     lengths = {
@@ -178,7 +178,9 @@ def iota(horizon: int, episodes: int, delta: float = 0.05) -> float:
     # union over (4HK/delta)^3 balls: all reachable cubes for D <= 6 and delta < 3/4.
     _check_whole(horizon=horizon, episodes=episodes)
     if not 0 < delta < 1:
-        raise SpaceError(f"delta = {delta}: the failure probability must lie between 0 and 1")
+        raise ConfigurationError(
+            f"delta = {delta}: the failure probability must lie between 0 and 1"
+        )
     return math.log(4 * horizon * episodes / delta)
 
 
@@ -516,7 +518,9 @@ def start_error(horizon: int, episodes: int, delta: float) -> float:
     """
     _check_whole(horizon=horizon, episodes=episodes)
     if not 0 < delta < 1:
-        raise SpaceError(f"delta = {delta}: the failure probability must lie between 0 and 1")
+        raise ConfigurationError(
+            f"delta = {delta}: the failure probability must lie between 0 and 1"
+        )
     return horizon * math.sqrt(episodes * math.log(1 / delta) / 2)
 
 
@@ -534,7 +538,7 @@ def _least_episodes(
     _check_whole(horizon=horizon)
     _check_positive(epsilon=epsilon)
     if epsilon > horizon or not 0 < delta < 1:
-        raise SpaceError(
+        raise ConfigurationError(
             f"epsilon = {epsilon}, delta = {delta}: the gap must be at most H = {horizon}, and "
             "delta lie in (0, 1)"
         )
@@ -551,7 +555,7 @@ def _least_episodes(
     while not enough(high):
         low, high = high, 2 * high
         if high > 2**900:
-            raise SpaceError(
+            raise ConfigurationError(
                 "more than 2^900 episodes would be needed; ask for less, or for fewer dimensions"
             )
     while high - low > 1:
@@ -582,7 +586,7 @@ def lipschitz_of_q(
         return float(2 * horizon * lipschitz_kernel + lipschitz_reward)
     if kind == "wasserstein":
         return float(lipschitz_reward * sum(lipschitz_kernel**i for i in range(horizon)))
-    raise SpaceError(
+    raise ConfigurationError(
         f'kind = {kind!r}: the kernel is Lipschitz in "total_variation" or in "wasserstein"'
     )
 
@@ -627,7 +631,7 @@ def _scale(dimension: float, c: float, d_max: float) -> float:
     _check_positive(c=c, d_max=d_max)
     scale = c / math.pow(d_max, dimension)
     if scale < 1 - 1e-9:
-        raise SpaceError(
+        raise ConfigurationError(
             f"c = {c} is below d_max^d = {d_max**dimension:g}: N_r <= c r^-d must allow one ball "
             "at r = d_max"
         )
@@ -643,34 +647,34 @@ def _cells(radius: float, sides: Sequence[float], metric: str) -> list[float]:
 
 
 def _covering_at(covering: Covering, radius: float) -> float:
-    """Return N_r; raise SpaceError if it is not finite and at least 1."""
+    """Return N_r; raise ConfigurationError if it is not finite and at least 1."""
     n_cells = covering(radius)
     if not (math.isfinite(n_cells) and n_cells >= 1):
-        raise SpaceError(
+        raise ConfigurationError(
             f"covering number N_r = {n_cells} at r = {radius:g}: it must be finite and at least 1"
         )
     return n_cells
 
 
 def _check_positive(or_zero: bool = False, **numbers: float) -> None:
-    """Raise SpaceError if a number is not finite and positive (or 0, if `or_zero`)."""
+    """Raise ConfigurationError if a number is not finite and positive (or 0, if `or_zero`)."""
     for name, value in numbers.items():
         if not (0 < value < math.inf or (or_zero and value == 0)):
-            raise SpaceError(
+            raise ConfigurationError(
                 f"{name} = {value} must be a finite number {'>=' if or_zero else '>'} 0"
             )
 
 
 def _check_constant(constant: str) -> None:
-    """Raise SpaceError if `constant` is unknown."""
+    """Raise ConfigurationError if `constant` is unknown."""
     if constant not in CONSTANTS:
-        raise SpaceError(
+        raise ConfigurationError(
             f"constant = {constant!r}: choose one of {', '.join(map(repr, CONSTANTS))}"
         )
 
 
 def _check_whole(low: int = 1, **numbers: float) -> None:
-    """Raise SpaceError if a number is not an integer >= `low`."""
+    """Raise ConfigurationError if a number is not an integer >= `low`."""
     for name, value in numbers.items():
         if not (value >= low and value % 1 == 0):
-            raise SpaceError(f"{name} = {value} must be a whole number >= {low}")
+            raise ConfigurationError(f"{name} = {value} must be a whole number >= {low}")

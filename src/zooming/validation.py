@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.errors import OptionError, SpaceError
+from zooming.errors import ConfigurationError, OptionError
 from zooming.kernels.layout import ROUNDING
 
 # Options of Stable-Baselines3 and similar libraries, and what to use here instead.
@@ -80,7 +80,7 @@ def known_options(function: Callable[P, T]) -> Callable[P, T]:
     def checked(*arguments: P.args, **options: P.kwargs) -> T:
         if function.__name__ == "__init__" and len(arguments) > 1 and _is_policy(arguments[1]):
             name = type(arguments[0]).__name__
-            raise SpaceError(
+            raise ConfigurationError(
                 f"{name}({arguments[1]!r}, ...): {HABITS['policy']}, and give the environment first"
             )
         if not takes_any and not own.issuperset(options):
@@ -193,16 +193,22 @@ def as_floats(values: Any) -> NDArray[np.float64]:
 
 
 def check_int(value: Any, what: str, least: int, most: int | None = LARGEST) -> int:
-    """Return the value as an int; SpaceError if it is not an integer from `least` to `most`."""
+    """Return the value as an int; ConfigurationError if it is not an integer from `least` to
+    `most`.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise SpaceError(f"{what}={shown(value)}: give a whole number >= {least}")
+        raise ConfigurationError(f"{what}={shown(value)}: give a whole number >= {least}")
     if most is not None and value > most:
-        raise SpaceError(f"{what}={shown(value)}: give a whole number from {least} to {most:,}")
+        raise ConfigurationError(
+            f"{what}={shown(value)}: give a whole number from {least} to {most:,}"
+        )
     return int(value)
 
 
 def check_float(value: Any, what: str, low: float, high: float) -> float:
-    """Return the value as a float; SpaceError if it is not a finite number from `low` to `high`."""
+    """Return the value as a float; ConfigurationError if it is not a finite number from `low` to
+    `high`.
+    """
     number = (
         as_float(value)
         if isinstance(value, numbers.Real) and not isinstance(value, bool)
@@ -210,7 +216,7 @@ def check_float(value: Any, what: str, low: float, high: float) -> float:
     )
     if not (math.isfinite(number) and low <= number <= high):
         bound = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
-        raise SpaceError(f"{what}={shown(value)}: give a finite number, {bound}")
+        raise ConfigurationError(f"{what}={shown(value)}: give a finite number, {bound}")
     return number
 
 

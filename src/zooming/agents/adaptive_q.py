@@ -13,7 +13,7 @@ from zooming import kernels
 from zooming.agents.ball_agent import MOST_BALLS
 from zooming.agents.tabled import TabledAgent
 from zooming.bonuses import Bonus
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError, SpaceError
 from zooming.partitions import splits
 from zooming.partitions.boxes import BallTable, lengths
 from zooming.partitions.splits import MOST_HALVED, RULES, Rule, TreeRule, checked_rule
@@ -97,7 +97,7 @@ class AdaptiveQ(TabledAgent):
         )  # fmt: skip
         is_whole = isinstance(max_balls, (int, np.integer)) and not isinstance(max_balls, bool)
         if max_balls is not None and not (is_whole and self.horizon <= max_balls <= MOST_BALLS):
-            raise SpaceError(
+            raise ConfigurationError(
                 f"max_balls={max_balls!r}: give a whole number, at least one ball per step "
                 f"({self.horizon}) and at most "
                 f"{MOST_BALLS:,}"
@@ -218,7 +218,7 @@ class AdaptiveQ(TabledAgent):
 
     def _options(self) -> dict[str, Any]:
         if not isinstance(self.split, str):
-            raise SpaceError(
+            raise ConfigurationError(
                 f"a split rule of your own ({type(self.split).__name__}) cannot be saved: a file "
                 "that named its class would "
                 f"have to run its code"

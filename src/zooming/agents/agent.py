@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from zooming import notebook
 from zooming.agents.history import History, Log
 from zooming.agents.problem import Setting
-from zooming.errors import SpaceError, ZoomingError
+from zooming.errors import ConfigurationError, ZoomingError
 from zooming.kernels.crossing import Crossing
 from zooming.partitions.view import Partition
 from zooming.spaces.flatten import numeric
@@ -96,7 +96,7 @@ class Agent(Setting, ABC):
 
         Raises
         ------
-        SpaceError
+        ConfigurationError
             If an option is wrong, or the agent was loaded without its environment.
         TransitionError
             If a state or reward is outside its range. Nothing is learned from that step.
@@ -201,21 +201,23 @@ class Agent(Setting, ABC):
                 np.zeros(len(states), np.int64) if state is None else np.array(state).reshape(-1)
             )
         except ValueError as error:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"state={state!r}: give the step of each environment, whole numbers"
             ) from error
         if not np.issubdtype(steps.dtype, np.integer):
-            raise SpaceError(f"state={state!r}: give the step of each environment, whole numbers")
+            raise ConfigurationError(
+                f"state={state!r}: give the step of each environment, whole numbers"
+            )
         steps = steps.astype(np.int64)
         if len(steps) != len(states):
-            raise SpaceError(
+            raise ConfigurationError(
                 f"state has {len(steps)} entries for {len(states)} observations; it is one step "
                 "per environment"
             )
         if episode_start is not None:
             starts = np.asarray(episode_start, bool).reshape(-1)
             if len(starts) not in (1, len(steps)):
-                raise SpaceError(
+                raise ConfigurationError(
                     f"episode_start has {len(starts)} entries for {len(steps)} environments"
                 )
             steps[np.broadcast_to(starts, steps.shape)] = 0
@@ -257,7 +259,7 @@ class Agent(Setting, ABC):
                 self.greedy(step, self._checked(step, states[k], 0)), "greedy's action"
             )
             if action.shape != actions[k].shape:
-                raise SpaceError(
+                raise ConfigurationError(
                     f"greedy gave an action of shape {action.shape}; give the flat vector of "
                     f"{self.axes.n_action} numbers that "
                     f"checked_transition gives"
@@ -345,7 +347,7 @@ class Agent(Setting, ABC):
 
         Raises
         ------
-        SpaceError
+        ConfigurationError
             If the agent cannot be saved, for example with a split rule of your own.
         OSError
             If the path exists and is not a regular file, or its folder does not exist.
@@ -355,7 +357,7 @@ class Agent(Setting, ABC):
         checkpoints.save(self, path)
 
     def check_savable(self) -> None:
-        """Raise SpaceError if `save` would refuse this agent. Called before long runs."""
+        """Raise ConfigurationError if `save` would refuse this agent. Called before long runs."""
         from zooming.agents import checkpoints
 
         if type(self).save is Agent.save:
@@ -368,7 +370,7 @@ class Agent(Setting, ABC):
 
         agent = checkpoints.load(path, env)
         if not isinstance(agent, cls):
-            raise SpaceError(
+            raise ConfigurationError(
                 f"{path} holds {type(agent).__name__}, not {cls.__name__}; zooming.load reads any "
                 "agent"
             )
@@ -393,8 +395,8 @@ class Agent(Setting, ABC):
         """Restore what `_state` returned; raise ValueError or KeyError if it is invalid."""
         raise NotImplementedError
 
-    def _no_estimate(self) -> SpaceError:
-        return SpaceError(
+    def _no_estimate(self) -> ConfigurationError:
+        return ConfigurationError(
             f"{type(self).__name__} is a heuristic: it keeps no balls and no estimates. AdaptiveQ "
             "and NetQ do."
         )

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from zooming import bonuses, kernels
 from zooming.agents import seeds
 from zooming.agents.agent import Agent
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.kernels import pausing
 from zooming.validation import as_float, check_int
 
 if TYPE_CHECKING:
-    import zooming
+    from zooming.analysis.pac import Certificate
 
 CAPS = ("remaining", "horizon")
 TIES = {"random": kernels.RANDOM, "first": kernels.FIRST}
@@ -77,11 +77,11 @@ class BallAgent(Agent):
         try:
             core["bonus"] = as_float(bonus.scale(self.horizon, span))
         except (TypeError, ValueError) as error:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"{type(self.bonus).__name__}.scale must return a number ({error})"
             ) from error
         if not np.isfinite(core["bonus"][0]):
-            raise SpaceError(
+            raise ConfigurationError(
                 f"the bonus {self.bonus} has the scale {core['bonus'][0]}; it must be finite"
             )
         if isinstance(bonus, (bonuses.Theory, bonuses.Exact, bonuses.Bernstein)):
@@ -167,7 +167,7 @@ class BallAgent(Agent):
         best_of: int = 1,
         evaluation_episodes: int = 1000,
         progress_bar: bool = False,
-    ) -> zooming.Certificate:
+    ) -> Certificate:
         """Learn, and return one of the policies played, drawn uniformly, with a certificate.
 
         The certificate states what is proved, under which assumptions, and what was measured. Its
@@ -261,9 +261,11 @@ class BallAgent(Agent):
 
 
 def one_of(name: str, given: str, allowed: Any) -> str:
-    """Return `given` if it is allowed; otherwise raise SpaceError with the allowed choices."""
+    """Return `given` if it is allowed; otherwise raise ConfigurationError with the allowed
+    choices.
+    """
     if given not in tuple(allowed):
-        raise SpaceError(
+        raise ConfigurationError(
             f"{name}={given!r}: choose one of {', '.join(repr(choice) for choice in allowed)}"
         )
     return given

@@ -18,7 +18,7 @@ from zooming.agents.heuristics import Median, NoMovement, Random
 from zooming.agents.metric_q import MetricQ
 from zooming.agents.net_q import NetQ
 from zooming.agents.problem import generator_at, horizon_of
-from zooming.errors import CheckpointError, SpaceError
+from zooming.errors import CheckpointError, ConfigurationError
 from zooming.spaces.flatten import Leaf, space_of
 from zooming.validation import check_int
 from zooming.version import __version__
@@ -40,9 +40,9 @@ class _StoredEnv:
 
 
 def check(agent: Agent) -> None:
-    """Raise SpaceError, with the reason, if an agent cannot be saved."""
+    """Raise ConfigurationError, with the reason, if an agent cannot be saved."""
     if AGENTS.get(type(agent).__name__) is not type(agent):
-        raise SpaceError(
+        raise ConfigurationError(
             f"{type(agent).__name__} is not one of zooming's agents ({', '.join(AGENTS)}), so "
             "load() could not rebuild it"
         )
@@ -164,7 +164,7 @@ def _compare(path: Any, stored: Agent, env: Any) -> None:
     """Raise CheckpointError for the first axis in which `env` differs from the stored spaces."""
     try:
         given = type(stored.axes)(env.observation_space, env.action_space, **stored.axes.options)
-    except SpaceError as error:
+    except ConfigurationError as error:
         raise CheckpointError(f"{path}: the given environment does not fit: {error}") from error
     if stored.axes.names != given.names:
         raise CheckpointError(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from zooming.agents import seeds
 from zooming.agents.agent import Agent
 from zooming.agents.history import Log
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.kernels import ATOMS, FIRST_VALUE, LOW, heuristics
 from zooming.kernels.crossing import Crossing
 from zooming.spaces.flatten import INTERVAL
@@ -199,7 +199,7 @@ class _Mover(Heuristic):
             and self.axes.kinds[:n] == self.axes.kinds[n:]
         )
         if not same:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"{type(self).__name__} plays states as actions, so both spaces must be the same "
                 "box, or the same Discrete; "
                 f"here they differ"
@@ -262,12 +262,12 @@ class Median(_Mover):
     def __init__(self, env: Any, **options: Any) -> None:
         super().__init__(env, **options)
         if self.axes.kinds != [INTERVAL] * len(self.axes):
-            raise SpaceError(
+            raise ConfigurationError(
                 "Median plays between requests, so both spaces must be boxes of floats; here are "
                 "whole numbers"
             )
         if len({*self.axes.low.tolist()}) > 1 or len({*self.axes.high.tolist()}) > 1:
-            raise SpaceError(
+            raise ConfigurationError(
                 "Median pools the requests of all axes, so they must have the same bounds; here "
                 "they differ"
             )

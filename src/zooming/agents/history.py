@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import notebook
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import zooming
@@ -29,7 +29,7 @@ class Log:
 
     def __init__(self, episodes: int) -> None:
         if episodes > MOST_EPISODES:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"episodes={episodes:,}: the history of one call takes {BYTES_PER_EPISODE} bytes "
                 "an episode, "
                 f"{BYTES_PER_EPISODE * episodes / 1e9:,.1f} GB; at most {MOST_EPISODES:,} "
@@ -156,7 +156,7 @@ class History:
         [(1, 1.0, 8, 5), (2, 2.0, 11, 5)]
         """
         if library not in (None, "polars", "pandas"):
-            raise SpaceError(f'library={library!r}: choose "polars" or "pandas"')
+            raise ConfigurationError(f'library={library!r}: choose "polars" or "pandas"')
         for name in ("polars", "pandas") if library is None else (library,):
             try:
                 frames = importlib.import_module(name)

@@ -13,7 +13,7 @@ from zooming import kernels
 from zooming.agents.agent import Agent
 from zooming.agents.history import History
 from zooming.envs.compiled import fusible_inside
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.validation import check_int, known_options, n_cores
 
 
@@ -59,7 +59,7 @@ def learn_many(
     [100, 100, 100, 100]
     """
     if not isinstance(seeds, Iterable):
-        raise SpaceError(f"seeds={seeds!r}: give several, for example range(20)")
+        raise ConfigurationError(f"seeds={seeds!r}: give several, for example range(20)")
 
     stop = threading.Event()
 
@@ -100,7 +100,7 @@ def build_agent(make_agent: Callable[..., Agent], env: Any, seed: int, **options
         inspect.signature(make_agent).bind(*places, **names)
     except TypeError as error:  # an agent instead of its class, or missing arguments
         name = getattr(make_agent, "__name__", repr(make_agent))
-        raise SpaceError(
+        raise ConfigurationError(
             f"{name} does not make agents from an environment and a seed ({error}); give an "
             "agent's class, or one with what it "
             f"asks for: functools.partial(zooming.MetricQ, metric=...)"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from zooming import bonuses
 from zooming.agents.ball_agent import ACTIONS, MOST_BALLS, TIES, BallAgent
 from zooming.agents.history import Log
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.kernels import ball_episodes, balls, ceiling
 from zooming.kernels.crossing import Crossing
 from zooming.kernels.layout import (
@@ -133,17 +133,17 @@ class MetricQ(BallAgent):
         )  # fmt: skip
         self.metric = _of_pairs(metric)
         if not isinstance(lazy, (bool, np.bool_)):
-            raise SpaceError(f"lazy={lazy!r}: give True or False")
+            raise ConfigurationError(f"lazy={lazy!r}: give True or False")
         self.lazy = bool(lazy)
         if self.lazy and oracle is not None:
-            raise SpaceError(
+            raise ConfigurationError(
                 "lazy=True covers around what is played and asks no oracle; give one of the two"
             )
         self.oracle: Greedy | Packing | Oracle = Greedy() if oracle is None else oracle
         if not (isinstance(self.oracle, (Greedy, Packing)) or callable(self.oracle)) or isinstance(
             self.oracle, type
         ):
-            raise SpaceError(
+            raise ConfigurationError(
                 f"oracle={oracle!r}: give metrics.Greedy(tries), metrics.Packing(), or a function "
                 "(uncovered, radius, space)"
             )
@@ -381,7 +381,9 @@ class MetricQ(BallAgent):
         return found
 
     def partition(self, step: int) -> Partition:
-        raise SpaceError("MetricQ has balls, not boxes: agent.balls(step) gives them as arrays")
+        raise ConfigurationError(
+            "MetricQ has balls, not boxes: agent.balls(step) gives them as arrays"
+        )
 
     def _facts(self) -> dict[str, Any]:
         balls_ = f"{self.n_balls:,} in {self.nbytes:,} bytes"
@@ -401,7 +403,7 @@ class MetricQ(BallAgent):
             isinstance(self.oracle, Packing) and self.oracle.give is packing
         )
         if not is_ours:
-            raise SpaceError(
+            raise ConfigurationError(
                 "an oracle of your own cannot be saved: a file that named it would have to run "
                 "its code"
             )
@@ -496,7 +498,7 @@ def _of_pairs(metric: Any) -> Product | Pairs:
     if isinstance(metric, Metric):
         return Product(metric, metric)
     if not isinstance(metric, (Product, Pairs)):
-        raise SpaceError(
+        raise ConfigurationError(
             f"metric={metric!r}: give a metrics.Product, metrics.Pairs, or one of "
             f"{', '.join(f'metrics.{n}' for n in distances.KINDS)}"
         )
@@ -521,12 +523,12 @@ def _described(metric: Metric) -> dict[str, Any]:
     """Return a metric as JSON; the distances of a finite set go into the file as an array."""
     kind = type(metric).__name__
     if isinstance(metric, Norm) and distances.KINDS.get(kind) is not type(metric):
-        raise SpaceError(
+        raise ConfigurationError(
             f"a norm of your own ({kind}) cannot be saved: a file that named its class would have "
             "to run its code"
         )
     if not isinstance(metric, (Norm, Finite, Discrete)):
-        raise SpaceError(
+        raise ConfigurationError(
             f"a metric of your own ({kind}) cannot be saved; one that is made by metrics.Matrix "
             "or metrics.Points can"
         )

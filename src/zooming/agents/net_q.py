@@ -12,7 +12,7 @@ from zooming import kernels
 from zooming.agents.ball_agent import ACTIONS, MOST_BALLS, one_of
 from zooming.agents.tabled import TabledAgent
 from zooming.bonuses import Bonus
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.partitions.boxes import BallTable
 from zooming.spaces.axes import Axes
 from zooming.validation import check_float, check_int
@@ -107,25 +107,25 @@ class NetQ(TabledAgent):
             n_episodes = check_int(PAPERS_EPISODES if episodes is None else episodes, "episodes", 1)
             spacing = float(n_episodes * self.horizon) ** (-1 / (self.axes.n_wide + 2))
         elif episodes is not None:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"spacing={spacing!r} and episodes={episodes!r}: either gives the net, so give "
                 "one of them"
             )
         self.spacing: float = check_float(spacing, "spacing", 0.0, 1.0)
         if self.spacing == 0:
-            raise SpaceError(
+            raise ConfigurationError(
                 "spacing=0: the net's spacing is a share of the space, above 0 and at most 1"
             )
         self.points = one_of("points", points, POINTS)
         if self.points == "multiples" and self.action == "corner":
-            raise SpaceError(
+            raise ConfigurationError(
                 'points="multiples" is played at its points; leave out action="corner", which is '
                 "for files of older nets"
             )
         borders = self.axes.net(self.spacing, MOST_PER_AXIS, self.points)
         n_balls = self.horizon * math.prod(len(axis_borders) + 1 for axis_borders in borders)
         if n_balls > MOST_BALLS:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"spacing={spacing:g} in {len(self.axes)} dimensions makes {n_balls:,} balls; use "
                 "a coarser net"
             )

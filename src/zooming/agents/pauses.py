@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from zooming.agents.agent import Agent
 from zooming.agents.history import History, Log
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.validation import check_int, shown
 
 Callback = Callable[[Any, History], Any]
@@ -83,7 +83,7 @@ class Pauses:
     def _call(self, callback: Callback, history: History) -> None:
         answer = callback(self.agent, history)
         if not (answer is None or isinstance(answer, (bool, np.bool_))):
-            raise SpaceError(
+            raise ConfigurationError(
                 f"{_name(callback)} returned {answer!r}; return False to stop the run, True or "
                 "nothing to go on"
             )
@@ -117,7 +117,7 @@ class Pauses:
 def _checked_stops(checkpoints: Iterable[int], episodes: int) -> list[int]:
     stops = sorted({int(k) for k in checkpoints})
     if stops and not (stops[0] >= 1 and stops[-1] <= episodes):
-        raise SpaceError(
+        raise ConfigurationError(
             f"checkpoints={shown(stops)}: give numbers of episodes from 1 to {episodes}"
         )
     return stops
@@ -127,7 +127,7 @@ def _checked_callbacks(callback: Any) -> list[tuple[int, Callback]]:
     if callback is None:
         return []
     if not callable(callback) and not isinstance(callback, Iterable):
-        raise SpaceError(
+        raise ConfigurationError(
             f"callback={callback!r}: give a function callback(agent, history), or a list of them"
         )
     callbacks = [callback] if callable(callback) else list(callback)
@@ -138,7 +138,9 @@ def _checked_callbacks(callback: Any) -> list[tuple[int, Callback]]:
                 if isinstance(one, type)
                 else "give functions callback(agent, history)"
             )
-            raise SpaceError(f"callback: {one!r} cannot be called with (agent, history); {fix}")
+            raise ConfigurationError(
+                f"callback: {one!r} cannot be called with (agent, history); {fix}"
+            )
     return [
         (check_int(getattr(one, "every", 1), f"{_name(one)}.every", 1), one) for one in callbacks
     ]

@@ -15,7 +15,7 @@ from gymnasium.wrappers import TimeLimit
 from numpy.typing import NDArray
 
 from zooming.envs.compiled import CompiledEnv
-from zooming.errors import SpaceError, TransitionError, ZoomingError
+from zooming.errors import ConfigurationError, TransitionError, ZoomingError
 from zooming.kernels import LOW
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import INTERVAL
@@ -58,7 +58,9 @@ class Setting:
         self.horizon = horizon_of(env, horizon)
         self.reward_range = _reward_range(reward_range)
         if rewards not in REWARDS:
-            raise SpaceError(f"rewards={rewards!r}: choose one of {', '.join(map(repr, REWARDS))}")
+            raise ConfigurationError(
+                f"rewards={rewards!r}: choose one of {', '.join(map(repr, REWARDS))}"
+            )
         self.rewards = rewards
         self.clipping = np.array([rewards == "clip", 0])  # whether to clip, number clipped
         self.is_told_of_clipping = False
@@ -248,17 +250,17 @@ class Setting:
 
 
 def check_env(env: Any) -> None:
-    """Raise SpaceError if `env` is not an environment, or is a vector environment."""
+    """Raise ConfigurationError if `env` is not an environment, or is a vector environment."""
     if isinstance(env, (str, type)) or not hasattr(env, "observation_space"):
         example = env if isinstance(env, str) and not env.endswith("Policy") else "zooming/Oil-v0"
-        raise SpaceError(
+        raise ConfigurationError(
             f"{env!r} is not an environment; give an instance, for example "
             f'gymnasium.make("{example}")'
         )
     if isinstance(env, gym.vector.VectorEnv) or hasattr(
         env, "num_envs"
     ):  # Gymnasium's or Stable-Baselines3's
-        raise SpaceError(
+        raise ConfigurationError(
             f"{type(env).__name__} is a vector environment of "
             f"{getattr(env, 'num_envs', 'several')}; an agent learns on one: "
             "give gymnasium.make(...) instead. zooming.learn_many learns many seeds at once, and "
@@ -268,24 +270,26 @@ def check_env(env: Any) -> None:
 
 
 def reset(env: Any, seed: int | None) -> tuple[Any, Mapping[str, Any]]:
-    """Return the (observation, info) of `env.reset`; SpaceError for Gym's old interface."""
+    """Return the (observation, info) of `env.reset`; ConfigurationError for Gym's old interface."""
     try:
         answer = env.reset(seed=seed)
     except TypeError as error:
         if "seed" in str(error) and "unexpected keyword" in str(error):
-            raise SpaceError(f"{name_of(env)}: reset takes no seed; {_NEW_RESET}") from error
+            raise ConfigurationError(
+                f"{name_of(env)}: reset takes no seed; {_NEW_RESET}"
+            ) from error
         raise
     if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Mapping)):
-        raise SpaceError(
+        raise ConfigurationError(
             f"{name_of(env)}: reset gave {_shown(answer)}, not (observation, info); {_NEW_RESET}"
         )
     return answer
 
 
-def bad_step(env: Any, answer: Any) -> SpaceError:
+def bad_step(env: Any, answer: Any) -> ConfigurationError:
     """Return the error for a `step` that did not give five values."""
     old = "the old interface of Gym; " if isinstance(answer, tuple) and len(answer) == 4 else ""
-    return SpaceError(
+    return ConfigurationError(
         f"{name_of(env)}: step gave {_shown(answer)}, {old}give five: observation, reward, "
         "terminated (the task has ended), "
         f"truncated (it was cut off), info"
@@ -326,7 +330,7 @@ def horizon_of(env: Any, horizon: int | None) -> int:
         warnings.warn(message, stacklevel=4)
     found = horizon if horizon is not None else min(said) if said else None
     if found is None:
-        raise SpaceError(
+        raise ConfigurationError(
             f"the environment {name_of(env)} does not say how long an episode is. Give "
             "horizon=..., "
             f"or make the environment with gymnasium.make(..., max_episode_steps=...)"
@@ -337,7 +341,7 @@ def horizon_of(env: Any, horizon: int | None) -> int:
 def generator_at(state: dict[str, Any]) -> np.random.Generator:
     """Return a PCG64 generator, Gymnasium's kind, with the given state."""
     if state["bit_generator"] != "PCG64":
-        raise SpaceError(
+        raise ConfigurationError(
             f"the environment uses a {state['bit_generator']} generator; only Gymnasium's own, "
             "PCG64, can be continued"
         )
@@ -350,11 +354,11 @@ def _reward_range(reward_range: Any) -> tuple[float, float]:
     try:
         low, high = (as_float(bound) for bound in reward_range)
     except (TypeError, ValueError) as error:
-        raise SpaceError(
+        raise ConfigurationError(
             f"reward_range={shown(reward_range)}: give two numbers, (lowest, highest)"
         ) from error
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise SpaceError(
+        raise ConfigurationError(
             f"reward_range={shown(reward_range)}: give two finite numbers, the lowest reward first"
         )
     return low, high

@@ -24,7 +24,7 @@ from zooming.agents.many import takes
 from zooming.agents.pauses import Callback, Pauses
 from zooming.agents.problem import bad_step, reset
 from zooming.envs.compiled import CompiledEnv, compiled_inside, fusible_inside
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.progress import progress
 from zooming.spaces.masks import has_mask
 from zooming.validation import check_int
@@ -48,21 +48,21 @@ def learn(
 ) -> History:
     """Play `episodes` episodes, fewer if a callback ends the run, and return their history."""
     if driver not in DRIVERS:
-        raise SpaceError(f"driver={driver!r}: choose one of {DRIVERS}")
+        raise ConfigurationError(f"driver={driver!r}: choose one of {DRIVERS}")
     episodes = check_int(episodes, "episodes", 0)
     if agent.env is None:
-        raise SpaceError(
+        raise ConfigurationError(
             f"this agent was loaded without its environment ({agent.env_name}); give it: "
             "zooming.load(path, env=env)"
         )
     if _is_under_way(agent):
-        raise SpaceError(
+        raise ConfigurationError(
             "learn() was called from a callback of the same agent's learn(); call it after the run"
         )
     env = fusible_inside(agent.env)
     can_fuse = env is not None and isinstance(agent, Compiled) and agent.axes.are_plain
     if driver == "fused" and not can_fuse:
-        raise SpaceError(
+        raise ConfigurationError(
             'driver="fused" needs a compiled environment without wrappers and a compiled agent '
             "without bounds=; "
             f'{type(agent).__name__} on {agent.env_name} runs with driver="python"'
@@ -201,7 +201,7 @@ def _stop_if_asked(agent: Agent) -> None:
 def _check_takes_info(agent: Any) -> None:
     for method, name in ((agent.act, "info"), (agent.update, "next_info")):
         if not takes(method, name):
-            raise SpaceError(
+            raise ConfigurationError(
                 f"{agent.env_name} says which actions are feasible, but "
                 f"{type(agent).__name__}.{method.__name__} takes no "
                 f"{name}; add `*, {name}=None` to its arguments, see Agent.nearest_feasible"

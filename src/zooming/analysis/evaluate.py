@@ -19,7 +19,7 @@ from zooming.analysis.intervals import mean_interval
 from zooming.analysis.solve import solvable
 from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
-from zooming.errors import SpaceError, ZoomingError
+from zooming.errors import ConfigurationError, ZoomingError
 from zooming.kernels import GIVEN, cached
 from zooming.spaces.masks import has_mask
 from zooming.validation import check_int, known_options
@@ -117,7 +117,7 @@ def evaluate(
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If there is no environment, an argument is invalid, or the value cannot be computed.
 
     Examples
@@ -130,7 +130,9 @@ def evaluate(
     4.7189 (4.7189 to 4.7189, computed)
     """
     if not hasattr(agent, "predict"):
-        raise SpaceError(f"{agent!r} is not an agent; write evaluate(agent, env), the agent first")
+        raise ConfigurationError(
+            f"{agent!r} is not an agent; write evaluate(agent, env), the agent first"
+        )
     env = _env_of(agent) if env is None else env
     check_env(env)
     if not exact:
@@ -141,7 +143,7 @@ def evaluate(
     inner = _computable(agent, env)
     n = resolution or N_OUTCOMES[inner.state_box.shape[0]]
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 4:
-        raise SpaceError(
+        raise ConfigurationError(
             f"resolution={n!r} is too small: give a whole number of outcomes per step, at least 4"
         )
     starts = inner.start_states(N_STARTS)
@@ -166,9 +168,9 @@ def evaluate(
 
 
 def _env_of(agent: Agent) -> Any:
-    """Return the agent's environment. Raise SpaceError if it was loaded without one."""
+    """Return the agent's environment. Raise ConfigurationError if it was loaded without one."""
     if agent.env is None:
-        raise SpaceError(
+        raise ConfigurationError(
             f"this agent was loaded without its environment ({agent.env_name}); give one: "
             "evaluate(agent, env), or load the "
             f"agent with it: zooming.load(path, env=env)"
@@ -177,11 +179,13 @@ def _env_of(agent: Agent) -> Any:
 
 
 def _computable(agent: Agent, env: Any) -> CompiledEnv:
-    """Return the compiled environment inside `env`. Raise SpaceError if it is not computable."""
+    """Return the compiled environment inside `env`. Raise ConfigurationError if it is not
+    computable.
+    """
     try:
         return solvable(env)
-    except SpaceError as error:
-        raise SpaceError(f"exact=True: {error}. {SAMPLED}") from error
+    except ConfigurationError as error:
+        raise ConfigurationError(f"exact=True: {error}. {SAMPLED}") from error
 
 
 def _fewer(env: CompiledEnv, step: int, n_outcomes: int) -> str:
@@ -241,7 +245,7 @@ def _policy_value(
         actions, _ = _predicted(agent, env, env.observations(states), np.full(len(states), step))
         outcomes, chances = env.outcomes(step, n_outcomes)
         if len(states) * len(chances) > MOST_STATES:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"the policy reaches more than {MOST_STATES:,} states of {env.name} at step "
                 f"{step}, with {len(chances)} "
                 f"outcomes each. {_fewer(env, step, n_outcomes)}{SAMPLED}"
@@ -262,7 +266,9 @@ def _policy_value(
             faults = (bad_transition(env, step, outcomes, states[i], played[i]) for i in suspects)
             raise next(
                 filter(None, faults),
-                SpaceError(f"{env.name}, step {step}: rewards add up to {reward}; rescale them"),
+                ConfigurationError(
+                    f"{env.name}, step {step}: rewards add up to {reward}; rescale them"
+                ),
             )
         total += reward
         after = np.rint(after) if env.has_whole_states else after

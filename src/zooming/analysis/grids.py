@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.kernels import GIVEN, cached, jit_no_refcount
 from zooming.kernels.layout import ROUNDING
 from zooming.validation import clipped, n_cores
@@ -288,7 +288,7 @@ class Grid:
             )  # fmt: skip
             if reached < len(mine):
                 fault = bad_transition(self.env, step, outcomes, mine[reached], trial)
-                raise fault or SpaceError(
+                raise fault or ConfigurationError(
                     f"{self.env.name}, step {step}: values are beyond floating point; rescale "
                     "rewards"
                 )
@@ -331,7 +331,7 @@ class Grid:
 
 def bad_transition(
     env: CompiledEnv, step: int, outcomes: Floats, state: Floats, action: Floats
-) -> SpaceError | None:
+) -> ConfigurationError | None:
     """Return an error for the first outcome of a pair with an invalid reward or next state.
 
     Return None if all outcomes are valid.
@@ -343,18 +343,18 @@ def bad_transition(
         after = np.full((1, len(low)), np.nan)
         reward = env.given(state, action, step, env.params, outcome, after[0])
         if not np.isfinite(reward):
-            return SpaceError(f"{where}, the reward is {reward}; check the dynamics")
+            return ConfigurationError(f"{where}, the reward is {reward}; check the dynamics")
         if env.are_states(after)[0]:
             continue
         if env.has_whole_states:
             fault = f"not a whole number from {low[0]:g} to {high[0]:g}"
-            return SpaceError(
+            return ConfigurationError(
                 f"{where}, the next state is {after[0, 0]}, {fault}; check the dynamics, or round "
                 "it there"
             )
         _, i = clipped(after[0], low, high)
         fault = f"outside [{low[i]:g}, {high[i]:g}]"
-        return SpaceError(
+        return ConfigurationError(
             f"{where}, next_state[{i}] is {after[0, i]}, {fault}; check the dynamics, or clip it "
             "there"
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def mean_interval(samples: ArrayLike, level: float = 0.95) -> Interval:
     """
     values = np.asarray(samples, np.float64).ravel()
     if len(values) < 2:
-        raise SpaceError(
+        raise ConfigurationError(
             f"{len(values)} samples have no interval: give at least two (more seeds, more episodes)"
         )
     half = (

@@ -27,7 +27,7 @@ from zooming.analysis.evaluate import Evaluation, evaluate
 from zooming.bonuses import Theory
 from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FIXED
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.spaces.flatten import INTERVAL
 from zooming.validation import check_float, check_int
 
@@ -172,16 +172,16 @@ def learn_pac(
     """Train the agent and return a certificate with one of its policies; see `agent.learn_pac`."""
     span = agent.reward_range[1] - agent.reward_range[0]
     if not 0 < check_float(epsilon, "epsilon", 0.0, math.inf) <= agent.horizon * span:
-        raise SpaceError(
+        raise ConfigurationError(
             f"epsilon={epsilon}: the gap must be above 0 and at most what an episode can earn, "
             f"{agent.horizon * span:g}"
         )
     if not 0 < check_float(delta, "delta", 0.0, 1.0) < 1:
-        raise SpaceError(f"delta={delta}: the failure probability must lie between 0 and 1")
+        raise ConfigurationError(f"delta={delta}: the failure probability must lie between 0 and 1")
     check_int(best_of, "best_of", 1)
     check_int(evaluation_episodes, "evaluation_episodes", 0)
     if evaluation_episodes == 1 or (best_of > 1 and not evaluation_episodes):
-        raise SpaceError(
+        raise ConfigurationError(
             f"evaluation_episodes={evaluation_episodes}: give at least 2 to measure, and to "
             f"choose the best of {best_of}"
             if best_of > 1
@@ -190,14 +190,14 @@ def learn_pac(
     needed = _episodes_needed(agent, epsilon, delta)
     if episodes is None:
         if (why := agent._without_bound()) is not None:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"the theory names no number of episodes for {type(agent).__name__}: {why}. Give "
                 "a budget, "
                 f"learn_pac({epsilon}, {delta}, episodes=...): the policy is drawn and measured "
                 "all the same"
             )
         if needed > MOST_EPISODES:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"epsilon={epsilon}, delta={delta}: the theory asks for {needed:.3g} episodes, "
                 f"more than the {MOST_EPISODES:,} "
                 f"that are played without being asked for. Give a budget, learn_pac({epsilon}, "

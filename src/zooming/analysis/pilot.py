@@ -51,7 +51,7 @@ def reward_range(
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If an argument is invalid, or the horizon is unknown.
     TransitionError
         If a reward is not finite.

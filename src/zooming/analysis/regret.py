@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.analysis.intervals import Interval, mean_interval
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.validation import as_float, check_float, shown
 
 Floats = NDArray[np.float64]
@@ -60,13 +60,13 @@ class Regret:
 
         Raises
         ------
-        SpaceError
+        ConfigurationError
             If `optimal` is not an optimum or a number, or is for another horizon.
         """
         best = best_return(optimal)
         ours, theirs = getattr(history.agent, "horizon", None), getattr(optimal, "horizon", None)
         if ours is not None and theirs is not None and ours != theirs:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"the agent played {ours} steps an episode, the optimum is for {theirs}: solve "
                 "the same environment"
             )
@@ -108,7 +108,7 @@ def best_return(optimum: Any) -> float:
     try:
         found = as_float(getattr(optimum, "return_", optimum))
     except (TypeError, ValueError) as error:
-        raise SpaceError(
+        raise ConfigurationError(
             f"optimum={shown(optimum)}: give what zooming.solve(env) gives, or a number"
         ) from error
     return check_float(found, "optimum", -math.inf, math.inf)
@@ -154,7 +154,7 @@ def regret_exponent(
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If there are fewer than two runs, or fewer than three points after the burn-in, or if the
         regret there is not positive.
 
@@ -170,12 +170,12 @@ def regret_exponent(
         or len(regrets) < 2
         or not all(isinstance(regret, Regret) for regret in regrets)
     ):
-        raise SpaceError(
+        raise ConfigurationError(
             "a growth rate with an interval needs the regrets of at least two runs: "
             "[h.regret(optimal) for h in histories]"
         )
     if not 0 < burn_in < 1:
-        raise SpaceError(
+        raise ConfigurationError(
             f"burn_in={burn_in}: the share of episodes to leave out lies between 0 and 1"
         )
     return mean_interval(
@@ -197,12 +197,12 @@ def _slope(regret: Regret, burn_in: float, n_points: int, use_exact: bool) -> fl
         k = np.unique(np.geomspace(max(1.0, burn_in * n), n, n_points).astype(np.int64))
         total = regret.cumulative[k - 1]
     if len(k) < 3:
-        raise SpaceError(
+        raise ConfigurationError(
             f"{len(k)} points behind the burn-in are too few for a slope; give more episodes or "
             "checkpoints"
         )
     if not (total > 0).all():
-        raise SpaceError(
+        raise ConfigurationError(
             "the regret behind the burn-in is not positive, or within the error of the optimum, "
             "and has no logarithm; use "
             "exact checkpoints or more episodes"

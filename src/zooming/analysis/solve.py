@@ -40,7 +40,7 @@ from numpy.typing import ArrayLike, NDArray
 from zooming import notebook
 from zooming.analysis.grids import GIVEN_ACTIONS, Grid, n_cells
 from zooming.envs.compiled import CompiledEnv, compiled_inside
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.validation import check_float, check_int, known_options
 
 Floats = NDArray[np.float64]
@@ -147,7 +147,7 @@ class Optimal:
         x = _checked(states, env.state_box, env.has_whole_states, "state")
         a = _checked(actions, env.action_box, env.has_whole_actions, "action")
         if len(x) != len(a) or not len(x):
-            raise SpaceError(
+            raise ConfigurationError(
                 f"{len(x)} states and {len(a)} actions: give as many of each, at least one"
             )
         return self.grid.backup(self._step(step), x, a, GIVEN_ACTIONS)[0]
@@ -162,7 +162,7 @@ class Optimal:
 
     def _step(self, step: int) -> int:
         if not 0 <= step < self.horizon:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"step {step} is outside the episode: steps run from 0 to {self.horizon - 1}"
             )
         return int(step)
@@ -195,7 +195,7 @@ def _point(values: ArrayLike, box: Any, is_whole: bool, what: str) -> Floats:
             if is_whole
             else f"a point of {box}"
         )
-        raise SpaceError(f"{what} {values!r} is not {wanted}")
+        raise ConfigurationError(f"{what} {values!r} is not {wanted}")
     return point
 
 
@@ -236,7 +236,7 @@ def solve(
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If the environment cannot be solved, `resolution` is invalid, or the error exceeds
         `tolerance`. The last message names a resolution to try.
 
@@ -251,7 +251,7 @@ def solve(
     inner = solvable(env)
     began, n_state, is_exact = time.perf_counter(), inner.state_box.shape[0], is_finite(inner)
     if is_exact and resolution is not None:
-        raise SpaceError(
+        raise ConfigurationError(
             f"{inner.name} has finitely many states and actions; all are used, so give no "
             "resolution"
         )
@@ -259,7 +259,7 @@ def solve(
         resolution = 4 if is_exact else default_resolution(inner)
     resolution = check_int(resolution, "resolution", 4)
     if resolution % 2:
-        raise SpaceError(
+        raise ConfigurationError(
             f"resolution={resolution} is odd: give an even number of cells per axis, such as "
             f"{resolution + 1}, to be compared "
             f"with half as many"
@@ -280,7 +280,7 @@ def solve(
             error, 2 * inner.horizon * check_float(lipschitz, "lipschitz", 0.0, np.inf) / resolution
         )
     if tolerance is not None and not error <= tolerance:
-        raise SpaceError(
+        raise ConfigurationError(
             f"resolution={resolution} certifies the optimum of {inner.name} only to {error:.2g}, "
             f"not to {tolerance:g}. "
             f"Try resolution={2 * resolution}, or accept tolerance={error:.2g}"
@@ -330,24 +330,28 @@ def default_resolution(env: CompiledEnv, most_backups: float = MOST_BACKUPS) -> 
 
 
 def solvable(env: Any) -> CompiledEnv:
-    """Return the compiled environment inside `env`. Raise SpaceError if it cannot be solved."""
+    """Return the compiled environment inside `env`. Raise ConfigurationError if it cannot be
+    solved.
+    """
     inner = compiled_inside(env)
     if inner is None and isinstance(getattr(env, "unwrapped", env), CompiledEnv):
-        raise SpaceError(
+        raise ConfigurationError(
             f"{env} has wrappers that may change the problem; give the environment inside them, "
             "env.unwrapped"
         )
     if inner is None:
-        raise SpaceError(
+        raise ConfigurationError(
             f"{env} is not a compiled environment, so its law is unknown. Write its dynamics as "
             "one function: "
             f"zooming.compiled_env"
         )
     inner.outcomes(0, 1)
     if inner.given is None:
-        raise SpaceError(f"{inner.name} declares outcomes but no dynamics for a given outcome")
+        raise ConfigurationError(
+            f"{inner.name} declares outcomes but no dynamics for a given outcome"
+        )
     if inner.state_box.shape[0] not in DEFAULT_RESOLUTION:
-        raise SpaceError(
+        raise ConfigurationError(
             f"{inner.name} has {inner.state_box.shape[0]} state axes; grids are feasible for 1 to 3"
         )
     return inner

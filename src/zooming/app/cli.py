@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
-from zooming.errors import SpaceError, ZoomingError
+from zooming.errors import ConfigurationError, ZoomingError
 from zooming.validation import option_names
 
 try:
@@ -38,16 +38,16 @@ def audit_file(
     from zooming.study.problems import problem_named, settings_from
 
     if resolution is not None and not solve:
-        raise SpaceError("--resolution requires --solve")
+        raise ConfigurationError("--resolution requires --solve")
     if set and env is None:
-        raise SpaceError("--set requires --env")
+        raise ConfigurationError("--set requires --env")
     agent = zooming.load(
         file, None if env is None else problem_named(env, settings_from(set)).make()
     )
     optimal: Any = None
     if solve:
         if agent.env is None:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"{file} does not say how to make its environment {agent.env_name}; name it, "
                 "--env module:Id"
             )

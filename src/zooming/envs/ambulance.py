@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from zooming.envs.compiled import MOST_AXES, CompiledEnv, Outcomes
 from zooming.envs.rendered import Scene
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.kernels import jit_inline
 from zooming.validation import as_floats, check_float, check_int, known_options, shown
 
@@ -248,7 +248,7 @@ def _laws(arrivals: Any, horizon: int) -> list[Any]:
     """Return the law of every step: an interval (low, high), "beta", or observed locations."""
     if not isinstance(arrivals, str) and _is_per_step(arrivals):
         if len(arrivals) != horizon:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"arrivals has {len(arrivals)} entries, one per step; the horizon is {horizon}"
             )
         return [_law(arrival, step) for step, arrival in enumerate(arrivals)]
@@ -268,7 +268,7 @@ def _is_per_step(arrivals: Any) -> bool:
 def _law(arrival: Any, step: int) -> Any:
     if isinstance(arrival, str):
         if arrival not in ARRIVALS:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"arrivals={arrival!r}: choose one of {ARRIVALS}, or give an array of observed "
                 "locations"
             )
@@ -282,14 +282,16 @@ def _law(arrival: Any, step: int) -> Any:
     try:
         locations: NDArray[np.float64] = as_floats(arrival)
     except (TypeError, ValueError) as error:
-        raise SpaceError(f"arrivals: {shown(arrival)} is not an array of locations") from error
+        raise ConfigurationError(
+            f"arrivals: {shown(arrival)} is not an array of locations"
+        ) from error
     if locations.ndim != 1 or not len(locations):
-        raise SpaceError(
+        raise ConfigurationError(
             f"arrivals of step {step}: give at least one observed location, as a one-dimensional "
             "array"
         )
     if not ((locations >= 0) & (locations <= 1)).all():
-        raise SpaceError(
+        raise ConfigurationError(
             f"arrivals of step {step}: locations run from {locations.min()} to {locations.max()}; "
             "rescale them to [0, 1]"
         )

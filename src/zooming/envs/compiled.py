@@ -20,7 +20,7 @@ from zooming.envs import starts
 from zooming.envs.functions import compile_as
 from zooming.envs.rendered import RenderedEnv
 from zooming.envs.starts import Start, Weighted
-from zooming.errors import SpaceError, TransitionError
+from zooming.errors import ConfigurationError, TransitionError
 from zooming.kernels import DYNAMICS, GIVEN
 from zooming.kernels.crossing import Crossing, draw_start, play_step
 from zooming.kernels.layout import ROUNDING
@@ -109,7 +109,7 @@ class CompiledEnv(RenderedEnv):
                 state, action, 0, params, rng if chance is None else chance, after
             )
         except IndexError as error:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"{self.name}: {error}; the state has {len(state)} coordinates, the action "
                 f"{len(low)}, and params "
                 f"{len(params)} numbers"
@@ -118,7 +118,7 @@ class CompiledEnv(RenderedEnv):
             return
         missing = np.flatnonzero(np.isnan(after))
         if len(missing):
-            raise SpaceError(
+            raise ConfigurationError(
                 f"{self.name} did not write next_state[{missing[0]}], or wrote NaN; {written}"
             )
 
@@ -196,7 +196,7 @@ class CompiledEnv(RenderedEnv):
 
     def outcomes(self, step: int, n: int) -> Outcomes:
         """Return about n weighted random outcomes of a step; exact if there are finitely many."""
-        raise SpaceError(
+        raise ConfigurationError(
             f"{self.name} does not say what its random outcomes are, so that nothing about it can "
             "be computed exactly. "
             "Declare them: compiled_env(dynamics, ..., outcomes=(values, weights)); dynamics "
@@ -222,7 +222,7 @@ class CompiledEnv(RenderedEnv):
             draw_start()(crossing.handle, self.params, state)
         if not self.are_states(states).all():
             bad = states[~self.are_states(states)][0].tolist()
-            raise SpaceError(
+            raise ConfigurationError(
                 f"{self.name}: start wrote the state {bad}, which is not in "
                 f"{self.observation_space}; check it"
             )
@@ -384,7 +384,7 @@ def compiled_env(
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If an argument is invalid, or a function does not compile.
 
     Examples
@@ -434,7 +434,7 @@ def _vector(values: Any, what: str) -> Floats:
     try:
         return as_floats(values).ravel()
     except (TypeError, ValueError) as error:
-        raise SpaceError(f"{what}={shown(values)}: give a sequence of numbers") from error
+        raise ConfigurationError(f"{what}={shown(values)}: give a sequence of numbers") from error
 
 
 def _sides(space: Any, where: str) -> tuple[gym.Space[Any], gym.spaces.Box]:
@@ -450,12 +450,12 @@ def _sides(space: Any, where: str) -> tuple[gym.Space[Any], gym.spaces.Box]:
         or len(space.shape) != 1
         or not np.issubdtype(space.dtype, np.floating)
     ):
-        raise SpaceError(
+        raise ConfigurationError(
             f"{where} of a compiled environment must be a one-dimensional Box of floats, or "
             f"Discrete, not {space}"
         )
     if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
-        raise SpaceError(f"{where} is unbounded: {space}. Give finite bounds.")
+        raise ConfigurationError(f"{where} is unbounded: {space}. Give finite bounds.")
     box = gym.spaces.Box(
         space.low.astype(np.float64), space.high.astype(np.float64), dtype=np.float64
     )

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.kernels import cached
 
 # Frequent error messages of Numba, and what to do about them.
@@ -39,7 +39,7 @@ def compile_as(function: Any, signature: Any, form: str) -> Any:
         return cached(python, signature, on_disk=is_ours)
     except Exception as error:  # Numba's errors have no common base class
         name = getattr(python, "__name__", repr(python))
-        raise SpaceError(
+        raise ConfigurationError(
             f"{name} does not compile as {form}{_in_short(str(error))}"
         ) from None  # the cause would print pages
 
@@ -48,7 +48,8 @@ def _in_short(text: str) -> str:
     """Return a hint, the line number, and the one line of Numba's message that states the error.
 
     >>> fault = "Unsupported array index type float64"
-    >>> print(_in_short(f'Failed\\n{fault}\\nFile "a/b.py", line 7:\\n').replace(". ", ".\\n"))
+    >>> said = f'Failed in nopython mode\\n{fault}\\nFile "a/b.py", line 7:\\n'
+    >>> print(_in_short(said).replace(". ", ".\\n"))
     : an index must be whole: int(state[0]).
     Numba says of line 7 of b.py: Unsupported array index type float64
     """

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from zooming.envs.compiled import MOST_AXES, CompiledEnv, Floats, Outcomes
 from zooming.envs.rendered import Scene
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.kernels import jit_inline
 from zooming.validation import as_floats, check_float, check_int, known_options, shown
 
@@ -103,7 +103,7 @@ class Oil(CompiledEnv):
         render_mode: str | None = None,
     ) -> None:
         if survey not in SURVEYS:
-            raise SpaceError(f"survey={survey!r}: choose one of {SURVEYS}")
+            raise ConfigurationError(f"survey={survey!r}: choose one of {SURVEYS}")
         sharpness, noise = (
             check_float(sharpness, "sharpness", 0.0, math.inf),
             check_float(noise, "noise", 0.0, math.inf),
@@ -112,11 +112,11 @@ class Oil(CompiledEnv):
         try:
             where = np.broadcast_to(as_floats(center), (dims,))
         except (TypeError, ValueError) as error:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"center={shown(center)}: give one number, or one per dimension ({dims})"
             ) from error
         if not ((where >= 0) & (where <= 1)).all():
-            raise SpaceError(f"center={center!r} must lie in [0, 1]")
+            raise ConfigurationError(f"center={center!r} must lie in [0, 1]")
         self.survey, self.sharpness, self.center, self.noise = survey, sharpness, where, noise
         box = gym.spaces.Box(0.0, 1.0, (dims,), np.float64)
         params = [float(SURVEYS.index(survey)), sharpness, noise, *where]

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 
 Floats = NDArray[np.float64]
 MODES = ("human", "rgb_array", "ansi")
@@ -56,7 +56,7 @@ class RenderedEnv(gym.Env[Any, Any]):
 
     def __init__(self, render_mode: str | None = None) -> None:
         if render_mode is not None and render_mode not in MODES:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"render_mode={render_mode!r}: choose one of {', '.join(map(repr, MODES))}, or None"
             )
         self.render_mode = render_mode

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.envs.functions import compile_as
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.kernels import START
 from zooming.validation import as_floats, clipped, shown
 
@@ -49,7 +49,7 @@ def law_of(start: Any, space: gym.Space[Any], box: gym.spaces.Box) -> StartLaw:
         return StartLaw(FUNCTION, compile_as(start, START, "start(params, rng, state)"))
     if isinstance(start, str):
         if start != "uniform":
-            raise SpaceError(f"start={start!r}: {FORMS}")
+            raise ConfigurationError(f"start={start!r}: {FORMS}")
         ends = np.concatenate([box.low, box.high])
         if not is_whole:
             return StartLaw(UNIFORM, compile_as(uniform_start, START, "start"), ends)
@@ -69,7 +69,7 @@ def law_of(start: Any, space: gym.Space[Any], box: gym.spaces.Box) -> StartLaw:
     try:
         state = as_floats(start)
     except (TypeError, ValueError) as error:
-        raise SpaceError(
+        raise ConfigurationError(
             f"start={shown(start)} is not a state of {box.shape[0]} coordinates ({error}); {FORMS}"
         ) from error
     state = _state(np.full(box.shape, state) if state.ndim == 0 else state, start, space, box)
@@ -85,22 +85,24 @@ def weighted(given: Any, what: str, one: str = "value") -> Weighted:
         values, weights = (as_floats(part) for part in (() if isinstance(given, dict) else given))
     except (TypeError, ValueError) as error:
         form = f"give ({one}s, weights), one weight per {one}, for example ([0.0, 1.0], [0.5, 0.5])"
-        raise SpaceError(f"{what}={shown(given)}: {form}") from error
+        raise ConfigurationError(f"{what}={shown(given)}: {form}") from error
     values = values.reshape(len(values), -1) if values.ndim else values
     if values.ndim != 2 or weights.shape != (len(values),) or not len(values):
-        raise SpaceError(
+        raise ConfigurationError(
             f"{what}: {values.shape} {one}s and {weights.shape} weights; give one weight per "
             f"{one}, at least one"
         )
     for i, (value, weight) in enumerate(zip(values, weights, strict=True)):
         if not np.isfinite(value).all():
-            raise SpaceError(
+            raise ConfigurationError(
                 f"{what}: {one} {i} is {value[0] if len(value) == 1 else value}; give finite {one}s"
             )
         if not weight >= 0:
-            raise SpaceError(f"{what}: weight {i} is {weight}; give weights >= 0, with sum 1")
+            raise ConfigurationError(
+                f"{what}: weight {i} is {weight}; give weights >= 0, with sum 1"
+            )
     if abs(weights.sum() - 1) >= 1e-9:
-        raise SpaceError(
+        raise ConfigurationError(
             f"{what}: weights sum to {weights.sum():.12g}, not to 1; divide them by their sum"
         )
     return values[weights > 0], weights[weights > 0]
@@ -127,7 +129,7 @@ def _is_weighted(start: Any) -> bool:
 
 def _state(state: Floats, said: Any, space: gym.Space[Any], box: gym.spaces.Box) -> Floats:
     if state.shape != box.shape:
-        raise SpaceError(
+        raise ConfigurationError(
             f"start={said!r} is not a state of {box.shape[0]} coordinates (it has shape "
             f"{state.shape}); {FORMS}"
         )
@@ -135,11 +137,11 @@ def _state(state: Floats, said: Any, space: gym.Space[Any], box: gym.spaces.Box)
     if isinstance(space, gym.spaces.Discrete) and (
         bad is not None or state[0] != np.rint(state[0])
     ):
-        raise SpaceError(
+        raise ConfigurationError(
             f"start={said!r} is not a whole number from {box.low[0]:g} to {box.high[0]:g}; {FORMS}"
         )
     if bad is not None:
-        raise SpaceError(f"start={said!r} lies outside the observation space {space}")
+        raise ConfigurationError(f"start={said!r} lies outside the observation space {space}")
     return state
 
 

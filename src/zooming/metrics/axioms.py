@@ -1,6 +1,6 @@
 """Validate metrics: the axioms, and the forms in which a user gives distances, points and edges.
 
-Invalid input raises a SpaceError that says what is wrong.
+Invalid input raises a ConfigurationError that says what is wrong.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.spaces.flatten import numeric
 
 Floats = NDArray[np.float64]
@@ -21,7 +21,7 @@ MOST_POINTS = 8_000  # the matrix then takes half a gigabyte, and sorting it as 
 
 
 def checked(distances: Floats, name: str, points: Sequence[Any]) -> Floats:
-    """Return a distance matrix; raise SpaceError if it is not a metric.
+    """Return a distance matrix; raise ConfigurationError if it is not a metric.
 
     Distances must be finite, >= 0, symmetric, and 0 from a point to itself, and satisfy the
     triangle inequality. This is checked for all pairs through up to 64 middle points, drawn with a
@@ -29,7 +29,9 @@ def checked(distances: Floats, name: str, points: Sequence[Any]) -> Floats:
     """
     n = len(distances)
     if len(points) != n:
-        raise SpaceError(f"{name}: {len(points)} points for a {n} by {n} matrix; give one per row")
+        raise ConfigurationError(
+            f"{name}: {len(points)} points for a {n} by {n} matrix; give one per row"
+        )
 
     def said(i: int, j: int) -> str:
         return f"d({points[i]!r}, {points[j]!r}) = {distances[i, j]:g}"
@@ -39,19 +41,23 @@ def checked(distances: Floats, name: str, points: Sequence[Any]) -> Floats:
         return int(i), int(j)
 
     if not np.isfinite(distances).all():
-        raise SpaceError(
+        raise ConfigurationError(
             f"{name}: {said(*first(~np.isfinite(distances)))}; distances must be finite"
         )
     if (distances < 0).any():
-        raise SpaceError(f"{name}: {said(*first(distances < 0))}; distances must not be negative")
+        raise ConfigurationError(
+            f"{name}: {said(*first(distances < 0))}; distances must not be negative"
+        )
     slack = ROUNDING * distances.max()
     if (np.diagonal(distances) > slack).any():
         i = int(np.flatnonzero(np.diagonal(distances) > slack)[0])
-        raise SpaceError(f"{name}: {said(i, i)}; the distance of a point from itself must be 0")
+        raise ConfigurationError(
+            f"{name}: {said(i, i)}; the distance of a point from itself must be 0"
+        )
     uneven = np.abs(distances - distances.T) > slack
     if uneven.any():
         i, j = first(uneven)
-        raise SpaceError(f"{name} is not symmetric: {said(i, j)}, but {said(j, i)}")
+        raise ConfigurationError(f"{name} is not symmetric: {said(i, j)}, but {said(j, i)}")
     middles = (
         range(n)
         if n <= N_MIDDLES
@@ -63,7 +69,7 @@ def checked(distances: Floats, name: str, points: Sequence[Any]) -> Floats:
         shorter = distances > around + slack
         if shorter.any():
             i, j = first(shorter)
-            raise SpaceError(
+            raise ConfigurationError(
                 f"{name} breaks the triangle inequality: {said(i, j)}, but d({points[i]!r}, "
                 f"{points[k]!r}) + "
                 f"d({points[k]!r}, {points[j]!r}) = {distances[i, k]:g} + {distances[k, j]:g} = "
@@ -73,16 +79,16 @@ def checked(distances: Floats, name: str, points: Sequence[Any]) -> Floats:
 
 
 def matrix(distances: ArrayLike, name: str) -> Floats:
-    """Return a square matrix as a float64 array; raise SpaceError if it is none."""
+    """Return a square matrix as a float64 array; raise ConfigurationError if it is none."""
     try:
         found = numeric(distances, "the matrix")
-    except (SpaceError, OverflowError) as error:
-        raise SpaceError(
+    except (ConfigurationError, OverflowError) as error:
+        raise ConfigurationError(
             f"{name}: the distances are not numbers, as many in each row; give a square matrix, "
             "for example [[0, 2], [2, 0]]"
         ) from error
     if found.ndim != 2 or found.shape[0] != found.shape[1] or not found.size:
-        raise SpaceError(
+        raise ConfigurationError(
             f"{name}: the distances have the shape {found.shape}; give a square matrix, one row "
             "per point"
         )
@@ -90,12 +96,12 @@ def matrix(distances: ArrayLike, name: str) -> Floats:
 
 
 def listed(given: Any, name: str, what: str) -> list[Any]:
-    """Return the given points as a list; raise SpaceError if there are too many."""
+    """Return the given points as a list; raise ConfigurationError if there are too many."""
     if not isinstance(given, Iterable) or (isinstance(given, np.ndarray) and given.ndim == 0):
-        raise SpaceError(f"{name}: {given!r} is not {what}; give a list of them")
+        raise ConfigurationError(f"{name}: {given!r} is not {what}; give a list of them")
     found = list(given)
     if len(found) > MOST_POINTS:
-        raise SpaceError(
+        raise ConfigurationError(
             f"{name}: {len(found):,} points are too many; at most {MOST_POINTS:,}, since all "
             "distances are kept"
         )
@@ -118,14 +124,14 @@ def number(value: Any) -> float:
 def between(points: Sequence[Any], distance: Any, name: str) -> Floats:
     """Return the distances of all ordered pairs of points by the user's function."""
     if not callable(distance):
-        raise SpaceError(f"{name}: distance={distance!r} is not a function of two points")
+        raise ConfigurationError(f"{name}: distance={distance!r} is not a function of two points")
     found = np.empty((len(points), len(points)))
     for i, one in enumerate(points):
         for j, other in enumerate(points):
             try:
                 value = distance(one, other)
             except Exception as error:  # a user's function may raise anything
-                raise SpaceError(
+                raise ConfigurationError(
                     f"{name}: distance({one!r}, {other!r}) raised {type(error).__name__}: "
                     f"{error}; give a function of two "
                     f"points that returns a number"
@@ -133,7 +139,7 @@ def between(points: Sequence[Any], distance: Any, name: str) -> Floats:
             try:
                 found[i, j] = number(value)
             except (TypeError, ValueError, OverflowError) as error:
-                raise SpaceError(
+                raise ConfigurationError(
                     f"{name}: distance({one!r}, {other!r}) gave {value!r}; it must return a number"
                 ) from error
     return found
@@ -145,12 +151,12 @@ def edges_of(edges: Any) -> list[tuple[Any, Any, float]]:
     if isinstance(edges, Mapping):
         for one, near in edges.items():
             if not isinstance(near, Mapping):
-                raise SpaceError(f"Graph: {one!r} has {near!r} for its neighbors; {hint}")
+                raise ConfigurationError(f"Graph: {one!r} has {near!r} for its neighbors; {hint}")
         found: Any = [
             (one, other, length) for one, near in edges.items() for other, length in near.items()
         ]
     elif isinstance(edges, str) or not isinstance(edges, Iterable):
-        raise SpaceError(f"Graph: {edges!r} is not a list of edges; {hint}")
+        raise ConfigurationError(f"Graph: {edges!r} is not a list of edges; {hint}")
     else:
         found = list(edges)
     return [_edge(edge, hint) for edge in found]
@@ -163,23 +169,23 @@ def _edge(edge: Any, hint: str) -> tuple[Any, Any, float]:
         or isinstance(edge, (str, bytes))
         or len(edge) not in (2, 3)
     ):
-        raise SpaceError(f"Graph: {edge!r} is not an edge; {hint}")
+        raise ConfigurationError(f"Graph: {edge!r} is not an edge; {hint}")
     for node in edge[:2]:
         try:
             hash(node)
         except TypeError as error:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"Graph: {node!r} cannot name a node, since it is not hashable; name nodes by "
                 "numbers, strings or tuples"
             ) from error
     try:
         length = number(edge[2]) if len(edge) > 2 else 1.0
     except (TypeError, ValueError, OverflowError) as error:
-        raise SpaceError(
+        raise ConfigurationError(
             f"Graph: the edge from {edge[0]!r} to {edge[1]!r} has the length {edge[2]!r}; {hint}"
         ) from error
     if not (np.isfinite(length) and length >= 0.0):
-        raise SpaceError(
+        raise ConfigurationError(
             f"Graph: the edge from {edge[0]!r} to {edge[1]!r} has the length {length}; give a "
             "finite one, >= 0"
         )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.kernels import FULL, N_STATS, NO_PARENT, SAME, balls
 from zooming.kernels.balls import BALL, MAX_DEPTH
 from zooming.metrics.oracles import Greedy, Oracle, Packing
@@ -214,7 +214,7 @@ class BallTable:
             if answer is None:
                 if uncovered.any():
                     x, a = np.argwhere(uncovered)[0].tolist()
-                    raise SpaceError(
+                    raise ConfigurationError(
                         f"the oracle says that all is covered, but the pair (state {x}, action "
                         f"{a}) is not"
                     )
@@ -223,7 +223,7 @@ class BallTable:
             if not (
                 0 <= x < uncovered.shape[0] and 0 <= a < uncovered.shape[1] and uncovered[x, a]
             ):
-                raise SpaceError(
+                raise ConfigurationError(
                     f"the oracle gave the pair (state {x}, action {a}), which is covered already "
                     "or not in the ball's domain; "
                     f"it must give one where uncovered[state, action] is true, or None"
@@ -240,7 +240,7 @@ class BallTable:
             or not isinstance(answer, Iterable)
             or not (listed := list(answer))
         ):
-            raise SpaceError(
+            raise ConfigurationError(
                 f"the oracle gave {answer!r} for a packing of {int(uncovered.sum())} pairs; "
                 f"{hint}, at least one"
             )
@@ -251,7 +251,7 @@ class BallTable:
             if not (
                 0 <= x < uncovered.shape[0] and 0 <= a < uncovered.shape[1] and uncovered[x, a]
             ):
-                raise SpaceError(
+                raise ConfigurationError(
                     f"the oracle's packing has the pair (state {x}, action {a}), which is not in "
                     "the set"
                 )
@@ -259,7 +259,7 @@ class BallTable:
                 away = self.space.distances_from(x, a)
                 other = min(centers, key=lambda center: float(away[center]))
                 if away[other] < radius * (1 - SAME):
-                    raise SpaceError(
+                    raise ConfigurationError(
                         f"the oracle's packing has the pairs (state {x}, action {a}) and (state "
                         f"{other[0]}, action "
                         f"{other[1]}) at the distance {away[other]:g}; they must be further than "
@@ -341,19 +341,19 @@ class BallTable:
 def _answer(
     oracle: Callable[..., Any], uncovered: NDArray[np.bool_], radius: float, space: Space
 ) -> Any:
-    """Call the oracle; raise SpaceError if it fails."""
+    """Call the oracle; raise ConfigurationError if it fails."""
     try:
         return oracle(uncovered.copy(), radius, space)
     except Exception as error:
-        raise SpaceError(
+        raise ConfigurationError(
             f"the oracle, called with (uncovered, radius, space), failed: {error!r}"
         ) from error
 
 
 def _pair(given: Any, hint: str) -> tuple[int, int]:
-    """Return the oracle's answer as two integers; raise SpaceError if it is none."""
+    """Return the oracle's answer as two integers; raise ConfigurationError if it is none."""
     try:
         x, a = (operator.index(part) for part in given)
     except (TypeError, ValueError) as error:
-        raise SpaceError(f"the oracle gave {given!r}; {hint}") from error
+        raise ConfigurationError(f"the oracle gave {given!r}; {hint}") from error
     return x, a

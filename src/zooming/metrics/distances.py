@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.kernels import LOW, distances
 from zooming.metrics import axioms
 from zooming.metrics.axioms import MOST_POINTS, listed
@@ -69,7 +69,7 @@ class Metric(ABC):
 
         Raises
         ------
-        SpaceError
+        ConfigurationError
             If the metric does not fit these axes.
         """
 
@@ -93,7 +93,7 @@ class Finite(Metric):
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If the distances are not a metric.
 
     Examples
@@ -128,13 +128,13 @@ class Finite(Metric):
 
         Raises
         ------
-        SpaceError
+        ConfigurationError
             If there is no such point.
         """
         for i, known in enumerate(self.points):
             if axioms.is_same(known, point):
                 return i
-        raise SpaceError(
+        raise ConfigurationError(
             f"{point!r} is not one of the {len(self)} points of this {type(self).__name__}; "
             "`points` lists them: "
             f"{', '.join(map(repr, self.points[:3]))}{', ...' if len(self) > 3 else ''}"
@@ -146,7 +146,7 @@ class Finite(Metric):
     def side(self, axes: Axes, first: int, n_axes: int) -> Side:
         n, name = n_values(axes, first, n_axes, type(self).__name__)
         if n != len(self):
-            raise SpaceError(
+            raise ConfigurationError(
                 f"{type(self).__name__} has {len(self)} points, but {name} has {n} values; they "
                 "must be the same"
             )
@@ -165,7 +165,7 @@ class Matrix(Finite):
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If the distances are not a metric.
 
     Examples
@@ -175,7 +175,7 @@ class Matrix(Finite):
     >>> Matrix([[0, 1, 5], [1, 0, 1], [5, 1, 0]])
     Traceback (most recent call last):
     ...
-    zooming.errors.SpaceError: Matrix breaks the triangle inequality: d(0, 2) = 5,
+    zooming.errors.ConfigurationError: Matrix breaks the triangle inequality: d(0, 2) = 5,
     but d(0, 1) + d(1, 2) = 1 + 1 = 2
     """
 
@@ -196,7 +196,7 @@ class Points(Finite):
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If the distances are not a metric.
 
     Examples
@@ -223,7 +223,7 @@ class Graph(Finite):
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If there are no edges, or two nodes are not connected, or the lengths are not symmetric.
 
     Examples
@@ -245,7 +245,7 @@ class Graph(Finite):
         if all(isinstance(node, (int, np.integer)) for node in nodes):
             nodes = sorted(int(node) for node in nodes)  # the order of Discrete(n, start=...)
         if not nodes:
-            raise SpaceError(
+            raise ConfigurationError(
                 "Graph: there are no edges; give pairs of nodes, for example [(0, 1), (1, 2)]"
             )
         number = {node: i for i, node in enumerate(nodes)}
@@ -258,7 +258,7 @@ class Graph(Finite):
                 lengths[j, i] = min(lengths[j, i], length)
         if (lengths != lengths.T).any():
             i, j = np.argwhere(lengths != lengths.T)[0]
-            raise SpaceError(
+            raise ConfigurationError(
                 f"Graph is not symmetric: the edge from {nodes[i]!r} to {nodes[j]!r} has the "
                 f"length {lengths[i, j]:g}, the "
                 f"one back {lengths[j, i]:g}; a metric goes both ways"
@@ -269,11 +269,11 @@ class Graph(Finite):
             i, j = np.argwhere(np.isinf(lengths))[0]
             distances.shortest_paths(one_hop)
             if np.isfinite(one_hop[i, j]):
-                raise SpaceError(
+                raise ConfigurationError(
                     f"Graph: the path from {nodes[i]!r} to {nodes[j]!r} is beyond floating point; "
                     "shorten the edges"
                 )
-            raise SpaceError(
+            raise ConfigurationError(
                 f"Graph: there is no path from {nodes[i]!r} to {nodes[j]!r}, so that their "
                 "distance is not finite; connect them"
             )
@@ -291,7 +291,7 @@ class Strings(Finite):
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If there is no string, or one comes twice.
 
     Examples
@@ -303,10 +303,10 @@ class Strings(Finite):
     def __init__(self, strings: Iterable[str]) -> None:
         words = [] if isinstance(strings, str) else listed(strings, "Strings", "a list of strings")
         if not words or not all(isinstance(word, str) for word in words):
-            raise SpaceError("Strings: give a list of strings, at least one")
+            raise ConfigurationError("Strings: give a list of strings, at least one")
         if len(set(words)) < len(words):
             twice = next(word for i, word in enumerate(words) if word in words[:i])
-            raise SpaceError(
+            raise ConfigurationError(
                 f"Strings: {twice!r} is there twice, and the two could not be told apart; give "
                 "each string once"
             )
@@ -330,7 +330,7 @@ class Discrete(Metric):
     def side(self, axes: Axes, first: int, n_axes: int) -> Side:
         n, name = n_values(axes, first, n_axes, "Discrete")
         if n > MOST_POINTS:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"Discrete: {name} has {n:,} values, too many; at most {MOST_POINTS:,}, since all "
                 "distances are kept"
             )
@@ -356,7 +356,7 @@ class Norm(Metric):
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If an argument is out of range.
 
     Examples
@@ -376,7 +376,7 @@ class Norm(Metric):
         if not isinstance(scale, (int, float, np.number, Sequence, np.ndarray)) or isinstance(
             scale, (str, bytes)
         ):
-            raise SpaceError(
+            raise ConfigurationError(
                 f"{type(self).__name__}: scale={scale!r}: give a number, or one per axis"
             )
         scales = (
@@ -392,14 +392,14 @@ class Norm(Metric):
         return f"{type(self).__name__}(points_per_axis={self.points_per_axis}, scale={self.scale})"
 
     def _checked_power(self) -> float:
-        """Return the exponent p; raise SpaceError if it is not a number >= 1."""
+        """Return the exponent p; raise ConfigurationError if it is not a number >= 1."""
         kind, power = type(self).__name__, getattr(self, "power", None)
         if (
             isinstance(power, bool)
             or not isinstance(power, (int, float, np.number))
             or not power >= 1
         ):
-            raise SpaceError(
+            raise ConfigurationError(
                 f"{kind}: power={power!r}: a norm needs a number p >= 1, or infinity; below 1 the "
                 "triangle inequality fails, "
                 f"(1 + 1)^(1/p) > 1 + 1. L1, L2 and LInf are ready"
@@ -416,7 +416,7 @@ class Norm(Metric):
             self._net(axes, first, n_axes),
         )
         if len(self.scale) not in (1, n_axes):
-            raise SpaceError(
+            raise ConfigurationError(
                 f"{kind}: scale has {len(self.scale)} numbers for the {n_axes} axes "
                 f"{', '.join(names)}"
             )
@@ -424,7 +424,7 @@ class Norm(Metric):
         unit = np.stack(np.meshgrid(*along, indexing="ij"), axis=-1).reshape(-1, n_axes)
         found = distances.norms(unit * self.scale, self._checked_power())
         if not math.isfinite(float(found.max())):
-            raise SpaceError(
+            raise ConfigurationError(
                 f"{kind}: the distances are beyond floating point; give a smaller scale than "
                 f"{self.scale}"
             )
@@ -436,7 +436,7 @@ class Norm(Metric):
         n_along, rows = self.points_per_axis or NET_POINTS.get(n_axes), []
         for i in range(first, first + n_axes):
             if axes.kinds[i] == CATEGORICAL:
-                raise SpaceError(
+                raise ConfigurationError(
                     f"{kind} is for boxes, and {axes.names[i]} has categories, of which none is "
                     "near another by its number. "
                     + (COMBINE if n_axes > 1 else "Use Matrix, Points, Graph or Discrete")
@@ -448,7 +448,7 @@ class Norm(Metric):
             rows.append([low, high, high - low + 1 if is_whole else n_along or math.inf, is_whole])
         net = np.array(rows, np.float64)
         if net[:, 2].prod() > MOST_POINTS:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"{kind}: a net of the {n_axes} axes {', '.join(names)} would have more than "
                 f"{MOST_POINTS:,} points; "
                 f"give points_per_axis=..., or use AdaptiveQ, whose boxes need no net"
@@ -486,12 +486,12 @@ def n_values(axes: Axes, first: int, n_axes: int, kind: str) -> tuple[int, str]:
     names = ", ".join(axes.names[first : first + n_axes])
     low, high = float(axes.low[first]), float(axes.high[first])
     if n_axes != 1:
-        raise SpaceError(
+        raise ConfigurationError(
             f"{kind} is for points named by one whole number, and here are {n_axes} axes: "
             f"{names}. {COMBINE}"
         )
     if axes.kinds[first] == INTERVAL:
-        raise SpaceError(
+        raise ConfigurationError(
             f"{kind} is for points named by one whole number: a space Discrete(n); here are "
             f"{names}. For boxes there are "
             f"L1, L2 and LInf"

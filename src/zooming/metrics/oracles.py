@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.validation import check_int
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Packing:
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If `give` is not callable.
 
     Examples
@@ -111,7 +111,9 @@ class Packing:
         self, give: Callable[[NDArray[np.bool_], float, Space], Sequence[tuple[int, int]]] = packing
     ) -> None:
         if not callable(give):
-            raise SpaceError(f"Packing: give={give!r} is not a function (points, radius, space)")
+            raise ConfigurationError(
+                f"Packing: give={give!r} is not a function (points, radius, space)"
+            )
         self.give = give
 
     def __repr__(self) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.kernels import balls
 from zooming.metrics import axioms
 from zooming.metrics.axioms import MOST_POINTS, listed
@@ -39,7 +39,7 @@ class Product:
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If an argument is not of this form, or p is above 39.
 
     Examples
@@ -58,25 +58,25 @@ class Product:
     ) -> None:
         for metric, what in ((states, "states"), (actions, "actions")):
             if not isinstance(metric, Metric):
-                raise SpaceError(
+                raise ConfigurationError(
                     f"Product: {metric!r} is not a metric of the {what}; give one of "
                     f"{', '.join(KINDS)}"
                 )
         if isinstance(combine, str) and combine not in ("max", "sum"):
-            raise SpaceError(
+            raise ConfigurationError(
                 f'Product: combine={combine!r}: choose "max", "sum", or a number p >= 1'
             )
         if not isinstance(combine, str):
             combine = check_float(combine, "Product: combine", 1.0, math.inf)
             if combine > MAX_POWER:
-                raise SpaceError(
+                raise ConfigurationError(
                     f"Product: combine={combine:g}: p may be up to {MAX_POWER:g}; beyond that the "
                     "radii of the smallest balls, "
                     '2^-26 of the diameter, to the power p are below floating point. "max" is '
                     "what p tends to"
                 )
         if not isinstance(scale, (tuple, list)) or len(scale) != 2:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"Product: scale={scale!r}: give two numbers, (of the states, of the actions)"
             )
         first, second = (check_float(one, "Product: scale", 0.0, math.inf) for one in scale)
@@ -115,7 +115,7 @@ class Pairs:
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If there are too many pairs, or the distances are not a metric.
 
     Examples
@@ -137,7 +137,7 @@ class Pairs:
         )
         n_pairs = len(self.states) * len(self.actions)
         if n_pairs > MOST_POINTS:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"Pairs: {len(self.states):,} states and {len(self.actions):,} actions make "
                 f"{n_pairs:,} pairs, too many; "
                 f"at most {MOST_POINTS:,}, since all their distances are kept. A Product keeps "
@@ -165,7 +165,7 @@ class Pairs:
 
         Raises
         ------
-        SpaceError
+        ConfigurationError
             If the environment has another number of states or actions.
         """
         rows = []
@@ -175,7 +175,7 @@ class Pairs:
         ):
             n, name = n_values(axes, first, n_axes, "Pairs")
             if n != len(points):
-                raise SpaceError(
+                raise ConfigurationError(
                     f"Pairs has {len(points)} {what}, but {name} has {n} values; they must be the "
                     "same"
                 )
@@ -189,11 +189,13 @@ def _named(given: Any, what: str) -> list[Any]:
     if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
         found = range(min(check_int(given, f"Pairs: {what}", 1), MOST_POINTS + 1))
     if isinstance(found, range) and len(found) > MOST_POINTS:
-        raise SpaceError(
+        raise ConfigurationError(
             f"Pairs: {given:,} {what} are too many; at most {MOST_POINTS:,} pairs, since all "
             "distances are kept"
         )
     points = listed(found, "Pairs", what)
     if not points:
-        raise SpaceError(f"Pairs: there are no {what}; give a list of them, or how many there are")
+        raise ConfigurationError(
+            f"Pairs: there are no {what}; give a list of them, or how many there are"
+        )
     return points

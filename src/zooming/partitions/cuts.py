@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.spaces.flatten import INTERVAL
 
 Floats = NDArray[np.float64]
@@ -61,7 +61,7 @@ class View:
             return alike[0]
         close = difflib.get_close_matches(str(axis), self.names, 1, 0.5)
         hint = f"did you mean {close[0]!r}? " if close else ""
-        raise SpaceError(
+        raise ConfigurationError(
             f"{option}: no axis is named {axis!r}; {hint}there are {', '.join(self.names)}"
         )
 
@@ -101,7 +101,7 @@ class View:
             for axis, value in at.items():
                 i = self.index(axis, "at")
                 if i in drawn:
-                    raise SpaceError(
+                    raise ConfigurationError(
                         f"at: {self.names[i]} is drawn, not cut; leave it out of at=, or draw "
                         "other axes="
                     )
@@ -109,7 +109,7 @@ class View:
         elif at is not None:
             given = np.asarray(at, np.float64).reshape(-1)
             if given.shape != point.shape:
-                raise SpaceError(
+                raise ConfigurationError(
                     f"at={at!r}: give {{axis: value}}, or one point of {len(point)} numbers, for "
                     f"{', '.join(self.names)}"
                 )
@@ -117,16 +117,18 @@ class View:
         return Cut(self, tuple(drawn), point)
 
     def _checked(self, i: int, value: Any) -> float:
-        """Return `value` as a float; raise SpaceError if axis `i` has no such value."""
+        """Return `value` as a float; raise ConfigurationError if axis `i` has no such value."""
         name, low, high = self.names[i], self.low[i], self.high[i]
         try:
             number = float(value)
         except (TypeError, ValueError) as error:
-            raise SpaceError(f"at: {name} = {value!r} is not a number") from error
+            raise ConfigurationError(f"at: {name} = {value!r} is not a number") from error
         if self.is_whole[i] and not (low <= number <= high and number.is_integer()):
-            raise SpaceError(f"at: {name} = {value} is not a whole number from {low:g} to {high:g}")
+            raise ConfigurationError(
+                f"at: {name} = {value} is not a whole number from {low:g} to {high:g}"
+            )
         if not low <= number <= high:
-            raise SpaceError(f"at: {name} = {value} is outside [{low:g}, {high:g}]")
+            raise ConfigurationError(f"at: {name} = {value} is outside [{low:g}, {high:g}]")
         return number
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import kernels
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.partitions.boxes import BallTable, lengths
 from zooming.validation import as_float
 
@@ -190,13 +190,15 @@ class TreeRule(Protocol):
 
 
 def checked_rule(split: Any) -> Any:
-    """Return the argument `split` of an agent; raise SpaceError if it is not a split rule."""
+    """Return the argument `split` of an agent; raise ConfigurationError if it is not a split
+    rule.
+    """
     if isinstance(split, str) and split in RULES:
         return split
     is_object = not isinstance(split, type) and callable(getattr(split, "due_at", None))
     if not is_object or not any(callable(getattr(split, name, None)) for name in ("axes", "cuts")):
         names = ", ".join(repr(name) for name in RULES)
-        raise SpaceError(
+        raise ConfigurationError(
             f"split={split!r}: choose {names}, or give an object with due_at(low, high) and "
             "axes(low, high), or with "
             f"due_at(ball) and cuts(ball)"
@@ -233,7 +235,7 @@ def due_at(rule: Any, ball: Ball) -> float:
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If the rule does not give a positive number.
     """
     n_visits = (
@@ -246,7 +248,7 @@ def due_at(rule: Any, ball: Ball) -> float:
         or not isinstance(n_visits, (int, float, np.number))
         or not n_visits > 0
     ):
-        raise SpaceError(
+        raise ConfigurationError(
             f"{type(rule).__name__}.due_at gave {n_visits!r} for {ball}; give a number above 0"
         )
     return as_float(n_visits)
@@ -273,7 +275,7 @@ def cuts(rule: Any, ball: Ball, axes: Floats) -> tuple[int, Floats]:
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If the answer names an axis that does not exist, a threshold outside the ball, two
         thresholds of one axis, or more than MOST_HALVED axes.
     """
@@ -284,7 +286,9 @@ def cuts(rule: Any, ball: Ball, axes: Floats) -> tuple[int, Floats]:
     named = rule.cuts(ball) if is_tree else rule.axes(low.copy(), high.copy())
     if isinstance(named, str) or not isinstance(named, Iterable):
         kinds = "axes or pairs (axis, threshold)" if is_tree else "axes"
-        raise SpaceError(f"{said} gave {named!r} for {ball}; give a list of {kinds}, [] for none")
+        raise ConfigurationError(
+            f"{said} gave {named!r} for {ball}; give a list of {kinds}, [] for none"
+        )
     for given in named:
         is_pair = is_tree and isinstance(given, (tuple, list)) and len(given) == 2
         name, where = given if is_pair else (given, None)
@@ -294,7 +298,7 @@ def cuts(rule: Any, ball: Ball, axes: Floats) -> tuple[int, Floats]:
             or not isinstance(axis, (int, np.integer))
             or not 0 <= axis < len(names)
         ):
-            raise SpaceError(
+            raise ConfigurationError(
                 f"{said} gave {given!r} for {ball}; there are the axes {dict(enumerate(names))}"
             )
         side, n_values = high[axis] - low[axis], axes[axis, kernels.ATOMS]
@@ -310,13 +314,13 @@ def cuts(rule: Any, ball: Ball, axes: Floats) -> tuple[int, Floats]:
                 f"{said} gave {given!r} for {ball}",
             )
         if bits >> int(axis) & 1 and at[axis] != threshold:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"{said} gave two thresholds of the axis {names[axis]} for {ball}; give one, and "
                 "cut the parts later"
             )
         bits, at[axis] = bits | 1 << int(axis), threshold
     if bits.bit_count() > MOST_HALVED:
-        raise SpaceError(
+        raise ConfigurationError(
             f"{said} {'cuts' if is_tree else 'halves'} {bits.bit_count()} axes of {ball} at once, "
             "which makes 2^axes balls; "
             f"name at most {MOST_HALVED}"
@@ -328,7 +332,7 @@ def _threshold(where: Any, low: float, high: float, n_values: float, said: str) 
     """Return the threshold, moved so that it leaves something on both sides."""
     is_number = isinstance(where, (int, float, np.number)) and not isinstance(where, bool)
     if not (is_number and low < where < high):
-        raise SpaceError(
+        raise ConfigurationError(
             f"{said}; a threshold must lie between {low:g} and {high:g}, the ends of that side"
         )
     if n_values == 0:

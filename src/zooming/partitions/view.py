@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import notebook
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.partitions.cuts import Cut, View, most_visited
 from zooming.spaces.flatten import INTERVAL
 
@@ -134,7 +134,7 @@ class Partition:
 
         Raises
         ------
-        SpaceError
+        ConfigurationError
             If `axes` or `at` does not fit the space.
         """
         found = self.cut(axes, at)
@@ -164,7 +164,7 @@ class Partition:
 
         Raises
         ------
-        SpaceError
+        ConfigurationError
             If `axes` or `at` does not fit the space.
         """
         view = self.view()
@@ -174,7 +174,7 @@ class Partition:
             else [view.index(axis, "axes") for axis in axes]
         )
         if len(pair) != 2 or pair[0] == pair[1]:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"axes={axes}: give two different axes out of {dict(enumerate(self.names))}"
             )
         return view.cut(pair, at, self.center())

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.analysis.solve import Optimal
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.metrics.covering import Balls
 from zooming.partitions.cuts import View, most_visited
 from zooming.plots.look import drawing
@@ -62,7 +62,7 @@ def balls(
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If `found` is not a `Balls`, `axes` is not two different axes, or the number of names
         differs from the number of values.
 
@@ -76,7 +76,7 @@ def balls(
     'step 0: 1 balls'
     """
     if not isinstance(found, Balls):
-        raise SpaceError(
+        raise ConfigurationError(
             f"a {type(found).__name__} is not what MetricQ.balls gives; for example agent.balls(0)"
         )
     points = [
@@ -91,7 +91,7 @@ def balls(
         else [view.index(i, "axes") for i in axes]
     )
     if len(drawn_axes) != 2 or drawn_axes[0] == drawn_axes[1]:
-        raise SpaceError(
+        raise ConfigurationError(
             f"axes={axes}: give two different axes out of {dict(enumerate(view.names))}"
         )
     centers = np.hstack([found.state, found.action])
@@ -143,7 +143,9 @@ def balls(
             given = state_names if view.names[i].startswith("state") else action_names
             names = found.value_names.get(view.names[i]) if given is None else given
             if names is not None and len(names) != shape[i]:
-                raise SpaceError(f"{len(names)} names for {shape[i]} points; give one for each")
+                raise ConfigurationError(
+                    f"{len(names)} names for {shape[i]} points; give one for each"
+                )
             tick(
                 axis,
                 view,

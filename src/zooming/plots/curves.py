@@ -13,7 +13,7 @@ from zooming.agents.history import History
 from zooming.analysis.intervals import t_quantile
 from zooming.analysis.regret import Regret, best_return, optimum_error, regret_exponent
 from zooming.analysis.solve import Optimal
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.plots.look import BAND, COLORS, GRAY, MARKERS, drawing, line, power, thousands
 from zooming.plots.runs import NOT_VALUED, Runs
 
@@ -51,7 +51,7 @@ def learning_curves(
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If there are no runs, `n_bins` is below 1, or runs of one agent differ in length.
 
     Examples
@@ -115,7 +115,7 @@ def distance_to_optimum(
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If the optimum is not known, or `expected` is set and the policies have no exact values.
 
     Examples
@@ -135,7 +135,7 @@ def distance_to_optimum(
                 else (best_return(optimum), optimum_error(optimum))
             )
             if best is None:
-                raise SpaceError(
+                raise ConfigurationError(
                     "a distance to the optimum needs the optimum: give optimum=, for example "
                     "zooming.solve(env)"
                 )
@@ -199,7 +199,7 @@ def regret(
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If `scale` is unknown, regrets of one agent differ in length or have fewer than two
         episodes, or `expected` is set and the policies have no exact values.
 
@@ -212,7 +212,7 @@ def regret(
     ([2.0, 3.0, 3.5], ['A', 'bound: 6'])
     """
     if scale not in SCALES:
-        raise SpaceError(f"scale={scale!r}: choose one of {', '.join(SCALES)}")
+        raise ConfigurationError(f"scale={scale!r}: choose one of {', '.join(SCALES)}")
     named = {label: _regrets(group, expected) for label, group in _named(groups, Regret).items()}
     with drawing(ax) as ax:
         least, lowest, last = math.inf, 0.0, 1
@@ -272,7 +272,7 @@ def partition_sizes(groups: Mapping[str, Group] | Group, ax: Any = None) -> Any:
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If there are no runs, or runs of one agent differ in length.
 
     Examples
@@ -319,7 +319,7 @@ def memory_against_regret(
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If there are no runs, or the optimum is not known.
 
     Examples
@@ -332,7 +332,7 @@ def memory_against_regret(
     [8.0]
     """
     if not groups:
-        raise SpaceError(
+        raise ConfigurationError(
             "give the runs of at least one agent: {label: plots.Runs.of_histories(histories, "
             "optimum)}"
         )
@@ -383,7 +383,7 @@ def _named(groups: Any, kind: type) -> dict[str, Any]:
         groups = [groups]
     named = dict(groups) if isinstance(groups, Mapping) else {"": groups}
     if not named:
-        raise SpaceError("give the runs of at least one agent")
+        raise ConfigurationError("give the runs of at least one agent")
     return named
 
 
@@ -401,14 +401,16 @@ def _regrets(group: Runs | Sequence[Regret], expected: bool) -> Sequence[Regret]
     if not regrets or not all(
         len(one.per_episode) == len(regrets[0].per_episode) > 1 for one in regrets
     ):
-        raise SpaceError("give regrets of one length, at least one, with at least two episodes")
+        raise ConfigurationError(
+            "give regrets of one length, at least one, with at least two episodes"
+        )
     if not expected:
         return [Regret(one.per_episode, error=one.error) for one in regrets]
     if not all(
         len(one.checkpoints) and np.array_equal(one.checkpoints, regrets[0].checkpoints)
         for one in regrets
     ):
-        raise SpaceError(
+        raise ConfigurationError(
             "expected regret needs exact values at the same episodes of every run: learn(..., "
             "checkpoints=...)"
         )
@@ -417,7 +419,7 @@ def _regrets(group: Runs | Sequence[Regret], expected: bool) -> Sequence[Regret]
 
 def _check_valued(runs: Runs) -> None:
     if not runs.policy_values.size:
-        raise SpaceError(NOT_VALUED)
+        raise ConfigurationError(NOT_VALUED)
 
 
 def _binned(runs: Runs, n_bins: int) -> tuple[Floats, Floats, NDArray[np.int64]]:
@@ -433,7 +435,7 @@ def _binned(runs: Runs, n_bins: int) -> tuple[Floats, Floats, NDArray[np.int64]]
 def _edges(episode: NDArray[np.int64], n_bins: int) -> NDArray[np.int64]:
     """Return the columns of the bin edges, from 0. A bin has at least K / n_bins episodes."""
     if n_bins < 1:
-        raise SpaceError(f"n_bins={n_bins}: give at least one bin")
+        raise ConfigurationError(f"n_bins={n_bins}: give at least one bin")
     width, last = max(1, math.ceil(episode[-1] / n_bins)), 0
     edges = [0]
     while (column := int(np.searchsorted(episode, last + width))) < len(episode):
@@ -474,7 +476,7 @@ def _with_growth(label: str, regrets: Sequence[Regret], is_zero: bool) -> str | 
     try:
         growth = regret_exponent(regrets)
         rate = f"$K^{{{growth.mean:.2f} \\pm {(growth.high - growth.low) / 2:.2f}}}$"
-    except SpaceError:  # one run, too few episodes, or a regret of 0 or below
+    except ConfigurationError:  # one run, too few episodes, or a regret of 0 or below
         rate = "0" if is_zero else ""
     if label and rate:
         return f"{label.replace('$', chr(92) + '$')}: {rate}"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 
 COLORS = (
     "#0072B2",
@@ -101,7 +101,7 @@ def panels(ax: Any, n_rows: int, n_columns: int, size: tuple[float, float] = (2.
         return given.reshape(n_rows, n_columns)
     place = given[0].get_subplotspec() if len(given) == 1 else None
     if place is None:
-        raise SpaceError(
+        raise ConfigurationError(
             f"ax: there are {n_rows} x {n_columns} panels to draw; give as many Axes, or one of "
             "plt.subplots"
         )

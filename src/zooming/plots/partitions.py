@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.analysis.solve import Optimal
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.partitions.cuts import View
 from zooming.partitions.view import Partition
 from zooming.plots.look import TICKS, drawing
@@ -72,7 +72,7 @@ def partition(
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If `balls` is not a `Partition`, an axis is unknown, or the number of names differs from the
         number of values.
 
@@ -86,7 +86,7 @@ def partition(
     'step 0: 4 balls'
     """
     if not isinstance(balls, Partition):
-        raise SpaceError(
+        raise ConfigurationError(
             f"a {type(balls).__name__} is not a partition; give that of a step, for example "
             "agent.partition(0)"
         )
@@ -226,7 +226,7 @@ def names_of_values(view: View, i: int, value_names: ValueNames | None) -> Seque
         n = int(view.high[k] - view.low[k]) + 1 if view.is_whole[k] else 0
         if len(names) != n:
             kind = f"{n} values" if n else "no values to name: it is an interval"
-            raise SpaceError(
+            raise ConfigurationError(
                 f"value_names: {len(names)} names for {view.names[k]}, which has {kind}"
             )
         found = names if k == i else found

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from zooming.agents.agent import Agent
 from zooming.analysis.solve import Optimal
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.partitions.cuts import Cut, View, most_visited, view_of
 from zooming.partitions.view import some_steps
 from zooming.plots.look import COLORS, GRAY, LINES, drawing, panels
@@ -83,7 +83,7 @@ def policy(
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If `steps` is empty, an axis is unknown, or an unbounded axis is drawn without `limits`.
 
     Examples
@@ -104,7 +104,7 @@ def policy(
         else [agent._check_step(step) for step in steps]
     )
     if not chosen:
-        raise SpaceError("steps is empty: give the steps to draw, for example steps=[0]")
+        raise ConfigurationError("steps is empty: give the steps to draw, for example steps=[0]")
     own_names = agent.value_names() if hasattr(agent, "value_names") else {}  # of a metric's points
     names = {**own_names, **(value_names or {})}
     states = view.part(slice(0, space.n_state))
@@ -373,7 +373,7 @@ def _chosen(
     if len(axes) == 2 and all(isinstance(axis, (int, np.integer)) for axis in axes):
         state, action = int(axes[0]), int(axes[1])
         if not (0 <= state < n_state and 0 <= action < len(actions.names)):
-            raise SpaceError(
+            raise ConfigurationError(
                 f"axes={axes}: give a state axis from 0 to {n_state - 1} and an action axis from "
                 f"0 to {len(actions.names) - 1}"
             )
@@ -381,7 +381,7 @@ def _chosen(
     found = [view.index(axis, "axes") for axis in axes]
     across, up = [i for i in found if i < n_state], [i for i in found if i >= n_state]
     if not 1 <= len(across) <= 2 or len({*found}) < len(found):
-        raise SpaceError(
+        raise ConfigurationError(
             f"axes={tuple(axes)}: name one or two different state axes, and action axes if not "
             "all shall be drawn"
         )
@@ -397,7 +397,7 @@ def _ends(states: View, i: int, limits: Limits | None) -> tuple[float, float]:
     elif limits is not None:
         left, right = limits
     if not -np.inf < left <= right < np.inf or (left == right and not states.is_whole[i]):
-        raise SpaceError(
+        raise ConfigurationError(
             f"{states.names[i]} from {left} to {right}: give limits={{{states.names[i]!r}: (low, "
             f"high)}}"
         )

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from zooming.agents.history import History
 from zooming.analysis.regret import ROUNDING, Regret, best_return, optimum_error, without_error
 from zooming.analysis.solve import Optimal
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.study.store import Store
 from zooming.study.values import read_values
 
@@ -83,18 +83,18 @@ class Runs:
 
         Raises
         ------
-        SpaceError
+        ConfigurationError
             If there is no history, or histories differ in length or have no episodes.
         """
         if isinstance(histories, History) or not all(
             isinstance(history, History) for history in histories
         ):
-            raise SpaceError(
+            raise ConfigurationError(
                 "give a list of histories, one per seed, as zooming.learn_many does; one agent at "
                 "a time"
             )
         if not histories or not all(len(history) == len(histories[0]) > 0 for history in histories):
-            raise SpaceError(
+            raise ConfigurationError(
                 "give histories of one length, at least one, with at least one episode"
             )
         are_valued = all(
@@ -129,12 +129,12 @@ class Runs:
 
         Raises
         ------
-        SpaceError
+        ConfigurationError
             If the returns are empty, not finite, or not of this shape.
         """
         values = np.atleast_2d(np.asarray(returns, np.float64))
         if values.ndim != 2 or not values.size or not np.isfinite(values).all():
-            raise SpaceError(
+            raise ConfigurationError(
                 f"returns of shape {values.shape}: give finite numbers [n_seeds, n_episodes], at "
                 "least one of each"
             )
@@ -179,7 +179,7 @@ class Runs:
 
         Raises
         ------
-        SpaceError
+        ConfigurationError
             If the optimum is not known, or `expected` is set and there are no policy values.
         """
         optimum, error = self._solved()
@@ -191,7 +191,7 @@ class Runs:
         if not expected:
             return [Regret(per_episode, error=error) for per_episode in realized]
         if not self.policy_values.size:
-            raise SpaceError(NOT_VALUED)
+            raise ConfigurationError(NOT_VALUED)
         exact = zip(realized, self.policy_values, strict=False)  # only the first runs are valued
         return [
             Regret(per_episode, self.checkpoints, optimum - values, error)
@@ -199,9 +199,9 @@ class Runs:
         ]
 
     def _solved(self) -> tuple[float, float]:
-        """Return the optimum and its error, or raise SpaceError if it is not known."""
+        """Return the optimum and its error, or raise ConfigurationError if it is not known."""
         if self.optimum is None:
-            raise SpaceError(
+            raise ConfigurationError(
                 "regret needs the optimum: give optimum=, for example zooming.solve(env).return_"
             )
         return self.optimum, max(self.error, ROUNDING * abs(self.optimum))
@@ -224,7 +224,7 @@ def read_study(folder: str | Path, problem: str | None = None) -> dict[str, Runs
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If the study is not finished or has no such problem.
 
     Examples
@@ -243,7 +243,9 @@ def read_study(folder: str | Path, problem: str | None = None) -> dict[str, Runs
     if problem is None and len(problems) == 1:
         problem = next(iter(problems))
     if problem not in problems:
-        raise SpaceError(f"problem={problem!r}: choose one of the study's, {', '.join(problems)}")
+        raise ConfigurationError(
+            f"problem={problem!r}: choose one of the study's, {', '.join(problems)}"
+        )
     values = read_values(folder)
     found: dict[str, Runs] = {}
     for agent in store.configuration.agents:

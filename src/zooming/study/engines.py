@@ -19,7 +19,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from zooming.errors import SpaceError, ZoomingError
+from zooming.errors import ConfigurationError, ZoomingError
 from zooming.study import modules
 from zooming.study.runs import Chunk
 from zooming.validation import check_int, n_cores
@@ -44,13 +44,15 @@ def compute(
 
 
 def check(engine: str, workers: int | None, address: str | None) -> None:
-    """Raise SpaceError if `compute` would refuse these arguments. Call it before any writing."""
+    """Raise ConfigurationError if `compute` would refuse these arguments. Call it before any
+    writing.
+    """
     if engine not in ENGINES:
-        raise SpaceError(f"engine={engine!r}: choose one of {', '.join(ENGINES)}")
+        raise ConfigurationError(f"engine={engine!r}: choose one of {', '.join(ENGINES)}")
     if workers is not None:
         check_int(workers, "workers", 1)
     if address is not None and engine != "ray":
-        raise SpaceError("--address requires --engine ray")
+        raise ConfigurationError("--address requires --engine ray")
 
 
 def _run(chunk: Chunk, folders: Sequence[str] = ()) -> tuple[dict[str, NDArray[Any]], float]:
@@ -128,10 +130,10 @@ class _Attempts:
         self._lost: dict[str, int] = {}
 
     def count(self, chunk: Chunk) -> None:
-        """Count a lost chunk. Raise SpaceError if it was lost too often."""
+        """Count a lost chunk. Raise ConfigurationError if it was lost too often."""
         self._lost[chunk.name] = self._lost.get(chunk.name, 0) + 1
         if self._lost[chunk.name] >= MOST_ATTEMPTS:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"the worker died {MOST_ATTEMPTS} times at {chunk.problem.name}, "
                 f"{chunk.agent.label}. Is it out of memory? Or "
                 'is this a script that starts the study outside `if __name__ == "__main__":`, as '
@@ -144,7 +146,7 @@ def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> I
     try:
         import ray
     except ImportError as error:
-        raise SpaceError("--engine ray needs ray: pip install 'zooming[ray]'") from error
+        raise ConfigurationError("--engine ray needs ray: pip install 'zooming[ray]'") from error
     sources = modules.sources(modules.of(chunk.problem.env_id for chunk in chunks))
     folders = [str(source.parent) for source in sources]
     if not ray.is_initialized():
@@ -162,7 +164,7 @@ def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> I
                     logging_level=logging.ERROR,
                 )
             except (ConnectionError, ValueError) as error:
-                raise SpaceError(f"no Ray cluster answers at {address}: {error}") from error
+                raise ConfigurationError(f"no Ray cluster answers at {address}: {error}") from error
     run = ray.remote(num_cpus=1, max_retries=0)(_run)  # lost chunks are counted and repeated below
     waiting, attempts = list(reversed(chunks)), _Attempts()
     running: dict[Any, Chunk] = {}

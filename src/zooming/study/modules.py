@@ -19,7 +19,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.validation import nearest
 
 HOW = (
@@ -45,7 +45,9 @@ def import_named(module: str) -> None:
     does not.
     """
     if not all(part.isidentifier() for part in module.split(".")):
-        raise SpaceError(f"{module!r} is not a module's name: write it as after `import`; {HOW}")
+        raise ConfigurationError(
+            f"{module!r} is not a module's name: write it as after `import`; {HOW}"
+        )
     if module in sys.modules:
         return
     here = os.getcwd()
@@ -58,10 +60,10 @@ def import_named(module: str) -> None:
     except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
             near = nearest(module, _importable(Path(here)))
-            raise SpaceError(
+            raise ConfigurationError(
                 f"there is no module {module!r} in {here}, and none is installed{near}"
             ) from error
-        raise SpaceError(
+        raise ConfigurationError(
             f"the module {module!r} cannot be imported: {_in_one_line(error)}"
         ) from error
     _REGISTERED[module] = sorted({*gym.registry} - before)
@@ -73,11 +75,11 @@ _REGISTERED: dict[str, list[str]] = {}  # the ids that importing each module reg
 def find(env_id: str) -> str:
     """Return the registered Id of `module:Id` or `Id`, without importing the module.
 
-    Raise SpaceError if the module is not imported, or does not register the Id.
+    Raise ConfigurationError if the module is not imported, or does not register the Id.
     """
     module, name = split(env_id)
     if module is not None and module not in sys.modules:
-        raise SpaceError(
+        raise ConfigurationError(
             f"{env_id!r} is registered by the module {module!r}, which is not imported. A folder "
             "may name any module, and "
             f"importing one runs its code. If you trust it, add --import {module} (in Python: "
@@ -93,7 +95,7 @@ def find(env_id: str) -> str:
             else " (it registers nothing)"
         )
         near = nearest(name, ours or gym.registry)
-        raise SpaceError(
+        raise ConfigurationError(
             f"the module {module!r} registers no environment {name!r}{registers}{near}"
         )
     return name

@@ -18,7 +18,7 @@ from zooming.agents.heuristics import Median, NoMovement, Random
 from zooming.agents.metric_q import MetricQ
 from zooming.agents.net_q import NetQ
 from zooming.analysis.solve import Optimal, default_resolution, is_finite, solvable, solve
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.study import modules
 from zooming.validation import nearest, passes_options_to
 
@@ -44,13 +44,13 @@ def metric_q(
     L2(points_per_axis=9, scale=[1.0])
     """
     if metric not in _METRICS:
-        raise SpaceError(
+        raise ConfigurationError(
             f"metric-q: metric={metric!r}: choose one of "
             f"{', '.join(_METRICS)}{nearest(str(metric), _METRICS)}"
         )
     kind, same = _METRICS[metric]
     if kind is metrics.Discrete and points_per_axis is not None:
-        raise SpaceError(
+        raise ConfigurationError(
             "metric-q: points_per_axis is for the net of a box; metric=discrete has none, so "
             "leave it out"
         )
@@ -131,7 +131,7 @@ class Problem:
                 inner = solvable(env)
                 is_rough = optimum == "rough" and not is_finite(inner)
                 _OPTIMA[key] = solve(env, default_resolution(inner) // 4 * 2 if is_rough else None)
-            except SpaceError:
+            except ConfigurationError:
                 _OPTIMA[key] = None
         return _OPTIMA[key]
 
@@ -179,11 +179,11 @@ def posed(problem: str | Problem) -> Problem:
 def problem_named(name: str, options: dict[str, Any] | None = None) -> Problem:
     """Return a preset or a registered Gymnasium id as a problem, with options.
 
-    The module of `module:Id` is imported. Raise SpaceError, with the nearest name, if there is no
-    such problem.
+    The module of `module:Id` is imported. Raise ConfigurationError, with the nearest name, if
+    there is no such problem.
     """
     if not isinstance(name, str):
-        raise SpaceError(
+        raise ConfigurationError(
             f"{name!r} is not a problem; give a preset's name, a registered Gymnasium id, or a "
             "Problem"
         )
@@ -196,14 +196,14 @@ def problem_named(name: str, options: dict[str, Any] | None = None) -> Problem:
         return Problem(_labelled(name, options), preset.env_id, merged)
     head, colon, _ = name.partition(":")
     if colon and (head in PRESETS or head in gym.registry):
-        raise SpaceError(
+        raise ConfigurationError(
             f"no problem is named {name!r}; give {head} its options by --set key=value"
         )
     problem = Problem(_labelled(name, options), name, options)
     problem.import_module()
     if modules.find(name) not in gym.registry:
         near = nearest(name, [*PRESETS, *gym.registry])
-        raise SpaceError(
+        raise ConfigurationError(
             f"no problem is named {name!r}{near} (zooming list shows the presets; {modules.HOW})"
         )
     return problem
@@ -233,13 +233,13 @@ def _split(text: str, separator: str) -> list[str]:
 def agent_named(text: str) -> AgentChoice:
     """Return the agent of a text such as `adaptive-q` or `adaptive-q:bonus=0.5:cap=horizon`."""
     if not isinstance(text, str):
-        raise SpaceError(
+        raise ConfigurationError(
             f"{text!r} is not an agent's name; give one of {', '.join(AGENTS)}, with settings: "
             "adaptive-q:bonus=0.5"
         )
     kind, *settings = _split(text, ":")
     if kind not in AGENTS:
-        raise SpaceError(
+        raise ConfigurationError(
             f"no agent is named {kind!r}{nearest(kind, AGENTS)} (there are {', '.join(AGENTS)})"
         )
     return AgentChoice(kind, settings_from(settings))
@@ -251,7 +251,7 @@ def settings_from(pairs: Iterable[str]) -> dict[str, Any]:
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key.isidentifier():
-            raise SpaceError(f"{pair!r} is not a setting; write key=value")
+            raise ConfigurationError(f"{pair!r} is not a setting; write key=value")
         try:
             found[key] = ast.literal_eval(text)
         except (ValueError, SyntaxError):

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from zooming.agents import seeds
 from zooming.agents.many import learn_many
-from zooming.errors import SpaceError, ZoomingError
+from zooming.errors import ConfigurationError, ZoomingError
 from zooming.study import modules
 from zooming.study.problems import AGENTS, OPTIMUM, AgentChoice, Problem, listed
 from zooming.validation import check_int, option_names, refuse_unknown
@@ -55,9 +55,9 @@ class Configuration:
         check_int(self.n_seeds, "seeds", 1)
         check_int(self.entropy, "entropy", 0, most=None)
         if self.optimum not in OPTIMUM:
-            raise SpaceError(f"optimum={self.optimum!r}: choose one of {OPTIMUM}")
+            raise ConfigurationError(f"optimum={self.optimum!r}: choose one of {OPTIMUM}")
         if not self.problems or not self.agents:
-            raise SpaceError(
+            raise ConfigurationError(
                 "a study needs at least one problem and one agent; zooming list shows some"
             )
         for what, names in (
@@ -65,13 +65,13 @@ class Configuration:
             ("agent", [a.label for a in self.agents]),
         ):
             if len(set(names)) < len(names):
-                raise SpaceError(f"the same {what} twice: {', '.join(names)}")
+                raise ConfigurationError(f"the same {what} twice: {', '.join(names)}")
         for agent in self.agents:
             make = AGENTS[agent.kind]
             refuse_unknown(agent.kind, agent.settings, make)
             for name in ("env", "seed"):
                 if name in agent.settings:
-                    raise SpaceError(
+                    raise ConfigurationError(
                         f"{agent.label}: a study gives every run its {name} itself; leave it out"
                     )
             for name, parameter in inspect.signature(make).parameters.items():
@@ -80,7 +80,9 @@ class Configuration:
                     and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
                 )
                 if is_needed and name not in {"env", *agent.settings}:
-                    raise SpaceError(f"{agent.kind} needs {name}: write {agent.kind}:{name}=...")
+                    raise ConfigurationError(
+                        f"{agent.kind} needs {name}: write {agent.kind}:{name}=..."
+                    )
 
     def check(self) -> None:
         """Make every agent on every problem once, to report invalid settings before computing."""
@@ -105,7 +107,9 @@ class Configuration:
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Configuration:
-        """Return the configuration that `as_json` gave. Raise SpaceError if it is not one."""
+        """Return the configuration that `as_json` gave. Raise ConfigurationError if it is not
+        one.
+        """
         try:
             problems = tuple(Problem(**problem) for problem in content["problems"])
             agents = tuple(AgentChoice(**agent) for agent in content["agents"])
@@ -120,8 +124,10 @@ class Configuration:
             ):
                 raise TypeError("options have no names")
             return cls(**{**content, "problems": problems, "agents": agents})
-        except (TypeError, KeyError, AttributeError, SpaceError) as error:
-            raise SpaceError(f"its configuration is not that of a study: {error}") from error
+        except (TypeError, KeyError, AttributeError, ConfigurationError) as error:
+            raise ConfigurationError(
+                f"its configuration is not that of a study: {error}"
+            ) from error
 
     @property
     def name(self) -> str:
@@ -237,7 +243,7 @@ def _told(
             if is_code
             else ""
         )
-        raise (type(error) if isinstance(error, ZoomingError) else SpaceError)(
+        raise (type(error) if isinstance(error, ZoomingError) else ConfigurationError)(
             f"{where}: {error}{hint}"
         ) from error
 

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents import files
-from zooming.errors import CheckpointError, SpaceError
+from zooming.errors import CheckpointError, ConfigurationError
 from zooming.study import modules
 from zooming.study.problems import AgentChoice, Problem
 from zooming.study.runs import Chunk, Configuration
@@ -65,15 +65,19 @@ class Store:
 
     @classmethod
     def existing(cls, folder: str | os.PathLike[str]) -> Store:
-        """Return the store of an existing study. Raise SpaceError if the folder holds none."""
+        """Return the store of an existing study. Raise ConfigurationError if the folder holds
+        none.
+        """
         manifest = Path(folder) / MANIFEST
         if not manifest.exists():
-            raise SpaceError(f"{folder} holds no study; zooming run ... --out {folder} makes one")
+            raise ConfigurationError(
+                f"{folder} holds no study; zooming run ... --out {folder} makes one"
+            )
         content = read_manifest(manifest)
         try:
             return cls(folder, Configuration.from_json(content["configuration"]))
-        except SpaceError as error:
-            raise SpaceError(f"{manifest} is damaged ({error}); {REMEDY}") from error
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{manifest} is damaged ({error}); {REMEDY}") from error
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -98,12 +102,12 @@ class Store:
                 self._is_ours = False
 
     def _check_folder(self) -> None:
-        """Raise SpaceError if the folder holds another study, or other files."""
+        """Raise ConfigurationError if the folder holds another study, or other files."""
         manifest = self.folder / MANIFEST
         if manifest.exists():
             stored, ours = read_manifest(manifest)["configuration"], self.configuration.as_json()
             if not _same(stored, ours) and any((self.folder / CHUNKS).glob("*.zoom")):
-                raise SpaceError(
+                raise ConfigurationError(
                     f"{self.folder} holds another study; choose another --out.\n"
                     + "\n".join(_differences(stored, ours))
                 )
@@ -115,7 +119,9 @@ class Store:
                 for path in self.folder.iterdir()
             )
         ):
-            raise SpaceError(f"{self.folder} is not empty and holds no study; choose another --out")
+            raise ConfigurationError(
+                f"{self.folder} is not empty and holds no study; choose another --out"
+            )
 
     def _has_only_our_chunks(self) -> bool:
         """Return whether there are chunks, and all belong to this study.
@@ -193,32 +199,34 @@ class Store:
         return found
 
     def read(self, chunk: Chunk) -> dict[str, NDArray[Any]]:
-        """Return the arrays of a chunk. Raise SpaceError if its file is missing or damaged."""
+        """Return the arrays of a chunk. Raise ConfigurationError if its file is missing or
+        damaged.
+        """
         if chunk.name not in self._known:
             try:
                 self._known[chunk.name] = read_chunk(self._path(chunk), chunk)
             except FileNotFoundError as error:
                 raise self._unfinished() from error
             except OSError as error:
-                raise SpaceError(
+                raise ConfigurationError(
                     f"cannot read {self._path(chunk)} ({error.strerror}); make it readable"
                 ) from error
             except CheckpointError as error:
-                raise SpaceError(
+                raise ConfigurationError(
                     f"{error}. The command that began the study sets it aside and computes it again"
                 ) from error
         return self._known[chunk.name]
 
     def check_finished(self) -> None:
-        """Raise SpaceError if chunks are missing.
+        """Raise ConfigurationError if chunks are missing.
 
         Only the number of files is compared, because a manifest may ask for any number of chunks.
         """
         if sum(1 for _ in (self.folder / CHUNKS).glob("*.zoom")) < self.configuration.n_chunks:
             raise self._unfinished()
 
-    def _unfinished(self) -> SpaceError:
-        return SpaceError(
+    def _unfinished(self) -> ConfigurationError:
+        return ConfigurationError(
             f"the study in {self.folder} is not finished; the command that began it continues it"
         )
 
@@ -325,16 +333,16 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"another command is at work in {folder}; wait until it ends, or choose another "
                 "--out"
             ) from error
         yield
 
 
-def _unwritable(folder: Path, error: OSError) -> SpaceError:
+def _unwritable(folder: Path, error: OSError) -> ConfigurationError:
     """Return the error for a folder that cannot be written."""
-    return SpaceError(f"cannot write to {folder}: {error.strerror}. Choose another --out")
+    return ConfigurationError(f"cannot write to {folder}: {error.strerror}. Choose another --out")
 
 
 def _same(stored: Any, ours: Any) -> bool:
@@ -363,9 +371,9 @@ def _short(value: Any) -> str:
 
 
 def _polars() -> Any:
-    """Import polars. Raise SpaceError, with how to install it, if it is missing."""
+    """Import polars. Raise ConfigurationError, with how to install it, if it is missing."""
     try:
         import polars
     except ImportError as error:
-        raise SpaceError("tables need polars: pip install 'zooming[study]'") from error
+        raise ConfigurationError("tables need polars: pip install 'zooming[study]'") from error
     return polars

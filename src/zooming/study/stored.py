@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents import files
-from zooming.errors import CheckpointError, SpaceError
+from zooming.errors import CheckpointError, ConfigurationError
 from zooming.study.runs import Chunk, Configuration, checkpoints
 
 FORMAT = 1  # of manifest.json and optima.json
@@ -28,19 +28,23 @@ PER_CHECKPOINT = ("curve_total", "curve_n_balls")
 
 
 def read_json(path: Path, remedy: str) -> Any:
-    """Return the content of a JSON file. Raise SpaceError, with the remedy, if it is unreadable."""
+    """Return the content of a JSON file. Raise ConfigurationError, with the remedy, if it is
+    unreadable.
+    """
     try:
         return json.loads(path.read_bytes())
     except OSError as error:
-        raise SpaceError(
+        raise ConfigurationError(
             f"cannot read {path} ({error.strerror}); make it readable, or {remedy}"
         ) from error
     except (ValueError, RecursionError) as error:
-        raise SpaceError(f"{path} is damaged ({error}); {remedy}") from error
+        raise ConfigurationError(f"{path} is damaged ({error}); {remedy}") from error
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """Return the content of a manifest. Raise SpaceError if it is damaged or of a newer format."""
+    """Return the content of a manifest. Raise ConfigurationError if it is damaged or of a newer
+    format.
+    """
     content = read_json(path, REMEDY)
     fault = None
     if not isinstance(content, dict):
@@ -48,7 +52,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
     elif type(content.get("format")) is not int or content["format"] < 1:
         fault = f"its format is {content.get('format')!r}, not a whole number from 1 to {FORMAT}"
     elif content["format"] > FORMAT:
-        raise SpaceError(
+        raise ConfigurationError(
             f"{path}: format {content['format']} is newer than this zooming reads ({FORMAT}); "
             "update zooming"
         )
@@ -59,7 +63,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
         if not (isinstance(made, list) and made and all(isinstance(one, dict) for one in made)):
             fault = "it does not say what the study was computed with"
     if fault is not None:
-        raise SpaceError(f"{path} is damaged ({fault}); {REMEDY}")
+        raise ConfigurationError(f"{path} is damaged ({fault}); {REMEDY}")
     return content  # type: ignore[no-any-return]
 
 
@@ -84,7 +88,7 @@ def read_optima(path: Path, configuration: Configuration) -> dict[str, float | N
             return None
         entries = content["problems"]
         optima = {name: entry.pop("optimum") for name, entry in entries.items()}
-    except (SpaceError, KeyError, TypeError, AttributeError):
+    except (ConfigurationError, KeyError, TypeError, AttributeError):
         return None
     is_number = all(
         value is None or (type(value) is float and math.isfinite(value))

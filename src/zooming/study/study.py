@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from zooming import notebook
 from zooming.analysis.intervals import Interval, mean_interval
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.study import engines
 from zooming.study.problems import AgentChoice, Problem, agent_named, posed
 from zooming.study.runs import Chunk, Configuration
@@ -101,7 +101,7 @@ class Study:
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If a name or a setting is unknown, or a number is invalid.
 
     Examples
@@ -181,7 +181,7 @@ class Study:
 
         Raises
         ------
-        SpaceError
+        ConfigurationError
             If the folder holds another study, is in use or cannot be written, or if a run fails.
         Stopped
             After Ctrl-C or SIGTERM. Finished runs are kept.
@@ -206,7 +206,7 @@ class Study:
 
         Raises
         ------
-        SpaceError
+        ConfigurationError
             If the study in the folder is not finished.
         """
         store = Store(folder, self.configuration)
@@ -301,7 +301,7 @@ def run_all(
                 if error.filename
                 else f"cannot write to {where}"
             )
-            raise SpaceError(f"{what}: {error.strerror}. {kept}") from error
+            raise ConfigurationError(f"{what}: {error.strerror}. {kept}") from error
 
 
 def _written(name: str, options: dict[str, Any]) -> str:

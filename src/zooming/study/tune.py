@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from zooming.agents import files, seeds
 from zooming.analysis.intervals import Interval, mean_interval
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.study import engines
 from zooming.study.problems import AgentChoice, Problem, agent_named, posed
 from zooming.study.runs import Chunk
@@ -154,7 +154,7 @@ def tune(
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If an argument is invalid, or the folder cannot be used.
     Stopped
         After Ctrl-C or SIGTERM. Finished runs and trials are kept.
@@ -171,9 +171,9 @@ def tune(
     (0.1, [(0.1, 3.9), (1.0, 3.4)])
     """
     if method not in METHODS:
-        raise SpaceError(f"method={method!r}: choose one of {', '.join(METHODS)}")
+        raise ConfigurationError(f"method={method!r}: choose one of {', '.join(METHODS)}")
     if not values or not all(isinstance(v, (int, float)) and math.isfinite(v) for v in values):
-        raise SpaceError(
+        raise ConfigurationError(
             f"values={', '.join(map(str, values)) or 'nothing'}: give at least one number, all of "
             "them finite"
         )
@@ -190,7 +190,7 @@ def tune(
         AgentChoice(a.kind, {k: v for k, v in a.settings.items() if k != option}) for a in choices
     ]
     if len({agent.label for agent in settled}) < len(settled):
-        raise SpaceError(
+        raise ConfigurationError(
             f"the same agent twice, but for {option}, which is tuned: "
             f"{', '.join(agent.label for agent in choices)}"
         )
@@ -356,9 +356,11 @@ def _optuna(scope: _Scope) -> Best:
         import optuna
         import sqlalchemy
     except ImportError as error:
-        raise SpaceError("--method optuna needs optuna: pip install 'zooming[study]'") from error
+        raise ConfigurationError(
+            "--method optuna needs optuna: pip install 'zooming[study]'"
+        ) from error
     if not 0 < min(scope.values) < max(scope.values):
-        raise SpaceError(
+        raise ConfigurationError(
             "optuna looks between the least and the largest value: give two different ones, above 0"
         )
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -406,11 +408,11 @@ def _optuna(scope: _Scope) -> Best:
                         value, float(study.best_value), in_order, samples
                     )
     except sqlalchemy.exc.SQLAlchemyError as error:
-        raise SpaceError(
+        raise ConfigurationError(
             f"{file} is damaged ({error.args[0]}); restore it, or choose another --out"
         ) from error
     except OSError as error:
-        raise SpaceError(
+        raise ConfigurationError(
             f"cannot write to {scope.folder}: {error.strerror}. Choose another --out"
         ) from error
     return best

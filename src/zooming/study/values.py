@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from zooming.agents import files, seeds
 from zooming.analysis.evaluate import evaluate
 from zooming.analysis.regret import optimum_error
-from zooming.errors import CheckpointError, SpaceError, ZoomingError
+from zooming.errors import CheckpointError, ConfigurationError, ZoomingError
 from zooming.study.problems import AgentChoice, Problem
 from zooming.study.runs import Configuration, checkpoints
 from zooming.study.store import Store
@@ -70,7 +70,7 @@ def read_values(folder: str | Path) -> dict[tuple[str, str], PolicyValues]:
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If the file is damaged, or holds the values of another study.
     """
     path, configuration = Path(folder) / VALUES, Store.existing(folder).configuration
@@ -94,7 +94,7 @@ def read_values(folder: str | Path) -> dict[tuple[str, str], PolicyValues]:
             found[problem, label] = PolicyValues(points, values, float(error))
         return found
     except (CheckpointError, KeyError, TypeError, ValueError) as error:
-        raise SpaceError(
+        raise ConfigurationError(
             f"{path} is damaged ({error}); delete it, and zooming report --expected N makes it "
             "again"
         ) from error
@@ -105,7 +105,7 @@ def _n_valued(folder: str | Path) -> int:
     try:
         read_values(folder)
         return int(files.read_container(Path(folder) / VALUES)[0]["n_runs"])
-    except (SpaceError, FileNotFoundError):
+    except (ConfigurationError, FileNotFoundError):
         return 0
 
 

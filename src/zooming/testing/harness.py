@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from zooming.errors import BrokenPromise, SpaceError
+from zooming.errors import BrokenPromise, ConfigurationError
 from zooming.testing.promises import PROMISES
 from zooming.testing.trial import Broken, Gears, Skipped, Trial, Uneven, requests
 
@@ -40,7 +40,7 @@ def check_agent(
 
     By default, three environments are used: a compiled one; one in Python whose states and actions
     have different dimensions and units; and one in Python with mixed spaces and feasible actions.
-    Episodes may end early in the last two. An agent may refuse these with SpaceError.
+    Episodes may end early in the last two. An agent may refuse these with ConfigurationError.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def check_agent(
     ------
     BrokenPromise
         At the first broken promise, with what was observed.
-    SpaceError
+    ConfigurationError
         If the agent refuses the first environment, or the one of `make_env`.
 
     Examples
@@ -85,7 +85,7 @@ def check_agent(
         trial = Trial(make_agent, environment)
         try:
             trial.agent()
-        except SpaceError as error:
+        except ConfigurationError as error:
             if k == 0:
                 raise
             skipped.append(f"everything ({trial.env_name}): {error}")

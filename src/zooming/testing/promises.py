@@ -18,7 +18,7 @@ import numpy as np
 from zooming.agents.agent import Compiled
 from zooming.agents.many import takes
 from zooming.envs.compiled import compiled_inside
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.spaces.masks import has_mask
 from zooming.testing.trial import EPISODES, Broken, Skipped, Trial, as_bytes, ask, knowledge
 
@@ -158,7 +158,7 @@ def _saves(trial: Trial) -> None:
         path = Path(folder) / "agent.zoom"
         try:
             saved.save(path)
-        except (SpaceError, NotImplementedError) as error:
+        except (ConfigurationError, NotImplementedError) as error:
             raise Skipped(f"it cannot be saved ({error})") from error
         loaded = type(saved).load(path, env=trial.make_env())
     trial.ask_same(loaded, never_stopped, loaded.learn(EPISODES), never_stopped.learn(EPISODES))
@@ -223,7 +223,7 @@ def _ends_where_the_environment_does(trial: Trial) -> None:
     state, action = trial.observations()[0], trial.env.action_space.sample()
     try:
         is_worth = ended.horizon > 1 and ended.value(1, state) > 0
-    except (SpaceError, AttributeError) as error:
+    except (ConfigurationError, AttributeError) as error:
         raise Skipped("it keeps no estimates") from error
     if not is_worth:
         raise Skipped("its values begin at 0, or an episode has one step")

@@ -19,7 +19,7 @@ from zooming.analysis.audit.box_balls import audit_boxes
 from zooming.analysis.audit.metric_balls import audit_balls
 from zooming.analysis.audit.report import Audit, Law
 from zooming.analysis.solve import Optimal
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.validation import check_int, known_options
 
 __all__ = ["Audit", "Law", "audit"]
@@ -53,7 +53,7 @@ def audit(
 
     Raises
     ------
-    SpaceError
+    ConfigurationError
         If the agent has no balls, or `optimal` is for another horizon.
 
     Examples
@@ -65,15 +65,15 @@ def audit(
     True
     """
     if not isinstance(agent, (TabledAgent, MetricQ)):
-        raise SpaceError(
+        raise ConfigurationError(
             f"{type(agent).__name__} keeps no balls, so there is nothing to audit; AdaptiveQ, "
             "NetQ and MetricQ do"
         )
     check_int(n_points, "n_points", 1)
     if optimal is not None and not isinstance(optimal, Optimal):
-        raise SpaceError(f"optimal={optimal!r}: give what zooming.solve(env) returns")
+        raise ConfigurationError(f"optimal={optimal!r}: give what zooming.solve(env) returns")
     if optimal is not None and optimal.horizon != agent.horizon:
-        raise SpaceError(
+        raise ConfigurationError(
             f"the optimum is for {optimal.horizon} steps, the agent plays {agent.horizon}: solve "
             "its environment"
         )

@@ -24,7 +24,7 @@ from zooming.app.paper.figures import Figure, figures_named
 from zooming.app.paper.overall import overall
 from zooming.app.paper.sweep import ADAPTIVE, CENTERS, NET, UNTUNED, Evidence, sweep
 from zooming.app.run import say_how_to_continue, wide_console
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.plots.runs import read_study
 from zooming.study import engines
 from zooming.study.store import LOCK, locked
@@ -78,7 +78,7 @@ def reproduce(
     }
     for option, given, least in (("seeds", n_seeds, 2), ("episodes", episodes, FEWEST_EPISODES)):
         if given < least:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"--{option} {given}: give at least {least}, or nothing can be said of the claims"
             )
     engines.check("local", workers, None)
@@ -118,7 +118,9 @@ def reproduce(
 
 
 def _findings(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the content of findings.json; SpaceError if it is damaged or has other settings."""
+    """Return the content of findings.json; ConfigurationError if it is damaged or has other
+    settings.
+    """
     path = folder / FINDINGS
     if not path.exists():
         return {"settings": settings, "figures": {}}
@@ -126,7 +128,7 @@ def _findings(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
         known: dict[str, Any] = json.loads(path.read_text())
         there, done = known["settings"], known["figures"]
     except (ValueError, KeyError, TypeError) as error:
-        raise SpaceError(
+        raise ConfigurationError(
             f"{path} is damaged ({error}); delete it, and the same command makes it again"
         ) from error
     if there != settings:
@@ -135,21 +137,21 @@ def _findings(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
             for key in settings
             if there.get(key) != settings[key]
         ]
-        raise SpaceError(
+        raise ConfigurationError(
             f"{folder} holds another reproduction ({'; '.join(differences)}); choose another --out"
         )
     return {"settings": there, "figures": done, "overall": known.get("overall", [])}
 
 
 def _make(folder: Path) -> None:
-    """Create the folder; SpaceError if it holds other files or cannot be written."""
+    """Create the folder; ConfigurationError if it holds other files or cannot be written."""
     try:
         ours = {FINDINGS, PICTURES, LOCK, "tuning", "evaluation", "report.html"}
         if folder.exists() and any(path.name not in ours for path in folder.iterdir()):
-            raise SpaceError(f"{folder} holds something else; choose another --out")
+            raise ConfigurationError(f"{folder} holds something else; choose another --out")
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise SpaceError(
+        raise ConfigurationError(
             f"cannot write to {folder}: {error.strerror}. Choose another --out"
         ) from error
 

@@ -17,7 +17,7 @@ from zooming.analysis.intervals import mean_interval
 from zooming.analysis.regret import regret_exponent
 from zooming.app.paper.claims import Verdict
 from zooming.app.paper.sweep import ADAPTIVE, HEURISTICS, NET, Evidence
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.plots.look import COLORS, GRAY, MARKERS, drawing, line, power
 from zooming.plots.runs import Runs
 
@@ -156,7 +156,7 @@ def _legend(evidence: Evidence, ax: Any) -> tuple[list[Any], list[str]]:
 def _growth(runs: Runs) -> str:
     try:
         return f", $\\sim K^{{{regret_exponent(runs.regrets()).mean:.2f}}}$"
-    except SpaceError:  # no regret, or it is negative
+    except ConfigurationError:  # no regret, or it is negative
         return ""
 
 

@@ -23,7 +23,7 @@ from zooming.app.paper.claims import (
     SavesTime,
 )
 from zooming.app.paper.fineness import FineAlongDiagonal, FineNear, FinestAt, FollowsOptimum
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.study.problems import PRESETS, Problem
 from zooming.validation import nearest
 
@@ -156,7 +156,7 @@ def figures_named(names: Sequence[str]) -> list[Figure]:
         ]
         if not found:
             known = [figure.problem for figure in FIGURES]
-            raise SpaceError(
+            raise ConfigurationError(
                 f"the paper has no figure {name!r}{nearest(name, known)}. Give numbers from 1 to "
                 "15, or problems: "
                 f"{', '.join(known)}"

@@ -18,7 +18,7 @@ from zooming.analysis.regret import optimum_error
 from zooming.analysis.solve import Optimal, solvable
 from zooming.app.report import findings
 from zooming.envs.compiled import CompiledEnv
-from zooming.errors import SpaceError, ZoomingError
+from zooming.errors import ConfigurationError, ZoomingError
 from zooming.partitions.cuts import Cut
 from zooming.partitions.view import Partition
 from zooming.plots import COLORS
@@ -114,7 +114,7 @@ def _studies(folder: Path) -> Iterator[tuple[Path, dict[str, str], dict[str, Any
     path, evaluations = folder / findings.FINDINGS, sorted(folder.glob(f"evaluation/*/{MANIFEST}"))
     if not path.exists():
         if not evaluations:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"{folder} holds neither a study (zooming run, tune) nor a reproduction (zooming "
                 "reproduce)"
             )
@@ -136,7 +136,7 @@ def _evaluations(folder: Path, manifests: list[Path]) -> list[tuple[Path, list[d
         tuned = [{"problem": one["problem"], "tried": [*_tried(one)]} for one in content]
         named = [(one["problem"], one["evaluation"]["agent"]) for one in content]
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise SpaceError(f"{path} is damaged ({error!r}); {remedy}") from error
+        raise ConfigurationError(f"{path} is damaged ({error!r}); {remedy}") from error
     found = []
     for manifest in manifests:
         configuration = Study.stored(manifest.parent).configuration
@@ -149,7 +149,9 @@ def _evaluations(folder: Path, manifests: list[Path]) -> list[tuple[Path, list[d
         ]:  # else it belongs to an earlier tuning
             found.append((manifest.parent, [one for one in tuned if one["problem"] == name]))
     if not found:
-        raise SpaceError(f"{path} is of another tuning than the evaluations beside it; {remedy}")
+        raise ConfigurationError(
+            f"{path} is of another tuning than the evaluations beside it; {remedy}"
+        )
     return sorted(found, key=lambda one: tuned.index(one[1][0]))
 
 
@@ -284,7 +286,7 @@ def _why_unsolved(problem: Problem) -> str:
         )
     try:
         solvable(env)
-    except SpaceError as error:
+    except ConfigurationError as error:
         return str(error)
     return "zooming.solve could not certify one"
 

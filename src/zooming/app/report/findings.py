@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.study.stored import read_json
 from zooming.validation import check_float
 
@@ -26,7 +26,9 @@ def title(folder: Path, n_problems: int) -> str:
 
 
 def figures(path: Path) -> list[dict[str, Any]]:
-    """Return the findings of each figure of a reproduction; SpaceError if the file is damaged."""
+    """Return the findings of each figure of a reproduction; ConfigurationError if the file is
+    damaged.
+    """
     content = finite(read_json(path, REMEDY))
     try:
         found = list(content["figures"].values())
@@ -42,7 +44,7 @@ def figures(path: Path) -> list[dict[str, Any]]:
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise _damaged(path, error) from error
     if not found:
-        raise SpaceError(f"{path} holds no figure; zooming reproduce continues it")
+        raise ConfigurationError(f"{path} holds no figure; zooming reproduce continues it")
     return found
 
 
@@ -66,8 +68,8 @@ def _check(verdicts: Sequence[dict[str, Any]]) -> None:
             raise ValueError("a verdict is not one")
 
 
-def _damaged(path: Path, error: Exception) -> SpaceError:
-    return SpaceError(f"{path} is damaged ({error!r}); {REMEDY}")
+def _damaged(path: Path, error: Exception) -> ConfigurationError:
+    return ConfigurationError(f"{path} is damaged ({error!r}); {REMEDY}")
 
 
 def score(verdicts: Sequence[dict[str, Any]]) -> str:

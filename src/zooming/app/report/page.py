@@ -12,7 +12,7 @@ import tyro
 
 from zooming.agents import files
 from zooming.app.report.collect import collect
-from zooming.errors import SpaceError
+from zooming.errors import ConfigurationError
 from zooming.study import modules
 from zooming.validation import check_int
 from zooming.version import __version__
@@ -42,15 +42,17 @@ def report(
     """
     path = Path(out) if out is not None else Path(folder) / "report.html"
     if not Path(folder).is_dir():
-        raise SpaceError(f"there is no folder {folder}; zooming run ... --out {folder} makes one")
+        raise ConfigurationError(
+            f"there is no folder {folder}; zooming run ... --out {folder} makes one"
+        )
     if path.is_dir():
-        raise SpaceError(
+        raise ConfigurationError(
             f"cannot write {path}: it is a folder; give the page a name, --out {path}/report.html"
         )
     try:
         files.writable(path)
     except OSError as error:
-        raise SpaceError(f"{path}: {error.strerror}") from error
+        raise ConfigurationError(f"{path}: {error.strerror}") from error
     for module in imports:
         modules.import_named(module)
     data = collect(Path(folder), check_int(expected, "--expected", 0))
@@ -67,7 +69,7 @@ def written(data: dict[str, Any]) -> str:
     try:
         from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]  # it ships no types
     except ImportError as error:
-        raise SpaceError("the report needs plotly: pip install 'zooming[study]'") from error
+        raise ConfigurationError("the report needs plotly: pip install 'zooming[study]'") from error
     ours = resources.files("zooming.app.report")
     parts = {
         "TITLE": html.escape(data["title"]),

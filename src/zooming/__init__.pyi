@@ -1,0 +1,36 @@
+# The public names, written only here: type checkers read this file, and `zooming/__init__.py` reads
+# it to find the module of each name. Types that users receive but never construct (Partition,
+# Optimal, Evaluation, Audit, Certificate, Checked, CompiledEnv) are in those modules.
+from zooming import bonuses as bonuses
+from zooming import callbacks as callbacks
+from zooming import metrics as metrics
+from zooming import plots as plots
+from zooming import theory as theory
+from zooming.agents.adaptive_q import AdaptiveQ as AdaptiveQ
+from zooming.agents.agent import Agent as Agent
+from zooming.agents.checkpoints import load as load
+from zooming.agents.heuristics import Median as Median
+from zooming.agents.heuristics import NoMovement as NoMovement
+from zooming.agents.heuristics import Random as Random
+from zooming.agents.history import History as History
+from zooming.agents.many import learn_many as learn_many
+from zooming.agents.metric_q import MetricQ as MetricQ
+from zooming.agents.net_q import NetQ as NetQ
+from zooming.analysis.audit import audit as audit
+from zooming.analysis.evaluate import evaluate as evaluate
+from zooming.analysis.pac import learn_pac as learn_pac
+from zooming.analysis.pilot import reward_range as reward_range
+from zooming.analysis.regret import Regret as Regret
+from zooming.analysis.regret import regret_exponent as regret_exponent
+from zooming.analysis.solve import solve as solve
+from zooming.envs.compiled import compiled_env as compiled_env
+from zooming.errors import CheckpointError as CheckpointError
+from zooming.errors import ConfigurationError as ConfigurationError
+from zooming.errors import SpaceError as SpaceError
+from zooming.errors import TransitionError as TransitionError
+from zooming.errors import ZoomingError as ZoomingError
+from zooming.partitions import splits as splits
+from zooming.study.study import Study as Study
+from zooming.study.tune import tune as tune
+from zooming.testing.harness import check_agent as check_agent
+from zooming.version import __version__ as __version__
