@@ -622,7 +622,7 @@ def test_the_horizon_comes_from_the_argument_then_from_the_spec():
 
 @EVERY_AGENT
 @pytest.mark.parametrize(
-    "reward_range", [(1, 0), (0, 0), (0, np.inf), (np.nan, 1), (0,), (0, 1, 2), None, 5, ("a", "b")]
+    "reward_range", [(1, 0), (0, 0), (0, np.inf), (np.nan, 1), (0,), (0, 1, 2), 5, ("a", "b")]
 )
 def test_a_bad_reward_range_is_refused(kind, reward_range):
     with pytest.raises(zooming.ConfigurationError, match=r"reward_range=.*give two"):

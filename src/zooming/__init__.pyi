@@ -23,7 +23,7 @@ from zooming.analysis.pilot import reward_range as reward_range
 from zooming.analysis.regret import Regret as Regret
 from zooming.analysis.regret import regret_exponent as regret_exponent
 from zooming.analysis.solve import solve as solve
-from zooming.envs.compiled import compiled_env as compiled_env
+from zooming.envs.declared import compiled_env as compiled_env
 from zooming.errors import CheckpointError as CheckpointError
 from zooming.errors import ConfigurationError as ConfigurationError
 from zooming.errors import SpaceError as SpaceError

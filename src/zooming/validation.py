@@ -220,6 +220,21 @@ def check_float(value: Any, what: str, low: float, high: float) -> float:
     return number
 
 
+def check_range(values: Any, what: str = "reward_range") -> tuple[float, float]:
+    """Return (lowest, highest) as floats; ConfigurationError if not finite or not in order."""
+    try:
+        low, high = (as_float(bound) for bound in values)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"{what}={shown(values)}: give two numbers, (lowest, highest)"
+        ) from error
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ConfigurationError(
+            f"{what}={shown(values)}: give two finite numbers, the lowest reward first"
+        )
+    return low, high
+
+
 def clipped(
     point: NDArray[np.float64], low: NDArray[Any], high: NDArray[Any]
 ) -> tuple[NDArray[np.float64], int | None]:

@@ -71,8 +71,9 @@ class MetricQ(BallAgent):
         By default c is 0.1 times the span of `reward_range`.
     horizon : int, optional
         Steps of an episode. By default the environment's own number.
-    reward_range : (float, float), default (0.0, 1.0)
-        Lowest and highest reward of one step. `zooming.reward_range(env)` proposes a range.
+    reward_range : (float, float), optional
+        Lowest and highest reward of one step. By default the environment's own `reward_range`, or
+        (0, 1) if it states none. `zooming.reward_range(env)` proposes a range.
     rewards : {"refuse", "clip"}, default "refuse"
         Raise an error for a reward outside `reward_range`, or learn from the nearer end.
     bounds : dict, optional
@@ -119,7 +120,7 @@ class MetricQ(BallAgent):
         ties: str = "random",
         action: str = "center",
         horizon: int | None = None,
-        reward_range: tuple[float, float] = (0.0, 1.0),
+        reward_range: tuple[float, float] | None = None,
         rewards: str = "refuse",
         bounds: Mapping[str, Any] | None = None,
         squash: bool | float | Mapping[str, float] = False,

@@ -11,7 +11,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.wrappers import TimeLimit
+from gymnasium.wrappers import NormalizeReward, TimeLimit
 from numpy.typing import NDArray
 
 from zooming.envs.compiled import CompiledEnv
@@ -19,8 +19,9 @@ from zooming.errors import ConfigurationError, TransitionError, ZoomingError
 from zooming.kernels import LOW
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import INTERVAL
-from zooming.validation import as_float, check_int, clipped, known_options, shown
+from zooming.validation import as_float, check_int, check_range, clipped, known_options, shown
 
+UNIT = (0.0, 1.0)  # the reward range if none is given, and the environment states none
 REWARDS = ("refuse", "clip")  # choices for a reward outside the range
 
 
@@ -38,7 +39,7 @@ class Setting:
         env: Any,
         *,
         horizon: int | None = None,
-        reward_range: tuple[float, float] = (0.0, 1.0),
+        reward_range: tuple[float, float] | None = None,
         rewards: str = "refuse",
         bounds: Mapping[str, Any] | None = None,
         ordered: bool | Iterable[str] = False,
@@ -56,7 +57,9 @@ class Setting:
             weights=weights,
         )
         self.horizon = horizon_of(env, horizon)
-        self.reward_range = _reward_range(reward_range)
+        self.reward_range = (
+            (stated_range(env) or UNIT) if reward_range is None else check_range(reward_range)
+        )
         if rewards not in REWARDS:
             raise ConfigurationError(
                 f"rewards={rewards!r}: choose one of {', '.join(map(repr, REWARDS))}"
@@ -350,18 +353,21 @@ def generator_at(state: dict[str, Any]) -> np.random.Generator:
     return generator
 
 
-def _reward_range(reward_range: Any) -> tuple[float, float]:
-    try:
-        low, high = (as_float(bound) for bound in reward_range)
-    except (TypeError, ValueError) as error:
-        raise ConfigurationError(
-            f"reward_range={shown(reward_range)}: give two numbers, (lowest, highest)"
-        ) from error
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise ConfigurationError(
-            f"reward_range={shown(reward_range)}: give two finite numbers, the lowest reward first"
-        )
-    return low, high
+def stated_range(env: Any) -> tuple[float, float] | None:
+    """Return the reward range that an environment states, or None.
+
+    The outermost `reward_range` counts, and none behind a wrapper that changes rewards. Old Gym's
+    (-inf, inf) states nothing.
+    """
+    while True:
+        stated = getattr(env, "reward_range", None)
+        if isinstance(stated, (tuple, list, np.ndarray)) and tuple(stated) != (-np.inf, np.inf):
+            return check_range(stated, f"{name_of(env)}: reward_range")
+        if not isinstance(env, gym.Wrapper) or isinstance(
+            env, (gym.RewardWrapper, NormalizeReward)
+        ):
+            return None
+        env = env.env
 
 
 def _seed(seed: Any) -> int:

@@ -8,19 +8,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numba import float64, int64, types
+from numba import boolean, float64, int64, types
 from numpy.typing import NDArray
 
 from zooming import notebook
 from zooming.agents.agent import Agent
 from zooming.agents.problem import bad_step, check_env, name_of, reset
-from zooming.analysis.grids import bad_transition
+from zooming.analysis.grids import bad_transition, weigher
 from zooming.analysis.intervals import mean_interval
 from zooming.analysis.solve import solvable
 from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
 from zooming.errors import ConfigurationError, ZoomingError
-from zooming.kernels import GIVEN, cached
+from zooming.kernels import GIVEN, WEIGH, cached
+from zooming.kernels.laws import normalize
 from zooming.spaces.masks import has_mask
 from zooming.validation import check_int, known_options
 
@@ -252,8 +253,20 @@ def _policy_value(
             )
         after = np.full((len(states) * len(chances), states.shape[1]), np.nan)
         spread, played = np.empty(len(after)), env.actions(actions)
+        weigh, is_weighed = weigher(env), env.weigh is not None
         reward = _spread()(
-            env.given, env.params, step, outcomes, chances, states, weights, played, after, spread
+            env.given,
+            weigh,
+            is_weighed,
+            env.params,
+            step,
+            outcomes,
+            chances.copy(),
+            states,
+            weights,
+            played,
+            after,
+            spread,
         )
         is_good = env.are_states(after)
         if not (is_good.all() and np.isfinite(reward)):
@@ -271,6 +284,8 @@ def _policy_value(
                 ),
             )
         total += reward
+        if is_weighed:
+            after, spread = after[spread > 0], spread[spread > 0]
         after = np.rint(after) if env.has_whole_states else after
         # NumPy sorts numbers ten times as fast as rows.
         rows, axis = (after.ravel(), None) if after.shape[1] == 1 else (after, 0)
@@ -280,13 +295,36 @@ def _policy_value(
     return total
 
 
-def _spread_states(given, params, step, outcomes, chances, states, weights, actions, after, spread):  # type: ignore[no-untyped-def]
-    """Write every next state and its weight, and return the expected reward."""
+def _spread_states(  # type: ignore[no-untyped-def]
+    given,
+    weigh,
+    is_weighed,
+    params,
+    step,
+    outcomes,
+    chances,
+    states,
+    weights,
+    actions,
+    after,
+    spread,
+):
+    """Write every next state and its weight, and return the expected reward.
+
+    The next state of an outcome that cannot happen is the state itself, with weight 0.
+    """
     total = 0.0
     k = 0
     for i in range(states.shape[0]):
+        if is_weighed:
+            weigh(states[i], actions[i], step, params, outcomes, chances)
+            normalize(chances)
         for w in range(chances.shape[0]):
             spread[k] = weights[i] * chances[w]
+            if chances[w] == 0.0:
+                after[k] = states[i]
+                k += 1
+                continue
             total += spread[k] * given(states[i], actions[i], step, params, outcomes[w], after[k])
             k += 1
     return total
@@ -296,8 +334,7 @@ def _spread_states(given, params, step, outcomes, chances, states, weights, acti
 def _spread() -> Callable[..., float]:
     """Return `_spread_states`, compiled on first use for the dynamics of any environment."""
     row, matrix = float64[::1], float64[:, ::1]
-    signature = float64(
-        types.FunctionType(GIVEN), row, int64, matrix, row, matrix, row, matrix, matrix, row
-    )
+    functions = types.FunctionType(GIVEN), types.FunctionType(WEIGH), boolean
+    signature = float64(*functions, row, int64, matrix, row, matrix, row, matrix, matrix, row)
     kernel: Callable[..., float] = cached(_spread_states, signature)
     return kernel

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
 from zooming.errors import ConfigurationError
-from zooming.kernels import GIVEN, cached, jit_no_refcount
+from zooming.kernels import GIVEN, WEIGH, cached, jit_no_refcount
+from zooming.kernels.laws import normalize
 from zooming.kernels.layout import ROUNDING
 from zooming.validation import clipped, n_cores
 
@@ -94,17 +95,17 @@ def interpolate(values, first, n_cells, is_whole, low, scale, point):  # type: i
 
 
 def _backups(  # type: ignore[no-untyped-def]
-    given, params, step, outcomes, weights, grid, next_values, first, states, actions, search,
-    values, best, missed, next_state,
-    trial,
+    given, weigh, params, step, outcomes, weights, grid, next_values, first, states, actions,
+    search, values, best, missed, next_state, trial,
 ):  # fmt: skip
     """Write the largest Q of each state to `values` and its action to `best`.
 
     The search tries all rows of `actions`, and then points around the best one with a step that is
     halved `search` times. With GIVEN_ACTIONS there is no search: state i plays row i. The rows of
-    `grid`, padded, are low and scale of the states; low, high and step of the actions; n_cells; and
-    1 if states are integers. `missed` gets the height that a peak beside the best action may have
-    above it, estimated from two more points on either side along each axis.
+    `grid`, padded, are low and scale of the states; low, high and step of the actions; n_cells; 1
+    if states are integers; and 1 if `weigh` fills in the weights of each pair. `missed` gets the
+    height that a peak beside the best action may have above it, estimated from two more points on
+    either side along each axis.
 
     Return the number of states. If a Q is not finite, return the index of its state instead, with
     the action in `trial`.
@@ -113,6 +114,7 @@ def _backups(  # type: ignore[no-untyped-def]
     n_action = actions.shape[1]
     n_cells = int(grid[5, 0])
     is_whole = grid[6, 0] == 1.0
+    is_weighed = grid[7, 0] == 1.0
     low, scale = grid[0, :n_state], grid[1, :n_state]
     n_trials = actions.shape[0] if search >= 0 else 1
     n_directions = 2 * n_action + (1 << n_action)  # along axes and diagonals, for oblique ridges
@@ -152,7 +154,12 @@ def _backups(  # type: ignore[no-untyped-def]
                 )
                 trial[axis] = min(grid[3, axis], max(grid[2, axis], trial[axis]))
             total = 0.0
+            if is_weighed:
+                weigh(state, trial, step, params, outcomes, weights)
+                normalize(weights)
             for w in range(weights.shape[0]):
+                if weights[w] == 0.0:  # it cannot happen here, so it may lead anywhere
+                    continue
                 for axis in range(n_state):
                     next_state[axis] = np.nan  # detects a coordinate that the dynamics do not write
                 reward = given(state, trial, step, params, outcomes[w], next_state)
@@ -206,9 +213,9 @@ def _backups(  # type: ignore[no-untyped-def]
 def _backup() -> Callable[..., int]:
     """Return `_backups`, compiled on first use for any dynamics and without reference counting."""
     row, matrix = float64[::1], float64[:, ::1]
-    given = types.FunctionType(GIVEN)
+    functions = types.FunctionType(GIVEN), types.FunctionType(WEIGH)
     signature = int64(
-        given,
+        *functions,
         row,
         int64,
         matrix,
@@ -229,6 +236,23 @@ def _backup() -> Callable[..., int]:
     return kernel
 
 
+def keep_weights(
+    state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any
+) -> None:
+    """Leave the weights as they are: the law depends on nothing."""
+
+
+def weigher(env: CompiledEnv) -> Callable[..., None]:
+    """Return the environment's `weigh`, or a function that leaves the weights as they are."""
+    return env.weigh or _keep()
+
+
+@functools.cache
+def _keep() -> Callable[..., None]:
+    kernel: Callable[..., None] = cached(keep_weights, WEIGH)
+    return kernel
+
+
 class Grid:
     """A grid of states with the values of all steps, and the backups on it.
 
@@ -243,7 +267,7 @@ class Grid:
         self.states = points(states, self.n_cells)
         self.actions = points(actions, n_cells(actions) if env.has_whole_actions else resolution)
         self.search = 0 if env.has_whole_actions else HALVINGS
-        self.table = np.zeros((7, max(self.n_state, self.n_action)))
+        self.table = np.zeros((8, max(self.n_state, self.n_action)))
         self.table[0, : self.n_state] = states.low
         self.table[1, : self.n_state] = (
             1.0 if env.has_whole_states else self.n_cells / (states.high - states.low)
@@ -251,6 +275,7 @@ class Grid:
         self.table[2, : self.n_action], self.table[3, : self.n_action] = actions.low, actions.high
         self.table[4, : self.n_action] = (actions.high - actions.low) / resolution
         self.table[5, 0], self.table[6, 0] = self.n_cells, env.has_whole_states
+        self.table[7, 0] = env.weigh is not None
         self.outcomes = [
             env.outcomes(step, n_outcomes or resolution) for step in range(env.horizon)
         ]
@@ -280,8 +305,8 @@ class Grid:
             )
             mine = states[chosen]
             reached = kernel(
-                self.env.given, self.env.params, step, outcomes, weights, self.table, flat,
-                (step + 1) * self.values.shape[1],
+                self.env.given, weigher(self.env), self.env.params, step, outcomes, weights.copy(),
+                self.table, flat, (step + 1) * self.values.shape[1],
                 mine, actions[chosen] if search == GIVEN_ACTIONS else actions, search,
                 values[chosen], best[chosen],
                 missed[chosen], np.empty(self.n_state), trial,
@@ -339,6 +364,13 @@ def bad_transition(
     assert env.given is not None
     low, high = env.state_box.low, env.state_box.high
     where = f"{env.name}, step {step}: in state {state.tolist()}, action {action.tolist()}"
+    if env.weigh is not None:
+        fault = env.weights_fault(step, state, action)
+        if fault:
+            return ConfigurationError(f"{env.name}, step {step}: {fault}")
+        weights = np.empty(len(outcomes))
+        env.weigh(state, action, step, env.params, outcomes, weights)
+        outcomes = outcomes[weights > 0]
     for outcome in outcomes:
         after = np.full((1, len(low)), np.nan)
         reward = env.given(state, action, step, env.params, outcome, after[0])

@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from zooming.agents.problem import bad_step, check_env, horizon_of, name_of, reset
+from zooming.agents.problem import bad_step, check_env, horizon_of, name_of, reset, stated_range
 from zooming.errors import TransitionError
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import feasible, has_mask
@@ -22,6 +22,8 @@ def reward_range(
     env: Any, episodes: int = 100, *, margin: float = 0.1, horizon: int | None = None, seed: int = 0
 ) -> tuple[float, float]:
     """Propose (low, high) for an agent's `reward_range`, from a pilot run.
+
+    If the environment states its own `reward_range`, that is returned, and nothing is played.
 
     The episodes alternate between four kinds: random actions, one random action throughout, random
     corners of the action space, and one corner throughout (first all lows, then all highs, then
@@ -68,9 +70,12 @@ def reward_range(
         check_int(episodes, "episodes", 1),
         check_float(margin, "margin", 0.0, np.inf),
     )
+    seed, stated = check_int(seed, "seed", 0), stated_range(env)
+    if stated is not None:
+        return stated
     n_steps, low, high = horizon_of(env, horizon), np.inf, -np.inf
     space = copy.deepcopy(env.action_space)
-    space.seed(check_int(seed, "seed", 0))
+    space.seed(seed)
     rng = np.random.default_rng(seed)
     with _generator_kept(env):
         for episode in range(episodes):

@@ -158,16 +158,9 @@ class Ambulance(CompiledEnv):
         )
         params = [travel_weight, *rows, *observed]
         super().__init__(
-            ambulance,
-            box,
-            box,
-            horizon,
-            start=start,
-            params=params,
-            given=ambulance_given,
-            name=name,
-            render_mode=render_mode,
-        )
+            ambulance, box, box, horizon, start=start, params=params, given=ambulance_given,
+            reward_range=(0.0, 1.0), name=name, render_mode=render_mode,
+        )  # fmt: skip
 
     def outcomes(self, step: int, n: int) -> Outcomes:
         """Return the calls of a step and their probabilities.

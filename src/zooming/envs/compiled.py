@@ -21,15 +21,17 @@ from zooming.envs.functions import compile_as
 from zooming.envs.rendered import RenderedEnv
 from zooming.envs.starts import Start, Weighted
 from zooming.errors import ConfigurationError, TransitionError
-from zooming.kernels import DYNAMICS, GIVEN
+from zooming.kernels import DYNAMICS, GIVEN, WEIGH
 from zooming.kernels.crossing import Crossing, draw_start, play_step
 from zooming.kernels.layout import ROUNDING
-from zooming.validation import as_floats, check_int, clipped, known_options, shown
+from zooming.validation import as_floats, check_int, check_range, clipped, shown
 
 Floats = NDArray[np.float64]
 Dynamics = Callable[..., float]
 MOST_AXES = 10_000  # largest dimension of a built-in environment
 Outcomes = Weighted  # random outcomes [n, k] and their weights [n]
+GIVEN_FORM = "dynamics(state, action, step, params, outcome, next_state) -> reward"
+WEIGH_FORM = "weights(state, action, step, params, values, weights)"
 
 
 class CompiledEnv(RenderedEnv):
@@ -38,6 +40,10 @@ class CompiledEnv(RenderedEnv):
     The dynamics use vectors of `state_box` and `action_box`. For a Box this is the space itself.
     For Discrete(n, start=s) it is the box [s, s + n - 1], of which only integers are used;
     observations and actions are then plain integers.
+
+    `given` are the dynamics for a given outcome. `weigh`, if there is one, fills in the weights of
+    the outcomes for a state, an action and a step. `reward_range` is (lowest, highest) reward, or
+    None if it is unknown.
     """
 
     def __init__(
@@ -50,6 +56,8 @@ class CompiledEnv(RenderedEnv):
         start: Any,
         params: ArrayLike = (),
         given: Dynamics | None = None,
+        weigh: Callable[..., None] | None = None,
+        reward_range: tuple[float, float] | None = None,
         name: str | None = None,
         render_mode: str | None = None,
     ) -> None:
@@ -66,13 +74,12 @@ class CompiledEnv(RenderedEnv):
         self.dynamics = compile_as(
             dynamics, DYNAMICS, "dynamics(state, action, step, params, rng, next_state) -> reward"
         )
-        form = "dynamics(state, action, step, params, outcome, next_state) -> reward"
-        self.given = (
-            None if given is None else compile_as(given, GIVEN, form)
-        )  # for a given outcome
+        self.given = None if given is None else compile_as(given, GIVEN, GIVEN_FORM)
+        self.weigh = None if weigh is None else compile_as(weigh, WEIGH, WEIGH_FORM)
+        self.reward_range = None if reward_range is None else check_range(reward_range)
         self.start_law = starts.law_of(start, observation_space, self.state_box)
         self.start: Start = self.start_law.draw
-        self.params = np.concatenate([_vector(params, "params"), self.start_law.packed])
+        self.params = np.concatenate([as_vector(params, "params"), self.start_law.packed])
         self._crossing: Crossing | None = None
         self._step = 0
 
@@ -121,6 +128,37 @@ class CompiledEnv(RenderedEnv):
             raise ConfigurationError(
                 f"{self.name} did not write next_state[{missing[0]}], or wrote NaN; {written}"
             )
+
+    def check_weights(self) -> None:
+        """Raise ConfigurationError if `weigh` fills in no law at a start and the middle action."""
+        state, action = (
+            np.empty(self.state_box.shape),
+            (self.action_box.low + self.action_box.high) / 2,
+        )
+        if self.weigh is not None:
+            draw_start()(self.crossing(np.random.default_rng(0)).handle, self.params, state)
+            fault = self.weights_fault(
+                0, *(point[0] for point in self.playable(state[None], action[None]))
+            )
+            if fault:
+                raise ConfigurationError(f"{self.name}, step 0: {fault}")
+
+    def weights_fault(self, step: int, state: Floats, action: Floats) -> str:
+        """Return what is wrong with the weights that `weigh` fills in here, or ""."""
+        values, weights = self.outcomes(step, 1)
+        if self.weigh is None:
+            return ""
+        weights = np.full_like(weights, np.nan)
+        self.weigh(state, action, step, self.params, values, weights)
+        where = f"in state {state.tolist()}, action {action.tolist()}, "
+        for i, weight in enumerate(weights):
+            if not (weight >= 0 and np.isfinite(weight)):
+                return f"{where}weights[{i}] is {weight}; write every weight, a finite number >= 0"
+        return (
+            ""
+            if weights.sum() > 0
+            else f"{where}all weights are 0; at least one outcome must be possible"
+        )
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -195,7 +233,10 @@ class CompiledEnv(RenderedEnv):
         return self._as_number(round(value))
 
     def outcomes(self, step: int, n: int) -> Outcomes:
-        """Return about n weighted random outcomes of a step; exact if there are finitely many."""
+        """Return about n weighted random outcomes of a step; exact if there are finitely many.
+
+        If the environment has `weigh`, it replaces the weights for each state and action.
+        """
         raise ConfigurationError(
             f"{self.name} does not say what its random outcomes are, so that nothing about it can "
             "be computed exactly. "
@@ -289,33 +330,6 @@ class CompiledEnv(RenderedEnv):
         return f"<{type(self).__name__} {self.name}, horizon {self.horizon}>"
 
 
-class _DeclaredEnv(CompiledEnv):
-    """A compiled environment with a finite set of weighted outcomes, the same at every step."""
-
-    def __init__(
-        self,
-        dynamics: Dynamics,
-        *spaces: Any,
-        outcomes: Any,
-        params: Floats,
-        name: str | None,
-        **options: Any,
-    ) -> None:
-        values, weights = starts.weighted(outcomes, "outcomes")
-        # Append the outcomes and their cumulative weights to the parameters, for `_draw_one`.
-        packed = np.concatenate([params, values.ravel(), np.cumsum(weights)])
-        given = compile_as(
-            dynamics, GIVEN, "dynamics(state, action, step, params, outcome, next_state) -> reward"
-        )
-        drawing = _draw_one(given, len(params), *values.shape)
-        name = name or getattr(dynamics, "__name__", None)
-        super().__init__(drawing, *spaces, params=packed, given=dynamics, name=name, **options)
-        self._declared = values, weights
-
-    def outcomes(self, step: int, n: int) -> Outcomes:
-        return self._declared
-
-
 def compiled_inside(env: Any) -> CompiledEnv | None:
     """Return the compiled environment inside wrappers that change nothing, or None."""
     while isinstance(env, gym.Wrapper) and type(env) in (OrderEnforcing, PassiveEnvChecker):
@@ -334,103 +348,8 @@ def fusible_inside(env: Any) -> CompiledEnv | None:
     return None if inner is None or inner.render_mode == "human" else inner
 
 
-@known_options
-def compiled_env(
-    dynamics: Dynamics,
-    observation_space: gym.spaces.Box | gym.spaces.Discrete,
-    action_space: gym.spaces.Box | gym.spaces.Discrete,
-    horizon: int,
-    *,
-    start: Any,
-    params: ArrayLike = (),
-    outcomes: Any = None,
-    name: str | None = None,
-    render_mode: str | None = None,
-) -> CompiledEnv:
-    """Return an environment with your dynamics that trains as fast as the built-in ones.
-
-    State and action are float64 vectors in the units of their spaces. For a Discrete space the
-    vector holds one integer, `int(state[0])`, and observations and actions are plain integers.
-
-    Parameters
-    ----------
-    dynamics : callable
-        `dynamics(state, action, step, params, rng, next_state)` writes the next state into
-        `next_state` and returns the reward. It is compiled with Numba and may use floats, loops,
-        `math`, and the methods of `rng`, a NumPy Generator.
-    observation_space, action_space : gymnasium.spaces.Box or Discrete
-        The spaces. A Box must be one-dimensional, of floats, with finite bounds.
-    horizon : int
-        Steps of an episode.
-    start : state, (states, weights), "uniform" or callable
-        Start state, or its distribution. A function `start(params, rng, state)` writes one; it is
-        compiled, and `zooming.solve` and `zooming.evaluate` then work with draws and an error
-        bound.
-    params : array, optional
-        Numbers for the dynamics, as a flat float64 vector. Row i, column j of a table with n
-        columns is `params[n * i + j]`.
-    outcomes : (values, weights), optional
-        The random outcomes and their probabilities, which `zooming.solve` needs. The dynamics then
-        take one of the values, a vector, in place of `rng`. Without chance: `([0.0], [1.0])`.
-    name : str, optional
-        Name for messages. By default that of the function.
-    render_mode : {"rgb_array", "human", "ansi"}, optional
-        See `CompiledEnv.render`.
-
-    Returns
-    -------
-    CompiledEnv
-        A Gymnasium environment.
-
-    Raises
-    ------
-    ConfigurationError
-        If an argument is invalid, or a function does not compile.
-
-    Examples
-    --------
-    >>> import gymnasium as gym, zooming
-    >>> def thermostat(state, action, step, params, rng, next_state):
-    ...     next_state[0] = 0.8 * state[0] + 0.2 * action[0]
-    ...     return 1.0 - abs(state[0] - params[0]) / 30.0
-    >>> heat = gym.spaces.Box(0.0, 30.0, dtype="float64")
-    >>> env = zooming.compiled_env(thermostat, heat, heat, horizon=4, start=[15.0], params=[21.0])
-    >>> history = zooming.AdaptiveQ(env, seed=0).learn(200)
-    >>> len(history.returns)
-    200
-    """
-    spaces, own = (observation_space, action_space, horizon), _vector(params, "params")
-    options = {"start": start, "params": own, "name": name, "render_mode": render_mode}
-    if outcomes is not None:
-        env: CompiledEnv = _DeclaredEnv(dynamics, *spaces, outcomes=outcomes, **options)
-    else:
-        env = CompiledEnv(dynamics, *spaces, **options)
-    env.try_in_python(dynamics, own, None if outcomes is None else env.outcomes(0, 1)[0][0])
-    return env
-
-
-def _draw_one(given: Any, first: int, n: int, width: int) -> Any:
-    """Return dynamics that draw one of the n outcomes stored from params[first] on."""
-    weights = first + n * width
-
-    def drawing(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
-        share = rng.random()
-        i = 0
-        while i < n - 1 and share >= params[weights + i]:
-            i += 1
-        return given(
-            state,
-            action,
-            step,
-            params,
-            params[first + i * width : first + (i + 1) * width],
-            next_state,
-        )
-
-    return drawing
-
-
-def _vector(values: Any, what: str) -> Floats:
+def as_vector(values: Any, what: str) -> Floats:
+    """Return the numbers as a flat vector; ConfigurationError if they are none."""
     try:
         return as_floats(values).ravel()
     except (TypeError, ValueError) as error:

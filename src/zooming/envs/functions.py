@@ -32,7 +32,7 @@ def compile_as(function: Any, signature: Any, form: str) -> Any:
     python = getattr(function, "py_func", function)
     # The disk cache does not notice changes of globals or other files: only for our own functions.
     is_ours = (
-        Path(python.__code__.co_filename).parent == Path(__file__).parent
+        Path(__file__).parent in Path(python.__code__.co_filename).parents
         and python.__closure__ is None
     )
     try:

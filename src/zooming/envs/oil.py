@@ -122,16 +122,9 @@ class Oil(CompiledEnv):
         params = [float(SURVEYS.index(survey)), sharpness, noise, *where]
         name = f"oil {survey} {sharpness:g}"
         super().__init__(
-            oil,
-            box,
-            box,
-            horizon,
-            start=start,
-            params=params,
-            given=oil_given,
-            name=name,
-            render_mode=render_mode,
-        )
+            oil, box, box, horizon, start=start, params=params, given=oil_given,
+            reward_range=(0.0, 1.0), name=name, render_mode=render_mode,
+        )  # fmt: skip
 
     def outcomes(self, step: int, n: int) -> Outcomes:
         """Return the medians of n equally likely slices of the noise; one outcome without noise."""

@@ -1,10 +1,10 @@
 """Compiled kernels: all code that runs once per step.
 
-Each file imports only from files named before it. `jit` compiles, `crossing` passes environments
-into compiled code, `layout` defines the ball table, `update_rule` has the update rule. For boxes
-there
-are `points`, `boxes` (selection), `splitting`, `masks` (feasible actions), `pausing` and `episodes`
-(both drivers). `balls` and `ball_episodes` do the same for balls of any metric. `distances`
+Each file imports only from files named before it. `jit` compiles, `laws` weighs random outcomes,
+`crossing` passes environments into compiled code, `layout` defines the ball table, `update_rule`
+has the update rule. For boxes there are `points`, `boxes` (selection), `splitting`, `masks`
+(feasible actions), `pausing` and `episodes` (both drivers). `balls` and `ball_episodes` do the
+same for balls of any metric. `distances`
 computes distance matrices, and `heuristics` runs the agents that follow a fixed rule.
 
 All kernels live in this folder, because their cache on disk is stamped with its contents. This file
@@ -12,18 +12,8 @@ exports the box kernels that the rest of the package uses.
 """
 
 from zooming.kernels.boxes import length, most_splits, new_stack, play_action, sides, update_ball  # noqa: I001
-from zooming.kernels.jit import (
-    DYNAMICS,
-    GENERATOR,
-    GIVEN,
-    PLAIN,
-    START,
-    cached,
-    compiled,
-    fixed,
-    jit_inline,
-    jit_no_refcount,
-)
+from zooming.kernels.jit import DYNAMICS, GENERATOR, GIVEN, PLAIN, START, WEIGH
+from zooming.kernels.jit import cached, compiled, fixed, jit_inline, jit_no_refcount
 from zooming.kernels.episodes import act, best_ball, greedy, locate, play, update
 from zooming.kernels.masks import choose, read_mask
 from zooming.kernels.layout import (
@@ -37,8 +27,8 @@ from zooming.kernels.points import bend, to_unit, unbend
 from zooming.kernels.splitting import cut, due_at, middle, rows_needed, rows_per_split
 
 __all__ = [
-    "DYNAMICS", "GENERATOR", "GIVEN", "PLAIN", "START", "cached", "compiled", "fixed", "jit_inline",
-    "jit_no_refcount", "ACTIVE", "ALL",
+    "DYNAMICS", "GENERATOR", "GIVEN", "PLAIN", "START", "WEIGH", "cached", "compiled", "fixed",
+    "jit_inline", "jit_no_refcount", "ACTIVE", "ALL",
     "ATOMS", "BAD_REWARD", "BAD_STATE", "BALL", "BERNSTEIN", "CENTER", "CORE", "CORNER", "DUE",
     "EITHER", "EXACT", "FINE",
     "FIRST", "FIRST_VALUE", "FULL", "LONGEST", "LOW", "N_STATS", "NO_PARENT", "OWN", "POINT",

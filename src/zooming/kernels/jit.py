@@ -31,6 +31,7 @@ GENERATOR = types.npy_rng
 DYNAMICS = float64(float64[::1], float64[::1], int64, float64[::1], GENERATOR, float64[::1])
 GIVEN = float64(float64[::1], float64[::1], int64, float64[::1], float64[::1], float64[::1])
 START = void(float64[::1], GENERATOR, float64[::1])
+WEIGH = void(float64[::1], float64[::1], int64, float64[::1], float64[:, ::1], float64[::1])
 PLAIN = bool(numba.config.DISABLE_JIT)
 _under_way: dict[int, Any] = {}  # compiling thread -> the lock that it releases when it ends
 

@@ -31,11 +31,16 @@ def _has_random_rewards(env: CompiledEnv, generator: np.random.Generator) -> boo
     """Test at 20 random pairs (x, a) per step whether the reward depends on the outcome."""
     assert env.given is not None
     for step in range(env.horizon):
-        outcomes, _ = env.outcomes(step, 16)
+        every, weights = env.outcomes(step, 16)
         for _ in range(20):
             x = generator.uniform(env.state_box.low, env.state_box.high)
             a = generator.uniform(env.action_box.low, env.action_box.high)
             x, a = env.playable(x, a)
+            outcomes = every
+            if env.weigh is not None:
+                weights = weights.copy()
+                env.weigh(x, a, step, env.params, every, weights)
+                outcomes = every[weights > 0]
             if (
                 len(
                     {
