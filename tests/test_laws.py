@@ -126,19 +126,19 @@ def forgotten(state, action, step, params, values, weights):
 @pytest.mark.plain
 def test_weights_that_are_no_law_are_named():
     with pytest.raises(
-        zooming.SpaceError,
+        zooming.ConfigurationError,
         match=r"walk, step 0: in state \[2.0\], action .*weights\[0\] is -1.0; write every",
     ):
         walking(negative)
     with pytest.raises(
-        zooming.SpaceError, match=r"in state \[0.0\], action \[0.0\], all weights are 0"
+        zooming.ConfigurationError, match=r"in state \[0.0\], action \[0.0\], all weights are 0"
     ):
         zooming.solve(walking(forgotten))
 
 
 def test_a_function_of_the_wrong_form_is_named():
     with pytest.raises(
-        zooming.SpaceError,
+        zooming.ConfigurationError,
         match=r"does not compile as weights\(state, action, step, params, values, weights\)",
     ):
         walking(lambda state: 1.0)
@@ -215,5 +215,7 @@ def test_without_a_stated_range_rewards_lie_between_zero_and_one():
 
 
 def test_a_bad_range_of_an_environment_is_refused():
-    with pytest.raises(zooming.SpaceError, match=r"reward_range=\(2, 1\): give two finite numbers"):
+    with pytest.raises(
+        zooming.ConfigurationError, match=r"reward_range=\(2, 1\): give two finite numbers"
+    ):
         stating(reward_range=(2, 1))
