@@ -221,7 +221,7 @@ class UcbB:
 
 @pytest.mark.parametrize(("c1", "c2"), [(4.0, 4.0), (0.002, 0.05), (0.0005, 0.1)])
 def test_bernstein_on_the_discrete_metric_is_ucb_b_of_jin_et_al_trajectory_for_trajectory(c1, c2):
-    env, episodes, trajectory = Tables(4, 3, 3, seed=5), 20 if kernels.PLAIN else 300, []
+    env, episodes, trajectory = Tables(4, 3, 3, seed=5), 20 if kernels.IS_JIT_DISABLED else 300, []
     oracle = UcbB(4, 3, 3, c1, c2, iota=math.log(4 * 3 * episodes / 0.05))
     expected = oracle.learn(env, episodes, seed=1)
     bonus = Bernstein(episodes=episodes, lipschitz=0.0, c1=c1, c2=c2)
@@ -241,7 +241,7 @@ def test_bernstein_on_the_discrete_metric_is_ucb_b_of_jin_et_al_trajectory_for_t
 
 def test_theory_on_the_discrete_metric_is_ucb_h_of_jin_et_al_with_its_bonus_and_by_learn():
     # b_t = c sqrt(H^3 iota / t) with c = 2, and no L, since an atom has diameter 0.
-    env, episodes = Tables(5, 3, 4, seed=7), 20 if kernels.PLAIN else 300
+    env, episodes = Tables(5, 3, 4, seed=7), 20 if kernels.IS_JIT_DISABLED else 300
     oracle = UcbH(5, 3, 4, c=2 * math.sqrt(64 * math.log(4 * 4 * episodes / 0.05)))
     expected = oracle.learn(env, episodes, seeds.word(0, "environment", np.uint32))
     bonus = Theory(episodes=episodes, lipschitz=0.0)

@@ -15,7 +15,7 @@ import zooming
 from helpers import AGENTS, TABLED, Drift, knowledge, same_history
 from zooming import callbacks, kernels
 
-N = 12 if kernels.PLAIN else 40
+N = 12 if kernels.IS_JIT_DISABLED else 40
 
 
 def ambulance(kind="AdaptiveQ", seed=3, **options):
@@ -153,7 +153,7 @@ def test_results_with_and_without_callbacks_are_bit_identical(kind, driver):
 
 
 @pytest.mark.plain
-@settings(max_examples=8 if kernels.PLAIN else 25)
+@settings(max_examples=8 if kernels.IS_JIT_DISABLED else 25)
 @given(
     episodes=st.integers(1, 30),
     stop=st.integers(1, 40),

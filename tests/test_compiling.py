@@ -60,7 +60,7 @@ def test_where_nothing_can_be_written_kernels_are_compiled_anew(tmp_path):
         "def refuse(*a): raise RuntimeError('no locator available')\n"
         "c.FunctionCache.__init__ = refuse\n"
         "from zooming.kernels import jit\n"
-        "@jit.compiled\ndef double(x):\n    return 2 * x\n"
+        "@jit.jit_kernel\ndef double(x):\n    return 2 * x\n"
         "print(double(4))"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -39,7 +39,7 @@ def test_fused_and_python_give_the_same_history_and_table_to_the_last_bit(
     env_id, options, make_agent
 ):
     agents = [make_agent(gym.make(env_id, **options), seed=5) for _ in range(2)]
-    n = 10 if kernels.PLAIN else 200
+    n = 10 if kernels.IS_JIT_DISABLED else 200
     fused, python = (
         agent.learn(n, driver=driver)
         for agent, driver in zip(agents, ("fused", "python"), strict=True)
@@ -105,7 +105,7 @@ WHOLE_AGENTS = {
 def test_the_same_holds_for_discrete_spaces(sides, make_agent):
     env = mixed_env(*sides)
     agents = [make_agent(env, seed=3) for _ in range(2)]
-    n = 10 if kernels.PLAIN else 150
+    n = 10 if kernels.IS_JIT_DISABLED else 150
     fused, python = (
         agent.learn(n, driver=driver)
         for agent, driver in zip(agents, ("fused", "python"), strict=True)
@@ -179,7 +179,7 @@ def test_compiled_and_plain_runs_agree_to_the_last_bit():
 
 
 @pytest.mark.plain
-@settings(max_examples=10 if kernels.PLAIN else 30)
+@settings(max_examples=10 if kernels.IS_JIT_DISABLED else 30)
 @given(
     parts=st.lists(st.integers(0, 30), min_size=1, max_size=4),
     driver=st.sampled_from(["auto", "python"]),
@@ -344,7 +344,7 @@ def test_histories_say_what_they_are():
 def test_many_seeds_at_once_equal_one_by_one(n_workers):
     env = gym.make("zooming/Ambulance-v0")
     episodes = (
-        30 if kernels.PLAIN else 20_000
+        30 if kernels.IS_JIT_DISABLED else 20_000
     )  # long enough for runs that shared anything to get into each other's way
     many = zooming.learn_many(AGENTS["published"], env, range(4), episodes, n_workers=n_workers)
     for seed, history in enumerate(many):

@@ -515,7 +515,7 @@ def opens(state, action, step, params, rng, next_state):
 
 
 @pytest.mark.skipif(
-    "__import__('zooming.kernels').kernels.PLAIN",
+    "__import__('zooming.kernels').kernels.IS_JIT_DISABLED",
     reason="without compilation nothing fails to compile",
 )
 @pytest.mark.parametrize(

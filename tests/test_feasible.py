@@ -183,7 +183,7 @@ def test_the_policy_of_an_own_agent_is_moved_to_the_nearest_feasible_action(form
 
 
 @pytest.mark.plain
-@settings(max_examples=10 if kernels.PLAIN else 60)
+@settings(max_examples=10 if kernels.IS_JIT_DISABLED else 60)
 @given(
     values=st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=30, max_size=30),
     low=st.floats(0, 1),

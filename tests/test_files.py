@@ -690,7 +690,7 @@ def test_a_selection_never_leaves_its_stack(ties):
     assert (guarded[110:] == -7).all()
 
 
-@kernels.compiled
+@kernels.jit_kernel
 def select_anywhere(table, core, state, ties, stack):
     return boxes.select(table, core, 0, state, ties, stack)
 

@@ -218,7 +218,7 @@ def unit(point, axes):
 
 
 @pytest.mark.plain
-@settings(max_examples=25 if kernels.PLAIN else 120)
+@settings(max_examples=25 if kernels.IS_JIT_DISABLED else 120)
 @given(
     states=st.lists(AXES, min_size=1, max_size=2),
     actions=st.lists(AXES, min_size=1, max_size=2),
@@ -364,7 +364,7 @@ def test_on_the_discrete_metric_it_is_ucb_h_of_jin_et_al_trajectory_for_trajecto
 ):
     env, episodes, trajectory = (
         Tables(n_states, n_actions, 4, seed),
-        20 if kernels.PLAIN else 300,
+        20 if kernels.IS_JIT_DISABLED else 300,
         [],
     )
     oracle = UcbH(n_states, n_actions, 4, c=0.7)

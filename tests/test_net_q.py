@@ -291,7 +291,7 @@ def test_a_net_of_cell_centers_contains_the_well_that_the_published_net_misses()
 # --- many ties ------------------------------------------------------------------------------------
 
 
-@kernels.compiled
+@kernels.jit_kernel
 def select_often(table, core, root, state, stack, found):
     for k in range(len(found)):
         found[k], _ = boxes.select(table, core, root, state, kernels.RANDOM, stack)
@@ -326,7 +326,7 @@ def test_each_of_many_tied_balls_is_equally_likely(n_ambulances, share, points):
         if child != kernels.ACTIVE:
             rows["value"][row] = rows["value"][child : child + 2].max()
     tied = relevant_and_best(agent, 1, state)
-    assert len(tied) > boxes.WALKED
+    assert len(tied) > boxes.MOST_WALKED
     found = np.empty(40 * len(tied), np.int64)
     select_often(rows, agent.table.core, 1, state, kernels.new_stack(agent.table.core), found)
     chosen, counts = np.unique(found, return_counts=True)
@@ -379,6 +379,6 @@ def test_a_selection_among_some_ties_of_many_balls_does_not_walk_them_all(share)
     assert np.mean(read) < all_read / 3
 
 
-@kernels.compiled
+@kernels.jit_kernel
 def select_once(table, core, state, stack):
     return boxes.select(table, core, 0, state, kernels.RANDOM, stack)

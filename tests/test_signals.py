@@ -27,7 +27,8 @@ from zooming.kernels import crossing, jit
 @pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.skipif(
-    kernels.PLAIN, reason="children are forked from a process that has compiled everything"
+    kernels.IS_JIT_DISABLED,
+    reason="children are forked from a process that has compiled everything",
 )
 def test_a_signal_at_a_random_moment_ends_200_of_200_processes_in_words():
     """In a process of its own: forking is for one thread, and pytest may have more."""
@@ -94,7 +95,7 @@ def test_the_history_of_a_run_that_an_exception_ended_is_kept(driver):
         agent.learn(50, driver=driver, callback=stop)
     kept = agent.interrupted_history
     assert len(kept) == agent.n_episodes == 7
-    if not kernels.PLAIN:  # where an agent's kernels are compiled, it can be pickled
+    if not kernels.IS_JIT_DISABLED:  # where an agent's kernels are compiled, it can be pickled
         assert len(pickle.loads(pickle.dumps(agent)).interrupted_history) == 7
     both = kept + agent.learn(5, driver=driver)
     assert agent.interrupted_history is None
@@ -141,7 +142,7 @@ def test_a_split_that_fails_is_made_when_learning_goes_on(driver):
 
 
 @pytest.mark.skipif(
-    kernels.PLAIN, reason="without compilation all seeds are run one after the other"
+    kernels.IS_JIT_DISABLED, reason="without compilation all seeds are run one after the other"
 )
 def test_learn_many_stops_the_others_when_one_run_fails():
     def make(env, seed):
@@ -160,21 +161,21 @@ def test_learn_many_stops_the_others_when_one_run_fails():
 # --- crossing into compiled code ------------------------------------------------------------------
 
 
-@pytest.mark.skipif(kernels.PLAIN, reason="nothing crosses")
+@pytest.mark.skipif(kernels.IS_JIT_DISABLED, reason="nothing crosses")
 def test_this_numba_lays_out_generators_and_functions_as_the_crossing_expects():
     assert crossing.BY_ADDRESS, (
         "objects cross instead: right, but slow and not safe from signals; see kernels/crossing.py"
     )
 
 
-@pytest.mark.skipif(kernels.PLAIN, reason="nothing is compiled")
+@pytest.mark.skipif(kernels.IS_JIT_DISABLED, reason="nothing is compiled")
 def test_kernels_are_compiled_where_no_signal_handler_runs():
     threads = []
 
     def where(x):
         return x + 1.0
 
-    kernel = jit.cached(where, on_disk=False)
+    kernel = jit.compile_kernel(where, on_disk=False)
     compile_now = kernel.compile
     kernel.compile = lambda *arguments: (
         threads.append(threading.current_thread()),
@@ -252,7 +253,7 @@ def test_where_numba_lays_them_out_differently_objects_cross_and_nothing_changes
     assert run.stdout.strip() == f"False {start} {[env.step(np.array([0.5]))[1] for _ in range(3)]}"
 
 
-@pytest.mark.skipif(kernels.PLAIN, reason="a matter of compiled code")
+@pytest.mark.skipif(kernels.IS_JIT_DISABLED, reason="a matter of compiled code")
 def test_a_callback_after_each_episode_takes_few_calls_of_python():
     """Unboxing a generator and two functions on each return to Python took 200 microseconds."""
     agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)

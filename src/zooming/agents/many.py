@@ -71,7 +71,7 @@ def learn_many(
         return history
 
     workers = n_cores() if n_workers is None else check_int(n_workers, "n_workers", 1)
-    if fusible_inside(env) is None or kernels.PLAIN:
+    if fusible_inside(env) is None or kernels.IS_JIT_DISABLED:
         return [run(seed, env) for seed in seeds]
     # Threads, not processes: the kernel releases the global interpreter lock.
     pool = ThreadPoolExecutor(workers)

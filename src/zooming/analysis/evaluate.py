@@ -20,7 +20,7 @@ from zooming.analysis.solve import solvable
 from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
 from zooming.errors import ConfigurationError, ZoomingError
-from zooming.kernels import GIVEN, WEIGH, cached
+from zooming.kernels import GIVEN, WEIGH, compile_kernel
 from zooming.kernels.laws import normalize
 from zooming.spaces.masks import has_mask
 from zooming.validation import check_int, known_options
@@ -336,5 +336,5 @@ def _spread() -> Callable[..., float]:
     row, matrix = float64[::1], float64[:, ::1]
     functions = types.FunctionType(GIVEN), types.FunctionType(WEIGH), boolean
     signature = float64(*functions, row, int64, matrix, row, matrix, row, matrix, matrix, row)
-    kernel: Callable[..., float] = cached(_spread_states, signature)
+    kernel: Callable[..., float] = compile_kernel(_spread_states, signature)
     return kernel

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
 from zooming.errors import ConfigurationError
-from zooming.kernels import GIVEN, WEIGH, cached, jit_no_refcount
+from zooming.kernels import GIVEN, WEIGH, compile_kernel, jit_no_refcount
 from zooming.kernels.laws import normalize
 from zooming.kernels.layout import ROUNDING
 from zooming.validation import clipped, n_cores
@@ -232,7 +232,7 @@ def _backup() -> Callable[..., int]:
         row,
         row,
     )
-    kernel: Callable[..., int] = cached(_backups, signature, _nrt=False)
+    kernel: Callable[..., int] = compile_kernel(_backups, signature, _nrt=False)
     return kernel
 
 
@@ -249,7 +249,7 @@ def weigher(env: CompiledEnv) -> Callable[..., None]:
 
 @functools.cache
 def _keep() -> Callable[..., None]:
-    kernel: Callable[..., None] = cached(keep_weights, WEIGH)
+    kernel: Callable[..., None] = compile_kernel(keep_weights, WEIGH)
     return kernel
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from zooming.errors import ConfigurationError
-from zooming.kernels import cached
+from zooming.kernels import compile_kernel
 
 # Frequent error messages of Numba, and what to do about them.
 _HINTS = {
@@ -36,7 +36,7 @@ def compile_as(function: Any, signature: Any, form: str) -> Any:
         and python.__closure__ is None
     )
     try:
-        return cached(python, signature, on_disk=is_ours)
+        return compile_kernel(python, signature, on_disk=is_ours)
     except Exception as error:  # Numba's errors have no common base class
         name = getattr(python, "__name__", repr(python))
         raise ConfigurationError(

@@ -12,8 +12,14 @@ exports the box kernels that the rest of the package uses.
 """
 
 from zooming.kernels.boxes import length, most_splits, new_stack, play_action, sides, update_ball  # noqa: I001
-from zooming.kernels.jit import DYNAMICS, GENERATOR, GIVEN, PLAIN, START, WEIGH
-from zooming.kernels.jit import cached, compiled, fixed, jit_inline, jit_no_refcount
+from zooming.kernels.jit import DYNAMICS, GENERATOR, GIVEN, IS_JIT_DISABLED, START, WEIGH
+from zooming.kernels.jit import (
+    compile_kernel,
+    jit_kernel,
+    jit_with_signature,
+    jit_inline,
+    jit_no_refcount,
+)
 from zooming.kernels.episodes import act, best_ball, greedy, locate, play, update
 from zooming.kernels.masks import choose, read_mask
 from zooming.kernels.layout import (
@@ -27,15 +33,12 @@ from zooming.kernels.points import bend, to_unit, unbend
 from zooming.kernels.splitting import cut, due_at, middle, rows_needed, rows_per_split
 
 __all__ = [
-    "DYNAMICS", "GENERATOR", "GIVEN", "PLAIN", "START", "WEIGH", "cached", "compiled", "fixed",
-    "jit_inline", "jit_no_refcount", "ACTIVE", "ALL",
-    "ATOMS", "BAD_REWARD", "BAD_STATE", "BALL", "BERNSTEIN", "CENTER", "CORE", "CORNER", "DUE",
-    "EITHER", "EXACT", "FINE",
-    "FIRST", "FIRST_VALUE", "FULL", "LONGEST", "LOW", "N_STATS", "NO_PARENT", "OWN", "POINT",
-    "RANDOM", "SAME", "UNIFORM",
-    "WEIGHT", "WIDTH", "WRONG_SIZE", "ceiling", "draw", "set_iota", "bend", "to_unit", "unbend",
-    "length", "most_splits",
-    "new_stack", "play_action", "sides", "update_ball", "cut", "due_at", "middle", "rows_needed",
-    "rows_per_split", "choose",
+    "DYNAMICS", "GENERATOR", "GIVEN", "IS_JIT_DISABLED", "START", "WEIGH", "compile_kernel",
+    "jit_kernel", "jit_with_signature", "jit_inline", "jit_no_refcount", "ACTIVE", "ALL", "ATOMS",
+    "BAD_REWARD", "BAD_STATE", "BALL", "BERNSTEIN", "CENTER", "CORE", "CORNER", "DUE", "EITHER",
+    "EXACT", "FINE", "FIRST", "FIRST_VALUE", "FULL", "LONGEST", "LOW", "N_STATS", "NO_PARENT",
+    "OWN", "POINT", "RANDOM", "SAME", "UNIFORM", "WEIGHT", "WIDTH", "WRONG_SIZE", "ceiling", "draw",
+    "set_iota", "bend", "to_unit", "unbend", "length", "most_splits", "new_stack", "play_action",
+    "sides", "update_ball", "cut", "due_at", "middle", "rows_needed", "rows_per_split", "choose",
     "read_mask", "act", "best_ball", "greedy", "locate", "play", "update",
 ]  # fmt: skip

@@ -22,8 +22,8 @@ from zooming.kernels.balls import (
     select,
     update_ball,
 )
-from zooming.kernels.crossing import HANDLE, crossed
-from zooming.kernels.jit import compiled, fixed, jit_no_refcount
+from zooming.kernels.crossing import HANDLE, unpack
+from zooming.kernels.jit import jit_kernel, jit_no_refcount, jit_with_signature
 from zooming.kernels.layout import BAD_REWARD, BAD_STATE, DUE, EITHER, FINE, FULL
 from zooming.kernels.pausing import pause, resume
 from zooming.kernels.update_rule import ceiling, learned_reward
@@ -31,7 +31,7 @@ from zooming.kernels.update_rule import ceiling, learned_reward
 # Table and core come from Python as float64 arrays: passing records takes ten times as long.
 
 
-@compiled
+@jit_kernel
 def act(
     raw_table,
     raw_core,
@@ -77,7 +77,7 @@ def locate(core, owner, grid, step, observation, action):
     return np.int64(owner[step, state, played])
 
 
-@compiled
+@jit_kernel
 def update(
     raw_table, raw_core, stats, owner, mask, grid, seen, step, observation, action, reward,
     next_observation, terminated,
@@ -120,7 +120,7 @@ def _play(
     """
     n_state = core[0]["n_state"]
     n_action = core[0]["n_action"]
-    rng, dynamics, start = crossed(handle)
+    rng, dynamics, start = unpack(handle)
     n_steps = min(core[0]["horizon"], n_env_steps)
     ties = core[0]["ties"]
     rule = core[0]["action_rule"]
@@ -198,7 +198,7 @@ def _play(
 def play() -> Callable[..., int]:
     """Return `_play`, compiled on first use. It runs any environment's dynamics."""
     vector, matrix, order = float64[::1], float64[:, ::1], int32[:, ::1]
-    return fixed(
+    return jit_with_signature(
         _play, numba.from_dtype(BALL)[::1], numba.from_dtype(CORE)[::1], matrix, int32[:, :, ::1],
         matrix, matrix, order, order,
         matrix, uint8[::1], int64[::1], HANDLE, vector, int64, vector, int64[::1], int64[::1],

@@ -33,7 +33,7 @@ from __future__ import annotations
 import numpy as np
 
 from zooming.kernels import layout
-from zooming.kernels.jit import compiled, jit_inline, jit_no_refcount
+from zooming.kernels.jit import jit_inline, jit_kernel, jit_no_refcount
 from zooming.kernels.layout import CENTER, EXACT, FINE, FULL, N_STATS, RANDOM, ROUNDING, SCALED
 from zooming.kernels.update_rule import draw, learn
 
@@ -110,7 +110,7 @@ def point_of(grid, first, n_axes, index, point):
 
 
 @jit_inline
-def together(core, along_state, along_action):
+def combine_distances(core, along_state, along_action):
     """Return the distance of two pairs, to the power p, from those of their states and their
     actions.
     """
@@ -120,11 +120,15 @@ def together(core, along_state, along_action):
 
 
 @jit_inline
-def apart(core, distances, action_distances, n_actions, state, action, other_state, other_action):
+def pair_distance(
+    core, distances, action_distances, n_actions, state, action, other_state, other_action
+):
     """Return the distance of two pairs as it is stored: to the power p."""
     if core[0]["power"] == PAIRS:
         return distances[state * n_actions + action, other_state * n_actions + other_action]
-    return together(core, distances[state, other_state], action_distances[action, other_action])
+    return combine_distances(
+        core, distances[state, other_state], action_distances[action, other_action]
+    )
 
 
 # --- selection ------------------------------------------------------------------------------------
@@ -263,7 +267,7 @@ def add_ball(
         for j in range(n_actions if is_product else 1):
             if is_product:
                 a = np.int64(action_orders[action, j])
-                if together(core, along, action_distances[action, a]) > reach:
+                if combine_distances(core, along, action_distances[action, a]) > reach:
                     break
             else:
                 a = x % n_actions
@@ -307,7 +311,10 @@ def n_within(core, owner, distances, action_distances, row, step, reach, points,
         other = points[k * n_points // n_looks]
         x = other // n_actions
         a = other % n_actions
-        if apart(core, distances, action_distances, n_actions, state, action, x, a) <= reach:
+        if (
+            pair_distance(core, distances, action_distances, n_actions, state, action, x, a)
+            <= reach
+        ):
             n += np.int64(owner[step, x, a] == row)
     return n
 
@@ -335,7 +342,7 @@ def domain(table, core, owner, distances, action_distances, orders, action_order
         for j in range(n_actions if is_product else 1):
             if is_product:
                 a = np.int64(action_orders[action, j])
-                if together(core, along, action_distances[action, a]) > reach:
+                if combine_distances(core, along, action_distances[action, a]) > reach:
                     break
             else:
                 a = x % n_actions
@@ -346,7 +353,7 @@ def domain(table, core, owner, distances, action_distances, orders, action_order
     return n
 
 
-@compiled
+@jit_kernel
 def cover(
     table,
     core,

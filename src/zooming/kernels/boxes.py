@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zooming.kernels.jit import compiled, jit_inline, jit_no_refcount
+from zooming.kernels.jit import jit_inline, jit_kernel, jit_no_refcount
 from zooming.kernels.layout import (
     ACTIVE,
     ATOMS,
@@ -29,7 +29,7 @@ from zooming.kernels.layout import (
 from zooming.kernels.points import in_units, net_point, play_value
 from zooming.kernels.update_rule import draw, learn
 
-WALKED = 16  # number of tied balls to visit one by one before trying a random draw
+MOST_WALKED = 16  # number of tied balls to visit one by one before trying a random draw
 
 
 @jit_no_refcount
@@ -54,7 +54,7 @@ def most_splits(n_axes):
     return 40 + 18 * n_axes
 
 
-@compiled
+@jit_kernel
 def new_stack(core):
     """Return a stack for `select` and `select_feasible`.
 
@@ -114,10 +114,10 @@ def select(table, core, root, state, ties, stack):
     so most selections end without reading the stack again. [SBY19 Alg. 1, selection rule]
 
     With random ties, the m-th tied ball replaces the current choice with probability 1/m, so each
-    is equally likely. A net may have very many tied balls. After WALKED of them, and whenever their
-    number has doubled, as many random draws are tried as balls were visited. If a share p of n
-    balls is tied, this takes about 1/p draws or n p visits, whichever is less, and never many more
-    than sqrt(n) of either. Whether the draws fail does not depend on the current choice, which
+    is equally likely. A net may have very many tied balls. After MOST_WALKED of them, and whenever
+    their number has doubled, as many random draws are tried as balls were visited. If a share p of
+    n balls is tied, this takes about 1/p draws or n p visits, whichever is less, and never many
+    more than sqrt(n) of either. Whether the draws fail does not depend on the current choice, which
     stays uniform.
 
     If a path has more forks than any table should have, the last of them is lost. The stack never
@@ -172,7 +172,7 @@ def select(table, core, root, state, ties, stack):
                 if draw(core) % np.uint64(n_tied) == np.uint64(0):
                     found = row
                 is_net = core[0]["spacing"] > 0.0 and rival <= best  # nothing put aside is better
-                if n_tied >= WALKED and n_tied & (n_tied - 1) == 0 and is_net:
+                if n_tied >= MOST_WALKED and n_tied & (n_tied - 1) == 0 and is_net:
                     drawn = draw_tied(table, core, root, state, best, n_tied)
                     n_read += n_tied
                     if drawn >= 0:

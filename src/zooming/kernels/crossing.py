@@ -23,7 +23,14 @@ from numba.core import cgutils
 from numba.core.datamodel import default_manager
 from numba.extending import intrinsic
 
-from zooming.kernels.jit import DYNAMICS, GENERATOR, PLAIN, START, compiled, fixed
+from zooming.kernels.jit import (
+    DYNAMICS,
+    GENERATOR,
+    IS_JIT_DISABLED,
+    START,
+    jit_kernel,
+    jit_with_signature,
+)
 
 try:
     import numba.np.random.generator_core  # noqa: F401  # registers the structure of a Generator
@@ -58,7 +65,7 @@ def _is_as_expected() -> bool:
     )
 
 
-BY_ADDRESS = not PLAIN and _is_as_expected()
+BY_ADDRESS = not IS_JIT_DISABLED and _is_as_expected()
 # Numba's type of `Crossing.handle`, for the signatures of kernels.
 HANDLE = int64[::1] if BY_ADDRESS else types.Tuple((GENERATOR, *_FUNCTIONS))
 
@@ -150,18 +157,18 @@ _dynamics, _start = (
 )
 
 
-def _crossed_by_address(handle):
+def _unpack_addresses(handle):
     """Build (generator, dynamics, start) from the addresses in a handle."""
     return _generator(handle), _dynamics(handle), _start(handle)
 
 
-def _crossed_as_objects(handle):
+def _unpack_objects(handle):
     """Return the handle itself, which is (generator, dynamics, start)."""
     return handle
 
 
 # Returns (generator, dynamics, start) of a handle. For use in compiled code.
-crossed = compiled(_crossed_by_address if BY_ADDRESS else _crossed_as_objects)
+unpack = jit_kernel(_unpack_addresses if BY_ADDRESS else _unpack_objects)
 
 
 def _play_step(handle, state, action, step, params, next_state):
@@ -169,7 +176,7 @@ def _play_step(handle, state, action, step, params, next_state):
 
     A coordinate that the dynamics do not write is NaN.
     """
-    rng, dynamics, _ = crossed(handle)
+    rng, dynamics, _ = unpack(handle)
     for i in range(next_state.shape[0]):
         next_state[i] = np.nan
     return dynamics(state, action, step, params, rng, next_state)
@@ -177,7 +184,7 @@ def _play_step(handle, state, action, step, params, next_state):
 
 def _draw_start(handle, params, state):
     """Write a start state. A coordinate that the start function does not write is NaN."""
-    rng, _, start = crossed(handle)
+    rng, _, start = unpack(handle)
     for i in range(state.shape[0]):
         state[i] = np.nan
     start(params, rng, state)
@@ -187,10 +194,12 @@ def _draw_start(handle, params, state):
 def play_step() -> Callable[..., float]:
     """Return `_play_step`, compiled on first use."""
     vector = float64[::1]
-    return fixed(_play_step, HANDLE, vector, vector, int64, vector, vector, returns=float64)
+    return jit_with_signature(
+        _play_step, HANDLE, vector, vector, int64, vector, vector, returns=float64
+    )
 
 
 @functools.cache
 def draw_start() -> Callable[..., None]:
     """Return `_draw_start`, compiled on first use."""
-    return fixed(_draw_start, HANDLE, float64[::1], float64[::1], returns=void)
+    return jit_with_signature(_draw_start, HANDLE, float64[::1], float64[::1], returns=void)

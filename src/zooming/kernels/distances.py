@@ -7,10 +7,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.kernels.jit import compiled
+from zooming.kernels.jit import jit_kernel
 
 
-@compiled
+@jit_kernel
 def shortest_paths(lengths):
     """Replace the lengths of edges by the lengths of shortest paths, in place (Floyd-Warshall).
 
@@ -26,7 +26,7 @@ def shortest_paths(lengths):
                 lengths[i, j] = min(lengths[i, j], first + lengths[k, j])
 
 
-@compiled
+@jit_kernel
 def edit_distances(letters, ends):
     """Return the Levenshtein distances of all pairs of words.
 

@@ -14,8 +14,8 @@ import numpy as np
 from numba import float64, int64, types
 
 from zooming.kernels.boxes import find, new_stack, play_action, select, update_ball
-from zooming.kernels.crossing import HANDLE, crossed
-from zooming.kernels.jit import compiled, fixed
+from zooming.kernels.crossing import HANDLE, unpack
+from zooming.kernels.jit import jit_kernel, jit_with_signature
 from zooming.kernels.layout import (
     BAD_REWARD,
     BAD_STATE,
@@ -34,7 +34,7 @@ from zooming.kernels.splitting import rows_needed, split
 from zooming.kernels.update_rule import ceiling, learned_reward
 
 
-@compiled
+@jit_kernel
 def best_ball(table, core, axes, step, observation, stack):
     """Return (row of the relevant ball with the largest Q, number of rows read).
 
@@ -73,7 +73,7 @@ def _act(raw_table, raw_core, axes, step, observation, action):
     return -1
 
 
-@compiled
+@jit_kernel
 def locate(table, core, axes, step, observation, action, unit):
     """Return the row of the ball that contains (observation, action), or -1 - axis if one is bad.
 
@@ -141,7 +141,7 @@ def _update(
     return FINE
 
 
-@compiled
+@jit_kernel
 def greedy(table, core, axes, steps, observations, rule, actions):
     """Write the action of the best ball for each (step, observation).
 
@@ -176,7 +176,7 @@ def _play(
     """
     n_state = core[0]["n_state"]
     n_action = core[0]["n_action"]
-    rng, dynamics, start = crossed(handle)
+    rng, dynamics, start = unpack(handle)
     n_steps = min(core[0]["horizon"], n_env_steps)
     ties = core[0]["ties"]
     rule = core[0]["action_rule"]
@@ -249,7 +249,7 @@ def play() -> Callable[..., int]:
         float64[:, ::1],
     )
     vector, whole = float64[::1], int64[::1]
-    return fixed(
+    return jit_with_signature(
         _play, table, core, stats, axes, HANDLE, vector, int64, vector, whole, whole, int64,
         vector, vector, whole,
     )  # fmt: skip
@@ -258,7 +258,7 @@ def play() -> Callable[..., int]:
 @functools.cache
 def act() -> Callable[..., int]:
     """Return `_act`, compiled on first use."""
-    return fixed(
+    return jit_with_signature(
         _act, float64[::1], float64[::1], float64[:, ::1], int64, float64[::1], float64[::1]
     )
 
@@ -267,7 +267,7 @@ def act() -> Callable[..., int]:
 def update() -> Callable[..., int]:
     """Return `_update`, compiled on first use."""
     vector, matrix = float64[::1], float64[:, ::1]
-    return fixed(
+    return jit_with_signature(
         _update,
         vector,
         vector,

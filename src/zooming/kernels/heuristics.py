@@ -16,15 +16,15 @@ from collections.abc import Callable
 import numpy as np
 from numba import float64, int64
 
-from zooming.kernels.crossing import HANDLE, crossed
-from zooming.kernels.jit import compiled, fixed, jit_no_refcount
+from zooming.kernels.crossing import HANDLE, unpack
+from zooming.kernels.jit import jit_kernel, jit_no_refcount, jit_with_signature
 from zooming.kernels.layout import BAD_REWARD, BAD_STATE, FINE, ROUNDING
 from zooming.kernels.update_rule import learned_reward
 
 RANDOM, STAY, MEDIAN = 0, 1, 2
 
 
-@compiled
+@jit_kernel
 def draw(bounds, generator, action):
     """Write an action drawn uniformly.
 
@@ -37,7 +37,7 @@ def draw(bounds, generator, action):
             action[i] = min(high, max(low, np.floor(action[i] + 0.5)))
 
 
-@compiled
+@jit_kernel
 def choose(rule, requests, count, state, action):
     """Write the action of STAY or of MEDIAN.
 
@@ -106,7 +106,7 @@ def n_at(requests, count, place):
     )
 
 
-@compiled
+@jit_kernel
 def insert(requests, count, request):
     """Insert a request into the new run, and merge the runs if the new one is long.
 
@@ -124,7 +124,7 @@ def insert(requests, count, request):
         merge(requests, count)
 
 
-@compiled
+@jit_kernel
 def merge(requests, count):
     """Merge the two sorted runs into one, from the end.
 
@@ -143,7 +143,7 @@ def merge(requests, count):
     count[1] = count[0]
 
 
-@compiled
+@jit_kernel
 def see(requests, count, step, action, next_state):
     """Insert the requests of one step. Count an episode if it is step 0.
 
@@ -201,8 +201,8 @@ def _play(
     high, 1 for integers) for each axis, the state's first. `action` is scratch memory. `requests`
     has room for all requests of these episodes.
     """
-    generator, _, _ = crossed(own_handle)
-    rng, dynamics, start = crossed(handle)
+    generator, _, _ = unpack(own_handle)
+    rng, dynamics, start = unpack(handle)
     n_state = bounds.shape[0] - action.shape[0]
     state = np.empty(n_state)
     next_state = np.empty(n_state)
@@ -248,7 +248,7 @@ def _play(
 def play() -> Callable[..., int]:
     """Return `_play`, compiled on first use."""
     vector, whole = float64[::1], int64[::1]
-    return fixed(
+    return jit_with_signature(
         _play, int64, vector, whole, float64[:, ::1], vector, HANDLE, HANDLE, vector, int64,
         vector, vector, whole, int64,
         vector, whole,

@@ -32,47 +32,51 @@ DYNAMICS = float64(float64[::1], float64[::1], int64, float64[::1], GENERATOR, f
 GIVEN = float64(float64[::1], float64[::1], int64, float64[::1], float64[::1], float64[::1])
 START = void(float64[::1], GENERATOR, float64[::1])
 WEIGH = void(float64[::1], float64[::1], int64, float64[::1], float64[:, ::1], float64[::1])
-PLAIN = bool(numba.config.DISABLE_JIT)
-_under_way: dict[int, Any] = {}  # compiling thread -> the lock that it releases when it ends
+IS_JIT_DISABLED = bool(numba.config.DISABLE_JIT)
+_compiling: dict[int, Any] = {}  # compiling thread -> the lock that it releases when it ends
 
 
-def stamp(*files: Path) -> str:
+def hash_files(*files: Path) -> str:
     """Return a hash of the contents of the files."""
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-FOLDER = stamp(*sorted(Path(__file__).parent.glob("*.py")))
+FOLDER_HASH = hash_files(*sorted(Path(__file__).parent.glob("*.py")))
 
 
-def cached(function: Any, signature: Any = None, *, on_disk: bool = True, **options: Any) -> Any:
+def compile_kernel(
+    function: Any, signature: Any = None, *, on_disk: bool = True, **options: Any
+) -> Any:
     """Compile a function and cache it on disk.
 
     With a `signature`, compile at once and for these types only. Without one, compile for the types
-    of each call. Return the function itself if compilation is disabled (`PLAIN`).
+    of each call. Return the function itself if compilation is disabled (`IS_JIT_DISABLED`).
     """
-    if PLAIN:
+    if IS_JIT_DISABLED:
         return function
     kernel: Any = numba.njit(error_model="numpy", nogil=True, **options)(function)
     try:
         if on_disk:
             kernel.enable_caching()
             kernel._cache._cache_file._source_stamp = (
-                FOLDER,
-                stamp(Path(function.__code__.co_filename)),
+                FOLDER_HASH,
+                hash_files(Path(function.__code__.co_filename)),
             )
     except (RuntimeError, AttributeError, OSError):
         # No cache folder is writable, or this Numba has no such stamp: compile in every process.
         kernel = numba.njit(error_model="numpy", nogil=True, **options)(function)
     if signature is not None:
-        apart(lambda: kernel.compile(signature))
+        call_in_thread(lambda: kernel.compile(signature))
         kernel.disable_compile()
     elif hasattr(kernel, "_compile_for_args"):  # Numba calls this for new argument types
         compile_now = kernel._compile_for_args
-        kernel._compile_for_args = lambda *args, **kws: apart(lambda: compile_now(*args, **kws))
+        kernel._compile_for_args = lambda *args, **kws: call_in_thread(
+            lambda: compile_now(*args, **kws)
+        )
     return kernel
 
 
-def apart(work: Callable[[], Any]) -> Any:
+def call_in_thread(work: Callable[[], Any]) -> Any:
     """Return work(), called in a thread where no signal handler runs.
 
     Call it in the current thread during an import, or if this is not the main thread.
@@ -82,13 +86,13 @@ def apart(work: Callable[[], Any]) -> Any:
     done, answer = _thread.allocate_lock(), []
 
     def run() -> None:
-        _under_way[threading.get_ident()] = done
+        _compiling[threading.get_ident()] = done
         try:
             answer.append((work(), None))
         except BaseException as error:
             answer.append((None, error))
         finally:
-            del _under_way[threading.get_ident()]
+            del _compiling[threading.get_ident()]
             done.release()
 
     done.acquire()
@@ -110,18 +114,18 @@ def _is_importing() -> bool:
 
 
 @atexit.register
-def _end() -> None:
+def _stop_compilations() -> None:
     """Stop running compilations at exit: LLVM must not run while the process is torn down."""
-    for thread, done in list(_under_way.items()):
+    for thread, done in list(_compiling.items()):
         ctypes.pythonapi.PyThreadState_SetAsyncExc(
             ctypes.c_ulong(thread), ctypes.py_object(SystemExit)
         )
         done.acquire(timeout=30)
 
 
-def compiled(function: Any) -> Any:
+def jit_kernel(function: Any) -> Any:
     """Compile a kernel for the types that it is called with."""
-    return cached(function)
+    return compile_kernel(function)
 
 
 def jit_no_refcount(function: Any) -> Any:
@@ -129,15 +133,15 @@ def jit_no_refcount(function: Any) -> Any:
 
     The function must not allocate.
     """
-    return cached(function, _nrt=False)
+    return compile_kernel(function, _nrt=False)
 
 
 def jit_inline(function: Any) -> Any:
     """Compile with forced inlining. For per-step functions, 17 % faster than LLVM's default."""
-    return cached(function, _nrt=False, forceinline=True)
+    return compile_kernel(function, _nrt=False, forceinline=True)
 
 
-def fixed(
+def jit_with_signature(
     function: Callable[..., Any], *arguments: Any, returns: Any = int64
 ) -> Callable[..., Any]:
     """Compile a function for these argument types only; other arguments raise a TypeError.
@@ -145,11 +149,11 @@ def fixed(
     So no type is checked in Python, nothing is compiled again for a float32 or read-only array, and
     one compiled loop runs any environment's dynamics.
     """
-    if not PLAIN:
-        kernel: Callable[..., Any] = cached(function, returns(*arguments))
+    if not IS_JIT_DISABLED:
+        kernel: Callable[..., Any] = compile_kernel(function, returns(*arguments))
         return kernel
 
-    def refusing(*values: Any) -> Any:
+    def call_checked(*values: Any) -> Any:
         for value, expected in zip(values, arguments, strict=True):
             if isinstance(expected, types.Array) and not (
                 type(value) is np.ndarray
@@ -161,4 +165,4 @@ def fixed(
                 raise TypeError(f"expected {expected}")
         return function(*values)
 
-    return refusing
+    return call_checked

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from zooming.kernels.boxes import new_stack, sides
-from zooming.kernels.jit import compiled, jit_no_refcount
+from zooming.kernels.jit import jit_kernel, jit_no_refcount
 from zooming.kernels.layout import (
     ACTIVE,
     ATOMS,
@@ -64,7 +64,7 @@ def has_feasible(axes, n_state, allowed, low, high):
     return True
 
 
-@compiled
+@jit_kernel
 def select_feasible(table, core, axes, root, state, ties, allowed, low, high):
     """Return the best relevant ball with a feasible action, or NOWHERE if there is none.
 
@@ -121,7 +121,7 @@ def select_feasible(table, core, axes, root, state, ties, allowed, low, high):
     return found
 
 
-@compiled
+@jit_kernel
 def choose(table, core, axes, step, observation, ties, rule, allowed, action):
     """Write a feasible action (environment's units) to `action`; return the row of its ball.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zooming.kernels.jit import compiled, jit_inline, jit_no_refcount
+from zooming.kernels.jit import jit_inline, jit_kernel, jit_no_refcount
 from zooming.kernels.layout import (
     ATOMS,
     CENTER,
@@ -44,7 +44,7 @@ def to_unit(axes, first_axis, point, unit):
     return -1
 
 
-@compiled
+@jit_kernel
 def bend(points, bends, first_axis):
     """Clip and squash many points in place, in the environment's units.
 
@@ -76,7 +76,7 @@ def bend(points, bends, first_axis):
                 points[k, i] = 0.5 + 0.5 * z / (1.0 + abs(z))
 
 
-@compiled
+@jit_kernel
 def unbend(points, bends, first_axis):
     """Undo the squashing of `bend`, in place. An infinite end is mapped to a million scales."""
     for i in range(points.shape[1]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from zooming.kernels.boxes import cube_sides, diameter, length, sides
-from zooming.kernels.jit import compiled, jit_no_refcount
+from zooming.kernels.jit import jit_kernel, jit_no_refcount
 from zooming.kernels.layout import ACTIVE, ATOMS, LONGEST, N_STATS, SAME, SCALED
 
 
@@ -53,7 +53,7 @@ def middle(axes, axis, low, high):
     return np.floor(0.5 * (np.rint(low * n_values) + np.rint(high * n_values))) / n_values
 
 
-@compiled
+@jit_kernel
 def cut(table, core, stats, axes, row, halved, at):
     """Replace an active ball by its parts, cut along the axes in `halved`; they inherit Q and n.
 
@@ -96,7 +96,7 @@ def cut(table, core, stats, axes, row, halved, at):
     core[0]["n_balls"] += n_parents - 1
 
 
-@compiled
+@jit_kernel
 def split(table, core, stats, axes, row):
     """Split a due ball by the agent's rule, unless its parts would exceed `max_balls`.
 

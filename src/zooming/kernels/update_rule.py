@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from zooming.kernels.jit import PLAIN, jit_inline, jit_no_refcount
+from zooming.kernels.jit import IS_JIT_DISABLED, jit_inline, jit_no_refcount
 from zooming.kernels.layout import EXACT, MAX_VISITS, SCALED
 
 
@@ -27,7 +27,7 @@ def draw(core):
     return z ^ (z >> np.uint64(31))
 
 
-if PLAIN:
+if IS_JIT_DISABLED:
     draw = np.errstate(over="ignore")(draw)  # the overflow is intended
 
 

@@ -3,7 +3,7 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const at = (id) => document.getElementById(id);
 // Plotly reads a little markup in labels: written as entities, it shows them as they are.
-const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+const escapeHtml = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const DASHES = ["solid", "dash", "dashdot", "dot", "longdash", "longdashdot"];
 const PLOTS = ["returns", "regret", "replay", "memory"];
 const SYMBOLS = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross"];
@@ -124,7 +124,7 @@ function banded(agent, i, x, band) {
   const edge = { mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false, x };
   return [
     { ...edge, y: band.low }, { ...edge, y: band.high, fill: "tonexty", fillcolor: agent.color + "30" },
-    { x, y: band.mean, mode: "lines", name: plain(agent.name), line, hovertemplate: "%{x:,.0f}: %{y:.4g}<extra>" + plain(agent.name) + "</extra>" },
+    { x, y: band.mean, mode: "lines", name: escapeHtml(agent.name), line, hovertemplate: "%{x:,.0f}: %{y:.4g}<extra>" + escapeHtml(agent.name) + "</extra>" },
   ];
 }
 
@@ -171,9 +171,9 @@ function curves(problem) {
   if (cut && !logarithmic.type) shape.yaxis.range = [0, cut];
   Plotly.react("regret", regretTraces(problem, expected), shape, CONFIG);
   const points = problem.agents.map((agent, i) => ({
-    x: agent.seeds.map((seed) => seed[0]), y: agent.seeds.map((seed) => seed[1]), mode: "markers", name: plain(agent.name),
+    x: agent.seeds.map((seed) => seed[0]), y: agent.seeds.map((seed) => seed[1]), mode: "markers", name: escapeHtml(agent.name),
     marker: { color: agent.color, symbol: SYMBOLS[i % SYMBOLS.length], size: 7, opacity: 0.65 },
-    hovertemplate: `%{x:,} balls, ${solved ? "regret %{y:,.1f}" : "mean return %{y:.4g}"}<extra>${plain(agent.name)}</extra>`,
+    hovertemplate: `%{x:,} balls, ${solved ? "regret %{y:,.1f}" : "mean return %{y:.4g}"}<extra>${escapeHtml(agent.name)}</extra>`,
   }));
   Plotly.react("memory", points, layout("active balls at the end", solved ? "realized regret R(K)" : objective), CONFIG);
 }
@@ -239,8 +239,8 @@ function replay() {
     (agent.cuts[step] ? `: a slice, cut at ${agent.cuts[step]}` : "");
   const colors = star ? { x: star.state, y: star.action, z: star.steps[step], zsmooth: "best" } : painted(all, frame, range(0), range(1));
   const traces = [{ type: "heatmap", ...colors, colorscale: "Viridis", colorbar: { title: { text: symbol, side: "top" }, thickness: 12, outlinewidth: 0 },
-    hovertemplate: `${plain(x)} %{x:.3f}, ${plain(y)} %{y:.3f}: ${symbol} %{z:.3f}<extra></extra>` }, over];
-  const shape = layout(plain(x), plain(y), { margin: { l: 52, r: 8, t: 8, b: 44 } });
+    hovertemplate: `${escapeHtml(x)} %{x:.3f}, ${escapeHtml(y)} %{y:.3f}: ${symbol} %{z:.3f}<extra></extra>` }, over];
+  const shape = layout(escapeHtml(x), escapeHtml(y), { margin: { l: 52, r: 8, t: 8, b: 44 } });
   Object.assign(shape.xaxis, { range: range(0), showgrid: false, constrain: "domain" });
   Object.assign(shape.yaxis, { range: range(1), showgrid: false });
   return Plotly.react("replay", traces, shape, CONFIG);
