@@ -119,11 +119,7 @@ def test_the_medians_requests_are_complete_and_in_two_sorted_runs():
         for run in (known[: count[1]], known[count[1] : count[0]]):
             assert (np.diff(run) >= 0).all()
         for rank in {0, len(kept) // 3, len(kept) - 1}:
-            assert heuristics.ranked(known, count, rank) == (
-                kept[rank],
-                kept[min(rank + 1, len(kept) - 1)],
-            )
-        assert heuristics.n_at(known, count, 0.7) == kept.count(0.7)
+            assert heuristics.ranked(known, count, rank) == kept[rank]
         places, n = np.empty(2), len(kept)
         heuristics.choose(heuristics.MEDIAN, known, count, np.zeros(2), places)
         for place, share in zip(places, (0.25, 0.75), strict=True):
@@ -132,6 +128,14 @@ def test_the_medians_requests_are_complete_and_in_two_sorted_runs():
             assert place == first + (share * (n - 1) - below) * (second - first)
     assert merges >= 4
     assert count[2] == 700
+
+
+def test_a_call_from_a_waiting_ambulance_counts_where_most_calls_came_from():
+    known, count = np.array([0.1, 0.7, 0.9, 0.7, 0.0]), np.array([4, 3, 0])
+    waiting = np.array([0.1, 0.7, 0.9])
+    heuristics.see(known, count, 1, waiting, waiting)
+    assert known.tolist() == [0.1, 0.7, 0.9, 0.7, 0.7]
+    assert count.tolist() == [5, 3, 0]
 
 
 def test_a_median_that_is_saved_between_two_merges_goes_on_as_if_it_were_not(tmp_path):

@@ -1,9 +1,9 @@
 """Compiled heuristics: their actions, their memory, and whole episodes.
 
-The median stores requests as two sorted runs in one array: requests[: count[1]] are old, and
-requests[count[1] : count[0]] are new. A request is inserted into the new run. The new run is merged
-into the old one when it has about 4 sqrt(n) entries. With a single run, a long training would move
-megabytes at every step. count[2] is the number of episodes begun.
+The median keeps its requests in two sorted runs: requests[: count[1]], and the newest of them in
+requests[count[1] : count[0]]. An insertion moves at most the newest, and the runs become one when
+these are many. With one run alone, a long training would move megabytes at every step. count[2] is
+the number of episodes begun.
 
 Points are in the environment's units.
 """
@@ -44,102 +44,58 @@ def choose(rule, requests, count, state, action):
     STAY plays the state. MEDIAN plays the quantiles 1/2k, 3/2k, ... of the requests, or the state
     if there are none.
     """
-    k, n_requests = action.shape[0], count[0]
+    k, last = action.shape[0], count[0] - 1
     for i in range(k):
-        if rule == STAY or n_requests == 0:
+        if rule == STAY or last < 0:
             action[i] = state[i]
         else:
-            place = (2 * i + 1) / (2 * k) * (n_requests - 1)
+            place = (2 * i + 1) / (2 * k) * last
             below = np.int64(place)
-            first, second = ranked(requests, count, below)
+            first = ranked(requests, count, below)
+            second = ranked(requests, count, min(below + 1, last))
             action[i] = first + (place - below) * (second - first)
 
 
 @jit_no_refcount
 def ranked(requests, count, rank):
-    """Return the request of rank `rank` (from 0) and the next one; the last one comes twice."""
-    n_requests, n_old = count[0], count[1]
-    least, most = max(0, rank - n_old), min(rank, n_requests - n_old)
-    while least < most:  # bisect for the number of new requests among the first `rank`
+    """Return the request of rank `rank`, from 0, of both runs together."""
+    n_old = count[1]
+    least, most = max(0, rank + 1 - n_old), min(rank + 1, count[0] - n_old)
+    while least < most:  # bisect for the number of new requests among the rank + 1 smallest
         n_new = (least + most) // 2
-        if requests[n_old + n_new] < requests[rank - n_new - 1]:
+        if requests[n_old + n_new] < requests[rank - n_new]:
             least = n_new + 1
         else:
             most = n_new
-    old, new = rank - least, n_old + least
-    is_old = new == n_requests or (old < n_old and requests[old] <= requests[new])
-    first = requests[old] if is_old else requests[new]
-    if is_old:
-        old += 1
-    else:
-        new += 1
-    if old < n_old and (new == n_requests or requests[old] <= requests[new]):
-        return first, requests[old]
-    return first, requests[new] if new < n_requests else first
-
-
-@jit_no_refcount
-def insertion_point(requests, first, last, place, or_at):
-    """Return the insertion point of `place` in the sorted requests[first:last].
-
-    It is behind equal entries if `or_at`, else before them.
-    """
-    while first < last:
-        middle = (first + last) // 2
-        if requests[middle] < place or (or_at and requests[middle] == place):
-            first = middle + 1
-        else:
-            last = middle
-    return first
-
-
-@jit_no_refcount
-def n_at(requests, count, place):
-    """Return the number of requests equal to `place`."""
-    n_old = insertion_point(requests, 0, count[1], place, True) - insertion_point(
-        requests, 0, count[1], place, False
-    )
-    return (
-        n_old
-        + insertion_point(requests, count[1], count[0], place, True)
-        - insertion_point(requests, count[1], count[0], place, False)
-    )
+    if least == 0 or (least <= rank and requests[rank - least] > requests[n_old + least - 1]):
+        return requests[rank - least]
+    return requests[n_old + least - 1]
 
 
 @jit_kernel
 def insert(requests, count, request):
-    """Insert a request into the new run, and merge the runs if the new one is long.
-
-    The caller has reserved room.
-    """
-    n_requests = count[0]
-    place = insertion_point(requests, count[1], n_requests, request, True)
-    for k in range(n_requests - place):
-        i = np.uint64(n_requests - k)  # unsigned indices need no wraparound: compiles to a memmove
+    """Insert a request into the new run. The caller has reserved room."""
+    n_larger = count[0] - count[1]
+    n_larger -= np.searchsorted(requests[count[1] : count[0]], request, "right")
+    for k in range(n_larger):
+        i = np.uint64(count[0] - k)  # unsigned indices need no wraparound: compiles to a memmove
         requests[i] = requests[i - np.uint64(1)]
-    requests[place] = request
+    requests[count[0] - n_larger] = request
     count[0] += 1
-    n_new = count[0] - count[1]
-    if n_new >= 64 and n_new * n_new > 16 * count[0]:
+    if (count[0] - count[1]) ** 2 > 16 * count[0] + 4096:
         merge(requests, count)
 
 
 @jit_kernel
 def merge(requests, count):
-    """Merge the two sorted runs into one, from the end.
-
-    Old requests below every new one stay where they are.
-    """
-    new = requests[count[1] : count[0]].copy()
-    left, old, place = len(new), count[1], count[0]
-    while left > 0:
-        place -= 1
-        if old > 0 and requests[old - 1] > new[left - 1]:
-            old -= 1
+    """Merge the two sorted runs into one, from the end."""
+    new, old, place = requests[count[1] : count[0]].copy(), count[1], count[0]
+    for request in new[::-1]:
+        while old > 0 and requests[old - 1] > request:
+            old, place = old - 1, place - 1
             requests[place] = requests[old]
-        else:
-            left -= 1
-            requests[place] = new[left]
+        place -= 1
+        requests[place] = request
     count[1] = count[0]
 
 
@@ -159,12 +115,14 @@ def see(requests, count, step, action, next_state):
             insert(requests, count, next_state[i])
     if count[0] > n_known:
         return
-    place, most = next_state[0], -1
-    for i in range(next_state.shape[0]):
-        n_there = n_at(requests, count, next_state[i])
+    request, most = next_state[0], -1
+    for place in next_state:
+        n_there = 0
+        for run in (requests[: count[1]], requests[count[1] : count[0]]):
+            n_there += np.searchsorted(run, place, "right") - np.searchsorted(run, place, "left")
         if n_there > most:
-            place, most = next_state[i], n_there
-    insert(requests, count, place)
+            request, most = place, n_there
+    insert(requests, count, request)
 
 
 @jit_no_refcount
