@@ -127,9 +127,7 @@ def test_sound_agents_pass_on_any_kind_of_space(kind):
 
     checked = zooming.check_agent(make, lambda: gym.make("CartPole-v1", max_episode_steps=4))
     assert any(line.startswith("predict takes a batch") for line in checked.kept)
-    assert any(
-        line.startswith("a state, action, reward or step that is none") for line in checked.kept
-    )
+    assert any(line.startswith("an invalid state, action, reward or step") for line in checked.kept)
 
 
 @pytest.mark.plain
@@ -391,17 +389,17 @@ BROKEN = {
     OverrunsAStop: ("a callback sees every episode", "the returns differ from episode"),
     ForgetsItsGenerator: ("save, load, continue", "the returns differ from episode"),
     OtherFused: ("the fused driver and the Python one", "differ"),
-    Credulous: ("a state, action, reward or step that is none", "a reward of nan was not refused"),
+    Credulous: ("an invalid state, action, reward or step", "a reward of nan was not refused"),
     Crashes: (
-        "a state, action, reward or step that is none",
+        "an invalid state, action, reward or step",
         r"act at step 5 raised IndexError .*, which is no ValueError",
     ),
     LearnsThenRefuses: (
-        "a state, action, reward or step that is none",
+        "an invalid state, action, reward or step",
         "the returns differ from episode",
     ),
     Clips: (
-        "a state, action, reward or step that is none",
+        "an invalid state, action, reward or step",
         r"act in the state \[2.\] was not refused",
     ),
     GoesOnForever: (

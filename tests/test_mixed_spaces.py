@@ -574,7 +574,7 @@ def test_the_policy_of_an_own_agent_is_in_the_units_of_checked_transition(squash
         assert played["gas"].tolist() == pytest.approx(action["gas"].tolist(), rel=1e-9)
     agent.last = agent.last[:1]
     with pytest.raises(
-        zooming.SpaceError,
+        zooming.ConfigurationError,
         match=r"greedy gave an action of shape \(1,\); give the flat vector of 3 numbers",
     ):
         agent.predict([0.5])
@@ -642,7 +642,7 @@ WRONG = {
 @pytest.mark.plain
 @pytest.mark.parametrize(("options", "text"), WRONG.values(), ids=WRONG)
 def test_a_wrong_option_is_told_with_the_fix(options, text):
-    with pytest.raises(zooming.SpaceError, match=text):
+    with pytest.raises(zooming.ConfigurationError, match=text):
         zooming.AdaptiveQ(Boxes(CART, Discrete(2)), horizon=1, **{"squash": True, **options})
 
 

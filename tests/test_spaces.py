@@ -100,7 +100,7 @@ def test_every_action_is_in_the_action_space(player, state_space, action_space, 
 @given(space=boxes(), data=st.data())
 def test_every_action_of_a_heuristic_is_in_the_action_space(kind, space, data):
     if kind == "Median" and len(np.unique(space.low)) + len(np.unique(space.high)) > 2:
-        with pytest.raises(zooming.SpaceError, match="same bounds"):
+        with pytest.raises(zooming.ConfigurationError, match="same bounds"):
             AGENTS[kind](Boxes(space, space), horizon=2, seed=0)
         return
     agent = AGENTS[kind](Boxes(space, space), horizon=2, seed=0)

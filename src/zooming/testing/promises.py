@@ -37,9 +37,7 @@ def _has_the_surface(trial: Trial) -> None:
 
 
 def _plays_inside(trial: Trial) -> None:
-    """act and predict give actions of the action space, with its dtype and shape, also before
-    any learning.
-    """
+    """act and predict give actions of the action space, also before any learning."""
     agent = trial.agent()
     for _ in range(2):
         for step in range(agent.horizon):
@@ -87,9 +85,7 @@ def _predicts_without_a_trace(trial: Trial) -> None:
 
 
 def _predicts_in_batches(trial: Trial) -> None:
-    """predict takes a batch, with one step per environment as state, and episode_start begins at
-    step 0 again.
-    """
+    """predict takes a batch, one step per environment as state, and obeys episode_start."""
     agent = trial.agent()
     agent.learn(EPISODES)
     batch, observations = trial.batch(), trial.observations()
@@ -177,9 +173,7 @@ def _drivers_agree(trial: Trial) -> None:
 
 
 def _refuses(trial: Trial) -> None:
-    """a state, action, reward or step that is none is refused with a ValueError, and the agent
-    is as it was before.
-    """
+    """an invalid state, action, reward or step raises ValueError and changes nothing."""
     refusing, left_alone = trial.agent(), trial.agent()
     for agent in (refusing, left_alone):
         agent.learn(EPISODES)
