@@ -2,9 +2,11 @@ import os
 import signal
 
 import matplotlib
+import pytest
 from hypothesis import HealthCheck, settings
 
 matplotlib.use("Agg")
+pytest.register_assert_rewrite("helpers", "oracles")
 # Compiled or not, the same examples: what is slow without compilation is chosen by the marker
 # `plain`, not by a deadline.
 settings.register_profile(

@@ -6,17 +6,36 @@ import numpy as np
 import zooming
 from zooming.testing.trial import knowledge
 
-__all__ = ["AGENTS", "TABLED", "Boxes", "Drift", "box", "knowledge", "same_history"]
+__all__ = [
+    "AGENTS",
+    "BOXES",
+    "KINDS",
+    "LEARNERS",
+    "OBSERVED",
+    "OPTIONS",
+    "Boxes",
+    "Drift",
+    "box",
+    "knowledge",
+    "same_history",
+    "stock",
+    "stock_env",
+]
 
 AGENTS = {
     "AdaptiveQ": zooming.AdaptiveQ,
     "as_published": lambda env, **options: zooming.AdaptiveQ.as_published(env, 0.5, **options),
     "NetQ": lambda env, **options: zooming.NetQ(env, spacing=0.3, **options),
+    "MetricQ": lambda env, **options: zooming.MetricQ(env, zooming.metrics.LInf(5), **options),
     "Random": zooming.Random,
     "NoMovement": zooming.NoMovement,
     "Median": zooming.Median,
 }
-TABLED = ("AdaptiveQ", "as_published", "NetQ")
+BOXES = ("AdaptiveQ", "as_published", "NetQ")
+# One agent of boxes, one of balls, one heuristic: enough for a promise that code shared by all
+# agents of a kind keeps.
+KINDS = ("AdaptiveQ", "MetricQ", "Median")
+LEARNERS = ("AdaptiveQ", "MetricQ")
 
 
 class Drift(gym.Env):
@@ -64,3 +83,47 @@ def same_history(one, other):
         one.returns.tobytes() == other.returns.tobytes()
         and one.n_balls.tobytes() == other.n_balls.tobytes()
     )
+
+
+# --- compiled problems ----------------------------------------------------------------------------
+
+OBSERVED = [0.1, 0.1, 0.8]
+OPTIONS = [
+    ("zooming/Oil-v0", {}),
+    (
+        "zooming/Oil-v0",
+        {
+            "survey": "quadratic",
+            "sharpness": 10.0,
+            "noise": 0.1,
+            "dims": 3,
+            "start": "uniform",
+            "horizon": 7,
+        },
+    ),
+    ("zooming/Oil-v0", {"dims": 2, "center": [0.2, 0.9], "start": [0.1, 0.4]}),
+    ("zooming/Ambulance-v0", {}),
+    ("zooming/Ambulance-v0", {"arrivals": "uniform", "travel_weight": 1.0}),
+    (
+        "zooming/Ambulance-v0",
+        {"arrivals": "shifting", "n_ambulances": 2, "horizon": 8, "start": "uniform"},
+    ),
+    (
+        "zooming/Ambulance-v0",
+        {"arrivals": np.array(OBSERVED), "n_ambulances": 3, "start": [0.1, 0.5, 0.9]},
+    ),
+    ("zooming/Ambulance-v0", {"arrivals": ["beta", "uniform", OBSERVED], "horizon": 3}),
+]
+
+
+def stock(state, action, step, params, rng, next_state):
+    """Order up to a level, sell what is asked for, pay for what is left."""
+    level = max(state[0], action[0])
+    sold = min(level, rng.random() * 10.0)
+    next_state[0] = level - sold
+    return (params[0] * sold - (level - state[0]) - 0.1 * next_state[0]) / 60.0 + 0.4
+
+
+def stock_env(**options):
+    box = gym.spaces.Box(0.0, 10.0, (1,), np.float64)
+    return zooming.compiled_env(stock, box, box, horizon=6, start=[2.0], params=[3.0], **options)

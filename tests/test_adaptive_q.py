@@ -9,46 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import zooming
+from oracles import agreeing, unit_env
 from zooming import bonuses, kernels
 from zooming.app.reference import ReferenceQ
 from zooming.partitions.boxes import BallTable
-
-
-def unit_env(n_state, n_action, horizon=3):
-    """An environment of which only the spaces matter."""
-
-    def stay(state, action, step, params, rng, next_state):
-        for i in range(state.shape[0]):
-            next_state[i] = state[i]
-        return 0.5
-
-    state, action = (gym.spaces.Box(0.0, 1.0, (n,), np.float64) for n in (n_state, n_action))
-    return zooming.compiled_env(stay, state, action, horizon, start=0.5)
-
-
-def agreeing(agent, reference):
-    """Every ball, value and count of the agent's partitions, compared with the reference's."""
-    for step in range(agent.horizon):
-        balls = agent.partition(step)
-        ours = {
-            tuple(center): (q, n, r)
-            for center, q, n, r in zip(
-                ((balls.low + balls.high) / 2).tolist(),
-                balls.q_value,
-                balls.n_visits,
-                balls.radius,
-                strict=True,
-            )
-        }
-        theirs = {
-            ball.center: (ball.q_value, ball.n_visits, ball.radius)
-            for ball in reference.roots[step].active()
-        }
-        assert ours.keys() == theirs.keys()
-        for center, (q, n, r) in theirs.items():
-            assert ours[center] == (pytest.approx(q, rel=1e-12, abs=1e-12), n, r)
-    assert agent.n_balls == reference.n_balls
-
 
 # Coordinates near borders and corners are where a partition goes wrong, so they come up often.
 coordinate = st.one_of(

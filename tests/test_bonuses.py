@@ -10,8 +10,7 @@ from gymnasium.spaces import Discrete
 
 import zooming
 from helpers import Boxes, knowledge, same_history
-from test_adaptive_q import agreeing, unit_env
-from test_mixed_spaces import Tables, UcbH
+from oracles import Tables, UcbH, agreeing, unit_env
 from zooming import bonuses, kernels, metrics
 from zooming.agents import seeds
 from zooming.app.reference import ReferenceQ, ReferenceWidthQ

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import zooming
-from helpers import AGENTS, TABLED, Boxes, Drift, box, knowledge, same_history
+from helpers import AGENTS, KINDS, LEARNERS, Boxes, Drift, box, knowledge, same_history
 
 PROBLEMS = {
     "oil": lambda: gym.make("zooming/Oil-v0", sharpness=10.0),
@@ -26,7 +26,7 @@ PROBLEMS = {
         "zooming/Ambulance-v0", n_ambulances=2, start=np.array([0.2, 0.8])
     ),
 }
-EVERY_AGENT = pytest.mark.parametrize("kind", AGENTS)
+EVERY_AGENT = pytest.mark.parametrize("kind", KINDS)
 EVERY_PROBLEM = pytest.mark.parametrize("problem", PROBLEMS)
 N_EPISODES = st.integers(0, 40)
 
@@ -87,7 +87,7 @@ def test_a_plain_environment_continues_exactly_when_it_is_given(path, kind, piec
 
 
 @pytest.mark.plain
-@EVERY_AGENT
+@pytest.mark.parametrize("kind", AGENTS)
 def test_a_loaded_agent_continues(path, kind):
     agent = AGENTS[kind](PROBLEMS["ambulance"](), seed=3)
     agent.learn(4)
@@ -179,7 +179,7 @@ def _parts(history):
     return history.returns, history.n_balls
 
 
-@EVERY_AGENT
+@pytest.mark.parametrize("kind", AGENTS)
 def test_an_agent_can_be_saved_before_any_learning(path, kind):
     agent = AGENTS[kind](PROBLEMS["oil"](), seed=5)
     agent.save(path)
@@ -387,18 +387,17 @@ def test_a_deterministic_prediction_repeats_and_survives_a_file(path, kind):
     assert zooming.load(path).predict(states)[0].tobytes() == first
 
 
-@pytest.mark.parametrize("kind", TABLED)
+@pytest.mark.parametrize("kind", LEARNERS)
 def test_estimates_survive_a_file(path, kind):
     agent = AGENTS[kind](PROBLEMS["ambulance"](), seed=0)
     agent.learn(50)
     agent.save(path)
     loaded = zooming.load(path)
     for step in range(5):
-        for name in ("low", "high", "q_value", "n_visits", "depth", "radius"):
-            assert (
-                getattr(loaded.partition(step), name).tobytes()
-                == getattr(agent.partition(step), name).tobytes()
-            )
+        if kind == "AdaptiveQ":
+            for name in ("low", "high", "q_value", "n_visits", "depth", "radius"):
+                ours, theirs = (getattr(each.partition(step), name) for each in (agent, loaded))
+                assert ours.tobytes() == theirs.tobytes()
         assert loaded.value(step, [0.4]) == agent.value(step, [0.4])
         assert loaded.q_value(step, [0.4], [0.6]) == agent.q_value(step, [0.4], [0.6])
         assert loaded.visits(step, [0.4], [0.6]) == agent.visits(step, [0.4], [0.6])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import zooming
-from helpers import AGENTS, Boxes, box, knowledge
+from helpers import AGENTS, KINDS, Boxes, box, knowledge
 from zooming import bonuses, metrics, validation
 
 HUGE = 10**400
@@ -45,13 +45,9 @@ class Width:
 
 @pytest.mark.plain
 @pytest.mark.parametrize("value", BEYOND.values(), ids=BEYOND)
-@pytest.mark.parametrize("kind", [*AGENTS, "MetricQ"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_transition_beyond_floating_point_is_refused_and_changes_nothing(kind, value):
-    agent = (
-        AGENTS[kind](ENV, seed=0)
-        if kind in AGENTS
-        else zooming.MetricQ(ENV, metrics.LInf(9), seed=0)
-    )
+    agent = AGENTS[kind](ENV, seed=0)
     agent.learn(1)
     before = knowledge(agent)
     calls = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import zooming
-from helpers import AGENTS, Drift, box, knowledge, same_history
+from helpers import AGENTS, KINDS, Drift, box, knowledge, same_history
 from zooming.agents import files
 from zooming.bonuses import Doubling, Theory
 
@@ -24,10 +24,7 @@ class OnlyActions:
 
 
 CLIPPING = {
-    **AGENTS,
-    "MetricQ": lambda env, **options: zooming.MetricQ(
-        env, zooming.metrics.LInf(points_per_axis=9), **options
-    ),
+    **{kind: AGENTS[kind] for kind in KINDS},
     "lazy": lambda env, **options: zooming.MetricQ(
         env, zooming.metrics.LInf(points_per_axis=9), lazy=True, **options
     ),
@@ -134,7 +131,7 @@ def test_a_state_that_is_refused_ends_the_run_before_its_reward_is_counted(kind,
 
 @pytest.mark.parametrize("driver", ["fused", "python"])
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("kind", ["AdaptiveQ", "MetricQ", "Random"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_nan_and_infinities_end_a_run_all_the_same(kind, bad, driver):
     def break_down(state, action, step, params, rng, next_state):
         next_state[0] = state[0]

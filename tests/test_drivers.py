@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import zooming
-from helpers import knowledge
-from test_envs import OPTIONS, stock_env
+from helpers import OPTIONS, knowledge, stock_env
 from zooming import kernels
 
 

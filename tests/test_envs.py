@@ -12,34 +12,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import zooming
-
-OBSERVED = [0.1, 0.1, 0.8]
-OPTIONS = [
-    ("zooming/Oil-v0", {}),
-    (
-        "zooming/Oil-v0",
-        {
-            "survey": "quadratic",
-            "sharpness": 10.0,
-            "noise": 0.1,
-            "dims": 3,
-            "start": "uniform",
-            "horizon": 7,
-        },
-    ),
-    ("zooming/Oil-v0", {"dims": 2, "center": [0.2, 0.9], "start": [0.1, 0.4]}),
-    ("zooming/Ambulance-v0", {}),
-    ("zooming/Ambulance-v0", {"arrivals": "uniform", "travel_weight": 1.0}),
-    (
-        "zooming/Ambulance-v0",
-        {"arrivals": "shifting", "n_ambulances": 2, "horizon": 8, "start": "uniform"},
-    ),
-    (
-        "zooming/Ambulance-v0",
-        {"arrivals": np.array(OBSERVED), "n_ambulances": 3, "start": [0.1, 0.5, 0.9]},
-    ),
-    ("zooming/Ambulance-v0", {"arrivals": ["beta", "uniform", OBSERVED], "horizon": 3}),
-]
+from helpers import OBSERVED, OPTIONS, stock, stock_env
 
 
 @pytest.mark.plain
@@ -228,19 +201,6 @@ def test_bad_actions_are_refused(action):
 
 
 # --- your own dynamics ----------------------------------------------------------------------------
-
-
-def stock(state, action, step, params, rng, next_state):
-    """Order up to a level, sell what is asked for, pay for what is left."""
-    level = max(state[0], action[0])
-    sold = min(level, rng.random() * 10.0)
-    next_state[0] = level - sold
-    return (params[0] * sold - (level - state[0]) - 0.1 * next_state[0]) / 60.0 + 0.4
-
-
-def stock_env(**options):
-    box = gym.spaces.Box(0.0, 10.0, (1,), np.float64)
-    return zooming.compiled_env(stock, box, box, horizon=6, start=[2.0], params=[3.0], **options)
 
 
 @pytest.mark.plain

@@ -23,10 +23,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import zooming
-from helpers import AGENTS, TABLED, Boxes, knowledge
+from helpers import AGENTS, KINDS, Boxes, knowledge
 from zooming import kernels
 from zooming.agents import files
-from zooming.kernels import ACTIVE, BALL, boxes
+from zooming.kernels import ACTIVE, BALL, balls, boxes
 from zooming.partitions.boxes import BallTable, lengths
 
 SOURCE = Path(zooming.__file__).parent
@@ -250,24 +250,18 @@ def assert_refused(path, content=None, match="."):
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.slow
-def test_every_flipped_bit_is_noticed(small_file):
+def test_a_flipped_bit_of_any_byte_is_noticed(small_file):
     content, path = small_file
-    for i in range(8 * len(content)):
+    for i in range(len(content)):
         damaged = bytearray(content)
-        damaged[i // 8] ^= 1 << i % 8
+        damaged[i] ^= 1 << i % 8
         assert_refused(path, damaged)
 
 
-def test_every_flipped_byte_is_noticed(small_file):
+def test_a_truncation_is_noticed(small_file):
     content, path = small_file
-    for i in range(len(content)):
-        assert_refused(path, content[:i] + bytes([content[i] ^ 0xFF]) + content[i + 1 :])
-
-
-def test_every_truncation_is_noticed(small_file):
-    content, path = small_file
-    for length in range(len(content)):
+    ends = {*range(64), *range(64, len(content), 7), *range(len(content) - 40, len(content))}
+    for length in ends:
         assert_refused(path, content[:length])
 
 
@@ -797,13 +791,13 @@ def test_observed_arrivals_are_kept_once_however_long_the_episode():
 
 
 @pytest.mark.parametrize("kind", ["Dict", "Tuple"])
-def test_spaces_nested_too_deeply_are_refused(tmp_path, kind):
+def test_spaces_nested_deeply_are_read_and_refused(tmp_path, kind):
     saved_agent(tmp_path / "agent.zoom")
     inner = {"kind": "Discrete", "n": 2, "start": 0, "dtype": "int64"}
     for _ in range(300):
         inner = {"kind": kind, "parts": [["a", inner]]}
     crafted(tmp_path / "agent.zoom", state_space(**inner))
-    assert_refused(tmp_path / "agent.zoom")
+    assert_refused(tmp_path / "agent.zoom", match="not what a saved agent holds")
 
 
 # --- balls of a metric ----------------------------------------------------------------------------
@@ -911,7 +905,7 @@ def replaced(value, place, new):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", AGENTS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_whatever_the_header_says_loading_gives_an_agent_or_a_checkpoint_error(tmp_path, kind):
     path = tmp_path / "agent.zoom"
     saved_agent(path, kind, episodes=2)
@@ -920,7 +914,7 @@ def test_whatever_the_header_says_loading_gives_an_agent_or_a_checkpoint_error(t
     header, arrays = json.loads(body[20 : 20 + length]), body[20 + length :]
     escaped = []
     for place in places(header):
-        for wrong in (None, -1, 0, 2.5, 10**400, float("nan"), True, "x", "({,f8", [], {}, [[1]]):
+        for wrong in (None, -1, 2.5, 10**400, float("nan"), True, "({,f8", {}, [[1]]):
             text = json.dumps(replaced(header, place, wrong)).encode()
             path.write_bytes(
                 content_with_checksum(
@@ -935,19 +929,23 @@ def test_whatever_the_header_says_loading_gives_an_agent_or_a_checkpoint_error(t
     assert not escaped, "\n".join(escaped)
 
 
-@pytest.mark.parametrize("name", BALL.names)
-@pytest.mark.parametrize("kind", TABLED)
-@settings(deadline=None, max_examples=25)
+COLUMNS = [(kind, name) for kind in ("AdaptiveQ", "NetQ") for name in BALL.names]
+COLUMNS += [("MetricQ", name) for name in balls.BALL.names]
+
+
+@pytest.mark.parametrize(("kind", "name"), COLUMNS)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_a_changed_table_is_refused_or_plays_inside_the_action_space(folder, kind, name, data):
     path = folder / "table.zoom"
     space = saved_agent(path, kind).env.action_space
     header, arrays = files.read_container(path)
-    inner = np.flatnonzero(arrays["balls"]["child"] != ACTIVE)
-    row = data.draw(st.sampled_from(inner.tolist()) | st.integers(0, len(arrays["balls"]) - 1))
-    arrays["balls"][name][row] = data.draw(st.integers(0, 99)) / (
-        100 if BALL[name].kind == "f" else 1
-    )
+    rows = st.integers(0, len(arrays["balls"]) - 1)
+    if kind != "MetricQ":
+        inner = np.flatnonzero(arrays["balls"]["child"] != ACTIVE)
+        rows |= st.sampled_from(inner.tolist())
+    column = arrays["balls"][name]
+    column[data.draw(rows)] = data.draw(st.integers(0, 99)) / (100 if column.dtype == float else 1)
     files.write_container(path, header, arrays)
     try:
         loaded = zooming.load(path)
@@ -997,8 +995,9 @@ def test_there_are_sources_to_look_at():
 AUDITED = """
 import sys
 import zooming
-path = sys.argv[1]
-zooming.load(sys.argv[2]).learn(1)  # all that loading needs anyway is imported and compiled now
+warm, *paths = sys.argv[1:]
+for path in warm.split(","):
+    zooming.load(path).learn(1)  # all that loading needs anyway is imported and compiled now
 events = []
 on = True
 RUNS_CODE = ("exec", "compile", "import", "marshal.", "pickle.", "code.", "os.system", "os.exec",
@@ -1007,31 +1006,14 @@ sys.addaudithook(
     lambda event, arguments: on and event.startswith(RUNS_CODE)
     and events.append((event, str(arguments)[:200]))
 )
-try:
-    agent = zooming.load(path)
-    print(type(agent).__name__)
-except zooming.CheckpointError as error:
-    print("CheckpointError", error)
+for path in paths:
+    try:
+        print(type(zooming.load(path)).__name__)
+    except zooming.CheckpointError as error:
+        print("CheckpointError", error)
 on = False
 print(events)
 """
-
-
-def audited_load(path, warm):
-    command = [sys.executable, "-c", AUDITED, str(path), str(warm)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-    return result.stdout.splitlines()
-
-
-@pytest.mark.slow
-@pytest.mark.process
-@pytest.mark.parametrize("kind", AGENTS)
-def test_loading_imports_compiles_and_executes_nothing(tmp_path, kind):
-    saved_agent(tmp_path / "warm.zoom", kind)
-    saved_agent(tmp_path / "agent.zoom", kind)
-    name, events = audited_load(tmp_path / "agent.zoom", tmp_path / "warm.zoom")
-    assert name == ("AdaptiveQ" if kind == "as_published" else kind)
-    assert events == "[]"
 
 
 FOREIGN = [
@@ -1056,16 +1038,28 @@ def test_a_file_that_names_another_environment_is_refused(tmp_path, env_id):
 
 @pytest.mark.process
 @pytest.mark.slow
-@pytest.mark.parametrize("env_id", ["os:system", "this:zooming/Oil-v0"])
-def test_a_file_that_names_another_environment_imports_nothing(tmp_path, env_id):
-    for name in ("warm", "agent"):
-        saved_agent(tmp_path / f"{name}.zoom")
-    crafted(
-        tmp_path / "agent.zoom",
-        lambda header, arrays: header["env"]["make"].update(id=env_id, kwargs={}),
-    )
-    answer, events = audited_load(tmp_path / "agent.zoom", tmp_path / "warm.zoom")
-    assert answer.startswith("CheckpointError")
+def test_loading_imports_compiles_and_executes_nothing(tmp_path):
+    sound, foreign = [], []
+    for kind in AGENTS:
+        sound.append(str(tmp_path / f"{kind}.zoom"))
+        saved_agent(sound[-1], kind)
+    for env_id in ("os:system", "this:zooming/Oil-v0"):
+        foreign.append(str(tmp_path / f"{len(foreign)}.zoom"))
+        saved_agent(foreign[-1])
+        crafted(
+            foreign[-1],
+            lambda header, arrays, env_id=env_id: header["env"]["make"].update(
+                id=env_id, kwargs={}
+            ),
+        )
+    command = [sys.executable, "-c", AUDITED, ",".join(sound), *sound, *foreign]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    *answers, events = result.stdout.splitlines()
+    assert answers[: len(sound)] == [
+        "AdaptiveQ" if kind == "as_published" else kind for kind in AGENTS
+    ]
+    assert all(answer.startswith("CheckpointError") for answer in answers[len(sound) :])
+    assert len(answers) == len(sound) + len(foreign)
     assert events == "[]"
 
 

@@ -7,33 +7,7 @@ import numpy as np
 import pytest
 
 import zooming
-
-OIL = {("laplace", 1): 4.75, ("laplace", 10): 4.75, ("laplace", 50): 4.75}
-OIL |= {("quadratic", 1): 4.8, ("quadratic", 10): 4.755, ("quadratic", 50): 4.751}
-AMBULANCE = {("beta", 0): 4.3547, ("beta", 0.25): 4.3698, ("beta", 1): 5.0}
-AMBULANCE |= {
-    ("uniform", 0): 3.75,
-    ("uniform", 0.25): 3.8866,
-    ("uniform", 1): 5.0,
-    ("shifting", 0): 4.725,
-}
-SHIFTING = [(0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1), (0.45, 0.55)]
-
-
-def ambulance_optimum(laws, weight, start=0.5, n=2001):
-    """V* by definition: the call does not depend on the action, so each step is a problem of its
-    own.
-
-    `laws` are intervals of uniform calls; the state of step h > 0 is the call of step h - 1.
-    """
-    actions = np.linspace(0, 1, n)
-    total, states = 0.0, np.array([start])
-    for low, high in laws:
-        calls = low + (high - low) * (np.arange(400) + 0.5) / 400
-        cost = (1 - weight) * np.abs(calls[:, None] - actions).mean(axis=0)
-        total += np.mean([np.max(1 - weight * np.abs(state - actions) - cost) for state in states])
-        states = calls
-    return total
+from oracles import AMBULANCE, OIL, SHIFTING, ambulance_optimum
 
 
 def final_return(make_agent, env, n_seeds=20):

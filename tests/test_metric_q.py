@@ -14,95 +14,11 @@ import pytest
 
 import zooming
 from helpers import Boxes, knowledge, same_history
+from oracles import Brute, shown
 from zooming import bonuses, metrics
 from zooming.errors import CheckpointError, ConfigurationError, TransitionError
 from zooming.kernels import balls
 from zooming.metrics import distances, pairs
-
-
-class Brute:
-    """Algorithm 1 on a product of finite metric spaces, by the definitions."""
-
-    def __init__(self, space, horizon, bonus, lazy=False, split_after=1.0):
-        """`bonus`: a number c for c / sqrt(t), or a function (brute, step, ball) that gives Q
-        from all visits of a ball."""
-        self.space, self.horizon, self.bonus, self.lazy, self.split_after = (
-            space,
-            horizon,
-            bonus,
-            lazy,
-            split_after,
-        )
-        self.shape = len(space.distances), len(space.action_distances)
-        x, a = space.middle()
-        self.balls = [
-            [{"x": x, "a": a, "depth": 0, "q": float(horizon - h), "n": 0, "visits": []}]
-            for h in range(horizon)
-        ]
-        self.episode = 0
-
-    def contains(self, ball, x, a):
-        along, across = (
-            self.space.distances[ball["x"], x],
-            self.space.action_distances[ball["a"], a],
-        )
-        power = self.space.power or 1.0
-        return (
-            along + across if self.space.power else max(along, across)
-        ) <= self.space.reach * 0.5 ** (power * ball["depth"])
-
-    def owner(self, h, x, a):
-        """The ball of smallest radius that holds the pair, the oldest of these."""
-        holding = [ball for ball in self.balls[h] if self.contains(ball, x, a)]
-        return max(holding, key=lambda ball: ball["depth"])
-
-    def domain(self, h, ball):
-        return {(x, a) for x, a in np.ndindex(self.shape) if self.owner(h, x, a) is ball}
-
-    def value(self, h, x):
-        return min(self.horizon - h, max(self.owner(h, x, a)["q"] for a in range(self.shape[1])))
-
-    def update(self, h, x, a, reward, after, terminated=False):
-        ball = self.owner(h, x, a)
-        next_value = 0.0 if terminated or h + 1 == self.horizon else self.value(h + 1, after)
-        ball["n"] += 1
-        if callable(self.bonus):
-            self.episode += h == 0
-            across = min(1.0, 3.0 * 0.5 ** ball["depth"]) if len(self.domain(h, ball)) > 1 else 0.0
-            ball["visits"].append((reward, next_value, across, self.episode))
-            ball["q"] = self.bonus(self, h, ball)
-        else:
-            rate = (self.horizon + 1) / (self.horizon + ball["n"])
-            ball["q"] = (1 - rate) * ball["q"] + rate * (
-                reward + next_value + self.bonus / math.sqrt(ball["n"])
-            )
-        if ball["n"] >= self.split_after * 4 ** ball["depth"] and len(self.domain(h, ball)) > 1:
-            if self.lazy:
-                self.add(h, ball, x, a)
-            else:
-                self.cover(h, ball)
-
-    def cover(self, h, ball):
-        order = [
-            (int(y), int(b))
-            for y in self.space.orders[ball["x"]]
-            for b in self.space.action_orders[ball["a"]]
-        ]
-        for y, b in order:
-            if self.owner(h, y, b) is ball:
-                self.add(h, ball, y, b)
-
-    def add(self, h, parent, x, a):
-        inherited = {"q": parent["q"], "n": parent["n"], "visits": list(parent["visits"])}
-        self.balls[h].append({"x": x, "a": a, "depth": parent["depth"] + 1, **inherited})
-
-    def active(self, h):
-        listed = [(ball, len(self.domain(h, ball))) for ball in self.balls[h]]
-        return [
-            (b["x"], b["a"], b["depth"], b["n"], n, pytest.approx(b["q"], rel=1e-12))
-            for b, n in listed
-            if n
-        ]
 
 
 def finite_env(n_states, n_actions):
@@ -154,19 +70,6 @@ def trained(name, lazy, n_updates=100, split_after=1.0, **options):
         agent.update(*transition)
         brute.update(*transition)
     return agent, brute
-
-
-def shown(agent, h):
-    found = agent.balls(h)
-    columns = (
-        found.state[:, 0],
-        found.action[:, 0],
-        found.depth,
-        found.n_visits,
-        found.n_points,
-        found.q_value,
-    )
-    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 @pytest.mark.plain

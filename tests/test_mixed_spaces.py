@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import zooming
 from helpers import Boxes, box, knowledge
+from oracles import Tables, UcbH
 from zooming import kernels
 from zooming.app.reference import ReferenceAxis, ReferenceMixedQ
 from zooming.partitions.boxes import BallTable
@@ -293,66 +294,6 @@ def test_every_ball_of_a_mixed_space_agrees_with_the_reference(
 
 
 # --- the discrete metric --------------------------------------------------------------------------
-
-
-class Tables(gym.Env):
-    """A random tabular problem."""
-
-    def __init__(self, n_states, n_actions, horizon, seed):
-        rng = np.random.default_rng(seed)
-        self.observation_space, self.action_space, self.n_steps = (
-            Discrete(n_states),
-            Discrete(n_actions),
-            horizon,
-        )
-        self.chances = rng.dirichlet(np.ones(n_states), (horizon, n_states, n_actions))
-        self.rewards = rng.random((horizon, n_states, n_actions))
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.state, self.now = np.int64(0), 0
-        return self.state, {}
-
-    def step(self, action):
-        reward = float(self.rewards[self.now, self.state, action])
-        self.state = np.int64(
-            self.np_random.choice(
-                self.observation_space.n, p=self.chances[self.now, self.state, action]
-            )
-        )
-        self.now += 1
-        return self.state, reward, self.now >= self.n_steps, False, {}
-
-
-class UcbH:
-    """Jin et al. 2018, algorithm 1: Q-learning with the bonus c / sqrt(t) on tables, the first
-    of the best actions."""
-
-    def __init__(self, n_states, n_actions, horizon, c):
-        self.horizon, self.c = horizon, c
-        self.q = np.full((horizon, n_states, n_actions), float(horizon))
-        self.v = np.full((horizon + 1, n_states), float(horizon))
-        self.v[horizon] = 0
-        self.n = np.zeros((horizon, n_states, n_actions), int)
-
-    def learn(self, env, episodes, seed):
-        trajectory = []
-        for episode in range(episodes):
-            state, _ = env.reset(seed=seed if episode == 0 else None)
-            for step in range(self.horizon):
-                action = int(np.argmax(self.q[step, state]))
-                after, reward, *_ = env.step(action)
-                self.n[step, state, action] += 1
-                t = self.n[step, state, action]
-                alpha = (self.horizon + 1) / (self.horizon + t)
-                target = reward + self.v[step + 1, after] + self.c / math.sqrt(t)
-                self.q[step, state, action] = (1 - alpha) * self.q[
-                    step, state, action
-                ] + alpha * target
-                self.v[step, state] = min(self.horizon, self.q[step, state].max())
-                trajectory.append((int(state), action, reward))
-                state = after
-        return trajectory
 
 
 @pytest.mark.plain

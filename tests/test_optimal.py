@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import zooming
-from test_learning import AMBULANCE, OIL, SHIFTING, ambulance_optimum
+from oracles import AMBULANCE, OIL, SHIFTING, ambulance_optimum
 from zooming.envs.compiled import CompiledEnv
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import zooming
 from helpers import Boxes, knowledge
-from test_metric_q import Brute, shown
+from oracles import Brute, shown
 from zooming import metrics
 from zooming.errors import ConfigurationError
 from zooming.kernels import distances

@@ -17,7 +17,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 import zooming
 import zooming.envs.oil
 import zooming.validation
-from helpers import AGENTS
+from helpers import AGENTS, KINDS
 
 SETTINGS = [
     ("zooming/Oil-v0", {}),
@@ -140,7 +140,7 @@ def our_returns(agent, env_id, options, n, seed):
 
 
 @EVERY_SETTING
-@pytest.mark.parametrize("kind", AGENTS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_one_environment_gives_the_returns_of_our_own_evaluation(kind, env_id, options):
     agent = taught(kind, env_id, options)
     env = DummyVecEnv([lambda: Monitor(gym.make(env_id, **options))])
@@ -154,7 +154,7 @@ def test_one_environment_gives_the_returns_of_our_own_evaluation(kind, env_id, o
 
 
 @EVERY_SETTING
-@pytest.mark.parametrize("kind", AGENTS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_episodes", [9, 11])
 def test_several_environments_give_the_returns_of_our_own_evaluation(
     kind, env_id, options, n_episodes

@@ -8,7 +8,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import zooming
-from helpers import AGENTS, Boxes
+from helpers import AGENTS, KINDS, Boxes
 from zooming.spaces.axes import Axes
 
 PLAYERS = {
@@ -72,7 +72,7 @@ def inner_points(draw, space):
 
 
 @EVERY_PLAYER
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(state_space=boxes(), action_space=boxes(), data=st.data())
 def test_every_action_is_in_the_action_space(player, state_space, action_space, data):
     assume(int(np.prod(state_space.shape)) + int(np.prod(action_space.shape)) <= 6)
@@ -96,7 +96,7 @@ def test_every_action_is_in_the_action_space(player, state_space, action_space, 
 
 
 @pytest.mark.parametrize("kind", ["Random", "NoMovement", "Median"])
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(space=boxes(), data=st.data())
 def test_every_action_of_a_heuristic_is_in_the_action_space(kind, space, data):
     if kind == "Median" and len(np.unique(space.low)) + len(np.unique(space.high)) > 2:
@@ -149,7 +149,7 @@ def test_actions_have_the_dtype_and_shape_of_the_space(player, dtype):
         assert env.action_space.contains(action)
 
 
-@pytest.mark.parametrize("kind", AGENTS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_box_without_a_shape_is_one_axis(kind, dtype):
     space = gym.spaces.Box(-1.0, 2.0, (), dtype)
@@ -180,7 +180,7 @@ def ball_of(partition, state, action):
 
 
 @EVERY_PLAYER
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(state_space=boxes(steepest=2.0**14), action_space=boxes(steepest=2.0**14), data=st.data())
 def test_an_action_is_credited_to_the_ball_it_was_played_from(
     player, state_space, action_space, data
@@ -211,7 +211,7 @@ def test_an_action_is_credited_to_the_ball_it_was_played_from(
             assert changed.tolist() == [ball]
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @example(low=-1.0, width=2.0, spacing=0.1, dtype=np.float32)
 @example(low=0.1, width=0.6, spacing=1 / 3, dtype=np.float32)
 @given(
@@ -241,7 +241,7 @@ def test_every_ball_of_a_net_is_credited_for_what_it_plays(options, low, width, 
 
 
 @pytest.mark.parametrize("player", [*PLAYERS, "Random"])
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(state_space=boxes(), action_space=boxes(), n=st.integers(1, 5), data=st.data())
 def test_a_batch_is_predicted_as_one_by_one(player, state_space, action_space, n, data):
     assume(int(np.prod(state_space.shape)) + int(np.prod(action_space.shape)) <= 5)
@@ -262,7 +262,7 @@ def test_a_batch_is_predicted_as_one_by_one(player, state_space, action_space, n
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize("kind", AGENTS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_empty_batch_has_no_actions(kind):
     space = gym.spaces.Box(0.0, 1.0, (2,), np.float64)
     actions, steps = AGENTS[kind](Boxes(space, space), horizon=3, seed=0).predict(np.empty((0, 2)))
@@ -274,7 +274,7 @@ def test_an_empty_batch_has_no_actions(kind):
 
 
 @pytest.mark.plain
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(state_space=boxes(), action_space=boxes())
 def test_axes_list_the_bounds_of_the_state_and_then_of_the_action(state_space, action_space):
     axes = Axes(state_space, action_space)
@@ -292,7 +292,7 @@ def test_axes_list_the_bounds_of_the_state_and_then_of_the_action(state_space, a
 
 
 @pytest.mark.plain
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(space=boxes(), data=st.data())
 def test_a_flat_action_gets_its_shape_back(space, data):
     axes = Axes(space, space)
