@@ -183,14 +183,8 @@ def _visited(env: object, step: int, n: int = 64) -> Floats:
 
 def rank_correlation(x: Floats, y: Floats) -> float:
     """Return Spearman's rank correlation; 0 if x or y is constant."""
+    import polars as pl
+
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return 0.0
-    return float(np.corrcoef(ranks(x), ranks(y))[0, 1])
-
-
-def ranks(x: Floats) -> Floats:
-    """Return the ranks, from 1; ties get their mean rank."""
-    _, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    found: Floats = (last - (counts - 1) / 2)[inverse]
-    return found
+    return float(pl.select(pl.corr(pl.Series(x), pl.Series(y), method="spearman")).item())
