@@ -110,7 +110,6 @@ def test_an_environment_with_a_picture_passes_check_env_without_a_warning():
 
 def test_make_vec_env_falls_back_for_an_environment_that_has_no_render_mode():
     class Bare(zooming.envs.oil.Oil):
-        @zooming.validation.known_options
         def __init__(self, sharpness=1.0):
             super().__init__(sharpness=sharpness)
 
@@ -118,9 +117,7 @@ def test_make_vec_env_falls_back_for_an_environment_that_has_no_render_mode():
     try:
         envs = make_vec_env("Bare-v0", n_envs=1)
         assert envs.envs[0].render_mode is None
-        with pytest.raises(
-            TypeError, match="Bare has no option 'sharpnes'; did you mean 'sharpness'"
-        ):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'sharpnes'"):
             make_vec_env("Bare-v0", env_kwargs={"sharpnes": 2.0})
     finally:
         del gym.registry["Bare-v0"]

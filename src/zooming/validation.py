@@ -67,10 +67,12 @@ _ANY, _NAMED = (
 
 
 def known_options(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a function or `__init__` to refuse unknown options and suggest the nearest name.
+    """Decorate a method of agents to refuse unknown options and suggest what to use instead.
 
-    The signature is unchanged. An `__init__` with `**options` passes them on; the error names the
-    class that was called.
+    Only agents and `learn` have it, because users of other libraries give them options that mean
+    something else here (`HABITS`). Elsewhere Python's own TypeError names the option, and from 3.13
+    on it suggests the nearest. The signature is unchanged. An `__init__` with `**options` passes
+    them on; the error names the class that was called.
     """
     parameters = inspect.signature(function).parameters.values()
     own = {parameter.name for parameter in parameters if parameter.kind in _NAMED}
@@ -96,9 +98,7 @@ def refuse_unknown(label: str, names: Iterable[str], make: Callable[..., Any]) -
     known, takes_any = _options(make)
     for name in names:
         if name not in known and not takes_any:
-            is_habit = name in HABITS and (
-                hasattr(make, "predict") or make.__name__ in ("learn", "learn_many")
-            )  # of an agent
+            is_habit = name in HABITS and (hasattr(make, "predict") or make.__name__ == "learn")
             instead = f": {HABITS[name]}" if is_habit else nearest(name, known)
             raise OptionError(f"{label} has no option {name!r}{instead}")
 

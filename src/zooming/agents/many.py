@@ -14,10 +14,9 @@ from zooming.agents.agent import Agent
 from zooming.agents.history import History
 from zooming.envs.compiled import fusible_inside
 from zooming.errors import ConfigurationError
-from zooming.validation import check_int, known_options, n_cores
+from zooming.validation import check_int, n_cores
 
 
-@known_options
 def learn_many(
     make_agent: Callable[..., Agent],
     env: Any,

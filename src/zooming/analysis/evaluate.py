@@ -23,7 +23,7 @@ from zooming.errors import ConfigurationError, ZoomingError
 from zooming.kernels import GIVEN, WEIGH, compile_kernel
 from zooming.kernels.laws import normalize
 from zooming.spaces.masks import has_mask
-from zooming.validation import check_int, known_options
+from zooming.validation import check_int
 
 N_OUTCOMES = {1: 400, 2: 100, 3: 40}  # outcomes that replace a density, by number of state axes
 MOST_STATES = 20_000_000
@@ -80,7 +80,6 @@ class Evaluation:
         return notebook.card("Evaluation", facts, returns)
 
 
-@known_options
 def evaluate(
     agent: Agent,
     env: Any = None,

@@ -14,10 +14,9 @@ from zooming.agents.problem import bad_step, check_env, horizon_of, name_of, res
 from zooming.errors import TransitionError
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import feasible, has_mask
-from zooming.validation import as_float, check_float, check_int, known_options, shown
+from zooming.validation import as_float, check_float, check_int, shown
 
 
-@known_options
 def reward_range(
     env: Any, episodes: int = 100, *, margin: float = 0.1, horizon: int | None = None, seed: int = 0
 ) -> tuple[float, float]:

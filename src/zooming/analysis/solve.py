@@ -41,7 +41,7 @@ from zooming import notebook
 from zooming.analysis.grids import GIVEN_ACTIONS, Grid, n_cells
 from zooming.envs.compiled import CompiledEnv, compiled_inside
 from zooming.errors import ConfigurationError
-from zooming.validation import check_float, check_int, known_options
+from zooming.validation import check_float, check_int
 
 Floats = NDArray[np.float64]
 # Cells per axis, by number of state axes, that solve in seconds.
@@ -205,7 +205,6 @@ def _inside(points: Floats, box: Any, is_whole: bool) -> NDArray[np.bool_]:
     return inside & (points == np.rint(points)) if is_whole else inside
 
 
-@known_options
 def solve(
     env: Any,
     resolution: int | None = None,

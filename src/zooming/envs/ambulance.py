@@ -22,7 +22,7 @@ from zooming.envs.compiled import MOST_AXES, CompiledEnv, Outcomes
 from zooming.envs.rendered import Scene
 from zooming.errors import ConfigurationError
 from zooming.kernels import jit_inline
-from zooming.validation import as_floats, check_float, check_int, known_options, shown
+from zooming.validation import as_floats, check_float, check_int, shown
 
 ARRIVALS = ("beta", "uniform", "shifting")
 SHIFTING = (
@@ -119,7 +119,6 @@ class Ambulance(CompiledEnv):
     True
     """
 
-    @known_options
     def __init__(
         self,
         arrivals: Arrivals = "beta",

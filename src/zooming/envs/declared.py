@@ -21,10 +21,8 @@ from zooming.envs.compiled import (
 from zooming.envs.functions import compile_as
 from zooming.kernels import GIVEN, WEIGH
 from zooming.kernels.laws import draw_index
-from zooming.validation import known_options
 
 
-@known_options
 def compiled_env(
     dynamics: Dynamics,
     observation_space: gym.spaces.Box | gym.spaces.Discrete,

@@ -20,7 +20,7 @@ from zooming.envs.compiled import MOST_AXES, CompiledEnv, Floats, Outcomes
 from zooming.envs.rendered import Scene
 from zooming.errors import ConfigurationError
 from zooming.kernels import jit_inline
-from zooming.validation import as_floats, check_float, check_int, known_options, shown
+from zooming.validation import as_floats, check_float, check_int, shown
 
 SURVEYS = ("laplace", "quadratic")
 _SURVEY, _SHARPNESS, _NOISE, _CENTER = 0, 1, 2, 3  # places in params
@@ -90,7 +90,6 @@ class Oil(CompiledEnv):
     (0.75, 0.75)
     """
 
-    @known_options
     def __init__(
         self,
         survey: str = "laplace",

@@ -20,7 +20,6 @@ from zooming.study import engines
 from zooming.study.problems import AgentChoice, Problem, agent_named, posed
 from zooming.study.runs import Chunk, Configuration
 from zooming.study.store import CHUNKS, Store
-from zooming.validation import known_options
 
 FEW_SEEDS = 5
 
@@ -114,7 +113,6 @@ class Study:
     [('oil-laplace-1', 'adaptive-q'), ('oil-laplace-1', 'net-q')]
     """
 
-    @known_options
     def __init__(
         self,
         problems: Sequence[str | Problem],

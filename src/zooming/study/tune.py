@@ -27,7 +27,7 @@ from zooming.study.problems import AgentChoice, Problem, agent_named, posed
 from zooming.study.runs import Chunk
 from zooming.study.store import Store, locked
 from zooming.study.study import Row, Stopped, Study, noted_stop, progress_line, run_all
-from zooming.validation import check_int, known_options, n_cores
+from zooming.validation import check_int, n_cores
 
 PAPERS_SCALES = (0.01, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 1.0, 1.5, 2.0, 5.0)
 METHODS = ("grid", "optuna")
@@ -98,7 +98,6 @@ class Tuned:
     evaluation: Row
 
 
-@known_options
 def tune(
     problems: Sequence[str | Problem],
     agents: Sequence[str | AgentChoice],

@@ -20,12 +20,11 @@ from zooming.analysis.audit.metric_balls import audit_balls
 from zooming.analysis.audit.report import Audit, Law
 from zooming.analysis.solve import Optimal
 from zooming.errors import ConfigurationError
-from zooming.validation import check_int, known_options
+from zooming.validation import check_int
 
 __all__ = ["Audit", "Law", "audit"]
 
 
-@known_options
 def audit(
     agent: Agent, optimal: Optimal | None = None, *, n_points: int = 2000, seed: int = 0
 ) -> Audit:
