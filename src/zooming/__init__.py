@@ -1,7 +1,8 @@
 """Reinforcement learning in continuous state-action spaces that learns its own discretization.
 
-Importing zooming registers the environments `zooming/Oil-v0` and `zooming/Ambulance-v0`. The public
-names are listed in `__init__.pyi`. Each is loaded on first use, which keeps the import fast.
+Importing zooming registers its environments, `zooming/Oil-v0` and the others that `zooming list`
+shows. The public names are listed in `__init__.pyi`. Each is loaded on first use, which keeps the
+import fast.
 """
 
 from __future__ import annotations
@@ -43,5 +44,13 @@ def __dir__() -> list[str]:
 for _id, _entry_point in (
     ("zooming/Oil-v0", "oil:Oil"),
     ("zooming/Ambulance-v0", "ambulance:Ambulance"),
+    ("zooming/Newsvendor-v0", "gallery.newsvendor:Newsvendor"),
+    ("zooming/Inventory-v0", "gallery.inventory:Inventory"),
+    ("zooming/Pricing-v0", "gallery.pricing:Pricing"),
+    ("zooming/Queue-v0", "gallery.queue:Queue"),
+    ("zooming/Admission-v0", "gallery.queue:Admission"),
+    ("zooming/Storage-v0", "gallery.storage:Storage"),
+    ("zooming/Autoscaling-v0", "gallery.autoscaling:Autoscaling"),
+    ("zooming/Bidding-v0", "gallery.bidding:Bidding"),
 ):
     _gym.register(_id, entry_point=f"zooming.envs.{_entry_point}")

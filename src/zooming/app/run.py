@@ -307,11 +307,12 @@ def list_names() -> None:
 
 
 def _environments() -> list[tuple[str, str]]:
-    import gymnasium as gym
+    from gymnasium.envs.registration import load_env_creator, registry
 
-    ours = [name for name in sorted(gym.registry) if name.startswith("zooming/")]
+    ours = [name for name in registry if name.startswith("zooming/")]
+    kinds = [load_env_creator(str(registry[name].entry_point)) for name in ours]
     return [
-        (name, _first_line(sys.modules[type(gym.make(name).unwrapped).__module__])) for name in ours
+        (name, _first_line(kind).partition(": ")[2]) for name, kind in zip(ours, kinds, strict=True)
     ]
 
 

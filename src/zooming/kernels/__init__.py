@@ -4,8 +4,8 @@ Each file imports only from files named before it. `jit` compiles, `laws` weighs
 `crossing` passes environments into compiled code, `layout` defines the ball table, `update_rule`
 has the update rule. For boxes there are `points`, `boxes` (selection), `splitting`, `masks`
 (feasible actions), `pausing` and `episodes` (both drivers). `balls` and `ball_episodes` do the
-same for balls of any metric. `distances`
-computes distance matrices, and `heuristics` runs the agents that follow a fixed rule.
+same for balls of any metric. `distances` computes distance matrices, and `heuristics` runs the
+agents that follow a fixed rule.
 
 All kernels live in this folder, because their cache on disk is stamped with its contents. This file
 exports the box kernels that the rest of the package uses.

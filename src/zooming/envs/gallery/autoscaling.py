@@ -1,0 +1,169 @@
+"""Autoscaling over a day: how many servers to run, hour by hour, when the load is predictable.
+
+The state is the number of servers x that run, the action the number a to run in this hour. The load
+N, in units of work, is Poisson with the mean m_h of the hour, cut at 6 deviations. Work above the
+capacity is lost:
+
+    x' = a,    r = -(server_cost a + start_cost (a - x)+ + penalty (N - per_server a)+).
+
+The law changes with the hour, so the policy must, too. If starting a server is free, the hours are
+apart, and each is a newsvendor's problem:
+
+    V* = -sum_h min_a (server_cost a + penalty E (N_h - per_server a)+).
+
+The rule runs what the forecast needs plus a headroom, and does not scale down at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from zooming.envs.gallery import problem
+from zooming.envs.gallery.problem import MOST_MEAN, Decide, GalleryEnv, amount, profile, require
+from zooming.kernels import jit_inline
+from zooming.kernels.laws import draw_index, fill_poisson
+
+_COST, _START, _PENALTY, _PER_SERVER, _N, _MEANS = range(6)  # places in params
+DAY = (
+    8.0, 6.0, 5.0, 4.0, 4.0, 6.0, 10.0, 18.0, 28.0, 34.0, 36.0, 35.0,
+    30.0, 32.0, 34.0, 33.0, 30.0, 26.0, 24.0, 28.0, 30.0, 24.0, 16.0, 11.0,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Numbers of the problem; see `Autoscaling`."""
+
+    load: Sequence[float] = DAY
+    per_server: float = 4.0
+    server_cost: float = 1.0
+    start_cost: float = 1.5
+    penalty: float = 1.0
+    most_servers: float = 16.0
+    start: float = 2.0
+
+    def __post_init__(self) -> None:
+        profile(self, "load", "the mean load of an hour", 0.0, MOST_MEAN)
+        amount(self, "per_server", "the load that a server carries", 1e-6)
+        amount(self, "server_cost", "the cost of a server for an hour")
+        amount(self, "start_cost", "the cost of starting a server")
+        amount(self, "penalty", "the cost of a unit of lost work")
+        amount(self, "most_servers", "the largest number of servers", 1e-6, 1e6)
+        amount(self, "start", "the number of servers at the start")
+        require(
+            self.start <= self.most_servers,
+            f"start={self.start:g} servers exceed most_servers={self.most_servers:g}",
+        )
+        require(
+            max(self.load) <= self.per_server * self.most_servers,
+            f"the load rises to {max(self.load):g}, but most_servers={self.most_servers:g} with "
+            f"per_server={self.per_server:g} carry only {self.per_server * self.most_servers:g}",
+        )
+        require(
+            self.server_cost + self.start_cost + self.penalty > 0,
+            "server_cost, start_cost and penalty are all 0, so that nothing costs anything",
+        )
+
+
+def autoscaling(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
+    """Draw the load of the hour, write the next state and return the reward."""
+    weights = np.empty(int(params[_N]))
+    fill_poisson(params[_MEANS + step], weights)
+    return run(state, action, params, draw_index(weights, rng), next_state)
+
+
+def autoscaling_given(
+    state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
+) -> Any:
+    """Write the next state for the load `outcome[0]` and return the reward."""
+    return run(state, action, params, outcome[0], next_state)
+
+
+def autoscaling_law(
+    state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any
+) -> None:
+    """Fill in the Poisson law of the load of the hour."""
+    fill_poisson(params[_MEANS + step], weights)
+
+
+@jit_inline
+def run(state: Any, action: Any, params: Any, load: Any, next_state: Any) -> Any:
+    """Write the next state for a given load and return the reward."""
+    next_state[0] = action[0]
+    started = max(action[0] - state[0], 0.0)
+    lost = max(load - params[_PER_SERVER] * action[0], 0.0)
+    return -(params[_COST] * action[0] + params[_START] * started + params[_PENALTY] * lost)
+
+
+class Autoscaling(GalleryEnv):
+    """The environment `zooming/Autoscaling-v0`: how many servers to run, hour by hour.
+
+    Parameters
+    ----------
+    load : sequence, default a day of 24 hours
+        Mean load of each hour, in units of work. Their number is the horizon.
+    per_server : float, default 4.0
+        Load that a server carries.
+    server_cost, start_cost : float, default 1.0, 1.5
+        Cost of a server for an hour, and of starting one.
+    penalty : float, default 1.0
+        Cost of a unit of lost work.
+    most_servers, start : float, default 16.0, 2.0
+        Largest number of servers, and the number at the start.
+    render_mode : {"rgb_array", "human", "ansi"}, optional
+        See `CompiledEnv.render`.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> env = gym.make("zooming/Autoscaling-v0", start_cost=0.0)
+    >>> round(env.unwrapped.closed_form(), 2), round(zooming.solve(env, 64).return_, 2)
+    (-162.3, -162.3)
+    """
+
+    def __init__(self, render_mode: str | None = None, **options: Any) -> None:
+        s = self.settings = problem.read(Settings, "Autoscaling", options)
+        n = problem.largest(max(s.load)) + 1
+        # The cost is convex in a, so its largest value is that of no server or of all.
+        all_run = (s.server_cost + s.start_cost) * s.most_servers
+        left = s.penalty * max(n - 1 - s.per_server * s.most_servers, 0.0)
+        most = max(s.penalty * (n - 1), all_run + left)
+        servers = gym.spaces.Box(0.0, s.most_servers, (1,), np.float64)
+        numbers = [s.server_cost, s.start_cost, s.penalty, s.per_server, n]
+        super().__init__(
+            autoscaling, servers, servers, len(s.load), start=[s.start],
+            params=[*numbers, *s.load], given=autoscaling_given, weigh=autoscaling_law,
+            values=range(n), reward_range=(-most, 0.0), name="autoscaling",
+            render_mode=render_mode,
+        )  # fmt: skip
+
+    def _rule(self) -> tuple[str, Decide, Mapping[str, tuple[float, float, float]]]:
+        s = self.settings
+
+        def scale(step: int, states: Any, numbers: Any) -> Any:
+            needed = s.load[step] / s.per_server * (1.0 + numbers[0])
+            return np.maximum(needed, numbers[1] * states)
+
+        numbers = {"headroom": (0.2, -0.5, 2.0), "keep": (0.8, 0.0, 1.0)}
+        return "forecast plus headroom", scale, numbers
+
+    def closed_form(self) -> float | None:
+        """Return minus the cost of the best servers of each hour, if starting is free."""
+        s = self.settings
+        if s.start_cost > 0:
+            return None
+        n = problem.largest(max(s.load))
+        loads = np.arange(n + 1.0)
+        # The cost of an hour is convex with kinks where the servers carry a whole load.
+        servers = np.minimum(np.append(loads / s.per_server, s.most_servers), s.most_servers)
+        lost = np.maximum(0.0, loads[None] - s.per_server * servers[:, None])
+        costs = [
+            (s.server_cost * servers + s.penalty * lost @ problem.poisson(mean, n)).min()
+            for mean in s.load
+        ]
+        return -float(sum(costs))

@@ -1,0 +1,157 @@
+"""Bidding given a value: one auction, one bid, against the highest of several others.
+
+An episode is one step. The state is the value v of the item, uniform, and the action the bid b. The
+others bid independently and uniformly on the ticks 0, t, 2t, ..., n t, so that their highest bid M
+has F(i t) = P(M <= i t) = ((i + 1) / (n + 1))^k. A tie is won:
+
+    first price:   r = (v - b) 1{b >= M}
+    second price:  r = (v - M) 1{b >= M}.
+
+Only ticks need be bid, so with a first price V*(v) = max_i (v - i t) F(i t), close to bidding v k /
+(k + 1). With a second price b = v is best, and V*(v) = E (v - M)+.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from zooming.envs.gallery import problem
+from zooming.envs.gallery.problem import Decide, GalleryEnv, amount, count, require
+from zooming.errors import ConfigurationError
+from zooming.kernels import jit_inline
+from zooming.kernels.laws import draw_index
+from zooming.validation import shown
+
+AUCTIONS = ("first", "second")
+_AUCTION, _RIVALS, _TICK, _N = range(4)  # places in params
+N_VALUES = 200_000  # midpoints of the integral over the value
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Numbers of the problem; see `Bidding`."""
+
+    auction: str = "first"
+    rivals: int = 3
+    highest_value: float = 10.0
+    highest_rival: float = 10.0
+    tick: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.auction not in AUCTIONS:
+            raise ConfigurationError(f"auction={shown(self.auction)}: choose one of {AUCTIONS}")
+        count(self, "rivals", 1, 1000)
+        amount(self, "highest_value", "the highest value of an item", 1e-6)
+        amount(self, "highest_rival", "the highest bid of a rival", 1e-6)
+        amount(self, "tick", "the step between bids", 1e-6)
+        n = self.highest_rival / self.tick
+        require(
+            abs(n - round(n)) < 1e-9 and 1 <= round(n) <= 10_000,
+            f"highest_rival={self.highest_rival:g} is not a whole number of ticks, "
+            f"1 to 10,000 of tick={self.tick:g}",
+        )
+
+
+def bidding(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
+    """Draw the highest rival bid and return the reward."""
+    weights = np.empty(int(params[_N]) + 1)
+    fill_highest(params, weights)
+    return settle(state, action, params, params[_TICK] * draw_index(weights, rng), next_state)
+
+
+def bidding_given(
+    state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
+) -> Any:
+    """Return the reward against the highest rival bid `outcome[0]`."""
+    return settle(state, action, params, outcome[0], next_state)
+
+
+def bidding_law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
+    """Fill in the law of the highest rival bid."""
+    fill_highest(params, weights)
+
+
+@jit_inline
+def fill_highest(params: Any, weights: Any) -> None:
+    """Fill in the law of the highest of several uniform ticks."""
+    n, below = weights.shape[0], 0.0
+    for i in range(n):
+        share = ((i + 1.0) / n) ** params[_RIVALS]
+        weights[i] = share - below
+        below = share
+
+
+@jit_inline
+def settle(state: Any, action: Any, params: Any, rival: Any, next_state: Any) -> Any:
+    """Return the reward against a given rival bid; the value stays."""
+    next_state[0] = state[0]
+    if action[0] < rival:
+        return 0.0
+    return state[0] - (action[0] if params[_AUCTION] == 0.0 else rival)
+
+
+class Bidding(GalleryEnv):
+    """The environment `zooming/Bidding-v0`: one bid for an item of known value.
+
+    Parameters
+    ----------
+    auction : {"first", "second"}, default "first"
+        Whether the winner pays the own bid or the highest other one.
+    rivals : int, default 3
+        k, the number of other bidders.
+    highest_value : float, default 10.0
+        Values are uniform from 0 to this. So are possible bids.
+    highest_rival, tick : float, default 10.0, 0.5
+        Highest bid of a rival, and the step between their bids.
+    render_mode : {"rgb_array", "human", "ansi"}, optional
+        See `CompiledEnv.render`.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> env = gym.make("zooming/Bidding-v0")
+    >>> optimal = zooming.solve(env)
+    >>> round(env.unwrapped.closed_form(), 4), round(optimal.return_, 4)
+    (0.2318, 0.2318)
+    >>> optimal.action(0, [8.0]), env.unwrapped.rule.act(0, [8.0])
+    (array([6.]), array([6.]))
+    """
+
+    def __init__(self, render_mode: str | None = None, **options: Any) -> None:
+        s = self.settings = problem.read(Settings, "Bidding", options)
+        n, most = round(s.highest_rival / s.tick), s.highest_value
+        loss = most if s.auction == "first" else min(most, s.highest_rival)
+        money = gym.spaces.Box(0.0, most, (1,), np.float64)
+        numbers = [float(AUCTIONS.index(s.auction)), s.rivals, s.tick, n]
+        super().__init__(
+            bidding, money, money, 1, start="uniform", params=numbers, given=bidding_given,
+            weigh=bidding_law, values=s.tick * np.arange(n + 1.0), reward_range=(-loss, most),
+            name=f"bidding {s.auction} price", render_mode=render_mode,
+        )  # fmt: skip
+
+    def _rule(self) -> tuple[str, Decide, Mapping[str, tuple[float, float, float]]]:
+        s = self.settings
+
+        def shade(step: int, states: Any, numbers: Any) -> Any:
+            return numbers[0] * states
+
+        usual = s.rivals / (s.rivals + 1.0) if s.auction == "first" else 1.0
+        return "bid a share of the value", shade, {"share": (usual, 0.0, 1.0)}
+
+    def closed_form(self) -> float | None:
+        """Return the mean of V*(v) over the values."""
+        s = self.settings
+        ticks = s.tick * np.arange(round(s.highest_rival / s.tick) + 1.0)
+        shares = (np.arange(1.0, len(ticks) + 1) / len(ticks)) ** s.rivals
+        if s.auction == "second":
+            above = np.maximum(0.0, s.highest_value - ticks)
+            return float(np.diff(shares, prepend=0.0) @ above**2 / (2 * s.highest_value))
+        values, best = s.highest_value * (np.arange(N_VALUES) + 0.5) / N_VALUES, np.zeros(N_VALUES)
+        for tick, share in zip(ticks, shares, strict=True):
+            best = np.maximum(best, (values - tick) * share)
+        return float(best.mean())

@@ -1,0 +1,220 @@
+"""What all problems of the gallery share: settings, outcomes, and the rule that people use.
+
+A problem is a compiled environment whose settings are a dataclass, in the units of the trade. It
+states the range of its rewards, in money, and has a `rule`, the policy that practitioners use. It
+may have an optimum in closed form.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from zooming.envs.compiled import CompiledEnv, Floats, Outcomes
+from zooming.errors import ConfigurationError
+from zooming.validation import as_float, as_floats, check_int, refuse_unknown, shown
+
+T = TypeVar("T")
+Decide = Callable[[int, Floats, Floats], Floats]
+MOST_MEAN = 500.0  # of a Poisson law: exp(-mean) must not vanish
+MOST_STEPS = 10_000
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A classical policy with a few numbers, which may be tuned within `low` and `high`.
+
+    It has Stable-Baselines3's `predict`, so `zooming.evaluate(env.rule, env)` tells its value.
+
+    Attributes
+    ----------
+    name
+        What practitioners call it.
+    names
+        Names of the numbers.
+    numbers
+        The numbers in use: at first those of a textbook.
+    low, high
+        Range in which to tune each number.
+    decide
+        `decide(step, states, numbers)` returns actions [n, n_action] for states [n, n_state].
+    """
+
+    name: str
+    names: tuple[str, ...]
+    numbers: Floats
+    low: Floats
+    high: Floats
+    decide: Decide
+    env: CompiledEnv
+
+    @property
+    def horizon(self) -> int:
+        """Steps of an episode."""
+        return self.env.horizon
+
+    @property
+    def env_name(self) -> str:
+        """Name of the problem, for messages."""
+        return self.env.name
+
+    def tuned(self, numbers: ArrayLike) -> Rule:
+        """Return the same rule with other numbers, clipped to their ranges."""
+        try:
+            found = np.broadcast_to(as_floats(numbers), self.low.shape)
+        except (TypeError, ValueError) as error:
+            wanted = ", ".join(self.names)
+            raise ConfigurationError(
+                f"the rule {self.name!r} takes {len(self.names)} numbers ({wanted}), "
+                f"got {shown(numbers)}"
+            ) from error
+        inside = np.clip(found, self.low, self.high)
+        return Rule(self.name, self.names, inside, self.low, self.high, self.decide, self.env)
+
+    def act(self, step: int, observation: Any) -> Any:
+        """Return the action of the rule at one observation."""
+        action = self._actions(step, np.asarray(observation, np.float64).reshape(1, -1))[0]
+        return np.int64(action[0]) if self.env.has_whole_actions else action
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+        info: Any = None,
+    ) -> tuple[Any, NDArray[np.int64]]:
+        """Return (action, state), with the steps as `state`, as `Agent.predict` does."""
+        given = np.asarray(observation, np.float64)
+        is_single = given.ndim == (0 if self.env.has_whole_states else 1)
+        states = given.reshape(1 if is_single else len(given), -1)
+        steps = np.zeros(len(states), np.int64) if state is None else np.array(state).reshape(-1)
+        if episode_start is not None:
+            steps = np.where(np.asarray(episode_start).reshape(-1), 0, steps)
+        actions = np.empty((len(states), self.env.action_box.shape[0]))
+        for step in np.unique(steps):
+            actions[steps == step] = self._actions(int(step), states[steps == step])
+        played: Any = actions[:, 0].astype(np.int64) if self.env.has_whole_actions else actions
+        return (played[0] if is_single else played), steps + 1
+
+    def _actions(self, step: int, states: Floats) -> Floats:
+        box = self.env.action_box
+        actions = np.asarray(self.decide(step, states, self.numbers), np.float64)
+        return np.clip(actions.reshape(len(states), -1), box.low, box.high)
+
+    def __repr__(self) -> str:
+        pairs = zip(self.names, self.numbers, strict=True)
+        return f"Rule({self.name}: {', '.join(f'{name}={value:.4g}' for name, value in pairs)})"
+
+
+class GalleryEnv(CompiledEnv):
+    """A compiled environment of the gallery, with a finite set of outcomes and a classical rule."""
+
+    settings: Any
+
+    def __init__(self, *arguments: Any, values: ArrayLike, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        found = as_floats(values)
+        found = found.reshape(len(found), -1)
+        self._outcomes = found, np.full(len(found), 1 / len(found))
+
+    def outcomes(self, step: int, n: int) -> Outcomes:
+        """Return all outcomes. Their weights come from `weigh`."""
+        return self._outcomes
+
+    @property
+    def rule(self) -> Rule:
+        """The policy that practitioners use, with its textbook numbers."""
+        name, decide, numbers = self._rule()
+        usual, low, high = (
+            np.array(column, np.float64) for column in zip(*numbers.values(), strict=True)
+        )
+        inside = np.clip(usual, low, high)
+        return Rule(name, tuple(numbers), inside, low, high, decide, self)
+
+    def _rule(self) -> tuple[str, Decide, Mapping[str, tuple[float, float, float]]]:
+        """Return the rule's name, its function, and {name: (usual number, lowest, highest)}."""
+        raise NotImplementedError
+
+    def closed_form(self) -> float | None:
+        """Return the optimal return by formula, or None if these settings have no formula."""
+        return None
+
+
+def read(kind: type[T], label: str, options: Mapping[str, Any]) -> T:
+    """Return the settings of a problem. An unknown option is an error with the nearest name."""
+    refuse_unknown(label, options, kind)
+    return kind(**options)
+
+
+def amount(
+    settings: Any, name: str, meaning: str, low: float = 0.0, high: float = math.inf
+) -> None:
+    """Check one number of the settings and keep it as a float."""
+    value = getattr(settings, name)
+    object.__setattr__(settings, name, _number(value, name, meaning, low, high))
+
+
+def count(settings: Any, name: str, low: int = 1, high: int = MOST_STEPS) -> None:
+    """Check a whole number of the settings."""
+    object.__setattr__(settings, name, check_int(getattr(settings, name), name, low, high))
+
+
+def profile(
+    settings: Any, name: str, meaning: str, low: float = 0.0, high: float = math.inf
+) -> None:
+    """Check a number per step, or one for all, and keep it as a tuple, one entry per step.
+
+    Without a setting `horizon` the profile itself says how many steps an episode has.
+    """
+    value, n_steps = getattr(settings, name), getattr(settings, "horizon", None)
+    is_many = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
+    found = list(value) if is_many else [value] * (n_steps or 1)
+    if not found or len(found) != (n_steps or len(found)):
+        raise ConfigurationError(
+            f"{name} has {len(found)} entries: give one number, or one for each of the "
+            f"{n_steps or 'at least 1'} steps"
+        )
+    checked = [
+        _number(entry, f"{name}[{i}]" if is_many else name, meaning, low, high)
+        for i, entry in enumerate(found)
+    ]
+    object.__setattr__(settings, name, tuple(checked))
+
+
+def require(holds: bool, sentence: str) -> None:
+    """Raise ConfigurationError with a sentence if settings do not fit together."""
+    if not holds:
+        raise ConfigurationError(sentence)
+
+
+def largest(mean: float, deviations: float = 6.0) -> int:
+    """Return where to cut a Poisson law: `deviations` standard deviations above its mean."""
+    return math.ceil(mean + deviations * math.sqrt(mean) + 2.0)
+
+
+def poisson(mean: float, n: int) -> Floats:
+    """Return the probabilities of min(N, n), for N Poisson, as an array [n + 1]."""
+    chances = np.empty(n + 1)
+    chances[0] = math.exp(-mean)
+    for i in range(1, n + 1):
+        chances[i] = chances[i - 1] * mean / i
+    chances[n] = max(0.0, 1.0 - chances[:n].sum())
+    return chances
+
+
+def _number(value: Any, name: str, meaning: str, low: float, high: float) -> float:
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    number = as_float(value) if is_number else math.nan
+    if not (math.isfinite(number) and low <= number <= high):
+        bound = f"of at least {low:g}" if high == math.inf else f"from {low:g} to {high:g}"
+        raise ConfigurationError(
+            f"{name}={shown(value)}: {meaning} must be a finite number {bound}"
+        )
+    return number

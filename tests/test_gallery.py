@@ -1,0 +1,265 @@
+"""The gallery of operations problems: laws, ranges, rules, optima, closed forms and refusals."""
+
+import functools
+import itertools
+import warnings
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import zooming
+from zooming.app.run import list_names
+
+UPS_AND_DOWNS = [0.2, 0.12, 0.4, 0.28, 0.44, 0.2]  # on the grid of 20 cells from 0 to 0.8
+FREE = {"prices": UPS_AND_DOWNS, "volatility": 0.0, "efficiency": 1.0, "wear": 0.0, "power": 10.0}
+# Each problem with the resolution at which it is solved here; a second is enough for each.
+PROBLEMS = {
+    "Newsvendor": 40,
+    "Inventory": 12,
+    "Pricing": 40,
+    "Queue": 30,
+    "Admission": 30,
+    "Storage": 12,
+    "Autoscaling": 64,
+    "Bidding": 40,
+}
+ALL = sorted(PROBLEMS)
+
+
+def make(name, **options):
+    return gym.make(f"zooming/{name}-v0", **options)
+
+
+@functools.cache
+def optimum(name):
+    return zooming.solve(make(name), PROBLEMS[name])
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("name", ALL)
+def test_a_problem_passes_gymnasiums_check_without_a_warning(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", ".*symmetric and normalized space.*")  # money is neither
+        check_env(make(name).unwrapped, skip_render_check=True)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_both_drivers_agree_to_the_last_bit(name):
+    space = make(name).observation_space
+    behind = gym.wrappers.TransformObservation(make(name), lambda state: state, space)
+    horizon = make(name).unwrapped.horizon
+    runs = [
+        zooming.AdaptiveQ(env, horizon=horizon, seed=4).learn(60) for env in (make(name), behind)
+    ]
+    assert runs[0].returns.tolist() == runs[1].returns.tolist()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_rewards_stay_in_the_stated_range(name):
+    env = make(name)
+    assert zooming.reward_range(env) == env.unwrapped.reward_range
+    zooming.Random(env, seed=0).learn(2000)  # which refuses a reward outside of the range
+
+
+def pairs(env, rng, n):
+    """n pairs of states and actions, corners among them."""
+    for i in range(n):
+        found = []
+        for box in (env.state_box, env.action_box):
+            share = rng.integers(0, 2, box.shape) if i % 2 else rng.random(box.shape)
+            found.append(box.low + share * (box.high - box.low))
+        states, actions = env.playable(found[0][None], found[1][None])
+        yield states[0], actions[0]
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("name", ALL)
+def test_every_outcome_stays_in_the_space_and_in_the_range_which_is_reached(name):
+    env, rng = make(name).unwrapped, np.random.default_rng(0)
+    low, high = env.reward_range
+    found = []
+    for step in sorted({0, env.horizon // 2, env.horizon - 1}):
+        values, weights = env.outcomes(step, 1)
+        for state, action in pairs(env, rng, 24):
+            weights = np.full(len(values), np.nan)
+            env.weigh(state, action, step, env.params, values, weights)
+            assert (weights >= 0).all()
+            assert weights.sum() > 0
+            for outcome in values:
+                after = np.full(len(state), np.nan)
+                found.append(env.given(state, action, step, env.params, outcome, after))
+                assert env.are_states(after[None])[0]
+    assert low <= min(found)
+    assert max(found) <= high
+    assert min(found) <= low + 0.5 * (high - low)  # the range is not a guess far too wide
+    assert max(found) >= high - 0.5 * (high - low)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_draws_follow_the_law_that_is_solved(name):
+    env, rng = make(name).unwrapped, np.random.default_rng(1)
+    n, step = 3000, env.horizon // 2
+    for state, action in itertools.islice(pairs(env, rng, 3), 3):
+        values, _ = env.outcomes(step, 1)
+        weights = np.empty(len(values))
+        env.weigh(state, action, step, env.params, values, weights)
+        after, rewards = np.empty((len(values), len(state))), np.empty(len(values))
+        for i, outcome in enumerate(values):
+            rewards[i] = env.given(state, action, step, env.params, outcome, after[i])
+        law = np.column_stack([rewards, after])
+        mean = weights / weights.sum() @ law
+        spread = np.sqrt(weights / weights.sum() @ (law - mean) ** 2)
+        drawn, place = np.empty((n, 1 + len(state))), np.empty(len(state))
+        for i in range(n):
+            drawn[i, 0] = env.dynamics(state, action, step, env.params, rng, place)
+            drawn[i, 1:] = place
+        assert (np.abs(drawn.mean(axis=0) - mean) <= 5 * spread / np.sqrt(n) + 1e-9).all()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_rule_is_below_the_optimum_and_above_random(name):
+    env, optimal = make(name), optimum(name)
+    ruled = zooming.evaluate(env.unwrapped.rule, env, episodes=400)
+    half = ruled.high - ruled.mean
+    random = zooming.Random(env, seed=0).learn(400).returns
+    assert ruled.mean <= optimal.return_ + optimal.return_error + 2 * half
+    assert ruled.mean > random.mean() + 2 * half
+    assert random.mean() < optimal.return_
+
+
+# --- closed forms -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "resolution"),
+    [
+        ("Newsvendor", {}, 40),
+        ("Newsvendor", {"start": 2.0, "demand": 2.0, "price": 1.5, "horizon": 3}, 40),
+        ("Newsvendor", {"price": 0.5, "horizon": 2}, 40),  # better not to trade at all
+        ("Storage", {**FREE, "start": 3.0}, 20),
+        ("Autoscaling", {"start_cost": 0.0}, 64),
+        ("Bidding", {}, 200),
+        ("Bidding", {"auction": "second", "rivals": 2}, 200),
+    ],
+)
+def test_the_solved_optimum_is_that_of_the_formula(name, options, resolution):
+    env = make(name, **options)
+    optimal, formula = zooming.solve(env, resolution), env.unwrapped.closed_form()
+    assert abs(optimal.return_ - formula) <= max(optimal.return_error, 1e-9)
+    assert optimal.return_ == pytest.approx(formula, rel=2e-3, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("Newsvendor", {"salvage": 0.0}),
+        ("Newsvendor", {"demand": range(7)}),
+        ("Newsvendor", {"start": 20.0}),
+        ("Storage", {}),
+        ("Autoscaling", {}),
+        ("Pricing", {}),
+    ],
+)
+def test_where_the_formula_does_not_hold_there_is_none(name, options):
+    assert make(name, **options).unwrapped.closed_form() is None
+
+
+def test_prices_earn_less_than_the_mean_demand_would():
+    for options in ({}, {"seats": 60}, {"customers": [1.0, 2.0, 20.0], "horizon": 3}):
+        env = make("Pricing", **options)
+        assert 0 < zooming.solve(env, 40).return_ < env.unwrapped.bound()
+
+
+def test_with_seats_for_everybody_the_best_price_is_the_mean_worth():
+    env = make("Pricing", seats=40, customers=2.0, horizon=2, worth=50.0)
+    optimal = zooming.solve(env, 80)
+    assert optimal.action(0, [40.0]) == pytest.approx(50.0, abs=0.1)
+    assert optimal.return_ == pytest.approx(2 * 2.0 * 50.0 / np.e, rel=1e-4)
+
+
+def test_a_flat_price_is_worth_what_the_battery_holds():
+    flat = {"prices": [0.4] * 4, "volatility": 0.0, "wear": 0.0, "start": 8.0}
+    optimal = zooming.solve(make("Storage", **flat), 20)
+    assert optimal.return_ == pytest.approx(0.4 * 8.0, rel=1e-9)
+
+
+# --- rules --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_rule_decides_alike_for_one_state_and_for_many(name):
+    env = make(name).unwrapped
+    rule = env.rule
+    states = np.array([state for state, _ in pairs(env, np.random.default_rng(2), 6)])
+    steps = np.arange(6) % env.horizon
+    observed = env.observations(states)
+    many, after = rule.predict(observed, state=steps)
+    assert after.tolist() == (steps + 1).tolist()
+    for observation, step, action in zip(observed, steps, many, strict=True):
+        assert np.all(rule.act(int(step), observation) == action)
+        assert np.all(rule.predict(observation, state=[step])[0] == action)
+        assert env.action_space.contains(action)
+    started, _ = rule.predict(observed, state=steps, episode_start=np.ones(6, bool))
+    assert np.all(started == rule.predict(observed)[0])
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_rules_numbers_have_ranges_and_can_be_tuned(name):
+    rule = make(name).unwrapped.rule
+    assert (rule.low <= rule.numbers).all()
+    assert (rule.numbers <= rule.high).all()
+    assert (rule.low < rule.high).all()
+    assert rule.tuned(rule.high + 1.0).numbers.tolist() == rule.high.tolist()
+    assert all(f"{name}=" in repr(rule) for name in rule.names)
+    with pytest.raises(zooming.ConfigurationError, match=r"takes \d numbers? .*got"):
+        rule.tuned([1.0] * 7)
+
+
+def test_every_problem_is_listed_in_one_sentence(capsys):
+    list_names()
+    shown = capsys.readouterr().out
+    assert "zooming/Queue-v0        how fast to serve a queue." in shown
+    assert all(f"  zooming/{name}-v0 " in shown for name in ALL)
+
+
+# --- refusals -----------------------------------------------------------------------------------
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("Newsvendor", {"demand": -1.0}, "demand=-1.0: the mean demand of a day must be a finite"),
+        (
+            "Newsvendor",
+            {"demand": [1, 2]},
+            "demand has 2 entries: give one number, or one for .* 7",
+        ),
+        ("Newsvendor", {"demand": [5.0] * 6 + ["x"]}, r"demand\[6\]='x': the mean demand"),
+        ("Newsvendor", {"start": 21.0}, "start=21.0: the stock before the first day .* 0 to 20"),
+        ("Newsvendor", {"horizon": 0}, "horizon=0: give a whole number >= 1"),
+        ("Newsvendor", {"pirce": 1.0}, "Newsvendor has no option 'pirce'; did you mean 'price'"),
+        ("Inventory", {"lead_time": 0}, "lead_time=0"),
+        ("Inventory", {"min_order": 50.0}, "the smallest order must be .* 0 to 30"),
+        ("Inventory", {"fixed_cost": 0, "holding": 0, "backlog": 0}, "nothing costs anything"),
+        ("Pricing", {"lowest_price": 400.0}, "lowest_price=400 is not below highest_price=400"),
+        ("Pricing", {"customers": np.nan}, "customers=nan: the mean number of customers a day"),
+        ("Queue", {"arrivals": 7.0}, "arrivals=7 .* not below the rate fastest=6: the queue grows"),
+        ("Queue", {"start": 16}, "start=16 jobs do not fit into a room for capacity=15"),
+        ("Admission", {"service": -1.0}, "the service rate, in jobs a period"),
+        ("Storage", {"prices": [0.2, 0.9]}, "prices run from 0.2 to 0.9, outside lowest_price=0"),
+        ("Storage", {"prices": []}, "prices has 0 entries"),
+        ("Storage", {"start": 11.0}, "the battery holds only capacity=10"),
+        ("Storage", {"efficiency": 1.1}, "the share of bought energy that is stored"),
+        ("Autoscaling", {"load": [70.0]}, "the load rises to 70, but .* carry only 64"),
+        ("Autoscaling", {"start": 17.0}, "start=17 servers exceed most_servers=16"),
+        ("Bidding", {"auction": "dutch"}, "auction='dutch': choose one of"),
+        ("Bidding", {"tick": 0.3}, "highest_rival=10 is not a whole number of ticks"),
+    ],
+)
+def test_bad_settings_are_refused_in_the_problems_own_words(name, options, message):
+    with pytest.raises(zooming.ConfigurationError, match=message):
+        make(name, **options)
