@@ -36,7 +36,7 @@ browser:
 		|| { echo "install Chromium (apt-get install chromium): the report is tested in it"; exit 1; }
 
 bench: $(READY)
-	$(BIN)/zooming bench
+	$(BIN)/python benchmarks/speed.py
 
 docs: $(INSTALLED)
 	$(BIN)/sphinx-build -W --keep-going -q -d out/doctrees docs out/docs

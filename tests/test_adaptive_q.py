@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import zooming
 from oracles import agreeing, unit_env
+from reference import ReferenceQ
 from zooming import bonuses, kernels
-from zooming.app.reference import ReferenceQ
 from zooming.partitions.boxes import BallTable
 
 # Coordinates near borders and corners are where a partition goes wrong, so they come up often.

@@ -11,9 +11,10 @@ from gymnasium.spaces import Discrete
 import zooming
 from helpers import Boxes, knowledge, same_history
 from oracles import Tables, UcbH, agreeing, unit_env
+from reference import ReferenceQ
+from references import ReferenceWidthQ
 from zooming import bonuses, kernels, metrics
 from zooming.agents import seeds
-from zooming.app.reference import ReferenceQ, ReferenceWidthQ
 from zooming.bonuses import Bernstein, Doubling, Exact, Scaled, Theory
 
 pytestmark = pytest.mark.plain

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import zooming
 from helpers import Boxes, box, knowledge
 from oracles import Tables, UcbH
+from references import ReferenceAxis, ReferenceMixedQ
 from zooming import kernels
-from zooming.app.reference import ReferenceAxis, ReferenceMixedQ
 from zooming.partitions.boxes import BallTable
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import space_of

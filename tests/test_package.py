@@ -108,9 +108,7 @@ def test_an_unknown_command_is_refused(capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.process
 def test_bench_measures_every_case(monkeypatch, capsys):
-    monkeypatch.setattr(bench, "REFERENCE_SECONDS", 0.1)
     short = [
         bench.Case(c.name, c.env_id, c.options, 200, c.n_ambulances)
         for c in bench.cases(quick=True)
@@ -120,23 +118,6 @@ def test_bench_measures_every_case(monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert shown.count("oil laplace 1") >= 1
     assert "3 ambulances" in shown
-    assert re.search(r"(met|missed) +import under 0.6 s: \d\.\d\d s", shown)
-
-
-def test_verdicts_compare_with_what_was_asked():
-    cases = [
-        bench.Case("oil laplace 1", "zooming/Oil-v0", {}, k) for k in (2_000, 20_000, 1_000_000)
-    ]
-    results = [
-        bench.Measured(
-            c, 50_000.0, 400.0, (120.0, 130.0), 300.0, late, 2_000.0, 20.0, 63.9, 90.0, 100
-        )
-        for c, late in zip(cases, (1, 1, 900), strict=True)
-    ]
-    found = {asked: met for asked, _, met in bench.verdicts(results, 0.3, 2.0)}
-    assert found["fused at least 100 times the reference: oil laplace 1, K = 2,000"]
-    assert not found["a step at K = 1,000,000 at most twice one at 10,000: oil laplace 1"]
-    assert not found["training within 1 s of the import, compiled before"]
 
 
 # --- documentation --------------------------------------------------------------------------------

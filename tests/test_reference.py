@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from zooming.app.reference import ReferenceBall, ReferenceQ
+from reference import ReferenceBall, ReferenceQ
 
 pytestmark = pytest.mark.plain
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reference import ReferenceQ
 from zooming import theory
-from zooming.app.reference import ReferenceQ
 from zooming.errors import ConfigurationError
 
 pytestmark = pytest.mark.plain
