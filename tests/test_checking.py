@@ -282,7 +282,7 @@ class Credulous(Best):
     def update(
         self, step, observation, action, reward, next_observation, terminated=False, **options
     ):
-        step, action = self._check_step(step), self.axes.flat_action(action)
+        step, action = self.problem.check_step(step), self.axes.flat_action(action)
         self.best[step] = max(self.best[step], (reward, action), key=lambda pair: pair[0])
 
 

@@ -309,17 +309,48 @@ def test_a_wrapped_environment_is_not_replaced_by_the_bare_one(path):
     assert_continues(agent, zooming.load(path, env=again), 10, path)
 
 
-def test_what_load_could_not_rebuild_is_not_saved(path):
+def test_an_agent_of_ones_own_is_loaded_by_its_own_class(path):
     class Mine(zooming.AdaptiveQ):
-        pass
+        def __init__(self, env, *, scale=2.0, **options):
+            super().__init__(env, **options)
+            self.scale = scale
+
+        def act(self, step, observation, *, info=None):
+            return super().act(step, observation, info=info) / self.scale
+
+    class Forgetful(zooming.AdaptiveQ):
+        def __init__(self, env, *, scale=2.0, **options):
+            super().__init__(env, **options)
+
+    agent = Mine(PROBLEMS["oil"](), scale=3.0, seed=0)
+    agent.learn(20)
+    with pytest.raises(zooming.ConfigurationError, match="its argument scale as the attribute"):
+        Forgetful(PROBLEMS["oil"](), seed=0).save(path)
+    agent.save(path)
+    with pytest.raises(zooming.CheckpointError, match=r"Mine.*not one of zooming's agents"):
+        zooming.load(path)
+    with pytest.raises(zooming.CheckpointError, match="not one of zooming's agents"):
+        zooming.AdaptiveQ.load(path)
+    loaded = Mine.load(path)
+    assert loaded.scale == 3.0
+    assert_continues(agent, loaded, 10, path)
+
+
+def test_what_load_could_not_rebuild_is_not_saved(path):
+    class Silent(zooming.Agent):
+        def act(self, step, observation, *, info=None):
+            return self.axes.action_ends[0]
+
+        def update(self, *transition, **options):
+            pass
 
     class Flat:
         def scale(self, horizon, reward_span):
             return 0.1
 
     path.unlink(missing_ok=True)
-    with pytest.raises(zooming.ZoomingError, match="Mine is not one of zooming's agents"):
-        Mine(PROBLEMS["oil"](), seed=0).save(path)
+    with pytest.raises(zooming.ConfigurationError, match="does not define _state and _restore"):
+        Silent(PROBLEMS["oil"](), seed=0).save(path)
     with pytest.raises(zooming.ZoomingError, match="cannot be saved"):
         zooming.AdaptiveQ(PROBLEMS["oil"](), bonus=Flat(), seed=0).save(path)
     assert not path.exists()

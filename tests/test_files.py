@@ -27,7 +27,8 @@ from helpers import AGENTS, KINDS, Boxes, knowledge
 from zooming import kernels
 from zooming.agents import files
 from zooming.kernels import ACTIVE, BALL, balls, boxes
-from zooming.partitions.boxes import BallTable, lengths
+from zooming.partitions.boxes import BoxTable
+from zooming.partitions.faults import lengths
 
 SOURCE = Path(zooming.__file__).parent
 
@@ -632,12 +633,12 @@ def chained_file(path, n_splits, axis):
 
     def change(header, arrays):
         rows = chain(n_splits, axis, lambda k: (k + 1) / n_values)
-        table = BallTable(arrays["core"], rows)
+        axes = zooming.spaces.axes.Axes(space, space)
+        table = BoxTable(axes, arrays["core"], rows)
         arrays["core"]["n_rows"], arrays["core"]["n_balls"] = len(rows), n_splits + 1
         row, low, high = table.boxes(0)
-        axes = zooming.spaces.axes.Axes(space, space).table
         rows["threshold"][row] = [
-            kernels.due_at(float(one)) for one in lengths(axes, low, high).max(axis=1)
+            kernels.due_at(float(one)) for one in lengths(axes.table, low, high).max(axis=1)
         ]
         arrays["balls"] = rows
 

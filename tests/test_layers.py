@@ -29,7 +29,7 @@ FLOOR = {room: floor for floor, rooms in enumerate(ROOMS) for room in rooms}
 # the front door: `import zooming` inside the method, then a public name. Nothing else may import
 # the package itself.
 FRONT_DOOR = {
-    ("zooming.agents.ball_agent", "learn_pac"),
+    ("zooming.agents.q_learner", "learn_pac"),
     ("zooming.agents.history", "regret"),
     ("zooming.agents.history", "plot"),
     ("zooming.agents.pauses", "_policy_value"),
@@ -37,7 +37,7 @@ FRONT_DOOR = {
     ("zooming.envs.oil", "draw"),
     ("zooming.envs.rendered", "draw"),
     ("zooming.envs.rendered", "render"),
-    ("zooming.metrics.covering", "plot"),
+    ("zooming.metrics.view", "plot"),
     ("zooming.partitions.view", "plot"),
 }
 

@@ -16,7 +16,6 @@ from helpers import Boxes, box, knowledge
 from oracles import Tables, UcbH
 from references import ReferenceAxis, ReferenceMixedQ
 from zooming import kernels
-from zooming.partitions.boxes import BallTable
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import space_of
 
@@ -103,8 +102,7 @@ def test_every_action_is_in_the_space_and_credited_whatever_the_spaces(
         for deterministic in (True, False):
             assert agent.predict(state, [i % 2], deterministic=deterministic)[0] in action_space
         state = after
-    table, n = agent.table, agent.table.rows_in_use
-    assert BallTable(table.core, table.rows[:n], table.stats[:n]).fault(agent.axes.table) is None
+    assert agent.table.fault() is None
 
 
 @settings(max_examples=40)

@@ -7,22 +7,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zooming import kernels
-from zooming.agents.ball_agent import MOST_BALLS
-from zooming.agents.tabled import TabledAgent
+from zooming.agents.q_learner import MOST_BALLS, QLearner
 from zooming.bonuses import Bonus
 from zooming.errors import ConfigurationError, SpaceError
-from zooming.partitions import splits
-from zooming.partitions.boxes import BallTable, lengths
+from zooming.partitions.boxes import BoxTable
 from zooming.partitions.splits import MOST_HALVED, RULES, Rule, TreeRule, checked_rule
 from zooming.theory import MOST_AXES
 
 MOST_CELLS = 2**20  # balls of an initial partition
 
 
-class AdaptiveQ(TabledAgent):
+class AdaptiveQ(QLearner):
     """Q-learning on an adaptive partition of the state-action space. [SBY19 Alg. 1]
 
     The partition becomes finer where the agent plays often, which is where the return is high.
@@ -105,7 +102,6 @@ class AdaptiveQ(TabledAgent):
             )
         self.max_balls = None if max_balls is None else int(max_balls)
         self.split = checked_rule(split)
-        self.is_full = False  # whether max_balls prevented a split of a user's rule
         if self.split == "all" and self.axes.n_wide > MOST_HALVED:
             raise SpaceError(
                 f"{self.axes.n_wide} axes are too many: a split makes 2^axes balls, so at most "
@@ -113,7 +109,7 @@ class AdaptiveQ(TabledAgent):
                 'supported. Give the agent fewer features (a wrapper), or split="longest", which '
                 "halves one at a time."
             )
-        core = self._core(MOST_BALLS if max_balls is None else max_balls)
+        core = self.make_core(self.max_balls or MOST_BALLS)
         core["rule"] = (
             RULES.get(self.split, kernels.OWN) if isinstance(self.split, str) else kernels.OWN
         )
@@ -121,12 +117,10 @@ class AdaptiveQ(TabledAgent):
         core["split_axes"] = {kernels.ALL: self.axes.n_wide, kernels.LONGEST: 1, kernels.OWN: 0}[
             int(core["rule"][0])
         ]
-        self._begin(self._initial_table(core))
-
-    def _initial_table(self, core: NDArray[Any]) -> BallTable:
-        """Return the initial table: per step, one ball for each combination of categories."""
-        n_balls = self.horizon * math.prod(self.axes.n_values)
-        most = min(MOST_CELLS, int(core["max_balls"][0]))
+        n_balls, most = (
+            self.horizon * math.prod(self.axes.n_values),
+            min(MOST_CELLS, self.max_balls or MOST_BALLS),
+        )
         if n_balls > most:
             names = [
                 name for name, n in zip(self.axes.names, self.axes.n_values, strict=True) if n > 1
@@ -138,52 +132,15 @@ class AdaptiveQ(TabledAgent):
                 f"{most:,} that {limit}. Name axes whose values have an order, "
                 f"ordered={names[-1:]}, or give an axis weight 0"
             )
-        table = BallTable.of_cells(core, self._root_values(core), self.axes.cells())
-        table.set_due(float(kernels.due_at(self._root_diameter())))
-        if core["rule"][0] == kernels.OWN:
-            for row in np.concatenate(
-                [table.boxes(step)[0] for step in range(self.horizon)]
-            ).tolist():
-                table.rows["threshold"][row] = self._due_at(table, row)
-        return table
+        # One ball per step for each combination of categories.
+        table = BoxTable.of_cells(self.axes, core, self.axes.cells(), self.split)
+        table.set_due()
+        self.begin(table)
 
-    def _due_at(self, table: BallTable, row: int) -> float:
-        return splits.due_at(
-            self.split, splits.ball_at(table, row, self.axes.names, self.axes.table)
-        )
-
-    def _root_diameter(self) -> float:
-        rows = self.axes.table
-        first = np.array([[0.0] * len(rows)]), np.array([[1 / n for n in self.axes.n_values]])
-        return float(lengths(rows, *first).max())
-
-    def _split(self, row: int) -> None:
-        table, axes = self.table, self.axes
-        bits, at = splits.cuts(
-            self.split, splits.ball_at(table, row, axes.names, axes.table), axes.table
-        )
-        n_children = 1 << bits.bit_count()
-        if not bits:
-            # A TreeRule may give a later number of visits; for any other rule the ball stays whole.
-            later = self._due_at(table, row) if splits.sees_statistics(self.split) else 0.0
-            table.rows["threshold"][row] = later if later > table.rows["n_visits"][row] else np.inf
-        elif not splits.fits(table, row, bits):
-            table.rows["threshold"][row] = np.inf
-        elif self.n_balls + n_children - 1 > table.core["max_balls"][0]:
-            table.rows["threshold"][row] = np.inf  # balls never disappear: never due again
-            self.is_full = True
-        else:
-            table.reserve(2 * (n_children - 1))
-            ball, core = table.rows[row].copy(), table.core.copy()
-            try:
-                kernels.cut(table.rows, table.core, table.stats, axes.table, row, bits, at)
-                children = range(table.rows_in_use - n_children, table.rows_in_use)
-                table.rows["threshold"][children.start : children.stop] = [
-                    self._due_at(table, child) for child in children
-                ]
-            except BaseException:  # from the rule, or an interrupt: restore the ball, still due
-                table.rows[row], table.core[:] = ball, core
-                raise
+    @property
+    def is_full(self) -> bool:
+        """Whether `max_balls` prevented a split of a user's rule."""
+        return bool(self.table.is_full)
 
     @classmethod
     def as_published(cls, env: Any, bonus: float | Bonus, **options: Any) -> AdaptiveQ:
@@ -224,4 +181,4 @@ class AdaptiveQ(TabledAgent):
                 "that named its class would "
                 f"have to run its code"
             )
-        return {**super()._options(), "max_balls": self.max_balls, "split": self.split}
+        return super()._options()

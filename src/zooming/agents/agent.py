@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import threading
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, Self, runtime_checkable
@@ -12,16 +15,16 @@ from numpy.typing import NDArray
 
 from zooming import notebook
 from zooming.agents.history import History, Log
-from zooming.agents.problem import Setting
+from zooming.agents.problem import Problem, generator_at, seed_of
 from zooming.errors import ConfigurationError, ZoomingError
 from zooming.kernels.crossing import Crossing
 from zooming.partitions.view import Partition
 from zooming.spaces.flatten import numeric
 from zooming.spaces.masks import Feasible, feasible, has_mask, one_each
-from zooming.validation import known_options
+from zooming.validation import as_float, known_options
 
 
-class Agent(Setting, ABC):
+class Agent(ABC):
     """Base class of all agents: learns a policy for episodes of `horizon` steps.
 
     Steps are counted from 0. An axis is named `state[0]`, `action["gear"]`, ...; the name of a
@@ -29,8 +32,8 @@ class Agent(Setting, ABC):
 
     To write an agent of your own, define `act`, `update` and `greedy`. `learn`, `predict` and the
     callbacks then work. `checked_state` and `checked_transition` validate inputs, and
-    `zooming.check_agent` tests the result. To be saved it also needs `_options`, `_state` and
-    `_restore`, and an entry in `checkpoints.AGENTS`.
+    `zooming.check_agent` tests the result. To be saved it also needs `_state` and `_restore`. An
+    agent with a table of balls is a `zooming.agents.q_learner.QLearner`, which has all of these.
 
     Parameters
     ----------
@@ -56,6 +59,42 @@ class Agent(Setting, ABC):
     seed : int, optional
         Seed of the agent and of its environment. By default a random one.
     """
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if "__init__" in cls.__dict__:
+            cls.__init__ = known_options(cls.__init__)  # type: ignore[method-assign]
+
+    @known_options
+    def __init__(
+        self,
+        env: Any,
+        *,
+        horizon: int | None = None,
+        reward_range: tuple[float, float] | None = None,
+        rewards: str = "refuse",
+        bounds: Mapping[str, Any] | None = None,
+        ordered: bool | Iterable[str] = False,
+        squash: bool | float | Mapping[str, float] = False,
+        weights: Mapping[str, float] | Iterable[float] | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.problem = problem = Problem(
+            env, type(self).__name__, horizon=horizon, reward_range=reward_range, rewards=rewards,
+            bounds=bounds, ordered=ordered, squash=squash, weights=weights,
+        )  # fmt: skip
+        self.axes, self.horizon, self.env_name = problem.axes, problem.horizon, problem.env_name
+        self.reward_range, self.rewards = problem.reward_range, problem.rewards
+        self.clipping = np.array([rewards == "clip", 0])  # whether to clip, number clipped
+        self.is_told_of_clipping = False
+        self.seed = seed_of(seed)
+        self.env = env
+        self.stored_env: dict[str, Any] | None = None  # from a file, if loaded without env
+        self._n_episodes = 0
+        self.env_rng: np.random.Generator | None = None  # of the environment; set by learn()
+        self.learner = 0  # thread that runs learn(), 0 if none does
+        self.latest_run: Any = None  # the `Pauses` of a running or failed learn()
+        self.stop_flag: threading.Event | None = None  # set by learn_many when it is interrupted
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -151,6 +190,81 @@ class Agent(Setting, ABC):
         that of the feasible ones.
         """
 
+    @property
+    def n_episodes(self) -> int:
+        """Number of episodes begun: updates of step 0, by learn() or by hand.
+
+        For an agent of your own learn() counts. An episode that an interrupt stopped at a split is
+        continued by the next learn() and counts when it is finished.
+        """
+        return self._n_episodes
+
+    def _take_n_episodes(self, n: int) -> None:
+        """Set the number of episodes, from learn() or a file. Agents that count ignore it."""
+        self._n_episodes = n
+
+    def drop_paused(self) -> None:
+        """Drop an episode paused for a split."""
+        return  # most agents have none
+
+    @property
+    def env_generator(self) -> dict[str, Any] | None:
+        """State of the environment's generator before the next episode; None before learn()."""
+        return None if self.env_rng is None else dict(self.env_rng.bit_generator.state)
+
+    @env_generator.setter
+    def env_generator(self, state: dict[str, Any] | None) -> None:
+        self.env_rng = None if state is None else generator_at(state)
+
+    # --- inputs -----------------------------------------------------------------------------------
+
+    def checked_state(self, step: int, observation: Any) -> NDArray[np.float64]:
+        """Return the observation as a float64 vector inside its bounds.
+
+        Rounding errors are clipped. TransitionError if it is not a state.
+        """
+        problem = self.problem
+        step = problem.check_step(step)
+        return problem.check_point(step, problem.flat_state(step, observation), 0)
+
+    def checked_transition(
+        self, step: int, observation: Any, action: Any, reward: float, next_observation: Any
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, NDArray[np.float64]]:
+        """Return (state, action, reward, next state), each validated like `checked_state`.
+
+        With `rewards="clip"` a reward outside the range is clipped and counted. TransitionError if
+        a value is invalid.
+        """
+        checked = self.problem.check_transition(step, observation, action, reward, next_observation)
+        if checked[2] != as_float(reward):
+            self._count_clipped()
+        return checked
+
+    @property
+    def n_clipped(self) -> int:
+        """Number of rewards that were clipped; 0 with `rewards="refuse"`."""
+        return int(self.clipping[1])
+
+    def _count_clipped(self) -> None:
+        self.clipping[1] += 1
+        self.tell_of_clipping()
+
+    def tell_of_clipping(self) -> None:
+        """Warn once per agent, when the first reward was clipped."""
+        if self.clipping[1] and not self.is_told_of_clipping:
+            self.is_told_of_clipping = True
+            low, high = self.reward_range
+            warnings.warn(
+                f"{self.env_name}: a reward outside the reward range [{low}, {high}] was clipped, "
+                "and so will be others; "
+                "agent.n_clipped counts them, and zooming.reward_range(env, "
+                f"horizon={self.horizon}) proposes a wider range",
+                stacklevel=2,
+            )
+
+    def _clipped_in_words(self) -> str:
+        return f", {self.n_clipped:,} rewards clipped" if self.n_clipped else ""
+
     # --- the learned policy -----------------------------------------------------------------------
 
     def predict(
@@ -222,7 +336,7 @@ class Agent(Setting, ABC):
                 )
             steps[np.broadcast_to(starts, steps.shape)] = 0
         for step in steps.tolist():
-            self._check_step(step, is_batch)
+            self.problem.check_step(step, is_batch)
         infos = one_each(info, len(states), is_batch)
         allowed = [
             self._feasible(step, one) for step, one in zip(steps.tolist(), infos, strict=True)
@@ -241,9 +355,9 @@ class Agent(Setting, ABC):
             raise NotImplementedError(
                 f"{name} does not say what its policy plays: define greedy(self, step, state)"
             )
-        return self._greedy(np.array([self._check_step(step)]), state.reshape(1, -1), True, [None])[
-            0
-        ]
+        return self._greedy(
+            np.array([self.problem.check_step(step)]), state.reshape(1, -1), True, [None]
+        )[0]
 
     def _greedy(
         self,
@@ -256,7 +370,7 @@ class Agent(Setting, ABC):
         actions = np.empty((len(steps), self.axes.n_action))
         for k, step in enumerate(steps.tolist()):
             action = numeric(
-                self.greedy(step, self._checked(step, states[k], 0)), "greedy's action"
+                self.greedy(step, self.problem.check_point(step, states[k], 0)), "greedy's action"
             )
             if action.shape != actions[k].shape:
                 raise ConfigurationError(
@@ -365,10 +479,13 @@ class Agent(Setting, ABC):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: Any = None) -> Self:
-        """Return the agent in a file; see `zooming.load`."""
+        """Return the agent in a file; see `zooming.load`, which reads zooming's own classes.
+
+        A class of your own reads its own files.
+        """
         from zooming.agents import checkpoints
 
-        agent = checkpoints.load(path, env)
+        agent = checkpoints.load_as(cls, path, env)
         if not isinstance(agent, cls):
             raise ConfigurationError(
                 f"{path} holds {type(agent).__name__}, not {cls.__name__}; zooming.load reads any "
@@ -377,8 +494,27 @@ class Agent(Setting, ABC):
         return agent
 
     def _options(self) -> dict[str, Any]:
-        """Return the keyword arguments that rebuild this agent, as JSON."""
-        raise NotImplementedError
+        """Return the keyword arguments that rebuild this agent, as JSON.
+
+        An argument of a subclass is read from the attribute of the same name.
+        """
+        known = self._known_options()
+        parameters = inspect.signature(type(self)).parameters
+        takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+        options = {name: known[name] for name in known if takes_all or name in parameters}
+        for name, parameter in list(parameters.items())[1:]:  # without env
+            if name in options or parameter.kind is parameter.VAR_KEYWORD:
+                continue
+            if not hasattr(self, name):
+                raise ConfigurationError(
+                    f"{type(self).__name__} cannot be saved: it does not keep its argument {name} "
+                    f"as the attribute {name}"
+                )
+            options[name] = getattr(self, name)
+        return options
+
+    def _known_options(self) -> dict[str, Any]:
+        return {**self.problem.options, "seed": self.seed}
 
     @classmethod
     def _from_options(

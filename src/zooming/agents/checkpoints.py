@@ -20,7 +20,7 @@ from zooming.agents.net_q import NetQ
 from zooming.agents.problem import generator_at, horizon_of
 from zooming.errors import CheckpointError, ConfigurationError
 from zooming.spaces.flatten import Leaf, space_of
-from zooming.validation import check_int
+from zooming.validation import check_int, shown
 from zooming.version import __version__
 
 PARTS = ("states", "actions")  # of `Axes`
@@ -41,10 +41,9 @@ class _StoredEnv:
 
 def check(agent: Agent) -> None:
     """Raise ConfigurationError, with the reason, if an agent cannot be saved."""
-    if AGENTS.get(type(agent).__name__) is not type(agent):
+    if type(agent)._state is Agent._state:
         raise ConfigurationError(
-            f"{type(agent).__name__} is not one of zooming's agents ({', '.join(AGENTS)}), so "
-            "load() could not rebuild it"
+            f"{type(agent).__name__} cannot be saved: it does not define _state and _restore"
         )
     agent._options()
 
@@ -108,11 +107,20 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
     >>> loaded.n_episodes, bool((loaded.learn(50).returns == agent.learn(50).returns).all())
     (100, True)
     """
+    return _load(path, env, AGENTS)
+
+
+def load_as(kind: type[Agent], path: str | os.PathLike[str], env: Any = None) -> Agent:
+    """Return `load`, where files of the class `kind` are known, too."""
+    return _load(path, env, {**AGENTS, kind.__name__: kind})
+
+
+def _load(path: str | os.PathLike[str], env: Any, kinds: dict[str, type[Agent]]) -> Agent:
     header, arrays = files.read_container(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the same warnings came when the agent was made
-            agent = _loaded(path, env, header, arrays)
+            agent = _loaded(path, env, header, arrays, kinds)
     except CheckpointError:
         raise
     except (
@@ -132,8 +140,21 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
     return agent
 
 
-def _loaded(path: Any, env: Any, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Agent:
-    kind = AGENTS[header["agent"]]
+def _loaded(
+    path: Any,
+    env: Any,
+    header: dict[str, Any],
+    arrays: dict[str, NDArray[Any]],
+    kinds: dict[str, type[Agent]],
+) -> Agent:
+    name = header["agent"]
+    if name not in kinds:
+        raise CheckpointError(
+            f"{path} holds {shown(name)}, which is not one of zooming's agents "
+            f"({', '.join(AGENTS)}); "
+            "if the class is yours, call its own load, for example Mine.load(path)"
+        )
+    kind = kinds[name]
     stored = _StoredEnv(
         space_of(header["spaces"]["state"]),
         space_of(header["spaces"]["action"]),

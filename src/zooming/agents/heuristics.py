@@ -80,7 +80,7 @@ class Heuristic(Agent):
     ) -> Floats:
         actions = np.empty((len(steps), self.axes.n_action))
         for k, step in enumerate(steps.tolist()):
-            actions[k] = self._choose(self._checked(step, states[k], 0), allowed[k])
+            actions[k] = self._choose(self.problem.check_point(step, states[k], 0), allowed[k])
         return actions
 
     def _choose(self, state: Floats, allowed: Feasible | None) -> Floats:
@@ -93,10 +93,6 @@ class Heuristic(Agent):
 
     def _make_room(self, n_steps: int) -> None:
         """Reserve memory for the requests of `n_steps` steps. Most rules need none."""
-
-    def _options(self) -> dict[str, Any]:
-        rewards = {"reward_range": list(self.reward_range), "rewards": self.rewards}
-        return {"horizon": self.horizon, **rewards, **self.axes.options, "seed": self.seed}
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {}, {}
@@ -142,7 +138,7 @@ class Random(Heuristic):
         # Seeded by seed, step and state: repeatable, and the generator of learning is not used.
         actions = np.empty((len(steps), self.axes.n_action))
         for k, step in enumerate(steps.tolist()):
-            state = self._checked(step, states[k], 0)
+            state = self.problem.check_point(step, states[k], 0)
             key = [self.seed, step, *state.view(np.uint64).tolist()] if deterministic else None
             actions[k] = self._draw(np.random.default_rng(np.random.SeedSequence(key)), allowed[k])
         return actions

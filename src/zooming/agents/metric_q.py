@@ -4,9 +4,8 @@ section 3]
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,39 +13,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import bonuses
-from zooming.agents.ball_agent import ACTIONS, MOST_BALLS, TIES, BallAgent
-from zooming.agents.history import Log
+from zooming.agents.q_learner import MOST_BALLS, QLearner
 from zooming.errors import ConfigurationError
-from zooming.kernels import ball_episodes, balls, ceiling
-from zooming.kernels.crossing import Crossing
-from zooming.kernels.layout import (
-    BAD_STATE,
-    CENTER,
-    DUE,
-    EITHER,
-    FINE,
-    FIRST_VALUE,
-    LOW,
-    UNIFORM,
-    WIDTH,
-)
+from zooming.kernels import balls
 from zooming.metrics import distances
-from zooming.metrics.covering import Balls, BallTable
 from zooming.metrics.distances import Discrete, Finite, Matrix, Metric, Norm
 from zooming.metrics.oracles import Greedy, Oracle, Packing, packing
 from zooming.metrics.pairs import Pairs, Product
 from zooming.metrics.space import Space
+from zooming.metrics.view import Balls
+from zooming.partitions.balls import BallTable
 from zooming.partitions.view import Partition
 from zooming.spaces.axes import Axes
-from zooming.spaces.masks import Feasible, has_mask
 from zooming.validation import check_float, check_int
 
-Floats = NDArray[np.float64]
 SIDES = ("states", "actions")
 MOST_BYTES = 1e9  # largest memory that a loaded file may require
 
 
-class MetricQ(BallAgent):
+class MetricQ(QLearner):
     """Q-learning on the balls of any metric, given a distance and a covering oracle.
 
     The Lipschitz constant of a bonus is per d_max, the largest distance of two pairs.
@@ -104,7 +89,6 @@ class MetricQ(BallAgent):
     (0.25, 16641)
     """
 
-    _core_layout = balls.CORE
     table: BallTable
 
     def __init__(
@@ -154,201 +138,19 @@ class MetricQ(BallAgent):
             if max_balls is None
             else check_int(max_balls, "max_balls", self.horizon, MOST_BALLS)
         )
-        core = self._core(MOST_BALLS if self.max_balls is None else self.max_balls)
+        core = self.make_core(self.max_balls or MOST_BALLS, balls.CORE)
         core["lazy"], core["split_after"], core["power"] = (
             self.lazy,
             self.split_after,
             self.metric.power,
         )
-        self._begin(
-            BallTable(Space(self.metric, self.axes, self.horizon), core, self._root_values(core))
-        )
+        space = Space(self.metric, self.axes, self.horizon)
+        self.begin(BallTable(self.axes, core, space, self.oracle))
 
-    # --- learning ---------------------------------------------------------------------------------
-
-    def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
-        step = self._check_step(step)
-        state = self._flat_state(step, observation)
-        if step == 0 and self._first_table is not None:
-            self.checked_state(step, observation)  # raise before the restart forgets anything
-            self._restart_if_due()
-        allowed = self._feasible(step, info) if info else None
-        action, _ = self._choose(
-            step, state, self._mask(allowed), TIES[self.ties], ACTIONS[self.action], self.table.core
-        )
-        return self.axes.shaped_action(self._nearest(action, allowed))
-
-    def _choose(
-        self,
-        step: int,
-        state: Floats,
-        mask: NDArray[np.uint8],
-        ties: int,
-        rule: int,
-        core: NDArray[Any],
-    ) -> tuple[Floats, int]:
-        """Return an action and the row of its ball."""
-        table, action = self.table, np.empty(self.axes.n_action)
-        space = table.space
-        row = ball_episodes.act(
-            table.raw[0], core.view(np.float64), table.owner, mask, space.action_orders,
-            space.grid, step, state, ties, rule,
-            table.seen, action,
-        )  # fmt: skip
-        if row < 0:
-            raise self._bad_coordinate(
-                step, -1 - row, float(self.axes.from_unit_cube(state, 0)[-1 - row])
-            )
-        return action, int(row)
-
-    def _mask(self, allowed: Feasible | None) -> NDArray[np.uint8]:
-        """Return 1 for each feasible action point, else 0.
-
-        If no point of an interval is feasible, the nearest one counts as feasible.
-        """
-        space, axes = self.table.space, self.axes
-        if allowed is None:
-            return space.everything
-        found = np.ones(1, np.uint8)
-        for i, (low, high, n, is_whole) in enumerate(space.grid[axes.n_state :]):
-            row, first = allowed.allowed[i], axes.table[axes.n_state + i]
-            points = low + np.arange(int(n)) if is_whole else np.linspace(low, high, int(n))
-            unit = (points - first[LOW]) / first[WIDTH]
-            one = (unit >= row[0] - 1e-12) & (unit <= row[1] + 1e-12)
-            if row[FIRST_VALUE:].any():
-                one &= row[FIRST_VALUE : FIRST_VALUE + int(n)] == 1.0
-            if not one.any():
-                one[np.abs(unit - np.clip(unit, row[0], row[1])).argmin()] = True
-            found = np.multiply.outer(found, one.astype(np.uint8)).ravel()
-        return found
-
-    def update(
-        self,
-        step: int,
-        observation: Any,
-        action: Any,
-        reward: float,
-        next_observation: Any,
-        terminated: bool = False,
-        *,
-        next_info: Mapping[str, Any] | None = None,
-    ) -> None:
-        step = self._check_step(step)
-        if step == 0 and self._first_table is not None:
-            self._checked_transition(step, observation, action, reward, next_observation)
-            self._restart_if_due()
-        axes, table = self.axes, self.table
-        given, reward = reward, self._check_reward(step, reward)
-        state, played = self._flat_state(step, observation), self._flat_action(step, action)
-        after = self._flat_state(step, next_observation, "next ")
-        next_value = math.nan
-        if next_info and has_mask(next_info) and not terminated and step + 1 < self.horizon:
-            next_value = self.value(step + 1, next_observation, info=next_info)
-        answer = ball_episodes.update(
-            *table.raw, table.stats, table.owner, table.space.everything, table.space.grid,
-            table.seen, step, state, played,
-            reward, after, bool(terminated), next_value,
-        )  # fmt: skip
-        if answer > FINE:
-            axis = answer - BAD_STATE
-            is_next = axis >= len(axes)
-            points = np.concatenate(
-                [
-                    axes.from_unit_cube(state, 0),
-                    axes.from_unit_cube(played, axes.n_state),
-                    axes.from_unit_cube(after, 0),
-                ]
-            )
-            raise self._bad_coordinate(
-                step,
-                axis - len(axes) if is_next else axis,
-                float(points[axis]),
-                "next " if is_next else "",
-            )
-        if given != reward:
-            self._count_clipped()
-        if answer <= DUE and self.lazy:
-            grid = table.space.grid
-            x = int(balls.index_of(grid, 0, axes.n_state, state))
-            table.add(
-                DUE - answer, x, int(balls.index_of(grid, axes.n_state, axes.n_action, played))
-            )
-        elif answer <= DUE:
-            self._split(DUE - answer)
-
-    def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
-        n_done = int(log.done[0])
-        n = self._go_on(end - n_done)
-        table = self.table
-        space = table.space
-        if log.is_full:
-            table.reserve(max(1024, self.horizon))
-        return ball_episodes.play()(
-            table.rows, table.core, table.stats, table.owner, space.distances,
-            space.action_distances, space.orders,
-            space.action_orders, space.grid, space.everything, table.seen, crossing.handle,
-            env.params, env.horizon,
-            log.returns, log.n_balls, log.done, n_done + n, log.trouble, self._paused,
-            self.clipping,
-        )  # fmt: skip
-
-    def _is_due(self, row: int) -> bool:
-        return bool(balls.is_due(self.table.rows, self.table.core, row))
-
-    def _split(self, row: int) -> None:
-        self.table.split(row, self.oracle)
+    def _has_only_atoms(self) -> bool:
+        return False  # a root has all points
 
     # --- the learned policy -----------------------------------------------------------------------
-
-    def _greedy(
-        self,
-        steps: NDArray[np.int64],
-        states: Floats,
-        deterministic: bool,
-        allowed: Sequence[Feasible | None],
-    ) -> Floats:
-        core, rule = self.table.core.copy(), CENTER if deterministic else UNIFORM
-        if not deterministic:  # draw from a copy: predict must not change learning
-            core["random"] = np.random.SeedSequence().generate_state(1, np.uint64)
-        actions = np.empty((len(steps), self.axes.n_action))
-        for k, step in enumerate(steps.tolist()):
-            actions[k], _ = self._choose(
-                step, states[k], self._mask(allowed[k]), EITHER, rule, core
-            )
-            actions[k] = self._nearest(actions[k], allowed[k])
-        return actions
-
-    def q_value(self, step: int, observation: Any, action: Any) -> float:
-        return float(self.table.rows["value"][self._row(step, observation, action)])
-
-    def visits(self, step: int, observation: Any, action: Any) -> int:
-        return int(self.table.rows["n_visits"][self._row(step, observation, action)])
-
-    def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
-        step, table = self._check_step(step), self.table
-        mask = self._mask(self._feasible(step, info)) if info else table.space.everything
-        _, row = self._choose(
-            step, self._flat_state(step, observation), mask, EITHER, CENTER, table.core
-        )
-        return min(float(ceiling(table.core, step)), float(table.rows["value"][row]))
-
-    def _row(self, step: int, observation: Any, action: Any) -> int:
-        step = self._check_step(step)
-        state, played = self._flat_state(step, observation), self._flat_action(step, action)
-        row = int(
-            ball_episodes.locate(
-                self.table.core, self.table.owner, self.table.space.grid, step, state, played
-            )
-        )
-        if row < 0:
-            values = np.concatenate(
-                [
-                    self.axes.from_unit_cube(state, 0),
-                    self.axes.from_unit_cube(played, self.axes.n_state),
-                ]
-            )
-            raise self._bad_coordinate(step, -1 - row, float(values[-1 - row]))
-        return row
 
     def balls(self, step: int) -> Balls:
         """Return the active balls of a step as arrays.
@@ -363,9 +165,8 @@ class MetricQ(BallAgent):
         metrics.Balls
             Centers, radius, q_value, n_visits, depth and n_points, one entry per ball.
         """
-        return replace(
-            self.table.balls(self._check_step(step), self.axes), value_names=self.value_names()
-        )
+        found = self.table.view(self.problem.check_step(step))
+        return replace(found, value_names=self.value_names())
 
     def value_names(self) -> dict[str, list[Any]]:
         """Return {axis: names of its points}, where the metric names the points of one axis."""
@@ -380,6 +181,9 @@ class MetricQ(BallAgent):
             if points and len(names) == 1:
                 found[names[0]] = list(points)
         return found
+
+    def _pictures(self) -> list[str]:
+        return []
 
     def partition(self, step: int) -> Partition:
         raise ConfigurationError(
@@ -408,18 +212,8 @@ class MetricQ(BallAgent):
                 "an oracle of your own cannot be saved: a file that named it would have to run "
                 "its code"
             )
-        return {
-            "metric": _stored(self.metric),
-            "oracle": self.oracle.tries if isinstance(self.oracle, Greedy) else "packing",
-            "lazy": self.lazy, "split_after": self.split_after,
-            "bonus": bonuses.to_json(self.bonus), "cap": self.cap, "ties": self.ties,
-            "action": self.action,
-            "horizon": self.horizon, "reward_range": list(self.reward_range),
-            "rewards": self.rewards,
-            "bounds": self.axes.options["bounds"], "squash": self.axes.options["squash"],
-            "max_balls": self.max_balls,
-            "seed": self.seed,
-        }  # fmt: skip
+        oracle = self.oracle.tries if isinstance(self.oracle, Greedy) else "packing"
+        return {**super()._options(), "metric": _stored(self.metric), "oracle": oracle}
 
     @classmethod
     def _from_options(
@@ -470,22 +264,13 @@ class MetricQ(BallAgent):
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the balls and the distances of finite sets; the domains follow from them."""
-        table = self.table
-        n = table.rows_in_use
-        arrays = {"core": table.core, "balls": table.rows[:n], "stats": table.stats[:n]}
+        _, arrays = super()._state()
         if isinstance(self.metric, Pairs):
             return {}, {**arrays, "pair_distances": self.metric.distances}
         for name in SIDES:
             if not isinstance(getattr(self.metric, name), Norm):
-                arrays[f"{name}_distances"] = getattr(table.space, name).distances
+                arrays[f"{name}_distances"] = getattr(self.table.space, name).distances
         return {}, arrays
-
-    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        core = arrays["core"]
-        if core.dtype != self._core_layout or core.shape != (1,):
-            raise ValueError("the balls have another layout")
-        self._core_at(core)
-        self.table.restore(core, arrays["balls"], arrays["stats"])
 
     def __repr__(self) -> str:
         return (

@@ -9,11 +9,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from zooming import kernels
-from zooming.agents.ball_agent import ACTIONS, MOST_BALLS, one_of
-from zooming.agents.tabled import TabledAgent
+from zooming.agents.q_learner import ACTIONS, MOST_BALLS, QLearner, one_of
 from zooming.bonuses import Bonus
 from zooming.errors import ConfigurationError
-from zooming.partitions.boxes import BallTable
+from zooming.partitions.boxes import BoxTable
 from zooming.spaces.axes import Axes
 from zooming.validation import check_float, check_int
 
@@ -22,7 +21,7 @@ POINTS = ("centers", "multiples")
 MOST_PER_AXIS = 2**26  # cells along one axis
 
 
-class NetQ(TabledAgent):
+class NetQ(QLearner):
     """Q-learning on a fixed uniform net, with the update rule of AdaptiveQ.
 
     Parameters
@@ -112,6 +111,7 @@ class NetQ(TabledAgent):
                 f"spacing={spacing!r} and episodes={episodes!r}: either gives the net, so give "
                 "one of them"
             )
+        self.episodes = episodes
         self.spacing: float = check_float(spacing, "spacing", 0.0, 1.0)
         if self.spacing == 0:
             raise ConfigurationError(
@@ -130,11 +130,11 @@ class NetQ(TabledAgent):
                 f"spacing={spacing:g} in {len(self.axes)} dimensions makes {n_balls:,} balls; use "
                 "a coarser net"
             )
-        core = self._core(n_balls)
+        core = self.make_core(n_balls)
         core["spacing"] = self.spacing
         if self.points == "multiples" and self.action == "center":
             core["action_rule"] = kernels.POINT  # end cells are not centered at their point
-        self._begin(BallTable.of_cells(core, self._root_values(core), borders))
+        self.begin(BoxTable.of_cells(self.axes, core, borders))
 
     @classmethod
     def as_published(cls, env: Any, bonus: float | Bonus, **options: Any) -> NetQ:
@@ -176,14 +176,7 @@ class NetQ(TabledAgent):
             )
         return super()._from_options(env, options, arrays)
 
-    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        net = self.table.rows
-        super()._restore(values, arrays)
-        if any(
-            (self.table.rows[name] != net[: self.table.rows_in_use][name]).any()
-            for name in ("child", "axis", "threshold")
-        ):
-            raise ValueError(f"the balls are not a net of spacing {self.spacing}")
-
     def _options(self) -> dict[str, Any]:
-        return {**super()._options(), "spacing": self.spacing, "points": self.points}
+        options = super()._options()
+        del options["episodes"]  # they gave the spacing
+        return options

@@ -1,10 +1,9 @@
-"""Spaces, horizon, reward range and seed of an agent, and input validation shared by all agents."""
+"""The problem of an agent: axes, horizon and reward range, and input validation."""
 
 from __future__ import annotations
 
 import numbers
 import operator
-import threading
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -19,24 +18,31 @@ from zooming.errors import ConfigurationError, TransitionError, ZoomingError
 from zooming.kernels import LOW
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import INTERVAL
-from zooming.validation import as_float, check_int, check_range, clipped, known_options, shown
+from zooming.validation import as_float, check_int, check_range, clipped, shown
 
 UNIT = (0.0, 1.0)  # the reward range if none is given, and the environment states none
 REWARDS = ("refuse", "clip")  # choices for a reward outside the range
 
 
-class Setting:
-    """Base of `Agent`: axes, horizon, rewards, seed and episode count, and checks of all inputs."""
+class Problem:
+    """What an agent is asked to learn: axes, horizon and reward range, with checks of all inputs.
 
-    def __init_subclass__(cls, **arguments: Any) -> None:
-        super().__init_subclass__(**arguments)
-        if "__init__" in cls.__dict__:
-            cls.__init__ = known_options(cls.__init__)  # type: ignore[method-assign]
+    Nothing here changes while the agent learns.
 
-    @known_options
+    Parameters
+    ----------
+    env : gymnasium.Env
+        The environment.
+    agent_name : str
+        Name of the agent's class, for error messages.
+    horizon, reward_range, rewards, bounds, ordered, squash, weights
+        See `Agent`.
+    """
+
     def __init__(
         self,
         env: Any,
+        agent_name: str,
         *,
         horizon: int | None = None,
         reward_range: tuple[float, float] | None = None,
@@ -45,9 +51,9 @@ class Setting:
         ordered: bool | Iterable[str] = False,
         squash: bool | float | Mapping[str, float] = False,
         weights: Mapping[str, float] | Iterable[float] | None = None,
-        seed: int | None = None,
     ) -> None:
         check_env(env)
+        self.agent_name, self.env_name = agent_name, name_of(env)
         self.axes = Axes(
             env.observation_space,
             env.action_space,
@@ -57,7 +63,7 @@ class Setting:
             weights=weights,
         )
         self.horizon = horizon_of(env, horizon)
-        self.reward_range = (
+        self.reward_range: tuple[float, float] = (
             (stated_range(env) or UNIT) if reward_range is None else check_range(reward_range)
         )
         if rewards not in REWARDS:
@@ -65,106 +71,17 @@ class Setting:
                 f"rewards={rewards!r}: choose one of {', '.join(map(repr, REWARDS))}"
             )
         self.rewards = rewards
-        self.clipping = np.array([rewards == "clip", 0])  # whether to clip, number clipped
-        self.is_told_of_clipping = False
-        self.seed = _seed(seed)
-        self.env = env
-        self.stored_env: dict[str, Any] | None = None  # from a file, if loaded without env
-        self.env_name = name_of(env)
-        self._n_episodes = 0
-        self.env_rng: np.random.Generator | None = None  # of the environment; set by learn()
-        self.learner = 0  # thread that runs learn(), 0 if none does
-        self.latest_run: Any = None  # the `Pauses` of a running or failed learn()
-        self.stop_flag: threading.Event | None = None  # set by learn_many when it is interrupted
 
     @property
-    def n_episodes(self) -> int:
-        """Number of episodes begun: updates of step 0, by learn() or by hand.
-
-        For an agent of your own learn() counts. An episode that an interrupt stopped at a split is
-        continued by the next learn() and counts when it is finished.
-        """
-        return self._n_episodes
-
-    def drop_paused(self) -> None:
-        """Drop an episode paused for a split. Most agents have none."""
-
-    def _take_n_episodes(self, n: int) -> None:
-        """Set the number of episodes, from learn() or a file. Agents that count ignore it."""
-        self._n_episodes = n
-
-    @property
-    def env_generator(self) -> dict[str, Any] | None:
-        """State of the environment's generator before the next episode; None before learn()."""
-        return None if self.env_rng is None else dict(self.env_rng.bit_generator.state)
-
-    @env_generator.setter
-    def env_generator(self, state: dict[str, Any] | None) -> None:
-        self.env_rng = None if state is None else generator_at(state)
+    def options(self) -> dict[str, Any]:
+        """The keyword arguments that make this problem again, as JSON."""
+        rewards = {"reward_range": list(self.reward_range), "rewards": self.rewards}
+        return {"horizon": self.horizon, **rewards, **self.axes.options}
 
     # --- checks -----------------------------------------------------------------------------------
 
-    def checked_state(self, step: int, observation: Any) -> NDArray[np.float64]:
-        """Return the observation as a float64 vector inside its bounds.
-
-        Rounding errors are clipped. TransitionError if it is not a state.
-        """
-        step = self._check_step(step)
-        return self._checked(step, self._flat_state(step, observation), 0)
-
-    def checked_transition(
-        self, step: int, observation: Any, action: Any, reward: float, next_observation: Any
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, NDArray[np.float64]]:
-        """Return (state, action, reward, next state), each validated like `checked_state`.
-
-        With `rewards="clip"` a reward outside the range is clipped and counted. TransitionError if
-        a value is invalid.
-        """
-        checked = self._checked_transition(step, observation, action, reward, next_observation)
-        if checked[2] != as_float(reward):
-            self._count_clipped()
-        return checked
-
-    def _checked_transition(
-        self, step: int, observation: Any, action: Any, reward: float, next_observation: Any
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, NDArray[np.float64]]:
-        """Return the same as `checked_transition`, without counting clipped rewards."""
-        step = self._check_step(step)
-        reward = self._check_reward(step, reward)
-        state = self._checked(step, self._flat_state(step, observation), 0)
-        played = self._checked(step, self._flat_action(step, action), self.axes.n_state)
-        return (
-            state,
-            played,
-            reward,
-            self._checked(step, self._flat_state(step, next_observation, "next "), 0, "next "),
-        )
-
-    def _flat_state(self, step: int, observation: Any, what: str = "") -> NDArray[np.float64]:
-        """Return `Axes.flat_state`; errors name the environment and the step."""
-        try:
-            return self.axes.flat_state(observation)
-        except ZoomingError as error:
-            raise type(error)(f"{self.env_name}, step {step}: {what}{error}") from error
-
-    def _flat_action(self, step: int, action: Any) -> NDArray[np.float64]:
-        try:
-            return self.axes.flat_action(action)
-        except ZoomingError as error:
-            raise type(error)(f"{self.env_name}, step {step}: {error}") from error
-
-    def _checked(
-        self, step: int, point: NDArray[np.float64], first_axis: int, what: str = ""
-    ) -> NDArray[np.float64]:
-        axes = slice(first_axis, first_axis + len(point))
-        point, i = clipped(point, self.axes.table[axes, LOW], self.axes.ends[axes])
-        if i is not None:
-            raise self._bad_coordinate(
-                step, first_axis + i, float(self.axes.from_unit_cube(point, first_axis)[i]), what
-            )
-        return point
-
-    def _check_step(self, step: Any, is_vector: bool = False) -> int:
+    def check_step(self, step: Any, is_vector: bool = False) -> int:
+        """Return the step as an int; TransitionError if the episode has no such step."""
         try:
             whole = operator.index(step)
         except TypeError as error:
@@ -183,7 +100,44 @@ class Setting:
             )
         return whole
 
-    def _check_reward(self, step: int, reward: Any) -> float:
+    def check_transition(
+        self, step: int, observation: Any, action: Any, reward: float, next_observation: Any
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, NDArray[np.float64]]:
+        """Return (state, action, reward to learn from, next state) as flat values in bounds."""
+        step = self.check_step(step)
+        reward = self.check_reward(step, reward)
+        state = self.check_point(step, self.flat_state(step, observation), 0)
+        played = self.check_point(step, self.flat_action(step, action), self.axes.n_state)
+        after = self.flat_state(step, next_observation, "next ")
+        return state, played, reward, self.check_point(step, after, 0, "next ")
+
+    def check_point(
+        self, step: int, point: NDArray[np.float64], first_axis: int, what: str = ""
+    ) -> NDArray[np.float64]:
+        """Return a flat point with rounding errors clipped; TransitionError if it is outside."""
+        axes = slice(first_axis, first_axis + len(point))
+        point, i = clipped(point, self.axes.table[axes, LOW], self.axes.ends[axes])
+        if i is not None:
+            raise self.bad_coordinate(
+                step, first_axis + i, float(self.axes.from_unit_cube(point, first_axis)[i]), what
+            )
+        return point
+
+    def flat_state(self, step: int, observation: Any, what: str = "") -> NDArray[np.float64]:
+        """Return `Axes.flat_state`; errors name the environment and the step."""
+        try:
+            return self.axes.flat_state(observation)
+        except ZoomingError as error:
+            raise type(error)(f"{self.env_name}, step {step}: {what}{error}") from error
+
+    def flat_action(self, step: int, action: Any) -> NDArray[np.float64]:
+        """Return `Axes.flat_action`; errors name the environment and the step."""
+        try:
+            return self.axes.flat_action(action)
+        except ZoomingError as error:
+            raise type(error)(f"{self.env_name}, step {step}: {error}") from error
+
+    def check_reward(self, step: int, reward: Any) -> float:
         """Return the reward, clipped if the agent clips; TransitionError if it is invalid."""
         low, high = self.reward_range
         is_number = isinstance(reward, numbers.Real) or (
@@ -198,12 +152,15 @@ class Setting:
             return number
         if self.rewards == "clip" and np.isfinite(number):
             return low if number < low else high
-        raise self._bad_reward(step, number)
+        raise self.bad_reward(step, number)
 
-    def _bad_reward(self, step: int, reward: float) -> TransitionError:
+    # --- errors -----------------------------------------------------------------------------------
+
+    def bad_reward(self, step: int, reward: float) -> TransitionError:
+        """Return the error for a reward outside the range."""
         low, high = self.reward_range
         rescale = (
-            f"give {type(self).__name__}(..., reward_range=(low, high)), which "
+            f"give {self.agent_name}(..., reward_range=(low, high)), which "
             f"zooming.reward_range(env, horizon={self.horizon}) proposes, or "
             f'rewards="clip", or rescale the reward'
         )
@@ -213,34 +170,8 @@ class Setting:
             f"{high}]; {fix}"
         )
 
-    @property
-    def n_clipped(self) -> int:
-        """Number of rewards that were clipped; 0 with `rewards="refuse"`."""
-        return int(self.clipping[1])
-
-    def _count_clipped(self) -> None:
-        self.clipping[1] += 1
-        self.tell_of_clipping()
-
-    def tell_of_clipping(self) -> None:
-        """Warn once per agent, when the first reward was clipped."""
-        if self.clipping[1] and not self.is_told_of_clipping:
-            self.is_told_of_clipping = True
-            low, high = self.reward_range
-            warnings.warn(
-                f"{self.env_name}: a reward outside the reward range [{low}, {high}] was clipped, "
-                "and so will be others; "
-                "agent.n_clipped counts them, and zooming.reward_range(env, "
-                f"horizon={self.horizon}) proposes a wider range",
-                stacklevel=2,
-            )
-
-    def _clipped_in_words(self) -> str:
-        return f", {self.n_clipped:,} rewards clipped" if self.n_clipped else ""
-
-    def _bad_coordinate(
-        self, step: int, axis: int, value: float, what: str = ""
-    ) -> TransitionError:
+    def bad_coordinate(self, step: int, axis: int, value: float, what: str = "") -> TransitionError:
+        """Return the error for a value outside its axis."""
         name, low, high = self.axes.names[axis], self.axes[axis].low, self.axes[axis].high
         fault, fix = f"outside [{low}, {high}]", "the environment's space, or clip the value"
         if self.axes[axis].squash and not np.isfinite(value):  # a squashed axis has no bounds
@@ -250,6 +181,26 @@ class Setting:
         return TransitionError(
             f"{self.env_name}, step {step}: {what}{name} = {value} is {fault}; check {fix}"
         )
+
+    def bad_point(
+        self,
+        step: int,
+        i: int,
+        state: NDArray[np.float64],
+        action: NDArray[np.float64] | None = None,
+        next_state: NDArray[np.float64] | None = None,
+    ) -> TransitionError:
+        """Return the error for number i of (state, action, next state), all of them flat."""
+        axes, n_state = self.axes, self.axes.n_state
+        if i < n_state:
+            return self.bad_coordinate(step, i, float(axes.from_unit_cube(state, 0)[i]))
+        if i < len(axes):
+            assert action is not None
+            value = axes.from_unit_cube(action, n_state)[i - n_state]
+            return self.bad_coordinate(step, i, float(value))
+        assert next_state is not None
+        i -= len(axes)
+        return self.bad_coordinate(step, i, float(axes.from_unit_cube(next_state, 0)[i]), "next ")
 
 
 def check_env(env: Any) -> None:
@@ -370,7 +321,8 @@ def stated_range(env: Any) -> tuple[float, float] | None:
         env = env.env
 
 
-def _seed(seed: Any) -> int:
+def seed_of(seed: Any) -> int:
+    """Return a checked seed, a random one for None."""
     if seed is None:
         return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]  # one integer when none was given
     return check_int(seed, "seed", 0, most=None)

@@ -114,10 +114,10 @@ class _Fused:
             seconds = time.perf_counter() - began
             finished = int(log.done[0]) - first
             if code == kernels.BAD_REWARD:
-                raise agent._bad_reward(int(log.trouble[0]), log.trouble[2])
+                raise agent.problem.bad_reward(int(log.trouble[0]), log.trouble[2])
             if code == kernels.BAD_STATE:
                 step, coordinate = int(log.trouble[0]), int(log.trouble[1])
-                raise agent._bad_coordinate(
+                raise agent.problem.bad_coordinate(
                     max(step - 1, 0), coordinate, log.trouble[2], "next " if step else ""
                 )
             agent.tell_of_clipping()

@@ -22,7 +22,7 @@ import numpy as np
 
 from zooming import notebook, theory
 from zooming.agents import seeds
-from zooming.agents.ball_agent import BallAgent
+from zooming.agents.q_learner import QLearner
 from zooming.analysis.evaluate import Evaluation, evaluate
 from zooming.bonuses import Theory
 from zooming.envs.compiled import CompiledEnv
@@ -160,7 +160,7 @@ class Certificate:
 
 
 def learn_pac(
-    agent: BallAgent,
+    agent: QLearner,
     epsilon: float,
     delta: float,
     *,
@@ -254,7 +254,7 @@ def learn_pac(
 
 
 def _play(
-    agent: BallAgent, episodes: int, n: int, progress_bar: bool
+    agent: QLearner, episodes: int, n: int, progress_bar: bool
 ) -> tuple[list[int], dict[int, Any]]:
     """Train for all `episodes`. Return the drawn episodes, and the agent before each of them.
 
@@ -274,7 +274,7 @@ def _play(
     return drawn, policies
 
 
-def _copy(agent: BallAgent) -> BallAgent:
+def _copy(agent: QLearner) -> QLearner:
     """Return a copy of the agent with its own table and generator state. The env is shared."""
     policy = copy.copy(agent)
     policy.table, policy.env_generator = agent.table.copy(), agent.env_generator
@@ -282,18 +282,18 @@ def _copy(agent: BallAgent) -> BallAgent:
     return policy
 
 
-def _n_atoms(agent: BallAgent) -> int:
+def _n_atoms(agent: QLearner) -> int:
     """Return the number of balls per step before any split."""
     return math.prod(agent.axes.n_values)
 
 
-def _lipschitz(agent: BallAgent) -> float:
+def _lipschitz(agent: QLearner) -> float:
     """Return the Lipschitz constant that the bonus assumes; 1 if it has none."""
     bonus = getattr(agent.bonus, "bonus", agent.bonus)
     return float(getattr(bonus, "lipschitz", 1.0))
 
 
-def _regret_bound(agent: BallAgent, episodes: int, delta: float) -> float:
+def _regret_bound(agent: QLearner, episodes: int, delta: float) -> float:
     """Return the regret bound for rewards scaled to [0, 1]."""
     span = agent.reward_range[1] - agent.reward_range[0]
     if agent.axes.n_wide == 0:
@@ -303,7 +303,7 @@ def _regret_bound(agent: BallAgent, episodes: int, delta: float) -> float:
     )
 
 
-def _gap_bound(agent: BallAgent, episodes: int, delta: float, best_of: int, eta: float) -> float:
+def _gap_bound(agent: QLearner, episodes: int, delta: float, best_of: int, eta: float) -> float:
     """Return the bound on the gap with probability 1 - delta, if the bonus guarantees optimism."""
     assert isinstance(agent.bonus, Theory)
     span = agent.reward_range[1] - agent.reward_range[0]
@@ -314,7 +314,7 @@ def _gap_bound(agent: BallAgent, episodes: int, delta: float, best_of: int, eta:
     return span * total / episodes / math.pow(left, 1 / best_of) + 2 * eta
 
 
-def _left_of(delta: float, agent: BallAgent, best_of: int) -> float:
+def _left_of(delta: float, agent: QLearner, best_of: int) -> float:
     """Return delta less the shares for the choice among several policies and for random starts."""
     taken = (EVALUATION_SHARE if best_of > 1 else 0.0) + (
         0.0 if _has_one_start(agent) else theory.START_SHARE
@@ -322,7 +322,7 @@ def _left_of(delta: float, agent: BallAgent, best_of: int) -> float:
     return delta * (1 - taken)
 
 
-def _has_one_start(agent: BallAgent) -> bool:
+def _has_one_start(agent: QLearner) -> bool:
     """Return whether all episodes are known to start in the same state."""
     inner = getattr(agent.env, "unwrapped", None)
     if isinstance(inner, CompiledEnv):
@@ -333,7 +333,7 @@ def _has_one_start(agent: BallAgent) -> bool:
     )
 
 
-def _episodes_needed(agent: BallAgent, epsilon: float, delta: float) -> float:
+def _episodes_needed(agent: QLearner, epsilon: float, delta: float) -> float:
     """Return the number of episodes that one draw requires in theory; infinite without a bound."""
     if agent._without_bound() is not None:
         return math.inf
@@ -350,7 +350,7 @@ def _episodes_needed(agent: BallAgent, epsilon: float, delta: float) -> float:
 
 
 def _open_points(
-    agent: BallAgent, episodes: int, epsilon: float, delta: float, best_of: int
+    agent: QLearner, episodes: int, epsilon: float, delta: float, best_of: int
 ) -> list[str]:
     """Return the reasons why no bound applies to this agent and run; empty if one applies."""
     span, bonus = agent.reward_range[1] - agent.reward_range[0], agent.bonus
@@ -378,7 +378,7 @@ def _open_points(
     return found
 
 
-def _assumptions(agent: BallAgent, is_proved: bool) -> tuple[str, ...]:
+def _assumptions(agent: QLearner, is_proved: bool) -> tuple[str, ...]:
     """Return the assumptions of the measured bound and, if `is_proved`, of the proved one too."""
     low, high = agent.reward_range
     found = [
@@ -405,7 +405,7 @@ def _assumptions(agent: BallAgent, is_proved: bool) -> tuple[str, ...]:
     )
 
 
-def _return_range(agent: BallAgent) -> tuple[float, float]:
+def _return_range(agent: QLearner) -> tuple[float, float]:
     """Return the range of an episode's return. It contains 0, because an episode may end early."""
     low, high = agent.reward_range
     return min(0.0, agent.horizon * low), max(0.0, agent.horizon * high)

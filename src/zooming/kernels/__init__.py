@@ -20,7 +20,7 @@ from zooming.kernels.jit import (
     jit_inline,
     jit_no_refcount,
 )
-from zooming.kernels.episodes import act, best_ball, greedy, locate, play, update
+from zooming.kernels.episodes import act, best_ball, choose_any, greedy, locate, play, update
 from zooming.kernels.masks import choose, read_mask
 from zooming.kernels.layout import (
     ACTIVE, ALL, ATOMS, BAD_REWARD, BAD_STATE, BALL, BERNSTEIN, CENTER, CORE, CORNER, DUE, EITHER,
@@ -40,5 +40,5 @@ __all__ = [
     "OWN", "POINT", "RANDOM", "SAME", "UNIFORM", "WEIGHT", "WIDTH", "WRONG_SIZE", "ceiling", "draw",
     "set_iota", "bend", "to_unit", "unbend", "length", "most_splits", "new_stack", "play_action",
     "sides", "update_ball", "cut", "due_at", "middle", "rows_needed", "rows_per_split", "choose",
-    "read_mask", "act", "best_ball", "greedy", "locate", "play", "update",
+    "read_mask", "act", "best_ball", "choose_any", "greedy", "locate", "play", "update",
 ]  # fmt: skip

@@ -47,6 +47,23 @@ def best_ball(table, core, axes, step, observation, stack):
     return select(table, core, step, state, EITHER, stack)
 
 
+@jit_kernel
+def choose_any(table, core, axes, step, observation, ties, rule, action):
+    """Write the action of the best ball (environment's units); return the row of the ball.
+
+    Return -1 - i if coordinate i of the observation is bad.
+    """
+    n_state = core[0]["n_state"]
+    state = np.empty(n_state)
+    bad = to_unit(axes, 0, observation, state)
+    if bad >= 0:
+        return -1 - bad
+    row, _ = select(table, core, step, state, ties, new_stack(core))
+    low = np.empty(action.shape[0])
+    play_action(table, core, axes, row, rule, low, np.empty(action.shape[0]), action)
+    return row
+
+
 def _act(raw_table, raw_core, axes, step, observation, action):
     """Select a ball as in training and write its action.
 

@@ -6,7 +6,6 @@ Finite sets: `Graph` (shortest paths), `Strings` (edit distance), `Matrix` (a di
 Oracles: `Greedy`, `Packing`.
 """
 
-from zooming.metrics.covering import Balls
 from zooming.metrics.distances import (
     L1,
     L2,
@@ -24,6 +23,7 @@ from zooming.metrics.distances import (
 from zooming.metrics.oracles import Greedy, Oracle, Packing, packing
 from zooming.metrics.pairs import Pairs, Product
 from zooming.metrics.space import Space
+from zooming.metrics.view import Balls
 
 __all__ = [
     "Balls",

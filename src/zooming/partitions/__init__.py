@@ -1,5 +1,6 @@
 """The balls of an agent.
 
-`boxes` has the table, `view` the arrays that a user sees, `splits` the split rules, and `cuts` the
-planes that plots draw.
+`table` is the interface of a ball table; `boxes` and `balls` implement it. `faults` validates boxes
+from a file, `splits` has the split rules, `view` the arrays that a user sees, and `cuts` the planes
+that plots draw.
 """

@@ -1,42 +1,63 @@
-"""The ball table of an agent with boxes. Only this module allocates, grows and validates it."""
+"""The ball table of an agent with boxes. Only this module allocates and grows it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zooming import kernels
 from zooming.kernels import (
     ACTIVE,
     ATOMS,
+    BAD_STATE,
     BALL,
-    BERNSTEIN,
+    CORE,
+    DUE,
+    FINE,
+    FULL,
     LOW,
     N_STATS,
     NO_PARENT,
-    OWN,
-    SAME,
-    WEIGHT,
     WIDTH,
-    most_splits,
+    WRONG_SIZE,
     sides,
-)
+)  # fmt: skip
+from zooming.partitions import splits
+from zooming.partitions.faults import fault, lengths, levels
+from zooming.partitions.table import Answer, Table, root_values
 from zooming.partitions.view import Partition
+from zooming.spaces.axes import Axes
+from zooming.spaces.masks import Feasible
 
 Floats = NDArray[np.float64]
 _CACHE_LINE = 64
+_ROOM = 1024  # spare rows, so that the kernel rarely returns for a larger table
 
 
-class BallTable:
-    """The balls of one agent for all steps: rows of `kernels.BALL` and a `kernels.CORE` record."""
+class BoxTable(Table):
+    """The boxes of one agent for all steps: rows of `kernels.BALL` and a `kernels.CORE` record.
 
-    def __init__(self, core: NDArray[Any], rows: NDArray[Any], stats: Floats | None = None) -> None:
+    `rule` splits a ball: a name of `splits.RULES`, which the kernels follow, or a user's object.
+    """
+
+    def __init__(
+        self,
+        axes: Axes,
+        core: NDArray[Any],
+        rows: NDArray[Any],
+        stats: Floats | None = None,
+        rule: Any = "all",
+    ) -> None:
+        self.axes, self.rule = axes, rule
+        self.is_full = False  # whether max_balls prevented a split of a user's rule
         self.core = core
         self.raw_core: Floats = core.view(np.float64)
+        self._act, self._update = kernels.act(), kernels.update()
         self._use(rows)
-        # The statistics that some bonuses keep per ball; empty for the others.
         self.stats = (
             np.zeros((len(rows) if core["bonus_rule"][0] else 0, N_STATS))
             if stats is None
@@ -45,9 +66,17 @@ class BallTable:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore an unpickled table: its views must be of its own memory."""
-        self.core, self.stats = state["core"], state["stats"]
+        vars(self).update(state)
         self.raw_core = self.core.view(np.float64)
+        self._act, self._update = kernels.act(), kernels.update()
         self._use(state["rows"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("raw_rows", "raw_core", "_act", "_update")
+        }
 
     def _use(self, rows: NDArray[Any]) -> None:
         """Set the rows and their float64 view, which the kernels called once per step take."""
@@ -55,18 +84,21 @@ class BallTable:
         self.raw_rows: Floats = rows.view(np.float64)
 
     @classmethod
-    def of_roots(cls, core: NDArray[Any], root_values: Floats) -> BallTable:
+    def of_roots(cls, axes: Axes, core: NDArray[Any], rule: Any = "all") -> BoxTable:
         """Return a table with one root ball per step and no splits."""
-        table = cls(core, _allocate(len(root_values) + len(root_values) % 2))
+        values = root_values(core)
+        table = cls(axes, core, _allocate(len(values) + len(values) % 2), rule=rule)
         core["n_rows"] = len(table.rows)
-        core["n_balls"] = len(root_values)
+        core["n_balls"] = len(values)
         table.rows["parent"] = NO_PARENT
-        table.rows["value"][: len(root_values)] = root_values
-        table.rows["threshold"][: len(root_values)] = np.inf
+        table.rows["value"][: len(values)] = values
+        table.rows["threshold"][: len(values)] = np.inf
         return table
 
     @classmethod
-    def of_cells(cls, core: NDArray[Any], root_values: Floats, borders: list[Floats]) -> BallTable:
+    def of_cells(
+        cls, axes: Axes, core: NDArray[Any], borders: list[Floats], rule: Any = "all"
+    ) -> BoxTable:
         """Return a table in which every root is cut at borders[i] along axis i.
 
         The borders of an axis are ascending and inside (0, 1). Each split halves the number of
@@ -74,9 +106,9 @@ class BallTable:
         A net is cut along its state axes first, so that below them the value of an inner row is
         the largest Q of one state: selection finds the maximum at once, and can draw among ties.
         """
-        table = cls.of_roots(core, root_values)
+        table = cls.of_roots(axes, core, rule)
         n_axes = len(borders)
-        row = np.arange(len(root_values))
+        row = np.arange(int(core["horizon"][0]))
         first = np.zeros((len(row), n_axes), np.int64)  # each row covers cells first to last - 1
         last = np.tile(
             np.array([len(axis_borders) + 1 for axis_borders in borders], np.int64), (len(row), 1)
@@ -114,29 +146,172 @@ class BallTable:
             first, last = np.concatenate([first, right_first]), np.concatenate([left_last, last])
         return table
 
-    def set_due(self, due: float) -> None:
-        """Make every active ball due at the same number of visits."""
-        n = self.rows_in_use
-        horizon = int(self.core["horizon"][0])
+    def set_due(self) -> None:
+        """Make every active ball due as the rule says: at (1 / diameter)^2 visits, or as asked.
+
+        All balls of an initial partition have the same diameter.
+        """
+        n, horizon = self.rows_in_use, int(self.core["horizon"][0])
+        low, high = np.zeros((1, len(self.axes))), np.array([[1 / n for n in self.axes.n_values]])
         active = self.rows["child"][:n] == ACTIVE
         active[horizon : horizon + horizon % 2] = False
-        self.rows["threshold"][:n][active] = due
+        self.rows["threshold"][:n][active] = kernels.due_at(
+            float(lengths(self.axes.table, low, high).max())
+        )
+        if self.core["rule"][0] == kernels.OWN:
+            for row in np.concatenate([self.boxes(step)[0] for step in range(horizon)]).tolist():
+                self.rows["threshold"][row] = self._due_at(row)
 
-    @property
-    def rows_in_use(self) -> int:
-        """Number of rows in use, inner rows included."""
-        return int(self.core["n_rows"][0])
+    # --- learning ---------------------------------------------------------------------------------
+
+    def act(self, step: int, state: Floats, action: Floats) -> Answer:
+        """Select a ball as in training and write its action; (WRONG_SIZE, 0) for a wrong length."""
+        answer = self._act(self.raw_rows, self.raw_core, self.axes.table, step, state, action)
+        if answer == -1:
+            return FINE, 0
+        return (WRONG_SIZE, 0) if answer == WRONG_SIZE else (BAD_STATE, answer)
+
+    def select(
+        self,
+        step: int,
+        state: Floats,
+        action: Floats,
+        *,
+        ties: int,
+        rule: int,
+        allowed: Feasible | None = None,
+        core: NDArray[Any] | None = None,
+    ) -> Answer:
+        core = self.core if core is None else core
+        axes = self.axes
+        if allowed is None:
+            row = int(
+                kernels.choose_any(self.rows, core, axes.table, step, state, ties, rule, action)
+            )
+            return (FINE, row) if row >= 0 else (BAD_STATE, -1 - row)
+        row = int(
+            kernels.choose(
+                self.rows, core, axes.table, step, state, ties, rule, allowed.allowed, action
+            )
+        )
+        if row < 0:  # not for lack of a feasible ball: every axis has a feasible value
+            return BAD_STATE, -1 - row
+        played = allowed.between(axes.from_unit_cube(action, axes.n_state))
+        action[:] = axes.to_unit_cube(played, axes.n_state)
+        return FINE, row
+
+    def select_many(
+        self,
+        steps: NDArray[np.int64],
+        states: Floats,
+        actions: Floats,
+        *,
+        rule: int,
+        allowed: Sequence[Feasible | None],
+        core: NDArray[Any],
+    ) -> tuple[int, int]:
+        if any(one is not None for one in allowed):
+            return super().select_many(
+                steps, states, actions, rule=rule, allowed=allowed, core=core
+            )
+        k, i = kernels.greedy(self.rows, core, self.axes.table, steps, states, rule, actions)
+        return int(k), int(i)
+
+    def locate(self, step: int, state: Floats, action: Floats) -> Answer:
+        unit = np.empty(len(self.axes))
+        row = int(kernels.locate(self.rows, self.core, self.axes.table, step, state, action, unit))
+        return (FINE, row) if row >= 0 else (BAD_STATE, -1 - row)
+
+    def update(
+        self,
+        step: int,
+        state: Floats,
+        action: Floats,
+        reward: float,
+        next_state: Floats,
+        terminated: bool,
+        next_value: float,
+    ) -> Answer:
+        answer = FULL
+        while answer == FULL:
+            answer = self._update(
+                self.raw_rows, self.raw_core, self.stats, self.axes.table,
+                step, state, action, reward, next_state, terminated, next_value,
+            )  # fmt: skip
+            if answer == FULL:
+                self.reserve(int(kernels.rows_needed(self.core, 1)))
+        if answer == FINE:
+            return FINE, 0
+        if answer == WRONG_SIZE:
+            return WRONG_SIZE, 0
+        return (DUE, DUE - answer) if answer <= DUE else (BAD_STATE, answer - BAD_STATE)
+
+    def is_due(self, row: int) -> bool:
+        ball = self.rows[row]
+        return bool(ball["child"] == ACTIVE and ball["n_visits"] >= ball["threshold"])
+
+    def split(self, row: int) -> None:
+        """Split a due ball by the user's rule, or set when it is due again."""
+        axes = self.axes
+        bits, at = splits.cuts(
+            self.rule, splits.ball_at(self, row, axes.names, axes.table), axes.table
+        )
+        n_children = 1 << bits.bit_count()
+        if not bits:
+            # A TreeRule may give a later number of visits; for any other rule the ball stays whole.
+            later = self._due_at(row) if splits.sees_statistics(self.rule) else 0.0
+            self.rows["threshold"][row] = later if later > self.rows["n_visits"][row] else np.inf
+        elif not splits.fits(self, row, bits):
+            self.rows["threshold"][row] = np.inf
+        elif self.n_balls + n_children - 1 > self.core["max_balls"][0]:
+            self.rows["threshold"][row] = np.inf  # balls never disappear: never due again
+            self.is_full = True
+        else:
+            self.reserve(2 * (n_children - 1))
+            ball, core = self.rows[row].copy(), self.core.copy()
+            try:
+                kernels.cut(self.rows, self.core, self.stats, axes.table, row, bits, at)
+                children = range(self.rows_in_use - n_children, self.rows_in_use)
+                self.rows["threshold"][children.start : children.stop] = [
+                    self._due_at(child) for child in children
+                ]
+            except BaseException:  # from the rule, or an interrupt: restore the ball, still due
+                self.rows[row], self.core[:] = ball, core
+                raise
+
+    def _due_at(self, row: int) -> float:
+        return splits.due_at(self.rule, splits.ball_at(self, row, self.axes.names, self.axes.table))
+
+    def play(
+        self,
+        env: Any,
+        handle: Any,
+        log: Any,
+        end: int,
+        paused: Floats,
+        clipping: NDArray[np.int64],
+    ) -> int:
+        core = self.core
+        if log.is_full:  # the kernel found too few rows for one more episode
+            n_splits = max(
+                int(core["horizon"][0]), _ROOM // max(1, int(kernels.rows_per_split(core)))
+            )
+            self.reserve(int(kernels.rows_needed(core, n_splits)))
+        return kernels.play()(
+            self.rows, core, self.stats, self.axes.table, handle, env.params, env.horizon,
+            log.returns, log.n_balls, log.done, end, log.trouble, paused, clipping,
+        )  # fmt: skip
+
+    # --- size -------------------------------------------------------------------------------------
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes of the rows in use, as in a checkpoint. Reserved rows are not counted."""
         return self.rows_in_use * (
             BALL.itemsize + (self.stats.itemsize * N_STATS if len(self.stats) else 0)
         )
 
-    def reserve(self, n_more: int) -> None:
-        """Make room for `n_more` rows. Tables grow only here."""
-        needed = self.rows_in_use + n_more
+    def reserve(self, n_rows: int) -> None:
+        needed = self.rows_in_use + n_rows
         if needed > len(self.rows):
             grown, stats = _allocate(max(needed, len(self.rows) * 3 // 2)), self.stats
             grown[: self.rows_in_use] = self.rows[: self.rows_in_use]
@@ -145,15 +320,18 @@ class BallTable:
             # One call, so that an interrupt finds either all old arrays or all new ones.
             vars(self).update(rows=grown, raw_rows=grown.view(np.float64), stats=stats)
 
-    def copy(self) -> BallTable:
-        """Return an independent table with the same balls and no reserved rows."""
+    def copy(self) -> BoxTable:
         n = self.rows_in_use
         rows = _allocate(n)
         rows[:] = self.rows[:n]
-        return BallTable(self.core.copy(), rows, self.stats[:n].copy())
+        copied = BoxTable(self.axes, self.core.copy(), rows, self.stats[:n].copy(), self.rule)
+        copied.is_full = self.is_full
+        return copied
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> BallTable:
+    def __deepcopy__(self, memo: dict[int, Any]) -> BoxTable:
         return self.copy()
+
+    # --- what was learned -------------------------------------------------------------------------
 
     def boxes(self, step: int) -> tuple[NDArray[np.int64], Floats, Floats]:
         """Return (row, low corner, high corner) of the active balls of a step, sorted by row.
@@ -163,7 +341,7 @@ class BallTable:
         n_axes = int(self.core["n_state"][0] + self.core["n_action"][0])
         found = [
             (row[active], box_low[active], box_high[active])
-            for row, box_low, box_high in _levels(self.rows, np.array([step]), n_axes)
+            for row, box_low, box_high in levels(self.rows, np.array([step]), n_axes)
             for active in [self.rows["child"][row] == ACTIVE]
         ]
         row = np.concatenate([rows for rows, _, _ in found])
@@ -178,24 +356,30 @@ class BallTable:
         sides(self.rows, row, 0, low, high)
         return low, high
 
-    def partition(self, step: int, names: list[str], axes: Floats, ends: Floats) -> Partition:
-        """Return the active balls of a step, sorted by row.
-
-        `axes` (see `kernels.LOW`) and the `ends` of the axes define the environment's units.
-        """
+    def view(self, step: int) -> Partition:
+        """Return the active balls of a step, sorted by row, in the environment's units."""
+        axes = self.axes
         row, unit_low, unit_high = self.boxes(step)
         balls = self.rows[row]
         depth = balls["depth"].astype(np.int64)
-        return Partition(
-            low=_in_units(unit_low, axes, ends),
-            high=_in_units(unit_high, axes, ends),
+        found = Partition(
+            low=_in_units(unit_low, axes.table, axes.ends),
+            high=_in_units(unit_high, axes.table, axes.ends),
             q_value=balls["value"].copy(),
             n_visits=balls["n_visits"].astype(np.int64),
             depth=depth,
-            radius=self._radii(depth, lengths(axes, unit_low, unit_high)),
-            names=tuple(names),
+            radius=self._radii(depth, lengths(axes.table, unit_low, unit_high)),
+            names=tuple(axes.names),
             step=step,
+            kinds=tuple(axes.kinds),
+            weights=tuple(axes.weights),
         )
+        low, high = axes.from_unit_cube(found.low, 0), axes.from_unit_cube(found.high, 0)
+        for i in range(len(axes)):
+            if axes[i].squash:  # outer balls are unbounded; the inverse map ends at 1e6 scales
+                low[found.low[:, i] == 0.0, i] = axes[i].low
+                high[found.high[:, i] == 1.0, i] = axes[i].high
+        return replace(found, low=low, high=high)
 
     def _radii(self, depth: NDArray[np.int64], side_lengths: Floats) -> Floats:
         """Return the radius of each ball: see `Partition`."""
@@ -205,140 +389,32 @@ class BallTable:
             return np.full(len(depth), self.core["spacing"][0])
         return np.asarray(side_lengths.max(axis=1))
 
-    def fault(self, axes: Floats) -> str | None:
-        """Return a sentence that says why this table is invalid, or None. For tables from a file.
+    def fault(self) -> str | None:
+        """Return a sentence that says why this table is invalid, or None."""
+        n = self.rows_in_use
+        return fault(self.core, self.rows[:n], self.stats[:n], self.axes.table)
 
-        The kernels check nothing. They rely on the following facts:
-
-        - rows are in range and form trees without cycles (every walk);
-        - no path has more splits than `kernels.most_splits` (the stack of a selection);
-        - values are finite, and inner rows hold maxima (branch and bound);
-        - borders lie between integers;
-        - the axes of cubes were split in turn (`cube_sides`);
-        - a due ball can be halved (`split`).
-        """
-        horizon = int(self.core["horizon"][0])
-        n_axes = int(self.core["n_state"][0] + self.core["n_action"][0])
-        first_free = horizon + horizon % 2
-        if self.rows_in_use != len(self.rows) or len(self.rows) < first_free or len(self.rows) % 2:
-            return (
-                f"{self.rows_in_use} rows in use do not fit {len(self.rows)} stored rows and "
-                f"{horizon} roots"
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        core, balls, stats = arrays["core"], arrays["balls"], arrays["stats"]
+        if balls.dtype != BALL or balls.ndim != 1 or stats.dtype != np.float64 or stats.ndim != 2:
+            raise ValueError("the ball table has another layout")
+        # Copy into rows with the kernels' alignment and dtype, which the file may not have.
+        rows = _allocate(len(balls))
+        for name in BALL.names or ():
+            rows[name] = balls[name]
+        core = core.astype(CORE)
+        found = fault(core, rows, stats, self.axes.table)
+        if found:
+            raise ValueError(found)
+        if core["spacing"][0] and (
+            len(rows) != self.rows_in_use
+            or any(
+                (rows[name] != self.rows[: len(rows)][name]).any()
+                for name in ("child", "axis", "threshold")
             )
-        rows = self.rows
-        used = np.ones(len(rows), bool)
-        used[horizon:first_free] = False
-        child = rows["child"].astype(np.int64)
-        inner = np.flatnonzero(used & (child != ACTIVE))
-        first_child = child[inner]
-        if (
-            (first_child % 2 != 0)
-            | (first_child < first_free)
-            | (first_child >= len(rows))
-            | (first_child <= inner)
-        ).any():
-            return "a row names a child outside the table"
-        claims = np.bincount(first_child // 2, minlength=len(rows) // 2)[first_free // 2 :]
-        if (claims != 1).any():
-            orphan = first_free + 2 * int(np.flatnonzero(claims != 1)[0])
-            return (
-                f"row {orphan} is the child of {int(claims[(orphan - first_free) // 2])} rows, "
-                "not of one"
-            )
-        parent = rows["parent"]
-        if (parent[:horizon] != NO_PARENT).any() or any(
-            (parent[first_child + side] != inner).any() for side in (0, 1)
         ):
-            return "a row names the wrong parent"
-        if not (np.isfinite(rows["value"][used]).all() and np.isfinite(self.stats).all()):
-            return "a value is not finite"
-        if self.stats.shape != (len(rows) if self.core["bonus_rule"][0] else 0, N_STATS):
-            return "the numbers that the bonus keeps do not fit the rows"
-        first_stat = 1 if self.core["bonus_rule"][0] == BERNSTEIN else 0  # its mean may be negative
-        if (self.stats[:, first_stat:] < 0).any():
-            return "a number that the bonus keeps is negative"  # bonuses take square roots
-        if (
-            rows["value"][inner]
-            != np.maximum(rows["value"][first_child], rows["value"][first_child + 1])
-        ).any():
-            return "an inner row does not hold the largest value below it"
-        if (rows["axis"][inner] >= n_axes).any():
-            return "an axis is out of range"
-        if int(self.core["n_balls"][0]) != used.sum() - len(inner):
-            return "the number of active balls is wrong"
-        if self.core["n_balls"][0] > self.core["max_balls"][0]:
-            return f"there are more than {self.core['max_balls'][0]} active balls"
-        if any(
-            (rows["n_visits"][first_child + side] < rows["n_visits"][inner]).any()
-            for side in (0, 1)
-        ):
-            return "a ball has fewer visits than the one it was split from"
-        return self._fault_of_boxes(axes, horizon, n_axes)
-
-    def _fault_of_boxes(self, axes: Floats, horizon: int, n_axes: int) -> str | None:
-        """Check the boxes of the balls level by level, given that the rows are a forest."""
-        rows, cubes = self.rows, bool(self.core["cubes"][0])
-        is_halved = self.core["rule"][0] != OWN and not self.core["spacing"][0]
-        n_state, n_action = int(self.core["n_state"][0]), int(self.core["n_action"][0])
-        n_forks = np.zeros(len(rows), np.int64)  # splits along action axes above each row
-        for level, (row, low, high) in enumerate(_levels(rows, np.arange(horizon), n_axes)):
-            split = rows["child"][row] != ACTIVE
-            if level > most_splits(n_axes) or (n_forks[row] > most_splits(n_action)).any():
-                return "there are more splits above a ball than its visits can have made"
-            whole = axes[:, ATOMS] > 0
-            edges = np.where(whole, high * axes[:, ATOMS], 0.0)
-            if (np.abs(edges - np.rint(edges)) > SAME * np.maximum(axes[:, ATOMS], 1)).any():
-                return "a border runs through a whole value"
-            if not self._is_due_as_it_should(
-                rows["threshold"][row[~split]], lengths(axes, low[~split], high[~split])
-            ):
-                return "a ball is due at another number of visits than its diameter says"
-            each, axis, threshold = (
-                np.flatnonzero(split),
-                rows["axis"][row[split]],
-                rows["threshold"][row[split]],
-            )
-            if not ((low[each, axis] < threshold) & (threshold < high[each, axis])).all():
-                return "a threshold lies outside its ball"
-            intervals = axes[axis, ATOMS] == 0
-            if (
-                is_halved
-                and (threshold != (low[each, axis] + high[each, axis]) / 2)[intervals].any()
-            ):
-                return "a threshold is not in the middle of its ball"
-            if cubes and (axis != level % n_axes).any():
-                return "the axes above a cube were not split in turn"
-            is_whole_cube = level % n_axes == 0 or split.all()
-            if cubes and not (
-                is_whole_cube and (rows["depth"][row[~split]] == level // n_axes).all()
-            ):
-                return "a ball is not the cube that its depth says"
-            first_child = rows["child"][row[split]]
-            n_forks[first_child] = n_forks[first_child + 1] = n_forks[row[split]] + (
-                axis >= n_state
-            )
-        return None
-
-    def _is_due_as_it_should(self, due: Floats, side_lengths: Floats) -> bool:
-        """Return whether the thresholds of active balls follow from their diameters."""
-        if self.core["rule"][0] == OWN:
-            return bool((due > 0).all())  # false for NaN; a file does not contain the user's rule
-        if self.core["spacing"][0]:
-            return bool(np.isposinf(due).all())
-        return bool(np.allclose(due, _due_at(side_lengths.max(axis=1)), rtol=1e-9))
-
-
-def _due_at(diameter: Floats) -> Floats:
-    """Return `kernels.due_at` of many balls."""
-    with np.errstate(divide="ignore"):
-        return np.asarray((1.0 - 1e-12) / (diameter * diameter))
-
-
-def lengths(axes: Floats, low: Floats, high: Floats) -> Floats:
-    """Return the weighted side lengths [n, n_axes] of many boxes, as `kernels.length` does."""
-    n_values, weight = axes[:, ATOMS], axes[:, WEIGHT]
-    atoms = (np.rint((high - low) * n_values) - 1) / np.maximum(n_values - 1, 1)
-    return np.asarray(weight * np.where(n_values == 0, high - low, np.maximum(atoms, 0.0)))
+            raise ValueError(f"the balls are not a net of spacing {core['spacing'][0]}")
+        vars(self).update(vars(BoxTable(self.axes, core, rows, stats, self.rule)))
 
 
 def _allocate(n_rows: int) -> NDArray[Any]:
@@ -360,20 +436,3 @@ def _in_units(unit: Floats, axes: Floats, ends: Floats) -> Floats:
     return np.where(
         (n_values == 0) & ((border - low) / width < unit), np.nextafter(border, np.inf), border
     )
-
-
-def _levels(
-    rows: NDArray[Any], roots: NDArray[np.int64], n_axes: int
-) -> Iterator[tuple[NDArray[np.int64], Floats, Floats]]:
-    """Yield (rows, low corners, high corners) of each level below `roots`, in the unit cube."""
-    row, low, high = roots, np.zeros((len(roots), n_axes)), np.ones((len(roots), n_axes))
-    while len(row):
-        yield row, low, high
-        inner = rows["child"][row] != ACTIVE
-        row, low, high = row[inner], low[inner], high[inner]
-        each, axis, threshold = np.arange(len(row)), rows["axis"][row], rows["threshold"][row]
-        left_high, right_low = high.copy(), low.copy()
-        left_high[each, axis] = right_low[each, axis] = threshold
-        child = rows["child"][row].astype(np.int64)
-        row = np.concatenate([child, child + 1])
-        low, high = np.concatenate([low, right_low]), np.concatenate([left_high, high])

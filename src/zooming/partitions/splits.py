@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from zooming import kernels
 from zooming.errors import ConfigurationError
-from zooming.partitions.boxes import BallTable, lengths
+from zooming.partitions.faults import lengths
 from zooming.validation import as_float
 
 Floats = NDArray[np.float64]
@@ -211,7 +211,7 @@ def sees_statistics(rule: Any) -> bool:
     return not hasattr(rule, "axes")
 
 
-def ball_at(table: BallTable, row: int, names: Iterable[str], axes: Floats) -> Ball:
+def ball_at(table: Any, row: int, names: Iterable[str], axes: Floats) -> Ball:
     """Return the active ball in `row` as a `TreeRule` sees it. Its corners are read-only."""
     low, high = table.box(row)
     kept = KEPT.get(int(table.core["bonus_rule"][0]), ())
@@ -343,7 +343,7 @@ def _threshold(where: Any, low: float, high: float, n_values: float, said: str) 
     return value / n_values
 
 
-def fits(table: BallTable, row: int, bits: int) -> bool:
+def fits(table: Any, row: int, bits: int) -> bool:
     """Return whether the stack of a selection has room for the forks below these cuts.
 
     Each cut along an action axis on the path from the root is a fork.

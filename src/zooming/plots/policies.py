@@ -101,7 +101,7 @@ def policy(
     chosen = (
         some_steps(agent.horizon, most_steps)
         if steps is None
-        else [agent._check_step(step) for step in steps]
+        else [agent.problem.check_step(step) for step in steps]
     )
     if not chosen:
         raise ConfigurationError("steps is empty: give the steps to draw, for example steps=[0]")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from zooming.agents.agent import Agent
 from zooming.agents.metric_q import MetricQ
-from zooming.agents.tabled import TabledAgent
+from zooming.agents.q_learner import QLearner
 from zooming.analysis.audit.box_balls import audit_boxes
 from zooming.analysis.audit.metric_balls import audit_balls
 from zooming.analysis.audit.report import Audit, Law
@@ -63,7 +63,7 @@ def audit(
     >>> zooming.audit(agent).holds
     True
     """
-    if not isinstance(agent, (TabledAgent, MetricQ)):
+    if not isinstance(agent, QLearner):
         raise ConfigurationError(
             f"{type(agent).__name__} keeps no balls, so there is nothing to audit; AdaptiveQ, "
             "NetQ and MetricQ do"

@@ -13,19 +13,19 @@ from dataclasses import replace
 import numpy as np
 
 from zooming.agents.adaptive_q import AdaptiveQ
-from zooming.agents.tabled import TabledAgent
+from zooming.agents.q_learner import QLearner
 from zooming.analysis.audit.optimism import promised_by
 from zooming.analysis.audit.report import Audit, Law, growth
 from zooming.analysis.solve import Optimal
 from zooming.kernels import ACTIVE, LOW, WEIGHT, WIDTH
-from zooming.partitions.boxes import BallTable, lengths
+from zooming.partitions.faults import lengths
 from zooming.partitions.view import Partition
 
 # The built-in rules keep c1 >= 1/4, c2 <= sqrt(number of axes) and aspect ratios <= 2.
 SMALLEST_C1, LARGEST_C2, LARGEST_ASPECT = 0.1, 10.0, 8.0
 
 
-def audit_boxes(agent: TabledAgent, optimal: Optimal | None, n_points: int, seed: int) -> Audit:
+def audit_boxes(agent: QLearner, optimal: Optimal | None, n_points: int, seed: int) -> Audit:
     """Return the audit of an agent on boxes; see `zooming.audit`."""
     partitions = [_unit(agent, agent.partition(step)) for step in range(agent.horizon)]
     grows, c1, c2, aspect = isinstance(agent, AdaptiveQ), *_constants(agent, partitions)
@@ -62,18 +62,18 @@ def audit_boxes(agent: TabledAgent, optimal: Optimal | None, n_points: int, seed
     )
 
 
-def _most(agent: TabledAgent) -> int:
+def _most(agent: QLearner) -> int:
     """Return the largest number of balls that the agent may have."""
     return int(agent.table.core["max_balls"][0])
 
 
-def _unit(agent: TabledAgent, balls: Partition) -> Partition:
+def _unit(agent: QLearner, balls: Partition) -> Partition:
     """Return the partition in coordinates of the unit cube, where distances are defined."""
     _, low, high = agent.table.boxes(balls.step)
     return replace(balls, low=low, high=high)
 
 
-def _constants(agent: TabledAgent, partitions: list[Partition]) -> tuple[float, float, float]:
+def _constants(agent: QLearner, partitions: list[Partition]) -> tuple[float, float, float]:
     """Return c1, c2 over the visited balls of positive diameter, and the largest aspect ratio."""
     products, aspect = [np.empty(0)], 1.0
     for p in partitions:
@@ -206,10 +206,10 @@ def _visits(partitions: list[Partition], *, limited: bool) -> Law:
     )
 
 
-def _maxima(agent: TabledAgent) -> Law:
+def _maxima(agent: QLearner) -> Law:
     """Check the structure of the ball table and the maxima that its inner rows hold."""
     n, table = agent.table.rows_in_use, agent.table
-    fault = BallTable(table.core, table.rows[:n], table.stats[:n]).fault(agent.axes.table)
+    fault = table.fault()
     return Law(
         "ball table",
         fault is None,
@@ -218,7 +218,7 @@ def _maxima(agent: TabledAgent) -> Law:
 
 
 def _optimism(
-    agent: TabledAgent, optimal: Optimal, generator: np.random.Generator, n_points: int
+    agent: QLearner, optimal: Optimal, generator: np.random.Generator, n_points: int
 ) -> tuple[Law, float]:
     """Check Q(B) >= Q*(x, a) at the center and the corners of every ball and at random points.
 
@@ -270,7 +270,7 @@ def _optimism(
 
 
 def _zooming_dimension(
-    agent: TabledAgent, optimal: Optimal, partitions: list[Partition]
+    agent: QLearner, optimal: Optimal, partitions: list[Partition]
 ) -> float | None:
     """Return the slope over l of log2 of the number of near-optimal balls of depth l.
 

@@ -12,13 +12,13 @@ import numpy as np
 
 from zooming.agents import seeds
 from zooming.agents.agent import Agent
-from zooming.agents.tabled import TabledAgent
 from zooming.analysis.intervals import Interval, mean_interval
 from zooming.analysis.regret import optimum_error
 from zooming.analysis.solve import Optimal, solvable
 from zooming.app.report import findings
 from zooming.envs.compiled import CompiledEnv
 from zooming.errors import ConfigurationError, ZoomingError
+from zooming.partitions.boxes import BoxTable
 from zooming.partitions.cuts import Cut
 from zooming.partitions.view import Partition
 from zooming.plots import COLORS
@@ -312,7 +312,7 @@ def _replays(
         except (ZoomingError, TypeError):
             unshown.append(f"{name}: cannot be made again here")  # e.g. a setting was an object
             continue
-        if not isinstance(agent, TabledAgent):
+        if not isinstance(getattr(agent, "table", None), BoxTable):
             unshown.append(
                 f"{name}: {'balls of a metric, not boxes' if agent.n_balls else 'no partition'}"
             )

@@ -1,5 +1,5 @@
-"""The balls of an agent on a finite metric space. Only this module allocates them and asks the
-oracle.
+"""The ball table of an agent on a finite metric space. Only this module allocates it and asks
+the oracle.
 """
 
 from __future__ import annotations
@@ -7,106 +7,58 @@ from __future__ import annotations
 import copy
 import operator
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zooming.errors import ConfigurationError
-from zooming.kernels import FULL, N_STATS, NO_PARENT, SAME, balls
+from zooming.kernels import (
+    BAD_STATE,
+    DUE,
+    FINE,
+    FIRST_VALUE,
+    FULL,
+    LOW,
+    N_STATS,
+    NO_PARENT,
+    SAME,
+    WIDTH,
+    ball_episodes,
+    balls,
+)  # fmt: skip
 from zooming.kernels.balls import BALL, MAX_DEPTH
 from zooming.metrics.oracles import Greedy, Oracle, Packing
 from zooming.metrics.space import Space
+from zooming.metrics.view import Balls
+from zooming.partitions.table import Answer, Table, root_values
 from zooming.spaces.axes import Axes
+from zooming.spaces.masks import Feasible
 
 Floats = NDArray[np.float64]
+_ROOM = 1024  # spare rows for lazy children, so that the kernel rarely returns for a larger table
 
 
-@dataclass(frozen=True)
-class Balls:
-    """The active balls of one step, as arrays, oldest first. Returned by `MetricQ.balls(step)`.
+class BallTable(Table):
+    """The balls of one agent, and the owner of each pair at each step. It grows only here.
 
-    Attributes
-    ----------
-    state, action : array [n_balls, n_axes]
-        Centers, in the environment's units.
-    radius, q_value : array [n_balls]
-        Radius in the units of the metric, and Q.
-    n_visits : array [n_balls]
-        Visits of each ball, those of its ancestors included.
-    depth : array [n_balls]
-        The radius is d_max 2^-depth.
-    n_points : array [n_balls]
-        Number of pairs in the domain.
-    owner : array [n_states, n_actions]
-        Index, in these arrays, of the ball whose domain contains the pair.
-    states, actions : array [n, n_axes]
-        All states and all actions of the space, in the environment's units.
-    names : tuple of str
-        Names of the axes, the state's first.
-    step : int
-        The step, counted from 0.
-    value_names : dict
-        {axis: names} of the points along an axis, if the metric has names.
-
-    Examples
-    --------
-    >>> import gymnasium as gym, zooming
-    >>> class Stops(gym.Env):
-    ...     observation_space = action_space = gym.spaces.Discrete(5)
-    >>> line = zooming.metrics.Graph([(0, 1), (1, 2), (2, 3), (3, 4)])
-    >>> zooming.MetricQ(Stops(), line, horizon=1).balls(0)
-    Balls(step=0, n_balls=1, radius 4 to 4, q_value 1.000 to 1.000)
+    `oracle` chooses the children of a ball, unless they are lazy.
     """
 
-    state: Floats
-    action: Floats
-    radius: Floats
-    q_value: Floats
-    n_visits: NDArray[np.int64]
-    depth: NDArray[np.int64]
-    n_points: NDArray[np.int64]
-    owner: NDArray[np.int64]
-    states: Floats
-    actions: Floats
-    names: tuple[str, ...]
-    step: int
-    value_names: Any = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self.radius)
-
-    def __repr__(self) -> str:
-        return (
-            f"Balls(step={self.step}, n_balls={len(self)}, radius {self.radius.min():g} to "
-            f"{self.radius.max():g}, "
-            f"q_value {self.q_value.min():.3f} to {self.q_value.max():.3f})"
-        )
-
-    def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draw the domains on a matplotlib Axes and return it; see `zooming.plots.balls`."""
-        import zooming  # plots are a layer above: loaded only when asked for
-
-        return zooming.plots.balls(self, ax, **options)
-
-
-class BallTable:
-    """The balls of one agent, and the owner of each pair at each step. It grows only here."""
-
-    rows: NDArray[Any]
-    stats: Floats
     seen: NDArray[np.int64]
     raw: tuple[Floats, Floats]
 
-    def __init__(self, space: Space, core: NDArray[Any], root_values: Floats) -> None:
-        horizon = len(root_values)
-        self.space, self.core = space, core
+    def __init__(
+        self, axes: Axes, core: NDArray[Any], space: Space, oracle: Greedy | Packing | Oracle
+    ) -> None:
+        values = root_values(core)
+        horizon = len(values)
+        self.axes, self.core, self.space, self.oracle = axes, core, space, oracle
         self._covering: Any = None  # (row, points, n_left) of an interrupted split
         vars(self).update(self._allocated(max(64, horizon)))
         state, action = space.middle()
         roots = self.rows[:horizon]
-        roots["value"], roots["radius"], roots["reach"] = root_values, space.diameter, space.reach
+        roots["value"], roots["radius"], roots["reach"] = values, space.diameter, space.reach
         roots["state"], roots["action"], roots["parent"] = state, action, NO_PARENT
         roots["n_points"], roots["step"] = space.n_pairs, np.arange(horizon)
         core["n_rows"] = core["n_balls"] = horizon
@@ -114,49 +66,104 @@ class BallTable:
         self.owner = np.empty(shape, np.int32)
         self.owner[:] = np.arange(horizon, dtype=np.int32)[:, None, None]
 
-    @property
-    def rows_in_use(self) -> int:
-        """Number of rows in use, those of balls without a domain included."""
-        return int(self.core["n_rows"][0])
+    # --- learning ---------------------------------------------------------------------------------
 
-    @property
-    def nbytes(self) -> int:
-        """Size in bytes of the balls and of `owner`."""
-        per_ball = BALL.itemsize + (self.stats.itemsize * N_STATS if len(self.stats) else 0)
-        return self.rows_in_use * per_ball + self.owner.nbytes
+    def select(
+        self,
+        step: int,
+        state: Floats,
+        action: Floats,
+        *,
+        ties: int,
+        rule: int,
+        allowed: Feasible | None = None,
+        core: NDArray[Any] | None = None,
+    ) -> Answer:
+        raw_core = self.raw[1] if core is None else core.view(np.float64)
+        space, axes = self.space, self.axes
+        row = ball_episodes.act(
+            self.raw[0], raw_core, self.owner, self._mask(allowed), space.action_orders,
+            space.grid, step, state, ties, rule, self.seen, action,
+        )  # fmt: skip
+        if row < 0:
+            return BAD_STATE, int(-1 - row)
+        if allowed is not None:
+            played = allowed.nearest(axes.from_unit_cube(action, axes.n_state))
+            action[:] = axes.to_unit_cube(played, axes.n_state)
+        return FINE, int(row)
 
-    def reserve(self, n: int) -> None:
-        """Make room for `n` more balls."""
-        if self.rows_in_use + n > len(self.rows):
-            grown = self._allocated(max(self.rows_in_use + n, 2 * len(self.rows)))
-            grown["rows"][: len(self.rows)], grown["stats"][: len(self.stats)] = (
-                self.rows,
-                self.stats,
-            )
-            # One call, so that an interrupt finds either all old arrays or all new ones.
-            vars(self).update(grown)
+    def _mask(self, allowed: Feasible | None) -> NDArray[np.uint8]:
+        """Return 1 for each feasible action point, else 0.
 
-    def copy(self) -> BallTable:
-        """Return an independent table with the same balls and the same space."""
-        return copy.deepcopy(self, {id(self.space): self.space})
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore a copied or unpickled table: its views must be of its own memory."""
-        vars(self).update(state)
-        self.raw = self._raw(self.rows)
-
-    def _allocated(self, n_rows: int) -> dict[str, Any]:
-        """Return new arrays with `n_rows` rows, by attribute name."""
-        rows = np.zeros(n_rows, BALL)
-        stats = np.zeros((n_rows if self.core["bonus_rule"][0] else 0, N_STATS))
-        seen = np.zeros(n_rows + 1, np.int64)  # scratch memory of `balls.select`
-        return {"rows": rows, "stats": stats, "seen": seen, "raw": self._raw(rows)}
-
-    def _raw(self, rows: NDArray[Any]) -> tuple[Floats, Floats]:
-        """Return rows and core as float64 memory, which is passed to compiled code faster than
-        records.
+        If no point of an interval is feasible, the nearest one counts as feasible.
         """
-        return rows.view(np.float64), self.core.view(np.float64)
+        space, axes = self.space, self.axes
+        if allowed is None:
+            return space.everything
+        found = np.ones(1, np.uint8)
+        for i, (low, high, n, is_whole) in enumerate(space.grid[axes.n_state :]):
+            row, first = allowed.allowed[i], axes.table[axes.n_state + i]
+            points = low + np.arange(int(n)) if is_whole else np.linspace(low, high, int(n))
+            unit = (points - first[LOW]) / first[WIDTH]
+            one = (unit >= row[0] - 1e-12) & (unit <= row[1] + 1e-12)
+            if row[FIRST_VALUE:].any():
+                one &= row[FIRST_VALUE : FIRST_VALUE + int(n)] == 1.0
+            if not one.any():
+                one[np.abs(unit - np.clip(unit, row[0], row[1])).argmin()] = True
+            found = np.multiply.outer(found, one.astype(np.uint8)).ravel()
+        return found
+
+    def locate(self, step: int, state: Floats, action: Floats) -> Answer:
+        row = int(ball_episodes.locate(self.core, self.owner, self.space.grid, step, state, action))
+        return (FINE, row) if row >= 0 else (BAD_STATE, -1 - row)
+
+    def update(
+        self,
+        step: int,
+        state: Floats,
+        action: Floats,
+        reward: float,
+        next_state: Floats,
+        terminated: bool,
+        next_value: float,
+    ) -> Answer:
+        space, axes = self.space, self.axes
+        answer = ball_episodes.update(
+            *self.raw, self.stats, self.owner, space.everything, space.grid, self.seen, step,
+            state, action, reward, next_state, bool(terminated), next_value,
+        )  # fmt: skip
+        if answer > FINE:
+            return BAD_STATE, int(answer - BAD_STATE)
+        if answer == FINE:
+            return FINE, 0
+        row = int(DUE - answer)
+        if not self.core["lazy"][0]:
+            return DUE, row
+        x = int(balls.index_of(space.grid, 0, axes.n_state, state))
+        self.add(row, x, int(balls.index_of(space.grid, axes.n_state, axes.n_action, action)))
+        return FINE, 0
+
+    def is_due(self, row: int) -> bool:
+        return bool(balls.is_due(self.rows, self.core, row))
+
+    def play(
+        self,
+        env: Any,
+        handle: Any,
+        log: Any,
+        end: int,
+        paused: Floats,
+        clipping: NDArray[np.int64],
+    ) -> int:
+        if log.is_full:
+            self.reserve(max(_ROOM, len(self.owner)))
+        space = self.space
+        return ball_episodes.play()(
+            self.rows, self.core, self.stats, self.owner, space.distances, space.action_distances,
+            space.orders, space.action_orders, space.grid, space.everything, self.seen, handle,
+            env.params, env.horizon, log.returns, log.n_balls, log.done, end, log.trouble, paused,
+            clipping,
+        )  # fmt: skip
 
     def add(self, parent: int, state: int, action: int) -> None:
         """Add a child of a ball around a pair of its domain."""
@@ -164,12 +171,12 @@ class BallTable:
         space = self.space
         balls.add_ball(
             self.rows, self.core, self.stats, self.owner, space.distances, space.action_distances,
-            space.orders,
-            space.action_orders, parent, state, action,
+            space.orders, space.action_orders, parent, state, action,
         )  # fmt: skip
 
-    def split(self, row: int, oracle: Greedy | Packing | Oracle) -> None:
+    def split(self, row: int) -> None:
         """Cover the domain of a ball by balls of half its radius, as far as `max_balls` allows."""
+        oracle = self.oracle
         if not isinstance(oracle, Greedy):
             self._ask(row, oracle)
             return
@@ -269,8 +276,50 @@ class BallTable:
                 centers.append((x, a))
                 self.add(row, x, a)
 
-    def balls(self, step: int, axes: Axes) -> Balls:
+    # --- size -------------------------------------------------------------------------------------
+
+    @property
+    def nbytes(self) -> int:
+        per_ball = BALL.itemsize + (self.stats.itemsize * N_STATS if len(self.stats) else 0)
+        return self.rows_in_use * per_ball + self.owner.nbytes
+
+    def reserve(self, n_rows: int) -> None:
+        if self.rows_in_use + n_rows > len(self.rows):
+            grown = self._allocated(max(self.rows_in_use + n_rows, 2 * len(self.rows)))
+            grown["rows"][: len(self.rows)], grown["stats"][: len(self.stats)] = (
+                self.rows,
+                self.stats,
+            )
+            # One call, so that an interrupt finds either all old arrays or all new ones.
+            vars(self).update(grown)
+
+    def copy(self) -> BallTable:
+        """Return an independent table with the same balls and the same space."""
+        return copy.deepcopy(self, {id(one): one for one in (self.space, self.axes, self.oracle)})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a copied or unpickled table: its views must be of its own memory."""
+        vars(self).update(state)
+        self.raw = self._raw(self.rows)
+
+    def _allocated(self, n_rows: int) -> dict[str, Any]:
+        """Return new arrays with `n_rows` rows, by attribute name."""
+        rows = np.zeros(n_rows, BALL)
+        stats = np.zeros((n_rows if self.core["bonus_rule"][0] else 0, N_STATS))
+        seen = np.zeros(n_rows + 1, np.int64)  # scratch memory of `balls.select`
+        return {"rows": rows, "stats": stats, "seen": seen, "raw": self._raw(rows)}
+
+    def _raw(self, rows: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Return rows and core as float64 memory, which is passed to compiled code faster than
+        records.
+        """
+        return rows.view(np.float64), self.core.view(np.float64)
+
+    # --- what was learned -------------------------------------------------------------------------
+
+    def view(self, step: int) -> Balls:
         """Return the active balls of a step."""
+        axes = self.axes
         used = self.rows[: self.rows_in_use]
         rows = np.flatnonzero((used["step"] == step) & (used["n_points"] > 0))
         found = used[rows]
@@ -286,7 +335,7 @@ class BallTable:
             states=states, actions=actions, names=tuple(axes.names), step=step,
         )  # fmt: skip
 
-    def restore(self, core: NDArray[Any], rows: NDArray[Any], stats: NDArray[Any]) -> None:
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Rebuild the table from the balls of a file, in the order in which they were added.
 
         Raises
@@ -294,6 +343,7 @@ class BallTable:
         ValueError
             If they cannot be the balls of this space; the message says why.
         """
+        core, rows, stats = arrays["core"], arrays["balls"], arrays["stats"]
         n, horizon = len(rows), len(self.owner)
         if rows.dtype != BALL or rows.ndim != 1 or int(core["n_rows"][0]) != n or n < horizon:
             raise ValueError("the balls have another layout")

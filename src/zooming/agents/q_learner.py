@@ -1,0 +1,491 @@
+"""Q-learning over a table of balls: the class of AdaptiveQ, NetQ and MetricQ. [SBY19 Alg. 1]
+
+A subclass makes the table. Selection, update and splits are the table's, see `partitions.table`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming import bonuses, kernels
+from zooming.agents import seeds
+from zooming.agents.agent import Agent
+from zooming.agents.history import Log
+from zooming.errors import ConfigurationError
+from zooming.kernels import pausing
+from zooming.kernels.crossing import Crossing
+from zooming.partitions.table import Answer
+from zooming.partitions.view import Partition, some_steps
+from zooming.spaces.axes import Axes
+from zooming.spaces.masks import Feasible, has_mask
+from zooming.validation import as_float, check_int
+
+if TYPE_CHECKING:
+    from zooming.analysis.pac import Certificate
+
+Floats = NDArray[np.float64]
+CAPS = ("remaining", "horizon")
+TIES = {"random": kernels.RANDOM, "first": kernels.FIRST}
+ACTIONS = {"center": kernels.CENTER, "uniform": kernels.UNIFORM}
+DEFAULT_BONUS = 0.1  # c, for rewards that span 1
+MOST_BALLS = 2**30 - 1  # a table of twice as many rows still has 31-bit row numbers
+MOST_PICTURES = 5  # of partitions, in a notebook
+
+
+class QLearner(Agent):
+    """An agent that learns Q of the balls of a table.
+
+    To write an agent of this family, call `begin` with its table at the end of `__init__`, made of
+    the record that `make_core` returns, and keep each argument as an attribute of the same name.
+    Both drivers, `save`, `load` and all other methods then work.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        The environment to learn on.
+    bonus : float or Bonus, optional
+        Exploration bonus: a number c means c / sqrt(t), or an object of `zooming.bonuses`.
+        By default c is 0.1 times the span of `reward_range`.
+    cap : {"remaining", "horizon"}, default "remaining"
+        Cap values by the steps that remain or, as in the paper, by the horizon.
+    ties : {"random", "first"}, default "random"
+        Choose a random ball among those of equal Q, as in the paper, or the first one.
+    action : {"center", "uniform"}, default "center"
+        Play the center of the chosen ball or, as in the paper, a uniform draw from it.
+    **options
+        Options of `Agent`.
+    """
+
+    _actions = ACTIONS
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        bonus: float | bonuses.Bonus | None = None,
+        cap: str = "remaining",
+        ties: str = "random",
+        action: str = "center",
+        **options: Any,
+    ) -> None:
+        super().__init__(env, **options)
+        low, high = self.reward_range
+        self.bonus = bonuses.as_bonus(DEFAULT_BONUS * (high - low) if bonus is None else bonus)
+        self.cap = one_of("cap", cap, CAPS)
+        self.ties = one_of("ties", ties, TIES)
+        self.action = one_of("action", action, self._actions)
+        self.table: Any  # a `partitions.table.Table`, set by `begin`
+        self._first_table: Any = None  # copy for restarts of the doubling trick
+        self._paused = np.zeros(pausing.STATE + self.axes.n_state)  # see `pausing`
+        self._lowest_reward, self._highest_reward = self.reward_range
+
+    def make_core(
+        self, max_balls: int = MOST_BALLS, layout: np.dtype[Any] = kernels.CORE
+    ) -> NDArray[Any]:
+        """Return the record of a table: the options of this agent as the kernels read them."""
+        low, high = self.reward_range
+        core = np.zeros(1, layout)
+        core["max_balls"] = max_balls
+        core["random"] = seeds.word(self.seed, "agent")
+        core["horizon"] = self.horizon
+        core["n_state"], core["n_action"] = self.axes.n_state, self.axes.n_action
+        core["ties"], core["action_rule"] = TIES[self.ties], self._actions[self.action]
+        core["full_cap"] = self.cap == "horizon"
+        core["reward_low"], core["reward_high"], core["reward_span"] = low, high, high - low
+        self._set_bonus(core)
+        return core
+
+    def begin(self, table: Any) -> None:
+        """Set the initial table."""
+        self.table = table
+        self._first_table = table.copy() if isinstance(self.bonus, bonuses.Doubling) else None
+
+    # --- learning ---------------------------------------------------------------------------------
+
+    def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
+        if type(step) is not int or not 0 <= step < self.horizon:
+            step = self.problem.check_step(step)
+        if step == 0 and self._first_table is not None:
+            self.checked_state(step, observation)  # raise before the restart forgets anything
+            self._restart_if_due()
+        axes, table = self.axes, self.table
+        if info and has_mask(info):
+            state, allowed = self.problem.flat_state(step, observation), self._feasible(step, info)
+            rule = int(table.core["action_rule"][0])
+            action, _ = self._select(step, state, TIES[self.ties], rule, allowed)
+            return axes.shaped_action(action)
+        action = np.empty(axes.n_action)
+        flat = observation if axes.has_plain_states else self.problem.flat_state(step, observation)
+        try:
+            code, i = table.act(step, flat, action)
+        except (TypeError, ValueError):  # not a float64 vector: convert it below
+            code = kernels.WRONG_SIZE
+        if code != kernels.FINE:
+            state = self.problem.flat_state(step, observation)
+            code, i = table.act(step, state, action)
+            if code != kernels.FINE:
+                raise self.problem.bad_point(step, i, state)
+        return action if axes.has_plain_actions else axes.shaped_action(action)
+
+    def _select(
+        self, step: int, state: Floats, ties: int, rule: int, allowed: Feasible | None
+    ) -> tuple[Floats, int]:
+        """Return an allowed action and the row of its ball."""
+        action = np.empty(self.axes.n_action)
+        code, row = self.table.select(step, state, action, ties=ties, rule=rule, allowed=allowed)
+        if code != kernels.FINE:
+            raise self.problem.bad_point(step, row, state)
+        return action, row
+
+    def update(
+        self,
+        step: int,
+        observation: Any,
+        action: Any,
+        reward: float,
+        next_observation: Any,
+        terminated: bool = False,
+        *,
+        next_info: Mapping[str, Any] | None = None,
+    ) -> None:
+        problem, axes = self.problem, self.axes
+        if type(step) is not int or not 0 <= step < self.horizon:
+            step = problem.check_step(step)
+        if step == 0 and self._first_table is not None:
+            problem.check_transition(step, observation, action, reward, next_observation)
+            self._restart_if_due()
+        is_clipped = False
+        if not (
+            isinstance(reward, float) and self._lowest_reward <= reward <= self._highest_reward
+        ):
+            given, reward = reward, problem.check_reward(step, reward)
+            is_clipped = bool(given != reward)
+        state, played, after = observation, action, next_observation
+        if not axes.has_plain_states:
+            state = problem.flat_state(step, observation)
+            after = problem.flat_state(step, next_observation, "next ")
+        if not axes.has_plain_actions:
+            played = problem.flat_action(step, action)
+        next_value = math.nan
+        if next_info and has_mask(next_info) and not terminated and step + 1 < self.horizon:
+            flat = problem.flat_state(step, next_observation, "next ")
+            problem.check_point(step, flat, 0, "next ")
+            next_value = self.value(step + 1, next_observation, info=next_info)
+        try:
+            code, i = self.table.update(step, state, played, reward, after, terminated, next_value)
+        except (TypeError, ValueError):  # not float64 vectors: convert them below
+            code, i = kernels.WRONG_SIZE, 0
+        if code == kernels.WRONG_SIZE or code == kernels.BAD_STATE:
+            state, played = problem.flat_state(step, observation), problem.flat_action(step, action)
+            after = problem.flat_state(step, next_observation, "next ")
+            code, i = self.table.update(
+                step, state, played, reward, after, bool(terminated), next_value
+            )
+            if code == kernels.BAD_STATE:
+                raise problem.bad_point(step, i, state, played, after)
+        if is_clipped:
+            self._count_clipped()
+        if code == kernels.DUE:
+            self.table.split(i)
+
+    def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
+        n_done = int(log.done[0])
+        n = self._go_on(end - n_done)
+        code: int = self.table.play(
+            env, crossing.handle, log, n_done + n, self._paused, self.clipping
+        )
+        return code
+
+    # --- the bonus of the episode, and the doubling trick -----------------------------------------
+
+    def _set_bonus(self, core: NDArray[Any]) -> None:
+        """Write the bonus of the coming episode, or of its doubling phase, into `core`."""
+        bonus, span, coming = self.bonus, float(core["reward_span"][0]), int(core["episode"][0]) + 1
+        if isinstance(bonus, bonuses.Doubling):
+            bonus, core["phase"] = bonus.phase(coming), bonuses.number_of_phase(coming)
+        if (
+            isinstance(bonus, (bonuses.Theory, bonuses.Exact, bonuses.Bernstein))
+            and self._has_only_atoms()
+        ):
+            bonus = replace(bonus, lipschitz=0.0)  # each ball is one point, so its diameter is 0
+        try:
+            core["bonus"] = as_float(bonus.scale(self.horizon, span))
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f"{type(self.bonus).__name__}.scale must return a number ({error})"
+            ) from error
+        if not np.isfinite(core["bonus"][0]):
+            raise ConfigurationError(
+                f"the bonus {self.bonus} has the scale {core['bonus'][0]}; it must be finite"
+            )
+        if isinstance(bonus, (bonuses.Theory, bonuses.Exact, bonuses.Bernstein)):
+            core["per_root_iota"], core["plain"] = bonus.terms(self.horizon, span)
+            core["iota"] = bonus.log_term(self.horizon)
+            core["first_iota"] = core["iota"] if bonus.episodes is None else 0.0
+        if isinstance(bonus, bonuses.Exact):
+            core["bonus_rule"], core["lipschitz"] = kernels.EXACT, bonus.lipschitz
+            core["reward_spread"] = bonus.reward_spread(span)
+        elif isinstance(bonus, bonuses.Bernstein):
+            core["bonus_rule"], core["c1"], core["c2"] = kernels.BERNSTEIN, bonus.c1, bonus.c2
+
+    def _has_only_atoms(self) -> bool:
+        """Return whether every ball contains a single point from the start."""
+        return self.axes.n_wide == 0
+
+    def _restart_if_due(self) -> None:
+        """Reset the table if the next episode begins a phase of the doubling trick."""
+        old = self.table.core
+        if (
+            self._first_table is None
+            or bonuses.number_of_phase(int(old["episode"][0]) + 1) == old["phase"][0]
+        ):
+            return
+        fresh = self._first_table.copy()
+        fresh.core["random"], fresh.core["episode"] = old["random"], old["episode"]
+        self._set_bonus(fresh.core)
+        self.table = fresh  # last, so that an interrupt leaves the old or the new table
+
+    def _go_on(self, n: int) -> int:
+        """Make a pending split or restart; return how many of n episodes may be played now.
+
+        The number is limited by the next restart of the doubling trick.
+        """
+        if self._paused[pausing.N_STEPS]:
+            row = int(self._paused[pausing.DUE_ROW])
+            if self.table.is_due(row):  # false if an interrupt came right after the split
+                self.table.split(row)
+        elif self._first_table is not None:
+            self._restart_if_due()
+        if self._first_table is None:
+            return n
+        n_left: int = 2 ** (int(self.table.core["phase"][0]) + 1) - 1 - self.n_episodes
+        return min(n, n_left)
+
+    @property
+    def n_episodes(self) -> int:
+        # The update rule counts in the table, so both agree after any interrupt.
+        return int(self.table.core["episode"][0]) - bool(self._paused[pausing.N_STEPS])
+
+    def _take_n_episodes(self, n: int) -> None:
+        if not 0 <= n <= self.n_episodes:  # older files hold the episodes that learn() finished
+            raise ValueError(f"{n} episodes, but the table has seen {self.n_episodes}")
+
+    def drop_paused(self) -> None:
+        """Drop an episode paused for a split: another driver cannot continue it."""
+        self._paused[pausing.N_STEPS] = 0.0
+
+    # --- the learned policy -----------------------------------------------------------------------
+
+    def _greedy(
+        self,
+        steps: NDArray[np.int64],
+        states: Floats,
+        deterministic: bool,
+        allowed: Sequence[Feasible | None],
+    ) -> Floats:
+        table, core = self.table, self.table.core
+        rule = int(core["action_rule"][0]) if self.action != "uniform" else kernels.CENTER
+        if not deterministic:
+            # Draw from a copy with fresh randomness, so that predict does not change learning.
+            core, rule = core.copy(), kernels.UNIFORM
+            core["random"] = np.random.SeedSequence().generate_state(1, np.uint64)
+        actions = np.empty((len(steps), self.axes.n_action))
+        k, i = table.select_many(steps, states, actions, rule=rule, allowed=allowed, core=core)
+        if k >= 0:
+            raise self.problem.bad_point(int(steps[k]), i, states[k])
+        return actions
+
+    def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
+        step = self.problem.check_step(step)
+        state, allowed = self.problem.flat_state(step, observation), self._feasible(step, info)
+        _, row = self._select(step, state, kernels.EITHER, kernels.CENTER, allowed)
+        return float(self.table.value(step, row))
+
+    def q_value(self, step: int, observation: Any, action: Any) -> float:
+        return float(self.table.rows["value"][self._row(step, observation, action)])
+
+    def visits(self, step: int, observation: Any, action: Any) -> int:
+        return int(self.table.rows["n_visits"][self._row(step, observation, action)])
+
+    def _row(self, step: int, observation: Any, action: Any) -> int:
+        """Return the row of the ball that contains (observation, action)."""
+        problem = self.problem
+        step = problem.check_step(step)
+        state, played = problem.flat_state(step, observation), problem.flat_action(step, action)
+        answer: Answer = self.table.locate(step, state, played)
+        if answer[0] != kernels.FINE:
+            raise problem.bad_point(step, answer[1], state, played)
+        return answer[1]
+
+    def partition(self, step: int) -> Partition:
+        found: Partition = self.table.view(self.problem.check_step(step))
+        return found
+
+    @property
+    def n_balls(self) -> int:
+        return int(self.table.n_balls)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.table.nbytes)
+
+    def _facts(self) -> dict[str, Any]:
+        axes = ", ".join(
+            f"{n} in [{a:g}, {b:g}]"
+            for n, a, b in zip(self.axes.names, self.axes.low, self.axes.high, strict=True)
+        )
+        shown = f"{MOST_PICTURES} of {self.horizon} steps; partition(step) has any"
+        return {
+            "axes": axes,
+            "bonus": self.bonus,
+            "balls": f"{self.n_balls:,} in {self.nbytes:,} bytes",
+            "seed": self.seed,
+            **({"shown": shown} if self.horizon > MOST_PICTURES else {}),
+        }
+
+    def _pictures(self) -> list[str]:
+        return [
+            self.partition(step).thumbnail() for step in some_steps(self.horizon, MOST_PICTURES)
+        ]
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.env_name}, horizon={self.horizon}, bonus={self.bonus}, "
+            f"{self.n_balls} balls in {self.nbytes:,} bytes after {self.n_episodes} "
+            f"episodes{self._clipped_in_words()})"
+        )
+
+    def learn_pac(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        episodes: int | None = None,
+        best_of: int = 1,
+        evaluation_episodes: int = 1000,
+        progress_bar: bool = False,
+    ) -> Certificate:
+        """Learn, and return one of the policies played, drawn uniformly, with a certificate.
+
+        The certificate states what is proved, under which assumptions, and what was measured. Its
+        `policy` is a separate agent. This agent keeps all it has learned.
+
+        Parameters
+        ----------
+        epsilon : float
+            Largest accepted gap to the optimal value, above 0.
+        delta : float
+            Failure probability, between 0 and 1.
+        episodes : int, optional
+            Episodes to learn. By default the number of the theory for `epsilon` and `delta`;
+            required where no bound is known (`NetQ`, `MetricQ`).
+        best_of : int, default 1
+            Number of policies drawn. The best one in evaluation is returned.
+        evaluation_episodes : int, default 1000
+            Fresh episodes for each evaluation; 0 for none.
+        progress_bar : bool, default False
+            Show a progress bar. Needs rich.
+
+        Returns
+        -------
+        Certificate
+            The policy and what is known about it.
+
+        Examples
+        --------
+        >>> import gymnasium as gym, zooming
+        >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+        >>> certificate = agent.learn_pac(
+        ...     epsilon=0.5, delta=0.1, episodes=2000, best_of=3, evaluation_episodes=100
+        ... )
+        >>> certificate.status, certificate.drawn, certificate.evaluation_episodes
+        ('nothing', (551, 1587, 1900), 400)
+        """
+        import zooming  # imported here because analysis imports agents
+
+        return zooming.learn_pac(
+            self, epsilon, delta, episodes=episodes, best_of=best_of,
+            evaluation_episodes=evaluation_episodes,
+            progress_bar=progress_bar,
+        )  # fmt: skip
+
+    def _without_bound(self) -> str | None:
+        """Return why no regret bound with constants is known for this class; None if one is."""
+        return f"no bound with constants is known for {type(self).__name__}"
+
+    def _against_bound(self) -> str | None:
+        """Return which option of this agent the bound does not cover; None if it covers all."""
+        return None
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def _known_options(self) -> dict[str, Any]:
+        own = {"cap": self.cap, "ties": self.ties, "action": self.action}
+        return {"bonus": bonuses.to_json(self.bonus), **own, **super()._known_options()}
+
+    @classmethod
+    def _from_options(
+        cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> Any:
+        names = ("bounds", "ordered", "squash", "weights")
+        given = {name: options[name] for name in names if name in options}
+        axes = Axes(env.observation_space, env.action_space, **given)
+        n_rows = options["horizon"] * math.prod(axes.n_values)
+        if n_rows > len(arrays["balls"]):  # before the table is allocated
+            raise ValueError(
+                f"{len(arrays['balls'])} rows are too few for {options['horizon']} steps of this "
+                "space"
+            )
+        return cls(env, **{**options, "bonus": bonuses.from_json(options["bonus"])})
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return {}, self.table.state()
+
+    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        core = arrays["core"]
+        if core.dtype != self.table.core.dtype or core.shape != (1,):
+            raise ValueError("the ball table has another layout")
+        self._check_core(core)
+        self.table.restore(arrays)
+
+    def _check_core(self, core: NDArray[Any]) -> None:
+        """Raise ValueError if a field of a stored core does not follow from the options."""
+        episode, phase = int(core["episode"][0]), int(core["phase"][0])
+        fresh: NDArray[Any] = self.table.core.copy()
+        check_int(episode, "episode", 0)
+        if self._first_table is not None:
+            # Between a restart and the first update the phase is that of the coming episode.
+            if phase not in {
+                bonuses.number_of_phase(max(episode, 1)),
+                bonuses.number_of_phase(episode + 1),
+            }:
+                raise ValueError(
+                    f"episode {episode} is not in the phase {phase} of the doubling trick"
+                )
+            fresh["episode"] = 2**phase - 1
+            self._set_bonus(fresh)
+        fresh["episode"] = episode
+        kernels.set_iota(fresh)
+        for name in core.dtype.names or ():
+            # Learning changes these three; all others follow from the options.
+            if name not in ("n_rows", "n_balls", "random") and core[name][0] != fresh[name][0]:
+                raise ValueError(
+                    f"{name} is {core[name][0]} in the table but {fresh[name][0]} in the options"
+                )
+
+
+def one_of(name: str, given: str, allowed: Any) -> str:
+    """Return `given` if it is allowed; otherwise raise ConfigurationError with the allowed
+    choices.
+    """
+    if given not in tuple(allowed):
+        raise ConfigurationError(
+            f"{name}={given!r}: choose one of {', '.join(repr(choice) for choice in allowed)}"
+        )
+    return given

@@ -1,0 +1,173 @@
+"""Validate a table of boxes that comes from a file.
+
+The kernels check nothing. They rely on the following facts:
+
+- rows are in range and form trees without cycles (every walk);
+- no path has more splits than `kernels.most_splits` (the stack of a selection);
+- values are finite, and inner rows hold maxima (branch and bound);
+- borders lie between integers;
+- the axes of cubes were split in turn (`cube_sides`);
+- a due ball can be halved (`split`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.kernels import (
+    ACTIVE,
+    ATOMS,
+    BERNSTEIN,
+    N_STATS,
+    NO_PARENT,
+    OWN,
+    SAME,
+    WEIGHT,
+    most_splits,
+)
+
+Floats = NDArray[np.float64]
+
+
+def fault(core: NDArray[Any], rows: NDArray[Any], stats: Floats, axes: Floats) -> str | None:
+    """Return a sentence that says why a table is invalid, or None.
+
+    `core`, `rows` and `stats` are those of a `BoxTable` without reserved rows, `axes` its axes as
+    the kernels take them, see `kernels.LOW`.
+    """
+    n_rows = int(core["n_rows"][0])
+    horizon = int(core["horizon"][0])
+    n_axes = int(core["n_state"][0] + core["n_action"][0])
+    first_free = horizon + horizon % 2
+    if n_rows != len(rows) or len(rows) < first_free or len(rows) % 2:
+        return f"{n_rows} rows in use do not fit {len(rows)} stored rows and {horizon} roots"
+    used = np.ones(len(rows), bool)
+    used[horizon:first_free] = False
+    child = rows["child"].astype(np.int64)
+    inner = np.flatnonzero(used & (child != ACTIVE))
+    first_child = child[inner]
+    if (
+        (first_child % 2 != 0)
+        | (first_child < first_free)
+        | (first_child >= len(rows))
+        | (first_child <= inner)
+    ).any():
+        return "a row names a child outside the table"
+    claims = np.bincount(first_child // 2, minlength=len(rows) // 2)[first_free // 2 :]
+    if (claims != 1).any():
+        orphan = first_free + 2 * int(np.flatnonzero(claims != 1)[0])
+        return (
+            f"row {orphan} is the child of {int(claims[(orphan - first_free) // 2])} rows, "
+            "not of one"
+        )
+    parent = rows["parent"]
+    if (parent[:horizon] != NO_PARENT).any() or any(
+        (parent[first_child + side] != inner).any() for side in (0, 1)
+    ):
+        return "a row names the wrong parent"
+    if not (np.isfinite(rows["value"][used]).all() and np.isfinite(stats).all()):
+        return "a value is not finite"
+    if stats.shape != (len(rows) if core["bonus_rule"][0] else 0, N_STATS):
+        return "the numbers that the bonus keeps do not fit the rows"
+    first_stat = 1 if core["bonus_rule"][0] == BERNSTEIN else 0  # its mean may be negative
+    if (stats[:, first_stat:] < 0).any():
+        return "a number that the bonus keeps is negative"  # bonuses take square roots
+    if (
+        rows["value"][inner]
+        != np.maximum(rows["value"][first_child], rows["value"][first_child + 1])
+    ).any():
+        return "an inner row does not hold the largest value below it"
+    if (rows["axis"][inner] >= n_axes).any():
+        return "an axis is out of range"
+    if int(core["n_balls"][0]) != used.sum() - len(inner):
+        return "the number of active balls is wrong"
+    if core["n_balls"][0] > core["max_balls"][0]:
+        return f"there are more than {core['max_balls'][0]} active balls"
+    if any(
+        (rows["n_visits"][first_child + side] < rows["n_visits"][inner]).any() for side in (0, 1)
+    ):
+        return "a ball has fewer visits than the one it was split from"
+    return _fault_of_boxes(core, rows, axes, horizon, n_axes)
+
+
+def _fault_of_boxes(
+    core: NDArray[Any], rows: NDArray[Any], axes: Floats, horizon: int, n_axes: int
+) -> str | None:
+    """Check the boxes of the balls level by level, given that the rows are a forest."""
+    cubes = bool(core["cubes"][0])
+    is_halved = core["rule"][0] != OWN and not core["spacing"][0]
+    n_state, n_action = int(core["n_state"][0]), int(core["n_action"][0])
+    n_forks = np.zeros(len(rows), np.int64)  # splits along action axes above each row
+    for level, (row, low, high) in enumerate(levels(rows, np.arange(horizon), n_axes)):
+        split = rows["child"][row] != ACTIVE
+        if level > most_splits(n_axes) or (n_forks[row] > most_splits(n_action)).any():
+            return "there are more splits above a ball than its visits can have made"
+        whole = axes[:, ATOMS] > 0
+        edges = np.where(whole, high * axes[:, ATOMS], 0.0)
+        if (np.abs(edges - np.rint(edges)) > SAME * np.maximum(axes[:, ATOMS], 1)).any():
+            return "a border runs through a whole value"
+        if not _is_due_as_it_should(
+            core, rows["threshold"][row[~split]], lengths(axes, low[~split], high[~split])
+        ):
+            return "a ball is due at another number of visits than its diameter says"
+        each, axis, threshold = (
+            np.flatnonzero(split),
+            rows["axis"][row[split]],
+            rows["threshold"][row[split]],
+        )
+        if not ((low[each, axis] < threshold) & (threshold < high[each, axis])).all():
+            return "a threshold lies outside its ball"
+        intervals = axes[axis, ATOMS] == 0
+        if is_halved and (threshold != (low[each, axis] + high[each, axis]) / 2)[intervals].any():
+            return "a threshold is not in the middle of its ball"
+        if cubes and (axis != level % n_axes).any():
+            return "the axes above a cube were not split in turn"
+        is_whole_cube = level % n_axes == 0 or split.all()
+        if cubes and not (is_whole_cube and (rows["depth"][row[~split]] == level // n_axes).all()):
+            return "a ball is not the cube that its depth says"
+        first_child = rows["child"][row[split]]
+        n_forks[first_child] = n_forks[first_child + 1] = n_forks[row[split]] + (axis >= n_state)
+    return None
+
+
+def _is_due_as_it_should(core: NDArray[Any], due: Floats, side_lengths: Floats) -> bool:
+    """Return whether the thresholds of active balls follow from their diameters."""
+    if core["rule"][0] == OWN:
+        return bool((due > 0).all())  # false for NaN; a file does not contain the user's rule
+    if core["spacing"][0]:
+        return bool(np.isposinf(due).all())
+    return bool(np.allclose(due, _due_at(side_lengths.max(axis=1)), rtol=1e-9))
+
+
+def _due_at(diameter: Floats) -> Floats:
+    """Return `kernels.due_at` of many balls."""
+    with np.errstate(divide="ignore"):
+        return np.asarray((1.0 - 1e-12) / (diameter * diameter))
+
+
+def lengths(axes: Floats, low: Floats, high: Floats) -> Floats:
+    """Return the weighted side lengths [n, n_axes] of many boxes, as `kernels.length` does."""
+    n_values, weight = axes[:, ATOMS], axes[:, WEIGHT]
+    atoms = (np.rint((high - low) * n_values) - 1) / np.maximum(n_values - 1, 1)
+    return np.asarray(weight * np.where(n_values == 0, high - low, np.maximum(atoms, 0.0)))
+
+
+def levels(
+    rows: NDArray[Any], roots: NDArray[np.int64], n_axes: int
+) -> Iterator[tuple[NDArray[np.int64], Floats, Floats]]:
+    """Yield (rows, low corners, high corners) of each level below `roots`, in the unit cube."""
+    row, low, high = roots, np.zeros((len(roots), n_axes)), np.ones((len(roots), n_axes))
+    while len(row):
+        yield row, low, high
+        inner = rows["child"][row] != ACTIVE
+        row, low, high = row[inner], low[inner], high[inner]
+        each, axis, threshold = np.arange(len(row)), rows["axis"][row], rows["threshold"][row]
+        left_high, right_low = high.copy(), low.copy()
+        left_high[each, axis] = right_low[each, axis] = threshold
+        child = rows["child"][row].astype(np.int64)
+        row = np.concatenate([child, child + 1])
+        low, high = np.concatenate([low, right_low]), np.concatenate([left_high, high])

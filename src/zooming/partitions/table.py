@@ -1,0 +1,178 @@
+"""The interface of a ball table: what an agent asks of its balls, boxes or balls of a metric.
+
+A table has the balls of one agent for all steps. Points are flat vectors, as `Axes.flat_state` and
+`Axes.flat_action` return them. A method that reads points answers with a pair (code, payload):
+
+- (FINE, row): the ball that was asked for, or updated;
+- (DUE, row): the ball was updated and must be split by `split(row)`;
+- (BAD_STATE, i): number i of (state, action, next state) is not a point of its axis, and nothing
+  was changed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.kernels import EITHER, FINE, ceiling
+from zooming.spaces.axes import Axes
+from zooming.spaces.masks import Feasible
+
+Floats = NDArray[np.float64]
+Answer = tuple[int, int]
+
+
+class Table(ABC):
+    """The balls of one agent: one record per ball in `rows`, and one record `core`.
+
+    `core` is a `kernels.CORE` record: sizes, options and random numbers. `stats` holds the numbers
+    that some bonuses keep per ball; it is empty for the others.
+    """
+
+    axes: Axes
+    core: NDArray[Any]
+    rows: NDArray[Any]
+    stats: Floats
+
+    # --- learning ---------------------------------------------------------------------------------
+
+    @abstractmethod
+    def select(
+        self,
+        step: int,
+        state: Floats,
+        action: Floats,
+        *,
+        ties: int,
+        rule: int,
+        allowed: Feasible | None = None,
+        core: NDArray[Any] | None = None,
+    ) -> Answer:
+        """Find the relevant ball with the largest Q, and write the action that is played in it.
+
+        `ties` and `rule` are codes of `kernels`. Only feasible balls are relevant if `allowed` is
+        given. `core` is drawn from instead of the table's own.
+        """
+
+    def act(self, step: int, state: Floats, action: Floats) -> Answer:
+        """Select as in training: with the table's own ties, rule and random numbers."""
+        ties, rule = int(self.core["ties"][0]), int(self.core["action_rule"][0])
+        return self.select(step, state, action, ties=ties, rule=rule)
+
+    def select_many(
+        self,
+        steps: NDArray[np.int64],
+        states: Floats,
+        actions: Floats,
+        *,
+        rule: int,
+        allowed: Sequence[Feasible | None],
+        core: NDArray[Any],
+    ) -> tuple[int, int]:
+        """Write the action of the best ball for each (step, state).
+
+        Return (k, i) if number i of state k is not a point of its axis, else (-1, -1).
+        """
+        for k, step in enumerate(steps.tolist()):
+            code, i = self.select(
+                step, states[k], actions[k], ties=EITHER, rule=rule, allowed=allowed[k], core=core
+            )
+            if code != FINE:
+                return k, i
+        return -1, -1
+
+    @abstractmethod
+    def locate(self, step: int, state: Floats, action: Floats) -> Answer:
+        """Find the ball whose domain contains (state, action)."""
+
+    @abstractmethod
+    def update(
+        self,
+        step: int,
+        state: Floats,
+        action: Floats,
+        reward: float,
+        next_state: Floats,
+        terminated: bool,
+        next_value: float,
+    ) -> Answer:
+        """Apply the update rule to the ball of (state, action).
+
+        `next_value` is V of the next state if the caller knows it, else NaN.
+        """
+
+    @abstractmethod
+    def is_due(self, row: int) -> bool:
+        """Return whether a ball has the visits after which it is split."""
+
+    @abstractmethod
+    def split(self, row: int) -> None:
+        """Split a due ball, where the kernel does not do it."""
+
+    @abstractmethod
+    def play(
+        self,
+        env: Any,
+        handle: Any,
+        log: Any,
+        end: int,
+        paused: Floats,
+        clipping: NDArray[np.int64],
+    ) -> int:
+        """Play whole episodes in compiled code until log.done[0] is `end`; return the code.
+
+        `handle` is a `Crossing.handle`; see `kernels.episodes` for the rest.
+        """
+
+    # --- what was learned -------------------------------------------------------------------------
+
+    @abstractmethod
+    def view(self, step: int) -> Any:
+        """Return the active balls of a step as arrays."""
+
+    def value(self, step: int, row: int) -> float:
+        """Return Q of a ball, capped by the largest possible return: V, if it is the best ball."""
+        return min(float(ceiling(self.core, step)), float(self.rows["value"][row]))
+
+    @property
+    def n_balls(self) -> int:
+        """Number of active balls, all steps together."""
+        return int(self.core["n_balls"][0])
+
+    @property
+    def rows_in_use(self) -> int:
+        """Number of rows in use."""
+        return int(self.core["n_rows"][0])
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Size in bytes. Reserved rows are not counted."""
+
+    @abstractmethod
+    def reserve(self, n_rows: int) -> None:
+        """Make room for `n_rows` more rows."""
+
+    @abstractmethod
+    def copy(self) -> Self:
+        """Return an independent table with the same balls."""
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return what was learned as arrays, for a file."""
+        n = self.rows_in_use
+        return {"core": self.core, "balls": self.rows[:n], "stats": self.stats[:n]}
+
+    @abstractmethod
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Take back what `state` returned; raise ValueError or KeyError if it is invalid."""
+
+
+def root_values(core: NDArray[Any]) -> Floats:
+    """Return the first Q of each step: the largest possible return from there on."""
+    return np.array([ceiling(core, step) for step in range(int(core["horizon"][0]))])
