@@ -24,6 +24,10 @@ PROBLEMS = {
     "Storage": 12,
     "Autoscaling": 64,
     "Bidding": 40,
+    "Allocation": 20,
+    "GraphAmbulance": None,  # finite, so exact
+    "RiverSwim": 80,
+    "Regulator": 100,
 }
 ALL = sorted(PROBLEMS)
 
@@ -143,6 +147,10 @@ def test_the_rule_is_below_the_optimum_and_above_random(name):
         ("Autoscaling", {"start_cost": 0.0}, 64),
         ("Bidding", {}, 200),
         ("Bidding", {"auction": "second", "rivals": 2}, 200),
+        ("Allocation", {"needs": [20.0], "chances": [1.0], "budget": 80.0, "horizon": 4}, 40),
+        ("GraphAmbulance", {"move_cost": 0.0}, None),
+        ("Regulator", {}, 400),
+        ("Regulator", {"gain": 0.8, "noise": 0.3, "start": -1.0, "horizon": 3}, 400),
     ],
 )
 def test_the_solved_optimum_is_that_of_the_formula(name, options, resolution):
@@ -161,6 +169,9 @@ def test_the_solved_optimum_is_that_of_the_formula(name, options, resolution):
         ("Storage", {}),
         ("Autoscaling", {}),
         ("Pricing", {}),
+        ("Allocation", {}),
+        ("GraphAmbulance", {}),
+        ("Regulator", {"start": 9.0}),
     ],
 )
 def test_where_the_formula_does_not_hold_there_is_none(name, options):
@@ -221,7 +232,7 @@ def test_a_rules_numbers_have_ranges_and_can_be_tuned(name):
 def test_every_problem_is_listed_in_one_sentence(capsys):
     list_names()
     shown = capsys.readouterr().out
-    assert "zooming/Queue-v0        how fast to serve a queue." in shown
+    assert "zooming/Queue-v0          how fast to serve a queue." in shown
     assert all(f"  zooming/{name}-v0 " in shown for name in ALL)
 
 
@@ -258,6 +269,18 @@ def test_every_problem_is_listed_in_one_sentence(capsys):
         ("Autoscaling", {"start": 17.0}, "start=17 servers exceed most_servers=16"),
         ("Bidding", {"auction": "dutch"}, "auction='dutch': choose one of"),
         ("Bidding", {"tick": 0.3}, "highest_rival=10 is not a whole number of ticks"),
+        ("Allocation", {"needs": [1.0]}, "1 needs and 3 chances: give one chance per need"),
+        ("Allocation", {"chances": [0.5, 0.3, 0.3]}, "probabilities are not negative and sum to 1"),
+        ("Allocation", {"needs": "many"}, "needs='many': give a list of numbers"),
+        ("GraphAmbulance", {"edges": [(0, 1, 1.0), (2, 3, 1.0)]}, r"falls apart: .* to \[2, 3\]"),
+        ("GraphAmbulance", {"edges": [(0, 1, -1.0)]}, "a way takes more than 0 minutes"),
+        ("GraphAmbulance", {"edges": [(0, 1)]}, r"edge \(0, 1\): give \(node, node, minutes\)"),
+        ("GraphAmbulance", {"calls": [1.0]}, "calls has 1 entries, but the graph has the 10 nodes"),
+        ("GraphAmbulance", {"start": 10}, "start=10: give a whole number from 0 to 9"),
+        ("RiverSwim", {"ahead": 0.9, "back": 0.2}, "their sum is at most 1"),
+        ("RiverSwim", {"bank": 0.7}, "the width of a bank must be .* 0.5"),
+        ("Regulator", {"gain": 2.0, "horizon": 60}, "lets deviations grow to .* in 60 steps"),
+        ("Regulator", {"push": 0.0}, "the effect of a unit of push"),
     ],
 )
 def test_bad_settings_are_refused_in_the_problems_own_words(name, options, message):

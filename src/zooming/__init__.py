@@ -52,5 +52,9 @@ for _id, _entry_point in (
     ("zooming/Storage-v0", "gallery.storage:Storage"),
     ("zooming/Autoscaling-v0", "gallery.autoscaling:Autoscaling"),
     ("zooming/Bidding-v0", "gallery.bidding:Bidding"),
+    ("zooming/Allocation-v0", "gallery.allocation:Allocation"),
+    ("zooming/GraphAmbulance-v0", "gallery.graph_ambulance:GraphAmbulance"),
+    ("zooming/RiverSwim-v0", "gallery.river_swim:RiverSwim"),
+    ("zooming/Regulator-v0", "gallery.regulator:Regulator"),
 ):
     _gym.register(_id, entry_point=f"zooming.envs.{_entry_point}")

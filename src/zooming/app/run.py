@@ -303,7 +303,7 @@ def list_names() -> None:
         print(f"  {name:24}{_first_line(make)}")
     print("Environments")
     for env_id, text in _environments():
-        print(f"  {env_id:24}{text}")
+        print(f"  {env_id:26}{text}")
 
 
 def _environments() -> list[tuple[str, str]]:

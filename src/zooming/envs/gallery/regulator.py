@@ -1,0 +1,172 @@
+"""Linear-quadratic regulator: hold a quantity at 0 against noise, at little effort.
+
+The state is the deviation x, the action the push u in [-strongest, strongest], and eps is a fair
+coin with values 1 and -1:
+
+    x' = gain x + push u + noise eps,    r = -(state_cost x^2 + push_cost u^2).
+
+The state space is as wide as an episode can reach from its start, so that nothing is cut. The
+optimum is u = -K_h x, by the Riccati recursion P_H = 0, c_H = 0,
+
+    K_h = gain push P_{h+1} / (push_cost + push^2 P_{h+1}),
+    P_h = state_cost + gain^2 P_{h+1} - gain push P_{h+1} K_h,    c_h = c_{h+1} + noise^2 P_{h+1},
+
+and V*_0(x) = -(P_0 x^2 + c_0), as long as no state on the way asks for more than the strongest
+push. The rule is u = -k x with one k for all steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from zooming.envs.gallery import problem
+from zooming.envs.gallery.problem import Decide, GalleryEnv, amount, count, require
+from zooming.kernels import jit_inline
+
+_GAIN, _PUSH, _NOISE, _STATE_COST, _PUSH_COST, _WIDEST = range(6)  # places in params
+MOST_WIDE = 1e6
+N_ITERATIONS = 1000  # of the Riccati recursion, for the gain that does not depend on the step
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Numbers of the problem; see `Regulator`."""
+
+    gain: float = 1.0
+    push: float = 1.0
+    noise: float = 0.1
+    state_cost: float = 1.0
+    push_cost: float = 0.5
+    strongest: float = 1.0
+    start: float = 1.0
+    horizon: int = 5
+
+    def __post_init__(self) -> None:
+        count(self, "horizon")
+        amount(self, "gain", "the share of a deviation that stays", 0.0, 2.0)
+        amount(self, "push", "the effect of a unit of push", 1e-6)
+        amount(self, "noise", "the size of the noise")
+        amount(self, "state_cost", "the cost of a deviation of 1", 1e-6)
+        amount(self, "push_cost", "the cost of a push of 1", 1e-6)
+        amount(self, "strongest", "the strongest push", 1e-6)
+        amount(self, "start", "the deviation at the start", -MOST_WIDE, MOST_WIDE)
+        require(
+            self.widest() <= MOST_WIDE,
+            f"gain={self.gain:g} lets deviations grow to {self.widest():.3g} in "
+            f"{self.horizon} steps; give a smaller gain or horizon",
+        )
+
+    def widest(self) -> float:
+        """Return the largest deviation that an episode can reach."""
+        reached = most = abs(self.start)
+        for _ in range(self.horizon):
+            reached = self.gain * reached + self.push * self.strongest + self.noise
+            most = max(most, reached)
+        return most
+
+
+def regulator(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
+    """Toss the coin, write the next state and return the reward."""
+    return steer(state, action, params, 1.0 if rng.random() < 0.5 else -1.0, next_state)
+
+
+def regulator_given(
+    state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
+) -> Any:
+    """Write the next state for the coin `outcome[0]` and return the reward."""
+    return steer(state, action, params, outcome[0], next_state)
+
+
+def regulator_law(
+    state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any
+) -> None:
+    """Fill in the weights of a fair coin."""
+    weights[0] = weights[1] = 0.5
+
+
+@jit_inline
+def steer(state: Any, action: Any, params: Any, coin: Any, next_state: Any) -> Any:
+    """Write the next state for a given coin and return the reward."""
+    x, u = state[0], action[0]
+    after = params[_GAIN] * x + params[_PUSH] * u + params[_NOISE] * coin
+    next_state[0] = min(max(after, -params[_WIDEST]), params[_WIDEST])
+    return -(params[_STATE_COST] * x * x + params[_PUSH_COST] * u * u)
+
+
+class Regulator(GalleryEnv):
+    """The environment `zooming/Regulator-v0`: hold a quantity at 0, at little effort.
+
+    Parameters
+    ----------
+    gain, push : float, default 1.0, 1.0
+        Share of a deviation that stays, and the effect of a unit of push.
+    noise : float, default 0.1
+        Size of the noise, which is up or down with equal probability.
+    state_cost, push_cost : float, default 1.0, 0.5
+        Cost of a deviation of 1, and of a push of 1. Both grow with the square.
+    strongest : float, default 1.0
+        Strongest push.
+    start : float, default 1.0
+        Deviation at the start.
+    horizon : int, default 5
+        Steps of an episode.
+    render_mode : {"rgb_array", "human", "ansi"}, optional
+        See `CompiledEnv.render`.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> env = gym.make("zooming/Regulator-v0")
+    >>> round(env.unwrapped.closed_form(), 2), round(zooming.solve(env, 400).return_, 2)
+    (-1.42, -1.42)
+    """
+
+    def __init__(self, render_mode: str | None = None, **options: Any) -> None:
+        s = self.settings = problem.read(Settings, "Regulator", options)
+        widest = s.widest()
+        most = s.state_cost * widest**2 + s.push_cost * s.strongest**2
+        numbers = [s.gain, s.push, s.noise, s.state_cost, s.push_cost, widest]
+        super().__init__(
+            regulator, gym.spaces.Box(-widest, widest, (1,), np.float64),
+            gym.spaces.Box(-s.strongest, s.strongest, (1,), np.float64), s.horizon,
+            start=[s.start], params=numbers, given=regulator_given, weigh=regulator_law,
+            values=(1.0, -1.0), reward_range=(-most, 0.0), name="regulator",
+            render_mode=render_mode,
+        )  # fmt: skip
+
+    def _rule(self) -> tuple[str, Decide, Mapping[str, tuple[float, float, float]]]:
+        s = self.settings
+
+        def push(step: int, states: Any, numbers: Any) -> Any:
+            return -numbers[0] * states
+
+        usual = self.riccati(N_ITERATIONS)[0][0]
+        return "push in proportion", push, {"k": (usual, 0.0, 2.0 * (s.gain + 1.0) / s.push)}
+
+    def riccati(self, n_steps: int) -> tuple[list[float], float, float]:
+        """Return (K_0, ..., K_{n-1}), P_0 and c_0 for an episode of n steps."""
+        s = self.settings
+        gains: list[float] = []
+        weight = constant = 0.0
+        for _ in range(n_steps):
+            k = s.gain * s.push * weight / (s.push_cost + s.push**2 * weight)
+            constant += s.noise**2 * weight
+            weight = s.state_cost + s.gain**2 * weight - s.gain * s.push * weight * k
+            gains.insert(0, k)
+        return gains, weight, constant
+
+    def closed_form(self) -> float | None:
+        """Return -(P_0 x^2 + c_0), or None if the strongest push may be too weak for it."""
+        s = self.settings
+        gains, weight, constant = self.riccati(s.horizon)
+        reached = abs(s.start)
+        for k in gains:
+            if k * reached > s.strongest:
+                return None
+            reached = abs(s.gain - s.push * k) * reached + s.noise
+        return -float(weight * s.start**2 + constant)
