@@ -10,10 +10,11 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.wrappers import NormalizeReward, TimeLimit
+from gymnasium.wrappers import NormalizeReward
 from numpy.typing import NDArray
 
 from zooming.envs.compiled import CompiledEnv
+from zooming.envs.limits import time_limits
 from zooming.errors import ConfigurationError, TransitionError, ZoomingError
 from zooming.kernels import LOW
 from zooming.spaces.axes import Axes
@@ -268,14 +269,7 @@ def horizon_of(env: Any, horizon: int | None) -> int:
     # Compiled environments have a horizon; others may have a spec. A TimeLimit may shorten it.
     inner = getattr(env, "unwrapped", env)
     own = inner.horizon if isinstance(inner, CompiledEnv) else None
-    limits = [getattr(getattr(env, "spec", None), "max_episode_steps", None)]
-    wrapper = env
-    while isinstance(wrapper, gym.Wrapper):
-        limits.append(
-            getattr(wrapper, "_max_episode_steps", None) if isinstance(wrapper, TimeLimit) else None
-        )
-        wrapper = wrapper.env
-    said = [n for n in (own, *limits) if n is not None]
+    said = [*([] if own is None else [own]), *time_limits(env)]
     if horizon is not None and said and check_int(horizon, "horizon", 1) > min(said):
         message = (
             f"horizon={horizon}, but an episode of {name_of(env)} ends after {min(said)} "

@@ -17,6 +17,7 @@ from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
 from zooming.errors import ConfigurationError
 from zooming.kernels import GIVEN, WEIGH, compile_kernel, jit_no_refcount
+from zooming.kernels.jit import NO_REFCOUNT
 from zooming.kernels.laws import normalize
 from zooming.kernels.layout import ROUNDING
 from zooming.validation import clipped, n_cores
@@ -232,7 +233,7 @@ def _backup() -> Callable[..., int]:
         row,
         row,
     )
-    kernel: Callable[..., int] = compile_kernel(_backups, signature, _nrt=False)
+    kernel: Callable[..., int] = compile_kernel(_backups, signature, **NO_REFCOUNT)
     return kernel
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from zooming.errors import ConfigurationError, ZoomingError
 from zooming.study import modules
+from zooming.study.pools import stop_workers
 from zooming.study.runs import Chunk
 from zooming.validation import check_int, n_cores
 
@@ -95,10 +96,7 @@ def _local(chunks: Sequence[Chunk], n_workers: int) -> Iterator[Finished]:
         try:
             yield from _drain(pool, left, n_workers, attempts)
         finally:
-            processes = list((pool._processes or {}).values())
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in processes:
-                process.terminate()
+            stop_workers(pool)
 
 
 def _drain(

@@ -1,0 +1,21 @@
+"""Stop the worker processes of a pool. Only this module uses private parts of a process pool."""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor
+
+
+def stop_workers(pool: ProcessPoolExecutor) -> None:
+    """Cancel what waits, and end the workers at once.
+
+    Python 3.14 has a method for it. Before, a pool keeps its processes in `_processes`. Without
+    either, the running tasks are waited for: slower, and right.
+    """
+    if hasattr(pool, "terminate_workers"):
+        pool.terminate_workers()
+        return
+    processes = getattr(pool, "_processes", None)
+    workers = list((processes or {}).values())
+    pool.shutdown(wait=processes is None, cancel_futures=True)
+    for worker in workers:
+        worker.terminate()

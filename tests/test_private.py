@@ -1,0 +1,164 @@
+"""Private parts of Numba, Gymnasium and the process pool: where they are used, and without them.
+
+If a test of `_are_there` fails after an update, zooming still works, only slower: see the module
+that uses the attribute.
+"""
+
+import ast
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import gymnasium as gym
+import numba
+import numpy as np
+import pytest
+from gymnasium.wrappers import TimeLimit
+
+import zooming
+from helpers import Drift
+from zooming import kernels
+from zooming.envs import limits
+from zooming.kernels import jit
+from zooming.study import pools
+
+SOURCES = Path(zooming.__file__).parent
+USED_IN = {
+    "_cache": "kernels/jit.py",
+    "_cache_file": "kernels/jit.py",
+    "_source_stamp": "kernels/jit.py",
+    "_compile_for_args": "kernels/jit.py",
+    "_nrt": "kernels/jit.py",
+    "_fields": "kernels/crossing.py",
+    "_getvalue": "kernels/crossing.py",
+    "_get_jit_address": "kernels/crossing.py",
+    "_get_wrapper_address": "kernels/crossing.py",
+    "_max_episode_steps": "envs/limits.py",
+    "_processes": "study/pools.py",
+}
+DOCUMENTED = {"_exit", "_current_frames", "_getframe"}  # of os and sys
+
+
+def private_names(tree):
+    """Yield (name, whether it is defined here) of every private name in a module."""
+    formatted = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    pieces = {id(piece) for text in formatted for piece in text.values}
+    for node in ast.walk(tree):
+        if id(node) in pieces:
+            continue
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.name, True
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id, True
+        elif isinstance(node, ast.Attribute):
+            is_own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            yield node.attr, is_own and isinstance(node.ctx, ast.Store)
+        elif isinstance(node, ast.keyword) and node.arg:
+            yield node.arg, False
+        elif isinstance(node, ast.Constant) and str(node.value).isidentifier():
+            yield str(node.value), False  # for getattr, and for options in a dict
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((alias.name, False) for alias in node.names)
+
+
+def test_private_parts_of_other_libraries_are_used_in_one_module_each():
+    defined, used = set(), {}
+    for path in sorted(SOURCES.rglob("*.py")):
+        for name, is_defined in private_names(ast.parse(path.read_text())):
+            if name.startswith("_") and not name.startswith("__"):
+                if is_defined and USED_IN.get(name) is None:
+                    defined.add(name)
+                used.setdefault(name, set()).add(str(path.relative_to(SOURCES)))
+    foreign = {name: where for name, where in used.items() if name not in defined | DOCUMENTED}
+    foreign = {name: where for name, where in foreign.items() if len(name) > 1}
+    assert foreign == {name: {where} for name, where in USED_IN.items()}
+
+
+# --- Numba ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(kernels.IS_JIT_DISABLED, reason="nothing is compiled")
+def test_private_parts_of_this_numba_are_there():
+    assert jit.NO_REFCOUNT, "kernels count references, which takes a third more time"
+    kernel = numba.njit(lambda x: x)
+    assert hasattr(kernel, "_compile_for_args"), "compilation is not safe from signals"
+    kernel.enable_caching()
+    assert hasattr(kernel._cache._cache_file, "_source_stamp"), "nothing is cached on disk"
+
+
+@pytest.mark.skipif(kernels.IS_JIT_DISABLED, reason="nothing is compiled")
+def test_a_numba_without_private_parts_compiles_in_every_process(monkeypatch):
+    class Bare:
+        """A dispatcher with the documented methods only."""
+
+        def __init__(self, function):
+            self.function = function
+
+        def enable_caching(self):
+            self.cache = object()
+
+    njit, made = numba.njit, []
+
+    def bare_first(**options):
+        made.append(options)
+        return Bare if len(made) == 1 else njit(**options)
+
+    monkeypatch.setattr(numba, "njit", bare_first)
+    kernel = jit.compile_kernel(lambda x: x + 1.0)
+    monkeypatch.undo()
+    assert len(made) == 2
+    assert kernel(1.0) == 2.0
+
+
+# --- Gymnasium ------------------------------------------------------------------------------------
+
+
+def test_private_parts_of_this_gymnasium_are_there():
+    limited = TimeLimit(Drift(), 7)
+    assert hasattr(limited, "_max_episode_steps"), "horizon= must be given under a TimeLimit"
+    assert zooming.AdaptiveQ(limited, seed=0).horizon == 7
+
+
+def test_without_private_parts_of_gymnasium_the_spec_has_the_limit(monkeypatch):
+    class Bare(gym.Wrapper):
+        """A TimeLimit that keeps its limit elsewhere."""
+
+    monkeypatch.setattr(limits, "TimeLimit", Bare)
+    made = gym.make("Pendulum-v1", max_episode_steps=9)
+    assert zooming.AdaptiveQ(Bare(made), reward_range=(-17, 0), seed=0).horizon == 9
+    with pytest.raises(zooming.ConfigurationError, match="horizon="):
+        zooming.AdaptiveQ(Bare(Drift()), seed=0)
+
+
+# --- the process pool -----------------------------------------------------------------------------
+
+
+def pool_of_one():
+    return ProcessPoolExecutor(1, get_context("spawn"))
+
+
+@pytest.mark.process
+def test_private_parts_of_this_process_pool_are_there_and_end_its_workers():
+    pool = pool_of_one()
+    running = pool.submit(time.sleep, 60)
+    while not running.running():
+        time.sleep(0.01)
+    assert hasattr(pool, "terminate_workers") or pool._processes, "Ctrl-C waits for running chunks"
+    (worker,) = pool._processes.values()
+    pools.stop_workers(pool)
+    worker.join(30)
+    assert not worker.is_alive()
+
+
+@pytest.mark.process
+def test_without_private_parts_of_a_pool_running_tasks_are_waited_for():
+    class Bare:
+        def __init__(self, pool):
+            self.shutdown = pool.shutdown
+
+    pool = pool_of_one()
+    running, *waiting = [pool.submit(np.sum, [1, 2]) for _ in range(9)]
+    pools.stop_workers(Bare(pool))
+    assert running.result() == 3
+    assert all(future.done() for future in waiting)
