@@ -330,7 +330,7 @@ def test_the_number_of_episodes_comes_from_the_theory_or_is_refused_with_the_num
     assert (
         pac._episodes_needed(agent, 0.9, 0.9)
         == theory.discrete_pac_episodes(1, 0.9, 0.9, 1, 2)
-        < pac.MOST_EPISODES
+        < pac.MOST_EPISODES_BY_DEFAULT
     )
 
 

@@ -29,7 +29,7 @@ from zooming.app.paper.sweep import SCALES, Evidence, sweep
 from zooming.partitions.view import Partition
 from zooming.plots.runs import Runs
 from zooming.study.problems import PRESETS, AgentChoice
-from zooming.study.store import locked
+from zooming.study.store import lock
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +205,7 @@ def test_cells_played_are_counted_on_the_net_for_both_agents():
     found = replace(
         evidence("ambulance-uniform-1", adaptive=runs(3.0), net=runs(3.0)), choices=choices
     )
-    net = found.trained("net", 1)
+    net = found.train_again("net", 1)
     visited = sum(int((net.partition(h).n_visits > 0).sum()) for h in range(5))
     assert claims._cells_played(found, "net", 1) == visited > 50
     assert 5 <= claims._cells_played(found, "adaptive", 1) <= 500
@@ -265,7 +265,7 @@ class MadeUp(Evidence):
 
     partitions: tuple = ()
 
-    def trained(self, name, run):
+    def train_again(self, name, run):
         balls = self.partitions[run % len(self.partitions)]
         return SimpleNamespace(partition=lambda step: balls)
 
@@ -295,7 +295,7 @@ def test_effects_are_measured_against_random_points():
         lambda low, high: (abs((low + high) / 2 - 0.5) < 0.25).all(), coarsest=2, deepest=3
     )
     points = (np.stack(np.meshgrid(fineness._GRID, fineness._GRID), axis=-1)).reshape(-1, 2)
-    size = np.log2(fineness.side(fine, points))
+    size = np.log2(fineness.ball_sides(fine, points))
     assert size.mean() == pytest.approx(-2.25)  # a quarter of the square is one halving finer
     found = MadeUp(
         figures_named(["10"])[0], 100, {"adaptive": runs(3.0)}, {}, {}, None, {}, 0, (fine,)
@@ -393,7 +393,7 @@ def test_side_finds_the_ball_that_holds_a_point():
     agent = zooming.AdaptiveQ(PRESETS["oil-laplace-1"].make(), seed=0)
     agent.learn(200)
     balls, points = agent.partition(0), np.random.default_rng(0).random((50, 2))
-    sides = fineness.side(balls, points)
+    sides = fineness.ball_sides(balls, points)
     for point, side in zip(points, sides, strict=True):
         (row,) = np.flatnonzero(((balls.low <= point) & (point < balls.high)).all(axis=1))
         assert side == (balls.high - balls.low)[row].max()
@@ -451,7 +451,7 @@ def test_the_agents_of_a_figure_are_trained_again_to_the_last_bit(folder):
     (figure,) = figures_named(["1"])
     (found,) = sweep([figure], folder, episodes=80, n_seeds=3, workers=1)
     for name in ("adaptive", "net", "net of centers"):
-        assert found.trained(name, 1).n_balls == found.runs[name].n_balls[1, -1]
+        assert found.train_again(name, 1).n_balls == found.runs[name].n_balls[1, -1]
     assert all(tuple(scores) == SCALES for scores in found.scores.values())
     best = {
         name: max(scores, key=lambda c: scores[c].mean()) for name, scores in found.scores.items()
@@ -472,7 +472,7 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path):
 
 
 def test_two_reproductions_at_work_in_one_folder_are_refused(tmp_path):
-    with locked(tmp_path), pytest.raises(SystemExit, match="another command is at work"):
+    with lock(tmp_path), pytest.raises(SystemExit, match="another command is at work"):
         cli.main(["reproduce", "2", "--quick", "--out", str(tmp_path)])
 
 

@@ -14,11 +14,11 @@ from zooming.agents import seeds
 from zooming.app import cli
 from zooming.app.report import findings
 from zooming.app.report.collect import _q_star, _winner, collect
-from zooming.app.report.page import written
+from zooming.app.report.page import render_page
 from zooming.plots.runs import Runs, read_study
 from zooming.study import engines
 from zooming.study.problems import Problem, problem_named
-from zooming.study.runs import checkpoints
+from zooming.study.runs import checkpoint_episodes
 from zooming.study.values import N_VALUES, value_policies
 
 EVIL = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=2</script>"
@@ -237,7 +237,7 @@ def test_the_estimates_of_a_replay_are_those_of_the_run(unsolved):
 
 
 def test_the_page_is_one_file_whatever_is_in_the_data(folder):
-    page = written(collect(folder))
+    page = render_page(collect(folder))
     data = page.split('type="application/json">')[1].split("</script>")[0]
     assert "<" not in data
     assert json.loads(data)["problems"][0]["name"] == EVIL
@@ -328,7 +328,7 @@ def test_the_page_of_a_tuning_shows_what_was_tried(opened, folder, tmp_path):
         tried,
         {**tried, "value": "bonus=1", "mean_return": [4, 4, 4], "is_best": False},
     ]
-    (tmp_path / "report.html").write_text(written(data))
+    (tmp_path / "report.html").write_text(render_page(data))
     page = opened(1280, 900, tmp_path)
     rows = [row.split("\t") for row in page.locator("#tried tr").all_inner_texts()]
     assert rows[1:] == [
@@ -346,7 +346,7 @@ def test_the_last_number_under_a_curve_is_there(opened, folder, tmp_path):
         for curve in (agent["curve"], agent["curve"]["returns"]):
             curve["episode"] = [10 * episode for episode in curve["episode"]]
     data["episodes"] *= 10
-    (tmp_path / "report.html").write_text(written(data))
+    (tmp_path / "report.html").write_text(render_page(data))
     page = opened(1280, 900, tmp_path)
     for plot in ("returns", "regret"):
         shown = page.locator(f"#{plot} .xtick text").filter(visible=True).all_text_contents()
@@ -367,7 +367,7 @@ def reproduced(folder, tmp_path):
             "scales": {"agents": ["adaptive", EVIL], "rows": rows, "best": [0.5, 0.5]},
         }
     data |= {"overall": verdicts[:1], "score": "3 of 7 claims confirmed", "title": EVIL}
-    (tmp_path / "report.html").write_text(written(data))
+    (tmp_path / "report.html").write_text(render_page(data))
     (folder / "values.zoom").unlink()
     return tmp_path
 
@@ -388,7 +388,7 @@ def test_the_page_says_which_regret_it_shows_and_offers_the_other(opened, reprod
         "document.getElementById('regret').data.map((trace) => Array.from(trace.x))"
     )
     assert len(shown) == realized
-    assert shown[2] == checkpoints(300, N_VALUES).tolist()
+    assert shown[2] == checkpoint_episodes(300, N_VALUES).tolist()
     page.locator("#scales summary").click()
     rows = [row.split("\t") for row in page.locator("#scale-table tr").all_inner_texts()]
     assert rows == [
@@ -442,10 +442,10 @@ def test_all_problems_are_in_one_table_that_does_not_scroll_down(opened):
 
 
 def test_claims_are_counted_and_the_scales_are_a_column_per_agent():
-    assert findings.score([{"holds": holds} for holds in (True, True, False, None)]) == (
+    assert findings.count_confirmed([{"holds": holds} for holds in (True, True, False, None)]) == (
         "2 of 4 claims confirmed; 1 refuted, 1 undecided"
     )
-    assert (findings.score([{"holds": True}]), findings.score([])) == (
+    assert (findings.count_confirmed([{"holds": True}]), findings.count_confirmed([])) == (
         "1 of 1 claims confirmed",
         "",
     )

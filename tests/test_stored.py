@@ -14,11 +14,11 @@ import zooming
 from zooming.agents import files
 from zooming.app import cli
 from zooming.app.report.collect import _evaluations, collect
-from zooming.app.report.page import written
+from zooming.app.report.page import render_page
 from zooming.plots import read_study
 from zooming.study import engines
 from zooming.study.problems import problem_named
-from zooming.study.runs import checkpoints
+from zooming.study.runs import checkpoint_episodes
 from zooming.study.store import Store
 from zooming.study.study import Study
 from zooming.study.values import N_VALUES
@@ -345,8 +345,8 @@ def test_a_folder_that_only_others_may_write_is_read(made, folder, monkeypatch):
 
 def test_infinity_in_a_manifest_is_text_on_the_page(folder):
     replaced(folder / "manifest.json", "computed_with", 0, "platform")(float("inf"))
-    assert "inf" in written(collect(folder))
-    assert Store.existing(folder).configuration.n_seeds == 2
+    assert "inf" in render_page(collect(folder))
+    assert Store.of_folder(folder).configuration.n_seeds == 2
 
 
 def test_a_damaged_tuning_is_refused(folder, tmp_path):
@@ -423,8 +423,8 @@ def test_damaged_findings_are_refused(found, tmp_path):
     "damage", ["none", "flipped", "cut", "row", "nan", "text", "error", "missing", "study"]
 )
 def test_damaged_values_of_policies_are_refused(damage, folder):
-    study = Store.existing(folder).configuration.as_json()
-    n_points = len(checkpoints(Store.existing(folder).configuration.episodes, N_VALUES))
+    study = Store.of_folder(folder).configuration.as_json()
+    n_points = len(checkpoint_episodes(Store.of_folder(folder).configuration.episodes, N_VALUES))
     header = {"study": study, "n_runs": 2, "entries": [["oil-quadratic-1", "random", 0.0]]}
     values = np.ones((2, n_points))
     if damage == "row":

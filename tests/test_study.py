@@ -29,7 +29,7 @@ from zooming.study.problems import (
     problem_named,
     settings_from,
 )
-from zooming.study.runs import Chunk, checkpoints
+from zooming.study.runs import Chunk, checkpoint_episodes
 from zooming.study.store import Store
 from zooming.study.study import progress_line
 from zooming.study.tune import tune
@@ -220,7 +220,7 @@ def test_told_to_stop_before_anything_is_computed_it_says_how_to_continue(tmp_pa
 def test_two_commands_at_work_in_one_folder_are_refused(tmp_path):
     study = small()
     study.run(tmp_path / "study")
-    with Store(tmp_path / "study", study.configuration).opened():
+    with Store(tmp_path / "study", study.configuration).open():
         half_written = tmp_path / "study" / "chunks" / ".live.part"
         half_written.write_bytes(b"at work")
         with pytest.raises(zooming.ConfigurationError, match="another command is at work"):
@@ -253,10 +253,10 @@ def test_the_configuration_comes_back_from_the_manifest(tmp_path):
     )
     study.run(tmp_path / "study")
     assert (
-        Store.existing(tmp_path / "study").configuration.as_json() == study.configuration.as_json()
+        Store.of_folder(tmp_path / "study").configuration.as_json() == study.configuration.as_json()
     )
     with pytest.raises(zooming.ConfigurationError, match="holds no study"):
-        Store.existing(tmp_path)
+        Store.of_folder(tmp_path)
 
 
 @pytest.mark.process
@@ -289,7 +289,10 @@ def test_a_chunk_is_what_one_by_one_gives():
     history = zooming.AdaptiveQ(env, seed=seeds.word(0, "run 22")).learn(200)
     assert arrays["total_return"][2] == pytest.approx(history.returns.sum())
     assert arrays["final_return"][2] == history.returns[-20:].mean()
-    assert arrays["curve_n_balls"][2].tolist() == history.n_balls[checkpoints(200) - 1].tolist()
+    assert (
+        arrays["curve_n_balls"][2].tolist()
+        == history.n_balls[checkpoint_episodes(200) - 1].tolist()
+    )
 
 
 def test_boxes_and_balls_are_compared_in_one_study_that_resumes(tmp_path):
@@ -312,7 +315,10 @@ def test_boxes_and_balls_are_compared_in_one_study_that_resumes(tmp_path):
         )
         history = agent.learn(60)
         assert arrays["total_return"][i] == pytest.approx(history.returns.sum(), rel=1e-15)
-        assert arrays["curve_n_balls"][i].tolist() == history.n_balls[checkpoints(60) - 1].tolist()
+        assert (
+            arrays["curve_n_balls"][i].tolist()
+            == history.n_balls[checkpoint_episodes(60) - 1].tolist()
+        )
 
 
 def test_adding_seeds_and_agents_changes_no_other_run(tmp_path):
@@ -334,7 +340,7 @@ def test_tables_hold_every_run_and_the_regret(tmp_path):
         pl.read_parquet(tmp_path / "study" / f"{name}.parquet") for name in ("results", "curves")
     )
     assert len(results) == 50
-    assert len(curves) == 50 * len(checkpoints(200))
+    assert len(curves) == 50 * len(checkpoint_episodes(200))
     ours = results.filter(pl.col("agent") == "adaptive-q")
     assert ours["regret"].to_list() == pytest.approx(
         (200 * 4.8 - ours["total_return"]).to_list(), abs=0.01
@@ -437,7 +443,7 @@ def test_the_folder_is_looked_at_again_once_it_is_ours(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "_check_folder", check_and_let_the_other_in)
     with (
         pytest.raises(zooming.ConfigurationError, match="episodes: there 200, here 100"),
-        store.opened(),
+        store.open(),
     ):
         pass
 
@@ -629,8 +635,8 @@ def test_chunk_names_are_files_and_differ():
     ]
     assert len(set(names)) == 4
     assert not any("/" in name for name in names)
-    assert np.all(np.diff(checkpoints(1000)) > 0)
-    assert checkpoints(1)[-1] == 1
+    assert np.all(np.diff(checkpoint_episodes(1000)) > 0)
+    assert checkpoint_episodes(1)[-1] == 1
 
 
 @pytest.mark.process

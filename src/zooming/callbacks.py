@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _MONITOR = "monitor.csv"  # ending by which Stable-Baselines3 finds such files
 _COLUMNS = "r,l,t"
-_APART = 1e-6  # seconds between episodes written together, so that their times are sorted
+_SECONDS_APART = 1e-6  # seconds between episodes written together, so that their times are sorted
 
 
 class Checkpoint:
@@ -53,7 +53,7 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike[str], every: int = 1000) -> None:
-        self.path, self.every = _in_a_folder(path), check_int(every, "every", 1)
+        self.path, self.every = _check_path(path), check_int(every, "every", 1)
 
     def check_agent(self, agent: Agent) -> None:
         """Raise ConfigurationError when learn() starts if the agent cannot be saved."""
@@ -108,7 +108,7 @@ class Evaluate:
             check_int(episodes, "episodes", 2),
             check_int(seed, "seed", 0, most=None),
         )
-        self.best = None if best is None else _in_a_folder(best)
+        self.best = None if best is None else _check_path(best)
         self.n_episodes: list[int] = []
         self.evaluations: list[Evaluation] = []
 
@@ -215,7 +215,7 @@ class MonitorCSV:
     """
 
     def __init__(self, path: str | os.PathLike[str], every: int = 100) -> None:
-        path = Path(path) / _MONITOR if Path(path).is_dir() else _in_a_folder(path)
+        path = Path(path) / _MONITOR if Path(path).is_dir() else _check_path(path)
         if not path.name.endswith(_MONITOR):
             raise ConfigurationError(
                 f"path={str(path)!r}: Stable-Baselines3 reads files that end in {_MONITOR}; name "
@@ -223,14 +223,16 @@ class MonitorCSV:
             )
         self.path, self.every = path, check_int(every, "every", 1)
         self._began = self._written = time.time()
-        self._news = _News()
+        self._news = _SeenEpisodes()
 
     def __call__(self, agent: Agent, history: History) -> None:
         first, is_new = self._news.first(agent, history)
         if is_new:
             self._open(agent, len(history))
         now, n = time.time(), len(history) - first
-        times = np.linspace(max(self._written, now - n * _APART), now, n + 1)[1:] - self._began
+        times = (
+            np.linspace(max(self._written, now - n * _SECONDS_APART), now, n + 1)[1:] - self._began
+        )
         entries = zip(
             history.returns[first:].tolist(),
             history.n_steps[first:].tolist(),
@@ -301,7 +303,7 @@ class TensorBoard:
         )
         self._make_writer: Any = tensorboardX.SummaryWriter
         self._writer: Any = None
-        self._news = _News()
+        self._news = _SeenEpisodes()
         self._n_values = self._n_evaluations = 0
 
     def __call__(self, agent: Agent, history: History) -> None:
@@ -342,7 +344,7 @@ class TensorBoard:
             self._writer = None
 
 
-class _News:
+class _SeenEpisodes:
     """Keeps track of the history entries that a callback has seen."""
 
     def __init__(self) -> None:
@@ -358,7 +360,7 @@ class _News:
         return first, is_new
 
 
-def _in_a_folder(path: str | os.PathLike[str]) -> Path:
+def _check_path(path: str | os.PathLike[str]) -> Path:
     """Return the path; raise OSError now, not during the run, if no file can be written there."""
     writable(path)
     return Path(path)

@@ -42,7 +42,7 @@ Covering = Callable[[float], float]
 
 START_SHARE = 0.25  # share of delta for random starts
 ROUNDING = 1e-12  # relative tolerance: a quotient such as 0.7 / 0.1 misses an integer
-MOST_AXES = 6  # the most axes for which iota covers balls that depend on the data, see `iota`
+MOST_SIDES = 6  # the most axes for which iota covers balls that depend on the data, see `iota`
 
 
 def diameter(sides: Sequence[float], metric: str = "linf") -> float:

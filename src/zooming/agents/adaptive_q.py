@@ -14,7 +14,7 @@ from zooming.bonuses import Bonus
 from zooming.errors import ConfigurationError, SpaceError
 from zooming.partitions.boxes import BoxTable
 from zooming.partitions.splits import MOST_HALVED, RULES, Rule, TreeRule, checked_rule
-from zooming.theory import MOST_AXES
+from zooming.theory import MOST_SIDES
 
 MOST_CELLS = 2**20  # balls of an initial partition
 
@@ -167,9 +167,9 @@ class AdaptiveQ(QLearner):
             return (
                 "the constants of the bound are for cubes or atoms, not for other shapes of balls"
             )
-        if self.axes.n_wide > MOST_AXES:
+        if self.axes.n_wide > MOST_SIDES:
             return (
-                f"{self.axes.n_wide} axes are more than the {MOST_AXES} for which iota pays "
+                f"{self.axes.n_wide} axes are more than the {MOST_SIDES} for which iota pays "
                 "for balls chosen by the data"
             )
         return None

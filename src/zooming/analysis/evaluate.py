@@ -16,7 +16,7 @@ from zooming.agents.agent import Agent
 from zooming.agents.problem import bad_step, check_env, name_of, reset
 from zooming.analysis.grids import bad_transition, weigher
 from zooming.analysis.intervals import mean_interval
-from zooming.analysis.solve import solvable
+from zooming.analysis.solve import check_solvable
 from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
 from zooming.errors import ConfigurationError, ZoomingError
@@ -140,7 +140,7 @@ def evaluate(
         returns = _play(agent, env, episodes, seed)
         interval = mean_interval(returns)
         return Evaluation(interval.mean, interval.low, interval.high, False, returns)
-    inner = _computable(agent, env)
+    inner = _check_computable(agent, env)
     n = resolution or N_OUTCOMES[inner.state_box.shape[0]]
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 4:
         raise ConfigurationError(
@@ -178,17 +178,17 @@ def _env_of(agent: Agent) -> Any:
     return agent.env
 
 
-def _computable(agent: Agent, env: Any) -> CompiledEnv:
+def _check_computable(agent: Agent, env: Any) -> CompiledEnv:
     """Return the compiled environment inside `env`. Raise ConfigurationError if it is not
     computable.
     """
     try:
-        return solvable(env)
+        return check_solvable(env)
     except ConfigurationError as error:
         raise ConfigurationError(f"exact=True: {error}. {SAMPLED}") from error
 
 
-def _fewer(env: CompiledEnv, step: int, n_outcomes: int) -> str:
+def _advise_resolution(env: CompiledEnv, step: int, n_outcomes: int) -> str:
     """Return the advice to lower `resolution`; empty if that would not reduce the outcomes."""
     can_be_fewer = n_outcomes > 4 and len(env.outcomes(step, 4)[1]) < len(
         env.outcomes(step, n_outcomes)[1]
@@ -203,7 +203,7 @@ def _play(agent: Agent, env: Any, episodes: int, seed: int) -> NDArray[np.float6
         observation, info = reset(env, seed if episode == 0 else None)
         state = None
         for _ in range(agent.horizon):
-            action, state = _predicted(
+            action, state = _predict(
                 agent, env, observation, state, info if has_mask(info) else None
             )
             answer = env.step(action)
@@ -216,7 +216,7 @@ def _play(agent: Agent, env: Any, episodes: int, seed: int) -> NDArray[np.float6
     return returns
 
 
-def _predicted(
+def _predict(
     agent: Agent, env: Any, observation: Any, state: Any, info: Any = None
 ) -> tuple[Any, Any]:
     """Call `agent.predict`. Errors name this environment, not the one that the agent learned on."""
@@ -242,13 +242,13 @@ def _policy_value(
     """
     total = 0.0
     for step in range(min(agent.horizon, env.horizon)):
-        actions, _ = _predicted(agent, env, env.observations(states), np.full(len(states), step))
+        actions, _ = _predict(agent, env, env.observations(states), np.full(len(states), step))
         outcomes, chances = env.outcomes(step, n_outcomes)
         if len(states) * len(chances) > MOST_STATES:
             raise ConfigurationError(
                 f"the policy reaches more than {MOST_STATES:,} states of {env.name} at step "
                 f"{step}, with {len(chances)} "
-                f"outcomes each. {_fewer(env, step, n_outcomes)}{SAMPLED}"
+                f"outcomes each. {_advise_resolution(env, step, n_outcomes)}{SAMPLED}"
             )
         after = np.full((len(states) * len(chances), states.shape[1]), np.nan)
         spread, played = np.empty(len(after)), env.actions(actions)

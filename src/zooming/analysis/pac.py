@@ -31,7 +31,7 @@ from zooming.errors import ConfigurationError
 from zooming.spaces.flatten import INTERVAL
 from zooming.validation import check_float, check_int
 
-MOST_EPISODES = 10**8  # limit, unless the user gives a number
+MOST_EPISODES_BY_DEFAULT = 10**8  # limit, unless the user gives a number
 BLOCK = 10**6  # episodes learned at once, to limit the size of a history
 EVALUATION_SHARE = 0.25  # delta_e / delta, for the choice among several policies
 
@@ -196,17 +196,17 @@ def learn_pac(
                 f"learn_pac({epsilon}, {delta}, episodes=...): the policy is drawn and measured "
                 "all the same"
             )
-        if needed > MOST_EPISODES:
+        if needed > MOST_EPISODES_BY_DEFAULT:
             raise ConfigurationError(
                 f"epsilon={epsilon}, delta={delta}: the theory asks for {needed:.3g} episodes, "
-                f"more than the {MOST_EPISODES:,} "
+                f"more than the {MOST_EPISODES_BY_DEFAULT:,} "
                 f"that are played without being asked for. Give a budget, learn_pac({epsilon}, "
                 f"{delta}, episodes=...): the "
                 f"certificate says what it is worth"
             )
         episodes = int(needed)
     episodes = check_int(episodes, "episodes", 1)
-    reasons = _open_points(agent, episodes, epsilon, delta, best_of)
+    reasons = _find_obstacles(agent, episodes, epsilon, delta, best_of)
     drawn, policies = _play(agent, episodes, best_of, progress_bar)
 
     env_seed, low, high = seeds.word(agent.seed, "pac evaluation", np.uint32), *_return_range(agent)
@@ -307,14 +307,14 @@ def _gap_bound(agent: QLearner, episodes: int, delta: float, best_of: int, eta: 
     """Return the bound on the gap with probability 1 - delta, if the bonus guarantees optimism."""
     assert isinstance(agent.bonus, Theory)
     span = agent.reward_range[1] - agent.reward_range[0]
-    left = _left_of(delta, agent, best_of) - agent.bonus.delta
+    left = _remaining_delta(delta, agent, best_of) - agent.bonus.delta
     total = _regret_bound(agent, episodes, agent.bonus.delta)
     if not _has_one_start(agent):
         total += theory.start_error(agent.horizon, episodes, theory.START_SHARE * delta)
     return span * total / episodes / math.pow(left, 1 / best_of) + 2 * eta
 
 
-def _left_of(delta: float, agent: QLearner, best_of: int) -> float:
+def _remaining_delta(delta: float, agent: QLearner, best_of: int) -> float:
     """Return delta less the shares for the choice among several policies and for random starts."""
     taken = (EVALUATION_SHARE if best_of > 1 else 0.0) + (
         0.0 if _has_one_start(agent) else theory.START_SHARE
@@ -349,7 +349,7 @@ def _episodes_needed(agent: QLearner, epsilon: float, delta: float) -> float:
     )  # fmt: skip
 
 
-def _open_points(
+def _find_obstacles(
     agent: QLearner, episodes: int, epsilon: float, delta: float, best_of: int
 ) -> list[str]:
     """Return the reasons why no bound applies to this agent and run; empty if one applies."""
@@ -370,7 +370,7 @@ def _open_points(
         )
     elif bonus.reward_noise:
         found.append("the bound with reward_noise has no constants; bounded rewards need none")
-    elif bonus.delta >= _left_of(delta, agent, best_of):
+    elif bonus.delta >= _remaining_delta(delta, agent, best_of):
         found.append(
             f"the bonus may fail with probability {bonus.delta:g}, which leaves nothing of delta; "
             f"{right} leaves half"

@@ -76,12 +76,12 @@ def reward_range(
     space = copy.deepcopy(env.action_space)
     space.seed(seed)
     rng = np.random.default_rng(seed)
-    with _generator_kept(env):
+    with _restore_generator(env):
         for episode in range(episodes):
             actions = _actions(space, rng, episode)
             _, info = reset(env, seed if episode == 0 else None)
             for step in range(n_steps):
-                answer = env.step(_allowed(env, next(actions), info, step))
+                answer = env.step(_make_feasible(env, next(actions), info, step))
                 if not (isinstance(answer, tuple) and len(answer) == 5):
                     raise bad_step(env, answer)
                 _, reward, terminated, truncated, info = answer
@@ -130,7 +130,7 @@ def _corner(space: gym.Space[Any], rng: np.random.Generator, side: int | None) -
     return np.where(is_high, high, low).astype(space.dtype)[()]
 
 
-def _allowed(env: Any, action: Any, info: Any, step: int) -> Any:
+def _make_feasible(env: Any, action: Any, info: Any, step: int) -> Any:
     """Return the feasible action nearest to `action`, if `info` has a mask; else `action`."""
     if not (info and has_mask(info)):
         return action
@@ -142,7 +142,7 @@ def _allowed(env: Any, action: Any, info: Any, step: int) -> Any:
 
 
 @contextmanager
-def _generator_kept(env: Any) -> Iterator[None]:
+def _restore_generator(env: Any) -> Iterator[None]:
     """Restore the environment's random generator at the end of the block."""
     inner = env.unwrapped
     generator, seed = getattr(inner, "_np_random", None), getattr(inner, "_np_random_seed", None)

@@ -80,7 +80,7 @@ class Regret:
     @property
     def cumulative(self) -> Floats:
         """Realized R(k) for every episode k."""
-        return without_error(
+        return zero_below_error(
             np.cumsum(self.per_episode), np.arange(1, len(self.per_episode) + 1), self.error
         )
 
@@ -96,7 +96,7 @@ class Regret:
         first = self.cumulative[self.checkpoints[0] - 1]
         between = np.diff(self.checkpoints) * (self.exact[1:] + self.exact[:-1]) / 2
         total: Floats = np.concatenate([[first], first + np.cumsum(between)])
-        return without_error(total, self.checkpoints, self.error)
+        return zero_below_error(total, self.checkpoints, self.error)
 
     def __repr__(self) -> str:
         exact = f", exact at {len(self.checkpoints)} checkpoints" if len(self.checkpoints) else ""
@@ -119,12 +119,12 @@ def optimum_error(optimum: Any) -> float:
     return max(float(getattr(optimum, "return_error", 0.0)), ROUNDING * abs(best_return(optimum)))
 
 
-def without_error(total: Floats, episode: NDArray[np.int64], error: float) -> Floats:
+def zero_below_error(total: Floats, episode: NDArray[np.int64], error: float) -> Floats:
     """Return the cumulative regret, with 0 where it is at most `error` per episode.
 
     `episode` is the number of episodes that each entry of `total` sums.
 
-    >>> without_error(np.array([9e-12, 3.0]), np.array([1, 2000]), 1e-9).tolist()
+    >>> zero_below_error(np.array([9e-12, 3.0]), np.array([1, 2000]), 1e-9).tolist()
     [0.0, 3.0]
     """
     return np.where(np.abs(total) <= error * episode, 0.0, total)

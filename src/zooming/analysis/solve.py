@@ -130,7 +130,7 @@ class Optimal:
         return np.array(
             [
                 self.grid.value(step, x)
-                for x in _checked(states, env.state_box, env.has_whole_states, "state")
+                for x in _check_points(states, env.state_box, env.has_whole_states, "state")
             ]
         )
 
@@ -144,8 +144,8 @@ class Optimal:
         `states` has shape [n, n_state] and `actions` [n, n_action], or [n] if they are Discrete.
         """
         env = self.grid.env
-        x = _checked(states, env.state_box, env.has_whole_states, "state")
-        a = _checked(actions, env.action_box, env.has_whole_actions, "action")
+        x = _check_points(states, env.state_box, env.has_whole_states, "state")
+        a = _check_points(actions, env.action_box, env.has_whole_actions, "action")
         if len(x) != len(a) or not len(x):
             raise ConfigurationError(
                 f"{len(x)} states and {len(a)} actions: give as many of each, at least one"
@@ -169,27 +169,27 @@ class Optimal:
 
     def _state(self, state: ArrayLike) -> Floats:
         env = self.grid.env
-        return _point(state, env.state_box, env.has_whole_states, "state")
+        return _check_point(state, env.state_box, env.has_whole_states, "state")
 
 
-def _checked(values: ArrayLike, box: Any, is_whole: bool, what: str) -> Floats:
+def _check_points(values: ArrayLike, box: Any, is_whole: bool, what: str) -> Floats:
     """Validate n states or n actions and return them as an array [n, n_axes]."""
     points = np.asarray(values, np.float64)
     points = points[:, None] if is_whole and points.ndim == 1 else points
     if (
         points.ndim != 2
         or box.shape != points.shape[1:]
-        or not _inside(points, box, is_whole).all()
+        or not _is_inside(points, box, is_whole).all()
     ):
         # Raises for the first invalid point.
-        return np.array([_point(point, box, is_whole, what) for point in points])
+        return np.array([_check_point(point, box, is_whole, what) for point in points])
     return np.ascontiguousarray(points)
 
 
-def _point(values: ArrayLike, box: Any, is_whole: bool, what: str) -> Floats:
+def _check_point(values: ArrayLike, box: Any, is_whole: bool, what: str) -> Floats:
     """Validate one state or action and return it as an array [n_axes]."""
     point = np.array(values, np.float64).reshape(-1)
-    if point.shape != box.shape or not _inside(point, box, is_whole).all():
+    if point.shape != box.shape or not _is_inside(point, box, is_whole).all():
         wanted = (
             f"a whole number from {box.low[0]:g} to {box.high[0]:g}"
             if is_whole
@@ -199,7 +199,7 @@ def _point(values: ArrayLike, box: Any, is_whole: bool, what: str) -> Floats:
     return point
 
 
-def _inside(points: Floats, box: Any, is_whole: bool) -> NDArray[np.bool_]:
+def _is_inside(points: Floats, box: Any, is_whole: bool) -> NDArray[np.bool_]:
     """Return, for each coordinate, whether it lies in the box, and is an integer if `is_whole`."""
     inside: NDArray[np.bool_] = (box.low - 1e-9 <= points) & (points <= box.high + 1e-9)
     return inside & (points == np.rint(points)) if is_whole else inside
@@ -247,7 +247,7 @@ def solve(
     >>> round(optimal.return_, 2), optimal.error, optimal.is_bound  # 2 H L / resolution = 0.2
     (4.8, 0.2, True)
     """
-    inner = solvable(env)
+    inner = check_solvable(env)
     began, n_state, is_exact = time.perf_counter(), inner.state_box.shape[0], is_finite(inner)
     if is_exact and resolution is not None:
         raise ConfigurationError(
@@ -263,9 +263,9 @@ def solve(
             f"{resolution + 1}, to be compared "
             f"with half as many"
         )
-    fine, error = _solved(Grid(inner, resolution)), _ROUNDING
+    fine, error = _solve_steps(Grid(inner, resolution)), _ROUNDING
     if not is_exact:
-        coarse, shared = _solved(Grid(inner, resolution // 2)), fine.values
+        coarse, shared = _solve_steps(Grid(inner, resolution // 2)), fine.values
         if not inner.has_whole_states:
             shape = (inner.horizon + 1, *[resolution + 1] * n_state)
             on_grid = fine.values.reshape(shape)
@@ -328,7 +328,7 @@ def default_resolution(env: CompiledEnv, most_backups: float = MOST_BACKUPS) -> 
     return default
 
 
-def solvable(env: Any) -> CompiledEnv:
+def check_solvable(env: Any) -> CompiledEnv:
     """Return the compiled environment inside `env`. Raise ConfigurationError if it cannot be
     solved.
     """
@@ -356,7 +356,7 @@ def solvable(env: Any) -> CompiledEnv:
     return inner
 
 
-def _solved(grid: Grid) -> Grid:
+def _solve_steps(grid: Grid) -> Grid:
     """Compute the values of all steps on the grid, from the last to the first, and return it."""
     for step in reversed(range(grid.env.horizon)):
         grid.values[step], _, missed = grid.backup(step, grid.states, grid.actions, grid.search)

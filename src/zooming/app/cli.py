@@ -93,19 +93,21 @@ def main(args: Sequence[str] | None = None) -> None:
             args=args,
         )
     except ZoomingError as error:
-        raise _refused(_in_flags(str(error), commands.get(given[0]) if given else None)) from error
+        raise _print_error(
+            _write_as_flags(str(error), commands.get(given[0]) if given else None)
+        ) from error
     except OSError as error:
         what = (
             f"{error.filename2 or error.filename}: {error.strerror}"
             if error.filename
             else str(error)
         )
-        raise _refused(what) from error
+        raise _print_error(what) from error
     except KeyboardInterrupt:
         sys.exit(130)
 
 
-def _refused(message: str) -> SystemExit:
+def _print_error(message: str) -> SystemExit:
     """Print the error and return a SystemExit with code 2; code 1 means that an audit failed."""
     print(f"zooming: {message}", file=sys.stderr)
     end = SystemExit(message)
@@ -113,12 +115,12 @@ def _refused(message: str) -> SystemExit:
     return end
 
 
-def _in_flags(message: str, command: Callable[..., Any] | None) -> str:
+def _write_as_flags(message: str, command: Callable[..., Any] | None) -> str:
     """Return an error message with `option=value` written as `--option value`.
 
     Only options of the command are rewritten.
 
-    >>> _in_flags("resolution=5 is odd", audit_file)
+    >>> _write_as_flags("resolution=5 is odd", audit_file)
     '--resolution 5 is odd'
     """
     found = re.match(r"(\w+)=(\S+?)(:? )", message)

@@ -146,7 +146,9 @@ def show_tuned(found: Sequence[Tuned], n_seeds: int, values: Sequence[float]) ->
     for tuned in found:
         row = tuned.evaluation
         final = (
-            _around(row.final_return, "{:.4f}") if row.final_return else f"{row.mean_return:.4f}"
+            _format_interval(row.final_return, "{:.4f}")
+            if row.final_return
+            else f"{row.mean_return:.4f}"
         )
         table.add_row(
             tuned.problem,
@@ -157,7 +159,7 @@ def show_tuned(found: Sequence[Tuned], n_seeds: int, values: Sequence[float]) ->
             f"{tuned.samples:,}",
         )
     console = wide_console()
-    console.print(_tried(found))
+    console.print(_tried_table(found))
     console.print(table)
     for tuned in found:
         if tuned.value in (min(values), max(values)) and len(values) > 1:
@@ -169,7 +171,7 @@ def show_tuned(found: Sequence[Tuned], n_seeds: int, values: Sequence[float]) ->
     _warn_of_few_seeds(console, n_seeds, "--evaluation-seeds")
 
 
-def _tried(found: Sequence[Tuned]) -> Any:
+def _tried_table(found: Sequence[Tuned]) -> Any:
     """Return a table with one line per value that was tried."""
     from rich.table import Table
 
@@ -187,7 +189,9 @@ def _tried(found: Sequence[Tuned]) -> Any:
         table.add_section()
         for i, tried in enumerate(tuned.tried):
             shown = (
-                _around(tried.interval, "{:.4f}") if tried.interval else f"{tried.mean_return:.4f}"
+                _format_interval(tried.interval, "{:.4f}")
+                if tried.interval
+                else f"{tried.mean_return:.4f}"
             )
             names = ("", "") if i else (tuned.problem, tuned.agent)
             is_best = (tried.value, tried.mean_return) == (tuned.value, tuned.tuning_return)
@@ -228,11 +232,11 @@ def show(rows: Sequence[Row], n_seeds: int) -> None:
             )
         for row in ours:
             final = (
-                _around(row.final_return, "{:.4f}")
+                _format_interval(row.final_return, "{:.4f}")
                 if row.final_return
                 else f"{row.mean_return:.4f}"
             )
-            regret, advantage = _regret(row), _around(row.advantage, "{:+.4f}")
+            regret, advantage = _regret(row), _format_interval(row.advantage, "{:+.4f}")
             table.add_row(
                 row.agent,
                 final,
@@ -273,7 +277,7 @@ def _warn_of_few_seeds(console: Any, n_seeds: int, option: str) -> None:
         console.print(f"[yellow]{warning}[/]")
 
 
-def _around(interval: Interval | None, form: str) -> str:
+def _format_interval(interval: Interval | None, form: str) -> str:
     if interval is None:
         return "-"
     return (
@@ -284,7 +288,7 @@ def _around(interval: Interval | None, form: str) -> str:
 
 def _regret(row: Row) -> str:
     if row.regret is not None or row.mean_regret is None:
-        return _around(row.regret, "{:,.1f}")
+        return _format_interval(row.regret, "{:,.1f}")
     return f"{row.mean_regret:,.1f}"
 
 

@@ -14,7 +14,7 @@ from zooming.errors import ConfigurationError
 from zooming.metrics.view import Balls
 from zooming.partitions.cuts import View, most_visited
 from zooming.plots.look import drawing
-from zooming.plots.partitions import MOST_NAMES, add_colorbar, label, tick, wrapped
+from zooming.plots.partitions import MOST_NAMES, add_colorbar, axis_label, set_ticks, wrap
 
 
 def balls(
@@ -131,14 +131,17 @@ def balls(
         here = (centers[:, others] == cut.point[others]).all(axis=1)  # centers in the slice
         ax.plot(*centers[here][:, drawn_axes].T, ".", color=color, markersize=2)
         ax.set(xlim=(x[0], x[-1]), ylim=(a[0], a[-1]))
-        ax.set(xlabel=label(found.names, drawn_axes[0]), ylabel=label(found.names, drawn_axes[1]))
+        ax.set(
+            xlabel=axis_label(found.names, drawn_axes[0]),
+            ylabel=axis_label(found.names, drawn_axes[1]),
+        )
         part = f", a slice through {len(np.unique(owner))}" if others else ""
         title = (
             f"step {found.step}: {len(found)} balls"
             + ("" if optimal is None else " over Q*")
             + part
         )
-        ax.set_title("\n".join([title, *wrapped(cut.caption)]))
+        ax.set_title("\n".join([title, *wrap(cut.caption)]))
         for axis, i in zip((ax.xaxis, ax.yaxis), drawn_axes, strict=True):
             given = state_names if view.names[i].startswith("state") else action_names
             names = found.value_names.get(view.names[i]) if given is None else given
@@ -146,7 +149,7 @@ def balls(
                 raise ConfigurationError(
                     f"{len(names)} names for {shape[i]} points; give one for each"
                 )
-            tick(
+            set_ticks(
                 axis,
                 view,
                 i,

@@ -14,7 +14,16 @@ from zooming.analysis.intervals import t_quantile
 from zooming.analysis.regret import Regret, best_return, optimum_error, regret_exponent
 from zooming.analysis.solve import Optimal
 from zooming.errors import ConfigurationError
-from zooming.plots.look import BAND, COLORS, GRAY, MARKERS, drawing, line, power, thousands
+from zooming.plots.look import (
+    BAND,
+    COLORS,
+    GRAY,
+    MARKERS,
+    drawing,
+    format_number,
+    line,
+    set_integer_ticks,
+)
 from zooming.plots.runs import NOT_VALUED, Runs
 
 Floats = NDArray[np.float64]
@@ -62,7 +71,7 @@ def learning_curves(
     >>> ax.lines[0].get_ydata().tolist(), ax.get_legend_handles_labels()[1]
     ([2.0, 2.0, 2.0], ['A', 'optimum 3'])
     """
-    named = {label: _runs(group) for label, group in _named(groups, History).items()}
+    named = {label: _runs(group) for label, group in _label_groups(groups, History).items()}
     best = (
         next((runs.optimum for runs in named.values() if runs.optimum is not None), None)
         if optimum is None
@@ -71,7 +80,7 @@ def learning_curves(
     with drawing(ax) as ax:
         widths: list[int] = []
         for i, (label, runs) in enumerate(named.items()):
-            middle, means, width = _binned(runs, n_bins)
+            middle, means, width = _bin_returns(runs, n_bins)
             widths += width.tolist()
             _band(ax, middle, means, label or None, i)
         if best is not None:
@@ -125,7 +134,7 @@ def distance_to_optimum(
     >>> ax.lines[0].get_ydata().tolist(), ax.get_yscale()
     ([1.75, 0.75], 'log')
     """
-    named = {label: _runs(group) for label, group in _named(groups, History).items()}
+    named = {label: _runs(group) for label, group in _label_groups(groups, History).items()}
     with drawing(ax) as ax:
         widths, means, n_seeds = list[int](), list[float](), list[int]()
         for i, (label, runs) in enumerate(named.items()):
@@ -143,7 +152,7 @@ def distance_to_optimum(
                 _check_valued(runs)
                 x, values = runs.checkpoints.astype(np.float64), runs.policy_values
             else:
-                x, values, width = _binned(runs, n_bins)
+                x, values, width = _bin_returns(runs, n_bins)
                 widths += width.tolist()
             mean = best - values.mean(axis=0)
             is_known = mean > max(error, optimum_error(best))
@@ -213,7 +222,9 @@ def regret(
     """
     if scale not in SCALES:
         raise ConfigurationError(f"scale={scale!r}: choose one of {', '.join(SCALES)}")
-    named = {label: _regrets(group, expected) for label, group in _named(groups, Regret).items()}
+    named = {
+        label: _regrets(group, expected) for label, group in _label_groups(groups, Regret).items()
+    }
     with drawing(ax) as ax:
         least, lowest, last = math.inf, 0.0, 1
         for i, (label, regrets) in enumerate(named.items()):
@@ -228,7 +239,7 @@ def regret(
                 ax,
                 k,
                 curves,
-                _with_growth(label, regrets, not mean.any()) if exponent else label or None,
+                _add_growth(label, regrets, not mean.any()) if exponent else label or None,
                 i,
             )
             least, lowest = (
@@ -236,7 +247,7 @@ def regret(
                 min(lowest, float(mean.min())),
             )
         if bound is not None:
-            ax.plot([], [], linestyle="none", label=f"bound: {power(bound(last))}")
+            ax.plot([], [], linestyle="none", label=f"bound: {format_number(bound(last))}")
         ax.set(xlabel="episodes K", ylabel=f"{'expected' if expected else 'realized'} regret R(K)")
         if scale == "log" and math.isfinite(least):
             ax.set(xscale="log", yscale="log")
@@ -246,7 +257,7 @@ def regret(
             if lowest == 0:  # realized regret may be negative if rewards are random
                 ax.set_ylim(0, None if math.isfinite(least) else 1)
             ax.yaxis.set_major_formatter("{x:,.0f}")
-            thousands(ax.xaxis)
+            set_integer_ticks(ax.xaxis)
         _legend(ax, [len(regrets) for regrets in named.values()], "upper left")
         if ax.get_yscale() == "log":
             _make_room(ax)
@@ -283,12 +294,12 @@ def partition_sizes(groups: Mapping[str, Group] | Group, ax: Any = None) -> Any:
     >>> partition_sizes(history, Figure().subplots()).lines[0].get_ydata().tolist()
     [8.0, 8.0, 8.0]
     """
-    named = {label: _runs(group) for label, group in _named(groups, History).items()}
+    named = {label: _runs(group) for label, group in _label_groups(groups, History).items()}
     with drawing(ax) as ax:
         for i, (label, runs) in enumerate(named.items()):
             _band(ax, runs.episode, runs.n_balls.astype(np.float64), label or None, i)
-        thousands(ax.xaxis)
-        thousands(ax.yaxis)
+        set_integer_ticks(ax.xaxis)
+        set_integer_ticks(ax.yaxis)
         ax.set_xlim(0, max(int(runs.episode[-1]) for runs in named.values()))
         ax.set_ylim(bottom=0)
         ax.set(xlabel="episode", ylabel="active balls, all steps together")
@@ -354,7 +365,8 @@ def memory_against_regret(
                 **style,
             )
             ax.errorbar(
-                memory.mean(), final.mean(), xerr=_half(memory), yerr=_half(final), label=label,
+                memory.mean(), final.mean(), xerr=_half_interval(memory),
+                yerr=_half_interval(final), label=label,
                 markersize=8, capsize=3,
                 markeredgecolor="black", markeredgewidth=0.7, linewidth=1.0, **style,
             )  # fmt: skip
@@ -363,7 +375,7 @@ def memory_against_regret(
         if (x > 0).all() and x.max() > 5 * x.min():
             ax.set_xscale("log")
         else:
-            thousands(ax.xaxis)
+            set_integer_ticks(ax.xaxis)
         ax.margins(0.12)
         ax.set(
             xlabel="bytes" if in_bytes else "active balls, all steps together",
@@ -377,7 +389,7 @@ def memory_against_regret(
 # --- data -----------------------------------------------------------------------------------------
 
 
-def _named(groups: Any, kind: type) -> dict[str, Any]:
+def _label_groups(groups: Any, kind: type) -> dict[str, Any]:
     """Return {label: runs of one agent}; the label of a single unnamed agent is empty."""
     if isinstance(groups, kind):
         groups = [groups]
@@ -422,7 +434,7 @@ def _check_valued(runs: Runs) -> None:
         raise ConfigurationError(NOT_VALUED)
 
 
-def _binned(runs: Runs, n_bins: int) -> tuple[Floats, Floats, NDArray[np.int64]]:
+def _bin_returns(runs: Runs, n_bins: int) -> tuple[Floats, Floats, NDArray[np.int64]]:
     """Return per bin: its middle episode, the mean return of each run, the number of episodes."""
     edges = _edges(runs.episode, n_bins)
     start = np.concatenate([[0], runs.episode])
@@ -445,7 +457,7 @@ def _edges(episode: NDArray[np.int64], n_bins: int) -> NDArray[np.int64]:
     return np.array(edges)
 
 
-def _half(samples: Floats) -> Floats | float:
+def _half_interval(samples: Floats) -> Floats | float:
     """Return half the 95 % interval of the mean over the first axis; 0 for a single run."""
     n = len(samples)
     if n < 2:
@@ -458,7 +470,7 @@ def _half(samples: Floats) -> Floats | float:
 
 
 def _band(ax: Any, x: NDArray[Any], samples: Floats, label: str | None, i: int) -> None:
-    mean, half = samples.mean(axis=0), _half(samples)
+    mean, half = samples.mean(axis=0), _half_interval(samples)
     style = line(i)
     ax.plot(x, mean, label=label, marker="o" if len(x) == 1 else None, **style)
     if len(samples) > 1:
@@ -471,7 +483,7 @@ def _level(ax: Any, height: float, name: str) -> None:
     )
 
 
-def _with_growth(label: str, regrets: Sequence[Regret], is_zero: bool) -> str | None:
+def _add_growth(label: str, regrets: Sequence[Regret], is_zero: bool) -> str | None:
     """Return the label of a curve, with its growth rate if that can be estimated."""
     try:
         growth = regret_exponent(regrets)
@@ -485,7 +497,7 @@ def _with_growth(label: str, regrets: Sequence[Regret], is_zero: bool) -> str | 
 
 def _episodes(ax: Any, named: Mapping[str, Runs], widths: Sequence[int]) -> None:
     """Set up the episode axis; its label says how many episodes each point averages."""
-    thousands(ax.xaxis)
+    set_integer_ticks(ax.xaxis)
     ax.set_xlim(0, max(int(runs.episode[-1]) for runs in named.values()))
     if max(widths, default=1) == 1:
         ax.set_xlabel("episode")

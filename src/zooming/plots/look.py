@@ -114,7 +114,7 @@ def line(i: int) -> dict[str, Any]:
     return {"color": COLORS[i % len(COLORS)], "linestyle": LINES[i % len(LINES)]}
 
 
-def power(value: float) -> str:
+def format_number(value: float) -> str:
     """Return a number as text; 100,000 and above as a power of ten, such as 7.7 x 10^6."""
     if not 1e5 <= abs(value) < math.inf:
         return f"{value:,.0f}"
@@ -122,7 +122,7 @@ def power(value: float) -> str:
     return f"${value / 10**exponent:.1f} \\times 10^{{{exponent}}}$"
 
 
-def thousands(axis: Any) -> None:
+def set_integer_ticks(axis: Any) -> None:
     """Use few integer ticks with thousands separators, such as 10,000."""
     axis.get_major_locator().set_params(nbins=5, integer=True)
     axis.set_major_formatter("{x:,.0f}")

@@ -114,17 +114,17 @@ def partition(
         if limits:
             drawn.set_clim(*limits)
         ax.set(xlim=(low[horizontal], high[horizontal]), ylim=(low[vertical], high[vertical]))
-        ax.set(xlabel=label(balls.names, horizontal), ylabel=label(balls.names, vertical))
+        ax.set(xlabel=axis_label(balls.names, horizontal), ylabel=axis_label(balls.names, vertical))
         view = balls.view()
-        tick(ax.xaxis, view, horizontal, value_names)
-        tick(ax.yaxis, view, vertical, value_names)
+        set_ticks(ax.xaxis, view, horizontal, value_names)
+        set_ticks(ax.yaxis, view, vertical, value_names)
         part = f", a slice through {int(shown.sum())}" if len(balls.names) > 2 else ""
         title = (
             f"step {balls.step}: {len(balls)} balls"
             + ("" if optimal is None else " over Q*")
             + part
         )
-        ax.set_title("\n".join([title, *wrapped(balls.cut(axes, at).caption)]))
+        ax.set_title("\n".join([title, *wrap(balls.cut(axes, at).caption)]))
         if colorbar:
             add_colorbar(drawn, ax, "Q" if optimal is None else "Q*")
     return ax
@@ -184,13 +184,13 @@ def _boxes(low: Floats, high: Floats, **options: Any) -> Any:
     return PolyCollection(corners, **options)  # type: ignore[arg-type]  # the documentation allows an array of polygons
 
 
-def label(names: Sequence[str], axis: int) -> str:
+def axis_label(names: Sequence[str], axis: int) -> str:
     """Return the label of an axis: "state" if there is one state axis, else such as "state[1]"."""
     kind = names[axis].split("[")[0]
     return kind if sum(name.startswith(kind) for name in names) == 1 else names[axis]
 
 
-def wrapped(caption: str) -> list[str]:
+def wrap(caption: str) -> list[str]:
     """Return a caption as lines of at most `WRAP` characters; none if it is empty."""
     found = textwrap.wrap(
         caption.removeprefix(", ").replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"), WRAP
@@ -198,7 +198,7 @@ def wrapped(caption: str) -> list[str]:
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in found]
 
 
-def tick(axis: Any, view: View, i: int, value_names: ValueNames | None) -> None:
+def set_ticks(axis: Any, view: View, i: int, value_names: ValueNames | None) -> None:
     """Set integer ticks, or the names of the values, on a discrete axis."""
     names = names_of_values(view, i, value_names)
     if not view.is_whole[i]:

@@ -15,11 +15,18 @@ from zooming.errors import ConfigurationError
 from zooming.partitions.cuts import Cut, View, most_visited, view_of
 from zooming.partitions.view import some_steps
 from zooming.plots.look import COLORS, GRAY, LINES, drawing, panels
-from zooming.plots.partitions import ValueNames, add_colorbar, label, names_of_values, tick, wrapped
+from zooming.plots.partitions import (
+    ValueNames,
+    add_colorbar,
+    axis_label,
+    names_of_values,
+    set_ticks,
+    wrap,
+)
 
 Floats = NDArray[np.float64]
 Limits = tuple[float, float] | Mapping[str, tuple[float, float]]
-MOST_STEPS = 6  # lines in one plot
+MOST_STEPS_DRAWN = 6  # lines in one plot
 MOST_MAPS = 3  # steps of a policy drawn as maps
 MOST_ROWS = 4  # action axes drawn by default
 FEW_VISITS = 10  # actions of balls with fewer visits are drawn pale
@@ -96,8 +103,8 @@ def policy(
     ('policy', [0.0, 0.25, 0.5, 0.75, 1.0])
     """
     space, view = agent.axes, view_of(agent.axes)
-    across, actions = _chosen(view, space.n_state, axes)
-    most_steps = MOST_STEPS if len(across) == 1 else MOST_MAPS
+    across, actions = _choose_axes(view, space.n_state, axes)
+    most_steps = MOST_STEPS_DRAWN if len(across) == 1 else MOST_MAPS
     chosen = (
         some_steps(agent.horizon, most_steps)
         if steps is None
@@ -108,11 +115,11 @@ def policy(
     own_names = agent.value_names() if hasattr(agent, "value_names") else {}  # of a metric's points
     names = {**own_names, **(value_names or {})}
     states = view.part(slice(0, space.n_state))
-    ends = [_ends(states, i, limits) for i in across]
+    ends = [_axis_limits(states, i, limits) for i in across]
     n = n or (N_LINE if len(across) == 1 else N_MAP)
     most = MOST_VALUES[len(across)]
-    places = [_places(states, i, end, n, most) for i, end in zip(across, ends, strict=True)]
-    cuts = [states.cut(across, at, _where(agent, step, states)) for step in chosen]
+    places = [_axis_values(states, i, end, n, most) for i, end in zip(across, ends, strict=True)]
+    cuts = [states.cut(across, at, _default_state(agent, step, states)) for step in chosen]
     drawn = [_Drawn(agent, step, cut, places, info) for step, cut in zip(chosen, cuts, strict=True)]
     picture = _Picture(
         view, space.n_state, across, actions, drawn, ends, names, optimal, agent.horizon
@@ -187,7 +194,7 @@ class _Picture:
         first = self.drawn[0].cut
         are_same = all(str(drawn.cut) == str(first) for drawn in self.drawn)
         where = f" at {first}" if are_same and str(first) else ""
-        rows[0, 0].set_title("\n".join(wrapped("policy" + where + self.part)))
+        rows[0, 0].set_title("\n".join(wrap("policy" + where + self.part)))
         return rows
 
     def _lines(self, ax: Any, action: int) -> None:
@@ -234,9 +241,9 @@ class _Picture:
         low, high = self._span(action)
         margin = 0.02 * (high - low)  # keeps a line at the border visible
         ax.set(xlim=(left - beyond, right + beyond), ylim=(low - margin, high + margin))
-        ax.set(xlabel=label(self.view.names, i), ylabel=label(self.view.names, action))
-        tick(ax.xaxis, self.view, i, self.value_names)
-        tick(ax.yaxis, self.view, action, self.value_names)
+        ax.set(xlabel=axis_label(self.view.names, i), ylabel=axis_label(self.view.names, action))
+        set_ticks(ax.xaxis, self.view, i, self.value_names)
+        set_ticks(ax.yaxis, self.view, action, self.value_names)
         if has_dashes:
             for border in np.arange(left + 0.5, right):
                 ax.axvline(border, color="0.9", linewidth=0.6, zorder=0)
@@ -278,15 +285,15 @@ class _Picture:
                 with drawing(found[r, k], boxed=True) as one:
                     mesh = self._map(one, drawn, action, kind, norm=norm, cmap=cmap)
                     one.set_xlabel(
-                        label(self.view.names, self.across[0]) if r == len(rows) - 1 else ""
+                        axis_label(self.view.names, self.across[0]) if r == len(rows) - 1 else ""
                     )
-                    one.set_ylabel(label(self.view.names, self.across[1]) if k == 0 else "")
+                    one.set_ylabel(axis_label(self.view.names, self.across[1]) if k == 0 else "")
                     if r == 0 or kind == "optimal" or len(kinds) == 2:
                         head = f"{'optimal, ' if kind == 'optimal' else ''}step {drawn.step}"
                         one.set_title(
-                            "\n".join([head, *wrapped(drawn.cut.caption)] if r == 0 else [head])
+                            "\n".join([head, *wrap(drawn.cut.caption)] if r == 0 else [head])
                         )
-            bar = add_colorbar(mesh, list(found[r]), label(self.view.names, action))
+            bar = add_colorbar(mesh, list(found[r]), axis_label(self.view.names, action))
             if ticks is not None:
                 bar.set_ticks(ticks[0], labels=ticks[1])
         pale = f"pale: under {FEW_VISITS} visits"
@@ -306,7 +313,7 @@ class _Picture:
         if kind == "optimal":
             assert self.optimal is not None
             places = [
-                _places(drawn.cut.view, i, end, N_OPTIMAL, N_OPTIMAL)
+                _axis_values(drawn.cut.view, i, end, N_OPTIMAL, N_OPTIMAL)
                 for i, end in zip(self.across, self.ends, strict=True)
             ]
             values = drawn.best(self.optimal, grid(drawn.cut, places))[:, column]
@@ -321,8 +328,8 @@ class _Picture:
                 x, y, veil, cmap=ListedColormap(["white"]), alpha=1 - 1.6 * FAINT, rasterized=True
             )
         ax.set(xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
-        tick(ax.xaxis, self.view, self.across[0], self.value_names)
-        tick(ax.yaxis, self.view, self.across[1], self.value_names)
+        set_ticks(ax.xaxis, self.view, self.across[0], self.value_names)
+        set_ticks(ax.yaxis, self.view, self.across[1], self.value_names)
         return mesh
 
     def _reach(self) -> list[tuple[float, float]]:
@@ -363,7 +370,7 @@ def grid(cut: Cut, places: list[Floats]) -> Floats:
     return points
 
 
-def _chosen(
+def _choose_axes(
     view: View, n_state: int, axes: Sequence[int | str] | None
 ) -> tuple[list[int], list[int]]:
     """Return the state axes to draw, one or two, and the action axes."""
@@ -388,7 +395,7 @@ def _chosen(
     return across, up or [n_state + i for i in actions.first("action", MOST_ROWS)]
 
 
-def _ends(states: View, i: int, limits: Limits | None) -> tuple[float, float]:
+def _axis_limits(states: View, i: int, limits: Limits | None) -> tuple[float, float]:
     """Return the smallest and largest value of a state axis to draw."""
     left, right = float(states.low[i]), float(states.high[i])
     if isinstance(limits, Mapping):
@@ -404,7 +411,7 @@ def _ends(states: View, i: int, limits: Limits | None) -> tuple[float, float]:
     return left, right
 
 
-def _places(states: View, i: int, ends: tuple[float, float], n: int, most: int) -> Floats:
+def _axis_values(states: View, i: int, ends: tuple[float, float], n: int, most: int) -> Floats:
     """Return the values of a state axis to draw: n evenly spaced, or at most `most` integers."""
     if states.is_whole[i]:
         values = np.arange(np.ceil(ends[0]), np.floor(ends[1]) + 1)
@@ -421,7 +428,7 @@ def _borders(places: Floats, ends: tuple[float, float]) -> Floats:
     return np.concatenate([[ends[0]], (places[1:] + places[:-1]) / 2, [ends[1]]])
 
 
-def _where(agent: Any, step: int, states: View) -> Floats:
+def _default_state(agent: Any, step: int, states: View) -> Floats:
     """Return the state of the most visited ball, or the middle if the agent has no balls."""
     found = None
     if hasattr(agent, "balls"):

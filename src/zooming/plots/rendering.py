@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.analysis.solve import Optimal, default_resolution, is_finite, solvable, solve
+from zooming.analysis.solve import Optimal, check_solvable, default_resolution, is_finite, solve
 from zooming.envs.rendered import FRAMES_PER_SECOND, RenderedEnv, Scene
 from zooming.errors import ZoomingError
 
@@ -260,7 +260,7 @@ def _share(value: float, low: float, high: float) -> float:
 def _optimum(env: RenderedEnv) -> Optimal | None:
     """Return the optimum on a coarse grid, or None if it is unknown or slow to compute."""
     try:
-        inner = solvable(env)
+        inner = check_solvable(env)
         if inner.state_box.shape[0] > MOST_STATE_AXES:
             return None
         if not is_finite(inner):

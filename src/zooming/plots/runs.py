@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zooming.agents.history import History
-from zooming.analysis.regret import ROUNDING, Regret, best_return, optimum_error, without_error
+from zooming.analysis.regret import ROUNDING, Regret, best_return, optimum_error, zero_below_error
 from zooming.analysis.solve import Optimal
 from zooming.errors import ConfigurationError
 from zooming.study.store import Store
@@ -156,7 +156,7 @@ class Runs:
     def regret(self) -> Floats:
         """Realized cumulative regret [n_seeds, n]; 0 where it is within the optimum's error."""
         optimum, error = self._solved()
-        return without_error(optimum * self.episode - self.total_return, self.episode, error)
+        return zero_below_error(optimum * self.episode - self.total_return, self.episode, error)
 
     @property
     def expected_regret(self) -> Floats:
@@ -237,7 +237,7 @@ def read_study(folder: str | Path, problem: str | None = None) -> dict[str, Runs
     >>> list(runs), runs["adaptive-q"].n_seeds, int(runs["adaptive-q"].episode[-1])
     (['adaptive-q'], 2, 20)
     """
-    store = Store.existing(folder)
+    store = Store.of_folder(folder)
     store.check_finished()
     problems = {known.name: known for known in store.configuration.problems}
     if problem is None and len(problems) == 1:

@@ -37,14 +37,14 @@ def compute(
 
     A worker or node that dies is replaced, and its chunks are computed again.
     """
-    check(engine, workers, address)
+    check_engine(engine, workers, address)
     for chunk in chunks:
-        modules.find(chunk.problem.env_id)  # workers import only modules that are imported here
+        modules.find_id(chunk.problem.env_id)  # workers import only modules that are imported here
     n_workers = n_cores() if workers is None else workers
     return _local(chunks, n_workers) if engine == "local" else _ray(chunks, workers, address)
 
 
-def check(engine: str, workers: int | None, address: str | None) -> None:
+def check_engine(engine: str, workers: int | None, address: str | None) -> None:
     """Raise ConfigurationError if `compute` would refuse these arguments. Call it before any
     writing.
     """
@@ -58,7 +58,7 @@ def check(engine: str, workers: int | None, address: str | None) -> None:
 
 def _run(chunk: Chunk, folders: Sequence[str] = ()) -> tuple[dict[str, NDArray[Any]], float]:
     """Compute a chunk in a worker. `folders` are searched for the module of its problem too."""
-    modules.search_in(folders)
+    modules.extend_search_path(folders)
     chunk.problem.import_module()
     kind = (chunk.problem.env_id, chunk.agent.kind)
     if kind not in _WARM:
@@ -109,7 +109,7 @@ def _drain(
         while waiting or running:
             while waiting and len(running) < 2 * n_workers:
                 chunk = waiting.pop()
-                with _without_interrupts():  # a worker that starts now must ignore Ctrl-C
+                with _delay_interrupts():  # a worker that starts now must ignore Ctrl-C
                     running[pool.submit(_run, chunk)] = chunk
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 arrays, seconds = future.result()
@@ -145,13 +145,13 @@ def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> I
         import ray
     except ImportError as error:
         raise ConfigurationError("--engine ray needs ray: pip install 'zooming[ray]'") from error
-    sources = modules.sources(modules.of(chunk.problem.env_id for chunk in chunks))
+    sources = modules.sources(modules.module_names(chunk.problem.env_id for chunk in chunks))
     folders = [str(source.parent) for source in sources]
     if not ray.is_initialized():
         n_cpus = None if address else workers
         # Ray copies the modules to nodes that do not have this folder.
         brought = {"py_modules": [str(source) for source in sources]} if sources else None
-        with _own_handler(signal.SIGTERM):
+        with _restore_handler(signal.SIGTERM):
             try:
                 ray.init(
                     address=address,
@@ -188,7 +188,7 @@ def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> I
 
 
 @contextmanager
-def one_thread_each() -> Iterator[None]:
+def limit_threads() -> Iterator[None]:
     """Set environment variables so that workers started in the block use one thread each."""
     ours = {name: "1" for name in _THREADS if name not in os.environ}
     os.environ.update(ours)
@@ -203,7 +203,7 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA
 
 
 @contextmanager
-def _own_handler(number: int) -> Iterator[None]:
+def _restore_handler(number: int) -> Iterator[None]:
     """Restore the handler of a signal at the end of the block."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -216,7 +216,7 @@ def _own_handler(number: int) -> Iterator[None]:
 
 
 @contextmanager
-def _without_interrupts() -> Iterator[None]:
+def _delay_interrupts() -> Iterator[None]:
     """Delay Ctrl-C until the end of the block, and block it in workers that start in the block.
 
     A new process inherits blocked signals. To ignore the signal would lose it. To block it is not
@@ -229,7 +229,7 @@ def _without_interrupts() -> Iterator[None]:
         yield
         return
     noted: list[int] = []
-    with _own_handler(signal.SIGINT):
+    with _restore_handler(signal.SIGINT):
         signal.signal(signal.SIGINT, lambda number, frame: noted.append(number))
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:

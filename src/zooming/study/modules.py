@@ -28,10 +28,10 @@ HOW = (
 )
 
 
-def split(env_id: str) -> tuple[str | None, str]:
+def split_id(env_id: str) -> tuple[str | None, str]:
     """Return the module and the Id of `module:Id`, or None and the Id.
 
-    >>> split("shop:Shop-v0"), split("Pendulum-v1")
+    >>> split_id("shop:Shop-v0"), split_id("Pendulum-v1")
     (('shop', 'Shop-v0'), (None, 'Pendulum-v1'))
     """
     module, colon, name = env_id.rpartition(":")
@@ -59,12 +59,12 @@ def import_named(module: str) -> None:
         importlib.import_module(module)
     except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-            near = nearest(module, _importable(Path(here)))
+            near = nearest(module, _list_modules(Path(here)))
             raise ConfigurationError(
                 f"there is no module {module!r} in {here}, and none is installed{near}"
             ) from error
         raise ConfigurationError(
-            f"the module {module!r} cannot be imported: {_in_one_line(error)}"
+            f"the module {module!r} cannot be imported: {_summarize_error(error)}"
         ) from error
     _REGISTERED[module] = sorted({*gym.registry} - before)
 
@@ -72,12 +72,12 @@ def import_named(module: str) -> None:
 _REGISTERED: dict[str, list[str]] = {}  # the ids that importing each module registered
 
 
-def find(env_id: str) -> str:
+def find_id(env_id: str) -> str:
     """Return the registered Id of `module:Id` or `Id`, without importing the module.
 
     Raise ConfigurationError if the module is not imported, or does not register the Id.
     """
-    module, name = split(env_id)
+    module, name = split_id(env_id)
     if module is not None and module not in sys.modules:
         raise ConfigurationError(
             f"{env_id!r} is registered by the module {module!r}, which is not imported. A folder "
@@ -101,9 +101,9 @@ def find(env_id: str) -> str:
     return name
 
 
-def of(env_ids: Iterable[str]) -> list[str]:
+def module_names(env_ids: Iterable[str]) -> list[str]:
     """Return the modules that environment ids name, without duplicates."""
-    return [*dict.fromkeys(module for module, _ in map(split, env_ids) if module is not None)]
+    return [*dict.fromkeys(module for module, _ in map(split_id, env_ids) if module is not None)]
 
 
 def sources(modules: Iterable[str]) -> list[Path]:
@@ -125,18 +125,18 @@ def sources(modules: Iterable[str]) -> list[Path]:
     return found
 
 
-def search_in(folders: Iterable[str]) -> None:
+def extend_search_path(folders: Iterable[str]) -> None:
     """Append folders to the path on which modules are searched."""
     sys.path += [folder for folder in folders if folder not in sys.path]
 
 
-def _importable(folder: Path) -> list[str]:
+def _list_modules(folder: Path) -> list[str]:
     """Return the names of modules and packages in a folder."""
     files = [path.stem for path in folder.glob("*.py")]
     return files + [path.parent.name for path in folder.glob("*/__init__.py")]
 
 
-def _in_one_line(error: BaseException) -> str:
+def _summarize_error(error: BaseException) -> str:
     """Return type, message and line of an error that a module raised during its import."""
     said = " ".join((error.msg if isinstance(error, SyntaxError) else str(error)).split()[:60])
     at = [(error.filename, error.lineno)] if isinstance(error, SyntaxError) else []

@@ -17,7 +17,7 @@ from zooming.agents.agent import Agent
 from zooming.agents.heuristics import Median, NoMovement, Random
 from zooming.agents.metric_q import MetricQ
 from zooming.agents.net_q import NetQ
-from zooming.analysis.solve import Optimal, default_resolution, is_finite, solvable, solve
+from zooming.analysis.solve import Optimal, check_solvable, default_resolution, is_finite, solve
 from zooming.errors import ConfigurationError
 from zooming.study import modules
 from zooming.validation import nearest, passes_options_to
@@ -109,14 +109,14 @@ class Problem:
 
     def make(self) -> Any:
         """Make the environment. The module that its id names must be imported already."""
-        return gym.make(modules.find(self.env_id), **self.options)
+        return gym.make(modules.find_id(self.env_id), **self.options)
 
     def import_module(self) -> None:
         """Import the module that the id names, if any.
 
         Call it only for problems that a user named, never for those of a stored study.
         """
-        for module in modules.of([self.env_id]):
+        for module in modules.module_names([self.env_id]):
             modules.import_named(module)
 
     def optimal(self, optimum: str = "fine") -> Optimal | None:
@@ -124,11 +124,11 @@ class Problem:
 
         With optimum="rough" the resolution is half the default.
         """
-        key = json.dumps([self.env_id, self.options, optimum], sort_keys=True, default=listed)
+        key = json.dumps([self.env_id, self.options, optimum], sort_keys=True, default=json_default)
         if key not in _OPTIMA:
             try:
                 env = self.make()
-                inner = solvable(env)
+                inner = check_solvable(env)
                 is_rough = optimum == "rough" and not is_finite(inner)
                 _OPTIMA[key] = solve(env, default_resolution(inner) // 4 * 2 if is_rough else None)
             except ConfigurationError:
@@ -168,7 +168,7 @@ class AgentChoice:
         return AGENTS[self.kind](env, seed=seed, **self.settings)
 
 
-def posed(problem: str | Problem) -> Problem:
+def resolve_problem(problem: str | Problem) -> Problem:
     """Return the problem that a user gave or named, and import its module."""
     if not isinstance(problem, Problem):
         return problem_named(problem)
@@ -193,15 +193,15 @@ def problem_named(name: str, options: dict[str, Any] | None = None) -> Problem:
         if not options:
             return preset
         merged = {**preset.options, **options}
-        return Problem(_labelled(name, options), preset.env_id, merged)
+        return Problem(_make_label(name, options), preset.env_id, merged)
     head, colon, _ = name.partition(":")
     if colon and (head in PRESETS or head in gym.registry):
         raise ConfigurationError(
             f"no problem is named {name!r}; give {head} its options by --set key=value"
         )
-    problem = Problem(_labelled(name, options), name, options)
+    problem = Problem(_make_label(name, options), name, options)
     problem.import_module()
-    if modules.find(name) not in gym.registry:
+    if modules.find_id(name) not in gym.registry:
         near = nearest(name, [*PRESETS, *gym.registry])
         raise ConfigurationError(
             f"no problem is named {name!r}{near} (zooming list shows the presets; {modules.HOW})"
@@ -259,11 +259,11 @@ def settings_from(pairs: Iterable[str]) -> dict[str, Any]:
     return found
 
 
-def _labelled(name: str, options: dict[str, Any]) -> str:
+def _make_label(name: str, options: dict[str, Any]) -> str:
     """Return `name:key=value:...` with the keys sorted."""
     return ":".join([name, *(f"{key}={value}" for key, value in sorted(options.items()))])
 
 
-def listed(value: Any) -> Any:
+def json_default(value: Any) -> Any:
     """Return an array as a list and anything else as text, for `json.dumps(default=...)`."""
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else str(value)

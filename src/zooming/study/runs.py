@@ -25,7 +25,7 @@ from zooming.agents import seeds
 from zooming.agents.many import learn_many
 from zooming.errors import ConfigurationError, ZoomingError
 from zooming.study import modules
-from zooming.study.problems import AGENTS, OPTIMUM, AgentChoice, Problem, listed
+from zooming.study.problems import AGENTS, OPTIMUM, AgentChoice, Problem, json_default
 from zooming.validation import check_int, option_names, refuse_unknown
 
 # Limits of a chunk. Long runs get small chunks: interruptions lose little, and all cores work.
@@ -87,22 +87,22 @@ class Configuration:
     def check(self) -> None:
         """Make every agent on every problem once, to report invalid settings before computing."""
         for problem in self.problems:
-            with _told(problem.name):
-                creator = gym.spec(modules.find(problem.env_id)).entry_point
+            with _prefix_errors(problem.name):
+                creator = gym.spec(modules.find_id(problem.env_id)).entry_point
                 make = load_env_creator(creator) if isinstance(creator, str) else creator
             if make is not None:
                 refuse_unknown(
                     problem.env_id, problem.options.keys() - {*option_names(gym.make)}, make
                 )
-            with _told(problem.name):
+            with _prefix_errors(problem.name):
                 problem.make()
             for agent in self.agents:
-                with _told(f"{agent.label} on {problem.name}", agent.kind):
+                with _prefix_errors(f"{agent.label} on {problem.name}", agent.kind):
                     agent.make(problem.make(), 0)
 
     def as_json(self) -> dict[str, Any]:
         """Return the configuration as values that JSON can hold."""
-        described: dict[str, Any] = json.loads(json.dumps(asdict(self), default=listed))
+        described: dict[str, Any] = json.loads(json.dumps(asdict(self), default=json_default))
         return described
 
     @classmethod
@@ -132,7 +132,7 @@ class Configuration:
     @property
     def name(self) -> str:
         """File name: readable, and unique for each configuration."""
-        return _named("-".join(problem.name for problem in self.problems), self.as_json())
+        return _file_name("-".join(problem.name for problem in self.problems), self.as_json())
 
     @property
     def n_chunks(self) -> int:
@@ -183,7 +183,7 @@ class Chunk:
     def name(self) -> str:
         """File name: readable, and unique for each chunk."""
         what = [asdict(self.problem), asdict(self.agent), self.episodes, self.entropy, self.stream]
-        name = _named(f"{self.problem.name}--{self.agent.label}", what)
+        name = _file_name(f"{self.problem.name}--{self.agent.label}", what)
         return f"{name}--{self.first:05d}-{self.last:05d}"
 
     @property
@@ -201,13 +201,13 @@ class Chunk:
             seeds.word(self.entropy, f"{self.stream} {i}") for i in range(self.first, self.last)
         ]
         # The engines start one process per core, so each uses one thread.
-        with _told(
+        with _prefix_errors(
             f"{self.agent.label} on {self.problem.name}", self.agent.kind, ours=(ZoomingError,)
         ):
             histories = learn_many(
                 self.agent.make, self.problem.make(), run_seeds, self.episodes, n_workers=n_threads
             )
-        episodes = checkpoints(self.episodes)
+        episodes = checkpoint_episodes(self.episodes)
         totals = [np.cumsum(history.returns) for history in histories]
         tail = max(1, self.episodes // 10)
         return {
@@ -225,7 +225,7 @@ class Chunk:
 
 
 @contextmanager
-def _told(
+def _prefix_errors(
     where: str,
     kind: str | None = None,
     ours: tuple[type[Exception], ...] = (TypeError, ValueError, gym.error.Error),
@@ -248,16 +248,16 @@ def _told(
         ) from error
 
 
-def checkpoints(episodes: int, n: int = N_CHECKPOINTS) -> NDArray[np.int64]:
+def checkpoint_episodes(episodes: int, n: int = N_CHECKPOINTS) -> NDArray[np.int64]:
     """Return about `n` episodes, dense at the beginning and including the last."""
     even = np.linspace(1, episodes, n // 2)
     early = np.geomspace(1, episodes, n // 2)
     return np.unique(np.round(np.concatenate([even, early])).astype(np.int64))
 
 
-def _named(readable: str, content: Any) -> str:
+def _file_name(readable: str, content: Any) -> str:
     """Return a file name: a readable text and a digest of the content."""
     digest = hashlib.sha256(
-        json.dumps(content, default=listed, sort_keys=True).encode()
+        json.dumps(content, default=json_default, sort_keys=True).encode()
     ).hexdigest()[:8]
     return f"{re.sub(r'[^A-Za-z0-9._=-]+', '_', readable)[:80]}--{digest}"

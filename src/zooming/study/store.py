@@ -55,7 +55,7 @@ MANIFEST, OPTIMA, TIMINGS, CHUNKS, LOCK = (
 
 
 class Store:
-    """The folder of a study. The constructor reads and writes nothing; `opened` allows writing."""
+    """The folder of a study. The constructor reads and writes nothing; `open` allows writing."""
 
     def __init__(self, folder: str | os.PathLike[str], configuration: Configuration) -> None:
         self.folder, self.configuration = Path(folder), configuration
@@ -64,7 +64,7 @@ class Store:
         self._known: dict[str, dict[str, NDArray[Any]]] = {}  # cache of the chunks that were read
 
     @classmethod
-    def existing(cls, folder: str | os.PathLike[str]) -> Store:
+    def of_folder(cls, folder: str | os.PathLike[str]) -> Store:
         """Return the store of an existing study. Raise ConfigurationError if the folder holds
         none.
         """
@@ -80,21 +80,21 @@ class Store:
             raise ConfigurationError(f"{manifest} is damaged ({error}); {REMEDY}") from error
 
     @contextmanager
-    def opened(self) -> Iterator[None]:
+    def open(self) -> Iterator[None]:
         """Create and lock the folder, and write the manifest; unlock it at the end of the block."""
         try:
             self._check_folder()  # before anything is written to a foreign folder
             (self.folder / CHUNKS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise _unwritable(self.folder, error) from error
-        with locked(self.folder):
+            raise _write_error(self.folder, error) from error
+        with lock(self.folder):
             try:
                 self._check_folder()  # again: another command may have written in between
                 for part in [*self.folder.glob(".*.part"), *(self.folder / CHUNKS).glob(".*.part")]:
                     part.unlink()  # incomplete file of a killed process
                 self._write_manifest()
             except OSError as error:
-                raise _unwritable(self.folder, error) from error
+                raise _write_error(self.folder, error) from error
             self._is_ours = True
             try:
                 yield
@@ -106,7 +106,7 @@ class Store:
         manifest = self.folder / MANIFEST
         if manifest.exists():
             stored, ours = read_manifest(manifest)["configuration"], self.configuration.as_json()
-            if not _same(stored, ours) and any((self.folder / CHUNKS).glob("*.zoom")):
+            if not _are_equal(stored, ours) and any((self.folder / CHUNKS).glob("*.zoom")):
                 raise ConfigurationError(
                     f"{self.folder} holds another study; choose another --out.\n"
                     + "\n".join(_differences(stored, ours))
@@ -142,7 +142,7 @@ class Store:
             "configuration": self.configuration.as_json(),
             "computed_with": [ours],
         }
-        if manifest.exists() and not _same(
+        if manifest.exists() and not _are_equal(
             read_manifest(manifest)["configuration"], self.configuration.as_json()
         ):
             # Another configuration was started here, but no chunk was finished.
@@ -206,7 +206,7 @@ class Store:
             try:
                 self._known[chunk.name] = read_chunk(self._path(chunk), chunk)
             except FileNotFoundError as error:
-                raise self._unfinished() from error
+                raise self._unfinished_error() from error
             except OSError as error:
                 raise ConfigurationError(
                     f"cannot read {self._path(chunk)} ({error.strerror}); make it readable"
@@ -223,9 +223,9 @@ class Store:
         Only the number of files is compared, because a manifest may ask for any number of chunks.
         """
         if sum(1 for _ in (self.folder / CHUNKS).glob("*.zoom")) < self.configuration.n_chunks:
-            raise self._unfinished()
+            raise self._unfinished_error()
 
-    def _unfinished(self) -> ConfigurationError:
+    def _unfinished_error(self) -> ConfigurationError:
         return ConfigurationError(
             f"the study in {self.folder} is not finished; the command that began it continues it"
         )
@@ -261,7 +261,7 @@ class Store:
     def _solved(self, problem: Problem) -> float | None:
         """Solve a problem; None if it cannot be solved, or fails while the folder is only read."""
         try:
-            modules.find(problem.env_id)
+            modules.find_id(problem.env_id)
             optimal = problem.optimal(self.configuration.optimum)
         except Exception:  # a user's environment may raise anything
             if self._is_ours:
@@ -318,7 +318,7 @@ class Store:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock(folder: Path) -> Iterator[None]:
     """Lock the folder for this command during the block. It is unlocked if the process dies."""
     try:
         import fcntl
@@ -328,7 +328,7 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         lock = files.writable(folder / LOCK).open("a")
     except OSError as error:
-        raise _unwritable(folder, error) from error
+        raise _write_error(folder, error) from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -340,12 +340,12 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def _unwritable(folder: Path, error: OSError) -> ConfigurationError:
+def _write_error(folder: Path, error: OSError) -> ConfigurationError:
     """Return the error for a folder that cannot be written."""
     return ConfigurationError(f"cannot write to {folder}: {error.strerror}. Choose another --out")
 
 
-def _same(stored: Any, ours: Any) -> bool:
+def _are_equal(stored: Any, ours: Any) -> bool:
     """Return whether two configurations are equal as JSON."""
     return json.dumps(stored, sort_keys=True) == json.dumps(ours, sort_keys=True)
 
@@ -361,10 +361,10 @@ def _differences(stored: Any, ours: Any, where: str = "") -> Iterable[str]:
         for i, (there, here) in enumerate(zip(stored, ours, strict=True)):
             yield from _differences(there, here, f"{where}[{i}]")
     elif stored != ours:
-        yield f"  {where}: there {_short(stored)}, here {_short(ours)}"
+        yield f"  {where}: there {_short_json(stored)}, here {_short_json(ours)}"
 
 
-def _short(value: Any) -> str:
+def _short_json(value: Any) -> str:
     """Return a value as JSON, cut to MOST_SHOWN characters."""
     text = json.dumps(value)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from zooming.agents import files
 from zooming.errors import CheckpointError, ConfigurationError
-from zooming.study.runs import Chunk, Configuration, checkpoints
+from zooming.study.runs import Chunk, Configuration, checkpoint_episodes
 
 FORMAT = 1  # of manifest.json and optima.json
 REMEDY = (
@@ -71,7 +71,7 @@ def optima_as_json(configuration: Configuration, optima: dict[str, float | None]
     """Return the content of optima.json: settings and optimum of each problem, and a checksum."""
     entries = {
         name: {**settings, "optimum": optima[name]}
-        for name, settings in _solved_for(configuration).items()
+        for name, settings in _optimum_settings(configuration).items()
     }
     content = {"format": FORMAT, "problems": entries}
     return json.dumps({**content, "sha256": _digest(content)}, indent=1).encode()
@@ -94,10 +94,10 @@ def read_optima(path: Path, configuration: Configuration) -> dict[str, float | N
         value is None or (type(value) is float and math.isfinite(value))
         for value in optima.values()
     )
-    return optima if is_number and entries == _solved_for(configuration) else None
+    return optima if is_number and entries == _optimum_settings(configuration) else None
 
 
-def _solved_for(configuration: Configuration) -> dict[str, dict[str, Any]]:
+def _optimum_settings(configuration: Configuration) -> dict[str, dict[str, Any]]:
     """Return the settings that the optimum of each problem depends on, as JSON restores them."""
     found: dict[str, dict[str, Any]] = {
         problem["name"]: {
@@ -120,15 +120,15 @@ def read_chunk(path: Path, chunk: Chunk) -> dict[str, NDArray[Any]]:
     header, arrays = files.read_container(path)
     # Files of versions without clipping have no n_clipped.
     arrays.setdefault("n_clipped", np.zeros(chunk.n_runs, np.int64))
-    fault = "another chunk" if header.get("chunk") != chunk.name else _fault(chunk, arrays)
+    fault = "another chunk" if header.get("chunk") != chunk.name else _find_fault(chunk, arrays)
     if fault is not None:
         raise CheckpointError(f"{path}: it holds {fault}")
     return arrays
 
 
-def _fault(chunk: Chunk, arrays: dict[str, NDArray[Any]]) -> str | None:
+def _find_fault(chunk: Chunk, arrays: dict[str, NDArray[Any]]) -> str | None:
     """Return what is wrong with the arrays of a chunk, or None."""
-    points = checkpoints(chunk.episodes)
+    points = checkpoint_episodes(chunk.episodes)
     shapes: dict[str, tuple[int, ...]] = dict.fromkeys(PER_RUN, (chunk.n_runs,))
     shapes |= {name: (chunk.n_runs, len(points)) for name in PER_CHECKPOINT} | {
         "curve_episode": points.shape

@@ -17,7 +17,7 @@ from zooming import notebook
 from zooming.analysis.intervals import Interval, mean_interval
 from zooming.errors import ConfigurationError
 from zooming.study import engines
-from zooming.study.problems import AgentChoice, Problem, agent_named, posed
+from zooming.study.problems import AgentChoice, Problem, agent_named, resolve_problem
 from zooming.study.runs import Chunk, Configuration
 from zooming.study.store import CHUNKS, Store
 
@@ -125,7 +125,7 @@ class Study:
         optimum: str = "fine",
     ) -> None:
         self.configuration = Configuration(
-            tuple(posed(problem) for problem in problems),
+            tuple(resolve_problem(problem) for problem in problems),
             tuple(a if isinstance(a, AgentChoice) else agent_named(a) for a in agents),
             episodes,
             seeds,
@@ -144,8 +144,8 @@ class Study:
 
     def _repr_html_(self) -> str:
         c = self.configuration
-        rows = [("problem", p.name, _written(p.env_id, p.options)) for p in c.problems]
-        rows += [("agent", a.label, _written(a.kind, a.settings)) for a in c.agents]
+        rows = [("problem", p.name, _format_options(p.env_id, p.options)) for p in c.problems]
+        rows += [("agent", a.label, _format_options(a.kind, a.settings)) for a in c.agents]
         return notebook.table(repr(self), ("", "name", "made by"), rows)
 
     def run(
@@ -196,7 +196,7 @@ class Study:
     def stored(cls, folder: str | Path) -> Study:
         """Return the study of an existing folder, finished or not."""
         study = cls.__new__(cls)
-        study.configuration = Store.existing(folder).configuration
+        study.configuration = Store.of_folder(folder).configuration
         return study
 
     def summary(self, folder: str | Path) -> list[Row]:
@@ -256,16 +256,16 @@ def run_all(
     progress_bar: bool = False,
 ) -> list[list[Row]]:
     """Run several studies with the same workers and one progress bar. Return their summaries."""
-    engines.check(engine, workers, address)
+    engines.check_engine(engine, workers, address)
     for study, folder in studies:
         if not any((Path(folder) / CHUNKS).glob("*.zoom")):
             study.configuration.check()  # before the folder is created; else it was checked then
     stores = [Store(folder, study.configuration) for study, folder in studies]
     total, done = sum(chunk.n_runs for store in stores for chunk in store.configuration.chunks()), 0
-    with stoppable() as stop, engines.one_thread_each(), ExitStack() as folders:
+    with raise_on_sigterm() as stop, engines.limit_threads(), ExitStack() as folders:
         try:
             for store in stores:
-                folders.enter_context(store.opened())
+                folders.enter_context(store.open())
             lacking: dict[str, list[Store]] = {}  # chunks that studies share are computed once
             missing = {}
             for store in stores:
@@ -302,31 +302,31 @@ def run_all(
             raise ConfigurationError(f"{what}: {error.strerror}. {kept}") from error
 
 
-def _written(name: str, options: dict[str, Any]) -> str:
+def _format_options(name: str, options: dict[str, Any]) -> str:
     """Return `name, key=value, ...`."""
     return ", ".join([name, *(f"{key}={value}" for key, value in options.items())])
 
 
 @contextmanager
-def stoppable() -> Iterator[list[int]]:
+def raise_on_sigterm() -> Iterator[list[int]]:
     """Raise KeyboardInterrupt on SIGTERM, and put the exit code in the list."""
 
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    with _handled((signal.SIGTERM,), interrupt) as stop:
+    with _handle_signals((signal.SIGTERM,), interrupt) as stop:
         yield stop
 
 
 @contextmanager
-def noted_stop() -> Iterator[list[int]]:
+def record_stop() -> Iterator[list[int]]:
     """Put the exit code of SIGTERM or Ctrl-C in the list, without interrupting the block."""
-    with _handled((signal.SIGTERM, signal.SIGINT), lambda: None) as stop:
+    with _handle_signals((signal.SIGTERM, signal.SIGINT), lambda: None) as stop:
         yield stop
 
 
 @contextmanager
-def _handled(numbers: Sequence[int], then: Callable[[], None]) -> Iterator[list[int]]:
+def _handle_signals(numbers: Sequence[int], then: Callable[[], None]) -> Iterator[list[int]]:
     """Handle signals in the block: append the exit code to the list, and call `then`."""
     stop: list[int] = []
     if threading.current_thread() is not threading.main_thread():

@@ -23,10 +23,10 @@ from zooming.agents import files, seeds
 from zooming.analysis.intervals import Interval, mean_interval
 from zooming.errors import ConfigurationError
 from zooming.study import engines
-from zooming.study.problems import AgentChoice, Problem, agent_named, posed
+from zooming.study.problems import AgentChoice, Problem, agent_named, resolve_problem
 from zooming.study.runs import Chunk
-from zooming.study.store import Store, locked
-from zooming.study.study import Row, Stopped, Study, noted_stop, progress_line, run_all
+from zooming.study.store import Store, lock
+from zooming.study.study import Row, Stopped, Study, progress_line, record_stop, run_all
 from zooming.validation import check_int, n_cores
 
 PAPERS_SCALES = (0.01, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 1.0, 1.5, 2.0, 5.0)
@@ -182,8 +182,8 @@ def tune(
         ("seeds", seeds),
     ):
         check_int(number, name, 1)
-    engines.check("local", workers, None)
-    chosen_problems = [posed(problem) for problem in problems]
+    engines.check_engine("local", workers, None)
+    chosen_problems = [resolve_problem(problem) for problem in problems]
     choices = [a if isinstance(a, AgentChoice) else agent_named(a) for a in agents]
     settled = [
         AgentChoice(a.kind, {k: v for k, v in a.settings.items() if k != option}) for a in choices
@@ -274,7 +274,7 @@ Best = dict[tuple[str, str], Searched]  # by problem and agent
 
 def _grid(scope: _Scope) -> Best:
     """Search by a study of all values."""
-    grid = Grid(
+    grid = GridSearch(
         scope.problems,
         scope.agents,
         scope.option,
@@ -287,7 +287,7 @@ def _grid(scope: _Scope) -> Best:
     return grid.best(scope.folder / "tuning")
 
 
-class Grid:
+class GridSearch:
     """A study of every value of an option for every agent on every problem."""
 
     def __init__(
@@ -363,7 +363,7 @@ def _optuna(scope: _Scope) -> Best:
             "optuna looks between the least and the largest value: give two different ones, above 0"
         )
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    ends = Grid(
+    ends = GridSearch(
         scope.problems,
         scope.agents,
         scope.option,
@@ -376,7 +376,7 @@ def _optuna(scope: _Scope) -> Best:
     file = scope.folder / "tuning.sqlite"
     try:
         scope.folder.mkdir(parents=True, exist_ok=True)
-        with locked(scope.folder), noted_stop() as stop, _trials(scope) as advance:
+        with lock(scope.folder), record_stop() as stop, _trials(scope) as advance:
             for problem in scope.problems:
                 for agent in scope.agents:
                     study = optuna.create_study(

@@ -20,7 +20,7 @@ from zooming.analysis.evaluate import evaluate
 from zooming.analysis.regret import optimum_error
 from zooming.errors import CheckpointError, ConfigurationError, ZoomingError
 from zooming.study.problems import AgentChoice, Problem
-from zooming.study.runs import Configuration, checkpoints
+from zooming.study.runs import Configuration, checkpoint_episodes
 from zooming.study.store import Store
 
 Floats = NDArray[np.float64]
@@ -49,7 +49,7 @@ def value_policies(folder: str | Path, n_runs: int) -> None:
     Do nothing if the folder has them already. Problems that cannot be solved, and agents that
     cannot be made or evaluated exactly, are left out.
     """
-    configuration = Store.existing(folder).configuration
+    configuration = Store.of_folder(folder).configuration
     n_runs = min(n_runs, configuration.n_seeds)
     if _n_valued(folder) >= n_runs:
         return
@@ -73,14 +73,14 @@ def read_values(folder: str | Path) -> dict[tuple[str, str], PolicyValues]:
     ConfigurationError
         If the file is damaged, or holds the values of another study.
     """
-    path, configuration = Path(folder) / VALUES, Store.existing(folder).configuration
+    path, configuration = Path(folder) / VALUES, Store.of_folder(folder).configuration
     if not path.exists():
         return {}
     try:
         header, arrays = files.read_container(path)
         if header["study"] != configuration.as_json():
             raise ValueError("it belongs to another study")
-        points = checkpoints(configuration.episodes, N_VALUES)
+        points = checkpoint_episodes(configuration.episodes, N_VALUES)
         found = {}
         for i, (problem, label, error) in enumerate(header["entries"]):
             values = arrays[f"values {i}"]
@@ -113,7 +113,7 @@ def _value_runs(
     problem: Problem, choice: AgentChoice, configuration: Configuration, n_runs: int
 ) -> PolicyValues | None:
     """Return the values of the first runs of an agent, or None if they cannot be computed."""
-    points = checkpoints(configuration.episodes, N_VALUES)
+    points = checkpoint_episodes(configuration.episodes, N_VALUES)
     values: list[list[Any]] = []
     try:
         env, optimal = problem.make(), problem.optimal(configuration.optimum)

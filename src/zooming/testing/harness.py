@@ -8,7 +8,7 @@ from typing import Any
 
 from zooming.errors import BrokenPromise, ConfigurationError
 from zooming.testing.promises import PROMISES
-from zooming.testing.trial import Broken, Gears, Skipped, Trial, Uneven, requests
+from zooming.testing.trial import Broken, Gears, Skipped, Trial, Uneven, make_ambulance
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def check_agent(
     kept: list[str] = []
     skipped: list[str] = []
     for k, environment in enumerate(
-        [make_env] if make_env is not None else [requests, Uneven.limited, Gears.limited]
+        [make_env] if make_env is not None else [make_ambulance, Uneven.limited, Gears.limited]
     ):
         trial = Trial(make_agent, environment)
         try:

@@ -20,17 +20,17 @@ from zooming.agents.many import takes
 from zooming.envs.compiled import compiled_inside
 from zooming.errors import ConfigurationError
 from zooming.spaces.masks import has_mask
-from zooming.testing.trial import EPISODES, Broken, Skipped, Trial, as_bytes, ask, knowledge
+from zooming.testing.trial import EPISODES, Broken, Skipped, Trial, as_bytes, knowledge, require
 
 
 def _has_the_surface(trial: Trial) -> None:
     """an agent has the surface: learn, act, update, predict, horizon, n_balls, nbytes."""
     agent = trial.agent()
     for name in ("learn", "act", "update", "predict"):
-        ask(callable(getattr(agent, name, None)), f"it has no method {name}")
+        require(callable(getattr(agent, name, None)), f"it has no method {name}")
     for name in ("horizon", "n_balls", "nbytes"):
         value = getattr(agent, name, None)
-        ask(
+        require(
             isinstance(value, (int, np.integer)) and bool(value >= 0),
             f"{name} is {value!r}, not a whole number",
         )
@@ -42,12 +42,12 @@ def _plays_inside(trial: Trial) -> None:
     for _ in range(2):
         for step in range(agent.horizon):
             for observation in trial.observations():
-                trial.ask_action(agent.act(step, observation), f"act({step}, {observation})")
+                trial.require_action(agent.act(step, observation), f"act({step}, {observation})")
                 for deterministic in (True, False):
                     action, _ = agent.predict(
                         observation, np.array([step]), deterministic=deterministic
                     )
-                    trial.ask_action(
+                    trial.require_action(
                         action,
                         f"predict({observation}, deterministic={deterministic}) at step {step}",
                     )
@@ -58,30 +58,32 @@ def _tells_what_happened(trial: Trial) -> None:
     """learn(n) gives a history with the returns and the numbers of balls of n episodes."""
     agent = trial.agent()
     history = agent.learn(3)
-    ask(
+    require(
         len(history.returns) == len(history.n_balls) == 3,
         "learn(3) did not give 3 returns and 3 numbers of balls",
     )
-    ask(bool(np.isfinite(history.returns).all()), f"learn(3) gave the returns {history.returns}")
+    require(
+        bool(np.isfinite(history.returns).all()), f"learn(3) gave the returns {history.returns}"
+    )
 
 
 def _repeats(trial: Trial) -> None:
     """a seed repeats."""
     one, other = trial.agent(), trial.agent()
-    trial.ask_same(one, other, one.learn(EPISODES), other.learn(EPISODES))
+    trial.require_same(one, other, one.learn(EPISODES), other.learn(EPISODES))
 
 
 def _predicts_without_a_trace(trial: Trial) -> None:
     """predict changes nothing, and repeats."""
     asked, left_alone = trial.agent(), trial.agent()
     for _ in range(2):
-        ask(
+        require(
             trial.predictions(asked) == trial.predictions(asked),
             "two predictions for the same states differ",
         )
         for deterministic in (True, False):
             asked.predict(trial.batch(), deterministic=deterministic)
-        trial.ask_same(asked, left_alone, asked.learn(EPISODES), left_alone.learn(EPISODES))
+        trial.require_same(asked, left_alone, asked.learn(EPISODES), left_alone.learn(EPISODES))
 
 
 def _predicts_in_batches(trial: Trial) -> None:
@@ -92,7 +94,7 @@ def _predicts_in_batches(trial: Trial) -> None:
     n = len(observations)
     steps = np.arange(n) % agent.horizon
     actions, after = agent.predict(batch, state=steps)
-    ask(
+    require(
         np.array_equal(after, steps + 1),
         f"the steps {steps.tolist()} came back as {list(after)}, not one higher",
     )
@@ -101,23 +103,23 @@ def _predicts_in_batches(trial: Trial) -> None:
         as_bytes(agent.predict(observation, state=np.array([step]))[0])
         for observation, step in pairs
     ]
-    ask(
+    require(
         trial.singles(actions, n) == alone,
         "a batch and its observations one by one have different actions",
     )
     starts = np.arange(n) % 2 == 0
     restarted, after = agent.predict(batch, state=steps, episode_start=starts)
     expected, _ = agent.predict(batch, state=np.where(starts, 0, steps))
-    ask(
+    require(
         np.array_equal(after, np.where(starts, 1, steps + 1)),
         f"episode_start={starts.tolist()} gave the steps {list(after)}",
     )
-    ask(
+    require(
         as_bytes(restarted) == as_bytes(expected),
         "where an episode starts, the action is not the one of step 0",
     )
     first, _ = agent.predict(batch)
-    ask(
+    require(
         as_bytes(first) == as_bytes(agent.predict(batch, state=np.zeros(n, int))[0]),
         "state=None is not step 0",
     )
@@ -126,7 +128,9 @@ def _predicts_in_batches(trial: Trial) -> None:
 def _learns_in_parts(trial: Trial) -> None:
     """learn(a) then learn(b) equals learn(a + b)."""
     parts, whole = trial.agent(), trial.agent()
-    trial.ask_same(parts, whole, parts.learn(7) + parts.learn(EPISODES - 7), whole.learn(EPISODES))
+    trial.require_same(
+        parts, whole, parts.learn(7) + parts.learn(EPISODES - 7), whole.learn(EPISODES)
+    )
 
 
 def _stops(trial: Trial) -> None:
@@ -138,9 +142,9 @@ def _stops(trial: Trial) -> None:
         return len(history.returns) < 7
 
     history = stopped.learn(EPISODES, callback=stop_at_7)
-    ask(seen == list(range(1, 8)), f"it was called after the episodes {seen}")
-    trial.ask_same(stopped, short, history, short.learn(7))
-    trial.ask_same(stopped, short, stopped.learn(7), short.learn(7))
+    require(seen == list(range(1, 8)), f"it was called after the episodes {seen}")
+    trial.require_same(stopped, short, history, short.learn(7))
+    trial.require_same(stopped, short, stopped.learn(7), short.learn(7))
 
 
 def _saves(trial: Trial) -> None:
@@ -157,7 +161,7 @@ def _saves(trial: Trial) -> None:
         except (ConfigurationError, NotImplementedError) as error:
             raise Skipped(f"it cannot be saved ({error})") from error
         loaded = type(saved).load(path, env=trial.make_env())
-    trial.ask_same(loaded, never_stopped, loaded.learn(EPISODES), never_stopped.learn(EPISODES))
+    trial.require_same(loaded, never_stopped, loaded.learn(EPISODES), never_stopped.learn(EPISODES))
 
 
 def _drivers_agree(trial: Trial) -> None:
@@ -169,7 +173,7 @@ def _drivers_agree(trial: Trial) -> None:
             "the fused driver is for compiled environments and compiled agents without bounds="
         )
     history = fused.learn(EPISODES, driver="fused")
-    trial.ask_same(fused, python, history, python.learn(EPISODES, driver="python"))
+    trial.require_same(fused, python, history, python.learn(EPISODES, driver="python"))
 
 
 def _refuses(trial: Trial) -> None:
@@ -204,11 +208,11 @@ def _refuses(trial: Trial) -> None:
             ) from error
         else:
             raise Broken(f"{what} was not refused")
-        ask(
+        require(
             knowledge(refusing) == knowledge(left_alone),
             f"{what} was refused, but the agent changed",
         )
-    trial.ask_same(refusing, left_alone, refusing.learn(EPISODES), left_alone.learn(EPISODES))
+    trial.require_same(refusing, left_alone, refusing.learn(EPISODES), left_alone.learn(EPISODES))
 
 
 def _ends_where_the_environment_does(trial: Trial) -> None:
@@ -225,7 +229,7 @@ def _ends_where_the_environment_does(trial: Trial) -> None:
     ended.update(0, state, action, low, state, True)
     went_on.update(0, state, action, low, state, False)
     values = ended.q_value(0, state, action), went_on.q_value(0, state, action)
-    ask(
+    require(
         values[0] < values[1],
         f"Q is {values[0]:g} after terminated=True, and {values[1]:g} if the episode goes on",
     )
@@ -243,13 +247,13 @@ def _plays_what_is_feasible(trial: Trial) -> None:
                 action, _ = agent.predict(
                     observation, np.array([step]), deterministic=deterministic, info=info
                 )
-                trial.ask_feasible(
+                trial.require_feasible(
                     action,
                     info,
                     f"predict({observation}, deterministic={deterministic}) at step {step}",
                 )
             action = agent.act(step, observation, info=info)
-            trial.ask_feasible(action, info, f"act({step}, {observation})")
+            trial.require_feasible(action, info, f"act({step}, {observation})")
             before, (observation, reward, terminated, truncated, info) = (
                 observation,
                 env.step(action),
@@ -273,7 +277,7 @@ def _leaves_inputs_alone(trial: Trial) -> None:
             float(np.mean(getattr(agent, "reward_range", (0.0, 1.0)))),
             observation,
         )
-        ask(
+        require(
             as_bytes(observation) == before and as_bytes(action) == played,
             f"the state {observation} or its action changed",
         )
@@ -288,7 +292,7 @@ def _stays_within_its_balls(trial: Trial) -> None:
         agent = trial.agent(max_balls=4 * agent.n_balls)
     history = agent.learn(10 * EPISODES)
     most = max(int(history.n_balls.max()), agent.n_balls)
-    ask(most <= agent.max_balls, f"it had {most} balls with max_balls={agent.max_balls}")
+    require(most <= agent.max_balls, f"it had {most} balls with max_balls={agent.max_balls}")
 
 
 def _leaves_global_generators_alone(trial: Trial) -> None:
@@ -298,7 +302,7 @@ def _leaves_global_generators_alone(trial: Trial) -> None:
     agent.learn(EPISODES)
     for deterministic in (True, False):
         agent.predict(trial.batch(), deterministic=deterministic)
-    ask(
+    require(
         _global_generators() == before,
         "numpy.random or random has moved; draw from a generator of the agent's own",
     )

@@ -95,7 +95,7 @@ class Gears(gym.Env[Any, Any]):
         )
 
 
-def requests() -> Any:
+def make_ambulance() -> Any:
     """Make the compiled environment of `check_agent`: an ambulance with random starts."""
     return gym.make("zooming/Ambulance-v0", start="uniform")
 
@@ -128,7 +128,7 @@ class Skipped(Exception):
     """A promise cannot be checked; the message says why."""
 
 
-def ask(is_so: bool, otherwise: str) -> None:
+def require(is_so: bool, otherwise: str) -> None:
     """Raise Broken with the message `otherwise` unless `is_so`."""
     if not is_so:
         raise Broken(otherwise)
@@ -185,22 +185,22 @@ class Trial:
             for step in range(agent.horizon)
         ]
 
-    def ask_action(self, action: Any, call: str) -> None:
+    def require_action(self, action: Any, call: str) -> None:
         """Raise Broken unless `action`, the result of `call`, is in the action space."""
         space = self.env.action_space
-        _ask_form(action, space, call)
-        ask(space.contains(action), f"{call} gave {action}, which is not in {space}")
+        _require_form(action, space, call)
+        require(space.contains(action), f"{call} gave {action}, which is not in {space}")
 
-    def ask_feasible(self, action: Any, info: dict[str, Any], call: str) -> None:
+    def require_feasible(self, action: Any, info: dict[str, Any], call: str) -> None:
         """Raise Broken unless `info` allows `action`."""
         axes = Axes(self.env.observation_space, self.env.action_space, squash=True)
         flat = axes.from_unit_cube(axes.flat_action(action), axes.n_state)
         allowed = feasible(axes, info, self.env_name)
         is_whole = allowed.n_values > 0
         near = np.abs(allowed.nearest(flat.copy()) - flat) <= np.where(is_whole, 0.0, 1e-6)
-        ask(bool(near.all()), f"{call} gave {action}, which {info} does not allow")
+        require(bool(near.all()), f"{call} gave {action}, which {info} does not allow")
 
-    def ask_same(self, one: Any, other: Any, history: Any, expected: Any) -> None:
+    def require_same(self, one: Any, other: Any, history: Any, expected: Any) -> None:
         """Raise Broken unless two agents and their histories are equal in everything observable."""
         for name in ("returns", "n_balls"):
             ours, theirs = getattr(history, name), getattr(expected, name)
@@ -213,8 +213,8 @@ class Trial:
                     else f"{len(ours)} and {len(theirs)} entries"
                 )
                 raise Broken(f"the {name} differ from episode {k + 1} on ({seen})")
-        ask(knowledge(one) == knowledge(other), "what the agent would save differs")
-        ask(
+        require(knowledge(one) == knowledge(other), "what the agent would save differs")
+        require(
             self.predictions(one) == self.predictions(other),
             "the histories agree, but the policies differ",
         )
@@ -229,7 +229,7 @@ def as_bytes(value: Any) -> bytes:
     return np.asarray(value).tobytes()
 
 
-def _ask_form(action: Any, space: Any, call: str) -> None:
+def _require_form(action: Any, space: Any, call: str) -> None:
     """Raise Broken unless an action has the structure, type, shape and dtype of a sample."""
     if isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)):
         parts = _parts(space)
@@ -239,22 +239,22 @@ def _ask_form(action: Any, space: Any, call: str) -> None:
             else action
         )
         fits = isinstance(given, dict) and set(given) == set(parts)
-        ask(
+        require(
             fits,
             f"{call} gave {action!r}, which has not the parts {list(parts)} of a "
             f"{type(space).__name__}",
         )
         for key, part in parts.items():
-            _ask_form(given[key], part, f"{call}[{key!r}]")
+            _require_form(given[key], part, f"{call}[{key!r}]")
         return
     kind, name = (
         (np.generic, "NumPy number")
         if isinstance(space, gym.spaces.Discrete)
         else (np.ndarray, "array")
     )
-    ask(isinstance(action, kind), f"{call} gave {action!r}, which is no {name}")
-    ask(action.shape == space.shape, f"{call} has the shape {action.shape}, not {space.shape}")
-    ask(action.dtype == space.dtype, f"{call} is {action.dtype}, not {space.dtype}")
+    require(isinstance(action, kind), f"{call} gave {action!r}, which is no {name}")
+    require(action.shape == space.shape, f"{call} has the shape {action.shape}, not {space.shape}")
+    require(action.dtype == space.dtype, f"{call} is {action.dtype}, not {space.dtype}")
 
 
 def _outside(space: Any, clips: bool) -> Iterator[Any]:

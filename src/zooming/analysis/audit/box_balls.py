@@ -14,7 +14,7 @@ import numpy as np
 
 from zooming.agents.adaptive_q import AdaptiveQ
 from zooming.agents.q_learner import QLearner
-from zooming.analysis.audit.optimism import promised_by
+from zooming.analysis.audit.optimism import find_optimistic_bonus
 from zooming.analysis.audit.report import Audit, Law, growth
 from zooming.analysis.solve import Optimal
 from zooming.kernels import ACTIVE, LOW, WEIGHT, WIDTH
@@ -27,14 +27,16 @@ SMALLEST_C1, LARGEST_C2, LARGEST_ASPECT = 0.1, 10.0, 8.0
 
 def audit_boxes(agent: QLearner, optimal: Optimal | None, n_points: int, seed: int) -> Audit:
     """Return the audit of an agent on boxes; see `zooming.audit`."""
-    partitions = [_unit(agent, agent.partition(step)) for step in range(agent.horizon)]
+    partitions = [_to_unit_cube(agent, agent.partition(step)) for step in range(agent.horizon)]
     grows, c1, c2, aspect = isinstance(agent, AdaptiveQ), *_constants(agent, partitions)
     generator = np.random.default_rng(seed)
     laws = [_covering(partitions, generator, n_points)]
     if agent.table.core["cubes"][0]:
         laws += [
             _separation(partitions),
-            _visits(partitions, limited=agent.n_balls + 2 ** len(agent.axes) - 1 > _most(agent)),
+            _visits(
+                partitions, limited=agent.n_balls + 2 ** len(agent.axes) - 1 > _max_balls(agent)
+            ),
         ]
     elif isinstance(agent, AdaptiveQ):
         laws.append(_conditions(agent, c1, c2, aspect))
@@ -62,12 +64,12 @@ def audit_boxes(agent: QLearner, optimal: Optimal | None, n_points: int, seed: i
     )
 
 
-def _most(agent: QLearner) -> int:
+def _max_balls(agent: QLearner) -> int:
     """Return the largest number of balls that the agent may have."""
     return int(agent.table.core["max_balls"][0])
 
 
-def _unit(agent: QLearner, balls: Partition) -> Partition:
+def _to_unit_cube(agent: QLearner, balls: Partition) -> Partition:
     """Return the partition in coordinates of the unit cube, where distances are defined."""
     _, low, high = agent.table.boxes(balls.step)
     return replace(balls, low=low, high=high)
@@ -122,17 +124,17 @@ def _is_limited(agent: AdaptiveQ) -> bool:
     """Return whether `max_balls` prevents a split that the rule asks for."""
     table, n = agent.table, agent.table.rows_in_use
     if isinstance(agent.split, str):
-        return bool(agent.n_balls + 2 ** int(table.core["split_axes"][0]) - 1 > _most(agent))
+        return bool(agent.n_balls + 2 ** int(table.core["split_axes"][0]) - 1 > _max_balls(agent))
     # The number of children of a user-defined rule is unknown. The limit was reached if a split did
     # not fit, or if no ball can be added and one is due to be split.
     due = (table.rows["child"][:n] == ACTIVE) & (
         table.rows["n_visits"][:n] >= table.rows["threshold"][:n]
     )
     due &= table.rows["threshold"][:n] > 0  # not the padding row after an odd number of roots
-    return agent.is_full or (agent.n_balls >= _most(agent) and bool(due.any()))
+    return agent.is_full or (agent.n_balls >= _max_balls(agent) and bool(due.any()))
 
 
-def _ball(p: Partition, i: int) -> str:
+def _ball_text(p: Partition, i: int) -> str:
     """Return the name of ball i for a message: its step, box, depth and visits."""
     corners = ", ".join(
         f"[{low:.4g}, {high:.4g}]" for low, high in zip(p.low[i], p.high[i], strict=True)
@@ -177,7 +179,7 @@ def _separation(partitions: list[Partition]) -> Law:
             return Law(
                 "separation",
                 False,
-                f"{_ball(p, i)} has another of its radius nearer than its radius",
+                f"{_ball_text(p, i)} has another of its radius nearer than its radius",
             )
     return Law("separation", True, "centers of equal radius are at least a radius apart")
 
@@ -196,7 +198,7 @@ def _visits(partitions: list[Partition], *, limited: bool) -> Law:
             return Law(
                 "visits per depth",
                 False,
-                f"{_ball(p, i)} should have from {least[i]:.0f} to {most:.0f}",
+                f"{_ball_text(p, i)} should have from {least[i]:.0f} to {most:.0f}",
             )
         deepest = max(deepest, int(p.depth.max()))
     return Law(
@@ -254,13 +256,13 @@ def _optimism(
         if not first and (short > 1e-9).any():
             i = int(np.argmax(short > 1e-9))
             where = (
-                _ball(balls, i // len(corners))
+                _ball_text(balls, i // len(corners))
                 if i < len(in_balls)
                 else f"step {step}, {points[i].round(4).tolist()}"
             )
             first = f"; first in {where}: Q = {estimate[i]:.4f} < Q* = {truth[i]:.4f}"
     share = failed / looked
-    proved = promised_by(agent.bonus, optimal.grid.env, generator) is not None
+    proved = find_optimistic_bonus(agent.bonus, optimal.grid.env, generator) is not None
     found = f"Q >= Q* fails at {share:.2%} of the points" + (
         f", by up to {worst:.3g}{first}" if failed else ""
     )

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.metric_q import MetricQ
-from zooming.analysis.audit.optimism import promised_by
+from zooming.analysis.audit.optimism import find_optimistic_bonus
 from zooming.analysis.audit.report import Audit, Law, growth
 from zooming.analysis.solve import Optimal, is_finite
 from zooming.bonuses import Exact
@@ -55,10 +55,10 @@ def audit_balls(agent: MetricQ, optimal: Optimal | None, n_points: int, seed: in
     )
 
 
-def _ball(agent: MetricQ, row: int) -> str:
+def _ball_text(agent: MetricQ, row: int) -> str:
     """Return the name of a ball for a message: its step, center, radius, depth and visits."""
     ball = agent.table.rows[row]
-    where = _pair(agent, int(ball["state"]), int(ball["action"]))
+    where = _pair_text(agent, int(ball["state"]), int(ball["action"]))
     return (
         f"step {ball['step']}, the ball {row} around {where} (radius {ball['radius']:.4g}, depth "
         f"{ball['depth']}, "
@@ -66,7 +66,7 @@ def _ball(agent: MetricQ, row: int) -> str:
     )
 
 
-def _pair(agent: MetricQ, state: int, action: int) -> str:
+def _pair_text(agent: MetricQ, state: int, action: int) -> str:
     """Return a pair for a message: the names of its points, or their coordinates in a box."""
     sides = (agent.metric.states, "state", 0, state), (agent.metric.actions, "action", 1, action)
     named = []
@@ -114,7 +114,7 @@ def _table(agent: MetricQ, rows: NDArray[Any]) -> Law:
     }  # fmt: skip
     for fault, wrong in faults.items():
         if wrong.any():
-            return Law("ball table", False, f"{_ball(agent, int(np.argmax(wrong)))} {fault}")
+            return Law("ball table", False, f"{_ball_text(agent, int(np.argmax(wrong)))} {fault}")
     return Law(
         "ball table",
         True,
@@ -160,16 +160,16 @@ def _covering(agent: MetricQ, rows: NDArray[Any]) -> Law:
             holder = (
                 "no ball holds it"
                 if ought < 0
-                else f"the smallest ball that holds it is {_ball(agent, ought)}"
+                else f"the smallest ball that holds it is {_ball_text(agent, ought)}"
             )
-            pair = f"the pair {_pair(agent, x, a)} is in the domain of ball {owner}"
+            pair = f"the pair {_pair_text(agent, x, a)} is in the domain of ball {owner}"
             return Law("covering", False, f"step {step}: {pair}, but {holder}")
         counts = np.bincount(right.ravel(), minlength=len(rows))
         wrong = (counts != rows["n_points"]) & (rows["step"] == step)
         if wrong.any():
             row = int(np.argmax(wrong))
             said = f"says that its domain has {rows['n_points'][row]} pairs; it has {counts[row]}"
-            return Law("covering", False, f"{_ball(agent, row)} {said}")
+            return Law("covering", False, f"{_ball_text(agent, row)} {said}")
     active = int((rows["n_points"] > 0).sum())
     if active != agent.n_balls:
         return Law(
@@ -197,7 +197,7 @@ def _centers(agent: MetricQ, rows: NDArray[Any]) -> tuple[Law, Law]:
         size = max(1, ENTRIES // len(balls))
         for start in range(0, len(balls), size):
             younger = np.arange(start, min(start + size, len(balls)))
-            apart = _apart(space, balls, balls[younger])
+            apart = _center_distances(space, balls, balls[younger])
             is_older = np.arange(len(balls))[:, None] < younger[None, :]
             is_equal = is_older & (balls["depth"][:, None] == balls["depth"][younger][None, :])
             ratio = np.where(
@@ -206,9 +206,9 @@ def _centers(agent: MetricQ, rows: NDArray[Any]) -> tuple[Law, Law]:
             closest = min(closest, float(ratio.min()))
             if separation is None and not ratio.min() > 1.0:
                 i, j = np.argwhere(ratio <= 1.0)[0].tolist()
-                other = _ball(agent, int(number[i]))
+                other = _ball_text(agent, int(number[i]))
                 fault = (
-                    f"{_ball(agent, int(number[younger[j]]))} is no further than its radius "
+                    f"{_ball_text(agent, int(number[younger[j]]))} is no further than its radius "
                     f"from {other}"
                 )
                 separation = Law("separation", False, fault)
@@ -220,7 +220,7 @@ def _centers(agent: MetricQ, rows: NDArray[Any]) -> tuple[Law, Law]:
             if parents is None and wrong.any():
                 j = int(np.argmax(wrong))
                 fault = (
-                    f"{_ball(agent, int(number[younger[j]]))} had its center in the domain of "
+                    f"{_ball_text(agent, int(number[younger[j]]))} had its center in the domain of "
                     f"ball {smallest[j]}, not in"
                 )
                 parents = Law(
@@ -243,7 +243,7 @@ def _centers(agent: MetricQ, rows: NDArray[Any]) -> tuple[Law, Law]:
     )
 
 
-def _apart(space: Space, ones: NDArray[Any], others: NDArray[Any]) -> Floats:
+def _center_distances(space: Space, ones: NDArray[Any], others: NDArray[Any]) -> Floats:
     """Return the distances of centers [ones, others], in the form that the kernels use."""
     first, second = (
         (both["state"].astype(np.int64), both["action"].astype(np.int64)) for both in (ones, others)
@@ -274,7 +274,7 @@ def _visits(agent: MetricQ, rows: NDArray[Any]) -> Law:
         return Law(
             "visits per depth",
             False,
-            f"{_ball(agent, row)} should have from {np.ceil(least[row]):.0f} {last}",
+            f"{_ball_text(agent, row)} should have from {np.ceil(least[row]):.0f} {last}",
         )
     deepest = int(depth[rows["n_points"] > 0].max())
     found = (
@@ -316,10 +316,10 @@ def _optimism(
         worst = max(worst, float(short.max()))
         if not first and (short > ROUNDING).any():
             i = int(np.argmax(short > ROUNDING))
-            where = f"step {step}, {_pair(agent, int(x[i]), int(a[i]))}"
+            where = f"step {step}, {_pair_text(agent, int(x[i]), int(a[i]))}"
             first = f"; first at {where}: Q = {estimate[i]:.4f} < Q* = {truth[i]:.4f}"
     share = failed / looked
-    promise = promised_by(agent.bonus, optimal.grid.env, generator)
+    promise = find_optimistic_bonus(agent.bonus, optimal.grid.env, generator)
     # The constant 4 of Theory covers samples up to 3 r away, the largest distance to a sample of an
     # ancestor of radius r. It needs at most (d_max / r)^2 visits, so balls must be split in time.
     # Exact uses the radii themselves.

@@ -10,7 +10,7 @@ from zooming.bonuses import Doubling, Exact, Theory
 from zooming.envs.compiled import CompiledEnv
 
 
-def promised_by(
+def find_optimistic_bonus(
     bonus: Any, env: CompiledEnv, generator: np.random.Generator
 ) -> Theory | Exact | None:
     """Return the bonus that guarantees optimism in this environment, or None.

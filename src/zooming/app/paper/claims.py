@@ -65,12 +65,13 @@ class AdaptiveBeats(Claim):
             for name in ("adaptive", self.other)
         )
         advantage = mean_interval(ours - theirs)
-        finding = f"It returns {_more(advantage)} per episode over all episodes."
+        finding = f"It returns {_difference_text(advantage)} per episode over all episodes."
         if self.other == "net":
-            finding += f" It {_learned(evidence, 'adaptive')}, the net {_learned(evidence, 'net')}."
+            adaptive, net = (_learning_text(evidence, name) for name in ("adaptive", "net"))
+            finding += f" It {adaptive}, the net {net}."
         verb = "learns faster" if self.other == "net" else "performs better"
         return Verdict(
-            f"the adaptive agent {verb} than {called(self.other)}.",
+            f"the adaptive agent {verb} than {agent_text(self.other)}.",
             sign(advantage),
             finding,
             self.source,
@@ -85,12 +86,15 @@ class EndsAhead(Claim):
     source: str = "section 1.1"
 
     def check(self, evidence: Evidence) -> Verdict:
-        advantage = mean_interval(final(evidence, "adaptive") - final(evidence, self.other))
-        finding = f"In the last tenth of the episodes it returns {_more(advantage)} per episode."
+        advantage = mean_interval(
+            final_returns(evidence, "adaptive") - final_returns(evidence, self.other)
+        )
+        more = _difference_text(advantage)
+        finding = f"In the last tenth of the episodes it returns {more} per episode."
         claim = (
             "ends better than the net"
             if self.other == "net"
-            else f"learns a policy better than {called(self.other)}"
+            else f"learns a policy better than {agent_text(self.other)}"
         )
         return Verdict(f"the adaptive agent {claim}.", sign(advantage), finding, self.source)
 
@@ -132,7 +136,7 @@ class NetExploresMore(Claim):
         finding = (
             f"It plays in {played['net'].mean():,.0f} of its cells, the adaptive agent in "
             f"{played['adaptive'].mean():,.0f}: "
-            f"{_more(more, 0)}."
+            f"{_difference_text(more, 0)}."
         )
         return Verdict(
             "the net explores more parts of the space.", sign(more), finding, self.source
@@ -150,16 +154,18 @@ class IsBest(Claim):
         mine = evidence.runs[self.agent].total_return[:, -1] / evidence.episodes
         leads = {
             name: mean_interval(mine - runs.total_return[:, -1] / evidence.episodes)
-            for name, runs in _papers(evidence).items()
+            for name, runs in _paper_runs(evidence).items()
             if name != self.agent
         }
         runner_up = min(leads, key=lambda name: leads[name].mean)
         finding = (
-            f"It returns {_more(leads[runner_up])} per episode than {called(runner_up)}, "
-            "the best of the others."
+            f"It returns {_difference_text(leads[runner_up])} per episode than "
+            f"{agent_text(runner_up)}, the best of the others."
         )
         signs = [sign(lead) for lead in leads.values()]
-        return Verdict(f"{called(self.agent)} performs best.", all_of(signs), finding, self.source)
+        return Verdict(
+            f"{agent_text(self.agent)} performs best.", all_of(signs), finding, self.source
+        )
 
 
 @dataclass(frozen=True)
@@ -171,15 +177,15 @@ class NearOptimal(Claim):
 
     def check(self, evidence: Evidence) -> Verdict:
         gap, allowed = (
-            mean_interval(evidence.optimal.return_ - final(evidence, self.agent)),
-            _allowed(evidence),
+            mean_interval(evidence.optimal.return_ - final_returns(evidence, self.agent)),
+            _allowed_gap(evidence),
         )
         finding = (
-            f"It is {_number(gap)} below the optimum of {evidence.optimal.return_:.3f}; "
+            f"It is {_interval_text(gap)} below the optimum of {evidence.optimal.return_:.3f}; "
             f"{allowed:.3f} (1 %) counts."
         )
         is_near = sign(Interval(-gap.mean, -gap.high, -gap.low), -allowed)
-        return Verdict(f"{called(self.agent)} is near-optimal.", is_near, finding, self.source)
+        return Verdict(f"{agent_text(self.agent)} is near-optimal.", is_near, finding, self.source)
 
 
 @dataclass(frozen=True)
@@ -190,13 +196,13 @@ class NobodyIsOptimal(Claim):
 
     def check(self, evidence: Evidence) -> Verdict:
         gaps = {
-            name: mean_interval(evidence.optimal.return_ - final(evidence, name))
-            for name in _papers(evidence)
+            name: mean_interval(evidence.optimal.return_ - final_returns(evidence, name))
+            for name in _paper_runs(evidence)
         }
-        nearest, allowed = min(gaps, key=lambda name: gaps[name].mean), _allowed(evidence)
+        nearest, allowed = min(gaps, key=lambda name: gaps[name].mean), _allowed_gap(evidence)
         finding = (
-            f"Nearest to the optimum of {evidence.optimal.return_:.3f} is {called(nearest)}, "
-            f"{_number(gaps[nearest])} below; "
+            f"Nearest to the optimum of {evidence.optimal.return_:.3f} is {agent_text(nearest)}, "
+            f"{_interval_text(gaps[nearest])} below; "
             f"more than {allowed:.3f} (1 %) counts."
         )
         return Verdict(
@@ -215,7 +221,7 @@ class NetFallsShort(Claim):
 
     def check(self, evidence: Evidence) -> Verdict:
         best = evidence.optimal.return_
-        gaps = {name: best - final(evidence, name) for name in ("adaptive", "net")}
+        gaps = {name: best - final_returns(evidence, name) for name in ("adaptive", "net")}
         error = best - best_on_net(evidence)
         more = mean_interval(error - gaps["adaptive"])
         finding = (
@@ -250,7 +256,7 @@ class SavesTime(Claim):
 # --- measures -------------------------------------------------------------------------------------
 
 
-def final(evidence: Evidence, name: str) -> Floats:
+def final_returns(evidence: Evidence, name: str) -> Floats:
     """Return the mean return of each seed over about the last tenth of the episodes."""
     runs = evidence.runs[name]
     first = int(np.argmin(np.abs(runs.episode[:-1] - 0.9 * runs.episode[-1])))
@@ -328,7 +334,7 @@ def _seconds(evidence: Evidence, name: str, run: int) -> float:
     return time.process_time() - began
 
 
-def _papers(evidence: Evidence) -> dict[str, Runs]:
+def _paper_runs(evidence: Evidence) -> dict[str, Runs]:
     """Return the runs of the agents that the paper compares."""
     return {
         name: runs
@@ -337,7 +343,7 @@ def _papers(evidence: Evidence) -> dict[str, Runs]:
     }
 
 
-def _learned(evidence: Evidence, name: str) -> str:
+def _learning_text(evidence: Evidence, name: str) -> str:
     """Return a phrase that says when the mean return first came close to the optimum."""
     runs = evidence.runs[name]
     mean = np.diff(runs.total_return.mean(axis=0)) / np.diff(runs.episode)
@@ -350,7 +356,7 @@ def _learned(evidence: Evidence, name: str) -> str:
     )
 
 
-def _allowed(evidence: Evidence) -> float:
+def _allowed_gap(evidence: Evidence) -> float:
     return SHORT * abs(evidence.optimal.return_)
 
 
@@ -372,18 +378,18 @@ def all_of(signs: list[bool | None]) -> bool | None:
     return True if all(signs) else False if False in signs else None
 
 
-def _number(interval: Interval) -> str:
+def _interval_text(interval: Interval) -> str:
     return f"{interval.mean:.3f} ({interval.low:.3f} to {interval.high:.3f})"
 
 
-def _more(interval: Interval, digits: int = 3) -> str:
+def _difference_text(interval: Interval, digits: int = 3) -> str:
     """Return a phrase such as `0.123 (0.100 to 0.146) more`."""
     factor, word = (1.0, "more") if interval.mean >= 0 else (-1.0, "less")
     low, high = sorted((factor * interval.low, factor * interval.high))
     return f"{abs(interval.mean):.{digits}f} ({low:.{digits}f} to {high:.{digits}f}) {word}"
 
 
-def called(name: str) -> str:
+def agent_text(name: str) -> str:
     """Return the name of an agent in a sentence."""
     return {
         "no-movement": "no movement",

@@ -18,7 +18,7 @@ import tyro
 
 from zooming.agents import files
 from zooming.analysis.intervals import Interval, mean_interval
-from zooming.app.paper.claims import Verdict, final
+from zooming.app.paper.claims import Verdict, final_returns
 from zooming.app.paper.draw import SUFFIXES, draw
 from zooming.app.paper.figures import Figure, figures_named
 from zooming.app.paper.overall import overall
@@ -27,8 +27,8 @@ from zooming.app.run import say_how_to_continue, wide_console
 from zooming.errors import ConfigurationError
 from zooming.plots.runs import read_study
 from zooming.study import engines
-from zooming.study.store import LOCK, locked
-from zooming.study.study import Stopped, stoppable
+from zooming.study.store import LOCK, lock
+from zooming.study.study import Stopped, raise_on_sigterm
 from zooming.study.values import value_policies
 from zooming.validation import n_cores
 
@@ -81,7 +81,7 @@ def reproduce(
             raise ConfigurationError(
                 f"--{option} {given}: give at least {least}, or nothing can be said of the claims"
             )
-    engines.check("local", workers, None)
+    engines.check_engine("local", workers, None)
     findings = _findings(folder, settings)
     left = [figure for figure in chosen if not _is_done(figure, folder, findings)]
     if left:
@@ -89,7 +89,7 @@ def reproduce(
             f"{len(left)} of {len(chosen)} figures to do, {n_seeds} seeds, {episodes} episodes each"
         )
         _make(folder)
-        with stoppable() as stop, locked(folder):
+        with raise_on_sigterm() as stop, lock(folder):
             try:
                 findings = _findings(folder, settings)  # again: another process may have written it
                 evidence = sweep(
@@ -98,10 +98,10 @@ def reproduce(
                     workers=workers, progress_bar=True,
                 )  # fmt: skip
                 (folder / PICTURES).mkdir(exist_ok=True)
-                for name, finding in _drawn(evidence, folder, workers):
+                for name, finding in _draw_all(evidence, folder, workers):
                     findings["figures"][name] = finding
                     findings["overall"] = [
-                        _said(verdict) for verdict in overall(findings["figures"].values())
+                        _verdict_entry(verdict) for verdict in overall(findings["figures"].values())
                     ]
                     files.write_atomically(
                         folder / FINDINGS, json.dumps(findings, indent=1).encode()
@@ -162,7 +162,7 @@ def _is_done(figure: Figure, folder: Path, findings: dict[str, Any]) -> bool:
     return figure.name in findings["figures"] and is_drawn
 
 
-def _drawn(
+def _draw_all(
     evidence: Sequence[Evidence], folder: Path, workers: int | None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Draw the figures in parallel and yield (name, findings) of each, in order."""
@@ -183,13 +183,13 @@ def _drawn(
 
 def _draw(evidence: Evidence, folder: Path) -> tuple[str, dict[str, Any]]:
     """Check the claims of one figure, draw it, and return (name, findings)."""
-    evidence = _valued(evidence, folder / "evaluation" / evidence.figure.problem)
+    evidence = _add_policy_values(evidence, folder / "evaluation" / evidence.figure.problem)
     verdicts = [claim.check(evidence) for claim in evidence.figure.claims]
     draw(evidence, verdicts, folder / PICTURES / f"{evidence.figure.name}.png")
-    return evidence.figure.name, _finding(evidence, verdicts)
+    return evidence.figure.name, _figure_entry(evidence, verdicts)
 
 
-def _valued(evidence: Evidence, study: Path) -> Evidence:
+def _add_policy_values(evidence: Evidence, study: Path) -> Evidence:
     """Return the evidence with exact policy values and the error of the optimum."""
     n_seeds = evidence.runs[ADAPTIVE].n_seeds
     value_policies(study, max(FEWEST_VALUED, int(VALUED_SHARE * n_seeds)))
@@ -199,7 +199,7 @@ def _valued(evidence: Evidence, study: Path) -> Evidence:
     )
 
 
-def _finding(evidence: Evidence, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+def _figure_entry(evidence: Evidence, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """Return the entry of a figure in findings.json."""
     regrets = {name: mean_interval(runs.regret[:, -1]) for name, runs in evidence.runs.items()}
     valued = {name: runs for name, runs in evidence.runs.items() if runs.policy_values.size}
@@ -211,32 +211,34 @@ def _finding(evidence: Evidence, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "error": evidence.optimal.return_error,
         "best_scale": evidence.best,
         "agents": {choice.label: name for name, choice in evidence.choices.items()},
-        "regret": {name: _bounds(regret) for name, regret in regrets.items()},
-        "expected_regret": {name: _bounds(regret) for name, regret in expected.items()},
+        "regret": {name: _as_list(regret) for name, regret in regrets.items()},
+        "expected_regret": {name: _as_list(regret) for name, regret in expected.items()},
         "scores": {
-            name: [[scale, *_bounds(mean_interval(values))] for scale, values in scores.items()]
+            name: [[scale, *_as_list(mean_interval(values))] for scale, values in scores.items()]
             for name, scores in evidence.scores.items()
         },
         "n_balls": {
             name: float(runs.n_balls[:, -1].mean()) for name, runs in evidence.runs.items()
         },
-        "gap": _bounds(
+        "gap": _as_list(
             mean_interval(
                 (evidence.runs[NET].regret - evidence.runs[ADAPTIVE].regret)[:, -1]
                 / evidence.episodes
             )
         ),
-        "net_error": _bounds(mean_interval(evidence.optimal.return_ - final(evidence, NET))),
+        "net_error": _as_list(
+            mean_interval(evidence.optimal.return_ - final_returns(evidence, NET))
+        ),
         "at_edge": evidence.at_edge,
-        "verdicts": [_said(verdict) for verdict in verdicts],
+        "verdicts": [_verdict_entry(verdict) for verdict in verdicts],
     }
 
 
-def _said(verdict: Verdict) -> dict[str, Any]:
+def _verdict_entry(verdict: Verdict) -> dict[str, Any]:
     return {**asdict(verdict), "sentence": str(verdict)}
 
 
-def _bounds(interval: Interval) -> list[float]:
+def _as_list(interval: Interval) -> list[float]:
     return [interval.mean, interval.low, interval.high]
 
 

@@ -18,7 +18,7 @@ from zooming.analysis.regret import regret_exponent
 from zooming.app.paper.claims import Verdict
 from zooming.app.paper.sweep import ADAPTIVE, HEURISTICS, NET, Evidence
 from zooming.errors import ConfigurationError
-from zooming.plots.look import COLORS, GRAY, MARKERS, drawing, line, power
+from zooming.plots.look import COLORS, GRAY, MARKERS, drawing, format_number, line
 from zooming.plots.runs import Runs
 
 SUFFIXES = (".png", ".pdf")  # one to view, one for publications
@@ -98,7 +98,7 @@ def _curves(evidence: Evidence, panels: Sequence[Any]) -> None:
 def _partitions_and_scales(evidence: Evidence, panels: Sequence[Any]) -> None:
     step = evidence.figure.step
     for ax, name in zip(panels, (ADAPTIVE, NET), strict=False):
-        balls = evidence.trained(name, 0).partition(step)
+        balls = evidence.train_again(name, 0).partition(step)
         plots.partition(balls, ax, optimal=evidence.optimal)
         _finish(ax, f"{name}: {len(balls)} balls at h = {step + 1}, over Q*", "state", "action")
         bar = ax.collections[0].colorbar
@@ -175,7 +175,7 @@ def _notes(evidence: Evidence) -> list[str]:
         value = theory.regret_bound(
             horizon, evidence.episodes, dimension=_DIMENSION, constant=constant
         )
-        return f"{theory.bound_name(horizon, constant)} {power(value)}"
+        return f"{theory.bound_name(horizon, constant)} {format_number(value)}"
 
     seen = f"Lines are means over {runs.n_seeds} seeds, bands their 95 % intervals"
     valued = len(runs.policy_values) if _shows_expected(evidence) else 0

@@ -33,8 +33,10 @@ class FineNear(Claim):
     source: str = CAPTION
 
     def check(self, evidence: Evidence) -> Verdict:
-        near = _near(lambda x, a: np.maximum(abs(x - self.state), abs(a - self.action)))
-        return _finer(evidence, near, f"around ({self.state:g}, {self.action:g})", self.source)
+        near = _mark_near(lambda x, a: np.maximum(abs(x - self.state), abs(a - self.action)))
+        return _compare_sizes(
+            evidence, near, f"around ({self.state:g}, {self.action:g})", self.source
+        )
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,9 @@ class FineAlongDiagonal(Claim):
     source: str = CAPTION
 
     def check(self, evidence: Evidence) -> Verdict:
-        return _finer(evidence, _near(lambda x, a: abs(x - a)), "along the diagonal", self.source)
+        return _compare_sizes(
+            evidence, _mark_near(lambda x, a: abs(x - a)), "along the diagonal", self.source
+        )
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class FinestAt(Claim):
     source: str = CAPTION
 
     def check(self, evidence: Evidence) -> Verdict:
-        places = np.array([_finest(balls) for balls in _partitions(evidence)])
+        places = np.array([_finest_center(balls) for balls in _partitions(evidence)])
         away = mean_interval(np.abs(places - [self.state, self.action]).max(axis=1))
         state, action = places.mean(axis=0)
         optimal = _optimal_path(evidence)[evidence.figure.step]
@@ -83,13 +87,16 @@ class FollowsOptimum(Claim):
 
     def check(self, evidence: Evidence) -> Verdict:
         step, env = evidence.figure.step, evidence.figure.preset.make()
-        states = _visited(env, step)
+        states = _sample_states(env, step)
         points = np.stack([np.repeat(states, len(_GRID)), np.tile(_GRID, len(states))], axis=1)
         q = evidence.optimal.q_values(step, points[:, :1], points[:, 1:])
         best = np.repeat(evidence.optimal.values(step, states[:, None]), len(_GRID))
         agreement = mean_interval(
             np.array(
-                [rank_correlation(best - q, side(balls, points)) for balls in _partitions(evidence)]
+                [
+                    rank_correlation(best - q, ball_sides(balls, points))
+                    for balls in _partitions(evidence)
+                ]
             )
         )
         finding = (
@@ -108,22 +115,22 @@ class FollowsOptimum(Claim):
 
 def _partitions(evidence: Evidence) -> list[Partition]:
     runs = range(n_trained(evidence))
-    return [evidence.trained("adaptive", run).partition(evidence.figure.step) for run in runs]
+    return [evidence.train_again("adaptive", run).partition(evidence.figure.step) for run in runs]
 
 
-def _near(distance: Callable[[Floats, Floats], Floats]) -> NDArray[np.bool_]:
+def _mark_near(distance: Callable[[Floats, Floats], Floats]) -> NDArray[np.bool_]:
     x, a = np.meshgrid(_GRID, _GRID, indexing="ij")
     near: NDArray[np.bool_] = (distance(x, a) <= NEAR).ravel()
     return near
 
 
-def _finer(evidence: Evidence, near: NDArray[np.bool_], where: str, source: str) -> Verdict:
+def _compare_sizes(evidence: Evidence, near: NDArray[np.bool_], where: str, source: str) -> Verdict:
     """Return the verdict that balls are smaller `near` a place than at random points.
 
     The effect is the difference of mean log2 sizes, in standard deviations over the points.
     """
     points = np.stack(np.meshgrid(_GRID, _GRID, indexing="ij"), axis=-1).reshape(-1, 2)
-    sizes = [np.log2(side(balls, points)) for balls in _partitions(evidence)]
+    sizes = [np.log2(ball_sides(balls, points)) for balls in _partitions(evidence)]
     halvings = np.array([size.mean() - size[near].mean() for size in sizes])
     effect = mean_interval(
         [
@@ -139,7 +146,7 @@ def _finer(evidence: Evidence, near: NDArray[np.bool_], where: str, source: str)
     return Verdict(f"the partition is finer {where}.", sign(effect, EFFECT), finding, source)
 
 
-def _finest(balls: Partition) -> Floats:
+def _finest_center(balls: Partition) -> Floats:
     """Return the median center of the smallest balls."""
     sides = (balls.high - balls.low).max(axis=1)
     smallest = sides == sides.min()
@@ -157,7 +164,7 @@ def _optimal_path(evidence: Evidence) -> list[tuple[float, float]]:
     return path
 
 
-def side(balls: Partition, points: Floats) -> Floats:
+def ball_sides(balls: Partition, points: Floats) -> Floats:
     """Return the longest side of the ball that contains each point."""
     top = balls.high.max(axis=0)
     inside = (
@@ -168,7 +175,7 @@ def side(balls: Partition, points: Floats) -> Floats:
     return found
 
 
-def _visited(env: object, step: int, n: int = 64) -> Floats:
+def _sample_states(env: object, step: int, n: int = 64) -> Floats:
     """Return n states, sorted, that random actions reach at a step."""
     from zooming.agents.heuristics import Random
 

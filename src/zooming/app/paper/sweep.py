@@ -22,7 +22,7 @@ from zooming.app.paper.figures import Figure
 from zooming.plots.runs import Runs, read_study
 from zooming.study.problems import AgentChoice
 from zooming.study.study import Study, run_all
-from zooming.study.tune import PAPERS_SCALES, Grid
+from zooming.study.tune import PAPERS_SCALES, GridSearch
 
 ADAPTIVE, NET = "adaptive", "net"
 CENTERS = "net of centers"  # the same net, but it plays the centers of its cells
@@ -51,7 +51,7 @@ class Evidence:
         made = self.figure.preset.make() if env is None else env
         return self.choices[name].make(made, seeds.word(self.entropy, f"run {run}"))
 
-    def trained(self, name: str, run: int) -> Agent:
+    def train_again(self, name: str, run: int) -> Agent:
         """Return the agent of an evaluation run, trained again with bit-identical results."""
         agent = self.agent(name, run)
         agent.learn(self.episodes)
@@ -86,7 +86,7 @@ def sweep(
     }
     options: dict[str, Any] = {"workers": workers, "progress_bar": progress_bar}
     grids = {
-        f: Grid(
+        f: GridSearch(
             [f.preset],
             list(learners.values()),
             "bonus",
@@ -143,7 +143,7 @@ def sweep(
 
 
 def _choices(
-    figure: Figure, grid: Grid, learners: dict[str, AgentChoice], folder: Path
+    figure: Figure, grid: GridSearch, learners: dict[str, AgentChoice], folder: Path
 ) -> dict[str, AgentChoice]:
     """Return the agents of a figure by name: tuned learners, untuned, heuristics."""
     best = grid.best(folder)

@@ -14,7 +14,7 @@ from zooming.agents import seeds
 from zooming.agents.agent import Agent
 from zooming.analysis.intervals import Interval, mean_interval
 from zooming.analysis.regret import optimum_error
-from zooming.analysis.solve import Optimal, solvable
+from zooming.analysis.solve import Optimal, check_solvable
 from zooming.app.report import findings
 from zooming.envs.compiled import CompiledEnv
 from zooming.errors import ConfigurationError, ZoomingError
@@ -87,14 +87,14 @@ def collect(folder: Path, n_valued: int = 0) -> dict[str, Any]:
                 "scales": extra.get("scales"),
                 "q_star": None if optimal is None or not replays else _q_star(optimal, cuts),
             })  # fmt: skip
-        manifests.append(findings.finite(read_manifest(where / MANIFEST)))
-    first = Store.existing(studies[0][0]).configuration
+        manifests.append(findings.replace_non_finite(read_manifest(where / MANIFEST)))
+    first = Store.of_folder(studies[0][0]).configuration
     overall = findings.overall(folder / findings.FINDINGS)
     size = (len(problems), "problem"), (first.episodes, "episode"), (first.n_seeds, "seed")
     return {
         "title": findings.title(folder, len(problems)),
-        "size": ", ".join(findings.count(n, what) for n, what in size),
-        "score": findings.score(
+        "size": ", ".join(findings.count_noun(n, what) for n, what in size),
+        "score": findings.count_confirmed(
             [*(verdict for problem in problems for verdict in problem["verdicts"]), *overall]
         ),
         "overall": overall,
@@ -133,7 +133,7 @@ def _evaluations(folder: Path, manifests: list[Path]) -> list[tuple[Path, list[d
         return [(manifest.parent, []) for manifest in manifests]
     content = read_json(path, remedy)
     try:
-        tuned = [{"problem": one["problem"], "tried": [*_tried(one)]} for one in content]
+        tuned = [{"problem": one["problem"], "tried": [*_tried_rows(one)]} for one in content]
         named = [(one["problem"], one["evaluation"]["agent"]) for one in content]
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ConfigurationError(f"{path} is damaged ({error!r}); {remedy}") from error
@@ -155,7 +155,7 @@ def _evaluations(folder: Path, manifests: list[Path]) -> list[tuple[Path, list[d
     return sorted(found, key=lambda one: tuned.index(one[1][0]))
 
 
-def _tried(tuned: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _tried_rows(tuned: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield one row per value that was tried for one agent."""
     for tried in tuned["tried"]:
         interval = tried["interval"] or dict.fromkeys(("mean", "low", "high"), tried["mean_return"])
@@ -198,15 +198,15 @@ def _agent(row: Row, names: dict[str, str], i: int, runs: Runs, is_winner: bool)
         "name": names.get(row.agent, row.agent),
         "color": COLORS[i % len(COLORS)],
         "is_winner": is_winner,
-        "final_return": _bounds(row.final_return, row.mean_return),
-        "regret": None if regret is None else _last(regret),
-        "expected_regret": None if expected is None else _last(expected),
-        "mean_return": _last(mean_return),
-        "advantage": _bounds(row.advantage, None),
+        "final_return": _as_list(row.final_return, row.mean_return),
+        "regret": None if regret is None else _last_interval(regret),
+        "expected_regret": None if expected is None else _last_interval(expected),
+        "mean_return": _last_interval(mean_return),
+        "advantage": _as_list(row.advantage, None),
         "n_balls": row.n_balls,
         "nbytes": row.nbytes,
         "n_clipped": row.n_clipped,
-        "milliseconds": _number(1e3 * row.seconds),
+        "milliseconds": _as_number(1e3 * row.seconds),
         "n_valued": 0 if expected is None else len(expected),
         "curve": {
             "episode": runs.episode.tolist(),
@@ -249,19 +249,19 @@ def _band(samples: np.ndarray[Any, Any]) -> dict[str, list[Any]]:
     }
 
 
-def _last(samples: np.ndarray[Any, Any]) -> list[float]:
+def _last_interval(samples: np.ndarray[Any, Any]) -> list[float]:
     """Return the mean and 95 % interval of the last column."""
     band = _band(samples[:, -1:])
     return [band[part][0] for part in ("mean", "low", "high")]
 
 
-def _bounds(interval: Interval | None, mean: float | None) -> list[float] | None:
+def _as_list(interval: Interval | None, mean: float | None) -> list[float] | None:
     if interval is not None:
         return [interval.mean, interval.low, interval.high]
     return None if mean is None else [mean, mean, mean]
 
 
-def _number(value: float) -> float | None:
+def _as_number(value: float) -> float | None:
     return value if math.isfinite(value) else None  # JSON has no NaN
 
 
@@ -285,7 +285,7 @@ def _why_unsolved(problem: Problem) -> str:
             "whose law is known"
         )
     try:
-        solvable(env)
+        check_solvable(env)
     except ConfigurationError as error:
         return str(error)
     return "zooming.solve could not certify one"

@@ -21,15 +21,15 @@ def title(folder: Path, n_problems: int) -> str:
     if (folder / FINDINGS).exists():
         return REPRODUCTION
     if (folder / "evaluation").exists():
-        return f"Agents tuned on {count(n_problems, 'problem')}, and tested on fresh seeds"
-    return f"Agents compared on {count(n_problems, 'problem')}"
+        return f"Agents tuned on {count_noun(n_problems, 'problem')}, and tested on fresh seeds"
+    return f"Agents compared on {count_noun(n_problems, 'problem')}"
 
 
 def figures(path: Path) -> list[dict[str, Any]]:
     """Return the findings of each figure of a reproduction; ConfigurationError if the file is
     damaged.
     """
-    content = finite(read_json(path, REMEDY))
+    content = replace_non_finite(read_json(path, REMEDY))
     try:
         found = list(content["figures"].values())
         for one in found:
@@ -42,7 +42,7 @@ def figures(path: Path) -> list[dict[str, Any]]:
             _check(one.get("verdicts", []))
             one["scales"] = scales(one)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise _damaged(path, error) from error
+        raise _damage_error(path, error) from error
     if not found:
         raise ConfigurationError(f"{path} holds no figure; zooming reproduce continues it")
     return found
@@ -52,12 +52,12 @@ def overall(path: Path) -> list[dict[str, Any]]:
     """Return the verdicts on claims about several figures; an empty list if there is no file."""
     if not path.exists():
         return []
-    content = finite(read_json(path, REMEDY))
+    content = replace_non_finite(read_json(path, REMEDY))
     try:
         found: list[dict[str, Any]] = content.get("overall", [])
         _check(found)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise _damaged(path, error) from error
+        raise _damage_error(path, error) from error
     return found
 
 
@@ -68,11 +68,11 @@ def _check(verdicts: Sequence[dict[str, Any]]) -> None:
             raise ValueError("a verdict is not one")
 
 
-def _damaged(path: Path, error: Exception) -> ConfigurationError:
+def _damage_error(path: Path, error: Exception) -> ConfigurationError:
     return ConfigurationError(f"{path} is damaged ({error!r}); {REMEDY}")
 
 
-def score(verdicts: Sequence[dict[str, Any]]) -> str:
+def count_confirmed(verdicts: Sequence[dict[str, Any]]) -> str:
     """Return a sentence that counts the confirmed claims; empty if there are no claims."""
     if not verdicts:
         return ""
@@ -108,15 +108,15 @@ def scales(found: dict[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def count(n: int, what: str) -> str:
+def count_noun(n: int, what: str) -> str:
     """Return a count with its noun, such as `1 seed` or `2,000 seeds`."""
     return f"{n:,} {what}{'s' if n > 1 else ''}"
 
 
-def finite(content: Any) -> Any:
+def replace_non_finite(content: Any) -> Any:
     """Return JSON content with NaN and infinities as strings, because strict JSON has neither."""
     if isinstance(content, dict):
-        return {key: finite(value) for key, value in content.items()}
+        return {key: replace_non_finite(value) for key, value in content.items()}
     if isinstance(content, list):
-        return [finite(value) for value in content]
+        return [replace_non_finite(value) for value in content]
     return str(content) if isinstance(content, float) and not math.isfinite(content) else content

@@ -59,12 +59,12 @@ def report(
     for problem in data["problems"]:
         if problem["why_not_made"]:
             print(f"no run is replayed of {problem['name']}: {problem['why_not_made']}")
-    page = written(data)
+    page = render_page(data)
     files.write_atomically(path, page.encode())
     print(f"{path}: {len(page) / 1e6:.1f} MB; open it in a browser")
 
 
-def written(data: dict[str, Any]) -> str:
+def render_page(data: dict[str, Any]) -> str:
     """Return the HTML of the data from `collect`. Strings are inserted as data, never as markup."""
     try:
         from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]  # it ships no types
