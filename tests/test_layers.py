@@ -19,7 +19,7 @@ ROOMS = (  # from the ground up; rooms of one floor do not know each other
     ("agents",),
     ("analysis",),
     ("testing", "callbacks", "study"),
-    ("plots",),
+    ("plots", "export"),
     ("zooming",),
     ("app",),
     ("__main__",),
@@ -30,6 +30,7 @@ FLOOR = {room: floor for floor, rooms in enumerate(ROOMS) for room in rooms}
 # the package itself.
 FRONT_DOOR = {
     ("zooming.agents.q_learner", "learn_pac"),
+    ("zooming.agents.agent", "export"),
     ("zooming.agents.history", "regret"),
     ("zooming.agents.history", "plot"),
     ("zooming.agents.pauses", "_policy_value"),

@@ -8,6 +8,7 @@ import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -469,6 +470,20 @@ class Agent(ABC):
         from zooming.agents import checkpoints  # imported here because checkpoints import agents
 
         checkpoints.save(self, path)
+
+    def export(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write the policy to a file that runs without zooming; see `zooming.export_policy`.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The file: `.py`, `.json`, `.h` (C99) or `.sql`.
+        **options
+            Other arguments of `zooming.export_policy`.
+        """
+        import zooming
+
+        return zooming.export_policy(self, path, **options)
 
     def check_savable(self) -> None:
         """Raise ConfigurationError if `save` would refuse this agent. Called before long runs."""

@@ -64,6 +64,32 @@ def audit_file(
         raise SystemExit(1)
 
 
+def export_file(
+    file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")],
+    to: Annotated[str, tyro.conf.arg(metavar="FILE")],
+    name: str | None = None,
+    number: str = "double",
+    scale: float = 1.0,
+    table: str = "states",
+) -> None:
+    """Write the policy of a saved agent as Python, JSON, C or SQL.
+
+    Args:
+        file: file written by agent.save().
+        to: file to write: .py, .json, .h (a C99 header) or .sql.
+        name: prefix of the C names. By default the name of the file.
+        number: type of a state in C: double, float, or int for whole multiples of 1 / scale.
+        scale: units per 1 of a state, with --number int.
+        table: name of the SQL table.
+    """
+    import zooming
+
+    path = zooming.export_policy(
+        zooming.load(file), to, name=name, number=number, scale=scale, table=table
+    )
+    print(f"{path}: {path.stat().st_size:,} bytes")
+
+
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line. `args` defaults to those of the process."""
     import zooming
@@ -81,6 +107,7 @@ def main(args: Sequence[str] | None = None) -> None:
         "reproduce": reproduce,
         "report": report,
         "audit": audit_file,
+        "export": export_file,
         "bench": bench.main,
         "list": run.list_names,
     }

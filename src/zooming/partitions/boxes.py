@@ -431,8 +431,24 @@ def _in_units(unit: Floats, axes: Floats, ends: Floats) -> Floats:
     """
     low, width, n_values = axes[:, LOW], axes[:, WIDTH], axes[:, ATOMS]
     # On an axis of integers, `low` is a half-integer, so borders are exact half-integers.
-    inner = low + np.where(n_values > 0, np.rint(width * unit), width * unit)
-    border = np.where(unit == 1.0, ends, inner)
-    return np.where(
-        (n_values == 0) & ((border - low) / width < unit), np.nextafter(border, np.inf), border
-    )
+    border = np.where(unit == 1.0, ends, low + np.rint(width * unit))
+    for i in np.flatnonzero(n_values == 0):
+        inner, where = np.unique(unit[:, i], return_inverse=True)
+        found = _first_at(inner, low[i], width[i])
+        border[:, i] = np.where(unit[:, i] == 1.0, ends[i], found[where])
+    return border
+
+
+def _first_at(unit: Floats, low: float, width: float) -> Floats:
+    """Return the smallest x with (x - low) / width >= unit, as floats are rounded."""
+    guess = low + width * unit
+    slack = 8 * np.spacing(np.maximum(np.abs(guess), max(abs(low), abs(width))))
+    before, found = guess - slack, guess + slack  # below the border, and not below it
+    while True:
+        middle = before + (found - before) / 2
+        is_between = (before < middle) & (middle < found)
+        if not is_between.any():
+            return np.where(unit == 0.0, low, found)
+        is_below = (middle - low) / width < unit
+        before = np.where(is_between & is_below, middle, before)
+        found = np.where(is_between & ~is_below, middle, found)

@@ -1,0 +1,1 @@
+"""A learned policy as a file that needs nothing: Python, JSON, C or SQL."""

@@ -1,0 +1,282 @@
+"""A learned policy as one decision tree per step: compare a state axis, go left or right, act.
+
+All formats are written from this tree. Regions of states with the same action are merged, and
+equal subtrees are stored once, also across steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.errors import ConfigurationError
+
+Floats = NDArray[np.float64]
+MOST_CUTS = 64  # cuts per axis among which the best one is chosen
+
+
+@dataclass(frozen=True)
+class DecisionTree:
+    """The policy of an agent as nodes of binary trees. Returned by `decision_tree(agent)`.
+
+    A reference is the number of a node if it is 0 or more, and ~reference is the number of an
+    action if it is negative.
+
+    Attributes
+    ----------
+    roots : array [horizon]
+        Reference of the tree of each step.
+    axis, threshold : arrays [n_nodes]
+        A state with state[axis] >= threshold goes to the right.
+    left, right : arrays [n_nodes]
+        References.
+    actions : array [n_actions, n_action_axes]
+        The different actions, in the environment's units.
+    state_names, action_names : tuples of str
+        Names of the axes.
+    state_is_whole, action_is_whole : tuples of bool
+        Whether an axis has integers only.
+    about : str
+        One line that says which agent and environment the policy comes from.
+    """
+
+    roots: NDArray[np.int64]
+    axis: NDArray[np.int64]
+    threshold: Floats
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    actions: Floats
+    state_names: tuple[str, ...]
+    action_names: tuple[str, ...]
+    state_is_whole: tuple[bool, ...]
+    action_is_whole: tuple[bool, ...]
+    about: str
+
+    @property
+    def horizon(self) -> int:
+        return len(self.roots)
+
+    @property
+    def depth(self) -> int:
+        """The largest number of comparisons that an action takes."""
+        depth = np.zeros(len(self.axis) + 1, np.int64)  # the last entry stands for every action
+        for i in range(len(self.axis)):  # children come before their parents
+            depth[i] = 1 + max(depth[max(self.left[i], -1)], depth[max(self.right[i], -1)])
+        return int(depth[np.maximum(self.roots, -1)].max())
+
+    def act(self, step: int, state: Floats) -> Floats:
+        """Return the action of a state; the plain form of what every format computes."""
+        at = int(self.roots[step])
+        while at >= 0:
+            at = int((self.right if state[self.axis[at]] >= self.threshold[at] else self.left)[at])
+        return self.actions[~at]
+
+    def describe(self) -> list[str]:
+        """Return the facts that head every file."""
+        return [
+            self.about,
+            f"state: {', '.join(self.state_names)}; action: {', '.join(self.action_names)}",
+            f"{self.horizon} steps, {len(self.axis):,} comparisons stored, {len(self.actions):,} "
+            f"different actions, at most {self.depth} comparisons for an action",
+            "A state outside the space gets the action of the nearest region.",
+        ]
+
+
+def decision_tree(agent: Any) -> DecisionTree:
+    """Return the policy of an agent that has a partition, exactly as `agent.predict` plays it.
+
+    Parameters
+    ----------
+    agent : AdaptiveQ or NetQ
+        The agent.
+
+    Raises
+    ------
+    ConfigurationError
+        If the agent has no partition, or squashes a state axis.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    >>> history = agent.learn(2000)
+    >>> tree = decision_tree(agent)
+    >>> tree.act(0, [0.5]).tolist() == agent.predict([0.5])[0].tolist()
+    True
+    """
+    axes = _exportable(agent)
+    n_state = axes.n_state
+    store = _Store()
+    roots = []
+    for step in range(agent.horizon):
+        low, high = _state_boxes(agent, step)
+        leaves = _cells(low, high)
+        points = np.array([corner for corner, _ in leaves])
+        chosen = _actions(agent, step, points)
+        numbers = np.array([store.action(action) for action in chosen])
+        boxes = np.array(leaves)  # [n, 2, n_state]
+        roots.append(_grow(store, *_merge(boxes[:, 0], boxes[:, 1], numbers)))
+    is_whole = [kind != "interval" for kind in axes.kinds]
+    nodes = store.nodes()
+    return DecisionTree(
+        np.array(roots),
+        *nodes,
+        np.array(list(store.actions)),
+        tuple(axes.names[:n_state]),
+        tuple(axes.names[n_state:]),
+        tuple(is_whole[:n_state]),
+        tuple(is_whole[n_state:]),
+        f"Policy of {type(agent).__name__} on {agent.env_name} after {agent.n_episodes:,} episodes",
+    )
+
+
+def _exportable(agent: Any) -> Any:
+    """Return the axes of the agent; ConfigurationError if its policy is not a set of boxes."""
+    name = type(agent).__name__
+    try:
+        agent.partition(0)
+    except (AttributeError, NotImplementedError, ConfigurationError) as error:
+        raise ConfigurationError(
+            f"{name} has no partition of the states to export; export an AdaptiveQ or a NetQ"
+        ) from error
+    squashed = [agent.axes.names[i] for i in range(agent.axes.n_state) if agent.axes[i].squash]
+    if squashed:
+        raise ConfigurationError(
+            f"{squashed[0]} is squashed, and a policy with squashed state axes cannot be exported; "
+            f"give bounds={{{squashed[0]!r}: (low, high)}} instead of squash"
+        )
+    return agent.axes
+
+
+def _state_boxes(agent: Any, step: int) -> tuple[Floats, Floats]:
+    """Return the different state sides of the balls of a step, in the environment's units.
+
+    The outer faces are moved to infinity: states beyond them count as on them.
+    """
+    found = agent.partition(step)
+    n = agent.axes.n_state
+    sides = np.unique(np.hstack([found.low[:, :n], found.high[:, :n]]), axis=0)
+    low, high = sides[:, :n].copy(), sides[:, n:].copy()
+    low[low == low.min(axis=0)] = -np.inf
+    high[high == high.max(axis=0)] = np.inf
+    return low, high
+
+
+def _cells(low: Floats, high: Floats) -> list[tuple[Floats, Floats]]:
+    """Return boxes that cover all states, such that no face of a given box runs through one."""
+    n_axes = low.shape[1]
+    done: list[tuple[Floats, Floats]] = []
+    waiting = [(np.full(n_axes, -np.inf), np.full(n_axes, np.inf), low, high)]
+    while waiting:
+        first, last, low, high = waiting.pop()
+        faces = [np.unique(np.concatenate([low[:, i], high[:, i]])) for i in range(n_axes)]
+        inner = [face[(face > first[i]) & (face < last[i])] for i, face in enumerate(faces)]
+        sizes = [len(f) for f in inner]
+        if not any(sizes):
+            done.append((first, last))
+            continue
+        axis = int(np.argmax(sizes))
+        cut = inner[axis][sizes[axis] // 2]
+        for side in (0, 1):
+            new_first, new_last = first.copy(), last.copy()
+            (new_last if side == 0 else new_first)[axis] = cut
+            meets = low[:, axis] < cut if side == 0 else high[:, axis] > cut
+            waiting.append((new_first, new_last, low[meets], high[meets]))
+    return done
+
+
+def _actions(agent: Any, step: int, corners: Floats) -> Floats:
+    """Return the greedy action at the low corner of each cell, in the environment's units."""
+    axes = agent.axes
+    states = np.clip(corners, axes.low[: axes.n_state], axes.high[: axes.n_state])
+    whole = np.array([kind != "interval" for kind in axes.kinds[: axes.n_state]])
+    states[:, whole] = np.ceil(states[:, whole])
+    found = agent.predict(axes.states.shaped(states), state=np.full(len(states), step))[0]
+    return np.asarray(axes.actions.batch(found, "action")[0])
+
+
+def _merge(
+    low: Floats, high: Floats, actions: NDArray[np.int64]
+) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    """Join neighboring boxes with the same action, as long as two of them make up a box."""
+    n_axes, before = low.shape[1], -1
+    while len(actions) != before:
+        before = len(actions)
+        for axis in range(n_axes):
+            others = [i for i in range(n_axes) if i != axis]
+            keys = np.column_stack([actions, low[:, others], high[:, others], low[:, axis]])
+            order = np.lexsort(keys.T[::-1])
+            low, high, actions, keys = low[order], high[order], actions[order], keys[order]
+            is_same = (keys[1:, :-1] == keys[:-1, :-1]).all(axis=1)
+            goes_on = is_same & (high[:-1, axis] == low[1:, axis])
+            first = np.flatnonzero(np.r_[True, ~goes_on])
+            last = np.flatnonzero(np.r_[~goes_on, True])
+            new_high = high[first].copy()
+            new_high[:, axis] = high[last, axis]
+            low, high, actions = low[first], new_high, actions[first]
+    return low, high, actions
+
+
+class _Store:
+    """Collects nodes and actions; equal ones get the same number."""
+
+    def __init__(self) -> None:
+        self.actions: dict[tuple[float, ...], int] = {}
+        self._nodes: dict[tuple[int, float, int, int], int] = {}
+
+    def action(self, action: Floats) -> int:
+        return ~self.actions.setdefault(tuple(action.tolist()), len(self.actions))
+
+    def node(self, axis: int, threshold: float, left: int, right: int) -> int:
+        if left == right:
+            return left
+        return self._nodes.setdefault((axis, threshold, left, right), len(self._nodes))
+
+    def nodes(self) -> tuple[NDArray[Any], Floats, NDArray[Any], NDArray[Any]]:
+        columns = list(zip(*self._nodes, strict=True)) or [(), (), (), ()]
+        axis, threshold, left, right = columns
+        return (
+            np.array(axis, np.int64),
+            np.array(threshold, np.float64),
+            np.array(left, np.int64),
+            np.array(right, np.int64),
+        )
+
+
+def _grow(store: _Store, low: Floats, high: Floats, actions: NDArray[np.int64]) -> int:
+    """Return the reference of a tree that gives each box its action."""
+    if (actions == actions[0]).all():
+        return int(actions[0])
+    axis, cut = min(_cuts(low, high), key=lambda one: _cost(low, high, actions, *one))
+    left, right = low[:, axis] < cut, high[:, axis] > cut
+    return store.node(
+        axis,
+        float(cut),
+        _grow(store, low[left], high[left], actions[left]),
+        _grow(store, low[right], high[right], actions[right]),
+    )
+
+
+def _cuts(low: Floats, high: Floats) -> Iterator[tuple[int, float]]:
+    """Yield some faces (axis, threshold) between the boxes, evenly from all of them."""
+    for axis in range(low.shape[1]):
+        faces = np.unique(low[:, axis])[1:]
+        if len(faces):
+            for i in np.unique(np.linspace(0, len(faces) - 1, MOST_CUTS).astype(int)):
+                yield axis, faces[i]
+
+
+def _cost(
+    low: Floats, high: Floats, actions: NDArray[np.int64], axis: int, cut: float
+) -> tuple[int, int]:
+    """Return how much work a cut leaves: boxes on sides with several actions, larger side first.
+
+    The largest side decides the depth of the tree; boxes that the cut divides count twice.
+    """
+    sides = [low[:, axis] < cut, high[:, axis] > cut]
+    left = [int(side.sum()) if np.ptp(actions[side]) else 0 for side in sides]
+    return max(left) + sum(left), max(left)
