@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 INSTALLED := $(VENV)/installed
 
-.PHONY: demo test test-fast lint bench browser docs figures clean
+.PHONY: demo test test-fast lint bench browser compiler docs figures clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -17,7 +17,7 @@ demo: $(READY)
 # What calls no kernel of its own gains nothing from arrays whose bounds are checked.
 NO_KERNELS = $(addprefix --ignore=tests/test_,$(addsuffix .py,study report paper cli documentation notebook stored modules layers snippets package habits plots rendering sb3))
 
-test: lint browser
+test: lint browser compiler
 	$(BIN)/pytest -n 2
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/cache-boundscheck $(BIN)/pytest -n 2 -m "not slow and not process" $(NO_KERNELS)
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 -m plain
@@ -34,6 +34,11 @@ lint: $(INSTALLED)
 browser:
 	@command -v chromium chromium-browser google-chrome >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
 		|| { echo "install Chromium (apt-get install chromium): the report is tested in it"; exit 1; }
+
+# Exported C headers are tested in a real compiler.
+compiler:
+	@command -v cc gcc clang >/dev/null || { apt-get update -qq && apt-get install -y -qq gcc libc6-dev >/dev/null; } \
+		|| { echo "install a C compiler (apt-get install gcc): exported policies are tested in it"; exit 1; }
 
 bench: $(READY)
 	$(BIN)/python benchmarks/speed.py

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 
+import duckdb
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import zooming
 from helpers import Boxes, Drift, box
 from zooming.export.decision_tree import decision_tree
 
-COUNT = 100_000  # random states; the states around every threshold come on top
+MANY, FEW = 100_000, 5_000  # random states; the states around every threshold are among them
 
 
 def learned(kind):
@@ -55,7 +56,7 @@ def agents():
     return {kind: learned(kind) for kind in KINDS}
 
 
-def states_of(agent, tree, count=COUNT):
+def states_of(agent, tree, count):
     """Return random states, and states on and just below every threshold, all in the space."""
     rng = np.random.default_rng(0)
     n = agent.axes.n_state
@@ -122,7 +123,7 @@ def test_the_python_file_runs_in_an_interpreter_without_packages(agents, kind, t
     agent = agents[kind]
     path = agent.export(tmp_path / "policy.py")
     tree = decision_tree(agent)
-    states = states_of(agent, tree)
+    states = states_of(agent, tree, MANY if kind == "two states" else FEW)
     step = agent.horizon - 1
     lines = "\n".join(f"{step} " + " ".join(map(repr, state)) for state in states.tolist())
     command = [sys.executable, "-I", "-S", str(path)]
@@ -197,7 +198,7 @@ def test_the_c_header_compiles_without_a_warning_and_agrees(agents, kind, number
     (tmp_path / "main.c").write_text(program)
     flags = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1"]
     subprocess.run([compiler, *flags, "-o", tmp_path / "run", tmp_path / "main.c"], check=True)
-    states = states_of(agent, tree)
+    states = states_of(agent, tree, MANY if kind == "two states" else FEW)
     if number == "float":
         states = np.clip(states.astype(np.float32), agent.axes.low[:2], agent.axes.high[:2])
         states = states.astype(np.float32).astype(float)
@@ -226,7 +227,8 @@ def test_the_query_gives_the_action_of_every_row(agents, kind, engine, tmp_path)
     agent = agents[kind]
     tree = decision_tree(agent)
     query = agent.export(tmp_path / "policy.sql", table="seen").read_text()
-    states = states_of(agent, tree, COUNT if engine == "sqlite" else 2_000)
+    count = MANY if (kind, engine) == ("two states", "sqlite") else 1_000
+    states = states_of(agent, tree, count)
     columns = [name.replace("[", "_").replace("]", "") for name in tree.state_names]
     step = agent.horizon - 1
     rows = [(k, step, *state) for k, state in enumerate(states.tolist())]
@@ -234,7 +236,7 @@ def test_the_query_gives_the_action_of_every_row(agents, kind, engine, tmp_path)
     if engine == "sqlite":
         base = sqlite3.connect(":memory:")
     else:
-        base = pytest.importorskip("duckdb").connect(":memory:")
+        base = duckdb.connect(":memory:")
     base.execute(f"CREATE TABLE seen (k INTEGER, step INTEGER, {' DOUBLE, '.join(columns)} DOUBLE)")
     base.executemany(f"INSERT INTO seen VALUES ({', '.join('?' * len(rows[0]))})", rows)
     answer = sorted(base.execute(query).fetchall())
