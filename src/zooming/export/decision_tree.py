@@ -73,7 +73,7 @@ class DecisionTree:
         at = int(self.roots[step])
         while at >= 0:
             at = int((self.right if state[self.axis[at]] >= self.threshold[at] else self.left)[at])
-        return self.actions[~at]
+        return np.asarray(self.actions[~at])
 
     def describe(self) -> list[str]:
         """Return the facts that head every file."""

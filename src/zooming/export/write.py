@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ FORMATS = (".py", ".json", ".h", ".sql")
 
 def export_policy(
     agent: Any,
-    path: str | Path,
+    path: str | os.PathLike[str],
     *,
     name: str | None = None,
     number: str = "double",
