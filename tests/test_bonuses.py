@@ -243,7 +243,7 @@ def test_theory_on_the_discrete_metric_is_ucb_h_of_jin_et_al_with_its_bonus_and_
     # b_t = c sqrt(H^3 iota / t) with c = 2, and no L, since an atom has diameter 0.
     env, episodes = Tables(5, 3, 4, seed=7), 20 if kernels.IS_JIT_DISABLED else 300
     oracle = UcbH(5, 3, 4, c=2 * math.sqrt(64 * math.log(4 * 4 * episodes / 0.05)))
-    expected = oracle.learn(env, episodes, seeds.word(0, "environment", np.uint32))
+    expected = oracle.learn(env, episodes, seeds.derive_seed(0, "environment", np.uint32))
     bonus = Theory(episodes=episodes, lipschitz=0.0)
     agent = zooming.AdaptiveQ(env, horizon=4, bonus=bonus, cap="horizon", ties="first", seed=0)
     returns = agent.learn(episodes).returns

@@ -75,7 +75,7 @@ def pairs(env, rng, n):
         for box in (env.state_box, env.action_box):
             share = rng.integers(0, 2, box.shape) if i % 2 else rng.random(box.shape)
             found.append(box.low + share * (box.high - box.low))
-        states, actions = env.playable(found[0][None], found[1][None])
+        states, actions = env.round_discrete(found[0][None], found[1][None])
         yield states[0], actions[0]
 
 

@@ -15,7 +15,7 @@ from zooming import metrics
 from zooming.errors import ConfigurationError, ZoomingError
 from zooming.kernels.balls import MAX_DEPTH
 from zooming.metrics import pairs
-from zooming.metrics.axioms import checked
+from zooming.metrics.axioms import check_metric
 from zooming.metrics.space import Space
 from zooming.spaces.axes import Axes
 
@@ -100,7 +100,7 @@ def test_a_norm_of_any_power_is_a_metric_at_any_scale(power, scale):
         largest = max(apart) or fractions.Fraction(1)  # what is left lies between 1 and 2
         rest = sum(float(share / largest) ** power for share in apart) ** (1 / power)
         assert side.distances[i, j] == pytest.approx(scale * float(largest) * rest, rel=1e-12)
-    checked(side.distances, "the norm", range(25))
+    check_metric(side.distances, "the norm", range(25))
 
 
 def test_a_subclass_with_a_power_of_its_own_takes_the_root_and_cannot_be_saved(tmp_path):

@@ -224,7 +224,7 @@ def test_the_estimates_of_a_replay_are_those_of_the_run(unsolved):
         assert [bool(cut) for cut in replay["cuts"]] == [is_slice] * len(replay["steps"])
         study = zooming.Study.stored(unsolved).configuration
         ours = next(p for p in study.problems if p.name == problem["name"])
-        agent = study.agents[0].make(ours.make(), seeds.word(0, "run 0"))
+        agent = study.agents[0].make(ours.make(), seeds.derive_seed(0, "run 0"))
         agent.learn(60)
         last = len(replay["frames"]) - 1
         for step, balls in enumerate(replay["steps"]):
@@ -515,7 +515,7 @@ def test_values_of_a_study_are_those_of_its_runs_and_a_damaged_file_is_named(tmp
     problem, stops = problem_named("ambulance-beta-0.25"), runs.checkpoints
     assert (len(runs.policy_values), stops[0], stops[-1]) == (2, 1, 60)
     assert runs.error == problem.optimal("fine").return_error
-    agent = zooming.AdaptiveQ(problem.make(), seed=seeds.word(0, "run 1"))
+    agent = zooming.AdaptiveQ(problem.make(), seed=seeds.derive_seed(0, "run 1"))
     history = agent.learn(60, checkpoints=stops)
     assert runs.policy_values[1] == pytest.approx(history.policy_values, abs=0.003)
     assert runs.total_return[1, -1] == pytest.approx(history.returns.sum(), rel=1e-12)

@@ -286,7 +286,7 @@ def test_a_chunk_is_what_one_by_one_gives():
     assert (chunk.first, chunk.last) == (20, 25)
     arrays = chunk.run()
     env = gym.make("zooming/Oil-v0", survey="quadratic", sharpness=1.0)
-    history = zooming.AdaptiveQ(env, seed=seeds.word(0, "run 22")).learn(200)
+    history = zooming.AdaptiveQ(env, seed=seeds.derive_seed(0, "run 22")).learn(200)
     assert arrays["total_return"][2] == pytest.approx(history.returns.sum())
     assert arrays["final_return"][2] == history.returns[-20:].mean()
     assert (
@@ -311,7 +311,12 @@ def test_boxes_and_balls_are_compared_in_one_study_that_resumes(tmp_path):
     arrays = study.configuration.chunks()[1].run()
     for i in range(3):
         agent = zooming.MetricQ(
-            env, metric, split_after=0.5, lazy=True, bonus=0.2, seed=seeds.word(0, f"run {i}")
+            env,
+            metric,
+            split_after=0.5,
+            lazy=True,
+            bonus=0.2,
+            seed=seeds.derive_seed(0, f"run {i}"),
         )
         history = agent.learn(60)
         assert arrays["total_return"][i] == pytest.approx(history.returns.sum(), rel=1e-15)
@@ -678,7 +683,7 @@ def tuned(folder, **options):
 def test_the_grid_finds_the_value_with_the_largest_return_on_seeds_of_its_own(tmp_path):
     values = (0.01, 0.5, 5.0)
     ours, net = tuned(tmp_path / "tuning", values=values)
-    own = [seeds.word(0, f"tune {i}") for i in range(6)]
+    own = [seeds.derive_seed(0, f"tune {i}") for i in range(6)]
     env = gym.make("zooming/Oil-v0")
     scores = {
         c: np.mean(
@@ -695,7 +700,7 @@ def test_the_grid_finds_the_value_with_the_largest_return_on_seeds_of_its_own(tm
         assert tried.n_seeds == 6
     assert ours.samples == net.samples == 3 * 6 * 300 * 5
     fresh = [
-        zooming.AdaptiveQ(env, bonus=ours.value, seed=seeds.word(0, f"run {i}")).learn(300)
+        zooming.AdaptiveQ(env, bonus=ours.value, seed=seeds.derive_seed(0, f"run {i}")).learn(300)
         for i in range(5)
     ]
     assert ours.evaluation.mean_return == pytest.approx(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zooming.agents.files import writable, write_atomically
+from zooming.agents.files import writable_path, write_atomically
 from zooming.agents.history import History
 from zooming.analysis.evaluate import Evaluation, evaluate
 from zooming.errors import ConfigurationError
@@ -240,13 +240,15 @@ class MonitorCSV:
             strict=True,
         )
         rows = "".join(f"{total!r},{length},{seconds:.7f}\n" for total, length, seconds in entries)
-        with writable(self.path).open("ab", buffering=0) as file:  # one write of complete lines
+        with writable_path(self.path).open(
+            "ab", buffering=0
+        ) as file:  # one write of complete lines
             file.write(rows.encode())
         self._written = now
 
     def _open(self, agent: Agent, n_new: int) -> None:
         n_before = agent.n_episodes - n_new
-        writable(self.path)  # raises for a pipe, whose reading would never end
+        writable_path(self.path)  # raises for a pipe, whose reading would never end
         if n_before and self.path.exists():
             lines = self.path.read_text().split("\n")[:-1]  # without an incomplete last row
             try:
@@ -362,5 +364,5 @@ class _SeenEpisodes:
 
 def _check_path(path: str | os.PathLike[str]) -> Path:
     """Return the path; raise OSError now, not during the run, if no file can be written there."""
-    writable(path)
+    writable_path(path)
     return Path(path)

@@ -41,7 +41,7 @@ METRICS = ("linf", "l1", "l2", "discrete")
 Covering = Callable[[float], float]
 
 START_SHARE = 0.25  # share of delta for random starts
-ROUNDING = 1e-12  # relative tolerance: a quotient such as 0.7 / 0.1 misses an integer
+QUOTIENT_TOLERANCE = 1e-12  # relative tolerance: a quotient such as 0.7 / 0.1 misses an integer
 MOST_SIDES = 6  # the most axes for which iota covers balls that depend on the data, see `iota`
 
 
@@ -83,9 +83,11 @@ def covering_number(radius: float, sides: Sequence[float], metric: str = "linf")
     (9, 12)
     """
     _check_positive(radius=radius)
-    if radius * (1 + ROUNDING) >= diameter(sides, metric):
+    if radius * (1 + QUOTIENT_TOLERANCE) >= diameter(sides, metric):
         return 1
-    return math.prod(math.ceil(cells * (1 - ROUNDING)) for cells in _cells(radius, sides, metric))
+    return math.prod(
+        math.ceil(cells * (1 - QUOTIENT_TOLERANCE)) for cells in _cells(radius, sides, metric)
+    )
 
 
 def packing_number(radius: float, sides: Sequence[float], metric: str = "linf") -> int:
@@ -98,12 +100,12 @@ def packing_number(radius: float, sides: Sequence[float], metric: str = "linf") 
     (25, 4, 1)
     """
     _check_positive(radius=radius)
-    if radius * (1 - ROUNDING) > diameter(sides, metric):
+    if radius * (1 - QUOTIENT_TOLERANCE) > diameter(sides, metric):
         return 1
     if metric == "discrete":
         return int(math.prod(sides))
     return math.prod(
-        math.floor(cells * (1 + ROUNDING)) + 1 for cells in _cells(radius, sides, metric)
+        math.floor(cells * (1 + QUOTIENT_TOLERANCE)) + 1 for cells in _cells(radius, sides, metric)
     )
 
 
@@ -130,8 +132,8 @@ def covering_dimension(
         radius = d_max * 2.0**-i
         # The condition is excess <= d log(1/r).
         excess = math.log(_covering_at(covering, radius) / c)
-        if abs(radius - 1) < ROUNDING:
-            high = high if excess <= ROUNDING else -math.inf
+        if abs(radius - 1) < QUOTIENT_TOLERANCE:
+            high = high if excess <= QUOTIENT_TOLERANCE else -math.inf
         elif radius < 1:
             low = max(low, excess / -math.log(radius))
         else:
@@ -244,13 +246,17 @@ def partition_size_bound(
     _check_whole(episodes=episodes)
     scale = _scale(dimension, c, d_max)
     children = (
-        math.ceil(scale * 2**dimension * (1 - ROUNDING)) if n_children is None else n_children
+        math.ceil(scale * 2**dimension * (1 - QUOTIENT_TOLERANCE))
+        if n_children is None
+        else n_children
     )
     _check_whole(n_children=children)
     n_splits, n_left, depth, n_here = 0, episodes, 0, 1
     while n_here:
         first, last = visits_per_depth(depth)
-        n_balls = math.floor(scale * 2 ** (depth * dimension) * (1 + ROUNDING)) if depth else 1
+        n_balls = (
+            math.floor(scale * 2 ** (depth * dimension) * (1 + QUOTIENT_TOLERANCE)) if depth else 1
+        )
         n_here = min(n_balls, n_left // (last - first))
         n_splits, n_left, depth = n_splits + n_here, n_left - n_here * (last - first), depth + 1
     n_active = 1 + (children - 1) * n_splits

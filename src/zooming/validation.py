@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.errors import ConfigurationError, OptionError
-from zooming.kernels.layout import ROUNDING
+from zooming.kernels.layout import BOUND_TOLERANCE
 
 # Options of Stable-Baselines3 and similar libraries, and what to use here instead.
 _NO_NETWORK = (
@@ -99,7 +99,7 @@ def refuse_unknown(label: str, names: Iterable[str], make: Callable[..., Any]) -
     for name in names:
         if name not in known and not takes_any:
             is_habit = name in HABITS and (hasattr(make, "predict") or make.__name__ == "learn")
-            instead = f": {HABITS[name]}" if is_habit else nearest(name, known)
+            instead = f": {HABITS[name]}" if is_habit else suggest(name, known)
             raise OptionError(f"{label} has no option {name!r}{instead}")
 
 
@@ -156,7 +156,7 @@ def _in_order(make: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
         )
 
 
-def nearest(name: str, names: Iterable[str]) -> str:
+def suggest(name: str, names: Iterable[str]) -> str:
     """Return "; did you mean ...?" for the closest name, or "" if none is close."""
     close = difflib.get_close_matches(
         name, names, 1, 0.5 if len(name) < 4 else 0.6
@@ -167,7 +167,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
 LARGEST = 2**53  # integers up to here are exact as floats
 
 
-def shown(value: Any) -> str:
+def short_repr(value: Any) -> str:
     """Return repr(value), at most 80 characters, for error messages."""
     try:
         text = repr(value)
@@ -197,10 +197,10 @@ def check_int(value: Any, what: str, least: int, most: int | None = LARGEST) -> 
     `most`.
     """
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ConfigurationError(f"{what}={shown(value)}: give a whole number >= {least}")
+        raise ConfigurationError(f"{what}={short_repr(value)}: give a whole number >= {least}")
     if most is not None and value > most:
         raise ConfigurationError(
-            f"{what}={shown(value)}: give a whole number from {least} to {most:,}"
+            f"{what}={short_repr(value)}: give a whole number from {least} to {most:,}"
         )
     return int(value)
 
@@ -216,7 +216,7 @@ def check_float(value: Any, what: str, low: float, high: float) -> float:
     )
     if not (math.isfinite(number) and low <= number <= high):
         bound = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
-        raise ConfigurationError(f"{what}={shown(value)}: give a finite number, {bound}")
+        raise ConfigurationError(f"{what}={short_repr(value)}: give a finite number, {bound}")
     return number
 
 
@@ -226,16 +226,16 @@ def check_range(values: Any, what: str = "reward_range") -> tuple[float, float]:
         low, high = (as_float(bound) for bound in values)
     except (TypeError, ValueError) as error:
         raise ConfigurationError(
-            f"{what}={shown(values)}: give two numbers, (lowest, highest)"
+            f"{what}={short_repr(values)}: give two numbers, (lowest, highest)"
         ) from error
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ConfigurationError(
-            f"{what}={shown(values)}: give two finite numbers, the lowest reward first"
+            f"{what}={short_repr(values)}: give two finite numbers, the lowest reward first"
         )
     return low, high
 
 
-def clipped(
+def clip_rounding(
     point: NDArray[np.float64], low: NDArray[Any], high: NDArray[Any]
 ) -> tuple[NDArray[np.float64], int | None]:
     """Return the point with rounding errors clipped, and its first coordinate that is outside.
@@ -247,7 +247,7 @@ def clipped(
         zip(point.tolist(), low.tolist(), high.tolist(), strict=True)
     ):
         if not least <= value <= most:
-            slack = ROUNDING * (most - least)
+            slack = BOUND_TOLERANCE * (most - least)
             if not least - slack <= value <= most + slack:
                 return point, i
             point = point.copy()

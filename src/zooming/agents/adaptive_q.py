@@ -13,7 +13,7 @@ from zooming.agents.q_learner import MOST_BALLS, QLearner
 from zooming.bonuses import Bonus
 from zooming.errors import ConfigurationError, SpaceError
 from zooming.partitions.boxes import BoxTable
-from zooming.partitions.splits import MOST_HALVED, RULES, Rule, TreeRule, checked_rule
+from zooming.partitions.splits import MOST_HALVED, RULES, Rule, TreeRule, check_rule
 from zooming.theory import MOST_SIDES
 
 MOST_CELLS = 2**20  # balls of an initial partition
@@ -101,7 +101,7 @@ class AdaptiveQ(QLearner):
                 f"{MOST_BALLS:,}"
             )
         self.max_balls = None if max_balls is None else int(max_balls)
-        self.split = checked_rule(split)
+        self.split = check_rule(split)
         if self.split == "all" and self.axes.n_wide > MOST_HALVED:
             raise SpaceError(
                 f"{self.axes.n_wide} axes are too many: a split makes 2^axes balls, so at most "

@@ -20,8 +20,8 @@ from zooming.agents.problem import Problem, generator_at, seed_of
 from zooming.errors import ConfigurationError, ZoomingError
 from zooming.kernels.crossing import Crossing
 from zooming.partitions.view import Partition
-from zooming.spaces.flatten import numeric
-from zooming.spaces.masks import Feasible, feasible, has_mask, one_each
+from zooming.spaces.flatten import as_numbers
+from zooming.spaces.masks import Feasible, feasible, has_mask, split_info
 from zooming.validation import as_float, known_options
 
 
@@ -338,7 +338,7 @@ class Agent(ABC):
             steps[np.broadcast_to(starts, steps.shape)] = 0
         for step in steps.tolist():
             self.problem.check_step(step, is_batch)
-        infos = one_each(info, len(states), is_batch)
+        infos = split_info(info, len(states), is_batch)
         allowed = [
             self._feasible(step, one) for step, one in zip(steps.tolist(), infos, strict=True)
         ]
@@ -370,7 +370,7 @@ class Agent(ABC):
         """Return one allowed flat action per (step, state); None allows all actions."""
         actions = np.empty((len(steps), self.axes.n_action))
         for k, step in enumerate(steps.tolist()):
-            action = numeric(
+            action = as_numbers(
                 self.greedy(step, self.problem.check_point(step, states[k], 0)), "greedy's action"
             )
             if action.shape != actions[k].shape:
@@ -386,7 +386,7 @@ class Agent(ABC):
         self, step: int, action: Any, info: Mapping[str, Any] | None
     ) -> NDArray[np.float64]:
         """Return the flat action that is nearest to `action` and feasible according to `info`."""
-        return self._nearest(numeric(action, "action"), self._feasible(step, info))
+        return self._nearest(as_numbers(action, "action"), self._feasible(step, info))
 
     def _feasible(self, step: int, info: Mapping[str, Any] | None) -> Feasible | None:
         return (
@@ -490,7 +490,7 @@ class Agent(ABC):
         from zooming.agents import checkpoints
 
         if type(self).save is Agent.save:
-            checkpoints.check(self)
+            checkpoints.check_class(self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: Any = None) -> Self:

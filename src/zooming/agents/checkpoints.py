@@ -20,7 +20,7 @@ from zooming.agents.net_q import NetQ
 from zooming.agents.problem import generator_at, horizon_of
 from zooming.errors import CheckpointError, ConfigurationError
 from zooming.spaces.flatten import Leaf, space_of
-from zooming.validation import check_int, shown
+from zooming.validation import check_int, short_repr
 from zooming.version import __version__
 
 PARTS = ("states", "actions")  # of `Axes`
@@ -39,7 +39,7 @@ class _StoredEnv:
     spec: None = None
 
 
-def check(agent: Agent) -> None:
+def check_class(agent: Agent) -> None:
     """Raise ConfigurationError, with the reason, if an agent cannot be saved."""
     if type(agent)._state is Agent._state:
         raise ConfigurationError(
@@ -49,7 +49,7 @@ def check(agent: Agent) -> None:
 
 
 def save(agent: Agent, path: str | os.PathLike[str]) -> None:
-    check(agent)
+    check_class(agent)
     if agent.env_generator is not None:
         generator_at(agent.env_generator)
     values, arrays = agent._state()
@@ -64,7 +64,7 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
         "spaces": {"state": agent.axes.states.describe(), "action": agent.axes.actions.describe()},
         "env": {
             "name": agent.env_name,
-            "make": _how_to_make(agent.env),
+            "make": _env_recipe(agent.env),
             "generator": agent.env_generator,
         }
         if agent.env is not None
@@ -120,7 +120,7 @@ def _load(path: str | os.PathLike[str], env: Any, kinds: dict[str, type[Agent]])
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the same warnings came when the agent was made
-            agent = _loaded(path, env, header, arrays, kinds)
+            agent = _build_agent(path, env, header, arrays, kinds)
     except CheckpointError:
         raise
     except (
@@ -140,7 +140,7 @@ def _load(path: str | os.PathLike[str], env: Any, kinds: dict[str, type[Agent]])
     return agent
 
 
-def _loaded(
+def _build_agent(
     path: Any,
     env: Any,
     header: dict[str, Any],
@@ -150,7 +150,7 @@ def _loaded(
     name = header["agent"]
     if name not in kinds:
         raise CheckpointError(
-            f"{path} holds {shown(name)}, which is not one of zooming's agents "
+            f"{path} holds {short_repr(name)}, which is not one of zooming's agents "
             f"({', '.join(AGENTS)}); "
             "if the class is yours, call its own load, for example Mine.load(path)"
         )
@@ -160,7 +160,7 @@ def _loaded(
         space_of(header["spaces"]["action"]),
         str(header["env"]["name"]),
     )
-    own = env if env is not None else _make_again(header["env"]["make"])
+    own = env if env is not None else _make_env(header["env"]["make"])
     if own is not None:
         _compare(path, kind._from_options(stored, header["options"], arrays), own)
     agent = kind._from_options(own if own is not None else stored, header["options"], arrays)
@@ -200,7 +200,8 @@ def _compare(path: Any, stored: Agent, env: Any) -> None:
         for was, now in zip(were, are, strict=True):
             if (was.dtype, was.shape) != (now.dtype, now.shape):
                 raise CheckpointError(
-                    f"{path}: {_named(was, part)} was {was.dtype} of shape {was.shape} when the "
+                    f"{path}: {_part_name(was, part)} was {was.dtype} of shape {was.shape} when "
+                    "the "
                     "agent learned, "
                     f"but is {now.dtype} of shape {now.shape} in the given environment"
                 )
@@ -215,11 +216,11 @@ def _compare(path: Any, stored: Agent, env: Any) -> None:
             )
 
 
-def _named(leaf: Leaf, part: str) -> str:
+def _part_name(leaf: Leaf, part: str) -> str:
     return f"the {part[:-1]} space" if leaf.name in ("state", "action") else leaf.name
 
 
-def _how_to_make(env: Any) -> dict[str, Any] | None:
+def _env_recipe(env: Any) -> dict[str, Any] | None:
     """Return id and arguments of one of zooming's environments, None for any other.
 
     load() would run the code of the environment that a file names.
@@ -227,13 +228,13 @@ def _how_to_make(env: Any) -> dict[str, Any] | None:
     spec = getattr(env, "spec", None)
     if spec is None or not spec.id.startswith("zooming/") or spec.additional_wrappers:
         return None
-    kwargs = _plain(spec.kwargs)
+    kwargs = _to_json(spec.kwargs)
     if any(callable(value) for value in kwargs.values()):
         return None
     return {"id": spec.id, "max_episode_steps": spec.max_episode_steps, "kwargs": kwargs}
 
 
-def _make_again(make: dict[str, Any] | None) -> Any:
+def _make_env(make: dict[str, Any] | None) -> Any:
     if make is None:
         return None
     if not str(make["id"]).startswith("zooming/") or make["id"] not in gym.registry:
@@ -241,10 +242,10 @@ def _make_again(make: dict[str, Any] | None) -> Any:
     return gym.make(make["id"], max_episode_steps=make["max_episode_steps"], **make["kwargs"])
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """Return the value with arrays and tuples as lists, for JSON."""
     if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
+        return {key: _to_json(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(entry) for entry in value]
+        return [_to_json(entry) for entry in value]
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value

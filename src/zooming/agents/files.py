@@ -34,7 +34,7 @@ _KINDS = (
 )  # fmt: skip
 
 
-def writable(path: str | os.PathLike[str]) -> Path:
+def writable_path(path: str | os.PathLike[str]) -> Path:
     """Return the file to write for `path`: the path itself, or the target of a symbolic link.
 
     All writers of the package call this first.
@@ -68,7 +68,7 @@ def writable(path: str | os.PathLike[str]) -> Path:
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     """Write a file atomically (temporary file, sync, rename): readers never see a part of it."""
-    target = writable(path)
+    target = writable_path(path)
     handle, temporary = tempfile.mkstemp(
         prefix=f".{target.name}.", suffix=".part", dir=target.parent
     )

@@ -30,7 +30,9 @@ class Heuristic(Agent):
 
     def __init__(self, env: Any, **options: Any) -> None:
         super().__init__(env, **options)
-        self._generator = np.random.Generator(np.random.PCG64(seeds.stream(self.seed, "agent")))
+        self._generator = np.random.Generator(
+            np.random.PCG64(seeds.seed_sequence(self.seed, "agent"))
+        )
         self._requests, self._count = np.empty(0), np.zeros(3, np.int64)  # see `kernels.heuristics`
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 from zooming import kernels
 from zooming.agents.agent import Agent
 from zooming.agents.history import History
-from zooming.envs.compiled import fusible_inside
+from zooming.envs.compiled import find_fusible
 from zooming.errors import ConfigurationError
 from zooming.validation import check_int, n_cores
 
@@ -70,7 +70,7 @@ def learn_many(
         return history
 
     workers = n_cores() if n_workers is None else check_int(n_workers, "n_workers", 1)
-    if fusible_inside(env) is None or kernels.IS_JIT_DISABLED:
+    if find_fusible(env) is None or kernels.IS_JIT_DISABLED:
         return [run(seed, env) for seed in seeds]
     # Threads, not processes: the kernel releases the global interpreter lock.
     pool = ThreadPoolExecutor(workers)
@@ -92,7 +92,7 @@ def build_agent(make_agent: Callable[..., Agent], env: Any, seed: int, **options
     """Return the agent that a class, or a function (env, seed), makes."""
     places, names = (
         ((env,), {"seed": seed})
-        if callable(make_agent) and takes(make_agent, "seed")
+        if callable(make_agent) and accepts(make_agent, "seed")
         else ((env, seed), {})
     )
     try:
@@ -107,7 +107,7 @@ def build_agent(make_agent: Callable[..., Agent], env: Any, seed: int, **options
     return make_agent(*places, **names, **options)
 
 
-def takes(function: Callable[..., Any], name: str) -> bool:
+def accepts(function: Callable[..., Any], name: str) -> bool:
     """Return whether a function accepts a keyword argument of this name."""
     parameters = inspect.signature(function).parameters
     return name in parameters or any(

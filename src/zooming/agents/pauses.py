@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from zooming.agents.agent import Agent
 from zooming.agents.history import History, Log
 from zooming.errors import ConfigurationError
-from zooming.validation import check_int, shown
+from zooming.validation import check_int, short_repr
 
 Callback = Callable[[Any, History], Any]
 
@@ -34,8 +34,8 @@ class Pauses:
         self.agent, self.episodes = agent, episodes
         self.n_before, self.n_clipped_before = agent.n_episodes, agent.n_clipped
         self.policy_values: list[float] = []
-        self.stops = _checked_stops(checkpoints, episodes)
-        self.callbacks = _checked_callbacks(callback)
+        self.stops = _check_stops(checkpoints, episodes)
+        self.callbacks = _check_callbacks(callback)
         for _, one in self.callbacks:
             if hasattr(one, "check_agent"):
                 one.check_agent(agent)
@@ -51,7 +51,7 @@ class Pauses:
         """Number of finished episodes of this call."""
         return int(self.log.done[0])
 
-    def next_one(self) -> int:
+    def next_pause(self) -> int:
         """Return the episode of this call, from 1, after which the next pause is due."""
         done = self.n_done
         due = [every - (self.n_before + done) % every + done for every, _ in self.callbacks]
@@ -114,16 +114,16 @@ class Pauses:
         )
 
 
-def _checked_stops(checkpoints: Iterable[int], episodes: int) -> list[int]:
+def _check_stops(checkpoints: Iterable[int], episodes: int) -> list[int]:
     stops = sorted({int(k) for k in checkpoints})
     if stops and not (stops[0] >= 1 and stops[-1] <= episodes):
         raise ConfigurationError(
-            f"checkpoints={shown(stops)}: give numbers of episodes from 1 to {episodes}"
+            f"checkpoints={short_repr(stops)}: give numbers of episodes from 1 to {episodes}"
         )
     return stops
 
 
-def _checked_callbacks(callback: Any) -> list[tuple[int, Callback]]:
+def _check_callbacks(callback: Any) -> list[tuple[int, Callback]]:
     if callback is None:
         return []
     if not callable(callback) and not isinstance(callback, Iterable):

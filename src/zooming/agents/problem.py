@@ -19,7 +19,7 @@ from zooming.errors import ConfigurationError, TransitionError, ZoomingError
 from zooming.kernels import LOW
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import INTERVAL
-from zooming.validation import as_float, check_int, check_range, clipped, shown
+from zooming.validation import as_float, check_int, check_range, clip_rounding, short_repr
 
 UNIT = (0.0, 1.0)  # the reward range if none is given, and the environment states none
 REWARDS = ("refuse", "clip")  # choices for a reward outside the range
@@ -87,7 +87,8 @@ class Problem:
             whole = operator.index(step)
         except TypeError as error:
             raise TransitionError(
-                f"step {shown(step)} is not a whole number; steps run from 0 to {self.horizon - 1}"
+                f"step {short_repr(step)} is not a whole number; steps run from 0 to "
+                f"{self.horizon - 1}"
             ) from error
         if not 0 <= whole < self.horizon:
             reset = (
@@ -95,7 +96,7 @@ class Problem:
                 "autoreset_mode=AutoresetMode.SAME_STEP"
             )
             raise TransitionError(
-                f"step {shown(step)} is outside the episode: steps run from 0 to "
+                f"step {short_repr(step)} is outside the episode: steps run from 0 to "
                 f"{self.horizon - 1} (horizon {self.horizon})"
                 f"{reset if is_vector else ''}"
             )
@@ -117,7 +118,7 @@ class Problem:
     ) -> NDArray[np.float64]:
         """Return a flat point with rounding errors clipped; TransitionError if it is outside."""
         axes = slice(first_axis, first_axis + len(point))
-        point, i = clipped(point, self.axes.table[axes, LOW], self.axes.ends[axes])
+        point, i = clip_rounding(point, self.axes.table[axes, LOW], self.axes.ends[axes])
         if i is not None:
             raise self.bad_coordinate(
                 step, first_axis + i, float(self.axes.from_unit_cube(point, first_axis)[i]), what
@@ -146,7 +147,7 @@ class Problem:
         )
         if not is_number:
             raise TransitionError(
-                f"{self.env_name}, step {step}: reward {shown(reward)} is not a number"
+                f"{self.env_name}, step {step}: reward {short_repr(reward)} is not a number"
             )
         number = as_float(reward)
         if low <= number <= high:

@@ -92,7 +92,7 @@ class QLearner(Agent):
         low, high = self.reward_range
         core = np.zeros(1, layout)
         core["max_balls"] = max_balls
-        core["random"] = seeds.word(self.seed, "agent")
+        core["random"] = seeds.derive_seed(self.seed, "agent")
         core["horizon"] = self.horizon
         core["n_state"], core["n_action"] = self.axes.n_state, self.axes.n_action
         core["ties"], core["action_rule"] = TIES[self.ties], self._actions[self.action]

@@ -20,10 +20,10 @@ from zooming import kernels
 from zooming.agents import seeds
 from zooming.agents.agent import Agent, Compiled
 from zooming.agents.history import History, Log
-from zooming.agents.many import takes
+from zooming.agents.many import accepts
 from zooming.agents.pauses import Callback, Pauses
 from zooming.agents.problem import bad_step, reset
-from zooming.envs.compiled import CompiledEnv, compiled_inside, fusible_inside
+from zooming.envs.compiled import CompiledEnv, find_compiled, find_fusible
 from zooming.errors import ConfigurationError
 from zooming.progress import progress
 from zooming.spaces.masks import has_mask
@@ -55,11 +55,11 @@ def learn(
             f"this agent was loaded without its environment ({agent.env_name}); give it: "
             "zooming.load(path, env=env)"
         )
-    if _is_under_way(agent):
+    if _is_learning(agent):
         raise ConfigurationError(
             "learn() was called from a callback of the same agent's learn(); call it after the run"
         )
-    env = fusible_inside(agent.env)
+    env = find_fusible(agent.env)
     can_fuse = env is not None and isinstance(agent, Compiled) and agent.axes.are_plain
     if driver == "fused" and not can_fuse:
         raise ConfigurationError(
@@ -72,14 +72,14 @@ def learn(
         return pauses.final_history()
     agent.latest_run = pauses  # for `interrupted_history`, if an exception ends this call
     inner, twin = agent.env.unwrapped, None
-    with _progress(agent, episodes, progress_bar) as advance, _marked(agent):
+    with _progress(agent, episodes, progress_bar) as advance, _mark_learning(agent):
         run = (
             _Python(agent, pauses.log)
             if driver == "python" or not can_fuse
             else _Fused(agent, env, pauses.log)
         )
         while pauses.n_done < episodes and not pauses.is_stopped:
-            run.play(pauses.next_one(), advance)
+            run.play(pauses.next_pause(), advance)
             if pauses.callbacks or pauses.stops:
                 if twin is None:
                     twin = copy.deepcopy(agent.env_rng)
@@ -136,7 +136,7 @@ class _Python:
     def __init__(self, agent: Any, log: Log) -> None:
         self.agent, self.log = agent, log
         # Skip wrappers that change nothing: they take as long as the agent.
-        self.env = compiled_inside(agent.env) or agent.env
+        self.env = find_compiled(agent.env) or agent.env
         agent.drop_paused()
 
     def play(self, end: int, advance: Advance) -> None:
@@ -189,18 +189,18 @@ class _Python:
             _stop_if_asked(agent)
 
 
-class Stopped(BaseException):
+class LearningStopped(BaseException):
     """Ends a run in a thread whose result is no longer needed."""
 
 
 def _stop_if_asked(agent: Agent) -> None:
     if agent.stop_flag is not None and agent.stop_flag.is_set():
-        raise Stopped
+        raise LearningStopped
 
 
 def _check_takes_info(agent: Any) -> None:
     for method, name in ((agent.act, "info"), (agent.update, "next_info")):
-        if not takes(method, name):
+        if not accepts(method, name):
             raise ConfigurationError(
                 f"{agent.env_name} says which actions are feasible, but "
                 f"{type(agent).__name__}.{method.__name__} takes no "
@@ -209,7 +209,7 @@ def _check_takes_info(agent: Any) -> None:
 
 
 @contextmanager
-def _marked(agent: Agent) -> Iterator[None]:
+def _mark_learning(agent: Agent) -> Iterator[None]:
     """Mark the agent as learning; finally give the environment a copy of the agent's generator."""
     inner = agent.env.unwrapped
     agent.learner = threading.get_ident()
@@ -223,7 +223,7 @@ def _marked(agent: Agent) -> Iterator[None]:
             inner.np_random = copy.deepcopy(agent.env_rng)
 
 
-def _is_under_way(agent: Agent) -> bool:
+def _is_learning(agent: Agent) -> bool:
     """Return whether a learn() of this agent is running.
 
     An interrupt may have left the mark, so the stack of the marked thread is searched.
@@ -239,7 +239,7 @@ def _is_under_way(agent: Agent) -> bool:
 
 
 def _env_seed(agent: Agent) -> int:
-    return seeds.word(agent.seed, "environment", np.uint32)
+    return seeds.derive_seed(agent.seed, "environment", np.uint32)
 
 
 @contextmanager

@@ -19,8 +19,8 @@ from zooming.errors import ConfigurationError
 from zooming.kernels import GIVEN, WEIGH, compile_kernel, jit_no_refcount
 from zooming.kernels.jit import NO_REFCOUNT
 from zooming.kernels.laws import normalize
-from zooming.kernels.layout import ROUNDING
-from zooming.validation import clipped, n_cores
+from zooming.kernels.layout import BOUND_TOLERANCE
+from zooming.validation import clip_rounding, n_cores
 
 Floats = NDArray[np.float64]
 HALVINGS = 10  # how often the action search halves its step
@@ -57,11 +57,11 @@ def interpolate(values, first, n_cells, is_whole, low, scale, point):  # type: i
     """
     n_axes = point.shape[0]
     last = float(n_cells)
-    slack = ROUNDING * last
+    slack = BOUND_TOLERANCE * last
     if is_whole:
         place = point[0] - low[0]
         nearest = np.rint(place)
-        if not (abs(place - nearest) <= ROUNDING and nearest >= 0.0 and nearest <= last):
+        if not (abs(place - nearest) <= BOUND_TOLERANCE and nearest >= 0.0 and nearest <= last):
             return np.nan
         return values[first + int(nearest)]
     if n_axes == 1:  # the common case, four times as fast as the loop below
@@ -385,7 +385,7 @@ def bad_transition(
                 f"{where}, the next state is {after[0, 0]}, {fault}; check the dynamics, or round "
                 "it there"
             )
-        _, i = clipped(after[0], low, high)
+        _, i = clip_rounding(after[0], low, high)
         fault = f"outside [{low[i]:g}, {high[i]:g}]"
         return ConfigurationError(
             f"{where}, next_state[{i}] is {after[0, i]}, {fault}; check the dynamics, or clip it "

@@ -209,7 +209,10 @@ def learn_pac(
     reasons = _find_obstacles(agent, episodes, epsilon, delta, best_of)
     drawn, policies = _play(agent, episodes, best_of, progress_bar)
 
-    env_seed, low, high = seeds.word(agent.seed, "pac evaluation", np.uint32), *_return_range(agent)
+    env_seed, low, high = (
+        seeds.derive_seed(agent.seed, "pac evaluation", np.uint32),
+        *_return_range(agent),
+    )
     chosen, n_played, evaluation, value_low = drawn[0], 0, None, -math.inf
     eta = 0.0
     if best_of > 1:  # evaluate each on the same episodes, and below the best on fresh ones
@@ -260,7 +263,9 @@ def _play(
 
     The draws are made first, so only the drawn policies are stored.
     """
-    generator = np.random.default_rng(seeds.stream(agent.seed, f"pac after {agent.n_episodes}"))
+    generator = np.random.default_rng(
+        seeds.seed_sequence(agent.seed, f"pac after {agent.n_episodes}")
+    )
     drawn = sorted(generator.integers(1, episodes, size=n, endpoint=True).tolist())
     policies: dict[int, Any] = {}
     done = 0

@@ -14,7 +14,7 @@ from zooming.agents.problem import bad_step, check_env, horizon_of, name_of, res
 from zooming.errors import TransitionError
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import feasible, has_mask
-from zooming.validation import as_float, check_float, check_int, shown
+from zooming.validation import as_float, check_float, check_int, short_repr
 
 
 def reward_range(
@@ -89,7 +89,7 @@ def reward_range(
                 if not np.isfinite(number):
                     where = f"{name_of(env)}, step {step}"
                     raise TransitionError(
-                        f"{where}: reward {shown(reward)} is not finite; check the environment"
+                        f"{where}: reward {short_repr(reward)} is not finite; check the environment"
                     )
                 low, high = min(low, number), max(high, number)
                 if terminated or truncated:

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from zooming.analysis.intervals import Interval, mean_interval
 from zooming.errors import ConfigurationError
-from zooming.validation import as_float, check_float, shown
+from zooming.validation import as_float, check_float, short_repr
 
 Floats = NDArray[np.float64]
-ROUNDING = 1e-12  # relative rounding error of an episode's return
+RETURN_TOLERANCE = 1e-12  # relative rounding error of an episode's return
 
 
 @dataclass(frozen=True)
@@ -109,14 +109,16 @@ def best_return(optimum: Any) -> float:
         found = as_float(getattr(optimum, "return_", optimum))
     except (TypeError, ValueError) as error:
         raise ConfigurationError(
-            f"optimum={shown(optimum)}: give what zooming.solve(env) gives, or a number"
+            f"optimum={short_repr(optimum)}: give what zooming.solve(env) gives, or a number"
         ) from error
     return check_float(found, "optimum", -math.inf, math.inf)
 
 
 def optimum_error(optimum: Any) -> float:
     """Return the error of an optimum per episode: the solver's error, and at least rounding."""
-    return max(float(getattr(optimum, "return_error", 0.0)), ROUNDING * abs(best_return(optimum)))
+    return max(
+        float(getattr(optimum, "return_error", 0.0)), RETURN_TOLERANCE * abs(best_return(optimum))
+    )
 
 
 def zero_below_error(total: Floats, episode: NDArray[np.int64], error: float) -> Floats:

@@ -39,7 +39,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from zooming import notebook
 from zooming.analysis.grids import GIVEN_ACTIONS, Grid, n_cells
-from zooming.envs.compiled import CompiledEnv, compiled_inside
+from zooming.envs.compiled import CompiledEnv, find_compiled
 from zooming.errors import ConfigurationError
 from zooming.validation import check_float, check_int
 
@@ -48,7 +48,7 @@ Floats = NDArray[np.float64]
 DEFAULT_RESOLUTION = {1: 200, 2: 20, 3: 8}
 DETERMINISTIC_RESOLUTION = {1: 1000, 2: 40, 3: 12}  # if each action has one outcome
 MOST_BACKUPS = 2e8  # limit for the default resolution
-_ROUNDING = 1e-9  # smallest reported error: the rounding of floating-point sums
+_SUM_TOLERANCE = 1e-9  # smallest reported error: the rounding of floating-point sums
 
 
 @dataclass(frozen=True)
@@ -263,7 +263,7 @@ def solve(
             f"{resolution + 1}, to be compared "
             f"with half as many"
         )
-    fine, error = _solve_steps(Grid(inner, resolution)), _ROUNDING
+    fine, error = _solve_steps(Grid(inner, resolution)), _SUM_TOLERANCE
     if not is_exact:
         coarse, shared = _solve_steps(Grid(inner, resolution // 2)), fine.values
         if not inner.has_whole_states:
@@ -332,7 +332,7 @@ def check_solvable(env: Any) -> CompiledEnv:
     """Return the compiled environment inside `env`. Raise ConfigurationError if it cannot be
     solved.
     """
-    inner = compiled_inside(env)
+    inner = find_compiled(env)
     if inner is None and isinstance(getattr(env, "unwrapped", env), CompiledEnv):
         raise ConfigurationError(
             f"{env} has wrappers that may change the problem; give the environment inside them, "

@@ -22,7 +22,7 @@ from zooming.envs.compiled import MOST_AXES, CompiledEnv, Outcomes
 from zooming.envs.rendered import Scene
 from zooming.errors import ConfigurationError
 from zooming.kernels import jit_inline
-from zooming.validation import as_floats, check_float, check_int, shown
+from zooming.validation import as_floats, check_float, check_int, short_repr
 
 ARRIVALS = ("beta", "uniform", "shifting")
 SHIFTING = (
@@ -275,7 +275,7 @@ def _law(arrival: Any, step: int) -> Any:
         locations: NDArray[np.float64] = as_floats(arrival)
     except (TypeError, ValueError) as error:
         raise ConfigurationError(
-            f"arrivals: {shown(arrival)} is not an array of locations"
+            f"arrivals: {short_repr(arrival)} is not an array of locations"
         ) from error
     if locations.ndim != 1 or not len(locations):
         raise ConfigurationError(

@@ -23,8 +23,8 @@ from zooming.envs.starts import Start, Weighted
 from zooming.errors import ConfigurationError, TransitionError
 from zooming.kernels import DYNAMICS, GIVEN, WEIGH
 from zooming.kernels.crossing import Crossing, draw_start, play_step
-from zooming.kernels.layout import ROUNDING
-from zooming.validation import as_floats, check_int, check_range, clipped, shown
+from zooming.kernels.layout import BOUND_TOLERANCE
+from zooming.validation import as_floats, check_int, check_range, clip_rounding, short_repr
 
 Floats = NDArray[np.float64]
 Dynamics = Callable[..., float]
@@ -77,7 +77,7 @@ class CompiledEnv(RenderedEnv):
         self.given = None if given is None else compile_as(given, GIVEN, GIVEN_FORM)
         self.weigh = None if weigh is None else compile_as(weigh, WEIGH, WEIGH_FORM)
         self.reward_range = None if reward_range is None else check_range(reward_range)
-        self.start_law = starts.law_of(start, observation_space, self.state_box)
+        self.start_law = starts.make_law(start, observation_space, self.state_box)
         self.start: Start = self.start_law.draw
         self.params = np.concatenate([as_vector(params, "params"), self.start_law.packed])
         self._crossing: Crossing | None = None
@@ -138,7 +138,7 @@ class CompiledEnv(RenderedEnv):
         if self.weigh is not None:
             draw_start()(self.crossing(np.random.default_rng(0)).handle, self.params, state)
             fault = self.weights_fault(
-                0, *(point[0] for point in self.playable(state[None], action[None]))
+                0, *(point[0] for point in self.round_discrete(state[None], action[None]))
             )
             if fault:
                 raise ConfigurationError(f"{self.name}, step 0: {fault}")
@@ -166,7 +166,7 @@ class CompiledEnv(RenderedEnv):
         super().reset(seed=seed)
         state = np.empty(self.state_box.shape)
         draw_start()(self.crossing().handle, self.params, state)
-        observation = self._observed(state, 0, "")
+        observation = self._observe(state, 0, "")
         self._state, self._step = state, 0
         if self.render_mode is not None:
             self._record()
@@ -180,7 +180,7 @@ class CompiledEnv(RenderedEnv):
         reward = play_step()(
             self.crossing().handle, self._state, checked, self._step, self.params, next_state
         )
-        observation = self._observed(next_state, self._step, "next ")
+        observation = self._observe(next_state, self._step, "next ")
         before, self._state = self._state, next_state
         self._step += 1
         if self.render_mode is not None:
@@ -199,7 +199,7 @@ class CompiledEnv(RenderedEnv):
         """Return a batch of actions as an array [n, n_action] for the dynamics."""
         return np.ascontiguousarray(batch, np.float64).reshape(len(batch), -1)
 
-    def playable(self, states: Floats, actions: Floats) -> tuple[Floats, Floats]:
+    def round_discrete(self, states: Floats, actions: Floats) -> tuple[Floats, Floats]:
         """Return the points, rounded to the nearest value where a space is Discrete."""
         if self.has_whole_states:
             states = np.clip(np.rint(states), self.state_box.low, self.state_box.high)
@@ -211,19 +211,20 @@ class CompiledEnv(RenderedEnv):
         """Return which points [n, n_state] are states, up to rounding errors."""
         low, high = self.state_box.low, self.state_box.high
         if self.has_whole_states:
-            found = np.abs(points - np.clip(np.rint(points), low, high)) <= ROUNDING
+            found = np.abs(points - np.clip(np.rint(points), low, high)) <= BOUND_TOLERANCE
         else:
-            slack = ROUNDING * (high - low)
+            slack = BOUND_TOLERANCE * (high - low)
             found = (points >= low - slack) & (points <= high + slack)
         return np.asarray(found.all(axis=1))
 
-    def _observed(self, state: Floats, step: int, what: str) -> Any:
+    def _observe(self, state: Floats, step: int, what: str) -> Any:
         """Return a state as an observation. Only Discrete states are checked here."""
         if not self.has_whole_states:
             return state.copy()
         value, low, high = float(state[0]), *self._state_ends  # 10 times faster than `are_states`
         if not (
-            low - ROUNDING <= value <= high + ROUNDING and abs(value - round(value)) <= ROUNDING
+            low - BOUND_TOLERANCE <= value <= high + BOUND_TOLERANCE
+            and abs(value - round(value)) <= BOUND_TOLERANCE
         ):
             raise TransitionError(
                 f"{self.name}, step {step}: {what}state = {value} is not a whole number from "
@@ -290,7 +291,7 @@ class CompiledEnv(RenderedEnv):
             point = np.ascontiguousarray(action, np.float64)
         except (TypeError, ValueError, OverflowError) as error:
             raise TransitionError(
-                f"{self.name}, step {self._step}: action {shown(action)} is not in "
+                f"{self.name}, step {self._step}: action {short_repr(action)} is not in "
                 f"{self.action_space}"
             ) from error
         if self.has_whole_actions:
@@ -308,7 +309,7 @@ class CompiledEnv(RenderedEnv):
                 f"{self.name}, step {self._step}: action has shape {point.shape}; expected "
                 f"{low.shape}"
             )
-        point, i = clipped(point, low, high)
+        point, i = clip_rounding(point, low, high)
         if i is not None:
             raise TransitionError(
                 f"{self.name}, step {self._step}: action[{i}] = {point[i]} is outside [{low[i]}, "
@@ -330,7 +331,7 @@ class CompiledEnv(RenderedEnv):
         return f"<{type(self).__name__} {self.name}, horizon {self.horizon}>"
 
 
-def compiled_inside(env: Any) -> CompiledEnv | None:
+def find_compiled(env: Any) -> CompiledEnv | None:
     """Return the compiled environment inside wrappers that change nothing, or None."""
     while isinstance(env, gym.Wrapper) and type(env) in (OrderEnforcing, PassiveEnvChecker):
         env = env.env
@@ -342,9 +343,9 @@ def compiled_inside(env: Any) -> CompiledEnv | None:
     return env if is_plain else None
 
 
-def fusible_inside(env: Any) -> CompiledEnv | None:
-    """Return `compiled_inside(env)`, or None if it renders every step for a human."""
-    inner = compiled_inside(env)
+def find_fusible(env: Any) -> CompiledEnv | None:
+    """Return `find_compiled(env)`, or None if it renders every step for a human."""
+    inner = find_compiled(env)
     return None if inner is None or inner.render_mode == "human" else inner
 
 
@@ -353,7 +354,9 @@ def as_vector(values: Any, what: str) -> Floats:
     try:
         return as_floats(values).ravel()
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"{what}={shown(values)}: give a sequence of numbers") from error
+        raise ConfigurationError(
+            f"{what}={short_repr(values)}: give a sequence of numbers"
+        ) from error
 
 
 def _sides(space: Any, where: str) -> tuple[gym.Space[Any], gym.spaces.Box]:

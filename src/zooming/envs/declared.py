@@ -149,7 +149,7 @@ class _DeclaredEnv(CompiledEnv):
         if weigh is not None:
             values = as_vector(outcomes[0], "outcomes") if np.ndim(outcomes[0]) < 2 else outcomes[0]
             outcomes = values, np.full(len(values), 1 / max(len(values), 1))
-        values, weights = starts.weighted(outcomes, "outcomes")
+        values, weights = starts.check_weighted(outcomes, "outcomes")
         given = compile_as(dynamics, GIVEN, GIVEN_FORM)
         # Append the outcomes, and their cumulative weights if fixed, to the parameters.
         if weigh is None:

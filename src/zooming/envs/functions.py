@@ -40,11 +40,11 @@ def compile_as(function: Any, signature: Any, form: str) -> Any:
     except Exception as error:  # Numba's errors have no common base class
         name = getattr(python, "__name__", repr(python))
         raise ConfigurationError(
-            f"{name} does not compile as {form}{_in_short(str(error))}"
+            f"{name} does not compile as {form}{_shorten_message(str(error))}"
         ) from None  # the cause would print pages
 
 
-def _in_short(text: str) -> str:
+def _shorten_message(text: str) -> str:
     """Return a hint, the line number, and the one line of Numba's message that states the error.
 
     >>> fault = "Unsupported array index type float64"

@@ -20,7 +20,7 @@ from zooming.envs.compiled import MOST_AXES, CompiledEnv, Floats, Outcomes
 from zooming.envs.rendered import Scene
 from zooming.errors import ConfigurationError
 from zooming.kernels import jit_inline
-from zooming.validation import as_floats, check_float, check_int, shown
+from zooming.validation import as_floats, check_float, check_int, short_repr
 
 SURVEYS = ("laplace", "quadratic")
 _SURVEY, _SHARPNESS, _NOISE, _CENTER = 0, 1, 2, 3  # places in params
@@ -112,7 +112,7 @@ class Oil(CompiledEnv):
             where = np.broadcast_to(as_floats(center), (dims,))
         except (TypeError, ValueError) as error:
             raise ConfigurationError(
-                f"center={shown(center)}: give one number, or one per dimension ({dims})"
+                f"center={short_repr(center)}: give one number, or one per dimension ({dims})"
             ) from error
         if not ((where >= 0) & (where <= 1)).all():
             raise ConfigurationError(f"center={center!r} must lie in [0, 1]")

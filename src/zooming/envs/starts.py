@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from zooming.envs.functions import compile_as
 from zooming.errors import ConfigurationError
 from zooming.kernels import START
-from zooming.validation import as_floats, clipped, shown
+from zooming.validation import as_floats, clip_rounding, short_repr
 
 Floats = NDArray[np.float64]
 Start = Callable[..., None]
@@ -42,7 +42,7 @@ class StartLaw:
     weights: Floats = field(default_factory=lambda: _NONE)
 
 
-def law_of(start: Any, space: gym.Space[Any], box: gym.spaces.Box) -> StartLaw:
+def make_law(start: Any, space: gym.Space[Any], box: gym.spaces.Box) -> StartLaw:
     """Return the law for a user's `start`. `box` is the form of `space` that the dynamics use."""
     is_whole = isinstance(space, gym.spaces.Discrete)
     if callable(start):
@@ -56,13 +56,13 @@ def law_of(start: Any, space: gym.Space[Any], box: gym.spaces.Box) -> StartLaw:
         values = np.arange(box.low[0], box.high[0] + 1.0)[:, None]
         return StartLaw(
             FINITE,
-            compile_as(any_value, START, "start"),
+            compile_as(integer_start, START, "start"),
             ends,
             values,
             np.full(len(values), 1 / len(values)),
         )
     if _is_weighted(start):
-        states, weights = weighted(start, "start", "state")
+        states, weights = check_weighted(start, "start", "state")
         states = np.array([_state(state, state.tolist(), space, box) for state in states])
         packed = np.concatenate([states.ravel(), np.cumsum(weights), [float(len(weights))]])
         return StartLaw(FINITE, compile_as(weighted_start, START, "start"), packed, states, weights)
@@ -70,13 +70,14 @@ def law_of(start: Any, space: gym.Space[Any], box: gym.spaces.Box) -> StartLaw:
         state = as_floats(start)
     except (TypeError, ValueError) as error:
         raise ConfigurationError(
-            f"start={shown(start)} is not a state of {box.shape[0]} coordinates ({error}); {FORMS}"
+            f"start={short_repr(start)} is not a state of {box.shape[0]} coordinates ({error}); "
+            f"{FORMS}"
         ) from error
     state = _state(np.full(box.shape, state) if state.ndim == 0 else state, start, space, box)
     return StartLaw(FIXED, compile_as(fixed_start, START, "start"), state, state[None], np.ones(1))
 
 
-def weighted(given: Any, what: str, one: str = "value") -> Weighted:
+def check_weighted(given: Any, what: str, one: str = "value") -> Weighted:
     """Validate a (values, weights) pair and drop entries of weight 0.
 
     `what` names the argument in error messages, and `one` is the noun for a value.
@@ -85,7 +86,7 @@ def weighted(given: Any, what: str, one: str = "value") -> Weighted:
         values, weights = (as_floats(part) for part in (() if isinstance(given, dict) else given))
     except (TypeError, ValueError) as error:
         form = f"give ({one}s, weights), one weight per {one}, for example ([0.0, 1.0], [0.5, 0.5])"
-        raise ConfigurationError(f"{what}={shown(given)}: {form}") from error
+        raise ConfigurationError(f"{what}={short_repr(given)}: {form}") from error
     values = values.reshape(len(values), -1) if values.ndim else values
     if values.ndim != 2 or weights.shape != (len(values),) or not len(values):
         raise ConfigurationError(
@@ -133,7 +134,7 @@ def _state(state: Floats, said: Any, space: gym.Space[Any], box: gym.spaces.Box)
             f"start={said!r} is not a state of {box.shape[0]} coordinates (it has shape "
             f"{state.shape}); {FORMS}"
         )
-    state, bad = clipped(state, box.low, box.high)
+    state, bad = clip_rounding(state, box.low, box.high)
     if isinstance(space, gym.spaces.Discrete) and (
         bad is not None or state[0] != np.rint(state[0])
     ):
@@ -160,7 +161,7 @@ def uniform_start(params: Any, rng: Any, state: Any) -> None:
         state[i] = params[first + i] + rng.random() * (params[first + n + i] - params[first + i])
 
 
-def any_value(params: Any, rng: Any, state: Any) -> None:
+def integer_start(params: Any, rng: Any, state: Any) -> None:
     """Write a uniform integer between the two integers at the end of `params`, both included."""
     low, high = params[params.shape[0] - 2], params[params.shape[0] - 1]
     state[0] = low + float(int(rng.random() * (high - low + 1.0)))

@@ -24,9 +24,8 @@ from zooming.kernels.episodes import act, best_ball, choose_any, greedy, locate,
 from zooming.kernels.masks import choose, read_mask
 from zooming.kernels.layout import (
     ACTIVE, ALL, ATOMS, BAD_REWARD, BAD_STATE, BALL, BERNSTEIN, CENTER, CORE, CORNER, DUE, EITHER,
-    EXACT, FINE, FIRST,
-    FIRST_VALUE, FULL, LONGEST, LOW, N_STATS, NO_PARENT, OWN, POINT, RANDOM, SAME, UNIFORM, WEIGHT,
-    WIDTH, WRONG_SIZE,
+    EXACT, FINE, FIRST, FIRST_VALUE, FULL, LENGTH_TOLERANCE, LONGEST, LOW, N_STATS, NO_PARENT, OWN,
+    POINT, RANDOM, UNIFORM, WEIGHT, WIDTH, WRONG_SIZE,
 )  # fmt: skip
 from zooming.kernels.update_rule import ceiling, draw, set_iota
 from zooming.kernels.points import bend, to_unit, unbend
@@ -37,7 +36,8 @@ __all__ = [
     "jit_kernel", "jit_with_signature", "jit_inline", "jit_no_refcount", "ACTIVE", "ALL", "ATOMS",
     "BAD_REWARD", "BAD_STATE", "BALL", "BERNSTEIN", "CENTER", "CORE", "CORNER", "DUE", "EITHER",
     "EXACT", "FINE", "FIRST", "FIRST_VALUE", "FULL", "LONGEST", "LOW", "N_STATS", "NO_PARENT",
-    "OWN", "POINT", "RANDOM", "SAME", "UNIFORM", "WEIGHT", "WIDTH", "WRONG_SIZE", "ceiling", "draw",
+    "OWN", "POINT", "RANDOM", "LENGTH_TOLERANCE", "UNIFORM", "WEIGHT", "WIDTH", "WRONG_SIZE",
+    "ceiling", "draw",
     "set_iota", "bend", "to_unit", "unbend", "length", "most_splits", "new_stack", "play_action",
     "sides", "update_ball", "cut", "due_at", "middle", "rows_needed", "rows_per_split", "choose",
     "read_mask", "act", "best_ball", "choose_any", "greedy", "locate", "play", "update",

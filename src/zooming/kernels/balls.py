@@ -34,7 +34,16 @@ import numpy as np
 
 from zooming.kernels import layout
 from zooming.kernels.jit import jit_inline, jit_kernel, jit_no_refcount
-from zooming.kernels.layout import CENTER, EXACT, FINE, FULL, N_STATS, RANDOM, ROUNDING, SCALED
+from zooming.kernels.layout import (
+    BOUND_TOLERANCE,
+    CENTER,
+    EXACT,
+    FINE,
+    FULL,
+    N_STATS,
+    RANDOM,
+    SCALED,
+)
 from zooming.kernels.update_rule import draw, learn
 
 BALL = np.dtype(
@@ -81,11 +90,11 @@ def index_of(grid, first, n_axes, point):
         n = grid[first + i, COUNT]
         if grid[first + i, WHOLE] == 1.0:
             k = np.rint(point[i] - low)
-            if not (abs(point[i] - low - k) <= ROUNDING and k >= 0.0 and k < n):
+            if not (abs(point[i] - low - k) <= BOUND_TOLERANCE and k >= 0.0 and k < n):
                 return -1 - i
         else:
             unit = (point[i] - low) / (grid[first + i, HIGH] - low)
-            if not (unit >= -ROUNDING and unit <= 1.0 + ROUNDING):
+            if not (unit >= -BOUND_TOLERANCE and unit <= 1.0 + BOUND_TOLERANCE):
                 return -1 - i
             k = np.rint(min(1.0, max(0.0, unit)) * (n - 1.0))
         index = index * np.int64(n) + np.int64(k)

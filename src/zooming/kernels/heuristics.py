@@ -18,7 +18,7 @@ from numba import float64, int64
 
 from zooming.kernels.crossing import HANDLE, unpack
 from zooming.kernels.jit import jit_kernel, jit_no_refcount, jit_with_signature
-from zooming.kernels.layout import BAD_REWARD, BAD_STATE, FINE, ROUNDING
+from zooming.kernels.layout import BAD_REWARD, BAD_STATE, BOUND_TOLERANCE, FINE
 from zooming.kernels.update_rule import learned_reward
 
 RANDOM, STAY, MEDIAN = 0, 1, 2
@@ -134,11 +134,13 @@ def clip(bounds, point, clipped):
     """
     for i in range(point.shape[0]):
         low, high = bounds[i, 0], bounds[i, 1]
-        slack = ROUNDING * (high - low)
+        slack = BOUND_TOLERANCE * (high - low)
         if bounds[i, 2] == 1.0:
             clipped[i] = np.rint(point[i])
             if not (
-                abs(point[i] - clipped[i]) <= ROUNDING and clipped[i] >= low and clipped[i] <= high
+                abs(point[i] - clipped[i]) <= BOUND_TOLERANCE
+                and clipped[i] >= low
+                and clipped[i] <= high
             ):
                 return i
         elif not (point[i] >= low - slack and point[i] <= high + slack):

@@ -82,5 +82,5 @@ LOW, WIDTH, WEIGHT, ATOMS, SINGLE = 0, 1, 2, 3, 4
 # column on, a mask of the integer values.
 FIRST_VALUE = 2
 MAX_VISITS = 2**32 - 1
-ROUNDING = 1e-6  # coordinates up to this share of the axis outside the bounds are clipped
-SAME = 1e-9  # lengths with a smaller relative difference are taken as equal
+BOUND_TOLERANCE = 1e-6  # coordinates up to this share of the axis outside the bounds are clipped
+LENGTH_TOLERANCE = 1e-9  # lengths with a smaller relative difference are taken as equal

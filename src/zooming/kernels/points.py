@@ -12,10 +12,10 @@ import numpy as np
 from zooming.kernels.jit import jit_inline, jit_kernel, jit_no_refcount
 from zooming.kernels.layout import (
     ATOMS,
+    BOUND_TOLERANCE,
     CENTER,
     LOW,
     POINT,
-    ROUNDING,
     SINGLE,
     UNIFORM,
     WEIGHT,
@@ -34,10 +34,10 @@ def to_unit(axes, first_axis, point, unit):
     """
     for i in range(unit.shape[0]):
         u = (point[i] - axes[first_axis + i, LOW]) / axes[first_axis + i, WIDTH]
-        if not (u >= -ROUNDING and u <= 1.0 + ROUNDING):
+        if not (u >= -BOUND_TOLERANCE and u <= 1.0 + BOUND_TOLERANCE):
             return i
         if axes[first_axis + i, ATOMS] > 0.0 and (
-            abs(point[i] - np.rint(point[i])) > ROUNDING or u < 0.0 or u > 1.0
+            abs(point[i] - np.rint(point[i])) > BOUND_TOLERANCE or u < 0.0 or u > 1.0
         ):
             return i
         unit[i] = min(1.0, max(0.0, u))

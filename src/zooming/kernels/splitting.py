@@ -9,7 +9,7 @@ import numpy as np
 
 from zooming.kernels.boxes import cube_sides, diameter, length, sides
 from zooming.kernels.jit import jit_kernel, jit_no_refcount
-from zooming.kernels.layout import ACTIVE, ATOMS, LONGEST, N_STATS, SAME, SCALED
+from zooming.kernels.layout import ACTIVE, ATOMS, LENGTH_TOLERANCE, LONGEST, N_STATS, SCALED
 
 
 @jit_no_refcount
@@ -32,14 +32,14 @@ def sides_to_halve(core, axes, low, high):
     first = 0
     for axis in range(axes.shape[0]):
         side = length(axes, axis, low[axis], high[axis])
-        if side > longest * (1.0 + SAME):
+        if side > longest * (1.0 + LENGTH_TOLERANCE):
             longest = side
             first = axis
     if core[0]["rule"] == LONGEST:
         return np.int64(1) << first
     halved = np.int64(0)
     for axis in range(axes.shape[0]):
-        if length(axes, axis, low[axis], high[axis]) > 0.5 * longest * (1.0 + SAME):
+        if length(axes, axis, low[axis], high[axis]) > 0.5 * longest * (1.0 + LENGTH_TOLERANCE):
             halved |= np.int64(1) << axis
     return halved
 

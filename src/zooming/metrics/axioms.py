@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zooming.errors import ConfigurationError
-from zooming.spaces.flatten import numeric
+from zooming.spaces.flatten import as_numbers
 
 Floats = NDArray[np.float64]
-ROUNDING = 1e-9  # tolerance for rounding errors of sums, as a share of the largest distance
+SUM_TOLERANCE = 1e-9  # tolerance for rounding errors of sums, as a share of the largest distance
 N_MIDDLES = 64  # the triangle inequality is checked through this many points
 MOST_POINTS = 8_000  # the matrix then takes half a gigabyte, and sorting it as much again
 
 
-def checked(distances: Floats, name: str, points: Sequence[Any]) -> Floats:
+def check_metric(distances: Floats, name: str, points: Sequence[Any]) -> Floats:
     """Return a distance matrix; raise ConfigurationError if it is not a metric.
 
     Distances must be finite, >= 0, symmetric, and 0 from a point to itself, and satisfy the
@@ -48,7 +48,7 @@ def checked(distances: Floats, name: str, points: Sequence[Any]) -> Floats:
         raise ConfigurationError(
             f"{name}: {said(*first(distances < 0))}; distances must not be negative"
         )
-    slack = ROUNDING * distances.max()
+    slack = SUM_TOLERANCE * distances.max()
     if (np.diagonal(distances) > slack).any():
         i = int(np.flatnonzero(np.diagonal(distances) > slack)[0])
         raise ConfigurationError(
@@ -78,10 +78,10 @@ def checked(distances: Floats, name: str, points: Sequence[Any]) -> Floats:
     return distances
 
 
-def matrix(distances: ArrayLike, name: str) -> Floats:
+def as_matrix(distances: ArrayLike, name: str) -> Floats:
     """Return a square matrix as a float64 array; raise ConfigurationError if it is none."""
     try:
-        found = numeric(distances, "the matrix")
+        found = as_numbers(distances, "the matrix")
     except (ConfigurationError, OverflowError) as error:
         raise ConfigurationError(
             f"{name}: the distances are not numbers, as many in each row; give a square matrix, "
@@ -95,7 +95,7 @@ def matrix(distances: ArrayLike, name: str) -> Floats:
     return found
 
 
-def listed(given: Any, name: str, what: str) -> list[Any]:
+def as_list(given: Any, name: str, what: str) -> list[Any]:
     """Return the given points as a list; raise ConfigurationError if there are too many."""
     if not isinstance(given, Iterable) or (isinstance(given, np.ndarray) and given.ndim == 0):
         raise ConfigurationError(f"{name}: {given!r} is not {what}; give a list of them")
@@ -108,7 +108,7 @@ def listed(given: Any, name: str, what: str) -> list[Any]:
     return found
 
 
-def number(value: Any) -> float:
+def as_distance(value: Any) -> float:
     """Return a distance or a length as a float; a string of digits is not a number.
 
     Raises
@@ -121,7 +121,7 @@ def number(value: Any) -> float:
     return float(value)
 
 
-def between(points: Sequence[Any], distance: Any, name: str) -> Floats:
+def measure_pairs(points: Sequence[Any], distance: Any, name: str) -> Floats:
     """Return the distances of all ordered pairs of points by the user's function."""
     if not callable(distance):
         raise ConfigurationError(f"{name}: distance={distance!r} is not a function of two points")
@@ -137,7 +137,7 @@ def between(points: Sequence[Any], distance: Any, name: str) -> Floats:
                     f"points that returns a number"
                 ) from error
             try:
-                found[i, j] = number(value)
+                found[i, j] = as_distance(value)
             except (TypeError, ValueError, OverflowError) as error:
                 raise ConfigurationError(
                     f"{name}: distance({one!r}, {other!r}) gave {value!r}; it must return a number"
@@ -145,7 +145,7 @@ def between(points: Sequence[Any], distance: Any, name: str) -> Floats:
     return found
 
 
-def edges_of(edges: Any) -> list[tuple[Any, Any, float]]:
+def as_edges(edges: Any) -> list[tuple[Any, Any, float]]:
     """Return the edges of a graph as (node, node, length)."""
     hint = "give edges as (node, node) or (node, node, length), or {node: {node: length}}"
     if isinstance(edges, Mapping):
@@ -159,10 +159,10 @@ def edges_of(edges: Any) -> list[tuple[Any, Any, float]]:
         raise ConfigurationError(f"Graph: {edges!r} is not a list of edges; {hint}")
     else:
         found = list(edges)
-    return [_edge(edge, hint) for edge in found]
+    return [_as_edge(edge, hint) for edge in found]
 
 
-def _edge(edge: Any, hint: str) -> tuple[Any, Any, float]:
+def _as_edge(edge: Any, hint: str) -> tuple[Any, Any, float]:
     """Return one edge as (node, node, length)."""
     if (
         not isinstance(edge, (Sequence, np.ndarray))
@@ -179,7 +179,7 @@ def _edge(edge: Any, hint: str) -> tuple[Any, Any, float]:
                 "numbers, strings or tuples"
             ) from error
     try:
-        length = number(edge[2]) if len(edge) > 2 else 1.0
+        length = as_distance(edge[2]) if len(edge) > 2 else 1.0
     except (TypeError, ValueError, OverflowError) as error:
         raise ConfigurationError(
             f"Graph: the edge from {edge[0]!r} to {edge[1]!r} has the length {edge[2]!r}; {hint}"

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from zooming.errors import ConfigurationError
 from zooming.kernels import LOW, distances
 from zooming.metrics import axioms
-from zooming.metrics.axioms import MOST_POINTS, listed
+from zooming.metrics.axioms import MOST_POINTS, as_list
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL
 from zooming.validation import as_float, check_float, check_int
@@ -104,8 +104,8 @@ class Finite(Metric):
 
     def __init__(self, distances: ArrayLike, points: Iterable[Any]) -> None:
         name = type(self).__name__
-        self.points = listed(points, name, "a list of points")
-        self.distances = axioms.checked(axioms.matrix(distances, name), name, self.points)
+        self.points = as_list(points, name, "a list of points")
+        self.distances = axioms.check_metric(axioms.as_matrix(distances, name), name, self.points)
 
     def __len__(self) -> int:
         return len(self.points)
@@ -180,7 +180,7 @@ class Matrix(Finite):
     """
 
     def __init__(self, distances: ArrayLike, points: Iterable[Any] | None = None) -> None:
-        found = axioms.matrix(distances, "Matrix")
+        found = axioms.as_matrix(distances, "Matrix")
         super().__init__(found, range(len(found)) if points is None else points)
 
 
@@ -206,8 +206,8 @@ class Points(Finite):
     """
 
     def __init__(self, points: Iterable[Any], distance: Callable[[Any, Any], float]) -> None:
-        found = listed(points, "Points", "a list of points")
-        super().__init__(axioms.between(found, distance, "Points"), found)
+        found = as_list(points, "Points", "a list of points")
+        super().__init__(axioms.measure_pairs(found, distance, "Points"), found)
 
 
 class Graph(Finite):
@@ -235,9 +235,9 @@ class Graph(Finite):
     """
 
     def __init__(self, edges: Iterable[Sequence[Any]] | Mapping[Any, Mapping[Any, float]]) -> None:
-        every = axioms.edges_of(edges)
+        every = axioms.as_edges(edges)
         alone = edges if isinstance(edges, Mapping) else ()  # may have nodes without an edge
-        nodes = listed(
+        nodes = as_list(
             dict.fromkeys([*alone, *(node for edge in every for node in edge[:2])]),
             "Graph",
             "nodes",
@@ -301,7 +301,7 @@ class Strings(Finite):
     """
 
     def __init__(self, strings: Iterable[str]) -> None:
-        words = [] if isinstance(strings, str) else listed(strings, "Strings", "a list of strings")
+        words = [] if isinstance(strings, str) else as_list(strings, "Strings", "a list of strings")
         if not words or not all(isinstance(word, str) for word in words):
             raise ConfigurationError("Strings: give a list of strings, at least one")
         if len(set(words)) < len(words):
@@ -391,7 +391,7 @@ class Norm(Metric):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(points_per_axis={self.points_per_axis}, scale={self.scale})"
 
-    def _checked_power(self) -> float:
+    def _check_power(self) -> float:
         """Return the exponent p; raise ConfigurationError if it is not a number >= 1."""
         kind, power = type(self).__name__, getattr(self, "power", None)
         if (
@@ -422,7 +422,7 @@ class Norm(Metric):
             )
         along = [np.linspace(0.0, 1.0, int(n)) for n in net[:, 2]]
         unit = np.stack(np.meshgrid(*along, indexing="ij"), axis=-1).reshape(-1, n_axes)
-        found = distances.norms(unit * self.scale, self._checked_power())
+        found = distances.norms(unit * self.scale, self._check_power())
         if not math.isfinite(float(found.max())):
             raise ConfigurationError(
                 f"{kind}: the distances are beyond floating point; give a smaller scale than "

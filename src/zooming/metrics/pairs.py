@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from zooming.errors import ConfigurationError
 from zooming.kernels import balls
 from zooming.metrics import axioms
-from zooming.metrics.axioms import MOST_POINTS, listed
+from zooming.metrics.axioms import MOST_POINTS, as_list
 from zooming.metrics.distances import KINDS, Metric, n_values
 from zooming.spaces.axes import Axes
 from zooming.validation import check_float, check_int
@@ -133,7 +133,7 @@ class Pairs:
         distance: Callable[[tuple[Any, Any], tuple[Any, Any]], float] | ArrayLike,
     ) -> None:
         self.states, self.actions = (
-            _named(given, what) for given, what in ((states, "states"), (actions, "actions"))
+            _as_points(given, what) for given, what in ((states, "states"), (actions, "actions"))
         )
         n_pairs = len(self.states) * len(self.actions)
         if n_pairs > MOST_POINTS:
@@ -145,14 +145,14 @@ class Pairs:
             )
         pairs = list(itertools.product(self.states, self.actions))
         if callable(distance):
-            found = axioms.between(pairs, distance, "Pairs")
+            found = axioms.measure_pairs(pairs, distance, "Pairs")
         else:
             given = np.asarray(distance)
             shape = (len(self.states), len(self.actions))
-            found = axioms.matrix(
+            found = axioms.as_matrix(
                 given.reshape(len(pairs), -1) if given.shape == shape * 2 else distance, "Pairs"
             )
-        self.distances = axioms.checked(found, "Pairs", pairs)
+        self.distances = axioms.check_metric(found, "Pairs", pairs)
 
     def __repr__(self) -> str:
         return (
@@ -183,7 +183,7 @@ class Pairs:
         return np.array(rows, np.float64)
 
 
-def _named(given: Any, what: str) -> list[Any]:
+def _as_points(given: Any, what: str) -> list[Any]:
     """Return the points of one side of `Pairs` as a list."""
     found: Iterable[Any] = given
     if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
@@ -193,7 +193,7 @@ def _named(given: Any, what: str) -> list[Any]:
             f"Pairs: {given:,} {what} are too many; at most {MOST_POINTS:,} pairs, since all "
             "distances are kept"
         )
-    points = listed(found, "Pairs", what)
+    points = as_list(found, "Pairs", what)
     if not points:
         raise ConfigurationError(
             f"Pairs: there are no {what}; give a list of them, or how many there are"

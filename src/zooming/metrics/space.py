@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from zooming.errors import SpaceError
 from zooming.kernels import balls
 from zooming.kernels.balls import COUNT, MAX_DEPTH
-from zooming.metrics.axioms import checked, matrix
+from zooming.metrics.axioms import as_matrix, check_metric
 from zooming.metrics.distances import Discrete, Finite, Metric, Norm, Side
 from zooming.metrics.pairs import Pairs, Product
 from zooming.spaces.axes import Axes
-from zooming.spaces.flatten import numeric
+from zooming.spaces.flatten import as_numbers
 
 Floats = NDArray[np.float64]
 MOST_PAIRS = 2**28  # entries of `owner`, which then takes a gigabyte
@@ -75,7 +75,7 @@ class Space:
             raise SpaceError(
                 "the distances of pairs are beyond floating point; rescale them, scale=..."
             )
-        is_flat = not self._tells_apart()
+        is_flat = not self._has_positive_distance()
         if is_flat and self.n_pairs > 1:
             raise SpaceError(
                 "every distance is 0, so that no two points are told apart; give one side a "
@@ -110,8 +110,8 @@ class Space:
             n_actions = metric.actions.n_points(axes, axes.n_state, axes.n_action)
         if n_states is not None and n_actions is not None:  # refuse before computing distances
             _check_pairs(n_states, n_actions, horizon)
-        self.states = _checked_side(metric.states, axes, 0, axes.n_state)
-        self.actions = _checked_side(metric.actions, axes, axes.n_state, axes.n_action)
+        self.states = _check_side(metric.states, axes, 0, axes.n_state)
+        self.actions = _check_side(metric.actions, axes, axes.n_state, axes.n_action)
         self.n_states, self.n_actions = len(self.states.distances), len(self.actions.distances)
         _check_pairs(self.n_states, self.n_actions, horizon)
         self.grid = np.ascontiguousarray(np.concatenate([self.states.grid, self.actions.grid]))
@@ -129,7 +129,7 @@ class Space:
         _check_pairs(self.n_states, self.n_actions, horizon)
         return [metric.distances, np.zeros((1, 1))]
 
-    def _tells_apart(self) -> bool:
+    def _has_positive_distance(self) -> bool:
         """Return whether any distance is positive, even if its product with a scale underflows."""
         if isinstance(self.metric, Pairs):
             return bool(self.metric.distances.any())
@@ -157,7 +157,9 @@ class Space:
         """d_max, the largest distance of two pairs."""
         return float(self.unit * self.reach ** (1 / self.exponent))
 
-    def apart(self, states: Any, actions: Any, other_states: Any, other_actions: Any) -> Floats:
+    def pair_distances(
+        self, states: Any, actions: Any, other_states: Any, other_actions: Any
+    ) -> Floats:
         """Return distances of pairs as the kernels take them. Arrays of indices are broadcast."""
         if not self.is_product:
             return np.asarray(
@@ -185,7 +187,9 @@ class Space:
             Distances in the user's units.
         """
         every = np.arange(self.n_states)[:, None], np.arange(self.n_actions)[None, :]
-        return np.asarray(self.unit * self.apart(state, action, *every) ** (1 / self.exponent))
+        return np.asarray(
+            self.unit * self.pair_distances(state, action, *every) ** (1 / self.exponent)
+        )
 
     def points(self, side: int, axes: Axes) -> Floats:
         """Return all states or all actions of the space.
@@ -229,12 +233,12 @@ def _check_pairs(n_states: int, n_actions: int, horizon: int) -> None:
         )
 
 
-def _checked_side(metric: Metric, axes: Axes, first: int, n_axes: int) -> Side:
+def _check_side(metric: Metric, axes: Axes, first: int, n_axes: int) -> Side:
     """Return one side of the product. Validate it if the metric is the user's own class."""
     side, kind = metric.side(axes, first, n_axes), type(metric).__name__
     if type(metric).side in (Finite.side, Norm.side, Discrete.side):
         return side
-    grid = numeric(side.grid, f"{kind}: the grid") if isinstance(side, Side) else np.empty(0)
+    grid = as_numbers(side.grid, f"{kind}: the grid") if isinstance(side, Side) else np.empty(0)
     if (
         grid.shape != (n_axes, 4)
         or not np.isfinite(grid).all()
@@ -246,4 +250,4 @@ def _checked_side(metric: Metric, axes: Axes, first: int, n_axes: int) -> Side:
             f"of the {n_axes} axes"
         )
     n_points = math.prod(grid[:, COUNT].astype(int).tolist())
-    return Side(checked(matrix(side.distances, kind), kind, range(n_points)), grid)
+    return Side(check_metric(as_matrix(side.distances, kind), kind, range(n_points)), grid)

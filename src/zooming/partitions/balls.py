@@ -19,10 +19,10 @@ from zooming.kernels import (
     FINE,
     FIRST_VALUE,
     FULL,
+    LENGTH_TOLERANCE,
     LOW,
     N_STATS,
     NO_PARENT,
-    SAME,
     WIDTH,
     ball_episodes,
     balls,
@@ -265,7 +265,7 @@ class BallTable(Table):
             if self.owner[step, x, a] != row:  # a ball just added contains it
                 away = self.space.distances_from(x, a)
                 other = min(centers, key=lambda center: float(away[center]))
-                if away[other] < radius * (1 - SAME):
+                if away[other] < radius * (1 - LENGTH_TOLERANCE):
                     raise ConfigurationError(
                         f"the oracle's packing has the pairs (state {x}, action {a}) and (state "
                         f"{other[0]}, action "

@@ -261,7 +261,7 @@ class BoxTable(Table):
             # A TreeRule may give a later number of visits; for any other rule the ball stays whole.
             later = self._due_at(row) if splits.sees_statistics(self.rule) else 0.0
             self.rows["threshold"][row] = later if later > self.rows["n_visits"][row] else np.inf
-        elif not splits.fits(self, row, bits):
+        elif not splits.has_room(self, row, bits):
             self.rows["threshold"][row] = np.inf
         elif self.n_balls + n_children - 1 > self.core["max_balls"][0]:
             self.rows["threshold"][row] = np.inf  # balls never disappear: never due again

@@ -22,10 +22,10 @@ from zooming.kernels import (
     ACTIVE,
     ATOMS,
     BERNSTEIN,
+    LENGTH_TOLERANCE,
     N_STATS,
     NO_PARENT,
     OWN,
-    SAME,
     WEIGHT,
     most_splits,
 )
@@ -108,7 +108,9 @@ def _fault_of_boxes(
             return "there are more splits above a ball than its visits can have made"
         whole = axes[:, ATOMS] > 0
         edges = np.where(whole, high * axes[:, ATOMS], 0.0)
-        if (np.abs(edges - np.rint(edges)) > SAME * np.maximum(axes[:, ATOMS], 1)).any():
+        if (
+            np.abs(edges - np.rint(edges)) > LENGTH_TOLERANCE * np.maximum(axes[:, ATOMS], 1)
+        ).any():
             return "a border runs through a whole value"
         if not _is_due_as_it_should(
             core, rows["threshold"][row[~split]], lengths(axes, low[~split], high[~split])

@@ -189,7 +189,7 @@ class TreeRule(Protocol):
         ...
 
 
-def checked_rule(split: Any) -> Any:
+def check_rule(split: Any) -> Any:
     """Return the argument `split` of an agent; raise ConfigurationError if it is not a split
     rule.
     """
@@ -343,7 +343,7 @@ def _threshold(where: Any, low: float, high: float, n_values: float, said: str) 
     return value / n_values
 
 
-def fits(table: Any, row: int, bits: int) -> bool:
+def has_room(table: Any, row: int, bits: int) -> bool:
     """Return whether the stack of a selection has room for the forks below these cuts.
 
     Each cut along an action axis on the path from the root is a fork.

@@ -170,7 +170,7 @@ def _over_optimum(
     points = np.tile(point, (n * n, 1))
     points[:, pair] = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     n_state = sum(name.startswith("state") for name in balls.names)
-    states, actions = optimal.grid.env.playable(points[:, :n_state], points[:, n_state:])
+    states, actions = optimal.grid.env.round_discrete(points[:, :n_state], points[:, n_state:])
     return x, y, optimal.q_values(balls.step, states, actions).reshape(n, n)
 
 

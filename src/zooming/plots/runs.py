@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zooming.agents.history import History
-from zooming.analysis.regret import ROUNDING, Regret, best_return, optimum_error, zero_below_error
+from zooming.analysis.regret import (
+    RETURN_TOLERANCE,
+    Regret,
+    best_return,
+    optimum_error,
+    zero_below_error,
+)
 from zooming.analysis.solve import Optimal
 from zooming.errors import ConfigurationError
 from zooming.study.store import Store
@@ -204,7 +210,7 @@ class Runs:
             raise ConfigurationError(
                 "regret needs the optimum: give optimum=, for example zooming.solve(env).return_"
             )
-        return self.optimum, max(self.error, ROUNDING * abs(self.optimum))
+        return self.optimum, max(self.error, RETURN_TOLERANCE * abs(self.optimum))
 
 
 def read_study(folder: str | Path, problem: str | None = None) -> dict[str, Runs]:

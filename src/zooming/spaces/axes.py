@@ -20,14 +20,14 @@ from zooming.errors import SpaceError
 from zooming.kernels import WEIGHT, bend, unbend
 from zooming.spaces.axis import (
     Axis,
-    check,
-    give_bounds,
-    give_order,
-    give_squash,
-    give_weights,
+    check_axes,
     names_of,
+    set_bounds,
+    set_order,
+    set_squash,
+    set_weights,
 )
-from zooming.spaces.flatten import CATEGORICAL, INTERVAL, ORDERED, Leaf, taken_apart
+from zooming.spaces.flatten import CATEGORICAL, INTERVAL, ORDERED, Leaf, build_tree
 
 Floats = NDArray[np.float64]
 MAX_AXES = 48  # a split has a bit mask of axes
@@ -78,8 +78,8 @@ class Axes:
         weights: Mapping[str, float] | Iterable[float] | None = None,
     ) -> None:
         self.state_space, self.action_space = observation_space, action_space
-        self.states = taken_apart(observation_space, "state", "observation_space")
-        self.actions = taken_apart(action_space, "action", "action_space")
+        self.states = build_tree(observation_space, "state", "observation_space")
+        self.actions = build_tree(action_space, "action", "action_space")
         self._axes = [
             axis
             for node in (self.states, self.actions)
@@ -100,12 +100,12 @@ class Axes:
                 f"Give the agent fewer features (a wrapper)."
             )
         ordered = ordered if isinstance(ordered, bool) else names_of(ordered)
-        give_order(self._axes, ordered)
-        give_bounds(self._axes, bounds)
-        give_squash(self._axes, squash)
+        set_order(self._axes, ordered)
+        set_bounds(self._axes, bounds)
+        set_squash(self._axes, squash)
         for axis in self._axes:
-            check(axis)
-        give_weights(self._axes, weights)
+            check_axes(axis)
+        set_weights(self._axes, weights)
         self._tabulate()
         # The options that rebuild these axes, as JSON.
         self.options: dict[str, Any] = {

@@ -12,7 +12,7 @@ import numpy as np
 
 from zooming.errors import SpaceError
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL, LARGEST_WHOLE, ORDERED
-from zooming.validation import as_float, check_float, shown
+from zooming.validation import as_float, check_float, short_repr
 
 
 @dataclass
@@ -29,29 +29,31 @@ class Axis:
     squash: float | None = None  # scale, if the axis is unbounded and squashed
 
 
-def named(axes: list[Axis], name: Any, option: str) -> list[Axis]:
+def find_axes(axes: list[Axis], name: Any, option: str) -> list[Axis]:
     """Return the axes with a name: one axis, or all axes of the space of that name."""
     found = [axis for axis in axes if axis.name == name or axis.name.startswith(f"{name}[")]
     if not found:
         close = difflib.get_close_matches(str(name), [axis.name for axis in axes], 1, 0.5)
         hint = f"did you mean {close[0]!r}? " if close else ""
-        raise SpaceError(f"{option}: no axis is named {name!r}; {hint}there are {_listed(axes)}")
+        raise SpaceError(
+            f"{option}: no axis is named {name!r}; {hint}there are {_join_names(axes)}"
+        )
     return found
 
 
-def give_order(axes: list[Axis], ordered: bool | Iterable[str]) -> None:
+def set_order(axes: list[Axis], ordered: bool | Iterable[str]) -> None:
     """Make the named discrete axes, or all of them, ordered."""
     if isinstance(ordered, bool):
         chosen = [axis for axis in axes if ordered and axis.kind == CATEGORICAL]
     else:
-        chosen = [axis for name in ordered for axis in named(axes, name, "ordered")]
+        chosen = [axis for name in ordered for axis in find_axes(axes, name, "ordered")]
     for axis in chosen:
         if axis.kind == INTERVAL:
             raise SpaceError(f"ordered: {axis.name} is an interval, which has an order already")
         axis.kind = ORDERED
 
 
-def give_bounds(axes: list[Axis], bounds: Mapping[str, Any] | None) -> None:
+def set_bounds(axes: list[Axis], bounds: Mapping[str, Any] | None) -> None:
     """Set the ends of axes within those of the space; values beyond count as the ends."""
     if bounds is not None and not isinstance(bounds, Mapping):
         raise SpaceError(
@@ -63,9 +65,9 @@ def give_bounds(axes: list[Axis], bounds: Mapping[str, Any] | None) -> None:
             low, high = (as_float(end) for end in pair)
         except (TypeError, ValueError) as error:
             raise SpaceError(
-                f"bounds of {name}: {shown(pair)} is not a pair (low, high)"
+                f"bounds of {name}: {short_repr(pair)} is not a pair (low, high)"
             ) from error
-        for axis in named(axes, name, "bounds"):
+        for axis in find_axes(axes, name, "bounds"):
             if axis.kind == CATEGORICAL:
                 raise SpaceError(
                     f"bounds of {axis.name}: categories have no bounds; make it "
@@ -83,14 +85,16 @@ def give_bounds(axes: list[Axis], bounds: Mapping[str, Any] | None) -> None:
             axis.low, axis.high, axis.clips = low, high, True
 
 
-def give_squash(axes: list[Axis], squash: bool | float | Mapping[str, float]) -> None:
+def set_squash(axes: list[Axis], squash: bool | float | Mapping[str, float]) -> None:
     """Set the scale by which unbounded axes are squashed."""
     unbounded = [
         axis for axis in axes if not (math.isfinite(axis.low) and math.isfinite(axis.high))
     ]
     if isinstance(squash, Mapping):
         scales = [
-            (axis, scale) for name, scale in squash.items() for axis in named(axes, name, "squash")
+            (axis, scale)
+            for name, scale in squash.items()
+            for axis in find_axes(axes, name, "squash")
         ]
     else:
         squash = (
@@ -111,13 +115,14 @@ def give_squash(axes: list[Axis], squash: bool | float | Mapping[str, float]) ->
             or not 0 < as_float(scale) < math.inf
         ):
             raise SpaceError(
-                f"squash of {axis.name}: {shown(scale)} is not a scale; give a positive number, "
+                f"squash of {axis.name}: {short_repr(scale)} is not a scale; give a positive "
+                "number, "
                 "about the size of usual values"
             )
         axis.squash = as_float(scale)
 
 
-def give_weights(axes: list[Axis], weights: Mapping[str, float] | Iterable[float] | None) -> None:
+def set_weights(axes: list[Axis], weights: Mapping[str, float] | Iterable[float] | None) -> None:
     """Set the weights of axes in the metric."""
     if weights is None:
         return
@@ -125,7 +130,7 @@ def give_weights(axes: list[Axis], weights: Mapping[str, float] | Iterable[float
         given = [
             (axis, weight)
             for name, weight in weights.items()
-            for axis in named(axes, name, "weights")
+            for axis in find_axes(axes, name, "weights")
         ]
     else:
         listed = (
@@ -135,15 +140,16 @@ def give_weights(axes: list[Axis], weights: Mapping[str, float] | Iterable[float
         )
         if listed is None or len(listed) != len(axes):
             raise SpaceError(
-                f"weights={shown(weights)}: give {{axis: weight}}, or one number for each of "
-                f"{_listed(axes)}"
+                f"weights={short_repr(weights)}: give {{axis: weight}}, or one number for each of "
+                f"{_join_names(axes)}"
             )
         given = list(zip(axes, listed, strict=True))
     for axis, weight in given:
         is_number = isinstance(weight, (int, float, np.number)) and not isinstance(weight, bool)
         if not (is_number and 0 <= as_float(weight) < math.inf):
             raise SpaceError(
-                f"weight of {axis.name}: {shown(weight)} is not a finite number >= 0 (0: the axis "
+                f"weight of {axis.name}: {short_repr(weight)} is not a finite number >= 0 (0: "
+                "the axis "
                 "does not matter)"
             )
         axis.weight = float(weight)
@@ -154,7 +160,7 @@ def give_weights(axes: list[Axis], weights: Mapping[str, float] | Iterable[float
         )
 
 
-def check(axis: Axis) -> None:
+def check_axes(axis: Axis) -> None:
     """Raise SpaceError, with the fix, for an axis that cannot be mapped to the unit interval."""
     low, high = axis.low, axis.high
     if axis.squash:
@@ -188,7 +194,7 @@ def check(axis: Axis) -> None:
         )
 
 
-def _listed(axes: list[Axis]) -> str:
+def _join_names(axes: list[Axis]) -> str:
     return ", ".join(axis.name for axis in axes)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.errors import SpaceError, TransitionError
-from zooming.validation import as_floats, shown
+from zooming.validation import as_floats, short_repr
 
 Floats = NDArray[np.float64]
 INTERVAL, ORDERED, CATEGORICAL = "interval", "ordered", "categorical"  # kinds of axes
@@ -55,7 +55,7 @@ class Leaf:
     def flat(self, value: Any, what: str) -> Floats:
         """Return one value as a new vector."""
         if self.kind == INTERVAL:  # fast path for most environments
-            array = numeric(value, what)
+            array = as_numbers(value, what)
             if array.size != len(self.low):
                 raise SpaceError(f"{what} has shape {array.shape}; expected {self.shape}")
             return array if array.ndim == 1 else array.ravel()
@@ -72,7 +72,7 @@ class Leaf:
         ):
             flat[self.first] = value  # fast path for integers
             return
-        array = numeric(value, what)
+        array = as_numbers(value, what)
         if array.size != len(self.low):
             raise SpaceError(f"{what} has shape {array.shape}; expected {self.shape}")
         flat[self.first : self.last] = array.reshape(-1)
@@ -83,7 +83,7 @@ class Leaf:
 
     def batch(self, values: Any, what: str) -> tuple[Floats, bool]:
         """Return one value or a batch as [n, n_axes], and whether it was a batch."""
-        array, n = numeric(values, what), len(self.low)
+        array, n = as_numbers(values, what), len(self.low)
         if array.shape == self.shape:
             found, is_batch = array.reshape(1, n), False
         elif array.ndim == len(self.shape) + 1 and array.shape[1:] == self.shape:
@@ -190,11 +190,12 @@ class Branch:
         if isinstance(self.space, gym.spaces.Dict):
             if not isinstance(value, dict) or key not in value:
                 raise SpaceError(
-                    f"{what} is {shown(value)}; expected a dict with the keys {list(self.parts)}"
+                    f"{what} is {short_repr(value)}; expected a dict with the keys "
+                    f"{list(self.parts)}"
                 )
         elif not isinstance(value, (tuple, list, np.ndarray)) or len(value) != len(self.parts):
             raise SpaceError(
-                f"{what} is {shown(value)}; expected a tuple of {len(self.parts)} parts"
+                f"{what} is {short_repr(value)}; expected a tuple of {len(self.parts)} parts"
             )
         return value[key]
 
@@ -208,7 +209,7 @@ class Branch:
 Node = Leaf | Branch
 
 
-def taken_apart(space: gym.Space[Any], name: str, where: str, first: int = 0) -> Node:
+def build_tree(space: gym.Space[Any], name: str, where: str, first: int = 0) -> Node:
     """Return a space as a tree of leaves and branches; SpaceError for an unsupported space."""
     if isinstance(space, (gym.spaces.Tuple, gym.spaces.Dict)):
         items = (
@@ -217,7 +218,7 @@ def taken_apart(space: gym.Space[Any], name: str, where: str, first: int = 0) ->
         parts: dict[Any, Node] = {}
         before = first
         for key, part in items:
-            parts[key] = taken_apart(part, f"{name}{_index(key)}", f"{where}{_index(key)}", first)
+            parts[key] = build_tree(part, f"{name}{_index(key)}", f"{where}{_index(key)}", first)
             first += sum(len(leaf.low) for leaf in parts[key].leaves())
         return Branch(name, space, parts, first - before)
     if isinstance(space, gym.spaces.Box):
@@ -304,7 +305,7 @@ def space_of(stored: dict[str, Any]) -> gym.Space[Any]:
     raise ValueError(f"{kind} is not a kind of space")
 
 
-def numeric(values: Any, what: str) -> Floats:
+def as_numbers(values: Any, what: str) -> Floats:
     """Return numbers, lists or arrays as a new float64 array; SpaceError if they are not real."""
     if type(values) is np.ndarray and values.dtype.kind == "f":
         return np.array(values, np.float64, order="C")
@@ -316,8 +317,10 @@ def numeric(values: Any, what: str) -> Floats:
         if is_real:
             return as_floats(array)
     except (TypeError, ValueError) as error:
-        raise SpaceError(f"{what} is not an array of numbers: {shown(values)} ({error})") from error
-    raise SpaceError(f"{what} is not an array of real numbers: {shown(values)}")
+        raise SpaceError(
+            f"{what} is not an array of numbers: {short_repr(values)} ({error})"
+        ) from error
+    raise SpaceError(f"{what} is not an array of real numbers: {short_repr(values)}")
 
 
 def _index(key: Any) -> str:

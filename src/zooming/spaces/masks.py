@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from zooming.errors import SpaceError, TransitionError
 from zooming.kernels import ATOMS, FIRST_VALUE, LOW, WIDTH, read_mask
 from zooming.spaces.axes import Axes
-from zooming.spaces.flatten import CATEGORICAL, INTERVAL, Branch, Leaf, numeric
+from zooming.spaces.flatten import CATEGORICAL, INTERVAL, Branch, Leaf, as_numbers
 
 Floats = NDArray[np.float64]
 MASK, LEAST, MOST = "action_mask", "action_low", "action_high"
@@ -61,7 +61,7 @@ def has_mask(info: Any) -> bool:
     return bool(info) and (MASK in info or LEAST in info or MOST in info)
 
 
-def one_each(info: Any, n: int, is_batch: bool) -> list[Mapping[str, Any] | None]:
+def split_info(info: Any, n: int, is_batch: bool) -> list[Mapping[str, Any] | None]:
     """Return the info of each of n observations, from a list or a vector environment's dict."""
     if not is_batch:
         if info is not None and not isinstance(info, Mapping):
@@ -107,7 +107,7 @@ def _row_of(infos: Mapping[str, Any], k: int, n: int) -> dict[str, Any]:
 
 def feasible(axes: Axes, info: Mapping[str, Any], where: str) -> Feasible:
     """Return what `info` allows; TransitionError if it is malformed or allows nothing."""
-    quick = _of_one_mask(axes, info)
+    quick = _read_one_mask(axes, info)
     if quick is not None:
         return quick
     n_values = axes.table[axes.n_state :, ATOMS].astype(np.int64)
@@ -130,7 +130,7 @@ def feasible(axes: Axes, info: Mapping[str, Any], where: str) -> Feasible:
     return Feasible(allowed, low, high, axes.low[axes.n_state :], axes.table[axes.n_state :, ATOMS])
 
 
-def _of_one_mask(axes: Axes, info: Mapping[str, Any]) -> Feasible | None:
+def _read_one_mask(axes: Axes, info: Mapping[str, Any]) -> Feasible | None:
     """Fast path: return what a valid mask alone allows for a Discrete action; None otherwise."""
     if not isinstance(axes.action_space, gym.spaces.Discrete) or LEAST in info or MOST in info:
         return None
@@ -204,9 +204,9 @@ def _read_mask(axes: Axes, node: Leaf | Branch, mask: Any, allowed: Floats, what
             f"info[{MOST!r}]"
         )
     if isinstance(node.space, gym.spaces.MultiBinary):
-        entries = numeric(mask, what).ravel()
+        entries = as_numbers(mask, what).ravel()
         if len(entries) != len(node.low) or not np.isin(entries, (0, 1, 2)).all():
-            raise _wrong_mask(mask, what, f"{len(node.low)} entries of 0, 1 or 2 (either)")
+            raise _mask_error(mask, what, f"{len(node.low)} entries of 0, 1 or 2 (either)")
         masks = [[entry != 1, entry != 0] for entry in entries]
     else:
         sizes = (node.high - node.low + 1).astype(int).tolist()
@@ -216,9 +216,9 @@ def _read_mask(axes: Axes, node: Leaf | Branch, mask: Any, allowed: Floats, what
             else _per_component(mask, sizes, what)
         )
         for one, size in zip(masks, sizes, strict=True):
-            entries = numeric(one, what)
+            entries = as_numbers(one, what)
             if entries.shape != (size,) or not np.isin(entries, (0, 1)).all():
-                raise _wrong_mask(one, what, f"{size} entries of 0 or 1")
+                raise _mask_error(one, what, f"{size} entries of 0 or 1")
     for i, one in enumerate(masks):
         axis = axes[axes.n_state + node.first + i]
         # A mask has all values of the space, `allowed` only those within bounds=.
@@ -232,7 +232,7 @@ def _per_component(mask: Any, sizes: list[int], what: str) -> list[Any]:
         return np.split(mask, np.cumsum(sizes)[:-1])
     found = _flattened(mask)
     if not isinstance(mask, (tuple, list)) or len(found) != len(sizes):
-        raise _wrong_mask(
+        raise _mask_error(
             mask, what, f"one array for each of its {len(sizes)} components, of {sizes} entries"
         )
     return found
@@ -247,7 +247,7 @@ def _flattened(mask: Any) -> list[Any]:
     return [mask]
 
 
-def _wrong_mask(mask: Any, what: str, expected: str) -> TransitionError:
+def _mask_error(mask: Any, what: str, expected: str) -> TransitionError:
     shape = getattr(mask, "shape", None)
     given = f"has shape {shape}" if shape is not None and len(shape) != 1 else f"is {mask!r}"
     return TransitionError(f"{what} {given}; expected {expected}")
@@ -260,7 +260,7 @@ def _read_bounds(node: Leaf | Branch, bound: Any, ends: Floats, nearer: Any, wha
         for key, part in _parts(node, bound, what):
             _read_bounds(node.parts[key], part, ends, nearer, f"{what}[{key!r}]")
         return
-    given = numeric(bound, what)
+    given = as_numbers(bound, what)
     if given.size not in (1, len(node.low)) or np.isnan(given).any():
         raise TransitionError(f"{what} is {bound!r}; expected numbers of the shape {node.shape}")
     if node.kind == CATEGORICAL:

@@ -20,7 +20,7 @@ from typing import Any
 import gymnasium as gym
 
 from zooming.errors import ConfigurationError
-from zooming.validation import nearest
+from zooming.validation import suggest
 
 HOW = (
     "an environment of your own is module:Id, where importing the module (in this folder, or "
@@ -59,7 +59,7 @@ def import_named(module: str) -> None:
         importlib.import_module(module)
     except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-            near = nearest(module, _list_modules(Path(here)))
+            near = suggest(module, _list_modules(Path(here)))
             raise ConfigurationError(
                 f"there is no module {module!r} in {here}, and none is installed{near}"
             ) from error
@@ -94,7 +94,7 @@ def find_id(env_id: str) -> str:
             if ours
             else " (it registers nothing)"
         )
-        near = nearest(name, ours or gym.registry)
+        near = suggest(name, ours or gym.registry)
         raise ConfigurationError(
             f"the module {module!r} registers no environment {name!r}{registers}{near}"
         )

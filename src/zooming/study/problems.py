@@ -20,7 +20,7 @@ from zooming.agents.net_q import NetQ
 from zooming.analysis.solve import Optimal, check_solvable, default_resolution, is_finite, solve
 from zooming.errors import ConfigurationError
 from zooming.study import modules
-from zooming.validation import nearest, passes_options_to
+from zooming.validation import passes_options_to, suggest
 
 
 @passes_options_to(MetricQ)
@@ -46,7 +46,7 @@ def metric_q(
     if metric not in _METRICS:
         raise ConfigurationError(
             f"metric-q: metric={metric!r}: choose one of "
-            f"{', '.join(_METRICS)}{nearest(str(metric), _METRICS)}"
+            f"{', '.join(_METRICS)}{suggest(str(metric), _METRICS)}"
         )
     kind, same = _METRICS[metric]
     if kind is metrics.Discrete and points_per_axis is not None:
@@ -202,7 +202,7 @@ def problem_named(name: str, options: dict[str, Any] | None = None) -> Problem:
     problem = Problem(_make_label(name, options), name, options)
     problem.import_module()
     if modules.find_id(name) not in gym.registry:
-        near = nearest(name, [*PRESETS, *gym.registry])
+        near = suggest(name, [*PRESETS, *gym.registry])
         raise ConfigurationError(
             f"no problem is named {name!r}{near} (zooming list shows the presets; {modules.HOW})"
         )
@@ -240,7 +240,7 @@ def agent_named(text: str) -> AgentChoice:
     kind, *settings = _split(text, ":")
     if kind not in AGENTS:
         raise ConfigurationError(
-            f"no agent is named {kind!r}{nearest(kind, AGENTS)} (there are {', '.join(AGENTS)})"
+            f"no agent is named {kind!r}{suggest(kind, AGENTS)} (there are {', '.join(AGENTS)})"
         )
     return AgentChoice(kind, settings_from(settings))
 

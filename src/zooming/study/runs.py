@@ -198,7 +198,8 @@ class Chunk:
     def run(self, n_threads: int = 1) -> dict[str, NDArray[Any]]:
         """Train the agents. Return totals per run, and curves per run and checkpoint."""
         run_seeds = [
-            seeds.word(self.entropy, f"{self.stream} {i}") for i in range(self.first, self.last)
+            seeds.derive_seed(self.entropy, f"{self.stream} {i}")
+            for i in range(self.first, self.last)
         ]
         # The engines start one process per core, so each uses one thread.
         with _prefix_errors(

@@ -180,7 +180,7 @@ class Store:
     def write(self, chunk: Chunk, arrays: dict[str, NDArray[Any]], seconds: float) -> None:
         """Write a finished chunk, and append its time to the log."""
         files.write_container(self._path(chunk), {"chunk": chunk.name}, arrays)
-        with files.writable(self.folder / TIMINGS).open("a") as log:
+        with files.writable_path(self.folder / TIMINGS).open("a") as log:
             log.write(json.dumps([chunk.name, seconds]) + "\n")
 
     def seconds(self) -> dict[str, float]:
@@ -326,7 +326,7 @@ def lock(folder: Path) -> Iterator[None]:
         yield
         return
     try:
-        lock = files.writable(folder / LOCK).open("a")
+        lock = files.writable_path(folder / LOCK).open("a")
     except OSError as error:
         raise _write_error(folder, error) from error
     with lock:

@@ -391,7 +391,9 @@ def _optuna(scope: _Scope) -> Best:
                     advance(n_finished, problem, agent)
                     for number in range(n_finished, scope.trials):
                         # Seeded by the trial's number: a resumed search continues identically.
-                        seed = int(seeds.word(scope.entropy, f"{STREAM} {number}", np.uint32))
+                        seed = int(
+                            seeds.derive_seed(scope.entropy, f"{STREAM} {number}", np.uint32)
+                        )
                         study.sampler = optuna.samplers.TPESampler(seed=seed)
                         study.optimize(objective, n_trials=1)
                         advance(1, problem, agent)

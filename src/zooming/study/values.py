@@ -122,7 +122,8 @@ def _value_runs(
         resolution = N_OUTCOMES if env.observation_space.shape == (1,) else None
         for seed in range(n_runs):
             agent = choice.make(
-                problem.make(), seeds.word(configuration.entropy, f"{configuration.stream} {seed}")
+                problem.make(),
+                seeds.derive_seed(configuration.entropy, f"{configuration.stream} {seed}"),
             )
             values.append([])
             for episode in points.tolist():

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from zooming.agents.agent import Compiled
-from zooming.agents.many import takes
-from zooming.envs.compiled import compiled_inside
+from zooming.agents.many import accepts
+from zooming.envs.compiled import find_compiled
 from zooming.errors import ConfigurationError
 from zooming.spaces.masks import has_mask
 from zooming.testing.trial import EPISODES, Broken, Skipped, Trial, as_bytes, knowledge, require
@@ -168,7 +168,7 @@ def _drivers_agree(trial: Trial) -> None:
     """the fused driver and the Python one give the same run to the last bit."""
     fused, python = trial.agent(), trial.agent()
     is_compiled = isinstance(fused, Compiled)
-    if not (is_compiled and fused.axes.are_plain) or compiled_inside(fused.env) is None:
+    if not (is_compiled and fused.axes.are_plain) or find_compiled(fused.env) is None:
         raise Skipped(
             "the fused driver is for compiled environments and compiled agents without bounds="
         )
@@ -287,7 +287,7 @@ def _stays_within_its_balls(trial: Trial) -> None:
     """an agent with max_balls never has more balls than that."""
     agent = trial.agent()
     if getattr(agent, "max_balls", None) is None:
-        if not (hasattr(agent, "max_balls") and takes(trial.make_agent, "max_balls")):
+        if not (hasattr(agent, "max_balls") and accepts(trial.make_agent, "max_balls")):
             raise Skipped("it has no option max_balls")
         agent = trial.agent(max_balls=4 * agent.n_balls)
     history = agent.learn(10 * EPISODES)

@@ -244,7 +244,7 @@ def _optimism(
             agent.axes.high - agent.axes.low
         )
         points = np.concatenate([in_balls, random])
-        states, actions = optimal.grid.env.playable(points[:, :n_state], points[:, n_state:])
+        states, actions = optimal.grid.env.round_discrete(points[:, :n_state], points[:, n_state:])
         pairs = zip(states[len(in_balls) :], actions[len(in_balls) :], strict=True)
         estimate = np.concatenate(
             [np.repeat(balls.q_value, len(corners)), [agent.q_value(step, x, a) for x, a in pairs]]
@@ -281,7 +281,7 @@ def _zooming_dimension(
     n_state, counts = agent.axes.n_state, np.zeros(17)
     for step, p in enumerate(partitions):
         center = agent.axes.table[:, LOW] + (p.low + p.high) / 2 * agent.axes.table[:, WIDTH]
-        states, actions = optimal.grid.env.playable(center[:, :n_state], center[:, n_state:])
+        states, actions = optimal.grid.env.round_discrete(center[:, :n_state], center[:, n_state:])
         gap = optimal.values(step, states) - optimal.q_values(step, states, actions)
         near = (gap <= agent.horizon * p.radius) & (p.radius > 0)  # an atom has radius 0
         level = np.rint(-np.log2(p.radius[near])).astype(

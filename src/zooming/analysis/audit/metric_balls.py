@@ -28,7 +28,7 @@ from zooming.kernels.balls import MAX_DEPTH
 from zooming.metrics.space import Space
 
 Floats = NDArray[np.float64]
-ROUNDING = 1e-9
+RADIUS_TOLERANCE = 1e-9
 ENTRIES = 4_000_000  # distances between centers computed at once: 32 MB
 
 
@@ -107,9 +107,9 @@ def _table(agent: MetricQ, rows: NDArray[Any]) -> Law:
         "is not one deeper than its parent": rows["depth"]
         != np.where(first, 0, rows["depth"][parents] + 1),
         "has a radius that is not d_max 2^-depth": ~np.isclose(
-            rows["radius"], diameter, rtol=ROUNDING, atol=0.0
+            rows["radius"], diameter, rtol=RADIUS_TOLERANCE, atol=0.0
         )
-        | ~np.isclose(rows["reach"], reach, rtol=ROUNDING, atol=0.0),
+        | ~np.isclose(rows["reach"], reach, rtol=RADIUS_TOLERANCE, atol=0.0),
         "has a value that is not finite": ~np.isfinite(rows["value"]),
     }  # fmt: skip
     for fault, wrong in faults.items():
@@ -248,7 +248,9 @@ def _center_distances(space: Space, ones: NDArray[Any], others: NDArray[Any]) ->
     first, second = (
         (both["state"].astype(np.int64), both["action"].astype(np.int64)) for both in (ones, others)
     )
-    return space.apart(*(part[:, None] for part in first), *(part[None, :] for part in second))
+    return space.pair_distances(
+        *(part[:, None] for part in first), *(part[None, :] for part in second)
+    )
 
 
 def _visits(agent: MetricQ, rows: NDArray[Any]) -> Law:
@@ -312,10 +314,10 @@ def _optimism(
         estimate = table.rows["value"][table.owner[step, x, a]]
         truth = optimal.q_values(step, states[x], actions[a])
         short = truth - estimate - optimal.error
-        failed, looked = failed + int((short > ROUNDING).sum()), looked + len(short)
+        failed, looked = failed + int((short > RADIUS_TOLERANCE).sum()), looked + len(short)
         worst = max(worst, float(short.max()))
-        if not first and (short > ROUNDING).any():
-            i = int(np.argmax(short > ROUNDING))
+        if not first and (short > RADIUS_TOLERANCE).any():
+            i = int(np.argmax(short > RADIUS_TOLERANCE))
             where = f"step {step}, {_pair_text(agent, int(x[i]), int(a[i]))}"
             first = f"; first at {where}: Q = {estimate[i]:.4f} < Q* = {truth[i]:.4f}"
     share = failed / looked

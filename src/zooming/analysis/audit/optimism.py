@@ -35,7 +35,7 @@ def _has_random_rewards(env: CompiledEnv, generator: np.random.Generator) -> boo
         for _ in range(20):
             x = generator.uniform(env.state_box.low, env.state_box.high)
             a = generator.uniform(env.action_box.low, env.action_box.high)
-            x, a = env.playable(x, a)
+            x, a = env.round_discrete(x, a)
             outcomes = every
             if env.weigh is not None:
                 weights = weights.copy()

@@ -71,7 +71,7 @@ def draw(evidence: Evidence, verdicts: Sequence[Verdict], path: Path) -> None:
     )  # fmt: skip
     _table(canvas, rows, _notes(evidence), (below - 0.62) / height, height)
     for suffix in SUFFIXES:
-        canvas.savefig(files.writable(path.with_suffix(suffix)))
+        canvas.savefig(files.writable_path(path.with_suffix(suffix)))
 
 
 def _curves(evidence: Evidence, panels: Sequence[Any]) -> None:

@@ -25,7 +25,7 @@ from zooming.app.paper.claims import (
 from zooming.app.paper.fineness import FineAlongDiagonal, FineNear, FinestAt, FollowsOptimum
 from zooming.errors import ConfigurationError
 from zooming.study.problems import PRESETS, Problem
-from zooming.validation import nearest
+from zooming.validation import suggest
 
 SECOND_STEP = 1  # 0-based; the paper shows h = 2
 
@@ -157,7 +157,7 @@ def figures_named(names: Sequence[str]) -> list[Figure]:
         if not found:
             known = [figure.problem for figure in FIGURES]
             raise ConfigurationError(
-                f"the paper has no figure {name!r}{nearest(name, known)}. Give numbers from 1 to "
+                f"the paper has no figure {name!r}{suggest(name, known)}. Give numbers from 1 to "
                 "15, or problems: "
                 f"{', '.join(known)}"
             )

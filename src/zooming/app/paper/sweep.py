@@ -49,7 +49,7 @@ class Evidence:
     def agent(self, name: str, run: int, env: Any = None) -> Agent:
         """Return the untrained agent of an evaluation run; `env` may wrap the environment."""
         made = self.figure.preset.make() if env is None else env
-        return self.choices[name].make(made, seeds.word(self.entropy, f"run {run}"))
+        return self.choices[name].make(made, seeds.derive_seed(self.entropy, f"run {run}"))
 
     def train_again(self, name: str, run: int) -> Agent:
         """Return the agent of an evaluation run, trained again with bit-identical results."""

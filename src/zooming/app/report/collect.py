@@ -360,7 +360,7 @@ def _replays(
 def _first_run(choice: AgentChoice, problem: Problem, configuration: Configuration) -> Agent:
     """Return the agent of the first run, untrained."""
     return choice.make(
-        problem.make(), seeds.word(configuration.entropy, f"{configuration.stream} 0")
+        problem.make(), seeds.derive_seed(configuration.entropy, f"{configuration.stream} 0")
     )
 
 
@@ -411,7 +411,7 @@ def _q_star(optimal: Optimal, cuts: Sequence[Cut] = ()) -> dict[str, Any]:
     for step in range(optimal.horizon):
         points = np.tile(_of_step(cuts, step).point if cuts else (low + high) / 2, (N_POINTS**2, 1))
         points[:, pair] = np.stack(np.meshgrid(x, a), axis=-1).reshape(-1, 2)
-        played = env.playable(points[:, :n_state], points[:, n_state:])
+        played = env.round_discrete(points[:, :n_state], points[:, n_state:])
         steps.append(optimal.q_values(step, *played).reshape(N_POINTS, N_POINTS))
     return {
         "state": x.tolist(),

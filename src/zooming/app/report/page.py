@@ -50,7 +50,7 @@ def report(
             f"cannot write {path}: it is a folder; give the page a name, --out {path}/report.html"
         )
     try:
-        files.writable(path)
+        files.writable_path(path)
     except OSError as error:
         raise ConfigurationError(f"{path}: {error.strerror}") from error
     for module in imports:

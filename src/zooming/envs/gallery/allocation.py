@@ -27,7 +27,7 @@ from zooming.envs.gallery.problem import Decide, GalleryEnv, amount, count, requ
 from zooming.errors import ConfigurationError
 from zooming.kernels import jit_inline
 from zooming.kernels.laws import draw_index
-from zooming.validation import as_floats, shown
+from zooming.validation import as_floats, short_repr
 
 _VALUE, _N, _LAW = 0, 1, 2  # places in params; from _LAW on: needs, then chances
 
@@ -50,7 +50,7 @@ class Settings:
             try:
                 numbers = tuple(as_floats(getattr(self, name)).ravel().tolist())
             except (TypeError, ValueError) as error:
-                given = shown(getattr(self, name))
+                given = short_repr(getattr(self, name))
                 raise ConfigurationError(f"{name}={given}: give a list of numbers") from error
             object.__setattr__(self, name, numbers)
         require(

@@ -25,7 +25,7 @@ from zooming.envs.gallery.problem import Decide, GalleryEnv, amount, count, requ
 from zooming.errors import ConfigurationError
 from zooming.kernels import jit_inline
 from zooming.kernels.laws import draw_index
-from zooming.validation import shown
+from zooming.validation import short_repr
 
 AUCTIONS = ("first", "second")
 _AUCTION, _RIVALS, _TICK, _N = range(4)  # places in params
@@ -44,7 +44,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.auction not in AUCTIONS:
-            raise ConfigurationError(f"auction={shown(self.auction)}: choose one of {AUCTIONS}")
+            raise ConfigurationError(
+                f"auction={short_repr(self.auction)}: choose one of {AUCTIONS}"
+            )
         count(self, "rivals", 1, 1000)
         amount(self, "highest_value", "the highest value of an item", 1e-6)
         amount(self, "highest_rival", "the highest bid of a rival", 1e-6)

@@ -26,7 +26,7 @@ from zooming.envs.gallery.problem import Decide, GalleryEnv, amount, count, requ
 from zooming.errors import ConfigurationError
 from zooming.kernels import jit_inline
 from zooming.kernels.laws import draw_index
-from zooming.validation import as_floats, shown
+from zooming.validation import as_floats, short_repr
 
 _MOVE, _WAIT, _N, _CALLS = range(4)  # places in params; after the calls, the distances by rows
 MOST_NODES = 300
@@ -63,7 +63,7 @@ class Settings:
             calls = as_floats(usual if self.calls is None else self.calls).ravel()
         except (TypeError, ValueError) as error:
             raise ConfigurationError(
-                f"calls={shown(self.calls)}: give a list of numbers"
+                f"calls={short_repr(self.calls)}: give a list of numbers"
             ) from error
         require(
             len(calls) == n,
@@ -86,11 +86,13 @@ def shortest_ways(edges: Any) -> Floats:
             checked.append((int(first), int(second), float(minutes)))
         except (TypeError, ValueError) as error:
             raise ConfigurationError(
-                f"edge {shown(edge)}: give (node, node, minutes), nodes as whole numbers from 0"
+                f"edge {short_repr(edge)}: give (node, node, minutes), nodes as whole numbers "
+                "from 0"
             ) from error
         require(
             min(checked[-1][:2]) >= 0 and 0 < checked[-1][2] < math.inf,
-            f"edge {shown(edge)}: nodes are numbered from 0, and a way takes more than 0 minutes",
+            f"edge {short_repr(edge)}: nodes are numbered from 0, and a way takes more than 0 "
+            "minutes",
         )
     require(bool(checked), "edges is empty: give at least one (node, node, minutes)")
     n = 1 + max(max(first, second) for first, second, _ in checked)
@@ -102,7 +104,7 @@ def shortest_ways(edges: Any) -> Floats:
     for middle in range(n):
         ways = np.minimum(ways, ways[:, middle : middle + 1] + ways[middle])
     apart = np.flatnonzero(np.isinf(ways[0])).tolist()
-    require(not apart, f"the graph falls apart: there is no way from node 0 to {shown(apart)}")
+    require(not apart, f"the graph falls apart: there is no way from node 0 to {short_repr(apart)}")
     return ways
 
 

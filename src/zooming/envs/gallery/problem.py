@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from zooming.envs.compiled import CompiledEnv, Floats, Outcomes
 from zooming.errors import ConfigurationError
-from zooming.validation import as_float, as_floats, check_int, refuse_unknown, shown
+from zooming.validation import as_float, as_floats, check_int, refuse_unknown, short_repr
 
 T = TypeVar("T")
 Decide = Callable[[int, Floats, Floats], Floats]
@@ -72,7 +72,7 @@ class Rule:
             wanted = ", ".join(self.names)
             raise ConfigurationError(
                 f"the rule {self.name!r} takes {len(self.names)} numbers ({wanted}), "
-                f"got {shown(numbers)}"
+                f"got {short_repr(numbers)}"
             ) from error
         inside = np.clip(found, self.low, self.high)
         return Rule(self.name, self.names, inside, self.low, self.high, self.decide, self.env)
@@ -215,6 +215,6 @@ def _number(value: Any, name: str, meaning: str, low: float, high: float) -> flo
     if not (math.isfinite(number) and low <= number <= high):
         bound = f"of at least {low:g}" if high == math.inf else f"from {low:g} to {high:g}"
         raise ConfigurationError(
-            f"{name}={shown(value)}: {meaning} must be a finite number {bound}"
+            f"{name}={short_repr(value)}: {meaning} must be a finite number {bound}"
         )
     return number
