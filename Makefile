@@ -51,6 +51,7 @@ figures: $(INSTALLED)  # every example draws out/NAME.png
 	rm -rf out/study
 	for name in $(basename $(notdir $(wildcard examples/*.py))); do \
 		$(BIN)/python examples/$$name.py || exit 1; [ ! -f out/$$name.png ] || cp out/$$name.png docs/figures/; done
+	$(BIN)/python tools/problems.py
 	$(BIN)/zooming reproduce 1 --quick --out out/paper
 	$(BIN)/python -c "from PIL import Image; \
 		Image.open('out/paper/figures/figure-01-ambulance-shifting-0.png').convert('RGB').reduce(2).quantize(256, method=2, dither=0).save('docs/figures/figure_1.png', optimize=True)"

@@ -2,7 +2,9 @@
 
 import functools
 import itertools
+import re
 import warnings
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -14,15 +16,16 @@ from zooming.app.run import list_names
 
 UPS_AND_DOWNS = [0.2, 0.12, 0.4, 0.28, 0.44, 0.2]  # on the grid of 20 cells from 0 to 0.8
 FREE = {"prices": UPS_AND_DOWNS, "volatility": 0.0, "efficiency": 1.0, "wear": 0.0, "power": 10.0}
+DOCS = Path(__file__).parent.parent / "docs" / "problems"
 # Each problem with the resolution at which it is solved here; a second is enough for each.
 PROBLEMS = {
     "Newsvendor": 40,
     "Inventory": 12,
     "Pricing": 40,
-    "Queue": 30,
-    "Admission": 30,
+    "Queue": 16,
+    "Admission": 16,
     "Storage": 12,
-    "Autoscaling": 64,
+    "Autoscaling": 32,
     "Bidding": 40,
     "Allocation": 20,
     "GraphAmbulance": None,  # finite, so exact
@@ -197,6 +200,16 @@ def test_a_flat_price_is_worth_what_the_battery_holds():
     assert optimal.return_ == pytest.approx(0.4 * 8.0, rel=1e-9)
 
 
+def test_a_grid_that_contains_all_units_is_proposed_where_it_is_feasible():
+    assert make("Pricing").unwrapped.resolution == 120  # both 120 and 60 cells contain 20 seats
+    assert make("Pricing", seats=1000).unwrapped.resolution is None
+    assert make("Newsvendor", capacity=7.5).unwrapped.resolution is None
+    assert make("Inventory", lead_time=1).unwrapped.resolution == 120
+    assert make("Inventory").unwrapped.resolution == 60
+    optimal = zooming.solve(make("Pricing", seats=30, horizon=2))
+    assert optimal.resolution == 120
+
+
 # --- rules --------------------------------------------------------------------------------------
 
 
@@ -234,6 +247,17 @@ def test_every_problem_is_listed_in_one_sentence(capsys):
     shown = capsys.readouterr().out
     assert "zooming/Queue-v0          how fast to serve a queue." in shown
     assert all(f"  zooming/{name}-v0 " in shown for name in ALL)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_problem_has_a_page_with_a_small_picture(name):
+    stem = re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower()
+    page, contents = (DOCS / f"{stem}.md").read_text(), (DOCS / "index.md").read_text()
+    assert f'gym.make("zooming/{name}-v0")' in page
+    assert f"]({stem}.png)" in page
+    assert (DOCS / f"{stem}.png").stat().st_size < 30_000
+    assert f"\n{stem}\n" in contents
+    assert f"| [{name}]({stem}.md) |" in contents
 
 
 # --- refusals -----------------------------------------------------------------------------------

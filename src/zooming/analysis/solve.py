@@ -314,7 +314,8 @@ def default_resolution(env: CompiledEnv, most_backups: float = MOST_BACKUPS) -> 
     """Return a number of cells per axis that solves in seconds, with at most `most_backups`."""
     n_state, n_action = env.state_box.shape[0], env.action_box.shape[0]
     is_deterministic = all(len(env.outcomes(step, 2)[1]) == 1 for step in range(env.horizon))
-    default = (DETERMINISTIC_RESOLUTION if is_deterministic else DEFAULT_RESOLUTION)[n_state]
+    usual = (DETERMINISTIC_RESOLUTION if is_deterministic else DEFAULT_RESOLUTION)[n_state]
+    default = env.resolution or usual
     values = 1  # number of states and actions of Discrete spaces
     n_axes = 0 if is_deterministic else 1
     for box, n, is_whole in (

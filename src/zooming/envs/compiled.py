@@ -43,8 +43,11 @@ class CompiledEnv(RenderedEnv):
 
     `given` are the dynamics for a given outcome. `weigh`, if there is one, fills in the weights of
     the outcomes for a state, an action and a step. `reward_range` is (lowest, highest) reward, or
-    None if it is unknown.
+    None if it is unknown. `resolution` is the number of cells per axis with which `zooming.solve`
+    begins, or None for its own choice.
     """
+
+    resolution: int | None = None
 
     def __init__(
         self,

@@ -133,7 +133,8 @@ class Bidding(GalleryEnv):
         super().__init__(
             bidding, money, money, 1, start="uniform", params=numbers, given=bidding_given,
             weigh=bidding_law, values=s.tick * np.arange(n + 1.0), reward_range=(-loss, most),
-            name=f"bidding {s.auction} price", render_mode=render_mode,
+            name=f"bidding {s.auction} price",
+            resolution=problem.aligned(most / s.tick, 200), render_mode=render_mode,
         )  # fmt: skip
 
     def _rule(self) -> tuple[str, Decide, Mapping[str, tuple[float, float, float]]]:

@@ -154,9 +154,17 @@ class Inventory(GalleryEnv):
             inventory, gym.spaces.Box(np.array(low), np.array(high), dtype=np.float64),
             gym.spaces.Box(0.0, s.most_order, (1,), np.float64), s.horizon,
             start=[s.start, *[0.0] * n_owed], params=[*numbers, *s.demand],  # type: ignore[misc]
-            given=inventory_given, weigh=inventory_law, values=range(n),
+            given=inventory_given, weigh=inventory_law, values=range(n), resolution=self._cells(),
             reward_range=(-most, 0.0), name="inventory", render_mode=render_mode,
         )  # fmt: skip
+
+    def _cells(self) -> int | None:
+        """Return cells per axis such that stock in whole units is on the grid, if feasible."""
+        width = self.settings.capacity + self.settings.most_backlog
+        if self.settings.lead_time == 1:
+            return problem.aligned(width, 100)
+        is_feasible = self.settings.lead_time == 2 and width <= 80 and width % 2 == 0
+        return int(width) if is_feasible else None
 
     def _rule(self) -> tuple[str, Decide, Mapping[str, tuple[float, float, float]]]:
         s = self.settings

@@ -118,8 +118,11 @@ class GalleryEnv(CompiledEnv):
 
     settings: Any
 
-    def __init__(self, *arguments: Any, values: ArrayLike, **options: Any) -> None:
+    def __init__(
+        self, *arguments: Any, values: ArrayLike, resolution: int | None = None, **options: Any
+    ) -> None:
         super().__init__(*arguments, **options)
+        self.resolution = resolution
         found = as_floats(values)
         found = found.reshape(len(found), -1)
         self._outcomes = found, np.full(len(found), 1 / len(found))
@@ -197,6 +200,17 @@ def require(holds: bool, sentence: str) -> None:
 def largest(mean: float, deviations: float = 6.0) -> int:
     """Return where to cut a Poisson law: `deviations` standard deviations above its mean."""
     return math.ceil(mean + deviations * math.sqrt(mean) + 2.0)
+
+
+def aligned(n_units: float, least: int) -> int | None:
+    """Return a number of cells, at least `least`, whose grid and half of it contain all units.
+
+    States that are whole units then need no interpolation. None if that takes too many cells.
+    """
+    n = round(n_units)
+    if abs(n - n_units) > 1e-9 or not 0 < 2 * n <= 4 * least:
+        return None
+    return 2 * n * math.ceil(least / (2 * n))
 
 
 def poisson(mean: float, n: int) -> Floats:

@@ -135,7 +135,7 @@ class Regulator(GalleryEnv):
             regulator, gym.spaces.Box(-widest, widest, (1,), np.float64),
             gym.spaces.Box(-s.strongest, s.strongest, (1,), np.float64), s.horizon,
             start=[s.start], params=numbers, given=regulator_given, weigh=regulator_law,
-            values=(1.0, -1.0), reward_range=(-most, 0.0), name="regulator",
+            values=(1.0, -1.0), reward_range=(-most, 0.0), name="regulator", resolution=400,
             render_mode=render_mode,
         )  # fmt: skip
 

@@ -176,7 +176,7 @@ class Storage(GalleryEnv):
             gym.spaces.Box(-s.power, s.power, (1,), np.float64), horizon,
             start=[s.start, s.prices[0]], params=[*numbers, horizon, *s.prices],
             given=storage_given, weigh=storage_law, reward_range=(least, max(most, least + 1e-6)),
-            values=(np.arange(N_NODES) - 4.0) / np.sqrt(2.0), name="storage",
+            values=(np.arange(N_NODES) - 4.0) / np.sqrt(2.0), name="storage", resolution=40,
             render_mode=render_mode,
         )  # fmt: skip
 
