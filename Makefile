@@ -7,20 +7,28 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 INSTALLED := $(VENV)/installed
 
-.PHONY: demo test test-fast lint bench browser compiler docs figures clean
+.PHONY: demo test test-bounds test-plain test-fast compile lint bench browser compiler docs figures clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
 	$(BIN)/zooming reproduce 1 --quick --out out/paper
 	$(BIN)/zooming report out/paper
 
-# What calls no kernel of its own gains nothing from arrays whose bounds are checked.
-NO_KERNELS = $(addprefix --ignore=tests/test_,$(addsuffix .py,study report paper cli documentation notebook stored modules layers snippets package habits plots rendering sb3))
-
-test: lint browser compiler
+# The tests three times: compiled, with the bounds of arrays checked, and without compilation. Two
+# processes that find no cache would both compile every kernel, so one compiles them beforehand.
+test: $(INSTALLED) browser compiler
+	@$(MAKE) --no-print-directory -j 2 -O lint compile
 	$(BIN)/pytest -n 2
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/cache-boundscheck $(BIN)/pytest -n 2 -m "not slow and not process" $(NO_KERNELS)
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 -m plain
+	@$(MAKE) --no-print-directory -j 2 -O test-bounds test-plain
+
+test-bounds: $(INSTALLED)
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/cache-boundscheck $(BIN)/pytest -m "(kernels or plain) and not slow and not process"
+
+test-plain: $(INSTALLED)
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -m plain
+
+compile: $(INSTALLED)
+	$(BIN)/python tools/compile_kernels.py
 
 test-fast: $(INSTALLED)
 	$(BIN)/pytest -n 2 -m "not slow"

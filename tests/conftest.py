@@ -1,7 +1,10 @@
 import os
 import signal
+import sys
 
+import gymnasium as gym
 import matplotlib
+import matplotlib.pyplot as plt
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -17,3 +20,47 @@ os.environ.setdefault("COLUMNS", "200")
 # A shell that runs the tests in the background has processes ignore SIGINT, and children inherit
 # that. Tests of Ctrl-C need it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def in_this_process():
+    """Compute the chunks of studies in this process: a worker process takes seconds to start.
+
+    Yield the function that starts workers; `workers` puts it back.
+    """
+    from zooming.study import engines
+
+    def compute(chunks, n_workers):
+        for chunk in chunks:
+            yield chunk, *engines._run(chunk)
+
+    with pytest.MonkeyPatch.context() as patch:
+        start_workers = engines._local
+        patch.setattr(engines, "_local", compute)
+        yield start_workers
+
+
+@pytest.fixture
+def workers(in_this_process, monkeypatch):
+    """Compute the chunks of studies in worker processes, as users do."""
+    from zooming.study import engines
+
+    monkeypatch.setattr(engines, "_local", in_this_process)
+
+
+@pytest.fixture
+def as_a_user(tmp_path, monkeypatch):
+    """Run a user's code in an empty folder, and forget what it imported, registered and drew."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "argv", ["zooming"])
+    registered, imported = dict(gym.registry), set(sys.modules)
+    yield
+    gym.registry.clear()
+    gym.registry.update(registered)
+    for name in set(sys.modules) - imported:
+        if getattr(sys.modules[name], "__file__", None) and "site-packages" not in str(
+            sys.modules[name].__file__
+        ):
+            del sys.modules[name]
+    plt.close("all")

@@ -38,14 +38,13 @@ def ambulance_optimum(laws, weight, start=0.5, n=2001):
     return total
 
 
+def stay(state, action, step, params, rng, next_state):
+    next_state[:] = state
+    return 0.5
+
+
 def unit_env(n_state, n_action, horizon=3):
     """An environment of which only the spaces matter."""
-
-    def stay(state, action, step, params, rng, next_state):
-        for i in range(state.shape[0]):
-            next_state[i] = state[i]
-        return 0.5
-
     state, action = (gym.spaces.Box(0.0, 1.0, (n,), np.float64) for n in (n_state, n_action))
     return zooming.compiled_env(stay, state, action, horizon, start=0.5)
 

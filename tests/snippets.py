@@ -1,14 +1,12 @@
 """Run the Python snippets of a page, and check the numbers in their comments.
 
-`python tests/snippets.py PAGE` runs each ```python block of a Markdown page, in order and in one
-interpreter, and prints one JSON line per block. A comment after a `print(...)`, on the same lines
+`run` runs one ```python block of a Markdown page. A comment after a `print(...)`, on the same lines
 or alone on the lines below, states the output: each number in the comment must be among the
 printed numbers, in the same order, within one unit of its last digit.
 """
 
 import ast
 import builtins
-import json
 import re
 import sys
 import traceback
@@ -94,8 +92,3 @@ def run(code):
             said = printed.get(line, "nothing").strip()
             faults.append(f"line {line}: the comment says {number}, which is not printed: {said}")
     return faults
-
-
-if __name__ == "__main__":
-    for snippet in blocks(sys.argv[1]):
-        print(json.dumps([snippet.strip().splitlines()[0], run(snippet)]), flush=True)

@@ -388,9 +388,9 @@ def spoil_reward(step, bad):
 @pytest.mark.parametrize("step", [0, 2])
 def test_learning_stops_at_a_bad_state_of_a_plain_environment(kind, bad, step):
     agent = AGENTS[kind](Drift(flaw=spoil_state(step, bad)), horizon=3, seed=0)
-    with pytest.raises(zooming.TransitionError) as caught:
+    text = f"Drift, step {step}: next state[1] = {bad} is outside [0.0, 1.0]"
+    with pytest.raises(zooming.TransitionError, match=re.escape(text)):
         agent.learn(500, driver="python")
-    assert f"Drift, step {step}: next state[1] = {bad} is outside [0.0, 1.0]" in str(caught.value)
 
 
 @EVERY_AGENT
@@ -452,16 +452,16 @@ def assert_drivers_refuse_alike(kind, make_env, text):
     agents, messages = [], []
     for driver in ("fused", "python"):
         agent = AGENTS[kind](make_env(), seed=4)
-        with pytest.raises(zooming.TransitionError) as caught:
+        with pytest.raises(zooming.TransitionError, match=re.escape(text)) as caught:
             agent.learn(1000, driver=driver)
         agents.append(agent)
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
-    assert text in messages[0]
     assert agents[0].n_episodes > 3
     assert knowledge(agents[0]) == knowledge(agents[1])
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("kind", LEARNERS)
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1.5, -0.25])
 @pytest.mark.parametrize("step", [0, 1, 2])
@@ -471,6 +471,7 @@ def test_both_drivers_refuse_a_bad_reward_and_leave_the_same_agent(kind, bad, st
     )
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("kind", LEARNERS)
 @EVERY_BAD_VALUE
 @pytest.mark.parametrize("step", [1, 2])
@@ -480,6 +481,7 @@ def test_both_drivers_refuse_a_bad_state_and_leave_the_same_agent(kind, bad, ste
     )
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("kind", LEARNERS)
 @EVERY_BAD_VALUE
 def test_both_drivers_refuse_a_bad_start_and_leave_the_same_agent(kind, bad):
@@ -504,21 +506,22 @@ def rarely_starts_between(params, rng, state):
 METRIC_Q = partial(zooming.MetricQ, metric=zooming.metrics.Discrete())
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("make", [zooming.AdaptiveQ, METRIC_Q, zooming.Random])
 @pytest.mark.parametrize("bad", [1.5, -0.25, -1.0, 3.0, 0.999, np.nan, np.inf])
 @pytest.mark.parametrize("start", [1, rarely_starts_between])
 def test_both_drivers_refuse_what_is_not_whole_on_a_discrete_side_and_say_so(make, bad, start):
     three, agents, messages = gym.spaces.Discrete(3), [], []
+    text = f"state = {bad} is not a whole number from 0 to 2; check"
     for driver in ("fused", "python"):
         env = zooming.compiled_env(
             rarely_between, three, three, 3, start=start, params=[bad], name="between"
         )
         agents.append(make(env, seed=4))
-        with pytest.raises(zooming.TransitionError) as caught:
+        with pytest.raises(zooming.TransitionError, match=re.escape(text)) as caught:
             agents[-1].learn(1000, driver=driver)
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
-    assert f"state = {bad} is not a whole number from 0 to 2; check" in messages[0]
     assert ("between, step 1: next state" if start == 1 else "between, step") in messages[0]
     assert agents[0].n_episodes > 3
     assert knowledge(agents[0]) == knowledge(agents[1])
@@ -588,7 +591,6 @@ SPACES = {
 }
 
 
-@pytest.mark.plain
 @pytest.mark.parametrize("kind", ["AdaptiveQ", "MetricQ", "Random"])
 @pytest.mark.parametrize("where", ["observation_space", "action_space"])
 @pytest.mark.parametrize(("space", "text"), SPACES.values(), ids=SPACES)
@@ -762,7 +764,6 @@ def test_a_heuristic_says_that_it_keeps_no_estimates(kind):
 # --- options --------------------------------------------------------------------------------------
 
 
-@pytest.mark.plain
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -794,7 +795,6 @@ def test_a_misspelled_option_is_named_with_the_nearest_one(make, message):
         make(gym.make("zooming/Oil-v0"))
 
 
-@pytest.mark.plain
 @pytest.mark.parametrize(
     ("make", "option"),
     [
@@ -812,7 +812,6 @@ def test_elsewhere_pythons_own_error_names_the_option(make, option):
         make(gym.make("zooming/Oil-v0"))
 
 
-@pytest.mark.plain
 def test_signatures_are_those_that_were_written():
     for made in (zooming.AdaptiveQ, zooming.NetQ, zooming.MetricQ, zooming.Study):
         parameters = inspect.signature(made).parameters
@@ -822,7 +821,6 @@ def test_signatures_are_those_that_were_written():
     assert inspect.signature(zooming.AdaptiveQ).parameters["cap"].default == "remaining"
 
 
-@pytest.mark.plain
 def test_an_agent_of_ones_own_may_keep_options_to_itself_and_has_its_misspelled_ones_named():
     class Mine(zooming.Random):
         def __init__(self, env, **options):

@@ -363,12 +363,12 @@ def test_the_doubling_trick_restarts_between_episodes_in_a_loop_of_your_own_and_
     )
     agent.update(0, 0, 0, 0.0, 1)
     before = knowledge(agent)
-    for bad in (
-        lambda: agent.act(0, 5),
-        lambda: agent.update(0, 0, 0, 7.0, 1),
-        lambda: agent.update(0, 0, 0, 0.0, 5),
-    ):
-        with pytest.raises(zooming.TransitionError):
+    for text, bad in {
+        r"step 0: state = 5\.0 is not": lambda: agent.act(0, 5),
+        "reward 7.0 is outside": lambda: agent.update(0, 0, 0, 7.0, 1),
+        r"next state = 5\.0 is not": lambda: agent.update(0, 0, 0, 0.0, 5),
+    }.items():
+        with pytest.raises(zooming.TransitionError, match=text):
             bad()
     assert knowledge(agent) == before  # what is refused forgets nothing
 
@@ -422,5 +422,5 @@ def test_a_file_with_another_phase_or_iota_is_refused(damage, tmp_path):
     agent.learn(5)
     agent.table.core[damage[0]] = damage[1]
     agent.save(tmp_path / "agent.zoom")
-    with pytest.raises(zooming.CheckpointError):
+    with pytest.raises(zooming.CheckpointError, match=damage[0]):
         zooming.load(tmp_path / "agent.zoom")

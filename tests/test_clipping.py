@@ -31,7 +31,10 @@ CLIPPING = {
     "doubling": lambda env, **options: zooming.AdaptiveQ(env, bonus=Doubling(Theory()), **options),
     "own split": lambda env, **options: zooming.AdaptiveQ(env, split=OnlyActions(), **options),
 }
-pytestmark = pytest.mark.filterwarnings("ignore:.*was clipped, and so will be others")
+pytestmark = [
+    pytest.mark.kernels,
+    pytest.mark.filterwarnings("ignore:.*was clipped, and so will be others"),
+]
 EVERY_AGENT = pytest.mark.parametrize("kind", CLIPPING)
 RANGE = (0.2, 0.75)  # both ends are passed by the rewards of Ambulance
 
@@ -115,13 +118,14 @@ def test_what_is_refused_is_not_counted(kind):
     assert agent.n_clipped == 0
 
 
-@pytest.mark.parametrize("driver", ["fused", "python"])
-@pytest.mark.parametrize("kind", ["AdaptiveQ", "MetricQ", "Median"])
-def test_a_state_that_is_refused_ends_the_run_before_its_reward_is_counted(kind, driver):
-    def stray(state, action, step, params, rng, next_state):
-        next_state[0] = 2.0 if step == 1 else state[0]
-        return 5.0
+def stray(state, action, step, params, rng, next_state):
+    next_state[0] = 2.0 if step == 1 else state[0]
+    return 5.0
 
+
+@pytest.mark.parametrize("driver", ["fused", "python"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_that_is_refused_ends_the_run_before_its_reward_is_counted(kind, driver):
     env = zooming.compiled_env(stray, box((0, 1)), box((0, 1)), 3, start=0.5)
     agent = clipping(kind, env)
     with pytest.raises(zooming.TransitionError, match="stray, step 1: next state"):
@@ -129,14 +133,15 @@ def test_a_state_that_is_refused_ends_the_run_before_its_reward_is_counted(kind,
     assert agent.n_clipped == 1
 
 
+def break_down(state, action, step, params, rng, next_state):
+    next_state[0] = state[0]
+    return params[0] if step == 1 else 0.5
+
+
 @pytest.mark.parametrize("driver", ["fused", "python"])
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("kind", KINDS)
 def test_nan_and_infinities_end_a_run_all_the_same(kind, bad, driver):
-    def break_down(state, action, step, params, rng, next_state):
-        next_state[0] = state[0]
-        return params[0] if step == 1 else 0.5
-
     env = zooming.compiled_env(break_down, box((0, 1)), box((0, 1)), 3, start=0.5, params=[bad])
     with pytest.raises(
         zooming.TransitionError,

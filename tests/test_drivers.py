@@ -14,6 +14,8 @@ import zooming
 from helpers import OPTIONS, knowledge, stock_env
 from zooming import kernels
 
+pytestmark = pytest.mark.kernels
+
 
 def bytes_of(agent):
     table = agent.table
@@ -288,7 +290,7 @@ def test_after_learning_the_environment_wants_a_reset():
     agent = zooming.AdaptiveQ(env, seed=0)
     for driver in ("fused", "python", "fused"):
         agent.learn(1, driver=driver)
-        with pytest.raises(gym.error.ResetNeeded):
+        with pytest.raises(gym.error.ResetNeeded, match="reset"):
             env.unwrapped.step(np.array([0.5]))
 
 

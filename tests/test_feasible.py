@@ -13,6 +13,8 @@ from helpers import Boxes, box
 from zooming import kernels
 from zooming.spaces.masks import feasible
 
+pytestmark = pytest.mark.kernels
+
 UNIT = box((0, 1))
 TABLED = {
     "AdaptiveQ": zooming.AdaptiveQ,

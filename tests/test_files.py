@@ -153,7 +153,6 @@ def test_nothing_is_written_onto_what_is_no_file(tmp_path, make, writer):
     assert sorted(tmp_path.iterdir()) == there
 
 
-@pytest.mark.plain
 def test_a_link_stays_a_link_and_its_target_is_written(tmp_path):
     (tmp_path / "far").mkdir()
     (tmp_path / "far" / "file").write_bytes(b"old")
@@ -174,7 +173,6 @@ def test_no_source_file_opens_for_writing_without_asking():
                 assert any(call in line for call in asking), f"{file.name}: {line.strip()}"
 
 
-@pytest.mark.plain
 def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="absent does not exist"):
         files.write_atomically(tmp_path / "absent" / "file", b"")
@@ -225,7 +223,6 @@ def test_a_container_gives_back_what_was_written(folder, header, arrays):
         assert read_arrays[name].tobytes() == array.tobytes()
 
 
-@pytest.mark.plain
 def test_arrays_from_a_file_can_be_written_to(tmp_path):
     files.write_container(tmp_path / "file", {}, {"a": np.arange(3)[::-1]})
     array = files.read_container(tmp_path / "file")[1]["a"]
@@ -962,7 +959,6 @@ def test_a_changed_table_is_refused_or_plays_inside_the_action_space(folder, kin
 SOURCES = sorted(SOURCE.rglob("*.py"))
 
 
-@pytest.mark.plain
 @pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(SOURCE)))
 def test_no_source_file_pickles_or_runs_strings(file):
     banned = {

@@ -9,6 +9,8 @@ import pytest
 import zooming
 from zooming.kernels.laws import draw_index, fill_poisson, normalize
 
+pytestmark = pytest.mark.kernels
+
 FIVE, THREE = gym.spaces.Discrete(5), gym.spaces.Discrete(3)
 REALS = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
 MOVES = [-1.0, 0.0, 1.0, 2.0]

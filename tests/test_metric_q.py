@@ -20,6 +20,8 @@ from zooming.errors import CheckpointError, ConfigurationError, TransitionError
 from zooming.kernels import balls
 from zooming.metrics import distances, pairs
 
+pytestmark = pytest.mark.kernels
+
 
 def finite_env(n_states, n_actions):
     return Boxes(gym.spaces.Discrete(n_states), gym.spaces.Discrete(n_actions))

@@ -19,6 +19,8 @@ from zooming import kernels
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import space_of
 
+pytestmark = pytest.mark.kernels
+
 UNIT = box((0, 1))
 
 # --- random spaces --------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from zooming import kernels
 from zooming.agents import files
 from zooming.kernels import boxes
 
+pytestmark = pytest.mark.kernels
+
 
 def oil(**options):
     return gym.make("zooming/Oil-v0", **options)

@@ -35,12 +35,12 @@ def test_oil_matches_its_closed_form_at_every_state(survey, sharpness):
 @pytest.mark.slow
 @pytest.mark.parametrize(("arrivals", "weight"), [*AMBULANCE, ("shifting", 0.25)])
 def test_ambulance_matches_the_table(arrivals, weight):
-    optimal = zooming.solve(
-        gym.make("zooming/Ambulance-v0", arrivals=arrivals, travel_weight=float(weight))
-    )
+    env = gym.make("zooming/Ambulance-v0", arrivals=arrivals, travel_weight=float(weight))
+    is_fine = (arrivals, weight) == ("beta", 0.25)  # one at the default resolution
+    optimal = zooming.solve(env) if is_fine else zooming.solve(env, 80)
     expected = AMBULANCE.get((arrivals, weight)) or ambulance_optimum(SHIFTING, weight)
-    assert optimal.return_ == pytest.approx(expected, abs=1e-4)
-    assert optimal.error < 1e-3
+    assert abs(optimal.return_ - expected) <= (1e-4 if is_fine else optimal.error + 5e-5)
+    assert optimal.error < (1e-3 if is_fine else 1e-2)
 
 
 @pytest.mark.slow
@@ -331,13 +331,14 @@ def test_whole_sides_with_a_density_of_outcomes_are_not_called_exact():
     assert 1e-4 < abs(optimal.return_ - 2 / 3) <= optimal.error < 0.01
 
 
-def straying(to, where=0.75, *, reward=0.5, states=REALS, actions=REALS, start=0.0):
-    def stray(state, action, step, params, outcome, next_state):
-        next_state[0] = (
-            params[0] if step == 1 and outcome[0] == 1.0 and action[0] >= params[1] else state[0]
-        )
-        return params[2] if action[0] >= params[1] and step == 1 else 0.5
+def stray(state, action, step, params, outcome, next_state):
+    next_state[0] = (
+        params[0] if step == 1 and outcome[0] == 1.0 and action[0] >= params[1] else state[0]
+    )
+    return params[2] if action[0] >= params[1] and step == 1 else 0.5
 
+
+def straying(to, where=0.75, *, reward=0.5, states=REALS, actions=REALS, start=0.0):
     outcomes = [0.0, 1.0], [0.5, 0.5]
     return zooming.compiled_env(
         stray, states, actions, 3, start=start, params=[to, where, reward], outcomes=outcomes

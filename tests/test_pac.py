@@ -225,13 +225,13 @@ def test_theorem_the_gap_bound_of_the_best_of_several_adds_the_union_bound():
     assert pac._gap_bound(scaled, 1000, 0.4, 1, 0.0) == pytest.approx(10 * bound / 0.35)
 
 
+def toss(state, action, step, params, outcome, next_state):
+    next_state[0] = state[0]
+    return 1.0 if outcome[0] < (0.8 if state[0] == action[0] else 0.2) else 0.0
+
+
 def coins_at_two_tables(start):
     """One step: at one table the first of two coins is better, at the other the second."""
-
-    def toss(state, action, step, params, outcome, next_state):
-        next_state[0] = state[0]
-        return 1.0 if outcome[0] < (0.8 if state[0] == action[0] else 0.2) else 0.0
-
     spaces = gym.spaces.Discrete(2), gym.spaces.Discrete(2)
     return zooming.compiled_env(
         toss, *spaces, horizon=1, start=start, outcomes=([0.1, 0.5, 0.9], [0.2, 0.6, 0.2])

@@ -2,9 +2,9 @@
 
 import doctest
 import importlib
-import os
 import pkgutil
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -155,8 +155,8 @@ SMALLER = {  # what makes a command of the documentation short; the last option 
 @pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.parametrize("page", sorted({block.id.split(":")[0] for block in blocks("sh")}))
-def test_commands_in_the_documentation_run(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("as_a_user")
+def test_commands_in_the_documentation_run(page):
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
     lines = [
         line
@@ -198,22 +198,16 @@ def test_commands_in_the_documentation_run(page, tmp_path, monkeypatch):
             assert [program, words[0]] == ["pip", "install"], words
 
 
-@pytest.mark.process
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name
 )
-def test_examples_run(path, tmp_path):
+@pytest.mark.usefixtures("as_a_user")
+def test_examples_run(path, capsys):
     assert len(path.read_text().splitlines()) <= 85
-    environment = {**os.environ, "MPLBACKEND": "Agg"}
-    result = subprocess.run(
-        [sys.executable, path],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert result.stdout.strip()
+    sys.path.insert(0, str(path.parent))
+    runpy.run_path(str(path), run_name="__main__")
+    assert capsys.readouterr().out.strip()
 
 
 def test_the_documentation_has_no_placeholders():

@@ -14,6 +14,8 @@ from zooming import metrics
 from zooming.errors import ConfigurationError
 from zooming.kernels import distances
 
+pytestmark = pytest.mark.kernels
+
 N_X, N_A = 5, 4
 
 

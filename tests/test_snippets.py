@@ -1,10 +1,6 @@
 """The Python snippets of the pages run, and print the numbers that their comments state."""
 
 import doctest
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,22 +16,12 @@ PAGES = [
 
 
 @pytest.mark.slow
-@pytest.mark.process
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_snippets_run_and_print_what_their_comments_state(page, tmp_path):
-    command = [sys.executable, "-W", "error", snippets.__file__, str(page)]
-    result = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env={**os.environ, "MPLBACKEND": "Agg"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    faults = [json.loads(line) for line in result.stdout.splitlines()]
-    assert len(faults) == len(snippets.blocks(page))
-    assert not [fault for fault in faults if fault[1]], "\n".join(
-        f"{first}\n{''.join(f)}" for first, f in faults if f
+@pytest.mark.usefixtures("as_a_user")
+def test_snippets_run_and_print_what_their_comments_state(page):
+    faults = {snippet: snippets.run(snippet) for snippet in snippets.blocks(page)}
+    assert not any(faults.values()), "\n".join(
+        f"{snippet.splitlines()[0]}\n{''.join(found)}" for snippet, found in faults.items() if found
     )
 
 

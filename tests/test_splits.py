@@ -9,6 +9,8 @@ import zooming
 from helpers import Boxes, box, knowledge
 from zooming import kernels
 
+pytestmark = pytest.mark.kernels
+
 
 class Cubes:
     """The paper's rule, written as a user would."""

@@ -16,7 +16,6 @@ from zooming.app import cli
 from zooming.app.report.collect import _evaluations, collect
 from zooming.app.report.page import render_page
 from zooming.plots import read_study
-from zooming.study import engines
 from zooming.study.problems import problem_named
 from zooming.study.runs import checkpoint_episodes
 from zooming.study.store import Store
@@ -33,22 +32,14 @@ def study(**options):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A finished study, computed in this process."""
+    """A finished study."""
     folder = tmp_path_factory.mktemp("stored") / "study"
-    compute = engines.compute
-    engines.compute = lambda chunks, *_: ((chunk, chunk.run(), 0.1) for chunk in chunks)
-    try:
-        study().run(folder)
-    finally:
-        engines.compute = compute
+    study().run(folder)
     return folder
 
 
 @pytest.fixture
-def folder(made, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        engines, "compute", lambda chunks, *_: ((chunk, chunk.run(), 0.1) for chunk in chunks)
-    )
+def folder(made, tmp_path):
     return shutil.copytree(made, tmp_path / "study")
 
 
