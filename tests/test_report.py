@@ -16,9 +16,9 @@ from zooming.app.report import findings
 from zooming.app.report.collect import _q_star, _winner, collect
 from zooming.app.report.page import render_page
 from zooming.plots.runs import Runs, read_study
+from zooming.study.checkpoints import N_VALUES, checkpoint_episodes
 from zooming.study.problems import Problem, problem_named
-from zooming.study.runs import checkpoint_episodes
-from zooming.study.values import N_VALUES, value_policies
+from zooming.study.values import value_policies
 
 EVIL = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=2</script>"
 BROWSER = (
@@ -523,6 +523,23 @@ def test_values_of_a_study_are_those_of_its_runs_and_a_damaged_file_is_named(tmp
         read_study(out, "oil-laplace-1")
     value_policies(out, 1)
     assert len(read_study(out, "oil-laplace-1")["median"].policy_values) == 1
+
+
+def test_a_study_that_values_its_policies_holds_what_would_be_trained_again(tmp_path):
+    out, later = tmp_path / "study", tmp_path / "later"
+    grid = ["oil-laplace-1"], ["adaptive-q", "median"], 60, 3
+    rows = zooming.Study(*grid, valued=2).run(out, workers=1)
+    assert rows == zooming.Study(*grid).run(later, workers=1)
+    value_policies(out, 2)
+    assert not (out / "values.zoom").exists()
+    value_policies(later, 2)
+    for label in grid[1]:
+        held, trained = (read_study(folder)[label] for folder in (out, later))
+        assert held.policy_values.tolist() == trained.policy_values.tolist()
+        assert (len(held.policy_values), held.error) == (2, trained.error)
+        assert held.checkpoints.tolist() == trained.checkpoints.tolist()
+    value_policies(out, 3)  # one more than it holds
+    assert len(read_study(out)["median"].policy_values) == 3
 
 
 @pytest.mark.parametrize("what", ["nothing", "unfinished", "no folder to write to"])

@@ -16,11 +16,11 @@ from zooming.app import cli
 from zooming.app.report.collect import _evaluations, collect
 from zooming.app.report.page import render_page
 from zooming.plots import read_study
-from zooming.study.problems import problem_named
-from zooming.study.runs import checkpoint_episodes
+from zooming.study.checkpoints import N_VALUES, checkpoint_episodes
+from zooming.study.problems import Problem, problem_named
 from zooming.study.store import Store
+from zooming.study.stored import read_chunk
 from zooming.study.study import Study
-from zooming.study.values import N_VALUES
 
 ARGUMENTS = {"episodes": 12, "seeds": 2}
 JSON_FILES, TABLES = ("manifest.json", "optima.json"), ("results.parquet", "curves.parquet")
@@ -408,6 +408,36 @@ def test_damaged_findings_are_refused(found, tmp_path):
         match=r"findings.json is damaged .*zooming reproduce makes it again",
     ):
         collect(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["none", "row", "nan", "text", "missing"])
+def test_damaged_values_of_policies_in_a_chunk_are_refused(damage, tmp_path):
+    study = zooming.Study(["oil-quadratic-1"], ["random"], 20, 2, valued=2)
+    (chunk,) = study.configuration.chunks()
+    arrays = chunk.run()
+    if damage == "row":
+        arrays["policy_values"] = arrays["policy_values"][:1]
+    elif damage == "nan":
+        arrays["policy_values"][1, 0] = np.nan
+    elif damage == "text":
+        arrays["policy_values"] = np.full(arrays["policy_values"].shape, "much")
+    elif damage == "missing":
+        del arrays["policy_values"]
+    path = tmp_path / "chunk.zoom"
+    files.write_container(path, {"chunk": chunk.name}, arrays)
+    if damage == "none":
+        assert read_chunk(path, chunk)["policy_values"].shape[0] == 2
+        return
+    with pytest.raises(zooming.CheckpointError, match="policy values that are not those"):
+        read_chunk(path, chunk)
+
+
+def test_a_store_reads_optima_and_never_solves(folder, monkeypatch):
+    store = Store.of_folder(folder)
+    monkeypatch.setattr(Problem, "optimal", lambda *arguments: pytest.fail("solved"))
+    assert store.optima()["oil-quadratic-1"].error > 0
+    (folder / "optima.json").unlink()
+    assert store.optima() is None
 
 
 @pytest.mark.parametrize(

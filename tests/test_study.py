@@ -22,6 +22,7 @@ import zooming
 from zooming.agents import seeds
 from zooming.app import cli
 from zooming.study import engines
+from zooming.study.checkpoints import checkpoint_episodes
 from zooming.study.problems import (
     PRESETS,
     Problem,
@@ -30,7 +31,7 @@ from zooming.study.problems import (
     problem_named,
     settings_from,
 )
-from zooming.study.runs import Chunk, checkpoint_episodes
+from zooming.study.runs import Chunk
 from zooming.study.store import Store
 from zooming.study.study import progress_line
 from zooming.study.tune import tune

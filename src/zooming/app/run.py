@@ -17,6 +17,7 @@ from zooming.study.problems import agents_named, problem_named, settings_from
 from zooming.study.study import FEW_SEEDS, Row, Stopped, Study
 from zooming.study.tune import PAPERS_SCALES, Tuned
 from zooming.study.tune import tune as tune_options
+from zooming.validation import check_int
 
 WIDTH = 140  # characters per line of tables written to a file or a pipe
 Names = tyro.conf.Positional[tuple[str, ...]]
@@ -30,6 +31,7 @@ def run(
     seeds: int = 20,
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE")] = (),
     entropy: int = 0,
+    expected: int = 0,
     engine: str = "local",
     workers: int | None = None,
     address: str | None = None,
@@ -46,6 +48,8 @@ def run(
         seeds: number of runs of each agent on each problem.
         set: options of the problems.
         entropy: number from which the seeds are derived. Another number gives other seeds.
+        expected: number of runs of each agent whose policies are valued exactly, for the expected
+            regret of zooming report. It takes about as long again as these runs.
         engine: local (processes on this machine) or ray.
         workers: number of processes. By default one per core.
         address: address of a running Ray cluster.
@@ -58,6 +62,7 @@ def run(
         episodes,
         seeds,
         entropy=entropy,
+        valued=check_int(expected, "--expected", 0),
     )
     print(study)
     try:

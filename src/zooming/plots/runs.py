@@ -19,6 +19,7 @@ from zooming.analysis.regret import (
 )
 from zooming.analysis.solve import Optimal
 from zooming.errors import ConfigurationError
+from zooming.study.optima import find_optima
 from zooming.study.store import Store
 from zooming.study.values import read_values
 
@@ -252,12 +253,12 @@ def read_study(folder: str | Path, problem: str | None = None) -> dict[str, Runs
         raise ConfigurationError(
             f"problem={problem!r}: choose one of the study's, {', '.join(problems)}"
         )
-    values = read_values(folder)
+    values, optimum = read_values(folder), find_optima(store)[problem]
     found: dict[str, Runs] = {}
     for agent in store.configuration.agents:
         runs = store.runs(problems[problem], agent)
         curves = runs["curve_total"], runs["curve_n_balls"], runs["nbytes"]
-        found[agent.label] = Runs(runs["curve_episode"], *curves, store.optima()[problem])
+        found[agent.label] = Runs(runs["curve_episode"], *curves, optimum and optimum.return_)
         valued = values.get((problem, agent.label))
         if valued is not None:
             found[agent.label] = replace(

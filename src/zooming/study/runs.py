@@ -25,13 +25,13 @@ from zooming.agents import seeds
 from zooming.agents.many import learn_many
 from zooming.errors import ConfigurationError, ZoomingError
 from zooming.study import modules
+from zooming.study.checkpoints import N_VALUES, checkpoint_episodes, learn_valued
 from zooming.study.problems import AGENTS, OPTIMUM, AgentChoice, Problem, json_default
 from zooming.validation import check_int, option_names, refuse_unknown
 
 # Limits of a chunk. Long runs get small chunks: interruptions lose little, and all cores work.
 # An environment of the user's may take seconds a run, so each of its runs is a chunk.
 MOST_SEEDS, MOST_EPISODES = 20, 40_000
-N_CHECKPOINTS = 60
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Configuration:
     """The configuration of a study: problems x agents x seeds, of `episodes` each.
 
     `stream` separates the seeds of tuning from those of evaluation. `optimum` is the precision of
-    the optima: "fine", or "rough" at half the resolution.
+    the optima: "fine", or "rough" at half the resolution. The policies of the first `n_valued` runs
+    of each agent on each problem are valued exactly.
     """
 
     problems: tuple[Problem, ...]
@@ -49,8 +50,10 @@ class Configuration:
     entropy: int = 0
     stream: str = "run"
     optimum: str = "fine"
+    n_valued: int = 0
 
     def __post_init__(self) -> None:
+        check_int(self.n_valued, "valued", 0)
         check_int(self.episodes, "episodes", 1)
         check_int(self.n_seeds, "seeds", 1)
         check_int(self.entropy, "entropy", 0, most=None)
@@ -103,6 +106,8 @@ class Configuration:
     def as_json(self) -> dict[str, Any]:
         """Return the configuration as values that JSON can hold."""
         described: dict[str, Any] = json.loads(json.dumps(asdict(self), default=json_default))
+        if not self.n_valued:
+            del described["n_valued"]
         return described
 
     @classmethod
@@ -162,14 +167,26 @@ class Configuration:
             (first, min(first + most, self.n_seeds)) for first in range(0, self.n_seeds, most)
         ]
         return [
-            Chunk(problem, agent, self.episodes, *block, self.entropy, self.stream)
-            for block in blocks
+            Chunk(
+                problem,
+                agent,
+                self.episodes,
+                first,
+                last,
+                self.entropy,
+                self.stream,
+                max(0, min(last, self.n_valued) - first),
+            )
+            for first, last in blocks
         ]
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """The runs of one agent on one problem with the seeds from `first` to `last` - 1."""
+    """The runs of one agent on one problem with the seeds from `first` to `last` - 1.
+
+    The policies of the first `n_valued` of them are valued exactly.
+    """
 
     problem: Problem
     agent: AgentChoice
@@ -178,11 +195,13 @@ class Chunk:
     last: int
     entropy: int
     stream: str
+    n_valued: int = 0
 
     @property
     def name(self) -> str:
         """File name: readable, and unique for each chunk."""
         what = [asdict(self.problem), asdict(self.agent), self.episodes, self.entropy, self.stream]
+        what += [self.n_valued] if self.n_valued else []
         name = _file_name(f"{self.problem.name}--{self.agent.label}", what)
         return f"{name}--{self.first:05d}-{self.last:05d}"
 
@@ -205,13 +224,22 @@ class Chunk:
         with _prefix_errors(
             f"{self.agent.label} on {self.problem.name}", self.agent.kind, ours=(ZoomingError,)
         ):
-            histories = learn_many(
-                self.agent.make, self.problem.make(), run_seeds, self.episodes, n_workers=n_threads
+            env, make = self.problem.make(), self.agent.make
+            valued = [
+                learn_valued(make(self.problem.make(), seed), env, self.episodes)
+                for seed in run_seeds[: self.n_valued]
+            ]
+            histories = [history for history, _ in valued] + learn_many(
+                make, env, run_seeds[self.n_valued :], self.episodes, n_workers=n_threads
             )
         episodes = checkpoint_episodes(self.episodes)
         totals = [np.cumsum(history.returns) for history in histories]
         tail = max(1, self.episodes // 10)
+        values = [found for _, found in valued if found]
+        n_points = len(checkpoint_episodes(self.episodes, N_VALUES))
+        policy_values = {"policy_values": np.array(values).reshape(len(values), n_points)}
         return {
+            **(policy_values if self.n_valued else {}),
             "seed": np.arange(self.first, self.last),
             "final_return": np.array([history.returns[-tail:].mean() for history in histories]),
             "total_return": np.array([total[-1] for total in totals]),
@@ -247,13 +275,6 @@ def _prefix_errors(
         raise (type(error) if isinstance(error, ZoomingError) else ConfigurationError)(
             f"{where}: {error}{hint}"
         ) from error
-
-
-def checkpoint_episodes(episodes: int, n: int = N_CHECKPOINTS) -> NDArray[np.int64]:
-    """Return about `n` episodes, dense at the beginning and including the last."""
-    even = np.linspace(1, episodes, n // 2)
-    early = np.geomspace(1, episodes, n // 2)
-    return np.unique(np.round(np.concatenate([even, early])).astype(np.int64))
 
 
 def _file_name(readable: str, content: Any) -> str:

@@ -28,7 +28,6 @@ from numpy.typing import NDArray
 
 from zooming.agents import files
 from zooming.errors import CheckpointError, ConfigurationError
-from zooming.study import modules
 from zooming.study.problems import AgentChoice, Problem
 from zooming.study.runs import Chunk, Configuration
 from zooming.study.stored import (
@@ -36,6 +35,7 @@ from zooming.study.stored import (
     PER_CHECKPOINT,
     PER_RUN,
     REMEDY,
+    Optima,
     optima_as_json,
     read_chunk,
     read_manifest,
@@ -59,8 +59,7 @@ class Store:
 
     def __init__(self, folder: str | os.PathLike[str], configuration: Configuration) -> None:
         self.folder, self.configuration = Path(folder), configuration
-        self._optima: dict[str, float | None] | None = None
-        self._is_ours = False  # whether the folder is locked by this command, which may write
+        self.is_open = False  # whether the folder is lock by this command, which may write
         self._known: dict[str, dict[str, NDArray[Any]]] = {}  # cache of the chunks that were read
 
     @classmethod
@@ -95,11 +94,11 @@ class Store:
                 self._write_manifest()
             except OSError as error:
                 raise _write_error(self.folder, error) from error
-            self._is_ours = True
+            self.is_open = True
             try:
                 yield
             finally:
-                self._is_ours = False
+                self.is_open = False
 
     def _check_folder(self) -> None:
         """Raise ConfigurationError if the folder holds another study, or other files."""
@@ -242,41 +241,26 @@ class Store:
         }
         return {**joined, "curve_episode": found[0]["curve_episode"]}
 
-    def optima(self) -> dict[str, float | None]:
-        """Return the optimum of each problem; None for a problem that cannot be solved.
+    def optima(self) -> Optima | None:
+        """Return the stored optimum of each problem.
 
-        If optima.json is missing, invalid or for other settings, the problems are solved again.
+        Return None if optima.json is missing, invalid or for other settings.
         """
-        if self._optima is None:
-            path = self.folder / OPTIMA
-            self._optima = read_optima(path, self.configuration)
-            if self._optima is None:
-                self._optima = {
-                    problem.name: self._solved(problem) for problem in self.configuration.problems
-                }
-                if self._is_ours:
-                    files.write_atomically(path, optima_as_json(self.configuration, self._optima))
-        return self._optima
+        return read_optima(self.folder / OPTIMA, self.configuration)
 
-    def _solved(self, problem: Problem) -> float | None:
-        """Solve a problem; None if it cannot be solved, or fails while the folder is only read."""
-        try:
-            modules.find_id(problem.env_id)
-            optimal = problem.optimal(self.configuration.optimum)
-        except Exception:  # a user's environment may raise anything
-            if self._is_ours:
-                raise
-            return None  # a reader shows the rest
-        return None if optimal is None else float(optimal.return_)
+    def write_optima(self, optima: Optima) -> None:
+        """Write optima.json."""
+        content = optima_as_json(self.configuration, optima)
+        files.write_atomically(self.folder / OPTIMA, content)
 
-    def write_tables(self) -> None:
+    def write_tables(self, optima: Optima) -> None:
         """Write results.parquet and curves.parquet from all chunks, unless they are unchanged."""
         pl = _polars()
-        optima = self.optima()
         results, curves = [], []
         for chunk in self.configuration.chunks():
             arrays = self.read(chunk)
-            best = optima[chunk.problem.name]
+            optimum = optima[chunk.problem.name]
+            best = None if optimum is None else optimum.return_
             named = {
                 "problem": chunk.problem.name,
                 "agent": chunk.agent.label,

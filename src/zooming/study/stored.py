@@ -10,14 +10,15 @@ import hashlib
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents import files
 from zooming.errors import CheckpointError, ConfigurationError
-from zooming.study.runs import Chunk, Configuration, checkpoint_episodes
+from zooming.study.checkpoints import N_VALUES, checkpoint_episodes
+from zooming.study.runs import Chunk, Configuration
 
 FORMAT = 1  # of manifest.json and optima.json
 REMEDY = (
@@ -25,6 +26,16 @@ REMEDY = (
 )
 PER_RUN = ("seed", "final_return", "total_return", "n_balls", "nbytes", "horizon", "n_clipped")
 PER_CHECKPOINT = ("curve_total", "curve_n_balls")
+
+
+class StoredOptimum(NamedTuple):
+    """The optimal return of a problem, and its error (see `analysis.regret.optimum_error`)."""
+
+    return_: float
+    error: float
+
+
+Optima = dict[str, StoredOptimum | None]  # by the problem's name; None: it cannot be solved
 
 
 def read_json(path: Path, remedy: str) -> Any:
@@ -67,17 +78,18 @@ def read_manifest(path: Path) -> dict[str, Any]:
     return content  # type: ignore[no-any-return]
 
 
-def optima_as_json(configuration: Configuration, optima: dict[str, float | None]) -> bytes:
+def optima_as_json(configuration: Configuration, optima: Optima) -> bytes:
     """Return the content of optima.json: settings and optimum of each problem, and a checksum."""
     entries = {
-        name: {**settings, "optimum": optima[name]}
-        for name, settings in _optimum_settings(configuration).items()
+        name: {**settings, "optimum": best and best.return_, "error": best and best.error}
+        for name, best in optima.items()
+        for settings in [_optimum_settings(configuration)[name]]
     }
     content = {"format": FORMAT, "problems": entries}
     return json.dumps({**content, "sha256": _digest(content)}, indent=1).encode()
 
 
-def read_optima(path: Path, configuration: Configuration) -> dict[str, float | None] | None:
+def read_optima(path: Path, configuration: Configuration) -> Optima | None:
     """Return the optimum of each problem from optima.json.
 
     Return None if the file is missing, damaged, edited or for other settings.
@@ -87,14 +99,21 @@ def read_optima(path: Path, configuration: Configuration) -> dict[str, float | N
         if content.pop("sha256") != _digest(content) or content["format"] != FORMAT:
             return None
         entries = content["problems"]
-        optima = {name: entry.pop("optimum") for name, entry in entries.items()}
+        found = {
+            name: (entry.pop("optimum"), entry.pop("error")) for name, entry in entries.items()
+        }
     except (ConfigurationError, KeyError, TypeError, AttributeError):
         return None
-    is_number = all(
-        value is None or (type(value) is float and math.isfinite(value))
-        for value in optima.values()
+    is_valid = all(
+        pair == (None, None) or all(type(one) is float and math.isfinite(one) for one in pair)
+        for pair in found.values()
     )
-    return optima if is_number and entries == _optimum_settings(configuration) else None
+    if not is_valid or entries != _optimum_settings(configuration):
+        return None
+    return {
+        name: None if best is None else StoredOptimum(best, error)
+        for name, (best, error) in found.items()
+    }
 
 
 def _optimum_settings(configuration: Configuration) -> dict[str, dict[str, Any]]:
@@ -143,6 +162,15 @@ def _find_fault(chunk: Chunk, arrays: dict[str, NDArray[Any]]) -> str | None:
             )
         if not np.isfinite(arrays[name]).all():
             return f"a {name} that is not finite"
+    if chunk.n_valued:
+        values = arrays.get("policy_values", np.empty(0))
+        n_points = len(checkpoint_episodes(chunk.episodes, N_VALUES))
+        if (
+            values.shape not in ((chunk.n_valued, n_points), (0, n_points))
+            or values.dtype.kind != "f"
+            or not np.isfinite(values).all()
+        ):
+            return "policy values that are not those of its first runs"
     if not np.array_equal(arrays["seed"], np.arange(chunk.first, chunk.last)):
         return "other seeds"
     if not np.array_equal(arrays["curve_episode"], points):

@@ -17,9 +17,11 @@ from zooming import notebook
 from zooming.analysis.intervals import Interval, mean_interval
 from zooming.errors import ConfigurationError
 from zooming.study import engines
+from zooming.study.optima import find_optima
 from zooming.study.problems import AgentChoice, Problem, agent_named, resolve_problem
 from zooming.study.runs import Chunk, Configuration
 from zooming.study.store import CHUNKS, Store
+from zooming.study.stored import Optima, StoredOptimum
 
 FEW_SEEDS = 5
 
@@ -97,6 +99,9 @@ class Study:
         Name of the stream of seeds. `tune` uses "tune" for its search.
     optimum
         Precision of the optima: "fine", or "rough" for half the resolution.
+    valued
+        Number of runs of each agent whose policies are valued exactly, for the expected regret. It
+        takes about as long again as such a run.
 
     Raises
     ------
@@ -123,6 +128,7 @@ class Study:
         entropy: int = 0,
         stream: str = "run",
         optimum: str = "fine",
+        valued: int = 0,
     ) -> None:
         self.configuration = Configuration(
             tuple(resolve_problem(problem) for problem in problems),
@@ -132,6 +138,7 @@ class Study:
             entropy,
             stream,
             optimum,
+            valued,
         )
 
     def __repr__(self) -> str:
@@ -209,9 +216,9 @@ class Study:
         """
         store = Store(folder, self.configuration)
         store.check_finished()
-        return self._summary(store, store.optima())
+        return self._summary(store, find_optima(store))
 
-    def _summary(self, store: Store, optima: dict[str, float | None]) -> list[Row]:
+    def _summary(self, store: Store, optima: Optima) -> list[Row]:
         """Return the rows of a store whose chunks are complete."""
         timings, seconds = store.seconds(), dict[tuple[str, str], float]()
         for chunk in self.configuration.chunks():
@@ -221,7 +228,8 @@ class Study:
         for problem in self.configuration.problems:
             first = store.runs(problem, self.configuration.agents[0])["total_return"]
             for i, agent in enumerate(self.configuration.agents):
-                a, best = store.runs(problem, agent), optima[problem.name]
+                a, optimum = store.runs(problem, agent), optima[problem.name]
+                best = None if optimum is None else optimum.return_
                 several = len(a["total_return"]) > 1
                 regret = (
                     None if best is None else self.configuration.episodes * best - a["total_return"]
@@ -273,7 +281,7 @@ def run_all(
                     missing[chunk.name] = chunk
                     lacking.setdefault(chunk.name, []).append(store)
             done = total - sum(missing[name].n_runs * len(lacking[name]) for name in missing)
-            optima = [store.optima() for store in stores]
+            optima = {store: find_optima(store) for store in stores}
             if missing:
                 with _progress(total, done, progress_bar) as show:
                     for chunk, arrays, seconds in engines.compute(
@@ -282,12 +290,12 @@ def run_all(
                         for store in lacking[chunk.name]:
                             store.write(chunk, arrays, seconds)
                             done += chunk.n_runs
-                            show(chunk, arrays, store.optima()[chunk.problem.name])
+                            show(chunk, arrays, optima[store][chunk.problem.name])
             for store in stores:
-                store.write_tables()
+                store.write_tables(optima[store])
             return [
-                study._summary(store, best)
-                for (study, _), store, best in zip(studies, stores, optima, strict=True)
+                study._summary(store, optima[store])
+                for (study, _), store in zip(studies, stores, strict=True)
             ]
         except KeyboardInterrupt:
             raise Stopped(done, total, stop[0] if stop else 130) from None
@@ -357,7 +365,9 @@ def _progress(total: int, done: int, shown: bool) -> Iterator[Any]:
     with progress_line("runs") as progress:
         task = progress.add_task("", total=total, completed=done)
 
-        def show(chunk: Chunk, arrays: dict[str, NDArray[Any]], best: float | None) -> None:
+        def show(
+            chunk: Chunk, arrays: dict[str, NDArray[Any]], optimum: StoredOptimum | None
+        ) -> None:
             nonlocal steps
             steps += int(arrays["horizon"].sum()) * chunk.episodes
             per_second = steps / (time.perf_counter() - began)
@@ -366,7 +376,7 @@ def _progress(total: int, done: int, shown: bool) -> Iterator[Any]:
                 if per_second >= 1e5
                 else f"{per_second:,.0f} steps/s"
             )
-            against = "" if best is None else f" of {best:.3f}"
+            against = "" if optimum is None else f" of {optimum.return_:.3f}"
             news = (
                 f"{chunk.agent.label} on {chunk.problem.name}: "
                 f"{arrays['final_return'].mean():.3f}{against}"

@@ -1,9 +1,9 @@
 """Exact values of the policies of a finished study, for its expected regret.
 
-A study stores returns, which are cheap. To compute the value of a policy takes about as long as a
-whole run. So the values are computed afterwards, for the first runs of each agent: these are
-trained again, identical to the last bit, and evaluated at checkpoints. The file has a checksum,
-like a chunk, so an edited number is detected.
+To compute the value of a policy takes about as long as a whole run, so only the first runs of each
+agent are valued. A study with `valued=N` values them while they run, and its chunks hold the
+values. For a study that was run without, `value_policies` trains them again, identical to the last
+bit, and writes values.zoom. The file has a checksum, like a chunk, so an edited number is detected.
 """
 
 from __future__ import annotations
@@ -16,19 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents import files, seeds
-from zooming.analysis.evaluate import evaluate
 from zooming.analysis.regret import optimum_error
 from zooming.errors import CheckpointError, ConfigurationError, ZoomingError
+from zooming.study.checkpoints import N_VALUES, checkpoint_episodes, learn_valued
+from zooming.study.optima import find_optima
 from zooming.study.problems import AgentChoice, Problem
-from zooming.study.runs import Configuration, checkpoint_episodes
+from zooming.study.runs import Configuration
 from zooming.study.store import Store
 
 Floats = NDArray[np.float64]
 VALUES = "values.zoom"  # in the folder of a study
-N_VALUES = 16  # checkpoints of a run
-# Outcomes per step for one state axis. On the paper's problems, the values are within 0.003 of
-# those with the 400 outcomes of `evaluate`, in a twentieth of the time.
-N_OUTCOMES = 64
 
 
 @dataclass(frozen=True)
@@ -46,12 +43,12 @@ class PolicyValues:
 def value_policies(folder: str | Path, n_runs: int) -> None:
     """Write the policy values of a finished study, for the first `n_runs` runs of each agent.
 
-    Do nothing if the folder has them already. Problems that cannot be solved, and agents that
-    cannot be made or evaluated exactly, are left out.
+    Do nothing if the folder has them already, in its chunks or in values.zoom. Problems that cannot
+    be solved, and agents that cannot be made or evaluated exactly, are left out.
     """
     configuration = Store.of_folder(folder).configuration
     n_runs = min(n_runs, configuration.n_seeds)
-    if _n_valued(folder) >= n_runs:
+    if max(configuration.n_valued, _n_valued(folder)) >= n_runs:
         return
     entries: list[list[Any]] = []
     arrays: dict[str, Floats] = {}
@@ -73,9 +70,10 @@ def read_values(folder: str | Path) -> dict[tuple[str, str], PolicyValues]:
     ConfigurationError
         If the file is damaged, or holds the values of another study.
     """
-    path, configuration = Path(folder) / VALUES, Store.of_folder(folder).configuration
+    store = Store.of_folder(folder)
+    path, configuration = Path(folder) / VALUES, store.configuration
     if not path.exists():
-        return {}
+        return _values_of_chunks(store) if configuration.n_valued else {}
     try:
         header, arrays = files.read_container(path)
         if header["study"] != configuration.as_json():
@@ -103,32 +101,44 @@ def read_values(folder: str | Path) -> dict[tuple[str, str], PolicyValues]:
 def _n_valued(folder: str | Path) -> int:
     """Return how many runs of each agent have values; 0 if the file is missing or damaged."""
     try:
+        if not (Path(folder) / VALUES).exists():
+            return 0
         read_values(folder)
         return int(files.read_container(Path(folder) / VALUES)[0]["n_runs"])
     except (ConfigurationError, FileNotFoundError):
         return 0
 
 
+def _values_of_chunks(store: Store) -> dict[tuple[str, str], PolicyValues]:
+    """Return the policy values that the chunks of a study hold."""
+    optima, configuration = find_optima(store), store.configuration
+    points, found = checkpoint_episodes(configuration.episodes, N_VALUES), {}
+    for problem in configuration.problems:
+        optimum = optima[problem.name]
+        for choice in configuration.agents if optimum is not None else ():
+            chunks = [c for c in configuration.chunks_of(problem, choice) if c.n_valued]
+            values = np.concatenate([store.read(chunk)["policy_values"] for chunk in chunks])
+            if optimum is not None and len(values):
+                found[problem.name, choice.label] = PolicyValues(points, values, optimum.error)
+    return found
+
+
 def _value_runs(
     problem: Problem, choice: AgentChoice, configuration: Configuration, n_runs: int
 ) -> PolicyValues | None:
     """Return the values of the first runs of an agent, or None if they cannot be computed."""
-    points = checkpoint_episodes(configuration.episodes, N_VALUES)
-    values: list[list[Any]] = []
     try:
         env, optimal = problem.make(), problem.optimal(configuration.optimum)
         if optimal is None:
             return None
-        resolution = N_OUTCOMES if env.observation_space.shape == (1,) else None
-        for seed in range(n_runs):
-            agent = choice.make(
-                problem.make(),
-                seeds.derive_seed(configuration.entropy, f"{configuration.stream} {seed}"),
-            )
-            values.append([])
-            for episode in points.tolist():
-                agent.learn(episode - agent.n_episodes)
-                values[-1].append(evaluate(agent, env, exact=True, resolution=resolution).mean)
+        values = []
+        for i in range(n_runs):
+            seed = seeds.derive_seed(configuration.entropy, f"{configuration.stream} {i}")
+            agent = choice.make(problem.make(), seed)
+            values.append(learn_valued(agent, env, configuration.episodes)[1])
     except (ZoomingError, TypeError):
         return None
+    if not all(values):
+        return None
+    points = checkpoint_episodes(configuration.episodes, N_VALUES)
     return PolicyValues(points, np.array(values), optimum_error(optimal))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,19 +25,13 @@ from zooming.app.paper.overall import overall
 from zooming.app.paper.sweep import ADAPTIVE, CENTERS, NET, UNTUNED, Evidence, sweep
 from zooming.app.run import say_how_to_continue, wide_console
 from zooming.errors import ConfigurationError
-from zooming.plots.runs import read_study
 from zooming.study import engines
 from zooming.study.store import LOCK, lock
 from zooming.study.study import Stopped, raise_on_sigterm
-from zooming.study.values import value_policies
 from zooming.validation import n_cores
 
 FULL_SEEDS, QUICK_SEEDS = 200, 20
 FEWEST_EPISODES = 20
-FEWEST_VALUED, VALUED_SHARE = (
-    5,
-    0.05,
-)  # runs of each agent with exact policy values, each as slow as a run
 FINDINGS, PICTURES = "findings.json", "figures"
 
 
@@ -183,20 +177,9 @@ def _draw_all(
 
 def _draw(evidence: Evidence, folder: Path) -> tuple[str, dict[str, Any]]:
     """Check the claims of one figure, draw it, and return (name, findings)."""
-    evidence = _add_policy_values(evidence, folder / "evaluation" / evidence.figure.problem)
     verdicts = [claim.check(evidence) for claim in evidence.figure.claims]
     draw(evidence, verdicts, folder / PICTURES / f"{evidence.figure.name}.png")
     return evidence.figure.name, _figure_entry(evidence, verdicts)
-
-
-def _add_policy_values(evidence: Evidence, study: Path) -> Evidence:
-    """Return the evidence with exact policy values and the error of the optimum."""
-    n_seeds = evidence.runs[ADAPTIVE].n_seeds
-    value_policies(study, max(FEWEST_VALUED, int(VALUED_SHARE * n_seeds)))
-    by_label = read_study(study)
-    return replace(
-        evidence, runs={name: by_label[evidence.choices[name].label] for name in evidence.runs}
-    )
 
 
 def _figure_entry(evidence: Evidence, verdicts: Sequence[Verdict]) -> dict[str, Any]:
