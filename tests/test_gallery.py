@@ -210,6 +210,16 @@ def test_a_grid_that_contains_all_units_is_proposed_where_it_is_feasible():
     assert optimal.resolution == 120
 
 
+def test_the_ways_of_a_graph_are_shortest_and_serve_as_a_metric():
+    env = make("GraphAmbulance", edges=[(0, 1, 4.0), (1, 2, 1.0), (0, 2, 2.0), (2, 3, 5.0)])
+    ways = env.unwrapped.distances
+    assert ways.tolist() == [[0, 3, 2, 7], [3, 0, 1, 6], [2, 1, 0, 5], [7, 6, 5, 0]]
+    metric = zooming.metrics.Matrix(ways)
+    agent = zooming.MetricQ(env, zooming.metrics.Product(metric, metric), seed=0)
+    history = agent.learn(300)
+    assert history.returns[-100:].mean() > history.returns[:100].mean()
+
+
 # --- rules --------------------------------------------------------------------------------------
 
 

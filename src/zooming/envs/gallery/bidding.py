@@ -28,7 +28,7 @@ from zooming.kernels.laws import draw_index
 from zooming.validation import short_repr
 
 AUCTIONS = ("first", "second")
-_AUCTION, _RIVALS, _TICK, _N = range(4)  # places in params
+_AUCTION, _TICK, _N, _LAW = range(4)  # places in params; from _LAW on: the law of M
 N_VALUES = 200_000  # midpoints of the integral over the value
 
 
@@ -61,9 +61,8 @@ class Settings:
 
 def bidding(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
     """Draw the highest rival bid and return the reward."""
-    weights = np.empty(int(params[_N]) + 1)
-    fill_highest(params, weights)
-    return settle(state, action, params, params[_TICK] * draw_index(weights, rng), next_state)
+    found = draw_index(params[_LAW : _LAW + int(params[_N])], rng)
+    return settle(state, action, params, params[_TICK] * found, next_state)
 
 
 def bidding_given(
@@ -75,17 +74,8 @@ def bidding_given(
 
 def bidding_law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
     """Fill in the law of the highest rival bid."""
-    fill_highest(params, weights)
-
-
-@jit_inline
-def fill_highest(params: Any, weights: Any) -> None:
-    """Fill in the law of the highest of several uniform ticks."""
-    n, below = weights.shape[0], 0.0
-    for i in range(n):
-        share = ((i + 1.0) / n) ** params[_RIVALS]
-        weights[i] = share - below
-        below = share
+    for i in range(weights.shape[0]):
+        weights[i] = params[_LAW + i]
 
 
 @jit_inline
@@ -129,7 +119,8 @@ class Bidding(GalleryEnv):
         n, most = round(s.highest_rival / s.tick), s.highest_value
         loss = most if s.auction == "first" else min(most, s.highest_rival)
         money = gym.spaces.Box(0.0, most, (1,), np.float64)
-        numbers = [float(AUCTIONS.index(s.auction)), s.rivals, s.tick, n]
+        law = np.diff((np.arange(n + 2.0) / (n + 1)) ** s.rivals)  # of the highest rival tick
+        numbers = [float(AUCTIONS.index(s.auction)), s.tick, n + 1, *law]
         super().__init__(
             bidding, money, money, 1, start="uniform", params=numbers, given=bidding_given,
             weigh=bidding_law, values=s.tick * np.arange(n + 1.0), reward_range=(-loss, most),
