@@ -1,0 +1,171 @@
+"""Learning rates, bonuses, visits and partition sizes, and the Lipschitz constant of Q*."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.errors import ConfigurationError
+from zooming.theory.checks import check_positive, check_whole
+from zooming.theory.coverings import QUOTIENT_TOLERANCE, scale_of
+
+MOST_SIDES = 6  # the most axes for which iota covers balls that depend on the data, see `iota`
+
+
+def learning_rate(t: int, horizon: int) -> float:
+    """Return alpha_t = (H+1)/(H+t): the first visit replaces Q. [SBY19 eq. 3]
+
+    >>> learning_rate(1, horizon=5), learning_rate(7, horizon=5)
+    (1.0, 0.5)
+    """
+    check_whole(t=t, horizon=horizon)
+    return (horizon + 1) / (horizon + t)
+
+
+def learning_rate_weights(t: int, horizon: int) -> NDArray[np.float64]:
+    """Return alpha_t^i = alpha_i prod_{j=i+1..t} (1 - alpha_j) for i = 0..t. [SBY19 Lemma 3.1]
+
+    These are the weights of the samples in Q after t visits; alpha_0 = 1 belongs to the first Q.
+    They sum to 1. The sum of alpha_t^i / sqrt(i) lies between 1 / sqrt(t) and 2 / sqrt(t) (the
+    lemma prints sqrt(t) for sqrt(i)).
+
+    >>> learning_rate_weights(3, horizon=2)
+    array([0. , 0.1, 0.3, 0.6])
+    """
+    check_whole(horizon=horizon)
+    check_whole(low=0, t=t)
+    weights = np.ones(t + 1)
+    weights[1:] = (horizon + 1) / (horizon + np.arange(1, t + 1))
+    weights[:-1] *= np.cumprod(1 - weights[:0:-1])[::-1]
+    return weights
+
+
+def iota(horizon: int, episodes: int, delta: float = 0.05) -> float:
+    """Return iota = log(4 H K / delta). [SBY19 Lemma E.5]
+
+    >>> round(iota(5, 2000), 3)
+    13.592
+    """
+    # The lemma takes a union bound over episodes, although the balls depend on the data. It applies
+    # Azuma to |Z| <= H. Hoeffding for a range of H has four times the exponent, which pays for a
+    # union over (4HK/delta)^3 balls: all reachable cubes for D <= 6 and delta < 3/4.
+    check_whole(horizon=horizon, episodes=episodes)
+    if not 0 < delta < 1:
+        raise ConfigurationError(
+            f"delta = {delta}: the failure probability must lie between 0 and 1"
+        )
+    return math.log(4 * horizon * episodes / delta)
+
+
+def bonus(
+    t: int,
+    horizon: int,
+    episodes: int,
+    delta: float = 0.05,
+    lipschitz: float = 1.0,
+    d_max: float = 1.0,
+) -> float:
+    """Return b(t) = 2 sqrt(H^3 iota / t) + 4 L d_max / sqrt(t). [SBY19 eq. 4]
+
+    The constants are those that Lemmas E.5 and E.6 prove.
+
+    >>> round(bonus(1, 5, 2000), 2), round(bonus(100, 5, 2000), 3)
+    (86.44, 8.644)
+    """
+    check_whole(t=t)
+    return (
+        2 * math.sqrt(horizon**3 * iota(horizon, episodes, delta)) + 4 * bias_of(lipschitz, d_max)
+    ) / math.sqrt(t)
+
+
+def visits_per_depth(depth: int) -> tuple[int, int]:
+    """Return (4^(l-1), 4^l): n(B) of a ball of depth l when created and when split. [SBY19 Lemma
+    5.4]
+
+    The root has (0, 1). In between, a ball is played 3/4 4^l times, the root once.
+
+    >>> visits_per_depth(0), visits_per_depth(3)
+    ((0, 1), (16, 64))
+    """
+    check_whole(low=0, depth=depth)
+    return (4**depth // 4, 4**depth)
+
+
+def partition_size_bound(
+    episodes: int,
+    dimension: float,
+    c: float = 1.0,
+    d_max: float = 1.0,
+    *,
+    n_children: int | None = None,
+) -> int:
+    """Return the most active balls that K episodes can make in one step's partition.
+
+    This is O(K^(d/(d+2))). [SBY19 Thm 6.1, condition 3] Splitting a ball of depth l takes 3/4 4^l
+    plays of its own, and there are at most C 2^(ld) such balls, so the worst case splits the
+    coarsest first. Cubes (c = 1) attain it, and it is at most (4/3 (2^(d+2) - 1) K)^(d/(d+2)).
+    `n_children` is the most children of one ball.
+
+    >>> partition_size_bound(13, 2), partition_size_bound(24, 2), partition_size_bound(25, 2)
+    (16, 16, 19)
+    >>> partition_size_bound(2000, 2)
+    175
+    """
+    # The paper overlooks that the covering dimension alone does not bound the children of one ball.
+    # Cubes have 2^d. For other balls, the default assumes that every ball, rescaled, has the same
+    # c and d as the space.
+    check_whole(episodes=episodes)
+    scale = scale_of(dimension, c, d_max)
+    children = (
+        math.ceil(scale * 2**dimension * (1 - QUOTIENT_TOLERANCE))
+        if n_children is None
+        else n_children
+    )
+    check_whole(n_children=children)
+    n_splits, n_left, depth, n_here = 0, episodes, 0, 1
+    while n_here:
+        first, last = visits_per_depth(depth)
+        n_balls = (
+            math.floor(scale * 2 ** (depth * dimension) * (1 + QUOTIENT_TOLERANCE)) if depth else 1
+        )
+        n_here = min(n_balls, n_left // (last - first))
+        n_splits, n_left, depth = n_splits + n_here, n_left - n_here * (last - first), depth + 1
+    n_active = 1 + (children - 1) * n_splits
+    # Dimension 0 is a set of at most c points.
+    return n_active if dimension > 0 else min(n_active, math.floor(c))
+
+
+def lipschitz_of_q(
+    horizon: int, lipschitz_kernel: float, lipschitz_reward: float, kind: str = "total_variation"
+) -> float:
+    """Return L of Q* at every step, from the Lipschitz constants of the kernel and the reward.
+
+    "total_variation": 2 H L_kernel + L_reward. "wasserstein": L_reward sum_{i=0}^{H-1} L_kernel^i,
+    the constant of the first step, which is the largest. It also holds for deterministic systems,
+    and needs D((x,a),(x',a)) <= d_S(x,x'). [SBY19 Props 2.4, 2.5]
+
+    >>> lipschitz_of_q(5, 0.5, 1.0), lipschitz_of_q(5, 0.5, 1.0, "wasserstein")
+    (6.0, 1.9375)
+    >>> lipschitz_of_q(5, 1.0, 1.0, "wasserstein")
+    5.0
+    """
+    check_whole(horizon=horizon)
+    check_positive(
+        or_zero=True, lipschitz_kernel=lipschitz_kernel, lipschitz_reward=lipschitz_reward
+    )
+    if kind == "total_variation":
+        return float(2 * horizon * lipschitz_kernel + lipschitz_reward)
+    if kind == "wasserstein":
+        return float(lipschitz_reward * sum(lipschitz_kernel**i for i in range(horizon)))
+    raise ConfigurationError(
+        f'kind = {kind!r}: the kernel is Lipschitz in "total_variation" or in "wasserstein"'
+    )
+
+
+def bias_of(lipschitz: float, d_max: float) -> float:
+    """Return L d_max."""
+    check_positive(or_zero=True, lipschitz=lipschitz)
+    check_positive(d_max=d_max)
+    return lipschitz * d_max

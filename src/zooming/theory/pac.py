@@ -1,0 +1,127 @@
+"""Episodes after which a policy is probably nearly optimal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from zooming.errors import ConfigurationError
+from zooming.theory.checks import check_positive, check_whole
+from zooming.theory.regret import discrete_regret_bound, regret_bound
+
+START_SHARE = 0.25  # share of delta for random starts
+
+
+def pac_episodes(
+    horizon: int,
+    epsilon: float,
+    delta: float,
+    dimension: float,
+    c: float = 1.0,
+    lipschitz: float = 1.0,
+    d_max: float = 1.0,
+    random_starts: bool = False,
+) -> int:
+    """Return the K after which a random one of the K policies is epsilon-optimal. [SBY19 Thm 4.2]
+
+    It is the least K for which this holds with probability 1 - delta. Markov's inequality gives
+    P(gap > epsilon) <= E[R(K)] / (K epsilon). Half of delta pays for the runs where the bound
+    fails, with probability delta epsilon / (2H) and regret at most H K, which the paper neglects.
+    The other half requires regret_bound(K) / K <= delta epsilon / 2. K also enters iota, so it is
+    found by bisection, to the precision of a float.
+
+    With `random_starts`, drawn independently, the regret is about the starts that were drawn, and
+    the gap about all starts. A quarter of delta pays for `start_error`, and the rest is halved as
+    above.
+
+    >>> f"{pac_episodes(1, epsilon=0.5, delta=0.5, dimension=0):.3e}"
+    '9.124e+07'
+    """
+    return _least_episodes(
+        horizon,
+        epsilon,
+        delta,
+        lambda k, failure: regret_bound(horizon, k, dimension, c, failure, lipschitz, d_max),
+        random_starts,
+    )
+
+
+def discrete_pac_episodes(
+    horizon: int,
+    epsilon: float,
+    delta: float,
+    n_states: int,
+    n_actions: int,
+    random_starts: bool = False,
+) -> int:
+    """Return `pac_episodes` for `discrete_regret_bound`. [SBY19 Thm 4.2, sec. 4.1]
+
+    >>> discrete_pac_episodes(1, epsilon=0.5, delta=0.5, n_states=1, n_actions=2)
+    7186403
+    """
+    return _least_episodes(
+        horizon,
+        epsilon,
+        delta,
+        lambda k, failure: discrete_regret_bound(horizon, k, n_states, n_actions, failure),
+        random_starts,
+    )
+
+
+def start_error(horizon: int, episodes: int, delta: float) -> float:
+    """Return H sqrt(K log(1/delta) / 2), the error of K random starts.
+
+    With probability 1 - delta, the gaps over all starts sum to at most this much more than the gaps
+    from the K starts that were drawn. Given the past, the gap of a policy from a new start lies in
+    [0, H], and its expectation is the mean over all starts: Azuma and Hoeffding. Not in the paper,
+    which lets an adversary choose the starts.
+
+    >>> round(start_error(5, 2000, 0.05), 1)
+    273.7
+    """
+    check_whole(horizon=horizon, episodes=episodes)
+    if not 0 < delta < 1:
+        raise ConfigurationError(
+            f"delta = {delta}: the failure probability must lie between 0 and 1"
+        )
+    return horizon * math.sqrt(episodes * math.log(1 / delta) / 2)
+
+
+def _least_episodes(
+    horizon: int,
+    epsilon: float,
+    delta: float,
+    bound: Callable[[int, float], float],
+    random_starts: bool,
+) -> int:
+    """Return the least K with bound(K, delta epsilon / (2H)) <= K delta epsilon / 2.
+
+    See `pac_episodes` for random starts.
+    """
+    check_whole(horizon=horizon)
+    check_positive(epsilon=epsilon)
+    if epsilon > horizon or not 0 < delta < 1:
+        raise ConfigurationError(
+            f"epsilon = {epsilon}, delta = {delta}: the gap must be at most H = {horizon}, and "
+            "delta lie in (0, 1)"
+        )
+    share = START_SHARE * delta if random_starts else 0.0
+    budget = (delta - share) * epsilon / 2
+
+    def enough(episodes: int) -> bool:
+        beyond = start_error(horizon, episodes, share) if random_starts else 0.0
+        return bound(episodes, budget / horizon) + beyond <= budget * episodes
+
+    # `enough` changes once: the bound per episode falls with K, except for small K, where it is far
+    # above H.
+    low, high = 0, 1
+    while not enough(high):
+        low, high = high, 2 * high
+        if high > 2**900:
+            raise ConfigurationError(
+                "more than 2^900 episodes would be needed; ask for less, or for fewer dimensions"
+            )
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
