@@ -137,6 +137,15 @@ def test_the_rule_is_below_the_optimum_and_above_random(name):
     assert random.mean() < optimal.return_
 
 
+@pytest.mark.parametrize("name", ["Newsvendor", "Pricing", "GraphAmbulance"])
+def test_the_computed_value_of_a_rule_is_the_mean_of_its_episodes(name):
+    env = make(name)
+    computed = zooming.evaluate(env.unwrapped.rule, env, exact=True)
+    played = zooming.evaluate(env.unwrapped.rule, env, episodes=1000)
+    assert abs(computed.mean - played.mean) <= 2 * (played.high - played.mean)
+    assert computed.mean <= optimum(name).return_ + optimum(name).return_error
+
+
 # --- closed forms -------------------------------------------------------------------------------
 
 

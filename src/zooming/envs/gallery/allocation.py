@@ -124,7 +124,8 @@ class Allocation(GalleryEnv):
     """
 
     def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        s = self.settings = problem.read(Settings, "Allocation", options)
+        s: Any = problem.read(Settings, "Allocation", options)
+        self.settings = s
         low, high = min(s.needs), max(s.needs)
         ends = np.array([0.0, low]), np.array([s.budget, max(high, 1.001 * low)])
         starts = [(s.budget, need) for need in s.needs], s.chances

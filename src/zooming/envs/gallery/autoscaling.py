@@ -127,7 +127,8 @@ class Autoscaling(GalleryEnv):
     """
 
     def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        s = self.settings = problem.read(Settings, "Autoscaling", options)
+        s: Any = problem.read(Settings, "Autoscaling", options)
+        self.settings = s
         n = problem.largest(max(s.load)) + 1
         # The cost is convex in a, so its largest value is that of no server or of all.
         all_run = (s.server_cost + s.start_cost) * s.most_servers

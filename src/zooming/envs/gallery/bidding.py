@@ -115,7 +115,8 @@ class Bidding(GalleryEnv):
     """
 
     def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        s = self.settings = problem.read(Settings, "Bidding", options)
+        s: Any = problem.read(Settings, "Bidding", options)
+        self.settings = s
         n, most = round(s.highest_rival / s.tick), s.highest_value
         loss = most if s.auction == "first" else min(most, s.highest_rival)
         money = gym.spaces.Box(0.0, most, (1,), np.float64)

@@ -169,7 +169,8 @@ class GraphAmbulance(GalleryEnv):
     """
 
     def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        s = self.settings = problem.read(Settings, "GraphAmbulance", options)
+        s: Any = problem.read(Settings, "GraphAmbulance", options)
+        self.settings = s
         self.distances = shortest_ways(s.edges)
         calls = np.array(s.calls)
         n, farthest = len(calls), self.distances[:, calls > 0].max(axis=1)

@@ -144,16 +144,17 @@ class Inventory(GalleryEnv):
     """
 
     def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        s = self.settings = problem.read(Settings, "Inventory", options)
+        s: Any = problem.read(Settings, "Inventory", options)
+        self.settings = s
         n_owed = s.lead_time - 1
         low, high = [-s.most_backlog, *[0.0] * n_owed], [s.capacity, *[s.most_order] * n_owed]
-        n = problem.largest(max(s.demand)) + 1  # type: ignore[arg-type]
+        n = problem.largest(max(s.demand)) + 1
         most = s.fixed_cost + max(s.holding * s.capacity, s.backlog * s.most_backlog)
         numbers = [s.fixed_cost, s.holding, s.backlog, s.min_order, s.capacity, s.most_backlog, n]
         super().__init__(
             inventory, gym.spaces.Box(np.array(low), np.array(high), dtype=np.float64),
             gym.spaces.Box(0.0, s.most_order, (1,), np.float64), s.horizon,
-            start=[s.start, *[0.0] * n_owed], params=[*numbers, *s.demand],  # type: ignore[misc]
+            start=[s.start, *[0.0] * n_owed], params=[*numbers, *s.demand],
             given=inventory_given, weigh=inventory_law, values=range(n), resolution=self._cells(),
             reward_range=(-most, 0.0), name="inventory", render_mode=render_mode,
         )  # fmt: skip

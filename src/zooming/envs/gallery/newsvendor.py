@@ -125,11 +125,12 @@ class Newsvendor(GalleryEnv):
     """
 
     def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        s = self.settings = problem.read(Settings, "Newsvendor", options)
+        s: Any = problem.read(Settings, "Newsvendor", options)
+        self.settings = s
         low = -s.capacity * (s.cost + s.holding)
-        high = s.capacity * max(s.price, s.salvage - s.holding)  # type: ignore[operator]
+        high = s.capacity * max(s.price, s.salvage - s.holding)
         stock = gym.spaces.Box(0.0, s.capacity, (1,), np.float64)
-        numbers = [s.price, s.cost, s.holding, s.salvage, s.capacity, s.horizon, *s.demand]  # type: ignore[misc]
+        numbers = [s.price, s.cost, s.holding, s.salvage, s.capacity, s.horizon, *s.demand]
         super().__init__(
             newsvendor, stock, stock, s.horizon, start=[s.start], params=numbers,
             given=newsvendor_given, weigh=newsvendor_law, values=range(math.ceil(s.capacity) + 1),
@@ -147,10 +148,10 @@ class Newsvendor(GalleryEnv):
             {"level": (self.level(), 0.0, self.settings.capacity)},
         )
 
-    def level(self, step: int = 0) -> float:
-        """Return the newsvendor's level of a day: the critical fractile of its demand."""
+    def level(self) -> float:
+        """Return the newsvendor's level: the critical fractile of the demand of a mean day."""
         s = self.settings
-        chances = problem.poisson(s.demand[step], math.ceil(s.capacity))
+        chances = problem.poisson(float(np.mean(s.demand)), math.ceil(s.capacity))
         gain = s.price - s.cost
         if gain <= 0.0:
             return 0.0

@@ -128,11 +128,12 @@ class Pricing(GalleryEnv):
     """
 
     def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        s = self.settings = problem.read(Settings, "Pricing", options)
+        s: Any = problem.read(Settings, "Pricing", options)
+        self.settings = s
         super().__init__(
             pricing, gym.spaces.Box(0.0, float(s.seats), (1,), np.float64),
             gym.spaces.Box(s.lowest_price, s.highest_price, (1,), np.float64), s.horizon,
-            start=[float(s.seats)], params=[s.worth, s.seats, *s.customers],  # type: ignore[misc]
+            start=[float(s.seats)], params=[s.worth, s.seats, *s.customers],
             given=pricing_given, weigh=pricing_law, values=range(s.seats + 1),
             resolution=problem.aligned(s.seats, 100),
             reward_range=(0.0, s.seats * s.highest_price), name="pricing", render_mode=render_mode,

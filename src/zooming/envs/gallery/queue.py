@@ -212,14 +212,15 @@ class Queue(GalleryEnv):
     """
 
     def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        s = self.settings = problem.read(QueueSettings, "Queue", options)
-        n = problem.largest(max(s.arrivals), DEVIATIONS) + 1  # type: ignore[arg-type]
+        s: Any = problem.read(QueueSettings, "Queue", options)
+        self.settings = s
+        n = problem.largest(max(s.arrivals), DEVIATIONS) + 1
         most = s.waiting * s.capacity + s.energy * s.fastest**2 + s.lost_cost * (n - 1)
         numbers = [s.waiting, s.energy, s.lost_cost, s.capacity, n, 0.0]
         super().__init__(
             queue, gym.spaces.Box(0.0, float(s.capacity), (1,), np.float64),
             gym.spaces.Box(0.0, s.fastest, (1,), np.float64), s.horizon,
-            start=[float(s.start)], params=[*numbers, *s.arrivals],  # type: ignore[misc]
+            start=[float(s.start)], params=[*numbers, *s.arrivals],
             given=queue_given, weigh=queue_law, values=_pairs(n, s.capacity),
             resolution=problem.aligned(s.capacity, 60),
             reward_range=(-max(most, 1e-6), 0.0), name="queue", render_mode=render_mode,
@@ -269,14 +270,15 @@ class Admission(GalleryEnv):
     """
 
     def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        s = self.settings = problem.read(AdmissionSettings, "Admission", options)
-        n = problem.largest(max(s.arrivals), DEVIATIONS) + 1  # type: ignore[arg-type]
+        s: Any = problem.read(AdmissionSettings, "Admission", options)
+        self.settings = s
+        n = problem.largest(max(s.arrivals), DEVIATIONS) + 1
         most_admitted = min(n - 1, s.capacity)
         numbers = [s.waiting, 0.0, s.price, s.capacity, n, s.service]
         super().__init__(
             admission, gym.spaces.Box(0.0, float(s.capacity), (1,), np.float64),
             gym.spaces.Box(0.0, 1.0, (1,), np.float64), s.horizon,
-            start=[float(s.start)], params=[*numbers, *s.arrivals],  # type: ignore[misc]
+            start=[float(s.start)], params=[*numbers, *s.arrivals],
             given=admission_given, weigh=admission_law, values=_pairs(n, s.capacity),
             resolution=problem.aligned(s.capacity, 60),
             reward_range=(-max(s.waiting * s.capacity, 1e-6), s.price * most_admitted),

@@ -127,7 +127,8 @@ class Regulator(GalleryEnv):
     """
 
     def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        s = self.settings = problem.read(Settings, "Regulator", options)
+        s: Any = problem.read(Settings, "Regulator", options)
+        self.settings = s
         widest = s.widest()
         most = s.state_cost * widest**2 + s.push_cost * s.strongest**2
         numbers = [s.gain, s.push, s.noise, s.state_cost, s.push_cost, widest]

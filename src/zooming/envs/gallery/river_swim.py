@@ -127,7 +127,8 @@ class RiverSwim(GalleryEnv):
     """
 
     def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        s = self.settings = problem.read(Settings, "RiverSwim", options)
+        s: Any = problem.read(Settings, "RiverSwim", options)
+        self.settings = s
         super().__init__(
             river, gym.spaces.Box(0.0, 1.0, (1,), np.float64),
             gym.spaces.Box(-1.0, 1.0, (1,), np.float64), s.horizon, start=[s.start],

@@ -165,7 +165,8 @@ class Storage(GalleryEnv):
     """
 
     def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        s = self.settings = problem.read(Settings, "Storage", options)
+        s: Any = problem.read(Settings, "Storage", options)
+        self.settings = s
         low, high, horizon = s.lowest_price, s.highest_price, len(s.prices)
         numbers = [s.capacity, s.efficiency, s.wear, s.persistence, s.volatility, low, high]
         least = -s.power * (max(high, -low) + s.wear)
