@@ -1,6 +1,7 @@
 import os
 import signal
 import sys
+from pathlib import Path
 
 import gymnasium as gym
 import matplotlib
@@ -54,13 +55,12 @@ def as_a_user(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "argv", ["zooming"])
-    registered, imported = dict(gym.registry), set(sys.modules)
+    registered = dict(gym.registry)
     yield
     gym.registry.clear()
     gym.registry.update(registered)
-    for name in set(sys.modules) - imported:
-        if getattr(sys.modules[name], "__file__", None) and "site-packages" not in str(
-            sys.modules[name].__file__
-        ):
+    own = (str(tmp_path), str(Path(__file__).parent.parent / "examples"))
+    for name, module in list(sys.modules.items()):
+        if (getattr(module, "__file__", None) or "").startswith(own):
             del sys.modules[name]
     plt.close("all")

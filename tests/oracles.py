@@ -118,6 +118,7 @@ class Brute:
             lazy,
             split_after,
         )
+        self.along, self.across = space.distances.tolist(), space.action_distances.tolist()
         self.shape = len(space.distances), len(space.action_distances)
         x, a = space.middle()
         self.balls = [
@@ -127,10 +128,7 @@ class Brute:
         self.episode = 0
 
     def contains(self, ball, x, a):
-        along, across = (
-            self.space.distances[ball["x"], x],
-            self.space.action_distances[ball["a"], a],
-        )
+        along, across = self.along[ball["x"]][x], self.across[ball["a"]][a]
         power = self.space.power or 1.0
         return (
             along + across if self.space.power else max(along, across)

@@ -86,7 +86,7 @@ def test_a_mutant_is_killed_or_survives(tmp_path):
     for name, text in (("src/toy.py", TOY), ("tests/test_toy.py", TESTS)):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(text)
-    room = mutate.Room("toy", ("src/toy.py",), ("tests/test_toy.py",))
+    room = mutate.Room("toy", ("src/toy.py",), {"tests/test_toy.py": ""})
     copy = mutate.Copy(tmp_path, tmp_path / "copy", room)
     copy.observe()
     found = {(mutant.old, mutant.new): mutant for mutant in copy.mutants()}

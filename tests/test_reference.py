@@ -10,8 +10,6 @@ import pytest
 
 from reference import ReferenceBall, ReferenceQ
 
-pytestmark = pytest.mark.plain
-
 
 def call(step, state, action):
     """Ambulances on a line, calls from a fixed list."""

@@ -16,8 +16,6 @@ from reference import ReferenceQ
 from zooming import theory
 from zooming.errors import ConfigurationError
 
-pytestmark = pytest.mark.plain
-
 horizons = st.integers(1, 30)
 episode_counts = st.integers(1, 10**9)
 deltas = st.floats(1e-6, 0.99)

@@ -7,9 +7,8 @@ mutants of each room, then a list of survivors: each is a fault that no test not
 that makes no difference.
 
 All happens in a copy of the tree in a temporary folder. One run of the candidate tests comes first:
-it records what each test costs and which functions it calls. Kernels run without compilation there,
-because a compiled function calls others unseen, and because each change of a kernel would compile
-all of them again.
+it records what each test costs and which functions it calls. Kernels are not compiled: a compiled
+function calls others unseen, and each change of a kernel would compile all of them again.
 """
 
 import argparse
@@ -23,11 +22,11 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
 import gymnasium  # noqa: F401
-import hypothesis  # noqa: F401
 import matplotlib.pyplot  # noqa: F401
 import numba
 import pytest
@@ -40,40 +39,30 @@ MEMORY = 8 * 2**30  # bytes that a mutant may take
 
 @dataclass(frozen=True)
 class Room:
-    """Source files, the tests that may kill their mutants, and how these tests run."""
+    """Source files, and the tests that may kill their mutants."""
 
     name: str
     sources: tuple[str, ...]  # globs
-    tests: tuple[str, ...]
-    marker: str = ""
-    compiled: bool = True
+    tests: dict[str, str]  # the file of tests: marker expression, "" for all
     left_out: tuple[str, ...] = ()
 
 
-_AGENTS = ("adaptive_q", "net_q", "metric_q", "splits", "mixed_spaces", "feasible", "bonuses")
-_FILES = ("files", "checkpoints")
+_ALL = "not slow and not process"
+_BOXES = ("adaptive_q", "net_q", "splits", "mixed_spaces", "feasible", "bonuses")
+_PLAIN = dict.fromkeys(
+    (f"tests/test_{name}.py" for name in (*_BOXES, "metric_q", "pairs")), "plain"
+)
+_FILES = dict.fromkeys(("tests/test_files.py", "tests/test_checkpoints.py"), _ALL)
 ROOMS = (
     Room(
         "kernels",
         ("src/zooming/kernels/*.py",),
-        tuple(f"tests/test_{name}.py" for name in (*_AGENTS, "heuristics", "drivers", "pairs")),
-        marker="plain",
-        compiled=False,
+        {**_PLAIN, "tests/test_heuristics.py": "plain", "tests/test_drivers.py": "plain"},
         # They speak to the compiler and to the addresses of compiled functions.
         left_out=("jit.py", "crossing.py", "__init__.py"),
     ),
-    Room(
-        "partitions",
-        ("src/zooming/partitions/*.py",),
-        tuple(f"tests/test_{name}.py" for name in (*_AGENTS, "files")),
-        marker="not slow and not process",
-    ),
-    Room(
-        "files",
-        ("src/zooming/agents/files.py", "src/zooming/agents/checkpoints.py"),
-        tuple(f"tests/test_{name}.py" for name in _FILES),
-        marker="not slow and not process",
-    ),
+    Room("partitions", ("src/zooming/partitions/*.py",), {**_PLAIN, **_FILES}),
+    Room("files", ("src/zooming/agents/files.py", "src/zooming/agents/checkpoints.py"), _FILES),
 )
 
 
@@ -224,6 +213,7 @@ class Copy:
             if path.name not in room.left_out
         )
         self.record = self.folder / "record.jsonl"
+        self.output = self.folder / "output.txt"
         self.tests = {}  # test: (seconds, {(file, first line) of functions that it calls})
 
     def mutants(self):
@@ -236,10 +226,17 @@ class Copy:
 
     def observe(self):
         """Run the candidate tests once, and remember those that pass."""
-        tests = [name for name in self.room.tests if (self.folder / name).exists()]
-        marker = ["-m", self.room.marker] if self.room.marker else []
         files = os.pathsep.join(map(str, self.sources))
-        self._pytest([*marker, *tests], MUTATE_RECORD=str(self.record), MUTATE_FILES=files)
+        for marker in dict.fromkeys(self.room.tests.values()):
+            tests = [
+                name
+                for name, its_marker in self.room.tests.items()
+                if its_marker == marker and (self.folder / name).exists()
+            ]
+            chosen = ["-m", marker, *tests] if marker else tests
+            self._pytest(chosen, MUTATE_RECORD=str(self.record), MUTATE_FILES=files)
+        if not self.record.exists():
+            raise SystemExit(f"no test passed:\n{self.output.read_text()[-2000:]}")
         for line in self.record.read_text().splitlines():
             test, seconds, calls = json.loads(line)
             self.tests[test] = seconds, {tuple(call) for call in calls}
@@ -294,7 +291,10 @@ class Copy:
             code = 1
             try:
                 code = self._pytest_here(arguments, limit, variables)
+            except BaseException:
+                traceback.print_exc()
             finally:
+                sys.stdout.flush()
                 os._exit(code)
         latest = float("inf") if limit is None else time.monotonic() + 20 * limit
         while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
@@ -311,11 +311,10 @@ class Copy:
         os.environ.update(variables)
         os.environ["PYTHONPATH"] = str(self.folder / "src")
         sys.path.insert(0, str(self.folder / "src"))
-        numba.config.DISABLE_JIT = int(not self.room.compiled)
-        numba.config.CACHE_DIR = str(self.folder / "cache")
-        silence = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silence, 1)
-        os.dup2(silence, 2)
+        numba.config.DISABLE_JIT = 1
+        shown = os.open(self.output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(shown, 1)
+        os.dup2(shown, 2)
         options = ["-q", "-p", "no:cacheprovider"]
         return int(pytest.main([*options, *arguments], plugins=[sys.modules[__name__]]))
 
