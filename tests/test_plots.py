@@ -15,7 +15,7 @@ from helpers import Boxes
 from zooming import metrics, plots
 from zooming.analysis.intervals import mean_interval
 from zooming.partitions.view import Partition
-from zooming.plots.curves import _edges
+from zooming.plots.groups import bin_edges
 from zooming.plots.look import LINES, MARKERS
 
 
@@ -454,7 +454,7 @@ def test_a_history_draws_itself():
 )
 @pytest.mark.parametrize("n_bins", [1, 3, 40])
 def test_bins_cover_all_episodes_and_none_is_short(episode, n_bins):
-    edges = _edges(episode, n_bins)
+    edges = bin_edges(episode, n_bins)
     ends = np.concatenate([[0], episode])[edges]
     assert (ends[0], ends[-1]) == (0, episode[-1])
     assert (np.diff(ends) >= episode[-1] / n_bins).all()

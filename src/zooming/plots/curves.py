@@ -1,35 +1,23 @@
-"""Learning curves, regret and memory, one line or marker per agent, with 95 % intervals."""
+"""Learning curves and distances to the optimum, one line per agent, with 95 % intervals."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from zooming.agents.history import History
-from zooming.analysis.intervals import t_quantile
-from zooming.analysis.regret import Regret, best_return, optimum_error, regret_exponent
+from zooming.analysis.regret import best_return, optimum_error
 from zooming.analysis.solve import Optimal
 from zooming.errors import ConfigurationError
+from zooming.plots.bands import draw_band, draw_legend, draw_level, label_episodes
+from zooming.plots.groups import Group, as_runs, bin_returns, check_valued, label_groups
 from zooming.plots.look import (
-    BAND,
-    COLORS,
-    GRAY,
-    MARKERS,
     drawing,
-    format_number,
-    line,
-    set_integer_ticks,
 )
-from zooming.plots.runs import NOT_VALUED, Runs
 
-Floats = NDArray[np.float64]
-Group = Runs | Sequence[History] | ArrayLike
 N_BINS = 40
-SCALES = ("log", "linear")
 
 
 def learning_curves(
@@ -71,7 +59,7 @@ def learning_curves(
     >>> ax.lines[0].get_ydata().tolist(), ax.get_legend_handles_labels()[1]
     ([2.0, 2.0, 2.0], ['A', 'optimum 3'])
     """
-    named = {label: _runs(group) for label, group in _label_groups(groups, History).items()}
+    named = {label: as_runs(group) for label, group in label_groups(groups, History).items()}
     best = (
         next((runs.optimum for runs in named.values() if runs.optimum is not None), None)
         if optimum is None
@@ -80,14 +68,14 @@ def learning_curves(
     with drawing(ax) as ax:
         widths: list[int] = []
         for i, (label, runs) in enumerate(named.items()):
-            middle, means, width = _bin_returns(runs, n_bins)
+            middle, means, width = bin_returns(runs, n_bins)
             widths += width.tolist()
-            _band(ax, middle, means, label or None, i)
+            draw_band(ax, middle, means, label or None, i)
         if best is not None:
-            _level(ax, best_return(best), "optimum")
-        _episodes(ax, named, widths)
+            draw_level(ax, best_return(best), "optimum")
+        label_episodes(ax, named, widths)
         ax.set_ylabel("return")
-        _legend(ax, [runs.n_seeds for runs in named.values()], "lower right")
+        draw_legend(ax, [runs.n_seeds for runs in named.values()], "lower right")
     return ax
 
 
@@ -134,7 +122,7 @@ def distance_to_optimum(
     >>> ax.lines[0].get_ydata().tolist(), ax.get_yscale()
     ([1.75, 0.75], 'log')
     """
-    named = {label: _runs(group) for label, group in _label_groups(groups, History).items()}
+    named = {label: as_runs(group) for label, group in label_groups(groups, History).items()}
     with drawing(ax) as ax:
         widths, means, n_seeds = list[int](), list[float](), list[int]()
         for i, (label, runs) in enumerate(named.items()):
@@ -149,382 +137,21 @@ def distance_to_optimum(
                     "zooming.solve(env)"
                 )
             if expected:
-                _check_valued(runs)
+                check_valued(runs)
                 x, values = runs.checkpoints.astype(np.float64), runs.policy_values
             else:
-                x, values, width = _bin_returns(runs, n_bins)
+                x, values, width = bin_returns(runs, n_bins)
                 widths += width.tolist()
             mean = best - values.mean(axis=0)
             is_known = mean > max(error, optimum_error(best))
-            _band(ax, x, np.where(is_known, best - values, np.nan), label or None, i)
+            draw_band(ax, x, np.where(is_known, best - values, np.nan), label or None, i)
             means += mean[is_known].tolist()
             n_seeds.append(len(values))
         if means:
             ax.set_yscale("log")
             ax.set_ylim(0.7 * min(means), 1.5 * max(means))  # a band may reach 0
             ax.yaxis.set_major_formatter("{x:g}")
-        _episodes(ax, named, [] if expected else widths)
+        label_episodes(ax, named, [] if expected else widths)
         ax.set_ylabel("optimum - value of the policy" if expected else "optimum - return")
-        _legend(ax, n_seeds, "best")
+        draw_legend(ax, n_seeds, "best")
     return ax
-
-
-def regret(
-    groups: Mapping[str, Runs | Sequence[Regret]] | Sequence[Regret] | Runs,
-    ax: Any = None,
-    *,
-    expected: bool = False,
-    scale: str = "log",
-    exponent: bool = True,
-    bound: Callable[[int], float] | None = None,
-) -> Any:
-    """Draw the cumulative regret of each agent: the mean over its seeds, with a 95 % band.
-
-    Regret within the error of the optimum counts as 0.
-
-    Parameters
-    ----------
-    groups : dict of runs, or runs
-        The runs of each agent, by label: `Runs`, or one `Regret` per seed. The runs of a single
-        agent need no label.
-    ax : Axes, optional
-        The Axes to draw on. By default a new one.
-    expected : bool
-        Whether to draw expected regret, from the exact values of policies at checkpoints. By
-        default regret is realized: it compares returns with the optimum.
-    scale : {"log", "linear"}
-        The scale of both axes.
-    exponent : bool
-        Whether the label shows how fast the regret grows from episode K/10 on. The exponent is
-        that of `zooming.regret_exponent` and needs at least two runs.
-    bound : function of K, optional
-        A regret bound, such as
-        `functools.partial(zooming.theory.regret_bound, horizon, dimension=2)`. The legend shows its
-        value after all episodes. It is not drawn as a line, which would be far above all others.
-
-    Returns
-    -------
-    Axes
-
-    Raises
-    ------
-    ConfigurationError
-        If `scale` is unknown, regrets of one agent differ in length or have fewer than two
-        episodes, or `expected` is set and the policies have no exact values.
-
-    Examples
-    --------
-    >>> from matplotlib.figure import Figure
-    >>> runs = Runs.of_returns([[1.0, 2.0, 2.5]], optimum=3.0)
-    >>> ax = regret({"A": runs}, Figure().subplots(), bound=lambda n_episodes: 2.0 * n_episodes)
-    >>> ax.lines[0].get_ydata().tolist(), ax.get_legend_handles_labels()[1]
-    ([2.0, 3.0, 3.5], ['A', 'bound: 6'])
-    """
-    if scale not in SCALES:
-        raise ConfigurationError(f"scale={scale!r}: choose one of {', '.join(SCALES)}")
-    named = {
-        label: _regrets(group, expected) for label, group in _label_groups(groups, Regret).items()
-    }
-    with drawing(ax) as ax:
-        least, lowest, last = math.inf, 0.0, 1
-        for i, (label, regrets) in enumerate(named.items()):
-            n = len(regrets[0].per_episode)
-            even = np.geomspace(1, n, 200) if scale == "log" else np.linspace(1, n, 200)
-            k = regrets[0].checkpoints if expected else np.unique(even.astype(np.int64))
-            curves = np.array(
-                [one.exact_cumulative if expected else one.cumulative[k - 1] for one in regrets]
-            )
-            mean, last = curves.mean(axis=0), max(last, n)
-            _band(
-                ax,
-                k,
-                curves,
-                _add_growth(label, regrets, not mean.any()) if exponent else label or None,
-                i,
-            )
-            least, lowest = (
-                min(least, float(mean[mean > 0].min(initial=math.inf))),
-                min(lowest, float(mean.min())),
-            )
-        if bound is not None:
-            ax.plot([], [], linestyle="none", label=f"bound: {format_number(bound(last))}")
-        ax.set(xlabel="episodes K", ylabel=f"{'expected' if expected else 'realized'} regret R(K)")
-        if scale == "log" and math.isfinite(least):
-            ax.set(xscale="log", yscale="log")
-            ax.set_ylim(bottom=least / 2)  # noise may make early regret or a band negative
-        else:
-            ax.set_xlim(0, last)
-            if lowest == 0:  # realized regret may be negative if rewards are random
-                ax.set_ylim(0, None if math.isfinite(least) else 1)
-            ax.yaxis.set_major_formatter("{x:,.0f}")
-            set_integer_ticks(ax.xaxis)
-        _legend(ax, [len(regrets) for regrets in named.values()], "upper left")
-        if ax.get_yscale() == "log":
-            _make_room(ax)
-    return ax
-
-
-def partition_sizes(groups: Mapping[str, Group] | Group, ax: Any = None) -> Any:
-    """Draw the number of active balls of each agent, summed over the steps, over the episodes.
-
-    Lines are means over the seeds, bands their 95 % intervals.
-
-    Parameters
-    ----------
-    groups : dict of runs, or runs
-        The runs of each agent, by label: histories of several seeds, returns of shape
-        [n_seeds, n_episodes], or `Runs`. The runs of a single agent need no label.
-    ax : Axes, optional
-        The Axes to draw on. By default a new one.
-
-    Returns
-    -------
-    Axes
-
-    Raises
-    ------
-    ConfigurationError
-        If there are no runs, or runs of one agent differ in length.
-
-    Examples
-    --------
-    >>> from matplotlib.figure import Figure
-    >>> import gymnasium as gym, zooming
-    >>> history = zooming.AdaptiveQ(gym.make("zooming/Oil-v0", horizon=2), seed=0).learn(3)
-    >>> partition_sizes(history, Figure().subplots()).lines[0].get_ydata().tolist()
-    [8.0, 8.0, 8.0]
-    """
-    named = {label: _runs(group) for label, group in _label_groups(groups, History).items()}
-    with drawing(ax) as ax:
-        for i, (label, runs) in enumerate(named.items()):
-            _band(ax, runs.episode, runs.n_balls.astype(np.float64), label or None, i)
-        set_integer_ticks(ax.xaxis)
-        set_integer_ticks(ax.yaxis)
-        ax.set_xlim(0, max(int(runs.episode[-1]) for runs in named.values()))
-        ax.set_ylim(bottom=0)
-        ax.set(xlabel="episode", ylabel="active balls, all steps together")
-        _legend(ax, [runs.n_seeds for runs in named.values()], "best")
-    return ax
-
-
-def memory_against_regret(
-    groups: Mapping[str, Runs], ax: Any = None, *, in_bytes: bool = False
-) -> Any:
-    """Draw the realized regret after all episodes against memory use.
-
-    Each seed is a small marker. The mean is a large marker with bars that show 95 % intervals. Low
-    and left is better: less regret with less memory.
-
-    Parameters
-    ----------
-    groups : dict of Runs
-        The runs of each agent, by label. They need an optimum.
-    ax : Axes, optional
-        The Axes to draw on. By default a new one.
-    in_bytes : bool
-        Whether memory is measured in bytes. By default it is the number of active balls.
-
-    Returns
-    -------
-    Axes
-
-    Raises
-    ------
-    ConfigurationError
-        If there are no runs, or the optimum is not known.
-
-    Examples
-    --------
-    >>> from matplotlib.figure import Figure
-    >>> import gymnasium as gym, zooming
-    >>> history = zooming.AdaptiveQ(gym.make("zooming/Oil-v0", horizon=2), seed=0).learn(3)
-    >>> runs = Runs.of_histories([history], optimum=2.0)
-    >>> memory_against_regret({"A": runs}, Figure().subplots()).lines[0].get_xdata().tolist()
-    [8.0]
-    """
-    if not groups:
-        raise ConfigurationError(
-            "give the runs of at least one agent: {label: plots.Runs.of_histories(histories, "
-            "optimum)}"
-        )
-    with drawing(ax) as ax:
-        memories = []
-        for i, (label, runs) in enumerate(groups.items()):
-            memory = (runs.nbytes if in_bytes else runs.n_balls[:, -1]).astype(np.float64)
-            final, style = (
-                runs.regret[:, -1],
-                {"color": COLORS[i % len(COLORS)], "marker": MARKERS[i % len(MARKERS)]},
-            )
-            ax.plot(
-                memory,
-                final,
-                linestyle="none",
-                markersize=3.5,
-                alpha=0.35,
-                markeredgewidth=0,
-                **style,
-            )
-            ax.errorbar(
-                memory.mean(), final.mean(), xerr=_half_interval(memory),
-                yerr=_half_interval(final), label=label,
-                markersize=8, capsize=3,
-                markeredgecolor="black", markeredgewidth=0.7, linewidth=1.0, **style,
-            )  # fmt: skip
-            memories.append(memory)
-        x = np.concatenate(memories)
-        if (x > 0).all() and x.max() > 5 * x.min():
-            ax.set_xscale("log")
-        else:
-            set_integer_ticks(ax.xaxis)
-        ax.margins(0.12)
-        ax.set(
-            xlabel="bytes" if in_bytes else "active balls, all steps together",
-            ylabel="realized regret R(K)",
-        )
-        ax.yaxis.set_major_formatter("{x:,.0f}")
-        _legend(ax, [runs.n_seeds for runs in groups.values()], "best", bars=True)
-    return ax
-
-
-# --- data -----------------------------------------------------------------------------------------
-
-
-def _label_groups(groups: Any, kind: type) -> dict[str, Any]:
-    """Return {label: runs of one agent}; the label of a single unnamed agent is empty."""
-    if isinstance(groups, kind):
-        groups = [groups]
-    named = dict(groups) if isinstance(groups, Mapping) else {"": groups}
-    if not named:
-        raise ConfigurationError("give the runs of at least one agent")
-    return named
-
-
-def _runs(group: Group) -> Runs:
-    if isinstance(group, Runs):
-        return group
-    if isinstance(group, Sequence) and any(isinstance(one, History) for one in group):
-        return Runs.of_histories([one for one in group if isinstance(one, History)])
-    return Runs.of_returns(group)  # type: ignore[arg-type]  # not a history: an array, or an error there
-
-
-def _regrets(group: Runs | Sequence[Regret], expected: bool) -> Sequence[Regret]:
-    """Return the regrets of one agent, with exact values if and only if `expected`."""
-    regrets = group.regrets(expected=expected) if isinstance(group, Runs) else list(group)
-    if not regrets or not all(
-        len(one.per_episode) == len(regrets[0].per_episode) > 1 for one in regrets
-    ):
-        raise ConfigurationError(
-            "give regrets of one length, at least one, with at least two episodes"
-        )
-    if not expected:
-        return [Regret(one.per_episode, error=one.error) for one in regrets]
-    if not all(
-        len(one.checkpoints) and np.array_equal(one.checkpoints, regrets[0].checkpoints)
-        for one in regrets
-    ):
-        raise ConfigurationError(
-            "expected regret needs exact values at the same episodes of every run: learn(..., "
-            "checkpoints=...)"
-        )
-    return regrets
-
-
-def _check_valued(runs: Runs) -> None:
-    if not runs.policy_values.size:
-        raise ConfigurationError(NOT_VALUED)
-
-
-def _bin_returns(runs: Runs, n_bins: int) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """Return per bin: its middle episode, the mean return of each run, the number of episodes."""
-    edges = _edges(runs.episode, n_bins)
-    start = np.concatenate([[0], runs.episode])
-    total = np.concatenate([np.zeros((runs.n_seeds, 1)), runs.total_return], axis=1)
-    widths = np.diff(start[edges])
-    middle = (start[edges[:-1]] + start[edges[1:]] + 1) / 2  # episodes count from 1
-    return middle, np.diff(total[:, edges], axis=1) / widths, widths
-
-
-def _edges(episode: NDArray[np.int64], n_bins: int) -> NDArray[np.int64]:
-    """Return the columns of the bin edges, from 0. A bin has at least K / n_bins episodes."""
-    if n_bins < 1:
-        raise ConfigurationError(f"n_bins={n_bins}: give at least one bin")
-    width, last = max(1, math.ceil(episode[-1] / n_bins)), 0
-    edges = [0]
-    while (column := int(np.searchsorted(episode, last + width))) < len(episode):
-        edges.append(column + 1)
-        last = int(episode[column])
-    edges[max(1, len(edges) - 1) :] = [len(episode)]
-    return np.array(edges)
-
-
-def _half_interval(samples: Floats) -> Floats | float:
-    """Return half the 95 % interval of the mean over the first axis; 0 for a single run."""
-    n = len(samples)
-    if n < 2:
-        return 0.0
-    half: Floats = t_quantile(0.975, n - 1) * samples.std(axis=0, ddof=1) / math.sqrt(n)
-    return half
-
-
-# --- drawing --------------------------------------------------------------------------------------
-
-
-def _band(ax: Any, x: NDArray[Any], samples: Floats, label: str | None, i: int) -> None:
-    mean, half = samples.mean(axis=0), _half_interval(samples)
-    style = line(i)
-    ax.plot(x, mean, label=label, marker="o" if len(x) == 1 else None, **style)
-    if len(samples) > 1:
-        ax.fill_between(x, mean - half, mean + half, color=style["color"], alpha=BAND, linewidth=0)
-
-
-def _level(ax: Any, height: float, name: str) -> None:
-    ax.axhline(
-        height, color=GRAY, linestyle=(0, (1, 1)), linewidth=1.2, label=f"{name} {height:.4g}"
-    )
-
-
-def _add_growth(label: str, regrets: Sequence[Regret], is_zero: bool) -> str | None:
-    """Return the label of a curve, with its growth rate if that can be estimated."""
-    try:
-        growth = regret_exponent(regrets)
-        rate = f"$K^{{{growth.mean:.2f} \\pm {(growth.high - growth.low) / 2:.2f}}}$"
-    except ConfigurationError:  # one run, too few episodes, or a regret of 0 or below
-        rate = "0" if is_zero else ""
-    if label and rate:
-        return f"{label.replace('$', chr(92) + '$')}: {rate}"
-    return label or rate or None
-
-
-def _episodes(ax: Any, named: Mapping[str, Runs], widths: Sequence[int]) -> None:
-    """Set up the episode axis; its label says how many episodes each point averages."""
-    set_integer_ticks(ax.xaxis)
-    ax.set_xlim(0, max(int(runs.episode[-1]) for runs in named.values()))
-    if max(widths, default=1) == 1:
-        ax.set_xlabel("episode")
-        return
-    about = "" if max(widths) == min(widths) else "about "
-    ax.set_xlabel(f"episode (means over {about}{int(np.median(widths)):,} episodes)")
-
-
-def _legend(ax: Any, n_seeds: list[int], where: str, *, bars: bool = False) -> None:
-    if not ax.get_legend_handles_labels()[1]:
-        return
-    seeds = f"{n_seeds[0]}" if len(set(n_seeds)) == 1 else f"{min(n_seeds)} to {max(n_seeds)}"
-    title = (
-        f"mean and 95 % {'bars' if bars else 'band'}, {seeds} seeds" if max(n_seeds) > 1 else None
-    )
-    legend = ax.legend(loc=where, title=title, alignment="left")
-    legend.get_title().set_color(GRAY)
-
-
-def _make_room(ax: Any) -> None:
-    """Raise the upper limit of a logarithmic axis so that the legend lies above all lines."""
-    legend = ax.get_legend()
-    if legend is None:
-        return
-    points = ax.get_window_extent().height / ax.figure.dpi * 72
-    share = min(
-        0.5, 1.45 * legend.get_texts()[0].get_fontsize() * (len(legend.get_texts()) + 1.5) / points
-    )
-    bottom, top = (math.log10(limit) for limit in ax.get_ylim())
-    ax.set_ylim(10**bottom, 10 ** (bottom + (top - bottom) / (1 - share)))

@@ -9,11 +9,7 @@ from zooming.errors import ConfigurationError
 from zooming.theory.checks import check_positive, check_whole
 
 METRICS = ("linf", "l1", "l2", "discrete")
-
-
 Covering = Callable[[float], float]
-
-
 QUOTIENT_TOLERANCE = 1e-12  # relative tolerance: a quotient such as 0.7 / 0.1 misses an integer
 
 

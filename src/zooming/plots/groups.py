@@ -1,0 +1,73 @@
+"""Runs of several agents, by label, as samples to draw."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from zooming.agents.history import History
+from zooming.analysis.intervals import t_quantile
+from zooming.errors import ConfigurationError
+from zooming.plots.runs import NOT_VALUED, Runs
+
+Floats = NDArray[np.float64]
+Group = Runs | Sequence[History] | ArrayLike
+
+
+def label_groups(groups: Any, kind: type) -> dict[str, Any]:
+    """Return {label: runs of one agent}; the label of a single unnamed agent is empty."""
+    if isinstance(groups, kind):
+        groups = [groups]
+    named = dict(groups) if isinstance(groups, Mapping) else {"": groups}
+    if not named:
+        raise ConfigurationError("give the runs of at least one agent")
+    return named
+
+
+def as_runs(group: Group) -> Runs:
+    if isinstance(group, Runs):
+        return group
+    if isinstance(group, Sequence) and any(isinstance(one, History) for one in group):
+        return Runs.of_histories([one for one in group if isinstance(one, History)])
+    return Runs.of_returns(group)  # type: ignore[arg-type]  # not a history: an array, or an error there
+
+
+def check_valued(runs: Runs) -> None:
+    if not runs.policy_values.size:
+        raise ConfigurationError(NOT_VALUED)
+
+
+def bin_returns(runs: Runs, n_bins: int) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    """Return per bin: its middle episode, the mean return of each run, the number of episodes."""
+    edges = bin_edges(runs.episode, n_bins)
+    start = np.concatenate([[0], runs.episode])
+    total = np.concatenate([np.zeros((runs.n_seeds, 1)), runs.total_return], axis=1)
+    widths = np.diff(start[edges])
+    middle = (start[edges[:-1]] + start[edges[1:]] + 1) / 2  # episodes count from 1
+    return middle, np.diff(total[:, edges], axis=1) / widths, widths
+
+
+def bin_edges(episode: NDArray[np.int64], n_bins: int) -> NDArray[np.int64]:
+    """Return the columns of the bin edges, from 0. A bin has at least K / n_bins episodes."""
+    if n_bins < 1:
+        raise ConfigurationError(f"n_bins={n_bins}: give at least one bin")
+    width, last = max(1, math.ceil(episode[-1] / n_bins)), 0
+    edges = [0]
+    while (column := int(np.searchsorted(episode, last + width))) < len(episode):
+        edges.append(column + 1)
+        last = int(episode[column])
+    edges[max(1, len(edges) - 1) :] = [len(episode)]
+    return np.array(edges)
+
+
+def half_interval(samples: Floats) -> Floats | float:
+    """Return half the 95 % interval of the mean over the first axis; 0 for a single run."""
+    n = len(samples)
+    if n < 2:
+        return 0.0
+    half: Floats = t_quantile(0.975, n - 1) * samples.std(axis=0, ddof=1) / math.sqrt(n)
+    return half
