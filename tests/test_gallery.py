@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 import re
 import warnings
 from pathlib import Path
@@ -156,7 +157,7 @@ def test_the_computed_value_of_a_rule_is_the_mean_of_its_episodes(name):
         ("Newsvendor", {"start": 2.0, "demand": 2.0, "price": 1.5, "horizon": 3}, 40),
         ("Newsvendor", {"price": 0.5, "horizon": 2}, 40),  # better not to trade at all
         ("Storage", {**FREE, "start": 3.0}, 20),
-        ("Autoscaling", {"start_cost": 0.0}, 64),
+        ("Autoscaling", {"start_cost": 0.0, "load": [4.0, 30.0, 12.0]}, 64),
         ("Bidding", {}, 200),
         ("Bidding", {"auction": "second", "rivals": 2}, 200),
         ("Allocation", {"needs": [20.0], "chances": [1.0], "budget": 80.0, "horizon": 4}, 40),
@@ -227,6 +228,77 @@ def test_the_ways_of_a_graph_are_shortest_and_serve_as_a_metric():
     agent = zooming.MetricQ(env, zooming.metrics.Product(metric, metric), seed=0)
     history = agent.learn(300)
     assert history.returns[-100:].mean() > history.returns[:100].mean()
+
+
+# --- plain versions -----------------------------------------------------------------------------
+
+
+def chances(mean, n):
+    """Probabilities of min(N, n) for N Poisson, from the formula."""
+    below = [math.exp(-mean) * mean**i / math.factorial(i) for i in range(n)]
+    return [*below, 1.0 - sum(below)]
+
+
+def backward(horizon, states, actions, outcomes):
+    """Optimal values {state: value} by recursion; outcomes(x, a) yields (chance, reward, x')."""
+    values = dict.fromkeys(states, 0.0)
+    for _ in range(horizon):
+        values = {
+            x: max(sum(p * (r + values[y]) for p, r, y in outcomes(x, a)) for a in actions)
+            for x in states
+        }
+    return values
+
+
+def test_inventory_is_solved_like_a_plain_recursion_over_whole_units():
+    options = {"demand": 2.0, "fixed_cost": 4.0, "capacity": 6, "most_backlog": 3}
+    options |= {"most_order": 5, "lead_time": 1, "horizon": 4, "start": 2}
+    law = list(enumerate(chances(2.0, math.ceil(2.0 + 6 * math.sqrt(2.0) + 2))))
+
+    def outcomes(x, q):
+        for demand, chance in law:
+            left = max(x - demand, -3)
+            cost = 4.0 * (q > 0) + 1.0 * max(left, 0) + 9.0 * max(-left, 0)
+            yield chance, -cost, min(left + q, 6)
+
+    values = backward(4, range(-3, 7), range(6), outcomes)
+    optimal = zooming.solve(make("Inventory", **options), 36)
+    assert optimal.return_ == pytest.approx(values[2], abs=1e-5)  # orders are searched to 1e-4
+
+
+def test_prices_are_solved_like_a_plain_recursion_over_seats():
+    grid = np.linspace(0.0, 400.0, 801)
+
+    def outcomes(x, price):
+        for demand, chance in enumerate(chances(3.0 * math.exp(-price / 100.0), 4)):
+            yield chance, price * min(x, demand), x - min(x, demand)
+
+    values = backward(3, range(5), grid, outcomes)
+    optimal = zooming.solve(make("Pricing", seats=4, customers=3.0, horizon=3))
+    assert optimal.return_ == pytest.approx(values[4], rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["Queue", "Admission"])
+def test_a_queue_is_solved_like_a_plain_recursion_over_jobs(name):
+    n = math.ceil(2.0 + 4 * math.sqrt(2.0) + 2)
+
+    def outcomes(x, a):
+        arrivals = chances(2.0 if name == "Queue" else 2.0 * a, n)
+        services = chances(a if name == "Queue" else 3.0, 3)
+        for (i, p), (j, q) in itertools.product(enumerate(arrivals), enumerate(services)):
+            jobs = x - min(j, x) + i
+            after = min(jobs, 3)
+            if name == "Queue":
+                yield p * q, -(1.0 * after + 0.5 * a * a + 10.0 * (jobs - after)), after
+            else:
+                yield p * q, 5.0 * (i - (jobs - after)) - 1.0 * after, after
+
+    options = {"arrivals": 2.0, "capacity": 3, "start": 2, "horizon": 3}
+    options |= {"fastest": 6.0} if name == "Queue" else {"service": 3.0}
+    actions = np.linspace(0.0, 6.0 if name == "Queue" else 1.0, 201)
+    optimal = zooming.solve(make(name, **options), 12)
+    values = backward(3, range(4), actions, outcomes)
+    assert optimal.return_ == pytest.approx(values[2], rel=1e-4)
 
 
 # --- rules --------------------------------------------------------------------------------------
