@@ -383,7 +383,7 @@ def test_depth_stops_before_the_count_of_visits_overflows():
     agent = zooming.AdaptiveQ(unit_env(1, 1, 1), seed=0)
     agent.table.rows["n_visits"] = 2**32 - 2
     agent.table.rows["depth"] = 16
-    agent.table.rows["threshold"] = kernels.due_at(2.0**-16)
+    agent.table.rows["due_at"] = kernels.due_at(2.0**-16)
     for _ in range(3):
         agent.update(0, [0.2], [0.2], 0.5, [0.2])
     assert agent.visits(0, [0.2], [0.2]) == 2**32 - 1

@@ -114,7 +114,7 @@ def test_a_wrong_depth_breaks_separation_or_counts(agent):
 
 def test_a_wrong_threshold_breaks_the_table(agent):
     inner = int(np.flatnonzero(agent.table.rows["child"])[3])
-    agent.table.rows["threshold"][inner] += 0.01
+    agent.table.rows["cut"][inner] += 0.01
     assert not zooming.audit(agent).holds
 
 

@@ -151,6 +151,66 @@ def test_the_same_holds_when_agent_and_environment_differ_in_horizon(horizon):
     assert bytes_of(agents[0]) == bytes_of(agents[1])
 
 
+class InTwoCalls:
+    """Overrides `act`, so that the Python driver must call it and `update`."""
+
+    n_calls = 0
+
+    def act(self, step, observation, *, info=None):
+        self.n_calls += 1
+        return super().act(step, observation, info=info)
+
+
+class AdaptiveInTwoCalls(InTwoCalls, zooming.AdaptiveQ):
+    pass
+
+
+class MetricInTwoCalls(InTwoCalls, zooming.MetricQ):
+    pass
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("n_steps", [2, 5])
+@pytest.mark.filterwarnings("ignore:horizon=5")
+def test_one_kernel_a_step_equals_act_and_update(n_steps, lazy):
+    """The env ends after two steps (cut off) or five (the horizon)."""
+    n = 10 if kernels.IS_JIT_DISABLED else 150
+    metric = zooming.metrics.LInf(5 if kernels.IS_JIT_DISABLED else 17)
+    pairs = [
+        (
+            lambda kind, env: kind(env, horizon=5, action="uniform", seed=3),
+            (zooming.AdaptiveQ, AdaptiveInTwoCalls),
+        ),
+        (
+            lambda kind, env: kind(env, metric, horizon=5, lazy=lazy, seed=3),
+            (zooming.MetricQ, MetricInTwoCalls),
+        ),
+    ]
+    for make_agent, kinds in pairs:
+        agents = [
+            make_agent(kind, gym.make("zooming/Oil-v0", start="uniform", max_episode_steps=n_steps))
+            for kind in kinds
+        ]
+        once, twice = (agent.learn(n, driver="python") for agent in agents)
+        assert [agent.can_step_on() for agent in agents] == [True, False]
+        assert agents[1].n_calls == n * n_steps
+        assert once.returns.tobytes() == twice.returns.tobytes()
+        assert knowledge(agents[0]) == knowledge(agents[1])
+
+
+@pytest.mark.plain
+def test_a_step_goes_on_only_from_the_action_that_was_played():
+    """If an action was not kept, the transition itself says which ball learns."""
+    agents = [zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0) for _ in range(2)]
+    for step in (0, 3):  # nothing was played at these steps
+        action = agents[0].step_on(step, [0.2], [0.7], 0.5, [0.6], False, False)
+        agents[1].update(step, [0.2], [0.7], 0.5, [0.6])
+        assert action == agents[1].act(step + 1, [0.6])
+    assert knowledge(agents[0]) == knowledge(agents[1])
+    assert agents[0].visits(0, [0.2], [0.7]) == agents[0].visits(3, [0.2], [0.7]) == 1
+
+
 @pytest.mark.process
 def test_compiled_and_plain_runs_agree_to_the_last_bit():
     program = """if True:

@@ -26,7 +26,7 @@ import zooming
 from helpers import AGENTS, KINDS, Boxes, knowledge
 from zooming import kernels
 from zooming.agents import files
-from zooming.kernels import ACTIVE, BALL, balls, boxes
+from zooming.kernels import ACTIVE, BALL, STORED_BALL, boxes
 from zooming.partitions.boxes import BoxTable
 from zooming.partitions.faults import lengths
 
@@ -202,7 +202,7 @@ json_values = st.recursive(
     max_leaves=8,
 )
 number_arrays = hnp.arrays(
-    st.sampled_from(["<f8", "<f4", ">f8", "<i4", "u1", "?", BALL]),
+    st.sampled_from(["<f8", "<f4", ">f8", "<i4", "u1", "?", STORED_BALL]),
     hnp.array_shapes(min_dims=0, max_dims=3, min_side=0),
 )
 
@@ -610,7 +610,7 @@ def test_a_file_is_refused_for_what_its_bonus_keeps(change, match, bonus, tmp_pa
 def chain(n_splits, axis, threshold):
     """The rows of one root with a chain of splits along an axis, each of the second child of the
     one before."""
-    rows = np.zeros(2 + 2 * n_splits, BALL)
+    rows = np.zeros(2 + 2 * n_splits, STORED_BALL)
     rows["parent"], rows["value"], rows["threshold"] = -1, 1.0, np.inf
     row = 0
     for k in range(n_splits):
@@ -631,7 +631,7 @@ def chained_file(path, n_splits, axis):
     def change(header, arrays):
         rows = chain(n_splits, axis, lambda k: (k + 1) / n_values)
         axes = zooming.spaces.axes.Axes(space, space)
-        table = BoxTable(axes, arrays["core"], rows)
+        table = BoxTable(axes, arrays["core"], rows.view(BALL))
         arrays["core"]["n_rows"], arrays["core"]["n_balls"] = len(rows), n_splits + 1
         row, low, high = table.boxes(0)
         rows["threshold"][row] = [
@@ -669,7 +669,7 @@ def test_a_chain_of_splits_deeper_than_the_stack_is_refused(tmp_path, axis):
 @pytest.mark.plain
 @pytest.mark.parametrize("ties", [kernels.RANDOM, kernels.FIRST, kernels.EITHER])
 def test_a_selection_never_leaves_its_stack(ties):
-    rows = chain(200, 1, lambda k: 1 - 0.5 ** (k + 1) if k < 50 else 1 - 2.0**-51)
+    rows = chain(200, 1, lambda k: 1 - 0.5 ** (k + 1) if k < 50 else 1 - 2.0**-51).view(BALL)
     rows["value"] = 1.0
     core = np.zeros(1, kernels.CORE)
     core["n_state"] = core["n_action"] = core["horizon"] = 1
@@ -927,8 +927,8 @@ def test_whatever_the_header_says_loading_gives_an_agent_or_a_checkpoint_error(t
     assert not escaped, "\n".join(escaped)
 
 
-COLUMNS = [(kind, name) for kind in ("AdaptiveQ", "NetQ") for name in BALL.names]
-COLUMNS += [("MetricQ", name) for name in balls.BALL.names]
+COLUMNS = [(kind, name) for kind in ("AdaptiveQ", "NetQ") for name in STORED_BALL.names]
+COLUMNS += [("MetricQ", name) for name in kernels.METRIC_BALL.names]
 
 
 @pytest.mark.parametrize(("kind", "name"), COLUMNS)

@@ -22,7 +22,6 @@ import zooming
 from zooming.agents import seeds
 from zooming.app import cli
 from zooming.study import engines
-from zooming.study.bars import progress_line
 from zooming.study.checkpoints import checkpoint_episodes
 from zooming.study.problems import (
     PRESETS,
@@ -34,6 +33,7 @@ from zooming.study.problems import (
 )
 from zooming.study.runs import Chunk
 from zooming.study.store import Store
+from zooming.study.study import progress_line
 from zooming.study.tune import tune
 
 ARGUMENTS = [

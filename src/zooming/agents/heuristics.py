@@ -12,7 +12,7 @@ from zooming.agents import seeds
 from zooming.agents.agent import Agent
 from zooming.agents.history import Log
 from zooming.errors import ConfigurationError
-from zooming.kernels import ATOMS, FIRST_VALUE, LOW, heuristics
+from zooming.kernels import ATOMS, FIRST_VALUE, LOW, heuristics, pausing
 from zooming.kernels.crossing import Crossing
 from zooming.spaces.flatten import INTERVAL
 from zooming.spaces.masks import Feasible
@@ -66,11 +66,13 @@ class Heuristic(Agent):
         self._make_room(env.horizon * (end - int(log.done[0])))
         axes, action, own = self.axes, np.empty(self.axes.n_action), env.crossing(self._generator)
         bounds = np.stack([axes.low, axes.high, axes.table[:, ATOMS] > 0], axis=1)
+        memory = (
+            self._rule, self._requests, self._count, bounds, np.empty(axes.n_state), own.handle
+        )  # fmt: skip
         return heuristics.play()(
-            self._rule, self._requests, self._count, bounds, np.array(self.reward_range),
-            own.handle, crossing.handle,
-            env.params, min(self.horizon, env.horizon), action, log.returns, log.done, end,
-            log.trouble, self.clipping,
+            memory, crossing.handle, env.params, min(self.horizon, env.horizon),
+            *self.reward_range, action, log.returns, log.n_balls, log.done, end, log.trouble,
+            np.zeros(pausing.STATE + axes.n_state), self.clipping,
         )  # fmt: skip
 
     def _greedy(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from zooming import bonuses
 from zooming.agents.q_learner import MOST_BALLS, QLearner
 from zooming.errors import ConfigurationError
-from zooming.kernels import balls
+from zooming.kernels import METRIC_CORE
 from zooming.metrics import distances
 from zooming.metrics.distances import Discrete, Finite, Matrix, Metric, Norm
 from zooming.metrics.oracles import Greedy, Oracle, Packing, packing
@@ -138,7 +138,7 @@ class MetricQ(QLearner):
             if max_balls is None
             else check_int(max_balls, "max_balls", self.horizon, MOST_BALLS)
         )
-        core = self.make_core(self.max_balls or MOST_BALLS, balls.CORE)
+        core = self.make_core(self.max_balls or MOST_BALLS, METRIC_CORE)
         core["lazy"], core["split_after"], core["power"] = (
             self.lazy,
             self.split_after,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from zooming import bonuses, kernels
 from zooming.agents import seeds
 from zooming.agents.agent import Agent
+from zooming.agents.core import check_core, write_bonus
 from zooming.agents.history import Log
 from zooming.errors import ConfigurationError
 from zooming.kernels import pausing
@@ -24,7 +24,6 @@ from zooming.partitions.table import Answer
 from zooming.partitions.view import Partition, some_steps
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import Feasible, has_mask
-from zooming.validation import as_float, check_int
 
 if TYPE_CHECKING:
     from zooming.analysis.pac import Certificate
@@ -109,6 +108,10 @@ class QLearner(Agent):
     # --- learning ---------------------------------------------------------------------------------
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
+        return self._act(step, observation, info, False)
+
+    def _act(self, step: int, observation: Any, info: Mapping[str, Any] | None, keeps: bool) -> Any:
+        """Return `act`; with `keeps`, `step_on` may follow."""
         if type(step) is not int or not 0 <= step < self.horizon:
             step = self.problem.check_step(step)
         if step == 0 and self._first_table is not None:
@@ -123,12 +126,12 @@ class QLearner(Agent):
         action = np.empty(axes.n_action)
         flat = observation if axes.has_plain_states else self.problem.flat_state(step, observation)
         try:
-            code, i = table.act(step, flat, action)
+            code, i = table.act(step, flat, action, keeps)
         except (TypeError, ValueError):  # not a float64 vector: convert it below
             code = kernels.WRONG_SIZE
         if code != kernels.FINE:
             state = self.problem.flat_state(step, observation)
-            code, i = table.act(step, state, action)
+            code, i = table.act(step, state, action, keeps)
             if code != kernels.FINE:
                 raise self.problem.bad_point(step, i, state)
         return action if axes.has_plain_actions else axes.shaped_action(action)
@@ -194,45 +197,75 @@ class QLearner(Agent):
         if code == kernels.DUE:
             self.table.split(i)
 
+    def can_step_on(self) -> bool:
+        """Return whether a driver may call `start` and `step_on` in place of `act` and `update`.
+
+        It may not if a subclass or a caller has replaced one of these.
+        """
+        own = getattr(self.act, "__func__", None), getattr(self.update, "__func__", None)
+        return own == (QLearner.act, QLearner.update)
+
+    def start(self, observation: Any) -> Any:
+        """Return the first action of an episode, from which `step_on` goes on."""
+        return self._act(0, observation, None, True)
+
+    def step_on(
+        self,
+        step: int,
+        observation: Any,
+        action: Any,
+        reward: float,
+        next_observation: Any,
+        terminated: bool,
+        truncated: bool,
+    ) -> Any:
+        """Learn from a step and return the next action, or None if the episode is over.
+
+        It is `update` and the next `act` in one call of a kernel. `action` must be the last one
+        that `start` or `step_on` returned.
+        """
+        axes, table = self.axes, self.table
+        is_over = terminated or truncated or step + 1 >= self.horizon
+        if isinstance(reward, float) and self._lowest_reward <= reward <= self._highest_reward:
+            after = (
+                next_observation
+                if axes.has_plain_states
+                else self.problem.flat_state(step, next_observation, "next ")
+            )
+            end = kernels.TERMINATED if terminated else kernels.TRUNCATED if truncated else 0
+            played = np.empty(axes.n_action)
+            try:
+                code, row = table.next_step(table.handle, step, reward, after, end, played)
+            except (TypeError, ValueError):  # not a float64 vector: `update` converts it
+                code, row = kernels.WRONG_SIZE, 0
+            if code == kernels.FINE or code == kernels.DUE:
+                if code == kernels.DUE:
+                    table.split(row)
+                if is_over:
+                    return None
+                return played if axes.has_plain_actions else axes.shaped_action(played)
+        self.update(step, observation, action, reward, next_observation, terminated)
+        return None if is_over else self._act(step + 1, next_observation, None, True)
+
     def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
         n_done = int(log.done[0])
         n = self._go_on(end - n_done)
-        code: int = self.table.play(
-            env, crossing.handle, log, n_done + n, self._paused, self.clipping
-        )
+        table, n_steps = self.table, min(self.horizon, env.horizon)
+        if log.is_full:  # the kernel found too few rows for one more episode
+            table.make_room()
+        alive = dict(vars(table))  # noqa: F841  # the kernel has addresses, and runs unlocked
+        code: int = table.play(
+            table.handle, crossing.handle, env.params, n_steps, *self.reward_range,
+            np.empty(self.axes.n_action), log.returns, log.n_balls, log.done, n_done + n,
+            log.trouble, self._paused, self.clipping,
+        )  # fmt: skip
         return code
 
     # --- the bonus of the episode, and the doubling trick -----------------------------------------
 
     def _set_bonus(self, core: NDArray[Any]) -> None:
         """Write the bonus of the coming episode, or of its doubling phase, into `core`."""
-        bonus, span, coming = self.bonus, float(core["reward_span"][0]), int(core["episode"][0]) + 1
-        if isinstance(bonus, bonuses.Doubling):
-            bonus, core["phase"] = bonus.phase(coming), bonuses.number_of_phase(coming)
-        if (
-            isinstance(bonus, (bonuses.Theory, bonuses.Exact, bonuses.Bernstein))
-            and self._has_only_atoms()
-        ):
-            bonus = replace(bonus, lipschitz=0.0)  # each ball is one point, so its diameter is 0
-        try:
-            core["bonus"] = as_float(bonus.scale(self.horizon, span))
-        except (TypeError, ValueError) as error:
-            raise ConfigurationError(
-                f"{type(self.bonus).__name__}.scale must return a number ({error})"
-            ) from error
-        if not np.isfinite(core["bonus"][0]):
-            raise ConfigurationError(
-                f"the bonus {self.bonus} has the scale {core['bonus'][0]}; it must be finite"
-            )
-        if isinstance(bonus, (bonuses.Theory, bonuses.Exact, bonuses.Bernstein)):
-            core["per_root_iota"], core["plain"] = bonus.terms(self.horizon, span)
-            core["iota"] = bonus.log_term(self.horizon)
-            core["first_iota"] = core["iota"] if bonus.episodes is None else 0.0
-        if isinstance(bonus, bonuses.Exact):
-            core["bonus_rule"], core["lipschitz"] = kernels.EXACT, bonus.lipschitz
-            core["reward_spread"] = bonus.reward_spread(span)
-        elif isinstance(bonus, bonuses.Bernstein):
-            core["bonus_rule"], core["c1"], core["c2"] = kernels.BERNSTEIN, bonus.c1, bonus.c2
+        write_bonus(core, self.bonus, self._has_only_atoms())
 
     def _has_only_atoms(self) -> bool:
         """Return whether every ball contains a single point from the start."""
@@ -451,33 +484,9 @@ class QLearner(Agent):
         core = arrays["core"]
         if core.dtype != self.table.core.dtype or core.shape != (1,):
             raise ValueError("the ball table has another layout")
-        self._check_core(core)
+        fresh, is_doubling = self.table.core.copy(), self._first_table is not None
+        check_core(core, fresh, self.bonus, self._has_only_atoms(), is_doubling)
         self.table.restore(arrays)
-
-    def _check_core(self, core: NDArray[Any]) -> None:
-        """Raise ValueError if a field of a stored core does not follow from the options."""
-        episode, phase = int(core["episode"][0]), int(core["phase"][0])
-        fresh: NDArray[Any] = self.table.core.copy()
-        check_int(episode, "episode", 0)
-        if self._first_table is not None:
-            # Between a restart and the first update the phase is that of the coming episode.
-            if phase not in {
-                bonuses.number_of_phase(max(episode, 1)),
-                bonuses.number_of_phase(episode + 1),
-            }:
-                raise ValueError(
-                    f"episode {episode} is not in the phase {phase} of the doubling trick"
-                )
-            fresh["episode"] = 2**phase - 1
-            self._set_bonus(fresh)
-        fresh["episode"] = episode
-        kernels.set_iota(fresh)
-        for name in core.dtype.names or ():
-            # Learning changes these three; all others follow from the options.
-            if name not in ("n_rows", "n_balls", "random") and core[name][0] != fresh[name][0]:
-                raise ValueError(
-                    f"{name} is {core[name][0]} in the table but {fresh[name][0]} in the options"
-                )
 
 
 def one_of(name: str, given: str, allowed: Any) -> str:

@@ -23,6 +23,7 @@ from zooming.agents.history import History, Log
 from zooming.agents.many import accepts
 from zooming.agents.pauses import Callback, Pauses
 from zooming.agents.problem import bad_step, reset
+from zooming.agents.q_learner import QLearner
 from zooming.envs.compiled import CompiledEnv, find_compiled, find_fusible
 from zooming.errors import ConfigurationError
 from zooming.progress import progress
@@ -142,6 +143,7 @@ class _Python:
     def play(self, end: int, advance: Advance) -> None:
         agent, log, env = self.agent, self.log, self.env
         inner, act, update = env.unwrapped, agent.act, agent.update
+        is_quick = isinstance(agent, QLearner) and agent.can_step_on()
         if agent.env_rng is not None:
             inner.np_random = agent.env_rng
         for episode in range(int(log.done[0]), end):
@@ -151,12 +153,16 @@ class _Python:
             if episode == 0 and info and has_mask(info):
                 _check_takes_info(agent)
             n_before = agent.n_episodes
+            action, is_kept = None, False  # is_kept: the action is one that step_on can follow
             for step in range(agent.horizon):
-                action = (
-                    act(step, observation, info=info)
-                    if info and has_mask(info)
-                    else act(step, observation)
-                )
+                if action is None:
+                    is_kept = False
+                    if info and has_mask(info):
+                        action = act(step, observation, info=info)
+                    elif is_quick and step == 0:
+                        action, is_kept = agent.start(observation), True
+                    else:
+                        action = act(step, observation)
                 answer = env.step(action)
                 if len(answer) != 5:
                     raise bad_step(env, answer)
@@ -171,8 +177,14 @@ class _Python:
                         terminated,
                         next_info=info,
                     )
+                    action = None
+                elif is_kept:
+                    action = agent.step_on(
+                        step, observation, action, reward, next_observation, terminated, truncated
+                    )
                 else:
                     update(step, observation, action, reward, next_observation, terminated)
+                    action = None
                 total += float(reward)
                 observation = next_observation
                 if terminated or truncated:

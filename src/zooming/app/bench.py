@@ -12,7 +12,7 @@ import gymnasium as gym
 import numpy as np
 
 import zooming
-from zooming import kernels
+from zooming.kernels import box_episodes
 
 BONUS = 0.1
 COLUMNS = (
@@ -108,7 +108,10 @@ def _learn(agent: Any, episodes: int) -> float:
 
 
 def _python_driven(case: Case, agent: Any) -> tuple[float, float]:
-    """Return nanoseconds of act + update per step after training, and rows read per selection."""
+    """Return the Python driver's nanoseconds of agent time per step after training, and rows read.
+
+    Rows are those that one selection reads.
+    """
     env = case.make()
     transitions = []
     for episode in range(400):
@@ -118,16 +121,14 @@ def _python_driven(case: Case, agent: Any) -> tuple[float, float]:
             after, reward, terminated, _, _ = env.step(action)
             transitions.append((step, observation, action, float(reward), after, bool(terminated)))
             observation = after
-    stack, axes, table = kernels.new_stack(agent.table.core), agent.axes.table, agent.table
-    rows_read = [
-        kernels.best_ball(table.rows, table.core, axes, t[0], t[1], stack)[1] for t in transitions
-    ]
+    rows_read = [box_episodes.n_read(agent.table.handle, t[0], t[1]) for t in transitions]
     best = math.inf
     for _ in range(15):
         began = time.process_time()
         for step, observation, action, reward, after, terminated in transitions:
-            agent.act(step, observation)
-            agent.update(step, observation, action, reward, after, terminated)
+            if step == 0:
+                action = agent.start(observation)
+            agent.step_on(step, observation, action, reward, after, terminated, False)
         best = min(best, time.process_time() - began)
     return best / len(transitions) * 1e9, float(np.mean(rows_read))
 

@@ -2,10 +2,11 @@
 
 Each file imports only from files named before it. `jit` compiles, `laws` weighs random outcomes,
 `crossing` passes environments into compiled code, `layout` defines the ball table, `update_rule`
-has the update rule. For boxes there are `points`, `boxes` (selection), `splitting`, `masks`
-(feasible actions), `pausing` and `episodes` (both drivers). `balls` and `ball_episodes` do the
-same for balls of any metric. `distances` computes distance matrices, and `heuristics` runs the
-agents that follow a fixed rule.
+has the update rule, and `records` passes tables into compiled code. For boxes there are `points`,
+`boxes` (selection), `splitting` and `masks` (feasible actions), for balls of any metric `balls`.
+`pausing` and `episodes` are both drivers, written once for any table; `box_episodes`,
+`ball_episodes` and `heuristics` (agents that follow a fixed rule) have the parts in which tables
+differ. `distances` computes distance matrices.
 
 All kernels live in this folder, because their cache on disk is stamped with its contents. This file
 exports the box kernels that the rest of the package uses.
@@ -20,12 +21,13 @@ from zooming.kernels.jit import (
     jit_inline,
     jit_no_refcount,
 )
-from zooming.kernels.episodes import act, best_ball, choose_any, greedy, locate, play, update
-from zooming.kernels.masks import choose, read_mask
+from zooming.kernels.masks import read_mask
 from zooming.kernels.layout import (
     ACTIVE, ALL, ATOMS, BAD_REWARD, BAD_STATE, BALL, BERNSTEIN, CENTER, CORE, CORNER, DUE, EITHER,
-    EXACT, FINE, FIRST, FIRST_VALUE, FULL, LENGTH_TOLERANCE, LONGEST, LOW, N_STATS, NO_PARENT, OWN,
-    POINT, RANDOM, UNIFORM, WEIGHT, WIDTH, WRONG_SIZE,
+    EXACT, FINE, FIRST,
+    FIRST_VALUE, FULL, GOES_ON, LONGEST, LOW, METRIC_BALL, METRIC_CORE, N_PLACES, N_STATS,
+    NO_PARENT, OWN, POINT, RANDOM, LENGTH_TOLERANCE, STORED_BALL, TERMINATED, TRUNCATED, UNIFORM,
+    WEIGHT, WIDTH, WRONG_SIZE,
 )  # fmt: skip
 from zooming.kernels.update_rule import ceiling, draw, set_iota
 from zooming.kernels.points import bend, to_unit, unbend
@@ -35,10 +37,11 @@ __all__ = [
     "DYNAMICS", "GENERATOR", "GIVEN", "IS_JIT_DISABLED", "START", "WEIGH", "compile_kernel",
     "jit_kernel", "jit_with_signature", "jit_inline", "jit_no_refcount", "ACTIVE", "ALL", "ATOMS",
     "BAD_REWARD", "BAD_STATE", "BALL", "BERNSTEIN", "CENTER", "CORE", "CORNER", "DUE", "EITHER",
-    "EXACT", "FINE", "FIRST", "FIRST_VALUE", "FULL", "LONGEST", "LOW", "N_STATS", "NO_PARENT",
-    "OWN", "POINT", "RANDOM", "LENGTH_TOLERANCE", "UNIFORM", "WEIGHT", "WIDTH", "WRONG_SIZE",
-    "ceiling", "draw",
+    "EXACT", "FINE", "FIRST", "FIRST_VALUE", "FULL", "GOES_ON", "LONGEST", "LOW",
+    "METRIC_BALL", "METRIC_CORE", "N_PLACES", "N_STATS", "NO_PARENT", "STORED_BALL", "TERMINATED",
+    "TRUNCATED", "OWN", "POINT", "RANDOM", "LENGTH_TOLERANCE", "UNIFORM", "WEIGHT", "WIDTH",
+    "WRONG_SIZE", "ceiling", "draw",
     "set_iota", "bend", "to_unit", "unbend", "length", "most_splits", "new_stack", "play_action",
-    "sides", "update_ball", "cut", "due_at", "middle", "rows_needed", "rows_per_split", "choose",
-    "read_mask", "act", "best_ball", "choose_any", "greedy", "locate", "play", "update",
+    "sides", "update_ball", "cut", "due_at", "middle", "rows_needed", "rows_per_split",
+    "read_mask",
 ]  # fmt: skip

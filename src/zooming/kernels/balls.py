@@ -32,9 +32,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from zooming.kernels import layout
 from zooming.kernels.jit import jit_inline, jit_kernel, jit_no_refcount
 from zooming.kernels.layout import (
+    BAD_STATE,
     BOUND_TOLERANCE,
     CENTER,
     EXACT,
@@ -44,33 +44,9 @@ from zooming.kernels.layout import (
     RANDOM,
     SCALED,
 )
+from zooming.kernels.records import balls_at
 from zooming.kernels.update_rule import draw, learn
 
-BALL = np.dtype(
-    [
-        ("value", "f8"),  # Q
-        ("radius", "f8"),
-        ("reach", "f8"),  # the radius to the power p, in the unit of the stored distances
-        ("n_visits", "i8"),  # n(B), ancestors included
-        ("state", "i4"),  # (state, action) is the center
-        ("action", "i4"),
-        ("parent", "i4"),  # or NO_PARENT for a root
-        ("n_points", "i4"),  # size of the domain; 0: the ball is not active
-        ("depth", "i4"),
-        ("step", "i4"),
-    ],
-    align=True,
-)
-# The core of boxes, with three more fields.
-CORE = np.dtype(
-    [
-        *layout.CORE.descr,
-        ("lazy", "i8"),  # 1: each visit of a due ball adds one child, around the pair played
-        ("split_after", "f8"),
-        ("power", "f8"),  # p of the product; 0: the maximum; PAIRS: the metric is not a product
-    ],
-    align=True,
-)
 SAMPLE = 256  # the most points of a domain on which a candidate for a center is judged
 PAIRS = -1.0
 MAX_DEPTH = 26  # balls are split up to this depth; the next split would take about 4^26 visits
@@ -82,23 +58,23 @@ LOW, HIGH, COUNT, WHOLE = 0, 1, 2, 3
 def index_of(grid, first, n_axes, point):
     """Return the number of the grid point nearest to a point in the environment's units.
 
-    Return -1 - i for a bad coordinate i.
+    The answer is (FINE, number), or (BAD_STATE, i) for a bad coordinate i.
     """
-    index = 0
+    index = np.int64(0)
     for i in range(n_axes):
         low = grid[first + i, LOW]
         n = grid[first + i, COUNT]
         if grid[first + i, WHOLE] == 1.0:
             k = np.rint(point[i] - low)
             if not (abs(point[i] - low - k) <= BOUND_TOLERANCE and k >= 0.0 and k < n):
-                return -1 - i
+                return BAD_STATE, i
         else:
             unit = (point[i] - low) / (grid[first + i, HIGH] - low)
             if not (unit >= -BOUND_TOLERANCE and unit <= 1.0 + BOUND_TOLERANCE):
-                return -1 - i
+                return BAD_STATE, i
             k = np.rint(min(1.0, max(0.0, unit)) * (n - 1.0))
         index = index * np.int64(n) + np.int64(k)
-    return index
+    return FINE, index
 
 
 @jit_no_refcount
@@ -129,14 +105,13 @@ def combine_distances(core, along_state, along_action):
 
 
 @jit_inline
-def pair_distance(
-    core, distances, action_distances, n_actions, state, action, other_state, other_action
-):
+def pair_distance(t, state, action, other_state, other_action):
     """Return the distance of two pairs as it is stored: to the power p."""
+    core, distances, n_actions = t.core, t.distances, t.owner.shape[2]
     if core[0]["power"] == PAIRS:
         return distances[state * n_actions + action, other_state * n_actions + other_action]
     return combine_distances(
-        core, distances[state, other_state], action_distances[action, other_action]
+        core, distances[state, other_state], t.action_distances[action, other_action]
     )
 
 
@@ -144,7 +119,7 @@ def pair_distance(
 
 
 @jit_inline
-def select(table, core, owner, mask, step, state, ties, seen):
+def select(t, core, mask, step, state, ties):
     """Return the relevant ball with the largest Q. [SBY19, selection rule]
 
     A ball is relevant if it owns (state, a) for some a with mask[a] = 1. With random ties, the m-th
@@ -152,6 +127,7 @@ def select(table, core, owner, mask, step, state, ties, seen):
     must be counted once: seen[row] is the number of the last selection that met the ball, and
     seen[-1] counts the selections.
     """
+    table, owner, seen = t.rows, t.owner, t.seen
     best = -np.inf
     found = np.int64(-1)
     is_tied = False
@@ -183,8 +159,9 @@ def select(table, core, owner, mask, step, state, ties, seen):
 
 
 @jit_inline
-def play_action(table, core, owner, mask, order, row, step, state, rule):
+def play_action(t, core, mask, row, step, state, rule):
     """Return an action a with (state, a) in dom(B): the nearest to the center, or a random one."""
+    table, owner, order = t.rows, t.owner, t.action_orders
     if rule == CENTER:
         center = np.int64(table[row]["action"])
         if core[0]["power"] == PAIRS:
@@ -226,8 +203,9 @@ def diameter(table, row):
 
 
 @jit_inline
-def update_ball(table, core, stats, step, row, reward, next_value):
+def update_ball(t, step, row, reward, next_value, action):
     """Apply the update rule to a ball; return whether it is due to split."""
+    table, core, stats = t.rows, t.core, t.stats
     across = diameter(table, row) if core[0]["bonus_rule"] == EXACT else 0.0
     learn(table, core, stats, step, row, across, reward, next_value)
     return is_due(table, core, row) and core[0]["n_balls"] < core[0]["max_balls"]
@@ -242,24 +220,15 @@ def is_due(table, core, row):
 
 
 @jit_no_refcount
-def add_ball(
-    table,
-    core,
-    stats,
-    owner,
-    distances,
-    action_distances,
-    orders,
-    action_orders,
-    parent,
-    state,
-    action,
-):
+def add_ball(t, parent, state, action):
     """Add a child of `parent` around a pair, with the parent's Q and n.
 
     The child takes the pairs within its radius that larger balls own. The caller has reserved a
     row.
     """
+    table, core, stats, owner = t.rows, t.core, t.stats, t.owner
+    distances, action_distances = t.distances, t.action_distances
+    orders, action_orders = t.orders, t.action_orders
     row = core[0]["n_rows"]
     step = table[parent]["step"]
     radius = 0.5 * table[parent]["radius"]
@@ -306,11 +275,12 @@ def add_ball(
 
 
 @jit_no_refcount
-def n_within(core, owner, distances, action_distances, row, step, reach, points, n_points, point):
+def n_within(t, row, step, reach, points, n_points, point):
     """Return how many points of a domain a child around `point` would take.
 
     Only up to SAMPLE points are counted, evenly spaced in `points`.
     """
+    owner = t.owner
     n_actions = owner.shape[2]
     state = point // n_actions
     action = point % n_actions
@@ -320,21 +290,21 @@ def n_within(core, owner, distances, action_distances, row, step, reach, points,
         other = points[k * n_points // n_looks]
         x = other // n_actions
         a = other % n_actions
-        if (
-            pair_distance(core, distances, action_distances, n_actions, state, action, x, a)
-            <= reach
-        ):
+        if pair_distance(t, state, action, x, a) <= reach:
             n += np.int64(owner[step, x, a] == row)
     return n
 
 
 @jit_no_refcount
-def domain(table, core, owner, distances, action_distances, orders, action_orders, row, points):
+def domain(t, row, points):
     """Write the points of a domain, as x * n_a + a, and return their number.
 
     They are sorted by the distance of the state from the center, then by that of the action. If the
     metric is not a product, they are sorted by the distance of the pair.
     """
+    table, core, owner = t.rows, t.core, t.owner
+    distances, action_distances = t.distances, t.action_distances
+    orders, action_orders = t.orders, t.action_orders
     step = table[row]["step"]
     state = table[row]["state"]
     action = table[row]["action"]
@@ -362,21 +332,8 @@ def domain(table, core, owner, distances, action_distances, orders, action_order
     return n
 
 
-@jit_kernel
-def cover(
-    table,
-    core,
-    stats,
-    owner,
-    distances,
-    action_distances,
-    orders,
-    action_orders,
-    row,
-    most_tries,
-    points,
-    n_left,
-):
+@jit_no_refcount
+def cover(t, row, most_tries, points, n_left):
     """Cover dom(B) by children. Return FINE, or FULL if the table has no free row.
 
     After FULL, call again with the same `points` and `n_left`. This is the oracle `metrics.Greedy`:
@@ -384,6 +341,7 @@ def cover(
     whose ball takes the most points. `points` is the domain before the split; its first n_left[0]
     entries contain all uncovered points. Covering stops at `max_balls`.
     """
+    table, core, owner = t.rows, t.core, t.owner
     step = table[row]["step"]
     reach = table[row]["reach"] * 0.5 ** (core[0]["power"] if core[0]["power"] > 0.0 else 1.0)
     n_actions = owner.shape[2]
@@ -409,23 +367,30 @@ def cover(
             if n_tries == 1:
                 best = points[i]
                 break
-            n = n_within(
-                core,
-                owner,
-                distances,
-                action_distances,
-                row,
-                step,
-                reach,
-                points,
-                n_left[0],
-                points[i],
-            )
+            n = n_within(t, row, step, reach, points, n_left[0], points[i])
             if n > most:
                 most = n
                 best = points[i]
-        add_ball(
-            table, core, stats, owner, distances, action_distances, orders, action_orders,
-            row, best // n_actions, best % n_actions,
-        )  # fmt: skip
+        add_ball(t, row, best // n_actions, best % n_actions)
     return FINE
+
+
+# --- what Python asks -----------------------------------------------------------------------------
+
+
+@jit_kernel
+def add_child(handle, parent, state, action):
+    """Call `add_ball`."""
+    add_ball(balls_at(handle), parent, state, action)
+
+
+@jit_kernel
+def write_domain(handle, row, points):
+    """Return `domain`."""
+    return domain(balls_at(handle), row, points)
+
+
+@jit_kernel
+def cover_domain(handle, row, most_tries, points, n_left):
+    """Return `cover`."""
+    return cover(balls_at(handle), row, most_tries, points, n_left)

@@ -39,7 +39,7 @@ def find(table, n_state, root, state, action):
     while table[row]["child"] != ACTIVE:
         axis = np.int64(table[row]["axis"])
         coordinate = state[axis] if axis < n_state else action[axis - n_state]
-        row = np.int64(table[row]["child"]) + np.int64(coordinate >= table[row]["threshold"])
+        row = np.int64(table[row]["child"]) + np.int64(coordinate >= table[row]["cut"])
     return row
 
 
@@ -49,7 +49,7 @@ def most_splits(n_axes):
 
     There are at most 18 halvings of each axis, since a ball is due at (1/diameter)^2 visits, which
     stay below 2^32. Before them there may be an initial partition, whose row numbers have 31 bits.
-    `BallTable.fault` refuses a table with longer paths.
+    `faults.fault` refuses a table with longer paths.
     """
     return 40 + 18 * n_axes
 
@@ -72,7 +72,7 @@ def draw_tied(table, core, root, state, best, n_tries):
     action axis. A ball below n such splits is reached with probability 2^-n. It is accepted if the
     next most - n bits are 0, so that every ball has probability 2^-most. `most` is the number of
     splits on the path that always takes the second child, which has the larger half of the cells
-    (`BallTable.of_cells`).
+    (`BoxTable.of_cells`).
     """
     n_state = core[0]["n_state"]
     most = 0
@@ -80,7 +80,7 @@ def draw_tied(table, core, root, state, best, n_tries):
     while table[row]["child"] != ACTIVE:
         axis = np.int64(table[row]["axis"])
         if axis < n_state:
-            row = np.int64(table[row]["child"]) + np.int64(state[axis] >= table[row]["threshold"])
+            row = np.int64(table[row]["child"]) + np.int64(state[axis] >= table[row]["cut"])
         else:
             row = np.int64(table[row]["child"]) + 1
             most += 1
@@ -91,9 +91,7 @@ def draw_tied(table, core, root, state, best, n_tries):
         while table[row]["child"] != ACTIVE and table[row]["value"] >= best:
             axis = np.int64(table[row]["axis"])
             if axis < n_state:
-                row = np.int64(table[row]["child"]) + np.int64(
-                    state[axis] >= table[row]["threshold"]
-                )
+                row = np.int64(table[row]["child"]) + np.int64(state[axis] >= table[row]["cut"])
             else:
                 row = np.int64(table[row]["child"]) + np.int64(bits & np.uint64(1))
                 bits >>= np.uint64(1)
@@ -144,7 +142,7 @@ def select(table, core, root, state, ties, stack):
                 break
             axis = np.int64(table[row]["axis"])
             if axis < n_state:
-                if state[axis] >= table[row]["threshold"]:
+                if state[axis] >= table[row]["cut"]:
                     row = child + 1
                 else:
                     row = child
@@ -207,11 +205,11 @@ def sides(table, row, first_axis, low, high):
         i = np.int64(table[parent]["axis"]) - first_axis
         if i >= 0 and i < n_axes:
             if row & 1:
-                if low[i] == 0.0:  # thresholds lie strictly inside (0, 1)
-                    low[i] = table[parent]["threshold"]
+                if low[i] == 0.0:  # cuts lie strictly inside (0, 1)
+                    low[i] = table[parent]["cut"]
                     unknown -= 1
             elif high[i] == 1.0:
-                high[i] = table[parent]["threshold"]
+                high[i] = table[parent]["cut"]
                 unknown -= 1
         row = parent
 
@@ -228,7 +226,7 @@ def cube_sides(table, row, first_axis, low, high):
         parent = np.int64(table[row]["parent"])
         low[i] = 0.0
         if parent != NO_PARENT:
-            low[i] = table[parent]["threshold"] - (0.0 if row & 1 else side)
+            low[i] = table[parent]["cut"] - (0.0 if row & 1 else side)
             row = parent
         high[i] = low[i] + side
 
@@ -306,18 +304,22 @@ def diameter(table, core, axes, row):
             if np.int64(table[parent]["axis"]) == axis:
                 if child & 1:
                     if low == 0.0:
-                        low = table[parent]["threshold"]
+                        low = table[parent]["cut"]
                 elif high == 1.0:
-                    high = table[parent]["threshold"]
+                    high = table[parent]["cut"]
             child = parent
         longest = max(longest, length(axes, axis, low, high))
     return longest
 
 
 @jit_inline
-def update_ball(table, core, stats, axes, step, row, reward, next_value):
-    """Apply the update rule to a ball; return whether it is due to split."""
+def update_ball(t, step, row, reward, next_value, action):
+    """Apply the update rule to a ball; return whether it is due to split.
+
+    `t` is a `records.Boxes`. The action played is for heuristics only.
+    """
+    table, core, stats, axes = t.rows, t.core, t.stats, t.axes
     across = diameter(table, core, axes, row) if core[0]["bonus_rule"] == EXACT else 0.0
     n_visits = learn(table, core, stats, step, row, across, reward, next_value)
     keep_maxima(table, row)
-    return n_visits >= table[row]["threshold"] and core[0]["n_balls"] < core[0]["max_balls"]
+    return n_visits >= table[row]["due_at"] and core[0]["n_balls"] < core[0]["max_balls"]

@@ -1,300 +1,278 @@
-"""Run boxes: single steps from Python, or whole episodes in compiled code.
+"""Both drivers: whole episodes in compiled code, or one step at a time from Python.
 
-Kernels validate only points and rewards, which they must read anyway. They return a code, and the
-Python code raises the error.
+The loop is written once, for any table: boxes, balls of a metric, or the memory of a heuristic.
+`Parts` are the compiled functions in which they differ. Kernels validate only points and rewards,
+which they must read anyway. They answer with a code, or a pair (code, payload), and the Python code
+raises the error.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numba import float64, int64, types
 
-from zooming.kernels.boxes import find, new_stack, play_action, select, update_ball
 from zooming.kernels.crossing import HANDLE, unpack
-from zooming.kernels.jit import jit_kernel, jit_with_signature
+from zooming.kernels.jit import jit_with_signature
 from zooming.kernels.layout import (
     BAD_REWARD,
     BAD_STATE,
-    BALL,
-    CORE,
     DUE,
     EITHER,
     FINE,
     FULL,
-    OWN,
+    GOES_ON,
+    KEPT_ROW,
+    KEPT_STEP,
+    TRUNCATED,
     WRONG_SIZE,
 )
-from zooming.kernels.pausing import pause, resume
-from zooming.kernels.points import to_unit
-from zooming.kernels.splitting import rows_needed, split
-from zooming.kernels.update_rule import ceiling, learned_reward
+from zooming.kernels.pausing import STATE, pause, resume
+from zooming.kernels.records import TABLE
+from zooming.kernels.update_rule import learned_reward
+
+ANSWER = types.UniTuple(int64, 2)
 
 
-@jit_kernel
-def best_ball(table, core, axes, step, observation, stack):
-    """Return (row of the relevant ball with the largest Q, number of rows read).
+class Parts(NamedTuple):
+    """The compiled functions of one kind of table. `t` is its record of arrays.
 
-    The row is -1 - i for a bad coordinate i.
+    A point that was read stays in the scratch memory of `t` until the next one is read: it is the
+    state for which `best` selects and `act` plays.
     """
-    state = np.empty(core[0]["n_state"])
-    bad = to_unit(axes, 0, observation, state)
-    if bad >= 0:
-        return -1 - bad, 0
-    return select(table, core, step, state, EITHER, stack)
+
+    open: Any  # (handle) -> t
+    with_own_scratch: Any  # (t) -> t with scratch memory of its own
+    options: Any  # (t) -> (ties, action rule)
+    has_room: Any  # (t, n_splits) -> whether so many splits fit in
+    read: Any  # (t, point) -> -1, or the index of a bad coordinate
+    best: Any  # (t, step, ties) -> (row of the best relevant ball, its capped Q)
+    act: Any  # (t, row, step, rule, action) -> row of the ball that contains the action written
+    learn: Any  # (t, step, row, reward, next value, action) -> whether the ball is due
+    split: Any  # (t, row) -> whether the ball was split; if not, Python must do it
+    n_balls: Any  # (t) -> number of active balls
+    sizes: Any = None  # (t) -> (n_state, n_action, horizon); this and the next: Python driver only
+    locate: Any = None  # (t, step, point, action) -> (FINE, row) or (BAD_STATE, coordinate)
 
 
-@jit_kernel
-def choose_any(table, core, axes, step, observation, ties, rule, action):
-    """Write the action of the best ball (environment's units); return the row of the ball.
+def make_play(name: str, parts: Parts, table: Any = TABLE) -> Callable[..., int]:
+    """Return the loop over episodes for one kind of table, compiled.
 
-    Return -1 - i if coordinate i of the observation is bad.
+    `table` is Numba's type of the handle.
     """
-    n_state = core[0]["n_state"]
-    state = np.empty(n_state)
-    bad = to_unit(axes, 0, observation, state)
-    if bad >= 0:
-        return -1 - bad
-    row, _ = select(table, core, step, state, ties, new_stack(core))
-    low = np.empty(action.shape[0])
-    play_action(table, core, axes, row, rule, low, np.empty(action.shape[0]), action)
-    return row
-
-
-def _act(raw_table, raw_core, axes, step, observation, action):
-    """Select a ball as in training and write its action.
-
-    Return -1, or the index of a bad coordinate, or WRONG_SIZE. Here and in `_update`, table and
-    core come from Python as float64 arrays: that takes a third of the time. All scratch vectors are
-    slices of one array, because an allocation costs as much as a selection.
-    """
-    table = raw_table.view(BALL)
-    core = raw_core.view(CORE)
-    n_state = core[0]["n_state"]
-    n_action = core[0]["n_action"]
-    if observation.shape[0] != n_state:
-        return WRONG_SIZE
-    scratch = np.empty(n_state + 2 * n_action)
-    state = scratch[:n_state]
-    bad = to_unit(axes, 0, observation, state)
-    if bad >= 0:
-        return bad
-    row, _ = select(table, core, step, state, core[0]["ties"], new_stack(core))
-    low = scratch[n_state : n_state + n_action]
-    play_action(
-        table, core, axes, row, core[0]["action_rule"], low, scratch[n_state + n_action :], action
+    open_table, with_own_scratch, options, has_room, read, best, act, learn, split, n_active = (
+        parts[:10]
     )
-    return -1
 
+    def play(
+        table, handle, params, n_steps, reward_low, reward_high, action, returns, n_balls, done,
+        end, trouble, paused, clipping,
+    ):  # fmt: skip
+        """Play whole episodes until done[0], the number of finished episodes, equals `end`.
 
-@jit_kernel
-def locate(table, core, axes, step, observation, action, unit):
-    """Return the row of the ball that contains (observation, action), or -1 - axis if one is bad.
+        Return FINE, FULL (grow the table and call again), DUE, BAD_REWARD or BAD_STATE. For the
+        last two, `trouble` is (step, coordinate, value). DUE means that a ball must be split in
+        Python: the caller splits it and calls again, and `paused` stores where the episode stopped
+        (see `pausing`). `clipping` is (1 if rewards are clipped, number of clipped rewards).
+        Returns add up the rewards before clipping. `action` is scratch memory. All results are
+        written here, so an interrupt after the return loses nothing.
 
-    The point is written to `unit`, in the unit cube.
-    """
-    n_state = core[0]["n_state"]
-    bad = to_unit(axes, 0, observation, unit[:n_state])
-    if bad >= 0:
-        return -1 - bad
-    bad = to_unit(axes, n_state, action, unit[n_state:])
-    if bad >= 0:
-        return -1 - n_state - bad
-    return find(table, n_state, step, unit[:n_state], unit[n_state:])
-
-
-def _update(
-    raw_table,
-    raw_core,
-    stats,
-    axes,
-    step,
-    observation,
-    action,
-    reward,
-    next_observation,
-    terminated,
-    next_value,
-):
-    """Learn from one transition that comes from Python.
-
-    Return FINE, or DUE - row if the user's rule must split the ball in `row`, or FULL (grow the
-    table and call again), or WRONG_SIZE, or BAD_STATE + i for a bad coordinate i of (observation,
-    action, next observation). The table changes only if the answer is FINE or DUE - row.
-    `next_value` is V(x') if the caller knows a better one, else NaN.
-    """
-    table = raw_table.view(BALL)
-    core = raw_core.view(CORE)
-    n_state = core[0]["n_state"]
-    n_axes = n_state + core[0]["n_action"]
-    if (
-        observation.shape[0] != n_state
-        or action.shape[0] != n_axes - n_state
-        or next_observation.shape[0] != n_state
-    ):
-        return WRONG_SIZE
-    if core[0]["n_rows"] + rows_needed(core, 1) > table.shape[0]:
-        return FULL
-    unit = np.empty(n_axes)
-    row = locate(table, core, axes, step, observation, action, unit)
-    if row < 0:
-        return BAD_STATE - 1 - row
-    next_state = unit[:n_state]
-    bad = to_unit(axes, 0, next_observation, next_state)
-    if bad >= 0:
-        return BAD_STATE + n_axes + bad
-    if terminated or step + 1 >= core[0]["horizon"]:
-        next_value = 0.0
-    elif np.isnan(next_value):
-        next_row, _ = select(table, core, step + 1, next_state, EITHER, new_stack(core))
-        next_value = min(ceiling(core, step + 1), table[next_row]["value"])
-    if update_ball(table, core, stats, axes, step, row, reward, next_value):
-        if core[0]["rule"] == OWN:
-            return DUE - row
-        split(table, core, stats, axes, row)
-    return FINE
-
-
-@jit_kernel
-def greedy(table, core, axes, steps, observations, rule, actions):
-    """Write the action of the best ball for each (step, observation).
-
-    Return (k, i) if coordinate i of observation k is bad, else (-1, -1).
-    """
-    stack = new_stack(core)
-    low = np.empty(actions.shape[1])
-    high = np.empty(actions.shape[1])
-    for k in range(steps.shape[0]):
-        row, _ = best_ball(table, core, axes, steps[k], observations[k], stack)
-        if row < 0:
-            return k, -1 - row
-        play_action(table, core, axes, row, rule, low, high, actions[k])
-    return -1, -1
-
-
-def _play(
-    table, core, stats, axes, handle, params, n_env_steps, returns, n_balls, done, end, trouble,
-    paused, clipping
-):  # fmt: skip
-    """Play whole episodes until done[0], the number of finished episodes, equals `end`.
-
-    Return FINE, FULL (grow the table and call again), DUE, BAD_REWARD or BAD_STATE. For the last
-    two, `trouble` is (step, coordinate, value). DUE means that the user's rule must split a ball:
-    the caller splits it and calls again, and `paused` stores where the episode stopped (see
-    `pausing`). `clipping` is (1 if rewards are clipped, number of clipped rewards). Returns add up
-    the rewards before clipping. All results are written here, so an interrupt after the return
-    loses nothing.
-
-    The next state is looked up once. Its best ball gives V(x') for this update and is the ball to
-    play next: the partition of step h+1 does not change in between.
-    """
-    n_state = core[0]["n_state"]
-    n_action = core[0]["n_action"]
-    rng, dynamics, start = unpack(handle)
-    n_steps = min(core[0]["horizon"], n_env_steps)
-    ties = core[0]["ties"]
-    rule = core[0]["action_rule"]
-    stack = new_stack(core)
-    state = np.empty(n_state)
-    next_state = np.empty(n_state)
-    unit_state = np.empty(n_state)
-    unit_action = np.empty(n_action)
-    action = np.empty(n_action)
-    low = np.empty(n_action)
-    high = np.empty(n_action)
-    while done[0] < end:
-        if core[0]["n_rows"] + rows_needed(core, n_steps) > table.shape[0]:
-            return FULL
-        first_step, row, total = resume(paused, state)
-        if first_step == 0:
-            start(params, rng, state)
-        bad = to_unit(axes, 0, state, unit_state)
-        if bad >= 0:
-            trouble[0], trouble[1], trouble[2] = 0, bad, state[bad]
-            return BAD_STATE
-        if first_step == 0:
-            row, _ = select(table, core, 0, unit_state, ties, stack)
-        for step in range(first_step, n_steps):
-            if not play_action(table, core, axes, row, rule, low, high, action):
-                to_unit(axes, n_state, action, unit_action)
-                row = find(table, n_state, step, unit_state, unit_action)
-            for i in range(n_state):
-                next_state[i] = np.nan  # reveals a coordinate that the dynamics do not write
-            reward = dynamics(state, action, step, params, rng, next_state)
-            learned = learned_reward(
-                reward, core[0]["reward_low"], core[0]["reward_high"], clipping
-            )
-            if np.isnan(learned):
-                trouble[0], trouble[2] = step, reward
-                return BAD_REWARD
-            bad = to_unit(axes, 0, next_state, unit_state)
+        The next state is looked up once. Its best ball gives V(x') for this update and is the ball
+        to play next: the partition of step h+1 does not change in between.
+        """
+        t = with_own_scratch(open_table(table))
+        rng, dynamics, start = unpack(handle)
+        ties, rule = options(t)
+        n_state = paused.shape[0] - STATE
+        state = np.empty(n_state)
+        next_state = np.empty(n_state)
+        while done[0] < end:
+            if not has_room(t, n_steps):
+                return FULL
+            first_step, row, total = resume(paused, state)
+            if first_step == 0:
+                start(params, rng, state)
+            bad = read(t, state)
             if bad >= 0:
-                trouble[0], trouble[1], trouble[2] = step + 1, bad, next_state[bad]
+                trouble[0], trouble[1], trouble[2] = 0, bad, state[bad]
                 return BAD_STATE
-            next_row = row
-            next_value = 0.0
-            if step + 1 < n_steps:
-                next_row, _ = select(table, core, step + 1, unit_state, ties, stack)
-                next_value = min(ceiling(core, step + 1), table[next_row]["value"])
-            if learned != reward:
-                clipping[1] += 1
-            if update_ball(table, core, stats, axes, step, row, learned, next_value):
-                if core[0]["rule"] == OWN:
+            if first_step == 0:
+                row, _ = best(t, 0, ties)
+            for step in range(first_step, n_steps):
+                row = act(t, row, step, rule, action)
+                for i in range(n_state):
+                    next_state[i] = np.nan  # reveals a coordinate that the dynamics do not write
+                reward = dynamics(state, action, step, params, rng, next_state)
+                learned = learned_reward(reward, reward_low, reward_high, clipping)
+                if np.isnan(learned):
+                    trouble[0], trouble[2] = step, reward
+                    return BAD_REWARD
+                bad = read(t, next_state)
+                if bad >= 0:
+                    trouble[0], trouble[1], trouble[2] = step + 1, bad, next_state[bad]
+                    return BAD_STATE
+                next_row = row
+                next_value = 0.0
+                if step + 1 < n_steps:
+                    next_row, next_value = best(t, step + 1, ties)
+                if learned != reward:
+                    clipping[1] += 1
+                if learn(t, step, row, learned, next_value, action) and not split(t, row):
                     pause(paused, step + 1, next_row, total + reward, row, next_state)
                     return DUE
-                split(table, core, stats, axes, row)
-            total += reward
-            row = next_row
-            for i in range(n_state):
-                state[i] = next_state[i]
-        returns[done[0]] = total
-        n_balls[done[0]] = core[0]["n_balls"]
-        done[0] += 1
-    return FINE
+                total += reward
+                row = next_row
+                for i in range(n_state):
+                    state[i] = next_state[i]
+            returns[done[0]] = total
+            n_balls[done[0]] = n_active(t)
+            done[0] += 1
+        return FINE
 
-
-@functools.cache
-def play() -> Callable[..., int]:
-    """Return `_play`, compiled on first use."""
-    table, core, stats, axes = (
-        numba.from_dtype(BALL)[::1],
-        numba.from_dtype(CORE)[::1],
-        float64[:, ::1],
-        float64[:, ::1],
-    )
     vector, whole = float64[::1], int64[::1]
     return jit_with_signature(
-        _play, table, core, stats, axes, HANDLE, vector, int64, vector, whole, whole, int64,
-        vector, vector, whole,
+        play, table, HANDLE, vector, int64, float64, float64, vector, vector, whole, whole, int64,
+        vector, vector, whole, name=_named(play, name),
     )  # fmt: skip
 
 
-@functools.cache
-def act() -> Callable[..., int]:
-    """Return `_act`, compiled on first use."""
+def make_act(name: str, parts: Parts) -> Callable[..., tuple[int, int]]:
+    """Return the kernel that selects a ball as in training, compiled."""
+    open_table, options, read, best, act = (
+        parts.open, parts.options, parts.read, parts.best, parts.act,
+    )  # fmt: skip
+    sizes = parts.sizes
+
+    def act_once(table, step, observation, action, keeps):
+        """Select a ball and write its action; return (FINE, row).
+
+        Return (WRONG_SIZE, 0), or (BAD_STATE, i) for a bad coordinate i of the observation. With
+        `keeps`, `next_step` can go on from here.
+        """
+        t = open_table(table)
+        n_state, n_action, _ = sizes(t)
+        if observation.shape[0] != n_state or action.shape[0] != n_action:
+            return WRONG_SIZE, 0
+        bad = read(t, observation)
+        if bad >= 0:
+            return BAD_STATE, bad
+        ties, rule = options(t)
+        row, _ = best(t, step, ties)
+        row = act(t, row, step, rule, action)
+        if keeps:
+            t.place[KEPT_STEP], t.place[KEPT_ROW] = step, row
+        return FINE, row
+
+    vector = float64[::1]
     return jit_with_signature(
-        _act, float64[::1], float64[::1], float64[:, ::1], int64, float64[::1], float64[::1]
-    )
+        act_once, TABLE, int64, vector, vector, types.boolean, returns=ANSWER, nogil=False,
+        name=_named(act_once, name),
+    )  # fmt: skip
 
 
-@functools.cache
-def update() -> Callable[..., int]:
-    """Return `_update`, compiled on first use."""
-    vector, matrix = float64[::1], float64[:, ::1]
+def make_update(name: str, parts: Parts) -> Callable[..., tuple[int, int]]:
+    """Return the kernel that learns from one transition, compiled."""
+    open_table, has_room, read, best, learn, split = (
+        parts.open, parts.has_room, parts.read, parts.best, parts.learn, parts.split,
+    )  # fmt: skip
+    sizes, locate = parts.sizes, parts.locate
+
+    def update(table, step, observation, action, reward, next_observation, terminated, next_value):
+        """Learn from one transition; return (FINE, row), or (DUE, row) if Python must split it.
+
+        Otherwise nothing changes: (FULL, 0) if the table has no room for a split, (WRONG_SIZE, 0),
+        or (BAD_STATE, i) for a bad coordinate i of (observation, action, next observation).
+        `next_value` is V(x') if the caller knows a better one, else NaN.
+        """
+        t = open_table(table)
+        n_state, n_action, horizon = sizes(t)
+        if (
+            observation.shape[0] != n_state
+            or action.shape[0] != n_action
+            or next_observation.shape[0] != n_state
+        ):
+            return WRONG_SIZE, 0
+        if not has_room(t, 1):
+            return FULL, 0
+        code, row = locate(t, step, observation, action)
+        if code != FINE:
+            return code, row
+        bad = read(t, next_observation)
+        if bad >= 0:
+            return BAD_STATE, n_state + n_action + bad
+        if terminated or step + 1 >= horizon:
+            next_value = 0.0
+        elif np.isnan(next_value):
+            _, next_value = best(t, step + 1, EITHER)
+        if learn(t, step, row, reward, next_value, action) and not split(t, row):
+            return DUE, row
+        return FINE, row
+
+    vector = float64[::1]
     return jit_with_signature(
-        _update,
-        vector,
-        vector,
-        matrix,
-        matrix,
-        int64,
-        vector,
-        vector,
-        float64,
-        vector,
-        types.boolean,
-        float64,
-    )
+        update, TABLE, int64, vector, vector, float64, vector, types.boolean, float64,
+        returns=ANSWER, nogil=False, name=_named(update, name),
+    )  # fmt: skip
+
+
+def make_next_step(name: str, parts: Parts) -> Callable[..., tuple[int, int]]:
+    """Return the kernel that learns from one step and plays the next one, compiled.
+
+    It is `update` and `act_once` in one crossing, for a driver that calls nothing in between.
+    """
+    open_table, options, has_room, read, best, act, learn, split = (
+        parts.open, parts.options, parts.has_room, parts.read, parts.best, parts.act, parts.learn,
+        parts.split,
+    )  # fmt: skip
+    sizes = parts.sizes
+
+    def next_step(table, step, reward, next_observation, end, action):
+        """Learn from the step that was played last; if it goes on, write the next action.
+
+        `end` is GOES_ON, TERMINATED or TRUNCATED. The answer is that of `update`. It is
+        (WRONG_SIZE, 0), too, if these kernels did not play the last action.
+        """
+        t = open_table(table)
+        n_state, n_action, horizon = sizes(t)
+        if (
+            t.place[KEPT_STEP] != step
+            or next_observation.shape[0] != n_state
+            or action.shape[0] != n_action
+        ):
+            return WRONG_SIZE, 0
+        if not has_room(t, 1):
+            return FULL, 0
+        bad = read(t, next_observation)
+        if bad >= 0:
+            return BAD_STATE, n_state + n_action + bad
+        row = t.place[KEPT_ROW]
+        t.place[KEPT_STEP] = -1
+        ties, rule = options(t)
+        goes_on = end == GOES_ON and step + 1 < horizon
+        next_row = row
+        next_value = 0.0
+        if goes_on:
+            next_row, next_value = best(t, step + 1, ties)
+        elif end == TRUNCATED and step + 1 < horizon:
+            _, next_value = best(t, step + 1, EITHER)
+        code = FINE
+        if learn(t, step, row, reward, next_value, action) and not split(t, row):
+            code = DUE
+        if goes_on:
+            next_row = act(t, next_row, step + 1, rule, action)
+            t.place[KEPT_STEP], t.place[KEPT_ROW] = step + 1, next_row
+        return code, row
+
+    vector = float64[::1]
+    return jit_with_signature(
+        next_step, TABLE, int64, float64, vector, int64, vector, returns=ANSWER, nogil=False,
+        name=_named(next_step, name),
+    )  # fmt: skip
+
+
+def _named(function: Callable[..., Any], name: str) -> str:
+    """Name a function for tracebacks and for the cache on disk, and return the name."""
+    function.__name__ = function.__qualname__ = f"{function.__name__}_{name}"
+    return function.__name__

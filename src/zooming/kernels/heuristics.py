@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import float64, int64
+from numba import float64, int64, types
 
 from zooming.kernels.crossing import HANDLE, unpack
-from zooming.kernels.jit import jit_kernel, jit_no_refcount, jit_with_signature
-from zooming.kernels.layout import BAD_REWARD, BAD_STATE, BOUND_TOLERANCE, FINE
-from zooming.kernels.update_rule import learned_reward
+from zooming.kernels.episodes import Parts, make_play
+from zooming.kernels.jit import jit_inline, jit_kernel, jit_no_refcount
+from zooming.kernels.layout import BOUND_TOLERANCE
 
 RANDOM, STAY, MEDIAN = 0, 1, 2
 
@@ -150,66 +151,93 @@ def clip(bounds, point, clipped):
     return -1
 
 
-def _play(
-    rule, requests, count, bounds, rewards, own_handle, handle, params, n_steps, action, returns,
-    done, end, trouble,
-    clipping,
-):  # fmt: skip
-    """Play whole episodes until done[0] equals `end`; return a code, as `episodes._play` does.
+class Memory(NamedTuple):
+    """What a heuristic knows: its rule, the requests, the bounds of the axes, its generator."""
 
-    `own_handle` has the agent's own generator, `handle` the environment. `bounds` has a row (low,
-    high, 1 for integers) for each axis, the state's first. `action` is scratch memory. `requests`
-    has room for all requests of these episodes.
-    """
-    generator, _, _ = unpack(own_handle)
-    rng, dynamics, start = unpack(handle)
-    n_state = bounds.shape[0] - action.shape[0]
-    state = np.empty(n_state)
-    next_state = np.empty(n_state)
-    seen = np.empty(n_state)  # the state with rounding errors clipped
-    while done[0] < end:
-        start(params, rng, state)
-        bad = clip(bounds, state, seen)
-        if bad >= 0:
-            trouble[0], trouble[1], trouble[2] = 0, bad, state[bad]
-            return BAD_STATE
-        total = 0.0
-        for step in range(n_steps):
-            if rule == RANDOM:
-                draw(bounds[n_state:], generator, action)
-            else:
-                choose(rule, requests, count, seen, action)
-            for i in range(n_state):
-                next_state[i] = np.nan  # reveals a coordinate that the dynamics do not write
-            reward = dynamics(state, action, step, params, rng, next_state)
-            learned = learned_reward(reward, rewards[0], rewards[1], clipping)
-            if np.isnan(learned):
-                trouble[0], trouble[2] = step, reward
-                return BAD_REWARD
-            bad = clip(bounds, next_state, seen)
-            if bad >= 0:
-                trouble[0], trouble[1], trouble[2] = step + 1, bad, next_state[bad]
-                return BAD_STATE
-            if learned != reward:
-                clipping[1] += 1
-            if rule == MEDIAN:
-                see(requests, count, step, action, seen)
-            elif step == 0:
-                count[2] += 1
-            total += reward
-            for i in range(n_state):
-                state[i] = next_state[i]
-        returns[done[0]] = total
-        done[0] += 1
-    return FINE
+    rule: Any  # int64
+    requests: Any  # float64, with room for all requests of the coming episodes
+    count: Any  # int64 [3]
+    bounds: Any  # float64 [n_axes, 3]: (low, high, 1 for integers), states first
+    seen: Any  # float64 [n_state]: the state with rounding errors clipped
+    generator: Any  # for RANDOM
+
+
+@jit_kernel
+def open_memory(handle):
+    """Return the record of a handle, whose last entry is the `Crossing.handle` of the generator."""
+    rule, requests, count, bounds, seen, own = handle
+    generator, _, _ = unpack(own)
+    return Memory(rule, requests, count, bounds, seen, generator)
+
+
+@jit_kernel
+def itself(t):
+    """Return the record: its scratch memory is new in each call."""
+    return t
+
+
+@jit_inline
+def options(t):
+    """Return (no ties, rule)."""
+    return 0, t.rule
+
+
+@jit_inline
+def has_room(t, n_splits):
+    """Return True: nothing is split."""
+    return True
+
+
+@jit_inline
+def read(t, point):
+    """Read a state; return -1, or the index of a bad coordinate."""
+    return clip(t.bounds, point, t.seen)
+
+
+@jit_inline
+def best(t, step, ties):
+    """Return (no ball, no value)."""
+    return np.int64(0), 0.0
+
+
+@jit_inline
+def act(t, row, step, rule, action):
+    """Write the action of the rule."""
+    if rule == RANDOM:
+        draw(t.bounds[t.seen.shape[0] :], t.generator, action)
+    else:
+        choose(rule, t.requests, t.count, t.seen, action)
+    return row
+
+
+@jit_inline
+def learn(t, step, row, reward, next_value, action):
+    """Learn from the state that was read last; return that nothing is due to split."""
+    if t.rule == MEDIAN:
+        see(t.requests, t.count, step, action, t.seen)
+    elif step == 0:
+        t.count[2] += 1
+    return False
+
+
+@jit_inline
+def split(t, row):
+    """Return True: nothing is due."""
+    return True
+
+
+@jit_inline
+def n_balls(t):
+    """Return 0."""
+    return 0
+
+
+PARTS = Parts(open_memory, itself, options, has_room, read, best, act, learn, split, n_balls)
 
 
 @functools.cache
 def play() -> Callable[..., int]:
-    """Return `_play`, compiled on first use."""
-    vector, whole = float64[::1], int64[::1]
-    return jit_with_signature(
-        _play, int64, vector, whole, float64[:, ::1], vector, HANDLE, HANDLE, vector, int64,
-        vector, vector, whole, int64,
-        vector, whole,
-    )  # fmt: skip
+    """Return `episodes.play` for heuristics, compiled on first use."""
+    vector = float64[::1]
+    handle = types.Tuple((int64, vector, int64[::1], float64[:, ::1], vector, HANDLE))
+    return make_play("heuristics", PARTS, handle)

@@ -36,7 +36,8 @@ WEIGH = void(float64[::1], float64[::1], int64, float64[::1], float64[:, ::1], f
 IS_JIT_DISABLED = bool(numba.config.DISABLE_JIT)
 # Without reference counts, a kernel that allocates nothing takes a third less time. Numba does not
 # document the option; a version that lacks it compiles the kernels with counts.
-NO_REFCOUNT = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
+NO_REFCOUNT: dict[str, Any] = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
+REFCOUNT: dict[str, Any] = dict.fromkeys(NO_REFCOUNT, True)
 _compiling: dict[int, Any] = {}  # compiling thread -> the lock that it releases when it ends
 
 
@@ -49,16 +50,23 @@ FOLDER_HASH = hash_files(*sorted(Path(__file__).parent.glob("*.py")))
 
 
 def compile_kernel(
-    function: Any, signature: Any = None, *, on_disk: bool = True, **options: Any
+    function: Any,
+    signature: Any = None,
+    *,
+    on_disk: bool = True,
+    name: str | None = None,
+    **options: Any,
 ) -> Any:
     """Compile a function and cache it on disk.
 
     With a `signature`, compile at once and for these types only. Without one, compile for the types
-    of each call. Return the function itself if compilation is disabled (`IS_JIT_DISABLED`).
+    of each call. A function that closes over other kernels needs a `name` of its own, under which
+    the cache has it. Return the function itself if compilation is disabled (`IS_JIT_DISABLED`).
     """
     if IS_JIT_DISABLED:
         return function
-    kernel: Any = numba.njit(error_model="numpy", nogil=True, **options)(function)
+    options = {"error_model": "numpy", "nogil": True, **options}
+    kernel: Any = numba.njit(**options)(function)
     try:
         if on_disk:
             kernel.enable_caching()
@@ -66,9 +74,17 @@ def compile_kernel(
                 FOLDER_HASH,
                 hash_files(Path(function.__code__.co_filename)),
             )
+            if name is not None:
+                # Numba would hash the functions closed over, which differ in each process. Their
+                # contents are in the stamp, and the name says which they are.
+                kernel._cache._index_key = lambda types, codegen: (
+                    types,
+                    codegen.magic_tuple(),
+                    name,
+                )
     except (RuntimeError, AttributeError, OSError):
         # No cache folder is writable, or this Numba has no such stamp: compile in every process.
-        kernel = numba.njit(error_model="numpy", nogil=True, **options)(function)
+        kernel = numba.njit(**options)(function)
     if signature is not None:
         call_in_thread(lambda: kernel.compile(signature))
         kernel.disable_compile()
@@ -128,8 +144,11 @@ def _stop_compilations() -> None:
 
 
 def jit_kernel(function: Any) -> Any:
-    """Compile a kernel for the types that it is called with."""
-    return compile_kernel(function)
+    """Compile a kernel for the types that it is called with.
+
+    It counts references even if its caller does not, which Numba would make it inherit.
+    """
+    return compile_kernel(function, **REFCOUNT)
 
 
 def jit_no_refcount(function: Any) -> Any:
@@ -146,7 +165,7 @@ def jit_inline(function: Any) -> Any:
 
 
 def jit_with_signature(
-    function: Callable[..., Any], *arguments: Any, returns: Any = int64
+    function: Callable[..., Any], *arguments: Any, returns: Any = int64, **options: Any
 ) -> Callable[..., Any]:
     """Compile a function for these argument types only; other arguments raise a TypeError.
 
@@ -154,7 +173,7 @@ def jit_with_signature(
     one compiled loop runs any environment's dynamics.
     """
     if not IS_JIT_DISABLED:
-        kernel: Callable[..., Any] = compile_kernel(function, returns(*arguments))
+        kernel: Callable[..., Any] = compile_kernel(function, returns(*arguments), **options)
         return kernel
 
     def call_checked(*values: Any) -> Any:

@@ -1,7 +1,7 @@
 """The ball table of boxes: one record per ball, one core record per agent, and the codes in them.
 
 One structured array holds every ball of an agent, one row each. Rows 0 to H-1 are the roots of the
-H partitions. A split ball becomes an inner row of a binary tree: it carries an axis, a threshold
+H partitions. A split ball becomes an inner row of a binary tree: it carries an axis, a cut
 and the row of its first child, and its `value` is from then on the largest Q below it. Two siblings
 lie in rows (2i, 2i + 1), so one cache line holds both and `row ^ 1` is the sibling.
 """
@@ -10,17 +10,28 @@ from __future__ import annotations
 
 import numpy as np
 
+# Two names for one place: a ball is cut, or it is due, never both. So two siblings fit in one cache
+# line. `cut` is for inner rows: points with coordinate >= cut belong to the second child. `due_at`
+# is for active balls: the ball is due to split when n(B) >= due_at.
 BALL = np.dtype(
+    {
+        "names": ["value", "cut", "due_at", "n_visits", "child", "parent", "depth", "axis"],
+        "formats": ["f8", "f8", "f8", "u4", "i4", "i4", "u1", "u1"],
+        "offsets": [0, 8, 8, 16, 20, 24, 28, 29],
+        "itemsize": 32,
+    },
+    align=True,
+)
+# The same rows as a file names them.
+STORED_BALL = np.dtype(
     [
         ("value", "f8"),  # Q of an active ball; of an inner row, the largest Q below it
-        # Inner rows: points with coordinate >= threshold belong to the second child.
-        # Active balls: the ball is due to split when n(B) >= threshold.
-        ("threshold", "f8"),
+        ("threshold", "f8"),  # `cut` of an inner row, `due_at` of an active ball
         ("n_visits", "u4"),  # n(B), ancestors included; at most 2^32 - 1, so cubes have depth <= 16
         ("child", "i4"),  # first of two consecutive rows, or ACTIVE
         ("parent", "i4"),  # or NO_PARENT for a root
         ("depth", "u1"),  # number of splits above it, up to 255; a cube's radius is 2^-depth
-        ("axis", "u1"),  # inner rows: the axis that the threshold cuts
+        ("axis", "u1"),  # inner rows: the axis that is cut
     ],
     align=True,
 )
@@ -59,6 +70,32 @@ CORE = np.dtype(
     ],
     align=True,
 )
+# Balls of a metric: see `balls`.
+METRIC_BALL = np.dtype(
+    [
+        ("value", "f8"),  # Q
+        ("radius", "f8"),
+        ("reach", "f8"),  # the radius to the power p, in the unit of the stored distances
+        ("n_visits", "i8"),  # n(B), ancestors included
+        ("state", "i4"),  # (state, action) is the center
+        ("action", "i4"),
+        ("parent", "i4"),  # or NO_PARENT for a root
+        ("n_points", "i4"),  # size of the domain; 0: the ball is not active
+        ("depth", "i4"),
+        ("step", "i4"),
+    ],
+    align=True,
+)
+# The core of boxes, with three more fields.
+METRIC_CORE = np.dtype(
+    [
+        *CORE.descr,
+        ("lazy", "i8"),  # 1: each visit of a due ball adds one child, around the pair played
+        ("split_after", "f8"),
+        ("power", "f8"),  # p of the product; 0: the maximum; PAIRS: the metric is not a product
+    ],
+    align=True,
+)
 N_STATS = 3  # numbers that the exact and the Bernstein bonus keep per ball
 ACTIVE, NO_PARENT = 0, -1
 SCALED, EXACT, BERNSTEIN = 0, 1, 2
@@ -69,12 +106,16 @@ RANDOM, FIRST, EITHER = 0, 1, 2
 CENTER, UNIFORM, CORNER, POINT = 0, 1, 2, 3
 # Split rules: halve every side longer than half the diameter; halve the longest side; user's rule.
 ALL, LONGEST, OWN = 0, 1, 2
-FINE, FULL, BAD_REWARD, BAD_STATE = 0, 1, 2, 3  # return codes of `play` and `update`
-# A ball is due to be split by the user's rule. `play` returns DUE, and paused[DUE_ROW] is the row
-# (see `pausing`). `update` returns DUE - row.
-DUE = -1
-WRONG_SIZE = -(2**40)
-NOWHERE = -(2**40)  # returned by `choose`: no ball has a feasible action
+# Answers of kernels; those that are pairs have a payload: a row, or the number of a coordinate.
+FINE, FULL, BAD_REWARD, BAD_STATE = 0, 1, 2, 3
+DUE = 4  # Python must split a ball
+WRONG_SIZE = 5  # a vector has not the length of its space
+# How a step of an episode ended.
+GOES_ON, TERMINATED, TRUNCATED = 0, 1, 2
+# Entries of `place`: step and row that a driver in Python has played but not learned from yet; for
+# balls of a metric, the numbers of the state read last, of the state played, and of the action.
+KEPT_STEP, KEPT_ROW, LAST_READ, STATE_PLAYED, ACTION_PLAYED = 0, 1, 2, 3, 4
+N_PLACES = 5
 # Columns of `axes`: unit = (x - LOW) / WIDTH; weight in the metric; number of integer values (0 for
 # an interval); 1 for float32.
 LOW, WIDTH, WEIGHT, ATOMS, SINGLE = 0, 1, 2, 3, 4

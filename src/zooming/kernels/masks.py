@@ -17,12 +17,11 @@ from zooming.kernels.layout import (
     FIRST,
     FIRST_VALUE,
     LOW,
-    NOWHERE,
     POINT,
     RANDOM,
     UNIFORM,
 )
-from zooming.kernels.points import in_units, net_point, to_unit
+from zooming.kernels.points import in_units, net_point
 from zooming.kernels.update_rule import draw
 
 
@@ -66,7 +65,7 @@ def has_feasible(axes, n_state, allowed, low, high):
 
 @jit_kernel
 def select_feasible(table, core, axes, root, state, ties, allowed, low, high):
-    """Return the best relevant ball with a feasible action, or NOWHERE if there is none.
+    """Return the best relevant ball with a feasible action, or -1 if there is none.
 
     The value of an inner row may come from a ball without a feasible action. It is still an upper
     bound, but a looser one than in `select`, so more balls are visited.
@@ -77,7 +76,7 @@ def select_feasible(table, core, axes, root, state, ties, allowed, low, high):
     stack[0] = root
     top = 1
     best = -np.inf
-    found = NOWHERE
+    found = np.int64(-1)
     n_tied = 0
     while top > 0:
         top -= 1
@@ -100,13 +99,13 @@ def select_feasible(table, core, axes, root, state, ties, allowed, low, high):
                     found = row
             continue
         axis = np.int64(table[row]["axis"])
-        threshold = table[row]["threshold"]
+        cut = table[row]["cut"]
         if axis < n_state:
-            stack[top] = child + np.int64(state[axis] >= threshold)
+            stack[top] = child + np.int64(state[axis] >= cut)
             top += 1
             continue
-        has_first = allowed[axis - n_state, 0] < threshold
-        has_second = allowed[axis - n_state, 1] >= threshold
+        has_first = allowed[axis - n_state, 0] < cut
+        has_second = allowed[axis - n_state, 1] >= cut
         # The row pushed last is popped first: the better child, or the first one if ties == FIRST.
         first_is_last = ties == FIRST or table[child]["value"] >= table[child + 1]["value"]
         if has_second and first_is_last:
@@ -122,24 +121,14 @@ def select_feasible(table, core, axes, root, state, ties, allowed, low, high):
 
 
 @jit_kernel
-def choose(table, core, axes, step, observation, ties, rule, allowed, action):
-    """Write a feasible action (environment's units) to `action`; return the row of its ball.
+def write_feasible(table, core, axes, row, rule, allowed, low, high, action):
+    """Write a feasible action of a ball, in the environment's units. The ball has one.
 
-    Return -1 - i if coordinate i of the observation is bad, and NOWHERE if no action is feasible.
     CENTER plays the middle of the feasible part of the ball. On an axis of integers, it plays the
     feasible value nearest to the middle of the ball.
     """
     n_state = core[0]["n_state"]
     n_action = core[0]["n_action"]
-    state = np.empty(n_state)
-    bad = to_unit(axes, 0, observation, state)
-    if bad >= 0:
-        return -1 - bad
-    low = np.empty(n_action)
-    high = np.empty(n_action)
-    row = select_feasible(table, core, axes, step, state, ties, allowed, low, high)
-    if row == NOWHERE:
-        return row
     sides(table, row, n_state, low, high)
     for i in range(n_action):
         axis = n_state + i
@@ -171,4 +160,3 @@ def choose(table, core, axes, step, observation, ties, rule, allowed, action):
                     played = k
                 pick -= 1
         action[i] = axes[axis, LOW] + 0.5 + played
-    return row

@@ -57,7 +57,7 @@ def middle(axes, axis, low, high):
 def cut(table, core, stats, axes, row, halved, at):
     """Replace an active ball by its parts, cut along the axes in `halved`; they inherit Q and n.
 
-    `at[axis]` is the threshold, strictly inside the ball. Every split of every rule is made here.
+    `at[axis]` is where it is cut, strictly inside the ball. Every split of every rule is made here.
     The caller has reserved the rows. [SBY19 Split Ball]
     """
     depth = np.int64(table[row]["depth"])
@@ -72,7 +72,7 @@ def cut(table, core, stats, axes, row, halved, at):
             parent = first_parent + i
             child = next_row + 2 * i
             table[parent]["axis"] = axis
-            table[parent]["threshold"] = at[axis]
+            table[parent]["cut"] = at[axis]
             table[parent]["child"] = child
             for c in range(child, child + 2):
                 table[c]["value"] = table[row]["value"]
@@ -89,7 +89,7 @@ def cut(table, core, stats, axes, row, halved, at):
     # All parts of a cube have the same diameter; the two halves of five integers do not.
     due = due_at(diameter(table, core, axes, first_parent))
     for c in range(first_parent, next_row):
-        table[c]["threshold"] = (
+        table[c]["due_at"] = (
             due if core[0]["cubes"] == 1 else due_at(diameter(table, core, axes, c))
         )
     core[0]["n_rows"] = next_row

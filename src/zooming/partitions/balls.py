@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 import operator
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,23 +15,24 @@ from numpy.typing import NDArray
 
 from zooming.errors import ConfigurationError
 from zooming.kernels import (
-    BAD_STATE,
-    DUE,
     FINE,
     FIRST_VALUE,
     FULL,
     LENGTH_TOLERANCE,
     LOW,
+    METRIC_BALL,
+    N_PLACES,
     N_STATS,
     NO_PARENT,
     WIDTH,
     ball_episodes,
     balls,
-)  # fmt: skip
-from zooming.kernels.balls import BALL, MAX_DEPTH
+)
+from zooming.kernels.balls import MAX_DEPTH
+from zooming.kernels.records import Balls, pack
+from zooming.metrics import view
 from zooming.metrics.oracles import Greedy, Oracle, Packing
 from zooming.metrics.space import Space
-from zooming.metrics.view import Balls
 from zooming.partitions.table import Answer, Table, root_values
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import Feasible
@@ -46,7 +48,6 @@ class BallTable(Table):
     """
 
     seen: NDArray[np.int64]
-    raw: tuple[Floats, Floats]
 
     def __init__(
         self, axes: Axes, core: NDArray[Any], space: Space, oracle: Greedy | Packing | Oracle
@@ -65,8 +66,12 @@ class BallTable(Table):
         shape = (horizon, space.n_states, space.n_actions)
         self.owner = np.empty(shape, np.int32)
         self.owner[:] = np.arange(horizon, dtype=np.int32)[:, None, None]
+        self._prepare()
 
     # --- learning ---------------------------------------------------------------------------------
+
+    def act(self, step: int, state: Floats, action: Floats, keeps: bool = False) -> Answer:
+        return self._act(self.handle, step, state, action, keeps)
 
     def select(
         self,
@@ -79,18 +84,15 @@ class BallTable(Table):
         allowed: Feasible | None = None,
         core: NDArray[Any] | None = None,
     ) -> Answer:
-        raw_core = self.raw[1] if core is None else core.view(np.float64)
-        space, axes = self.space, self.axes
-        row = ball_episodes.act(
-            self.raw[0], raw_core, self.owner, self._mask(allowed), space.action_orders,
-            space.grid, step, state, ties, rule, self.seen, action,
+        axes = self.axes
+        code, found = ball_episodes.choose(
+            self.handle, self.core if core is None else core, self._mask(allowed), step, state,
+            ties, rule, action,
         )  # fmt: skip
-        if row < 0:
-            return BAD_STATE, int(-1 - row)
-        if allowed is not None:
+        if code == FINE and allowed is not None:
             played = allowed.nearest(axes.from_unit_cube(action, axes.n_state))
             action[:] = axes.to_unit_cube(played, axes.n_state)
-        return FINE, int(row)
+        return int(code), int(found)
 
     def _mask(self, allowed: Feasible | None) -> NDArray[np.uint8]:
         """Return 1 for each feasible action point, else 0.
@@ -114,8 +116,8 @@ class BallTable(Table):
         return found
 
     def locate(self, step: int, state: Floats, action: Floats) -> Answer:
-        row = int(ball_episodes.locate(self.core, self.owner, self.space.grid, step, state, action))
-        return (FINE, row) if row >= 0 else (BAD_STATE, -1 - row)
+        code, found = ball_episodes.locate_pair(self.handle, step, state, action)
+        return int(code), int(found)
 
     def update(
         self,
@@ -127,52 +129,43 @@ class BallTable(Table):
         terminated: bool,
         next_value: float,
     ) -> Answer:
-        space, axes = self.space, self.axes
-        answer = ball_episodes.update(
-            *self.raw, self.stats, self.owner, space.everything, space.grid, self.seen, step,
-            state, action, reward, next_state, bool(terminated), next_value,
-        )  # fmt: skip
-        if answer > FINE:
-            return BAD_STATE, int(answer - BAD_STATE)
-        if answer == FINE:
-            return FINE, 0
-        row = int(DUE - answer)
-        if not self.core["lazy"][0]:
-            return DUE, row
-        x = int(balls.index_of(space.grid, 0, axes.n_state, state))
-        self.add(row, x, int(balls.index_of(space.grid, axes.n_state, axes.n_action, action)))
-        return FINE, 0
+        answer: Answer = (FULL, 0)
+        while answer[0] == FULL:
+            answer = self._update(
+                self.handle, step, state, action, reward, next_state, terminated, next_value
+            )
+            if answer[0] == FULL:
+                self.reserve(1)
+        return answer
 
     def is_due(self, row: int) -> bool:
         return bool(balls.is_due(self.rows, self.core, row))
 
-    def play(
-        self,
-        env: Any,
-        handle: Any,
-        log: Any,
-        end: int,
-        paused: Floats,
-        clipping: NDArray[np.int64],
-    ) -> int:
-        if log.is_full:
-            self.reserve(max(_ROOM, len(self.owner)))
-        space = self.space
-        return ball_episodes.play()(
-            self.rows, self.core, self.stats, self.owner, space.distances, space.action_distances,
-            space.orders, space.action_orders, space.grid, space.everything, self.seen, handle,
-            env.params, env.horizon, log.returns, log.n_balls, log.done, end, log.trouble, paused,
-            clipping,
-        )  # fmt: skip
+    def make_room(self) -> None:
+        self.reserve(max(_ROOM, len(self.owner)))
+
+    # The kernels, which are compiled when they are first used.
+
+    @cached_property
+    def play(self) -> Callable[..., int]:
+        return ball_episodes.play()
+
+    @cached_property
+    def next_step(self) -> Callable[..., Answer]:
+        return ball_episodes.next_step()
+
+    @cached_property
+    def _act(self) -> Callable[..., Answer]:
+        return ball_episodes.act_once()
+
+    @cached_property
+    def _update(self) -> Callable[..., Answer]:
+        return ball_episodes.update()
 
     def add(self, parent: int, state: int, action: int) -> None:
         """Add a child of a ball around a pair of its domain."""
         self.reserve(1)
-        space = self.space
-        balls.add_ball(
-            self.rows, self.core, self.stats, self.owner, space.distances, space.action_distances,
-            space.orders, space.action_orders, parent, state, action,
-        )  # fmt: skip
+        balls.add_child(self.handle, parent, state, action)
 
     def split(self, row: int) -> None:
         """Cover the domain of a ball by balls of half its radius, as far as `max_balls` allows."""
@@ -180,29 +173,15 @@ class BallTable(Table):
         if not isinstance(oracle, Greedy):
             self._ask(row, oracle)
             return
-        space = self.space
-        metric = space.distances, space.action_distances, space.orders, space.action_orders
         if self._covering is None or self._covering[0] != row:
             points = np.empty(int(self.rows["n_points"][row]), np.int64)
-            n_left = np.array(
-                [balls.domain(self.rows, self.core, self.owner, *metric, row, points)]
-            )
+            n_left = np.array([balls.write_domain(self.handle, row, points)])
             self._covering = row, points, n_left
         _, points, n_left = self._covering
         answer = FULL
         while answer == FULL:
             self.reserve(1)
-            answer = balls.cover(
-                self.rows,
-                self.core,
-                self.stats,
-                self.owner,
-                *metric,
-                row,
-                oracle.tries,
-                points,
-                n_left,
-            )
+            answer = balls.cover_domain(self.handle, row, oracle.tries, points, n_left)
         self._covering = None
 
     def _ask(self, row: int, oracle: Packing | Oracle) -> None:
@@ -280,7 +259,7 @@ class BallTable(Table):
 
     @property
     def nbytes(self) -> int:
-        per_ball = BALL.itemsize + (self.stats.itemsize * N_STATS if len(self.stats) else 0)
+        per_ball = METRIC_BALL.itemsize + (self.stats.itemsize * N_STATS if len(self.stats) else 0)
         return self.rows_in_use * per_ball + self.owner.nbytes
 
     def reserve(self, n_rows: int) -> None:
@@ -291,33 +270,43 @@ class BallTable(Table):
                 self.stats,
             )
             # One call, so that an interrupt finds either all old arrays or all new ones.
-            vars(self).update(grown)
+            vars(self).update(grown, handle=self._packed(**grown))
 
     def copy(self) -> BallTable:
         """Return an independent table with the same balls and the same space."""
         return copy.deepcopy(self, {id(one): one for one in (self.space, self.axes, self.oracle)})
 
+    def __getstate__(self) -> dict[str, Any]:
+        made = ("handle", "_place", "_act", "_update", "next_step", "play")
+        return {name: value for name, value in vars(self).items() if name not in made}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore a copied or unpickled table: its views must be of its own memory."""
         vars(self).update(state)
-        self.raw = self._raw(self.rows)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Make the handle."""
+        self._place = np.full(N_PLACES, -1)
+        self.handle = self._packed(self.rows, self.stats, self.seen)
 
     def _allocated(self, n_rows: int) -> dict[str, Any]:
         """Return new arrays with `n_rows` rows, by attribute name."""
-        rows = np.zeros(n_rows, BALL)
+        rows = np.zeros(n_rows, METRIC_BALL)
         stats = np.zeros((n_rows if self.core["bonus_rule"][0] else 0, N_STATS))
         seen = np.zeros(n_rows + 1, np.int64)  # scratch memory of `balls.select`
-        return {"rows": rows, "stats": stats, "seen": seen, "raw": self._raw(rows)}
+        return {"rows": rows, "stats": stats, "seen": seen}
 
-    def _raw(self, rows: NDArray[Any]) -> tuple[Floats, Floats]:
-        """Return rows and core as float64 memory, which is passed to compiled code faster than
-        records.
-        """
-        return rows.view(np.float64), self.core.view(np.float64)
+    def _packed(self, rows: NDArray[Any], stats: Floats, seen: NDArray[np.int64]) -> Any:
+        space = self.space
+        record = Balls(
+            rows, self.core, stats, self.owner, space.distances, space.action_distances,
+            space.orders, space.action_orders, space.grid, space.everything, self._place, seen,
+        )  # fmt: skip
+        return pack(record)
 
     # --- what was learned -------------------------------------------------------------------------
 
-    def view(self, step: int) -> Balls:
+    def view(self, step: int) -> view.Balls:
         """Return the active balls of a step."""
         axes = self.axes
         used = self.rows[: self.rows_in_use]
@@ -327,7 +316,7 @@ class BallTable(Table):
         whole_numbers = {
             name: found[name].astype(np.int64) for name in ("n_visits", "depth", "n_points")
         }
-        return Balls(
+        return view.Balls(
             state=states[found["state"]], action=actions[found["action"]],
             radius=found["radius"].copy(),
             q_value=found["value"].copy(), **whole_numbers,
@@ -345,7 +334,12 @@ class BallTable(Table):
         """
         core, rows, stats = arrays["core"], arrays["balls"], arrays["stats"]
         n, horizon = len(rows), len(self.owner)
-        if rows.dtype != BALL or rows.ndim != 1 or int(core["n_rows"][0]) != n or n < horizon:
+        if (
+            rows.dtype != METRIC_BALL
+            or rows.ndim != 1
+            or int(core["n_rows"][0]) != n
+            or n < horizon
+        ):
             raise ValueError("the balls have another layout")
         if stats.dtype != np.float64 or stats.shape != (n if len(self.stats) else 0, N_STATS):
             raise ValueError("the statistics of the balls have another layout")
@@ -379,7 +373,7 @@ class BallTable(Table):
         for name in ("value", "n_visits"):
             self.rows[name][:n] = rows[name]
         self.stats[: len(stats)] = stats
-        for name in BALL.names or ():
+        for name in METRIC_BALL.names or ():
             if (self.rows[name][:n] != rows[name]).any():
                 raise ValueError(
                     f"the {name} of a ball does not follow from the centers and the metric"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,19 +14,19 @@ from zooming import kernels
 from zooming.kernels import (
     ACTIVE,
     ATOMS,
-    BAD_STATE,
     BALL,
     CORE,
-    DUE,
     FINE,
     FULL,
     LOW,
     N_STATS,
     NO_PARENT,
+    STORED_BALL,
     WIDTH,
-    WRONG_SIZE,
+    box_episodes,
     sides,
-)  # fmt: skip
+)
+from zooming.kernels.records import Boxes, pack
 from zooming.partitions import splits
 from zooming.partitions.faults import fault, lengths, levels
 from zooming.partitions.table import Answer, Table, root_values
@@ -54,34 +55,33 @@ class BoxTable(Table):
     ) -> None:
         self.axes, self.rule = axes, rule
         self.is_full = False  # whether max_balls prevented a split of a user's rule
-        self.core = core
-        self.raw_core: Floats = core.view(np.float64)
-        self._act, self._update = kernels.act(), kernels.update()
-        self._use(rows)
+        self.core, self.rows = core, rows
         self.stats = (
             np.zeros((len(rows) if core["bonus_rule"][0] else 0, N_STATS))
             if stats is None
             else stats
         )
+        self._prepare()
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore an unpickled table: its views must be of its own memory."""
-        vars(self).update(state)
-        self.raw_core = self.core.view(np.float64)
-        self._act, self._update = kernels.act(), kernels.update()
-        self._use(state["rows"])
+    def _prepare(self) -> None:
+        """Make the scratch memory and the handle."""
+        n_state, n_action = int(self.core["n_state"][0]), int(self.core["n_action"][0])
+        self._scratch = (
+            np.full(kernels.N_PLACES, -1), np.empty(n_state), np.empty(n_action),
+            np.empty(n_action), np.empty(n_action), kernels.new_stack(self.core),
+        )  # fmt: skip
+        self.handle = self._packed(self.rows, self.stats)
+
+    def _packed(self, rows: NDArray[Any], stats: Floats) -> Any:
+        return pack(Boxes(rows, self.core, stats, self.axes.table, *self._scratch))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if name not in ("raw_rows", "raw_core", "_act", "_update")
-        }
+        made = ("_scratch", "handle", "_act", "_update", "next_step", "play")
+        return {name: value for name, value in vars(self).items() if name not in made}
 
-    def _use(self, rows: NDArray[Any]) -> None:
-        """Set the rows and their float64 view, which the kernels called once per step take."""
-        self.rows = rows
-        self.raw_rows: Floats = rows.view(np.float64)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._prepare()
 
     @classmethod
     def of_roots(cls, axes: Axes, core: NDArray[Any], rule: Any = "all") -> BoxTable:
@@ -92,7 +92,7 @@ class BoxTable(Table):
         core["n_balls"] = len(values)
         table.rows["parent"] = NO_PARENT
         table.rows["value"][: len(values)] = values
-        table.rows["threshold"][: len(values)] = np.inf
+        table.rows["due_at"][: len(values)] = np.inf
         return table
 
     @classmethod
@@ -132,14 +132,14 @@ class BoxTable(Table):
             child = table.rows_in_use + 2 * each
             table.reserve(2 * len(row))
             table.rows["axis"][row] = axis
-            table.rows["threshold"][row] = border[axis, middle - 1]
+            table.rows["cut"][row] = border[axis, middle - 1]
             table.rows["child"][row] = child
             core["n_rows"] += 2 * len(row)
             core["n_balls"] += len(row)
             for side in (0, 1):
                 table.rows["value"][child + side] = table.rows["value"][row]
                 table.rows["parent"][child + side] = row
-                table.rows["threshold"][child + side] = np.inf
+                table.rows["due_at"][child + side] = np.inf
             left_last, right_first = last.copy(), first.copy()
             left_last[each, axis] = right_first[each, axis] = middle
             row = np.concatenate([child, child + 1])
@@ -155,21 +155,17 @@ class BoxTable(Table):
         low, high = np.zeros((1, len(self.axes))), np.array([[1 / n for n in self.axes.n_values]])
         active = self.rows["child"][:n] == ACTIVE
         active[horizon : horizon + horizon % 2] = False
-        self.rows["threshold"][:n][active] = kernels.due_at(
+        self.rows["due_at"][:n][active] = kernels.due_at(
             float(lengths(self.axes.table, low, high).max())
         )
         if self.core["rule"][0] == kernels.OWN:
             for row in np.concatenate([self.boxes(step)[0] for step in range(horizon)]).tolist():
-                self.rows["threshold"][row] = self._due_at(row)
+                self.rows["due_at"][row] = self._due_at(row)
 
     # --- learning ---------------------------------------------------------------------------------
 
-    def act(self, step: int, state: Floats, action: Floats) -> Answer:
-        """Select a ball as in training and write its action; (WRONG_SIZE, 0) for a wrong length."""
-        answer = self._act(self.raw_rows, self.raw_core, self.axes.table, step, state, action)
-        if answer == -1:
-            return FINE, 0
-        return (WRONG_SIZE, 0) if answer == WRONG_SIZE else (BAD_STATE, answer)
+    def act(self, step: int, state: Floats, action: Floats, keeps: bool = False) -> Answer:
+        return self._act(self.handle, step, state, action, keeps)
 
     def select(
         self,
@@ -185,20 +181,15 @@ class BoxTable(Table):
         core = self.core if core is None else core
         axes = self.axes
         if allowed is None:
-            row = int(
-                kernels.choose_any(self.rows, core, axes.table, step, state, ties, rule, action)
-            )
-            return (FINE, row) if row >= 0 else (BAD_STATE, -1 - row)
-        row = int(
-            kernels.choose(
-                self.rows, core, axes.table, step, state, ties, rule, allowed.allowed, action
-            )
+            code, found = box_episodes.choose(self.handle, core, step, state, ties, rule, action)
+            return int(code), int(found)
+        code, found = box_episodes.choose_feasible(
+            self.handle, core, step, state, ties, rule, allowed.allowed, action
         )
-        if row < 0:  # not for lack of a feasible ball: every axis has a feasible value
-            return BAD_STATE, -1 - row
-        played = allowed.between(axes.from_unit_cube(action, axes.n_state))
-        action[:] = axes.to_unit_cube(played, axes.n_state)
-        return FINE, row
+        if code == FINE:
+            played = allowed.between(axes.from_unit_cube(action, axes.n_state))
+            action[:] = axes.to_unit_cube(played, axes.n_state)
+        return int(code), int(found)
 
     def select_many(
         self,
@@ -214,13 +205,12 @@ class BoxTable(Table):
             return super().select_many(
                 steps, states, actions, rule=rule, allowed=allowed, core=core
             )
-        k, i = kernels.greedy(self.rows, core, self.axes.table, steps, states, rule, actions)
+        k, i = box_episodes.choose_many(self.handle, core, steps, states, rule, actions)
         return int(k), int(i)
 
     def locate(self, step: int, state: Floats, action: Floats) -> Answer:
-        unit = np.empty(len(self.axes))
-        row = int(kernels.locate(self.rows, self.core, self.axes.table, step, state, action, unit))
-        return (FINE, row) if row >= 0 else (BAD_STATE, -1 - row)
+        code, found = box_episodes.locate_pair(self.handle, step, state, action)
+        return int(code), int(found)
 
     def update(
         self,
@@ -232,23 +222,18 @@ class BoxTable(Table):
         terminated: bool,
         next_value: float,
     ) -> Answer:
-        answer = FULL
-        while answer == FULL:
+        answer: Answer = (FULL, 0)
+        while answer[0] == FULL:
             answer = self._update(
-                self.raw_rows, self.raw_core, self.stats, self.axes.table,
-                step, state, action, reward, next_state, terminated, next_value,
-            )  # fmt: skip
-            if answer == FULL:
+                self.handle, step, state, action, reward, next_state, terminated, next_value
+            )
+            if answer[0] == FULL:
                 self.reserve(int(kernels.rows_needed(self.core, 1)))
-        if answer == FINE:
-            return FINE, 0
-        if answer == WRONG_SIZE:
-            return WRONG_SIZE, 0
-        return (DUE, DUE - answer) if answer <= DUE else (BAD_STATE, answer - BAD_STATE)
+        return answer
 
     def is_due(self, row: int) -> bool:
         ball = self.rows[row]
-        return bool(ball["child"] == ACTIVE and ball["n_visits"] >= ball["threshold"])
+        return bool(ball["child"] == ACTIVE and ball["n_visits"] >= ball["due_at"])
 
     def split(self, row: int) -> None:
         """Split a due ball by the user's rule, or set when it is due again."""
@@ -260,11 +245,11 @@ class BoxTable(Table):
         if not bits:
             # A TreeRule may give a later number of visits; for any other rule the ball stays whole.
             later = self._due_at(row) if splits.sees_statistics(self.rule) else 0.0
-            self.rows["threshold"][row] = later if later > self.rows["n_visits"][row] else np.inf
+            self.rows["due_at"][row] = later if later > self.rows["n_visits"][row] else np.inf
         elif not splits.has_room(self, row, bits):
-            self.rows["threshold"][row] = np.inf
+            self.rows["due_at"][row] = np.inf
         elif self.n_balls + n_children - 1 > self.core["max_balls"][0]:
-            self.rows["threshold"][row] = np.inf  # balls never disappear: never due again
+            self.rows["due_at"][row] = np.inf  # balls never disappear: never due again
             self.is_full = True
         else:
             self.reserve(2 * (n_children - 1))
@@ -272,7 +257,7 @@ class BoxTable(Table):
             try:
                 kernels.cut(self.rows, self.core, self.stats, axes.table, row, bits, at)
                 children = range(self.rows_in_use - n_children, self.rows_in_use)
-                self.rows["threshold"][children.start : children.stop] = [
+                self.rows["due_at"][children.start : children.stop] = [
                     self._due_at(child) for child in children
                 ]
             except BaseException:  # from the rule, or an interrupt: restore the ball, still due
@@ -282,25 +267,29 @@ class BoxTable(Table):
     def _due_at(self, row: int) -> float:
         return splits.due_at(self.rule, splits.ball_at(self, row, self.axes.names, self.axes.table))
 
-    def play(
-        self,
-        env: Any,
-        handle: Any,
-        log: Any,
-        end: int,
-        paused: Floats,
-        clipping: NDArray[np.int64],
-    ) -> int:
-        core = self.core
-        if log.is_full:  # the kernel found too few rows for one more episode
-            n_splits = max(
-                int(core["horizon"][0]), _ROOM // max(1, int(kernels.rows_per_split(core)))
-            )
-            self.reserve(int(kernels.rows_needed(core, n_splits)))
-        return kernels.play()(
-            self.rows, core, self.stats, self.axes.table, handle, env.params, env.horizon,
-            log.returns, log.n_balls, log.done, end, log.trouble, paused, clipping,
-        )  # fmt: skip
+    def make_room(self) -> None:
+        n_splits = max(
+            int(self.core["horizon"][0]), _ROOM // max(1, int(kernels.rows_per_split(self.core)))
+        )
+        self.reserve(int(kernels.rows_needed(self.core, n_splits)))
+
+    # The kernels, which are compiled when they are first used.
+
+    @cached_property
+    def play(self) -> Callable[..., int]:
+        return box_episodes.play()
+
+    @cached_property
+    def next_step(self) -> Callable[..., Answer]:
+        return box_episodes.next_step()
+
+    @cached_property
+    def _act(self) -> Callable[..., Answer]:
+        return box_episodes.act_once()
+
+    @cached_property
+    def _update(self) -> Callable[..., Answer]:
+        return box_episodes.update()
 
     # --- size -------------------------------------------------------------------------------------
 
@@ -318,7 +307,7 @@ class BoxTable(Table):
             if len(stats):
                 stats = np.concatenate([stats, np.zeros((len(grown) - len(stats), N_STATS))])
             # One call, so that an interrupt finds either all old arrays or all new ones.
-            vars(self).update(rows=grown, raw_rows=grown.view(np.float64), stats=stats)
+            vars(self).update(rows=grown, stats=stats, handle=self._packed(grown, stats))
 
     def copy(self) -> BoxTable:
         n = self.rows_in_use
@@ -389,6 +378,10 @@ class BoxTable(Table):
             return np.full(len(depth), self.core["spacing"][0])
         return np.asarray(side_lengths.max(axis=1))
 
+    def state(self) -> dict[str, NDArray[Any]]:
+        stored = super().state()
+        return {**stored, "balls": stored["balls"].view(STORED_BALL)}
+
     def fault(self) -> str | None:
         """Return a sentence that says why this table is invalid, or None."""
         n = self.rows_in_use
@@ -396,12 +389,16 @@ class BoxTable(Table):
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         core, balls, stats = arrays["core"], arrays["balls"], arrays["stats"]
-        if balls.dtype != BALL or balls.ndim != 1 or stats.dtype != np.float64 or stats.ndim != 2:
+        if (
+            balls.dtype != STORED_BALL
+            or balls.ndim != 1
+            or stats.dtype != np.float64
+            or stats.ndim != 2
+        ):
             raise ValueError("the ball table has another layout")
         # Copy into rows with the kernels' alignment and dtype, which the file may not have.
         rows = _allocate(len(balls))
-        for name in BALL.names or ():
-            rows[name] = balls[name]
+        rows.view(STORED_BALL)[:] = balls
         core = core.astype(CORE)
         found = fault(core, rows, stats, self.axes.table)
         if found:
@@ -410,7 +407,7 @@ class BoxTable(Table):
             len(rows) != self.rows_in_use
             or any(
                 (rows[name] != self.rows[: len(rows)][name]).any()
-                for name in ("child", "axis", "threshold")
+                for name in ("child", "axis", "cut")
             )
         ):
             raise ValueError(f"the balls are not a net of spacing {core['spacing'][0]}")

@@ -113,18 +113,18 @@ def _fault_of_boxes(
         ).any():
             return "a border runs through a whole value"
         if not _is_due_as_it_should(
-            core, rows["threshold"][row[~split]], lengths(axes, low[~split], high[~split])
+            core, rows["due_at"][row[~split]], lengths(axes, low[~split], high[~split])
         ):
             return "a ball is due at another number of visits than its diameter says"
-        each, axis, threshold = (
+        each, axis, cut = (
             np.flatnonzero(split),
             rows["axis"][row[split]],
-            rows["threshold"][row[split]],
+            rows["cut"][row[split]],
         )
-        if not ((low[each, axis] < threshold) & (threshold < high[each, axis])).all():
+        if not ((low[each, axis] < cut) & (cut < high[each, axis])).all():
             return "a threshold lies outside its ball"
         intervals = axes[axis, ATOMS] == 0
-        if is_halved and (threshold != (low[each, axis] + high[each, axis]) / 2)[intervals].any():
+        if is_halved and (cut != (low[each, axis] + high[each, axis]) / 2)[intervals].any():
             return "a threshold is not in the middle of its ball"
         if cubes and (axis != level % n_axes).any():
             return "the axes above a cube were not split in turn"
@@ -137,7 +137,7 @@ def _fault_of_boxes(
 
 
 def _is_due_as_it_should(core: NDArray[Any], due: Floats, side_lengths: Floats) -> bool:
-    """Return whether the thresholds of active balls follow from their diameters."""
+    """Return whether it follows when active balls are due from their diameters."""
     if core["rule"][0] == OWN:
         return bool((due > 0).all())  # false for NaN; a file does not contain the user's rule
     if core["spacing"][0]:
@@ -167,9 +167,9 @@ def levels(
         yield row, low, high
         inner = rows["child"][row] != ACTIVE
         row, low, high = row[inner], low[inner], high[inner]
-        each, axis, threshold = np.arange(len(row)), rows["axis"][row], rows["threshold"][row]
+        each, axis, cut = np.arange(len(row)), rows["axis"][row], rows["cut"][row]
         left_high, right_low = high.copy(), low.copy()
-        left_high[each, axis] = right_low[each, axis] = threshold
+        left_high[each, axis] = right_low[each, axis] = cut
         child = rows["child"][row].astype(np.int64)
         row = np.concatenate([child, child + 1])
         low, high = np.concatenate([low, right_low]), np.concatenate([left_high, high])

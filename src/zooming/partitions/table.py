@@ -12,7 +12,7 @@ A table has the balls of one agent for all steps. Points are flat vectors, as `A
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -37,6 +37,7 @@ class Table(ABC):
     core: NDArray[Any]
     rows: NDArray[Any]
     stats: Floats
+    handle: Any  # all arrays for the kernels, see `kernels.records`
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -58,10 +59,13 @@ class Table(ABC):
         given. `core` is drawn from instead of the table's own.
         """
 
-    def act(self, step: int, state: Floats, action: Floats) -> Answer:
-        """Select as in training: with the table's own ties, rule and random numbers."""
-        ties, rule = int(self.core["ties"][0]), int(self.core["action_rule"][0])
-        return self.select(step, state, action, ties=ties, rule=rule)
+    @abstractmethod
+    def act(self, step: int, state: Floats, action: Floats, keeps: bool = False) -> Answer:
+        """Select as in training: with the table's own ties, rule and random numbers.
+
+        With `keeps`, `next_step` can go on from here. (WRONG_SIZE, 0) for a vector of another
+        length.
+        """
 
     def select_many(
         self,
@@ -113,20 +117,19 @@ class Table(ABC):
     def split(self, row: int) -> None:
         """Split a due ball, where the kernel does not do it."""
 
+    @property
     @abstractmethod
-    def play(
-        self,
-        env: Any,
-        handle: Any,
-        log: Any,
-        end: int,
-        paused: Floats,
-        clipping: NDArray[np.int64],
-    ) -> int:
-        """Play whole episodes in compiled code until log.done[0] is `end`; return the code.
+    def play(self) -> Callable[..., int]:
+        """The compiled loop over episodes, see `kernels.episodes.make_play`."""
 
-        `handle` is a `Crossing.handle`; see `kernels.episodes` for the rest.
-        """
+    @property
+    @abstractmethod
+    def next_step(self) -> Callable[..., Answer]:
+        """The compiled update and next action, see `kernels.episodes.make_next_step`."""
+
+    @abstractmethod
+    def make_room(self) -> None:
+        """Make room for the splits of some episodes, because `play` answered FULL."""
 
     # --- what was learned -------------------------------------------------------------------------
 

@@ -128,9 +128,9 @@ def _is_limited(agent: AdaptiveQ) -> bool:
     # The number of children of a user-defined rule is unknown. The limit was reached if a split did
     # not fit, or if no ball can be added and one is due to be split.
     due = (table.rows["child"][:n] == ACTIVE) & (
-        table.rows["n_visits"][:n] >= table.rows["threshold"][:n]
+        table.rows["n_visits"][:n] >= table.rows["due_at"][:n]
     )
-    due &= table.rows["threshold"][:n] > 0  # not the padding row after an odd number of roots
+    due &= table.rows["due_at"][:n] > 0  # not the padding row after an odd number of roots
     return agent.is_full or (agent.n_balls >= _max_balls(agent) and bool(due.any()))
 
 

@@ -1,0 +1,75 @@
+"""The core of a ball table: the bonus as the kernels read it, and the check of a stored core."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming import kernels
+from zooming.bonuses import Bernstein, Bonus, Doubling, Exact, Theory, number_of_phase
+from zooming.errors import ConfigurationError
+from zooming.validation import as_float, check_int
+
+
+def write_bonus(core: NDArray[Any], given: Bonus, has_only_atoms: bool) -> None:
+    """Write the bonus of the coming episode, or of its doubling phase, into a core.
+
+    `has_only_atoms` says that every ball contains a single point from the start.
+    """
+    bonus, horizon = given, int(core["horizon"][0])
+    span, coming = float(core["reward_span"][0]), int(core["episode"][0]) + 1
+    if isinstance(bonus, Doubling):
+        bonus, core["phase"] = bonus.phase(coming), number_of_phase(coming)
+    if isinstance(bonus, (Theory, Exact, Bernstein)) and has_only_atoms:
+        bonus = replace(bonus, lipschitz=0.0)  # each ball is one point, so its diameter is 0
+    try:
+        core["bonus"] = as_float(bonus.scale(horizon, span))
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"{type(given).__name__}.scale must return a number ({error})"
+        ) from error
+    if not np.isfinite(core["bonus"][0]):
+        raise ConfigurationError(
+            f"the bonus {given} has the scale {core['bonus'][0]}; it must be finite"
+        )
+    if isinstance(bonus, (Theory, Exact, Bernstein)):
+        core["per_root_iota"], core["plain"] = bonus.terms(horizon, span)
+        core["iota"] = bonus.log_term(horizon)
+        core["first_iota"] = core["iota"] if bonus.episodes is None else 0.0
+    if isinstance(bonus, Exact):
+        core["bonus_rule"], core["lipschitz"] = kernels.EXACT, bonus.lipschitz
+        core["reward_spread"] = bonus.reward_spread(span)
+    elif isinstance(bonus, Bernstein):
+        core["bonus_rule"], core["c1"], core["c2"] = kernels.BERNSTEIN, bonus.c1, bonus.c2
+
+
+def check_core(
+    core: NDArray[Any],
+    fresh: NDArray[Any],
+    bonus: Bonus,
+    has_only_atoms: bool,
+    is_doubling: bool,
+) -> None:
+    """Raise ValueError if a field of a stored core does not follow from the options.
+
+    `fresh` is the core of a new agent with these options. It is overwritten.
+    """
+    episode, phase = int(core["episode"][0]), int(core["phase"][0])
+    check_int(episode, "episode", 0)
+    if is_doubling:
+        # Between a restart and the first update the phase is that of the coming episode.
+        if phase not in {number_of_phase(max(episode, 1)), number_of_phase(episode + 1)}:
+            raise ValueError(f"episode {episode} is not in the phase {phase} of the doubling trick")
+        fresh["episode"] = 2**phase - 1
+        write_bonus(fresh, bonus, has_only_atoms)
+    fresh["episode"] = episode
+    kernels.set_iota(fresh)
+    for name in core.dtype.names or ():
+        # Learning changes these three; all others follow from the options.
+        if name not in ("n_rows", "n_balls", "random") and core[name][0] != fresh[name][0]:
+            raise ValueError(
+                f"{name} is {core[name][0]} in the table but {fresh[name][0]} in the options"
+            )
