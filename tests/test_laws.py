@@ -138,6 +138,12 @@ def test_weights_that_are_no_law_are_named():
         zooming.solve(walking(forgotten))
 
 
+def test_an_agent_stops_where_the_weights_are_no_law():
+    agent = zooming.AdaptiveQ(walking(forgotten), reward_range=(-9, 9), seed=0)
+    with pytest.raises(zooming.TransitionError, match=r"walk, step 1: reward nan .*check the env"):
+        agent.learn(5)
+
+
 def test_a_function_of_the_wrong_form_is_named():
     with pytest.raises(
         zooming.ConfigurationError,

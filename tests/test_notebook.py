@@ -13,7 +13,7 @@ import pytest
 import zooming
 from zooming import notebook
 from zooming.progress import in_notebook
-from zooming.study.study import progress_line
+from zooming.study.bars import progress_line
 
 EVIL = "<script>alert('x')</script> & \"co\""
 

@@ -28,8 +28,8 @@ from zooming.app.paper.overall import overall
 from zooming.app.paper.sweep import SCALES, Evidence, sweep
 from zooming.partitions.view import Partition
 from zooming.plots.runs import Runs
+from zooming.study.locks import lock
 from zooming.study.problems import PRESETS, AgentChoice
-from zooming.study.store import lock
 
 
 @pytest.fixture(scope="module")

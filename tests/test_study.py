@@ -22,6 +22,7 @@ import zooming
 from zooming.agents import seeds
 from zooming.app import cli
 from zooming.study import engines
+from zooming.study.bars import progress_line
 from zooming.study.checkpoints import checkpoint_episodes
 from zooming.study.problems import (
     PRESETS,
@@ -33,7 +34,6 @@ from zooming.study.problems import (
 )
 from zooming.study.runs import Chunk
 from zooming.study.store import Store
-from zooming.study.study import progress_line
 from zooming.study.tune import tune
 
 ARGUMENTS = [

@@ -14,7 +14,8 @@ import tyro
 
 from zooming.analysis.intervals import Interval
 from zooming.study.problems import agents_named, problem_named, settings_from
-from zooming.study.study import FEW_SEEDS, Row, Stopped, Study
+from zooming.study.stopping import Stopped
+from zooming.study.study import FEW_SEEDS, Row, Study
 from zooming.study.tune import PAPERS_SCALES, Tuned
 from zooming.study.tune import tune as tune_options
 from zooming.validation import check_int

@@ -17,7 +17,7 @@ import math
 import os
 import platform
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -28,6 +28,8 @@ from numpy.typing import NDArray
 
 from zooming.agents import files
 from zooming.errors import CheckpointError, ConfigurationError
+from zooming.study.differences import are_equal, list_differences
+from zooming.study.locks import LOCK, lock, write_error
 from zooming.study.problems import AgentChoice, Problem
 from zooming.study.runs import Chunk, Configuration
 from zooming.study.stored import (
@@ -44,14 +46,7 @@ from zooming.study.stored import (
 from zooming.validation import check_float
 from zooming.version import __version__
 
-MOST_SHOWN = 120  # characters shown of a setting that differs
-MANIFEST, OPTIMA, TIMINGS, CHUNKS, LOCK = (
-    "manifest.json",
-    "optima.json",
-    "timings.jsonl",
-    "chunks",
-    ".lock",
-)
+MANIFEST, OPTIMA, TIMINGS, CHUNKS = "manifest.json", "optima.json", "timings.jsonl", "chunks"
 
 
 class Store:
@@ -85,7 +80,7 @@ class Store:
             self._check_folder()  # before anything is written to a foreign folder
             (self.folder / CHUNKS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise _write_error(self.folder, error) from error
+            raise write_error(self.folder, error) from error
         with lock(self.folder):
             try:
                 self._check_folder()  # again: another command may have written in between
@@ -93,7 +88,7 @@ class Store:
                     part.unlink()  # incomplete file of a killed process
                 self._write_manifest()
             except OSError as error:
-                raise _write_error(self.folder, error) from error
+                raise write_error(self.folder, error) from error
             self.is_open = True
             try:
                 yield
@@ -105,10 +100,10 @@ class Store:
         manifest = self.folder / MANIFEST
         if manifest.exists():
             stored, ours = read_manifest(manifest)["configuration"], self.configuration.as_json()
-            if not _are_equal(stored, ours) and any((self.folder / CHUNKS).glob("*.zoom")):
+            if not are_equal(stored, ours) and any((self.folder / CHUNKS).glob("*.zoom")):
                 raise ConfigurationError(
                     f"{self.folder} holds another study; choose another --out.\n"
-                    + "\n".join(_differences(stored, ours))
+                    + "\n".join(list_differences(stored, ours))
                 )
         elif (
             self.folder.exists()
@@ -141,7 +136,7 @@ class Store:
             "configuration": self.configuration.as_json(),
             "computed_with": [ours],
         }
-        if manifest.exists() and not _are_equal(
+        if manifest.exists() and not are_equal(
             read_manifest(manifest)["configuration"], self.configuration.as_json()
         ):
             # Another configuration was started here, but no chunk was finished.
@@ -152,7 +147,7 @@ class Store:
                 return
             if all(self._path(chunk).exists() for chunk in self.configuration.chunks()):
                 return  # nothing is left to compute
-            lines = "\n".join(_differences(content["computed_with"][-1], ours))
+            lines = "\n".join(list_differences(content["computed_with"][-1], ours))
             warnings.warn(
                 f"{self.folder} was begun with other versions; runs may differ from there "
                 f"on:\n{lines}",
@@ -299,59 +294,6 @@ class Store:
 
     def _path(self, chunk: Chunk) -> Path:
         return self.folder / CHUNKS / f"{chunk.name}.zoom"
-
-
-@contextmanager
-def lock(folder: Path) -> Iterator[None]:
-    """Lock the folder for this command during the block. It is unlocked if the process dies."""
-    try:
-        import fcntl
-    except ImportError:  # on Windows, two commands in one folder are not detected
-        yield
-        return
-    try:
-        lock = files.writable_path(folder / LOCK).open("a")
-    except OSError as error:
-        raise _write_error(folder, error) from error
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ConfigurationError(
-                f"another command is at work in {folder}; wait until it ends, or choose another "
-                "--out"
-            ) from error
-        yield
-
-
-def _write_error(folder: Path, error: OSError) -> ConfigurationError:
-    """Return the error for a folder that cannot be written."""
-    return ConfigurationError(f"cannot write to {folder}: {error.strerror}. Choose another --out")
-
-
-def _are_equal(stored: Any, ours: Any) -> bool:
-    """Return whether two configurations are equal as JSON."""
-    return json.dumps(stored, sort_keys=True) == json.dumps(ours, sort_keys=True)
-
-
-def _differences(stored: Any, ours: Any, where: str = "") -> Iterable[str]:
-    """Yield a line for each entry in which two configurations differ."""
-    if isinstance(stored, dict) and isinstance(ours, dict):
-        for key in sorted({*stored, *ours}):
-            yield from _differences(
-                stored.get(key), ours.get(key), f"{where}.{key}" if where else key
-            )
-    elif isinstance(stored, list) and isinstance(ours, list) and len(stored) == len(ours):
-        for i, (there, here) in enumerate(zip(stored, ours, strict=True)):
-            yield from _differences(there, here, f"{where}[{i}]")
-    elif stored != ours:
-        yield f"  {where}: there {_short_json(stored)}, here {_short_json(ours)}"
-
-
-def _short_json(value: Any) -> str:
-    """Return a value as JSON, cut to MOST_SHOWN characters."""
-    text = json.dumps(value)
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 def _polars() -> Any:

@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from numpy.typing import NDArray
 
 from zooming import notebook
 from zooming.analysis.intervals import Interval, mean_interval
 from zooming.errors import ConfigurationError
 from zooming.study import engines
+from zooming.study.bars import show_progress
 from zooming.study.optima import find_optima
 from zooming.study.problems import AgentChoice, Problem, agent_named, resolve_problem
-from zooming.study.runs import Chunk, Configuration
+from zooming.study.runs import Configuration
+from zooming.study.stopping import Stopped, raise_on_sigterm
 from zooming.study.store import CHUNKS, Store
-from zooming.study.stored import Optima, StoredOptimum
+from zooming.study.stored import Optima
 
 FEW_SEEDS = 5
-
-
-class Stopped(Exception):
-    """A study was interrupted; finished runs are on disk. `code` is the exit code."""
-
-    def __init__(self, done: int, total: int, code: int) -> None:
-        so_far = f" after {done} of {total} runs" if total else ""
-        super().__init__(f"stopped{so_far}; what is finished is kept")
-        self.code = code
 
 
 @dataclass(frozen=True)
@@ -283,7 +271,7 @@ def run_all(
             done = total - sum(missing[name].n_runs * len(lacking[name]) for name in missing)
             optima = {store: find_optima(store) for store in stores}
             if missing:
-                with _progress(total, done, progress_bar) as show:
+                with show_progress(total, done, progress_bar) as show:
                     for chunk, arrays, seconds in engines.compute(
                         list(missing.values()), engine, workers, address
                     ):
@@ -313,89 +301,3 @@ def run_all(
 def _format_options(name: str, options: dict[str, Any]) -> str:
     """Return `name, key=value, ...`."""
     return ", ".join([name, *(f"{key}={value}" for key, value in options.items())])
-
-
-@contextmanager
-def raise_on_sigterm() -> Iterator[list[int]]:
-    """Raise KeyboardInterrupt on SIGTERM, and put the exit code in the list."""
-
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    with _handle_signals((signal.SIGTERM,), interrupt) as stop:
-        yield stop
-
-
-@contextmanager
-def record_stop() -> Iterator[list[int]]:
-    """Put the exit code of SIGTERM or Ctrl-C in the list, without interrupting the block."""
-    with _handle_signals((signal.SIGTERM, signal.SIGINT), lambda: None) as stop:
-        yield stop
-
-
-@contextmanager
-def _handle_signals(numbers: Sequence[int], then: Callable[[], None]) -> Iterator[list[int]]:
-    """Handle signals in the block: append the exit code to the list, and call `then`."""
-    stop: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield stop  # only the main thread may handle signals
-        return
-
-    def handle(number: int, frame: Any) -> None:
-        stop.append(128 + number)
-        then()
-
-    before = {number: signal.signal(number, handle) for number in numbers}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def _progress(total: int, done: int, shown: bool) -> Iterator[Any]:
-    """Show a progress bar of runs, if `shown`; yield the function that advances it by a chunk."""
-    if not shown:
-        yield lambda *news: None
-        return
-    from rich.markup import escape
-
-    began, steps = time.perf_counter(), 0
-    with progress_line("runs") as progress:
-        task = progress.add_task("", total=total, completed=done)
-
-        def show(
-            chunk: Chunk, arrays: dict[str, NDArray[Any]], optimum: StoredOptimum | None
-        ) -> None:
-            nonlocal steps
-            steps += int(arrays["horizon"].sum()) * chunk.episodes
-            per_second = steps / (time.perf_counter() - began)
-            speed = (
-                f"{per_second / 1e6:.1f} M steps/s"
-                if per_second >= 1e5
-                else f"{per_second:,.0f} steps/s"
-            )
-            against = "" if optimum is None else f" of {optimum.return_:.3f}"
-            news = (
-                f"{chunk.agent.label} on {chunk.problem.name}: "
-                f"{arrays['final_return'].mean():.3f}{against}"
-            )
-            progress.update(task, advance=chunk.n_runs, description=escape(f"{speed}, {news}"))
-
-        yield show
-
-
-def progress_line(unit: str) -> Any:
-    """Return a progress bar: count, time left, and a description in the rest of the line."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.table import Column
-
-    from zooming.progress import progress
-
-    news = TextColumn(
-        "{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
-    )
-    return progress(
-        BarColumn(16), MofNCompleteColumn(), unit, TimeRemainingColumn(), news, expand=True
-    )

@@ -10,62 +10,23 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from zooming.agents import files, seeds
-from zooming.analysis.intervals import Interval, mean_interval
+from zooming.agents import files
 from zooming.errors import ConfigurationError
 from zooming.study import engines
+from zooming.study.grid_search import search_grid
+from zooming.study.optuna_search import search_with_optuna
 from zooming.study.problems import AgentChoice, Problem, agent_named, resolve_problem
-from zooming.study.runs import Chunk
-from zooming.study.store import Store, lock
-from zooming.study.study import Row, Stopped, Study, progress_line, record_stop, run_all
-from zooming.validation import check_int, n_cores
+from zooming.study.searches import Scope, Tried
+from zooming.study.study import Row, Study, run_all
+from zooming.validation import check_int
 
 PAPERS_SCALES = (0.01, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 1.0, 1.5, 2.0, 5.0)
 METHODS = ("grid", "optuna")
-SEEDS_BETWEEN_LOOKS = 5  # optuna may prune a trial after every so many seeds
 TUNED = "tuned.json"  # the result, for programs
-STREAM = "tune"  # seeds of the search; an evaluation uses the stream "run"
-
-
-@dataclass(frozen=True)
-class Tried:
-    """A value that was tried, and its return on the tuning seeds.
-
-    Attributes
-    ----------
-    value
-        Value of the option.
-    mean_return
-        Mean return per episode.
-    interval
-        95 % interval of `mean_return`; None with one seed.
-    n_seeds
-        Number of seeds played; fewer than requested if optuna pruned the value.
-    """
-
-    value: float
-    mean_return: float
-    interval: Interval | None
-    n_seeds: int
-
-    @classmethod
-    def of(cls, value: float, returns: Sequence[float]) -> Tried:
-        """Return the entry of a value from the mean return per episode of each seed."""
-        return cls(
-            value,
-            float(np.mean(returns)),
-            mean_interval(returns) if len(returns) > 1 else None,
-            len(returns),
-        )
 
 
 @dataclass(frozen=True)
@@ -193,8 +154,8 @@ def tune(
             f"the same agent twice, but for {option}, which is tuned: "
             f"{', '.join(agent.label for agent in choices)}"
         )
-    search = _grid if method == "grid" else _optuna
-    scope = _Scope(
+    search = search_grid if method == "grid" else search_with_optuna
+    scope = Scope(
         tuple(chosen_problems),
         tuple(settled),
         Path(folder),
@@ -240,248 +201,3 @@ def tune(
     content = json.dumps([asdict(tuned) for tuned in found], indent=1, default=str)
     files.write_atomically(Path(folder) / TUNED, content.encode())
     return found
-
-
-@dataclass(frozen=True)
-class _Scope:
-    """The arguments of a search, validated."""
-
-    problems: tuple[Problem, ...]
-    agents: tuple[AgentChoice, ...]
-    folder: Path
-    option: str
-    values: tuple[float, ...]
-    trials: int
-    episodes: int
-    seeds: int
-    entropy: int
-    workers: int | None
-    progress_bar: bool
-
-
-@dataclass(frozen=True)
-class Searched:
-    """The result of the search for one agent on one problem."""
-
-    value: float
-    mean_return: float
-    tried: tuple[Tried, ...]
-    samples: int
-
-
-Best = dict[tuple[str, str], Searched]  # by problem and agent
-
-
-def _grid(scope: _Scope) -> Best:
-    """Search by a study of all values."""
-    grid = GridSearch(
-        scope.problems,
-        scope.agents,
-        scope.option,
-        scope.values,
-        scope.episodes,
-        scope.seeds,
-        scope.entropy,
-    )
-    grid.study.run(scope.folder / "tuning", workers=scope.workers, progress_bar=scope.progress_bar)
-    return grid.best(scope.folder / "tuning")
-
-
-class GridSearch:
-    """A study of every value of an option for every agent on every problem."""
-
-    def __init__(
-        self,
-        problems: Sequence[Problem],
-        agents: Sequence[AgentChoice],
-        option: str,
-        values: Sequence[float],
-        episodes: int,
-        seeds: int,
-        entropy: int = 0,
-        optimum: str = "fine",
-    ) -> None:
-        self.agents, self.values = agents, values
-        self.choices = {
-            (agent.label, value): AgentChoice(agent.kind, {**agent.settings, option: value})
-            for agent in agents
-            for value in values
-        }
-        choices = list(self.choices.values())
-        self.study = Study(
-            problems, choices, episodes, seeds, entropy=entropy, stream=STREAM, optimum=optimum
-        )
-
-    def scores(self, folder: Path) -> dict[tuple[str, str, float], NDArray[np.float64]]:
-        """Return the mean return per episode of each seed, by (problem, agent, value)."""
-        return {
-            key: totals / self.study.configuration.episodes
-            for key, (totals, _) in self._read(folder).items()
-        }
-
-    def best(self, folder: Path) -> Best:
-        """Return the value with the largest mean return, by problem and agent."""
-        found, best = self._read(folder), Best()
-        for problem in self.study.configuration.problems:
-            for agent in self.agents:
-                ours = {value: found[problem.name, agent.label, value] for value in self.values}
-                episodes = self.study.configuration.episodes
-                tried = tuple(
-                    Tried.of(value, (totals / episodes).tolist())
-                    for value, (totals, _) in ours.items()
-                )
-                most = max(tried, key=lambda one: one.mean_return)
-                samples = sum(steps for _, steps in ours.values())
-                best[problem.name, agent.label] = Searched(
-                    most.value, most.mean_return, tried, samples
-                )
-        return best
-
-    def _read(self, folder: Path) -> dict[tuple[str, str, float], tuple[NDArray[np.float64], int]]:
-        """Return the total return of each seed and the steps played, by (problem, agent, value)."""
-        configuration, found = self.study.configuration, {}
-        store = Store(folder, configuration)
-        for problem in configuration.problems:
-            for (agent, value), choice in self.choices.items():
-                runs = store.runs(problem, choice)
-                n_steps = int(runs["horizon"].sum()) * configuration.episodes
-                found[problem.name, agent, value] = runs["total_return"], n_steps
-        return found
-
-
-def _optuna(scope: _Scope) -> Best:
-    """Search by optuna, with the trials in tuning.sqlite."""
-    try:
-        import optuna
-        import sqlalchemy
-    except ImportError as error:
-        raise ConfigurationError(
-            "--method optuna needs optuna: pip install 'zooming[study]'"
-        ) from error
-    if not 0 < min(scope.values) < max(scope.values):
-        raise ConfigurationError(
-            "optuna looks between the least and the largest value: give two different ones, above 0"
-        )
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    ends = GridSearch(
-        scope.problems,
-        scope.agents,
-        scope.option,
-        (min(scope.values), max(scope.values)),
-        scope.episodes,
-        scope.seeds,
-    )
-    ends.study.configuration.check()  # before anything is written
-    best: Best = {}
-    file = scope.folder / "tuning.sqlite"
-    try:
-        scope.folder.mkdir(parents=True, exist_ok=True)
-        with lock(scope.folder), record_stop() as stop, _trials(scope) as advance:
-            for problem in scope.problems:
-                for agent in scope.agents:
-                    study = optuna.create_study(
-                        storage=f"sqlite:///{file}",
-                        study_name=_study_name(scope, problem, agent),
-                        direction="maximize",
-                        pruner=optuna.pruners.MedianPruner(n_startup_trials=5),
-                        load_if_exists=True,
-                    )
-                    objective = _objective(scope, problem, agent, optuna.TrialPruned, stop)
-                    n_finished = _n_finished(study)
-                    advance(n_finished, problem, agent)
-                    for number in range(n_finished, scope.trials):
-                        # Seeded by the trial's number: a resumed search continues identically.
-                        seed = int(
-                            seeds.derive_seed(scope.entropy, f"{STREAM} {number}", np.uint32)
-                        )
-                        study.sampler = optuna.samplers.TPESampler(seed=seed)
-                        study.optimize(objective, n_trials=1)
-                        advance(1, problem, agent)
-                    samples = sum(int(trial.user_attrs.get("samples", 0)) for trial in study.trials)
-                    played = [trial for trial in study.trials if "returns" in trial.user_attrs]
-                    tried = (
-                        Tried.of(trial.params[scope.option], trial.user_attrs["returns"])
-                        for trial in played
-                    )
-                    value = study.best_params[scope.option]
-                    in_order = tuple(sorted(tried, key=lambda one: one.value))
-                    best[problem.name, agent.label] = Searched(
-                        value, float(study.best_value), in_order, samples
-                    )
-    except sqlalchemy.exc.SQLAlchemyError as error:
-        raise ConfigurationError(
-            f"{file} is damaged ({error.args[0]}); restore it, or choose another --out"
-        ) from error
-    except OSError as error:
-        raise ConfigurationError(
-            f"cannot write to {scope.folder}: {error.strerror}. Choose another --out"
-        ) from error
-    return best
-
-
-@contextmanager
-def _trials(scope: _Scope) -> Iterator[Callable[[int, Problem, AgentChoice], None]]:
-    """Show a progress bar of trials, if requested; yield the function that advances it."""
-    if not scope.progress_bar:
-        yield lambda n, problem, agent: None
-        return
-    from rich.markup import escape
-
-    with progress_line("trials") as progress:
-        task = progress.add_task("", total=len(scope.problems) * len(scope.agents) * scope.trials)
-
-        def advance(n: int, problem: Problem, agent: AgentChoice) -> None:
-            progress.update(task, advance=n, description=escape(f"{agent.label} on {problem.name}"))
-
-        yield advance
-
-
-def _n_finished(study: Any) -> int:
-    """Return the number of completed or pruned trials."""
-    return sum(trial.state.name in ("COMPLETE", "PRUNED") for trial in study.trials)
-
-
-def _study_name(scope: _Scope, problem: Problem, agent: AgentChoice) -> str:
-    """Return a name with all that a trial depends on: each search is its own study in the file."""
-    search = (
-        f"{scope.option} from {min(scope.values)} to {max(scope.values)}, entropy {scope.entropy}"
-    )
-    return (
-        f"{problem.name} {problem.options}, {agent.label}, {search}, {scope.episodes} "
-        f"episodes, {scope.seeds} seeds"
-    )
-
-
-def _objective(
-    scope: _Scope, problem: Problem, agent: AgentChoice, pruned: type[Exception], stop: list[int]
-) -> Callable[[Any], float]:
-    """Return optuna's objective: the mean return per episode, with pruning every few seeds."""
-    n_threads = n_cores() if scope.workers is None else scope.workers
-    suggest = (
-        "suggest_int" if all(isinstance(value, int) for value in scope.values) else "suggest_float"
-    )
-
-    def objective(trial: Any) -> float:
-        value = getattr(trial, suggest)(
-            scope.option, min(scope.values), max(scope.values), log=True
-        )
-        choice = AgentChoice(agent.kind, {**agent.settings, scope.option: value})
-        whole_chunk = Chunk(problem, choice, scope.episodes, 0, scope.seeds, scope.entropy, STREAM)
-        returns: list[float] = []  # per episode, of each seed
-        samples = 0
-        for first in range(0, scope.seeds, SEEDS_BETWEEN_LOOKS):
-            arrays = replace(
-                whole_chunk, first=first, last=min(first + SEEDS_BETWEEN_LOOKS, scope.seeds)
-            ).run(n_threads)
-            if stop:
-                raise Stopped(0, 0, stop[0])
-            returns += (arrays["total_return"] / scope.episodes).tolist()
-            samples += int(arrays["horizon"].sum()) * scope.episodes
-            trial.set_user_attr("samples", samples)
-            trial.set_user_attr("returns", returns)
-            trial.report(float(np.mean(returns)), len(returns))
-            if len(returns) < scope.seeds and trial.should_prune():
-                raise pruned
-        return float(np.mean(returns))
-
-    return objective

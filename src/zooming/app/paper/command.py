@@ -26,8 +26,8 @@ from zooming.app.paper.sweep import ADAPTIVE, CENTERS, NET, UNTUNED, Evidence, s
 from zooming.app.run import say_how_to_continue, wide_console
 from zooming.errors import ConfigurationError
 from zooming.study import engines
-from zooming.study.store import LOCK, lock
-from zooming.study.study import Stopped, raise_on_sigterm
+from zooming.study.locks import LOCK, lock
+from zooming.study.stopping import Stopped, raise_on_sigterm
 from zooming.validation import n_cores
 
 FULL_SEEDS, QUICK_SEEDS = 200, 20

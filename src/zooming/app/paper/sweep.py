@@ -20,9 +20,10 @@ from zooming.agents.agent import Agent
 from zooming.analysis.solve import Optimal
 from zooming.app.paper.figures import Figure
 from zooming.plots.runs import Runs, read_study
+from zooming.study.grid_search import GridSearch
 from zooming.study.problems import AgentChoice
 from zooming.study.study import Study, run_all
-from zooming.study.tune import PAPERS_SCALES, GridSearch
+from zooming.study.tune import PAPERS_SCALES
 
 ADAPTIVE, NET = "adaptive", "net"
 CENTERS = "net of centers"  # the same net, but it plays the centers of its cells

@@ -1,0 +1,56 @@
+"""Stop a study: its exception, and the signals that raise it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+
+class Stopped(Exception):
+    """A study was interrupted; finished runs are on disk. `code` is the exit code."""
+
+    def __init__(self, done: int, total: int, code: int) -> None:
+        so_far = f" after {done} of {total} runs" if total else ""
+        super().__init__(f"stopped{so_far}; what is finished is kept")
+        self.code = code
+
+
+@contextmanager
+def raise_on_sigterm() -> Iterator[list[int]]:
+    """Raise KeyboardInterrupt on SIGTERM, and put the exit code in the list."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with _handle_signals((signal.SIGTERM,), interrupt) as stop:
+        yield stop
+
+
+@contextmanager
+def record_stop() -> Iterator[list[int]]:
+    """Put the exit code of SIGTERM or Ctrl-C in the list, without interrupting the block."""
+    with _handle_signals((signal.SIGTERM, signal.SIGINT), lambda: None) as stop:
+        yield stop
+
+
+@contextmanager
+def _handle_signals(numbers: Sequence[int], then: Callable[[], None]) -> Iterator[list[int]]:
+    """Handle signals in the block: append the exit code to the list, and call `then`."""
+    stop: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield stop  # only the main thread may handle signals
+        return
+
+    def handle(number: int, frame: Any) -> None:
+        stop.append(128 + number)
+        then()
+
+    before = {number: signal.signal(number, handle) for number in numbers}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
