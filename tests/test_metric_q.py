@@ -18,7 +18,8 @@ from oracles import Brute, shown
 from zooming import bonuses, metrics
 from zooming.errors import CheckpointError, ConfigurationError, TransitionError
 from zooming.kernels import balls
-from zooming.metrics import distances, pairs
+from zooming.metrics import pairs
+from zooming.metrics.sides import Side
 
 pytestmark = pytest.mark.kernels
 
@@ -314,7 +315,7 @@ def test_a_metric_of_ones_own_is_checked_before_the_kernels_see_it():
             self.found, self.grid = found, grid
 
         def side(self, axes, first, n_axes):
-            return distances.Side(self.found, self.grid)
+            return Side(self.found, self.grid)
 
     good, grid = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0))), [[0, 3, 4, 1]]
     agent = zooming.MetricQ(finite_env(4, 4), Own(good, grid), horizon=1)

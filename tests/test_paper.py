@@ -10,7 +10,7 @@ import pytest
 
 import zooming
 from zooming.app import cli
-from zooming.app.paper import claims, fineness
+from zooming.app.paper import claims, fineness, measures
 from zooming.app.paper.claims import (
     AdaptiveBeats,
     EndsAhead,
@@ -181,7 +181,7 @@ def test_time_is_saved_if_a_run_takes_less_of_it(seconds, holds, monkeypatch):
     noise = np.random.default_rng(0)
     monkeypatch.setattr(
         claims,
-        "_seconds",
+        "training_seconds",
         lambda _, name, run: seconds[name == "net"] * (1 + 0.01 * noise.random()),
     )
     assert SavesTime().check(evidence(adaptive=runs(3.0), net=runs(3.0))).holds is holds
@@ -193,7 +193,7 @@ def test_time_is_saved_if_a_run_takes_less_of_it(seconds, holds, monkeypatch):
 def test_the_net_explores_more_if_it_plays_in_more_of_its_cells(cells, holds, monkeypatch):
     monkeypatch.setattr(
         claims,
-        "_cells_played",
+        "n_cells_played",
         lambda _, name, run: cells[name == "net"] + 9 * (-1) ** run * (name == "net"),
     )
     verdict = NetExploresMore().check(evidence(adaptive=runs(3.0), net=runs(3.0)))
@@ -207,8 +207,8 @@ def test_cells_played_are_counted_on_the_net_for_both_agents():
     )
     net = found.train_again("net", 1)
     visited = sum(int((net.partition(h).n_visits > 0).sum()) for h in range(5))
-    assert claims._cells_played(found, "net", 1) == visited > 50
-    assert 5 <= claims._cells_played(found, "adaptive", 1) <= 500
+    assert measures.n_cells_played(found, "net", 1) == visited > 50
+    assert 5 <= measures.n_cells_played(found, "adaptive", 1) <= 500
 
 
 def balls(is_fine, deepest=5, coarsest=1):
@@ -366,7 +366,7 @@ def test_the_best_that_the_points_of_the_net_allow_is_known(problem, best):
     found = replace(
         found, choices={"net": AgentChoice("net-q-published", {"episodes": 2000, "bonus": 0.1})}
     )
-    assert claims.best_on_net(found) == pytest.approx(best, abs=1e-4)
+    assert measures.best_on_net(found) == pytest.approx(best, abs=1e-4)
     found = replace(found, choices={"net": AgentChoice("net-q", {"episodes": 2000})})
     has_well = {
         "laplace-1": 4.75,
@@ -375,7 +375,7 @@ def test_the_best_that_the_points_of_the_net_allow_is_known(problem, best):
         "quadratic-1": 4.8,
         "quadratic-10": 4.75,
     }
-    assert claims.best_on_net(found) == pytest.approx(has_well.get(problem, 4.75), abs=1e-4)
+    assert measures.best_on_net(found) == pytest.approx(has_well.get(problem, 4.75), abs=1e-4)
 
 
 def test_the_sentence_has_the_numbers():

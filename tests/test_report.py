@@ -13,8 +13,9 @@ import zooming
 from zooming.agents import seeds
 from zooming.app import cli
 from zooming.app.report import findings
-from zooming.app.report.collect import _q_star, _winner, collect
+from zooming.app.report.collect import _winner, collect
 from zooming.app.report.page import render_page
+from zooming.app.report.replays import q_star
 from zooming.plots.runs import Runs, read_study
 from zooming.study.checkpoints import N_VALUES, checkpoint_episodes
 from zooming.study.problems import Problem, problem_named
@@ -573,7 +574,7 @@ def test_q_star_is_cut_where_the_replay_is():
         agent = zooming.AdaptiveQ(problem.make(), weights={"state[0]": 0}, seed=0)
         agent.learn(30)
         cut = agent.partition(0).cut()
-        shown = _q_star(problem.optimal("rough"), [cut])
+        shown = q_star(problem.optimal("rough"), [cut])
         assert (cut.drawn, str(cut)) == ((1, 2), "state[0] = 0.5")
         k, i = 7, 11
         expected = 0.5 * abs(0.5 - shown["action"][k]) + 0.5 * shown["state"][i]
@@ -595,7 +596,7 @@ def test_a_finite_problem_has_its_exact_optimum_also_where_a_rough_one_would_do(
     try:
         problem = Problem("climb", "Climb-v0", {})
         assert problem.optimal("rough").return_ == problem.optimal("fine").return_ == 0.25
-        shown = _q_star(problem.optimal("rough"))
+        shown = q_star(problem.optimal("rough"))
         assert (shown["state"][0], shown["state"][-1]) == (-0.5, 3.5)  # what the atoms cover
         assert {*np.ravel(shown["steps"][0]).tolist()} == {0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5}
     finally:

@@ -16,10 +16,12 @@ from zooming import bonuses
 from zooming.agents.q_learner import MOST_BALLS, QLearner
 from zooming.errors import ConfigurationError
 from zooming.kernels import METRIC_CORE
-from zooming.metrics import distances
-from zooming.metrics.distances import Discrete, Finite, Matrix, Metric, Norm
+from zooming.metrics.finite import Discrete, Finite, Matrix
+from zooming.metrics.kinds import KINDS
+from zooming.metrics.norms import Norm
 from zooming.metrics.oracles import Greedy, Oracle, Packing, packing
 from zooming.metrics.pairs import Pairs, Product
+from zooming.metrics.sides import Metric
 from zooming.metrics.space import Space
 from zooming.metrics.view import Balls
 from zooming.partitions.balls import BallTable
@@ -286,7 +288,7 @@ def _of_pairs(metric: Any) -> Product | Pairs:
     if not isinstance(metric, (Product, Pairs)):
         raise ConfigurationError(
             f"metric={metric!r}: give a metrics.Product, metrics.Pairs, or one of "
-            f"{', '.join(f'metrics.{n}' for n in distances.KINDS)}"
+            f"{', '.join(f'metrics.{n}' for n in KINDS)}"
         )
     return metric
 
@@ -308,7 +310,7 @@ def _stored(metric: Product | Pairs) -> dict[str, Any]:
 def _described(metric: Metric) -> dict[str, Any]:
     """Return a metric as JSON; the distances of a finite set go into the file as an array."""
     kind = type(metric).__name__
-    if isinstance(metric, Norm) and distances.KINDS.get(kind) is not type(metric):
+    if isinstance(metric, Norm) and KINDS.get(kind) is not type(metric):
         raise ConfigurationError(
             f"a norm of your own ({kind}) cannot be saved: a file that named its class would have "
             "to run its code"
@@ -328,7 +330,7 @@ def _rebuilt(stored: dict[str, Any], found: NDArray[Any] | None) -> Metric:
         return Matrix(np.array(found, np.float64), _from_json(stored["points"]))
     if stored["kind"] not in ("L1", "L2", "LInf"):
         raise ValueError(f"the metric {stored['kind']} is unknown")
-    norm: Metric = distances.KINDS[stored["kind"]](stored["points_per_axis"], stored["scale"])
+    norm: Metric = KINDS[stored["kind"]](stored["points_per_axis"], stored["scale"])
     return norm
 
 

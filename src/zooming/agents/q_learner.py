@@ -26,7 +26,7 @@ from zooming.spaces.axes import Axes
 from zooming.spaces.masks import Feasible, has_mask
 
 if TYPE_CHECKING:
-    from zooming.analysis.pac import Certificate
+    from zooming.analysis.certificates import Certificate
 
 Floats = NDArray[np.float64]
 CAPS = ("remaining", "horizon")

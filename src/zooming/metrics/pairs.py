@@ -14,7 +14,9 @@ from zooming.errors import ConfigurationError
 from zooming.kernels import balls
 from zooming.metrics import axioms
 from zooming.metrics.axioms import MOST_POINTS, as_list
-from zooming.metrics.distances import KINDS, Metric, n_values
+from zooming.metrics.finite import n_values
+from zooming.metrics.kinds import KINDS
+from zooming.metrics.sides import Metric
 from zooming.spaces.axes import Axes
 from zooming.validation import check_float, check_int
 

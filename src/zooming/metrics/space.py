@@ -12,8 +12,10 @@ from zooming.errors import SpaceError
 from zooming.kernels import balls
 from zooming.kernels.balls import COUNT, MAX_DEPTH
 from zooming.metrics.axioms import as_matrix, check_metric
-from zooming.metrics.distances import Discrete, Finite, Metric, Norm, Side
+from zooming.metrics.finite import Discrete, Finite
+from zooming.metrics.norms import Norm
 from zooming.metrics.pairs import Pairs, Product
+from zooming.metrics.sides import Metric, Side
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import as_numbers
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.analysis.solve import Optimal
+from zooming.analysis.optimal import Optimal
 from zooming.errors import ConfigurationError
 from zooming.metrics.view import Balls
 from zooming.partitions.cuts import View, most_visited

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from zooming.agents.history import History
+from zooming.analysis.optimal import Optimal
 from zooming.analysis.regret import best_return, optimum_error
-from zooming.analysis.solve import Optimal
 from zooming.errors import ConfigurationError
 from zooming.plots.bands import draw_band, draw_legend, draw_level, label_episodes
 from zooming.plots.groups import Group, as_runs, bin_returns, check_valued, label_groups

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from zooming.agents.agent import Agent
-from zooming.analysis.solve import Optimal
+from zooming.analysis.optimal import Optimal
 from zooming.errors import ConfigurationError
 from zooming.partitions.cuts import view_of
 from zooming.partitions.view import some_steps

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from zooming.agents.agent import Agent
-from zooming.analysis.solve import Optimal
+from zooming.analysis.optimal import Optimal
 from zooming.partitions.cuts import Cut, View
 from zooming.plots.look import COLORS, GRAY, LINES, drawing, panels
 from zooming.plots.partitions import (

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.analysis.solve import Optimal, check_solvable, default_resolution, is_finite, solve
+from zooming.analysis.optimal import Optimal
+from zooming.analysis.solve import check_solvable, default_resolution, is_finite, solve
 from zooming.envs.rendered import FRAMES_PER_SECOND, RenderedEnv, Scene
 from zooming.errors import ZoomingError
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zooming.agents.history import History
+from zooming.analysis.optimal import Optimal
 from zooming.analysis.regret import (
     RETURN_TOLERANCE,
     Regret,
@@ -17,7 +18,6 @@ from zooming.analysis.regret import (
     optimum_error,
     zero_below_error,
 )
-from zooming.analysis.solve import Optimal
 from zooming.errors import ConfigurationError
 from zooming.study.optima import find_optima
 from zooming.study.store import Store

@@ -17,7 +17,8 @@ from zooming.agents.agent import Agent
 from zooming.agents.heuristics import Median, NoMovement, Random
 from zooming.agents.metric_q import MetricQ
 from zooming.agents.net_q import NetQ
-from zooming.analysis.solve import Optimal, check_solvable, default_resolution, is_finite, solve
+from zooming.analysis.optimal import Optimal
+from zooming.analysis.solve import check_solvable, default_resolution, is_finite, solve
 from zooming.errors import ConfigurationError
 from zooming.study import modules
 from zooming.validation import passes_options_to, suggest

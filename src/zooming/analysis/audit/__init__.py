@@ -18,7 +18,7 @@ from zooming.agents.q_learner import QLearner
 from zooming.analysis.audit.box_balls import audit_boxes
 from zooming.analysis.audit.metric_balls import audit_balls
 from zooming.analysis.audit.report import Audit, Law
-from zooming.analysis.solve import Optimal
+from zooming.analysis.optimal import Optimal
 from zooming.errors import ConfigurationError
 from zooming.validation import check_int
 

@@ -16,7 +16,7 @@ from zooming.agents.adaptive_q import AdaptiveQ
 from zooming.agents.q_learner import QLearner
 from zooming.analysis.audit.optimism import find_optimistic_bonus
 from zooming.analysis.audit.report import Audit, Law, growth
-from zooming.analysis.solve import Optimal
+from zooming.analysis.optimal import Optimal
 from zooming.kernels import ACTIVE, LOW, WEIGHT, WIDTH
 from zooming.partitions.faults import lengths
 from zooming.partitions.view import Partition

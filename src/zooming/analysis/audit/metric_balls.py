@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from zooming.agents.metric_q import MetricQ
 from zooming.analysis.audit.optimism import find_optimistic_bonus
 from zooming.analysis.audit.report import Audit, Law, growth
-from zooming.analysis.solve import Optimal, is_finite
+from zooming.analysis.optimal import Optimal
+from zooming.analysis.solve import is_finite
 from zooming.bonuses import Exact
 from zooming.kernels import NO_PARENT
 from zooming.kernels.balls import MAX_DEPTH

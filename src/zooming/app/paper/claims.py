@@ -7,25 +7,27 @@ are in `fineness`, claims about several figures in `overall`.
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
 
 from zooming.analysis.intervals import Interval, mean_interval
-from zooming.plots.runs import Runs
 
 if TYPE_CHECKING:
     from zooming.app.paper.sweep import Evidence
+from zooming.app.paper.measures import (
+    CLOSE,
+    allowed_gap,
+    best_on_net,
+    final_returns,
+    n_cells_played,
+    n_trained,
+    paper_runs,
+    training_seconds,
+)
 
-Floats = NDArray[np.float64]
-N_TRAINED = 10  # runs that are trained again, for partitions, actions played and time
-CLOSE = 0.05  # share of the optimum: a closer return counts as learned
-SHORT = 0.01  # share of the optimum: a closer return is near-optimal, others are suboptimal
 MUCH = 2.0  # a larger ratio of balls counts as much fewer
 CAPTION = "caption"  # of the figure itself
 
@@ -129,7 +131,7 @@ class NetExploresMore(Claim):
     def check(self, evidence: Evidence) -> Verdict:
         runs = range(n_trained(evidence))
         played = {
-            name: np.array([_cells_played(evidence, name, run) for run in runs])
+            name: np.array([n_cells_played(evidence, name, run) for run in runs])
             for name in ("adaptive", "net")
         }
         more = mean_interval(played["net"] - played["adaptive"])
@@ -154,7 +156,7 @@ class IsBest(Claim):
         mine = evidence.runs[self.agent].total_return[:, -1] / evidence.episodes
         leads = {
             name: mean_interval(mine - runs.total_return[:, -1] / evidence.episodes)
-            for name, runs in _paper_runs(evidence).items()
+            for name, runs in paper_runs(evidence).items()
             if name != self.agent
         }
         runner_up = min(leads, key=lambda name: leads[name].mean)
@@ -178,7 +180,7 @@ class NearOptimal(Claim):
     def check(self, evidence: Evidence) -> Verdict:
         gap, allowed = (
             mean_interval(evidence.optimal.return_ - final_returns(evidence, self.agent)),
-            _allowed_gap(evidence),
+            allowed_gap(evidence),
         )
         finding = (
             f"It is {_interval_text(gap)} below the optimum of {evidence.optimal.return_:.3f}; "
@@ -197,9 +199,9 @@ class NobodyIsOptimal(Claim):
     def check(self, evidence: Evidence) -> Verdict:
         gaps = {
             name: mean_interval(evidence.optimal.return_ - final_returns(evidence, name))
-            for name in _paper_runs(evidence)
+            for name in paper_runs(evidence)
         }
-        nearest, allowed = min(gaps, key=lambda name: gaps[name].mean), _allowed_gap(evidence)
+        nearest, allowed = min(gaps, key=lambda name: gaps[name].mean), allowed_gap(evidence)
         finding = (
             f"Nearest to the optimum of {evidence.optimal.return_:.3f} is {agent_text(nearest)}, "
             f"{_interval_text(gaps[nearest])} below; "
@@ -244,103 +246,13 @@ class SavesTime(Claim):
     def check(self, evidence: Evidence) -> Verdict:
         runs = range(n_trained(evidence))
         ours, theirs = (
-            np.array([_seconds(evidence, name, run) for run in runs])
+            np.array([training_seconds(evidence, name, run) for run in runs])
             for name in ("adaptive", "net")
         )
         times = mean_interval(np.log2(theirs / ours))
         mean, low, high = (2**bound for bound in (times.mean, times.low, times.high))
         finding = f"A run of the net takes {mean:.2f} ({low:.2f} to {high:.2f}) times as long."
         return Verdict("the adaptive agent saves time.", sign(times), finding, self.source)
-
-
-# --- measures -------------------------------------------------------------------------------------
-
-
-def final_returns(evidence: Evidence, name: str) -> Floats:
-    """Return the mean return of each seed over about the last tenth of the episodes."""
-    runs = evidence.runs[name]
-    first = int(np.argmin(np.abs(runs.episode[:-1] - 0.9 * runs.episode[-1])))
-    per_episode: Floats = (runs.total_return[:, -1] - runs.total_return[:, first]) / (
-        runs.episode[-1] - runs.episode[first]
-    )
-    return per_episode
-
-
-def best_on_net(evidence: Evidence) -> float:
-    """Return the best return with actions on the net, for a deterministic problem with x' = a."""
-    env, net = (
-        evidence.figure.preset.make().unwrapped,
-        evidence.choices["net"].make(evidence.figure.preset.make(), 0),
-    )
-    points = _points(net)
-    start, next_state = env.start_states(1)[0][0], np.empty(1)
-    values = np.zeros(len(points))
-    for step in reversed(range(env.horizon)):
-        outcome = env.outcomes(step, 1)[0][0]
-        states = points if step else start
-        rewards = [
-            [
-                env.given(np.array([x]), np.array([a]), step, env.params, outcome, next_state)
-                for a in points
-            ]
-            for x in states
-        ]
-        values = (np.array(rewards) + values).max(axis=1)
-    return float(values[0])
-
-
-def _points(net: Any) -> Floats:
-    """Return the actions that a net on the unit interval plays."""
-    low, high = (np.unique(side[:, 1]) for side in (net.partition(0).low, net.partition(0).high))
-    points: Floats = (
-        np.arange(len(low)) * net.spacing if net.points == "multiples" else (low + high) / 2
-    )
-    return points
-
-
-class _Recorder(gym.Wrapper[Any, Any, Any, Any]):
-    """Wrapper that records every (step, state, action)."""
-
-    def __init__(self, env: Any) -> None:
-        super().__init__(env)
-        self.played: list[tuple[float, float, float]] = []
-
-    def reset(self, **options: Any) -> Any:
-        found = self.env.reset(**options)
-        self._step, self._state = 0, float(found[0][0])
-        return found
-
-    def step(self, action: Any) -> Any:
-        found = self.env.step(action)
-        self.played.append((self._step, self._state, float(action[0])))
-        self._step, self._state = self._step + 1, float(found[0][0])
-        return found
-
-
-def _cells_played(evidence: Evidence, name: str, run: int) -> int:
-    """Return the number of cells of the net, over all steps, in which an agent played."""
-    points = _points(evidence.choices["net"].make(evidence.figure.preset.make(), 0))
-    recorder = _Recorder(evidence.figure.preset.make())
-    evidence.agent(name, run, recorder).learn(evidence.episodes, driver="python")
-    played = np.array(recorder.played)
-    cells = [np.abs(played[:, i, None] - points).argmin(axis=1) for i in (1, 2)]
-    return len(np.unique(np.stack([played[:, 0], *cells], axis=1), axis=0))
-
-
-def _seconds(evidence: Evidence, name: str, run: int) -> float:
-    evidence.agent(name, run).learn(1)  # compiles or loads the cache
-    agent, began = evidence.agent(name, run), time.process_time()
-    agent.learn(evidence.episodes)
-    return time.process_time() - began
-
-
-def _paper_runs(evidence: Evidence) -> dict[str, Runs]:
-    """Return the runs of the agents that the paper compares."""
-    return {
-        name: runs
-        for name, runs in evidence.runs.items()
-        if name in ("adaptive", "net", "no-movement", "median")
-    }
 
 
 def _learning_text(evidence: Evidence, name: str) -> str:
@@ -354,18 +266,6 @@ def _learning_text(evidence: Evidence, name: str) -> str:
         if len(close)
         else f"never comes {within}"
     )
-
-
-def _allowed_gap(evidence: Evidence) -> float:
-    return SHORT * abs(evidence.optimal.return_)
-
-
-def n_trained(evidence: Evidence) -> int:
-    """Return the number of runs that are trained again."""
-    return min(N_TRAINED, evidence.runs["adaptive"].n_seeds)
-
-
-# --- words ----------------------------------------------------------------------------------------
 
 
 def sign(interval: Interval, level: float = 0.0) -> bool | None:

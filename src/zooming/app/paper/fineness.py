@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.analysis.intervals import Interval, mean_interval
-from zooming.app.paper.claims import CAPTION, Claim, Verdict, n_trained, sign
+from zooming.app.paper.claims import CAPTION, Claim, Verdict, sign
+from zooming.app.paper.measures import n_trained
 from zooming.partitions.view import Partition
 
 if TYPE_CHECKING:

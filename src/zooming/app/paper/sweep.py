@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from zooming.agents import seeds
 from zooming.agents.agent import Agent
-from zooming.analysis.solve import Optimal
+from zooming.analysis.optimal import Optimal
 from zooming.app.paper.figures import Figure
 from zooming.plots.runs import Runs, read_study
 from zooming.study.grid_search import GridSearch

@@ -1,83 +1,20 @@
-"""Metrics on the states or on the actions of an environment, validated when they are constructed.
-
-A metric on finitely many points is its distance matrix. A box is represented by a net of points,
-and each value counts as the nearest of them, so nothing finer than the net is distinguished.
-`pairs` combines a metric of the states and one of the actions.
-"""
+"""Metrics on finitely many points: a matrix, a function, a graph, strings, all points apart."""
 
 from __future__ import annotations
 
-import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from zooming.errors import ConfigurationError
-from zooming.kernels import LOW, distances
+from zooming.kernels import distances
 from zooming.metrics import axioms
 from zooming.metrics.axioms import MOST_POINTS, as_list
+from zooming.metrics.sides import COMBINE, Metric, Side
 from zooming.spaces.axes import Axes
-from zooming.spaces.flatten import CATEGORICAL, INTERVAL
-from zooming.validation import as_float, check_float, check_int
-
-Floats = NDArray[np.float64]
-COMBINE = (
-    "Number the combinations as one Discrete(n) and use Points(combinations, distance), or "
-    "use AdaptiveQ, which takes any space"
-)
-NET_POINTS = {1: 129, 2: 33, 3: 9}  # number of axes of a box -> points along each
-
-
-@dataclass(frozen=True)
-class Side:
-    """One side of a product, as `Metric.side` returns it.
-
-    Attributes
-    ----------
-    distances : array [n, n]
-        Distances of its points.
-    grid : array [n_axes, 4]
-        A row (low, high, number of points, 1 for integers) per axis.
-    """
-
-    distances: Floats
-    grid: Floats
-
-
-class Metric(ABC):
-    """A metric on the states, or on the actions. Base class of all metrics of one side."""
-
-    @abstractmethod
-    def side(self, axes: Axes, first: int, n_axes: int) -> Side:
-        """Return the metric on some axes of an environment.
-
-        Parameters
-        ----------
-        axes : Axes
-            The axes of the environment.
-        first, n_axes : int
-            The metric is for the axes first to first + n_axes - 1.
-
-        Returns
-        -------
-        Side
-            The distances and the grid.
-
-        Raises
-        ------
-        ConfigurationError
-            If the metric does not fit these axes.
-        """
-
-    def n_points(self, axes: Axes, first: int, n_axes: int) -> int | None:
-        """Return the number of points of `side`, or None if it is unknown without computing
-        distances.
-        """
-        return None
+from zooming.spaces.flatten import INTERVAL
 
 
 class Finite(Metric):
@@ -338,145 +275,6 @@ class Discrete(Metric):
 
     def __repr__(self) -> str:
         return "Discrete()"
-
-
-class Norm(Metric):
-    """A box under a p-norm. Subclasses set `power` to p >= 1; `L1`, `L2` and `LInf` are ready-made.
-
-    Every axis is rescaled to length 1 and then multiplied by its `scale`. A net of points
-    represents the box. On an axis of integers, all values are points.
-
-    Parameters
-    ----------
-    points_per_axis : int, optional
-        Number of points along each axis of the net. Default: 129, 33 or 9 for a box with 1, 2 or 3
-        axes.
-    scale : float or sequence of float
-        Length of the axes: one number for all, or one per axis.
-
-    Raises
-    ------
-    ConfigurationError
-        If an argument is out of range.
-
-    Examples
-    --------
-    >>> L2(points_per_axis=17, scale=[1.0, 0.5])
-    L2(points_per_axis=17, scale=[1.0, 0.5])
-    """
-
-    power: float
-
-    def __init__(
-        self, points_per_axis: int | None = None, scale: float | Sequence[float] = 1.0
-    ) -> None:
-        self.points_per_axis = (
-            None if points_per_axis is None else check_int(points_per_axis, "points_per_axis", 2)
-        )
-        if not isinstance(scale, (int, float, np.number, Sequence, np.ndarray)) or isinstance(
-            scale, (str, bytes)
-        ):
-            raise ConfigurationError(
-                f"{type(self).__name__}: scale={scale!r}: give a number, or one per axis"
-            )
-        scales = (
-            [scale]
-            if isinstance(scale, (int, float, np.number))
-            else list(np.atleast_1d(np.asarray(scale, object)))
-        )
-        self.scale = [
-            check_float(one, f"{type(self).__name__}: scale", 0.0, math.inf) for one in scales
-        ]
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(points_per_axis={self.points_per_axis}, scale={self.scale})"
-
-    def _check_power(self) -> float:
-        """Return the exponent p; raise ConfigurationError if it is not a number >= 1."""
-        kind, power = type(self).__name__, getattr(self, "power", None)
-        if (
-            isinstance(power, bool)
-            or not isinstance(power, (int, float, np.number))
-            or not power >= 1
-        ):
-            raise ConfigurationError(
-                f"{kind}: power={power!r}: a norm needs a number p >= 1, or infinity; below 1 the "
-                "triangle inequality fails, "
-                f"(1 + 1)^(1/p) > 1 + 1. L1, L2 and LInf are ready"
-            )
-        return as_float(power)
-
-    def n_points(self, axes: Axes, first: int, n_axes: int) -> int | None:
-        return math.prod(int(n) for n in self._net(axes, first, n_axes)[:, 2])
-
-    def side(self, axes: Axes, first: int, n_axes: int) -> Side:
-        kind, names, net = (
-            type(self).__name__,
-            axes.names[first : first + n_axes],
-            self._net(axes, first, n_axes),
-        )
-        if len(self.scale) not in (1, n_axes):
-            raise ConfigurationError(
-                f"{kind}: scale has {len(self.scale)} numbers for the {n_axes} axes "
-                f"{', '.join(names)}"
-            )
-        along = [np.linspace(0.0, 1.0, int(n)) for n in net[:, 2]]
-        unit = np.stack(np.meshgrid(*along, indexing="ij"), axis=-1).reshape(-1, n_axes)
-        found = distances.norms(unit * self.scale, self._check_power())
-        if not math.isfinite(float(found.max())):
-            raise ConfigurationError(
-                f"{kind}: the distances are beyond floating point; give a smaller scale than "
-                f"{self.scale}"
-            )
-        return Side(found, net)
-
-    def _net(self, axes: Axes, first: int, n_axes: int) -> Floats:
-        """Return a row (low, high, number of points, 1 for integers) per axis."""
-        kind, names = type(self).__name__, axes.names[first : first + n_axes]
-        n_along, rows = self.points_per_axis or NET_POINTS.get(n_axes), []
-        for i in range(first, first + n_axes):
-            if axes.kinds[i] == CATEGORICAL:
-                raise ConfigurationError(
-                    f"{kind} is for boxes, and {axes.names[i]} has categories, of which none is "
-                    "near another by its number. "
-                    + (COMBINE if n_axes > 1 else "Use Matrix, Points, Graph or Discrete")
-                )
-            is_whole = axes.kinds[i] != INTERVAL
-            low, high = (
-                (axes.low[i], axes.high[i]) if is_whole else (axes.table[i, LOW], axes.ends[i])
-            )
-            rows.append([low, high, high - low + 1 if is_whole else n_along or math.inf, is_whole])
-        net = np.array(rows, np.float64)
-        if net[:, 2].prod() > MOST_POINTS:
-            raise ConfigurationError(
-                f"{kind}: a net of the {n_axes} axes {', '.join(names)} would have more than "
-                f"{MOST_POINTS:,} points; "
-                f"give points_per_axis=..., or use AdaptiveQ, whose boxes need no net"
-            )
-        return net
-
-
-class L1(Norm):
-    """A box under the sum of the differences along its axes. See `Norm`."""
-
-    power = 1.0
-
-
-class L2(Norm):
-    """A box under the Euclidean distance. See `Norm`."""
-
-    power = 2.0
-
-
-class LInf(Norm):
-    """A box under the largest difference along an axis, as in AdaptiveQ. See `Norm`."""
-
-    power = math.inf
-
-
-KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (Matrix, Points, Graph, Strings, Discrete, L1, L2, LInf)
-}
 
 
 def n_values(axes: Axes, first: int, n_axes: int, kind: str) -> tuple[int, str]:

@@ -1,0 +1,169 @@
+"""The optimum of a problem: values, actions and return, with their errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from zooming import notebook
+from zooming.analysis.grids import GIVEN_ACTIONS, Grid
+from zooming.errors import ConfigurationError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Optimal:
+    """The optimum of an environment: optimal values and actions for every step and state.
+
+    Returned by `zooming.solve`. Steps are counted from 0.
+
+    Attributes
+    ----------
+    grid
+        The grid of states that holds the values.
+    resolution
+        Cells per axis; None if the optimum is exact.
+    return_
+        Expected return of the optimal policy from the start distribution.
+    error
+        Error of every value: an estimate, or a bound if `lipschitz` was given.
+    return_error
+        Error of `return_`: `error`, plus the error of the mean over the start distribution.
+    is_bound
+        Whether `return_error` is a bound, not an estimate.
+    seconds
+        Time that it took to solve.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> optimal = zooming.solve(gym.make("zooming/Oil-v0", survey="quadratic", sharpness=1.0))
+    >>> round(optimal.return_, 4), round(optimal.value(0, [0.0]), 4)
+    (4.8, 4.3)
+    >>> optimal.action(0, [0.5]).round(3)  # 1/(2 H lam) = 0.1 short of the oil at 0.75
+    array([0.65])
+    """
+
+    grid: Grid = field(repr=False)
+    resolution: int | None
+    return_: float
+    error: float
+    return_error: float
+    is_bound: bool
+    seconds: float = field(compare=False)
+
+    def __repr__(self) -> str:
+        within = (
+            f"{self.return_:.4f} within {'' if self.is_bound else 'about '}{self.return_error:.1e}"
+        )
+        how = "exact" if self.resolution is None else f"resolution {self.resolution}"
+        return f"Optimal(return {within}, {how}, {self.seconds:.1f} s)"
+
+    def _repr_html_(self) -> str:
+        within = f"{'at most' if self.is_bound else 'about'} {self.return_error:.1e}"
+        facts = {
+            "environment": self.grid.env.name,
+            "optimal return": f"{self.return_:.4f}",
+            "error": within,
+            "how": "exact"
+            if self.resolution is None
+            else f"grid of {self.resolution} cells per axis",
+            "horizon": self.horizon,
+            "seconds": f"{self.seconds:.1f}",
+        }
+        return notebook.card("Optimum", facts)
+
+    @property
+    def horizon(self) -> int:
+        """Number of steps in an episode."""
+        return self.grid.env.horizon
+
+    def value(self, step: int, state: ArrayLike) -> float:
+        """Return V*_h(x)."""
+        return self.grid.value(self._step(step), self._state(state))
+
+    def values(self, step: int, states: ArrayLike) -> Floats:
+        """Return V*_h of n states: an array of shape [n, n_state], or [n] if they are Discrete."""
+        env, step = self.grid.env, self._step(step)
+        if not env.has_whole_states:
+            states = np.atleast_2d(np.asarray(states, np.float64))
+        return np.array(
+            [
+                self.grid.value(step, x)
+                for x in _check_points(states, env.state_box, env.has_whole_states, "state")
+            ]
+        )
+
+    def q_value(self, step: int, state: ArrayLike, action: ArrayLike) -> float:
+        """Return Q*_h(x, a)."""
+        return float(self.q_values(step, np.array([state]), np.array([action]))[0])
+
+    def q_values(self, step: int, states: ArrayLike, actions: ArrayLike) -> Floats:
+        """Return Q*_h of n pairs.
+
+        `states` has shape [n, n_state] and `actions` [n, n_action], or [n] if they are Discrete.
+        """
+        env = self.grid.env
+        x = _check_points(states, env.state_box, env.has_whole_states, "state")
+        a = _check_points(actions, env.action_box, env.has_whole_actions, "action")
+        if len(x) != len(a) or not len(x):
+            raise ConfigurationError(
+                f"{len(x)} states and {len(a)} actions: give as many of each, at least one"
+            )
+        return self.grid.backup(self._step(step), x, a, GIVEN_ACTIONS)[0]
+
+    def action(self, step: int, state: ArrayLike) -> Any:
+        """Return an optimal action in a state: an array, or an integer if actions are Discrete."""
+        grid = self.grid
+        best = grid.backup(self._step(step), self._state(state)[None], grid.actions, grid.search)[
+            1
+        ][0]
+        return np.int64(best[0]) if grid.env.has_whole_actions else best
+
+    def _step(self, step: int) -> int:
+        if not 0 <= step < self.horizon:
+            raise ConfigurationError(
+                f"step {step} is outside the episode: steps run from 0 to {self.horizon - 1}"
+            )
+        return int(step)
+
+    def _state(self, state: ArrayLike) -> Floats:
+        env = self.grid.env
+        return _check_point(state, env.state_box, env.has_whole_states, "state")
+
+
+def _check_points(values: ArrayLike, box: Any, is_whole: bool, what: str) -> Floats:
+    """Validate n states or n actions and return them as an array [n, n_axes]."""
+    points = np.asarray(values, np.float64)
+    points = points[:, None] if is_whole and points.ndim == 1 else points
+    if (
+        points.ndim != 2
+        or box.shape != points.shape[1:]
+        or not _is_inside(points, box, is_whole).all()
+    ):
+        # Raises for the first invalid point.
+        return np.array([_check_point(point, box, is_whole, what) for point in points])
+    return np.ascontiguousarray(points)
+
+
+def _check_point(values: ArrayLike, box: Any, is_whole: bool, what: str) -> Floats:
+    """Validate one state or action and return it as an array [n_axes]."""
+    point = np.array(values, np.float64).reshape(-1)
+    if point.shape != box.shape or not _is_inside(point, box, is_whole).all():
+        wanted = (
+            f"a whole number from {box.low[0]:g} to {box.high[0]:g}"
+            if is_whole
+            else f"a point of {box}"
+        )
+        raise ConfigurationError(f"{what} {values!r} is not {wanted}")
+    return point
+
+
+def _is_inside(points: Floats, box: Any, is_whole: bool) -> NDArray[np.bool_]:
+    """Return, for each coordinate, whether it lies in the box, and is an integer if `is_whole`."""
+    inside: NDArray[np.bool_] = (box.low - 1e-9 <= points) & (points <= box.high + 1e-9)
+    return inside & (points == np.rint(points)) if is_whole else inside

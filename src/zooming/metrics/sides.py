@@ -1,0 +1,71 @@
+"""The base class of metrics of one side: of the states, or of the actions.
+
+Metrics are validated when they are constructed. A metric on finitely many points is its distance
+matrix. A box is represented by a net of points, and each value counts as the nearest of them, so
+nothing finer than the net is distinguished. `pairs` combines a metric of the states and one of the
+actions.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.spaces.axes import Axes
+
+Floats = NDArray[np.float64]
+COMBINE = (
+    "Number the combinations as one Discrete(n) and use Points(combinations, distance), or "
+    "use AdaptiveQ, which takes any space"
+)
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a product, as `Metric.side` returns it.
+
+    Attributes
+    ----------
+    distances : array [n, n]
+        Distances of its points.
+    grid : array [n_axes, 4]
+        A row (low, high, number of points, 1 for integers) per axis.
+    """
+
+    distances: Floats
+    grid: Floats
+
+
+class Metric(ABC):
+    """A metric on the states, or on the actions. Base class of all metrics of one side."""
+
+    @abstractmethod
+    def side(self, axes: Axes, first: int, n_axes: int) -> Side:
+        """Return the metric on some axes of an environment.
+
+        Parameters
+        ----------
+        axes : Axes
+            The axes of the environment.
+        first, n_axes : int
+            The metric is for the axes first to first + n_axes - 1.
+
+        Returns
+        -------
+        Side
+            The distances and the grid.
+
+        Raises
+        ------
+        ConfigurationError
+            If the metric does not fit these axes.
+        """
+
+    def n_points(self, axes: Axes, first: int, n_axes: int) -> int | None:
+        """Return the number of points of `side`, or None if it is unknown without computing
+        distances.
+        """
+        return None
