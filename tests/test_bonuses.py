@@ -401,7 +401,7 @@ def test_the_doubling_trick_works_with_a_split_rule_that_stops_in_the_middle_of_
         (lambda: Doubling(Scaled(0.5)), "does not depend on K"),
         (
             lambda: Doubling(Theory(episodes=9)),
-            r"episodes=9 is what the phases choose; give Theory\(\) without",
+            r"episodes=9 is not an option here: .*; write Doubling\(Theory\(\)\)",
         ),
         (lambda: Bernstein(c1=-1.0), "Bernstein: c1=-1.0"),
         (lambda: Theory(reward_noise=math.inf), "Theory: reward_noise=inf"),

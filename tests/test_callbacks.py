@@ -382,7 +382,7 @@ def test_a_new_agent_begins_a_new_csv_and_a_foreign_file_is_not_continued(tmp_pa
     history = second.learn(10, callback=log)
     assert [row[0] for row in rows_of(log.path)] == history.returns.tolist()
     log.path.write_text("name,price\nbread,3\n")
-    with pytest.raises(zooming.ConfigurationError, match="is no Monitor file"):
+    with pytest.raises(zooming.ConfigurationError, match="is not a Monitor file"):
         second.learn(10, callback=callbacks.MonitorCSV(tmp_path))
     assert log.path.read_text() == "name,price\nbread,3\n"
 

@@ -36,7 +36,7 @@ TUNE = ["tune", "oil-laplace-1", "--out", "OUT"]
         ),
         (
             [*RUN, "--agents", "adaptive-q:seed=3"],
-            "adaptive-q:seed=3: a study gives every run its seed itself",
+            "adaptive-q:seed=3: a study sets seed for every run",
         ),
         (
             [*RUN, "--agents", "adaptive-q-published"],

@@ -216,7 +216,7 @@ NOT_COMPUTABLE = {
     "plain": (lambda: Drift(), "is not a compiled environment, so its law is unknown"),
     "no outcomes": (
         lambda: zooming.compiled_env(wander, unit(1), unit(1), 3, start=0.5),
-        r"wander does not say what its random outcomes are.*outcomes=\(values, weights\)",
+        r"wander declares no random outcomes.*outcomes=\(values, weights\)",
     ),
     "four axes": (
         lambda: zooming.compiled_env(drift, unit(4), unit(1), 3, start=0.5, outcomes=CHANCE),

@@ -433,7 +433,7 @@ BAD = {
     "short tuple": (
         Tuple([UNIT, UNIT]),
         {"action_low": ([0.0],)},
-        "expected 2 parts, None where everything goes",
+        "expected 2 parts, None where every value is feasible",
     ),
     "bounds of another shape": (
         box((0, 1), (0, 1)),

@@ -689,7 +689,7 @@ def test_wrong_options_are_refused(options, explanation):
 
 def test_too_many_pairs_are_refused_before_they_take_memory(monkeypatch):
     monkeypatch.setattr("zooming.metrics.space.MOST_PAIRS", 100)
-    with pytest.raises(ConfigurationError, match="make 126 pairs to look after; at most 100"):
+    with pytest.raises(ConfigurationError, match=r"make 126 entries .*; at most 100"):
         zooming.MetricQ(finite_env(9, 7), PRODUCTS["max"], horizon=2)
 
 
@@ -698,7 +698,7 @@ def test_too_fine_a_net_is_refused_before_any_distance_is_computed(monkeypatch):
         "zooming.kernels.distances.norms", lambda *arguments: pytest.fail("distances were computed")
     )
     for n, explanation in (
-        (8000, "320,000,000 pairs to look after"),
+        (8000, "320,000,000 entries"),
         (9000, "more than 8,000 points"),
     ):
         with pytest.raises(ConfigurationError, match=explanation):
@@ -785,12 +785,12 @@ def whole_numbers():
             lambda: zooming.MetricQ(whole_numbers(), metrics.L1()),
             "L1 is for boxes, and state has categories",
         ),
-        (lambda: zooming.Median(whole_numbers()), "Median plays between requests"),
+        (lambda: zooming.Median(whole_numbers()), "Median needs a state space"),
         (
             lambda: zooming.MetricQ(
                 whole_numbers(), metrics.Discrete(), lazy=True, oracle=metrics.Greedy(4)
             ),
-            "asks no oracle",
+            "uses no oracle",
         ),
         (lambda: metrics.Graph({0: {1: 1.0}, 1: {0: 1.0}, 2: {}}), "no path from"),
         (lambda: metrics.L1(scale=None), "give a number, or one per axis"),

@@ -243,7 +243,7 @@ def test_a_shortcut_in_a_large_matrix_is_found_through_sampled_points():
         (lambda: metrics.Strings([]), "at least one"),
         (lambda: metrics.Strings([3]), "a list of strings"),
         (lambda: metrics.Strings("tea"), "a list of strings"),
-        (lambda: metrics.Strings(["tea", "cup", "tea"]), "'tea' is there twice"),
+        (lambda: metrics.Strings(["tea", "cup", "tea"]), "'tea' is listed twice"),
         (lambda: metrics.Points([0, 1], 3), "not a function of two points"),
         (
             lambda: metrics.Points([0, 1], lambda one, other: "far"),
@@ -275,7 +275,7 @@ def test_a_shortcut_in_a_large_matrix_is_found_through_sampled_points():
         (lambda: metrics.Matrix([["0", "1"], ["1", "0"]]), "not numbers"),
         (lambda: metrics.Matrix(np.array([[0, 1j], [1j, 0]])), "not numbers"),
         (lambda: metrics.Matrix([[0, 10**400], [10**400, 0]]), "not numbers"),
-        (lambda: metrics.Matrix([[0, 1], [1]]), "as many in each row"),
+        (lambda: metrics.Matrix([[0, 1], [1]]), "the same number of numbers"),
         (lambda: metrics.Matrix(np.zeros((2, 2)), 3), "3 is not a list of points"),
         (lambda: metrics.Finite("ab", "cd"), "Finite: the distances are not numbers"),
         (lambda: metrics.Graph(["ab"]), r"'ab' is not an edge; give edges as \(node, node\)"),
@@ -333,7 +333,7 @@ def test_wrong_descriptions_are_refused_at_once(make, explanation):
         (
             metrics.Strings(["a", "b"]),
             box((0.0, 1.0), (0.0, 1.0)),
-            r"here are 2 axes: state\[0\], state\[1\]. Number the combinations as one "
+            r"got 2 axes: state\[0\], state\[1\]. Number the combinations as one "
             r"Discrete\(n\)",
         ),
         (metrics.Discrete(), gym.spaces.MultiDiscrete([2, 2]), "one whole number"),

@@ -454,7 +454,8 @@ def test_the_outer_balls_of_a_squashed_axis_have_no_end_and_the_picture_has_one(
 def test_whole_numbers_beyond_what_floats_tell_apart_are_refused(space):
     for spaces in ((space, UNIT), (UNIT, space)):
         with pytest.raises(
-            zooming.SpaceError, match=r"larger whole numbers than a float tells apart.*below 2\^52"
+            zooming.SpaceError,
+            match=r"whole numbers of this size are not exact as floats.*below 2\^52",
         ):
             zooming.AdaptiveQ(Boxes(*spaces), horizon=1)
     largest = Box(2**52 - 9, 2**52 - 1, (1,), np.int64)
@@ -541,7 +542,7 @@ def test_an_axis_of_weight_0_is_never_cut():
 WRONG = {
     "unknown axis": (
         {"bounds": {"stat[1]": (0, 1)}},
-        r"bounds: no axis is named 'stat\[1\]'; did you mean 'state\[1\]'\? there are",
+        r"bounds: no axis is named 'stat\[1\]'; did you mean 'state\[1\]'\? the axes are",
     ),
     "bounds as a list": ({"bounds": [(0, 1)]}, r"bounds=.*give \{axis: \(low, high\)\}"),
     "no pair": ({"bounds": {"state[1]": 3}}, r"bounds of state\[1\]: 3 is not a pair"),
@@ -557,7 +558,7 @@ WRONG = {
     "ordered number": ({"ordered": 3}, r"ordered=3: give True or the names"),
     "squash with ends": (
         {"squash": {"state[0]": 1.0}},
-        r"state\[0\] runs from -4.8 to 4.8; only an axis without ends",
+        r"state\[0\] runs from -4.8 to 4.8; only an unbounded axis",
     ),
     "squash scale": ({"squash": -1.0}, "squash=-1.0: give a finite number, at least 0"),
     "squash scale of an axis": (

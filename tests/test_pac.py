@@ -322,7 +322,7 @@ def test_theorem_two_coins_are_proved_within_a_feasible_number_of_episodes():
 def test_the_number_of_episodes_comes_from_the_theory_or_is_refused_with_the_number():
     with pytest.raises(
         zooming.ConfigurationError,
-        match=r"asks for 2.61e\+25 episodes, more than the 100,000,000.*Give a budget",
+        match=r"asks for 2.61e\+25 episodes; learn_pac plays at most 100,000,000.*Give a budget",
     ):
         oil().learn_pac(0.5, 0.1)
     agent = zooming.AdaptiveQ(Coins(), horizon=1, seed=0)

@@ -466,13 +466,13 @@ def test_another_reproduction_in_the_same_folder_is_refused(folder):
 
 def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(SystemExit, match="holds something else"):
+    with pytest.raises(SystemExit, match="holds no reproduction"):
         cli.main(["reproduce", "2", "--out", str(tmp_path)])
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
 def test_two_reproductions_at_work_in_one_folder_are_refused(tmp_path):
-    with lock(tmp_path), pytest.raises(SystemExit, match="another command is at work"):
+    with lock(tmp_path), pytest.raises(SystemExit, match="another command is writing"):
         cli.main(["reproduce", "2", "--quick", "--out", str(tmp_path)])
 
 

@@ -82,7 +82,7 @@ def test_a_slice_of_more_dimensions_draws_the_balls_it_cuts():
     for options, message in (
         (
             {"axes": (0, 9)},
-            r"axes: no axis is named 9; there are state\[0\], state\[1\], action\[0\]",
+            r"axes: no axis is named 9; the axes are state\[0\], state\[1\], action\[0\]",
         ),
         (
             {"axes": ("state[0]", "acton[0]")},
@@ -93,11 +93,14 @@ def test_a_slice_of_more_dimensions_draws_the_balls_it_cuts():
         ({"at": [2.0] * 4}, r"at: state\[0\] = 2.0 is outside \[0, 1\]"),
         (
             {"at": {"state[2]": 0.5}},
-            r"at: no axis is named 'state\[2\]'; did you mean 'state\[1\]'\? there are",
+            r"at: no axis is named 'state\[2\]'; did you mean 'state\[1\]'\? the axes are",
         ),
         ({"at": {"state[1]": 1.5}}, r"at: state\[1\] = 1.5 is outside \[0, 1\]"),
         ({"at": {"state[1]": "here"}}, r"at: state\[1\] = 'here' is not a number"),
-        ({"at": {"state[0]": 0.5}}, r"at: state\[0\] is drawn, not cut; leave it out of at="),
+        (
+            {"at": {"state[0]": 0.5}},
+            r"at: state\[0\] is one of the axes that are drawn; leave it out of at=",
+        ),
         (
             {"value_names": {"state[0]": ["a"]}},
             r"1 names for state\[0\], which has no values to name: it is an interval",
@@ -181,7 +184,7 @@ def test_a_policy_of_more_dimensions_is_a_slice_and_says_so():
         ({"at": [0.5]}, "one point of 2 numbers"),
         (
             {"at": {"action[0]": 0.5}},
-            r"at: no axis is named 'action\[0\]'; .*there are state\[0\], state\[1\]$",
+            r"at: no axis is named 'action\[0\]'; .*the axes are state\[0\], state\[1\]$",
         ),
         ({"axes": ("action[0]",)}, "name one or two different state axes"),
         ({"axes": ("state[0]", "state[0]")}, "name one or two different state axes"),
@@ -304,7 +307,7 @@ def test_a_map_is_drawn_on_the_axes_that_are_given(two):
     own = plt.subplots(2, 1)[1]
     assert plots.policy(two, own, steps=[0], n=5).ravel().tolist() == own.tolist()
     with pytest.raises(
-        zooming.ConfigurationError, match="there are 2 x 1 panels to draw; give as many Axes"
+        zooming.ConfigurationError, match="2 x 1 panels are needed; give that many Axes"
     ):
         plots.policy(two, plt.figure().add_axes((0, 0, 1, 1)), steps=[0], n=5)
 

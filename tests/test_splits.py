@@ -451,7 +451,7 @@ def test_a_rule_without_a_number_of_visits_is_refused(due):
 @pytest.mark.parametrize("axis", [2, -1, "gear", None, 0.5, True])
 def test_a_rule_that_names_no_axis_is_refused_and_the_table_is_sound(axis):
     agent = zooming.AdaptiveQ(oil(), split=Wrong(axes=[axis]), seed=0)
-    with pytest.raises(zooming.ConfigurationError, match=r"Wrong.axes gave .*there are the axes"):
+    with pytest.raises(zooming.ConfigurationError, match=r"Wrong.axes gave .*the axes are"):
         agent.learn(10)
     assert agent.n_balls == 5
     assert agent.table.core["n_balls"][0] == 5
@@ -519,8 +519,8 @@ def test_a_rule_that_gives_no_list_of_axes_is_refused(axes):
         ([(0, np.nan)], "a threshold must lie between 0 and 1"),
         ([(0, "half")], "a threshold must lie between 0 and 1"),
         ([(0, True)], "a threshold must lie between 0 and 1"),
-        ([(2, 0.5)], "there are the axes"),
-        ([(0, 0.3, 0.5)], "there are the axes"),
+        ([(2, 0.5)], "the axes are"),
+        ([(0, 0.3, 0.5)], "the axes are"),
         ([(0, 0.3), (0, 0.4)], r"Wrong.cuts gave two thresholds of the axis state\[0\]"),
         (
             None,

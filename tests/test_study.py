@@ -229,7 +229,7 @@ def test_two_commands_at_work_in_one_folder_are_refused(folder):
     with Store(folder, study.configuration).open():
         half_written = folder / "chunks" / ".live.part"
         half_written.write_bytes(b"at work")
-        with pytest.raises(zooming.ConfigurationError, match="another command is at work"):
+        with pytest.raises(zooming.ConfigurationError, match="another command is writing"):
             study.run(folder)
         assert half_written.exists()  # the other's file is not touched
     assert study.run(folder)

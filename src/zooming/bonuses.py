@@ -281,8 +281,8 @@ class Doubling:
         if self.bonus.episodes is not None:
             kind = type(self.bonus).__name__
             raise ConfigurationError(
-                f"Doubling: episodes={self.bonus.episodes} is what the phases choose; give "
-                f"{kind}() without"
+                f"Doubling: episodes={self.bonus.episodes} is not an option here: each phase "
+                f"chooses its own; write Doubling({kind}())"
             )
 
     def phase(self, episode: int) -> Any:

@@ -218,8 +218,8 @@ class MonitorCSV:
         path = Path(path) / _MONITOR if Path(path).is_dir() else _check_path(path)
         if not path.name.endswith(_MONITOR):
             raise ConfigurationError(
-                f"path={str(path)!r}: Stable-Baselines3 reads files that end in {_MONITOR}; name "
-                "it so"
+                f"path={str(path)!r}: the name must end in {_MONITOR}, because "
+                "Stable-Baselines3 reads only such files"
             )
         self.path, self.every = path, check_int(every, "every", 1)
         self._began = self._written = time.time()
@@ -255,7 +255,8 @@ class MonitorCSV:
                 self._began = float(json.loads(lines[0].removeprefix("#"))["t_start"])
             except (ValueError, KeyError, TypeError, IndexError) as error:
                 raise ConfigurationError(
-                    f"{self.path} is no Monitor file and cannot be continued; give another path"
+                    f"{self.path} is not a Monitor file, so it cannot be continued; give another "
+                    "path"
                 ) from error
             lines = lines[: 2 + n_before]  # two lines of header
         else:

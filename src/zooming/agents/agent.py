@@ -317,16 +317,16 @@ class Agent(ABC):
             )
         except ValueError as error:
             raise ConfigurationError(
-                f"state={state!r}: give the step of each environment, whole numbers"
+                f"state must hold one integer step per environment, got {state!r}"
             ) from error
         if not np.issubdtype(steps.dtype, np.integer):
             raise ConfigurationError(
-                f"state={state!r}: give the step of each environment, whole numbers"
+                f"state must hold one integer step per environment, got {state!r}"
             )
         steps = steps.astype(np.int64)
         if len(steps) != len(states):
             raise ConfigurationError(
-                f"state has {len(steps)} entries for {len(states)} observations; it is one step "
+                f"state has {len(steps)} entries for {len(states)} observations; give one step "
                 "per environment"
             )
         if episode_start is not None:

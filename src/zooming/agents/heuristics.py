@@ -263,13 +263,13 @@ class Median(_Mover):
         super().__init__(env, **options)
         if self.axes.kinds != [INTERVAL] * len(self.axes):
             raise ConfigurationError(
-                "Median plays between requests, so both spaces must be boxes of floats; here are "
-                "whole numbers"
+                "Median needs a state space and an action space of floats, because it plays "
+                "points between requests; these hold whole numbers"
             )
         if len({*self.axes.low.tolist()}) > 1 or len({*self.axes.high.tolist()}) > 1:
             raise ConfigurationError(
-                "Median pools the requests of all axes, so they must have the same bounds; here "
-                "they differ"
+                "Median needs the same bounds on all axes, because it pools the requests of "
+                "all of them; these bounds differ"
             )
 
     @property

@@ -30,11 +30,10 @@ class Log:
     def __init__(self, episodes: int) -> None:
         if episodes > MOST_EPISODES:
             raise ConfigurationError(
-                f"episodes={episodes:,}: the history of one call takes {BYTES_PER_EPISODE} bytes "
-                "an episode, "
-                f"{BYTES_PER_EPISODE * episodes / 1e9:,.1f} GB; at most {MOST_EPISODES:,} "
-                "episodes fit in. "
-                f"Call learn several times: learn(a) then learn(b) equals learn(a + b)"
+                f"episodes={episodes:,}: one call of learn plays at most {MOST_EPISODES:,} "
+                f"episodes, because its history takes {BYTES_PER_EPISODE} bytes per episode "
+                f"({BYTES_PER_EPISODE * episodes / 1e9:,.1f} GB here). Call learn several "
+                "times: learn(a) then learn(b) equals learn(a + b)"
             )
         self.returns = np.zeros(episodes)
         self.n_balls, self.n_steps = np.zeros(episodes, np.int64), np.zeros(episodes, np.int64)

@@ -124,7 +124,7 @@ class MetricQ(QLearner):
         self.lazy = bool(lazy)
         if self.lazy and oracle is not None:
             raise ConfigurationError(
-                "lazy=True covers around what is played and asks no oracle; give one of the two"
+                "lazy=True uses no oracle; give lazy=True or oracle=, not both"
             )
         self.oracle: Greedy | Packing | Oracle = Greedy() if oracle is None else oracle
         if not (isinstance(self.oracle, (Greedy, Packing)) or callable(self.oracle)) or isinstance(

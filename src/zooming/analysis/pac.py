@@ -74,11 +74,10 @@ def learn_pac(
             )
         if needed > MOST_EPISODES_BY_DEFAULT:
             raise ConfigurationError(
-                f"epsilon={epsilon}, delta={delta}: the theory asks for {needed:.3g} episodes, "
-                f"more than the {MOST_EPISODES_BY_DEFAULT:,} "
-                f"that are played without being asked for. Give a budget, learn_pac({epsilon}, "
-                f"{delta}, episodes=...): the "
-                f"certificate says what it is worth"
+                f"epsilon={epsilon}, delta={delta}: the theory asks for {needed:.3g} episodes; "
+                f"learn_pac plays at most {MOST_EPISODES_BY_DEFAULT:,} by default. Give a budget, "
+                f"learn_pac({epsilon}, {delta}, episodes=...): the certificate says what was "
+                "proved with it"
             )
         episodes = int(needed)
     episodes = check_int(episodes, "episodes", 1)

@@ -200,13 +200,13 @@ def _slope(regret: Regret, burn_in: float, n_points: int, use_exact: bool) -> fl
         total = regret.cumulative[k - 1]
     if len(k) < 3:
         raise ConfigurationError(
-            f"{len(k)} points behind the burn-in are too few for a slope; give more episodes or "
-            "checkpoints"
+            f"{len(k)} points after the burn-in are too few for a slope; give more episodes "
+            "or checkpoints"
         )
     if not (total > 0).all():
         raise ConfigurationError(
-            "the regret behind the burn-in is not positive, or within the error of the optimum, "
-            "and has no logarithm; use "
-            "exact checkpoints or more episodes"
+            "the regret after the burn-in is not positive, or no larger than the error of "
+            "the optimum, so its growth rate cannot be estimated; use exact checkpoints or "
+            "more episodes"
         )
     return float(np.polyfit(np.log(k), np.log(total), 1)[0])

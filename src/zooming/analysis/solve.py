@@ -104,9 +104,9 @@ def solve(
     resolution = check_int(resolution, "resolution", 4)
     if resolution % 2:
         raise ConfigurationError(
-            f"resolution={resolution} is odd: give an even number of cells per axis, such as "
-            f"{resolution + 1}, to be compared "
-            f"with half as many"
+            f"resolution={resolution} is odd: give an even number of cells per axis, such "
+            f"as {resolution + 1} (the error is estimated by a second grid with half as "
+            "many)"
         )
     fine, error = _solve_steps(Grid(inner, resolution)), _SUM_TOLERANCE
     if not is_exact:

@@ -242,10 +242,9 @@ class CompiledEnv(RenderedEnv):
         If the environment has `weigh`, it replaces the weights for each state and action.
         """
         raise ConfigurationError(
-            f"{self.name} does not say what its random outcomes are, so that nothing about it can "
-            "be computed exactly. "
-            "Declare them: compiled_env(dynamics, ..., outcomes=(values, weights)); dynamics "
-            "then take an outcome, not rng"
+            f"{self.name} declares no random outcomes, so nothing about it can be computed "
+            "exactly. Declare them: compiled_env(dynamics, ..., outcomes=(values, "
+            "weights)); dynamics then take an outcome, not rng"
         )
 
     def start_states(self, n: int) -> Weighted:

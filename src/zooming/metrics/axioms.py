@@ -84,8 +84,8 @@ def as_matrix(distances: ArrayLike, name: str) -> Floats:
         found = as_numbers(distances, "the matrix")
     except (ConfigurationError, OverflowError) as error:
         raise ConfigurationError(
-            f"{name}: the distances are not numbers, as many in each row; give a square matrix, "
-            "for example [[0, 2], [2, 0]]"
+            f"{name}: the rows do not all hold the same number of numbers; give a square "
+            "matrix, for example [[0, 2], [2, 0]]"
         ) from error
     if found.ndim != 2 or found.shape[0] != found.shape[1] or not found.size:
         raise ConfigurationError(

@@ -211,8 +211,8 @@ class Graph(Finite):
                     "shorten the edges"
                 )
             raise ConfigurationError(
-                f"Graph: there is no path from {nodes[i]!r} to {nodes[j]!r}, so that their "
-                "distance is not finite; connect them"
+                f"Graph: there is no path from {nodes[i]!r} to {nodes[j]!r}, so their distance "
+                "is infinite; connect them"
             )
         # The sums along a path and back may round differently: make the matrix symmetric.
         super().__init__(np.minimum(lengths, lengths.T), nodes)
@@ -243,10 +243,7 @@ class Strings(Finite):
             raise ConfigurationError("Strings: give a list of strings, at least one")
         if len(set(words)) < len(words):
             twice = next(word for i, word in enumerate(words) if word in words[:i])
-            raise ConfigurationError(
-                f"Strings: {twice!r} is there twice, and the two could not be told apart; give "
-                "each string once"
-            )
+            raise ConfigurationError(f"Strings: {twice!r} is listed twice; give each string once")
         letters = np.array([ord(letter) for word in words for letter in word], np.int64)
         ends = np.cumsum([0, *(len(word) for word in words)])
         super().__init__(distances.edit_distances(letters, ends), words)
@@ -285,13 +282,11 @@ def n_values(axes: Axes, first: int, n_axes: int, kind: str) -> tuple[int, str]:
     low, high = float(axes.low[first]), float(axes.high[first])
     if n_axes != 1:
         raise ConfigurationError(
-            f"{kind} is for points named by one whole number, and here are {n_axes} axes: "
-            f"{names}. {COMBINE}"
+            f"{kind} needs one axis of whole numbers, got {n_axes} axes: {names}. {COMBINE}"
         )
     if axes.kinds[first] == INTERVAL:
         raise ConfigurationError(
-            f"{kind} is for points named by one whole number: a space Discrete(n); here are "
-            f"{names}. For boxes there are "
-            f"L1, L2 and LInf"
+            f"{kind} needs one axis of whole numbers, a space Discrete(n), got {names}. For "
+            "boxes use L1, L2 or LInf"
         )
     return int(high - low) + 1, names

@@ -80,7 +80,7 @@ class Space:
         is_flat = not self._has_positive_distance()
         if is_flat and self.n_pairs > 1:
             raise SpaceError(
-                "every distance is 0, so that no two points are told apart; give one side a "
+                "every distance is 0, so all points count as the same one; give one side a "
                 "positive scale"
             )
         if largest < SMALLEST and not is_flat:
@@ -228,10 +228,9 @@ def _check_pairs(n_states: int, n_actions: int, horizon: int) -> None:
     n = horizon * n_states * n_actions
     if n > MOST_PAIRS:
         raise SpaceError(
-            f"{n_states:,} states, {n_actions:,} actions and {horizon} steps make {n:,} pairs to "
-            "look after; at most "
-            f"{MOST_PAIRS:,} are supported. Give fewer points: a net of them, or a smaller "
-            "points_per_axis"
+            f"{n_states:,} states, {n_actions:,} actions and {horizon} steps make {n:,} "
+            f"entries (state, action, step); at most {MOST_PAIRS:,} are supported. Give "
+            "fewer points: a net of them, or a smaller points_per_axis"
         )
 
 

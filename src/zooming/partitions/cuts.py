@@ -62,7 +62,7 @@ class View:
         close = difflib.get_close_matches(str(axis), self.names, 1, 0.5)
         hint = f"did you mean {close[0]!r}? " if close else ""
         raise ConfigurationError(
-            f"{option}: no axis is named {axis!r}; {hint}there are {', '.join(self.names)}"
+            f"{option}: no axis is named {axis!r}; {hint}the axes are {', '.join(self.names)}"
         )
 
     def first(self, kind: str, n: int = 1) -> list[int]:
@@ -102,8 +102,8 @@ class View:
                 i = self.index(axis, "at")
                 if i in drawn:
                     raise ConfigurationError(
-                        f"at: {self.names[i]} is drawn, not cut; leave it out of at=, or draw "
-                        "other axes="
+                        f"at: {self.names[i]} is one of the axes that are drawn; leave it out "
+                        "of at=, or give other axes="
                     )
                 point[i] = self._checked(i, value)
         elif at is not None:

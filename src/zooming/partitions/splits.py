@@ -299,7 +299,7 @@ def cuts(rule: Any, ball: Ball, axes: Floats) -> tuple[int, Floats]:
             or not 0 <= axis < len(names)
         ):
             raise ConfigurationError(
-                f"{said} gave {given!r} for {ball}; there are the axes {dict(enumerate(names))}"
+                f"{said} gave {given!r} for {ball}; the axes are {dict(enumerate(names))}"
             )
         side, n_values = high[axis] - low[axis], axes[axis, kernels.ATOMS]
         if not (side > _SHORTEST and (n_values == 0 or round(side * n_values) > 1)):

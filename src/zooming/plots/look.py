@@ -102,8 +102,8 @@ def panels(ax: Any, n_rows: int, n_columns: int, size: tuple[float, float] = (2.
     place = given[0].get_subplotspec() if len(given) == 1 else None
     if place is None:
         raise ConfigurationError(
-            f"ax: there are {n_rows} x {n_columns} panels to draw; give as many Axes, or one of "
-            "plt.subplots"
+            f"ax: {n_rows} x {n_columns} panels are needed; give that many Axes, or a "
+            "single one to be divided"
         )
     given[0].set_axis_off()
     return place.subgridspec(n_rows, n_columns).subplots(squeeze=False)

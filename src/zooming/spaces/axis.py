@@ -36,7 +36,7 @@ def find_axes(axes: list[Axis], name: Any, option: str) -> list[Axis]:
         close = difflib.get_close_matches(str(name), [axis.name for axis in axes], 1, 0.5)
         hint = f"did you mean {close[0]!r}? " if close else ""
         raise SpaceError(
-            f"{option}: no axis is named {name!r}; {hint}there are {_join_names(axes)}"
+            f"{option}: no axis is named {name!r}; {hint}the axes are {_join_names(axes)}"
         )
     return found
 
@@ -49,7 +49,9 @@ def set_order(axes: list[Axis], ordered: bool | Iterable[str]) -> None:
         chosen = [axis for name in ordered for axis in find_axes(axes, name, "ordered")]
     for axis in chosen:
         if axis.kind == INTERVAL:
-            raise SpaceError(f"ordered: {axis.name} is an interval, which has an order already")
+            raise SpaceError(
+                f"ordered: {axis.name} is an interval; only discrete axes can be made ordered"
+            )
         axis.kind = ORDERED
 
 
@@ -106,8 +108,8 @@ def set_squash(axes: list[Axis], squash: bool | float | Mapping[str, float]) -> 
     for axis, scale in scales:
         if axis not in unbounded or axis.kind != INTERVAL:
             raise SpaceError(
-                f"squash: {axis.name} runs from {axis.low} to {axis.high}; only an axis without "
-                "ends needs it"
+                f"squash: {axis.name} runs from {axis.low} to {axis.high}; only an unbounded "
+                "axis can be squashed"
             )
         if (
             isinstance(scale, bool)
@@ -155,8 +157,7 @@ def set_weights(axes: list[Axis], weights: Mapping[str, float] | Iterable[float]
         axis.weight = float(weight)
     if not any(axis.weight > 0 for axis in axes):
         raise SpaceError(
-            "weights: every axis has weight 0, so that nothing matters; give one of them a "
-            "positive weight"
+            "weights: every axis has weight 0; give at least one axis a positive weight"
         )
 
 
@@ -175,10 +176,9 @@ def check_axes(axis: Axis) -> None:
     if axis.kind != INTERVAL:
         if max(-low, high) >= LARGEST_WHOLE:
             raise SpaceError(
-                f"axis {axis.name} runs from {low:g} to {high:g}: larger whole numbers than a "
-                "float tells apart. Give the "
-                f"agent its usual range, bounds={{{axis.name!r}: (low, high)}}, or numbers below "
-                "2^52 (a wrapper)"
+                f"axis {axis.name} runs from {low:g} to {high:g}: whole numbers of this size "
+                "are not exact as floats. Give the agent its usual range, "
+                "bounds={{axis.name!r}: (low, high)}, or numbers below 2^52 (a wrapper)"
             )
         return
     if not low < high:

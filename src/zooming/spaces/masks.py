@@ -279,6 +279,7 @@ def _parts(node: Branch, given: Any, what: str) -> list[tuple[Any, Any]]:
         return list(given.items())
     if not isinstance(given, (tuple, list)) or len(given) != len(node.parts):
         raise TransitionError(
-            f"{what} is {given!r}; expected {len(node.parts)} parts, None where everything goes"
+            f"{what} is {given!r}; expected {len(node.parts)} parts, None where every value "
+            "is feasible"
         )
     return list(enumerate(given))

@@ -29,7 +29,7 @@ def lock(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise ConfigurationError(
-                f"another command is at work in {folder}; wait until it ends, or choose another "
+                f"another command is writing to {folder}; wait until it ends, or choose another "
                 "--out"
             ) from error
         yield

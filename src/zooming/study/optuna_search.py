@@ -34,7 +34,8 @@ def search_with_optuna(scope: Scope) -> Best:
         ) from error
     if not 0 < min(scope.values) < max(scope.values):
         raise ConfigurationError(
-            "optuna looks between the least and the largest value: give two different ones, above 0"
+            "--method optuna searches between the smallest and the largest value: give two "
+            "different values, both above 0"
         )
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     ends = GridSearch(

@@ -68,14 +68,16 @@ class Configuration:
             ("agent", [a.label for a in self.agents]),
         ):
             if len(set(names)) < len(names):
-                raise ConfigurationError(f"the same {what} twice: {', '.join(names)}")
+                raise ConfigurationError(
+                    f"a study needs different {what}s, but one is listed twice: {', '.join(names)}"
+                )
         for agent in self.agents:
             make = AGENTS[agent.kind]
             refuse_unknown(agent.kind, agent.settings, make)
             for name in ("env", "seed"):
                 if name in agent.settings:
                     raise ConfigurationError(
-                        f"{agent.label}: a study gives every run its {name} itself; leave it out"
+                        f"{agent.label}: a study sets {name} for every run; leave it out"
                     )
             for name, parameter in inspect.signature(make).parameters.items():
                 is_needed = (
@@ -122,12 +124,12 @@ class Configuration:
                 a.kind for a in agents
             ]
             if not all(isinstance(text, str) for text in (*texts, content.get("stream", ""))):
-                raise TypeError("a name is not a text")
+                raise TypeError("a name is not a string")
             if not all(
                 isinstance(one, dict)
                 for one in (*(p.options for p in problems), *(a.settings for a in agents))
             ):
-                raise TypeError("options have no names")
+                raise TypeError("the options of a problem or an agent are not a dict")
             return cls(**{**content, "problems": problems, "agents": agents})
         except (TypeError, KeyError, AttributeError, ConfigurationError) as error:
             raise ConfigurationError(

@@ -151,7 +151,7 @@ def tune(
     ]
     if len({agent.label for agent in settled}) < len(settled):
         raise ConfigurationError(
-            f"the same agent twice, but for {option}, which is tuned: "
+            f"agents must differ in an option other than {option}, which is tuned: "
             f"{', '.join(agent.label for agent in choices)}"
         )
     search = search_grid if method == "grid" else search_with_optuna

@@ -119,7 +119,8 @@ def _least_episodes(
         low, high = high, 2 * high
         if high > 2**900:
             raise ConfigurationError(
-                "more than 2^900 episodes would be needed; ask for less, or for fewer dimensions"
+                "more than 2^900 episodes would be needed; give a larger epsilon or delta, or "
+                "fewer dimensions"
             )
     while high - low > 1:
         middle = (low + high) // 2

@@ -74,7 +74,7 @@ def reproduce(
     for option, given, least in (("seeds", n_seeds, 2), ("episodes", episodes, FEWEST_EPISODES)):
         if given < least:
             raise ConfigurationError(
-                f"--{option} {given}: give at least {least}, or nothing can be said of the claims"
+                f"--{option} {given}: give at least {least}; the claims cannot be tested with fewer"
             )
     engines.check_engine("local", workers, None)
     findings = _findings(folder, settings)
@@ -143,7 +143,9 @@ def _make(folder: Path) -> None:
     try:
         ours = {FINDINGS, PICTURES, LOCK, "tuning", "evaluation", "report.html"}
         if folder.exists() and any(path.name not in ours for path in folder.iterdir()):
-            raise ConfigurationError(f"{folder} holds something else; choose another --out")
+            raise ConfigurationError(
+                f"{folder} is not empty and holds no reproduction; choose another --out"
+            )
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigurationError(

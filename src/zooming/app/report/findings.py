@@ -38,7 +38,7 @@ def figures(path: Path) -> list[dict[str, Any]]:
                 not all(isinstance(text, str) for text in texts)
                 or Path(one["problem"]).name != one["problem"]
             ):
-                raise ValueError("a name is not one")
+                raise ValueError("the name of a problem or an agent is not valid")
             _check(one.get("verdicts", []))
             one["scales"] = scales(one)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -65,7 +65,7 @@ def _check(verdicts: Sequence[dict[str, Any]]) -> None:
     """Raise ValueError if an entry is not a verdict."""
     for verdict in verdicts:
         if not isinstance(verdict["sentence"], str) or verdict["holds"] not in (True, False, None):
-            raise ValueError("a verdict is not one")
+            raise ValueError("an entry of the verdicts is not a verdict")
 
 
 def _damage_error(path: Path, error: Exception) -> ConfigurationError:
