@@ -405,3 +405,11 @@ def test_an_agent_takes_the_proposed_range_as_it_is():
     )
     agent.learn(5)
     assert agent.n_clipped == 0
+
+
+@pytest.mark.parametrize("driver", ["fused", "python"])
+def test_the_warning_points_at_the_line_of_the_user(driver):
+    agent = zooming.AdaptiveQ(ambulance(), rewards="clip", reward_range=RANGE, seed=0)
+    with pytest.warns(UserWarning, match="was clipped") as warned:
+        agent.learn(20, driver=driver)
+    assert [one.filename for one in warned] == [__file__]

@@ -278,6 +278,16 @@ def test_the_environment_of_the_agent_is_the_default_and_a_missing_one_is_asked_
     assert zooming.evaluate(zooming.load(tmp_path / "agent.zoom", env=env), exact=True).exact
 
 
+@pytest.mark.parametrize("resolution", [0, 3, 2.5, True])
+def test_a_resolution_that_is_too_small_is_refused(resolution):
+    env = gym.make("zooming/Oil-v0")
+    agent = zooming.AdaptiveQ(env, seed=0)
+    with pytest.raises(
+        zooming.ConfigurationError, match=rf"resolution={resolution!r} is too small"
+    ):
+        zooming.evaluate(agent, env, exact=True, resolution=resolution)
+
+
 def test_too_many_reached_states_are_answered_by_a_resolution_that_is_not_too_much(monkeypatch):
     monkeypatch.setattr(zooming.analysis.evaluate, "MOST_STATES", 200)
     env = gym.make("zooming/Ambulance-v0", horizon=2)

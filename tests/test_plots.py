@@ -758,7 +758,7 @@ def test_balls_of_a_box_are_drawn_over_the_optimum():
     found = wide.balls(0)
     ax = plots.balls(found, axes=("state[1]", "action[0]"), at={"state[0]": 0.9, "action[1]": 0.1})
     assert (
-        ax.get_title() == "step 0: 1 balls, a slice through 1\ncut at state[0] = 1, action[1] = 0"
+        ax.get_title() == "step 0: 1 ball, a slice through 1\ncut at state[0] = 1, action[1] = 0"
     )  # the nearest points
 
 

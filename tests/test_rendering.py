@@ -89,7 +89,7 @@ def test_text_says_where_the_episode_stands_and_what_is_known_of_the_optimum():
     env = SHOWN["your own, of whole numbers"]("ansi")
     env.reset(seed=0)
     assert env.render().splitlines() == [
-        "count, step 0 of 3",
+        "count, 0 of 3 steps played",
         "optimum 0.15",
         "     state      0 |O----------------------------------------| 4      O 0",
         "    action      1 |----------------------------------------*| 2      * 2",
@@ -97,14 +97,14 @@ def test_text_says_where_the_episode_stands_and_what_is_known_of_the_optimum():
     env.step(1)
     env.step(2)
     assert env.render().splitlines() == [
-        "count, step 2 of 3",
+        "count, 2 of 3 steps played",
         "reward 0.05, return 0, optimum 0.15, from here 0.05",
         "     state      0 |----------o-------------------O----------| 4      o 1, O 3",
         "    action      1 |----------------------------------------a| 2      * 2, a 2",
     ]
     env.step(2)
     assert env.render().splitlines()[:2] == [
-        "count, step 3 of 3",
+        "count, 3 of 3 steps played",
         "reward 0.05, return 0.05, optimum 0.15",
     ]
 
@@ -114,7 +114,7 @@ def test_text_of_more_axes_than_a_grid_has_says_that_the_optimum_is_not_known():
     env.reset(seed=0)
     env.step(middle(env))
     lines = env.render().splitlines()
-    assert lines[:2] == ["wander, step 1 of 4", "reward 0.5, return 0.5, optimum not known"]
+    assert lines[:2] == ["wander, 1 of 4 steps played", "reward 0.5, return 0.5, optimum not known"]
     assert [line.split()[0] for line in lines[2:]] == [
         f"{side}[{i}]" for side in ("state", "action") for i in range(6)
     ]
@@ -182,7 +182,7 @@ def test_without_a_display_human_prints_the_text_of_every_step(capsys):
     assert env.render() is None
     printed = capsys.readouterr().out
     assert [line for line in printed.splitlines() if "step" in line] == [
-        f"oil laplace 1, step {i} of 5" for i in (0, 1, 1)
+        f"oil laplace 1, {i} of 5 steps played" for i in (0, 1, 1)
     ]
     assert "reward 0.75, return 0.75, optimum 4.7" in printed
     env.close()
@@ -295,14 +295,14 @@ def test_in_human_mode_every_step_of_training_is_shown(capsys):
     expected = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=3).learn(4).returns
     agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0", render_mode="human"), seed=3)
     assert (agent.learn(2).returns == expected[:2]).all()
-    assert capsys.readouterr().out.count("oil laplace 1, step ") == 2 * 6
+    assert capsys.readouterr().out.count("of 5 steps played") == 2 * 6
     with pytest.raises(
         zooming.ConfigurationError, match='driver="fused" needs a compiled environment'
     ):
         agent.learn(1, driver="fused")
     histories = zooming.learn_many(zooming.AdaptiveQ, agent.env, [3, 4], 1)
     assert histories[0].returns == expected[:1]
-    assert capsys.readouterr().out.count("oil laplace 1, step ") == 2 * 6
+    assert capsys.readouterr().out.count("of 5 steps played") == 2 * 6
 
 
 def test_a_copy_and_a_pickle_show_the_same_and_have_pictures_of_their_own():
@@ -339,7 +339,7 @@ def test_environments_pass_gymnasiums_check_of_rendering_without_a_warning(env_i
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(gym.make(env_id).unwrapped)  # which makes and renders it in every mode
-    assert capsys.readouterr().out.count("step 0 of 5") >= 1  # "human" too
+    assert capsys.readouterr().out.count("0 of 5 steps played") >= 1  # "human" too
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])

@@ -327,6 +327,15 @@ def test_a_manifest_that_asks_for_any_number_of_seeds_costs_nothing(folder):
         read_study(folder)
 
 
+def test_a_manifest_edited_to_hide_seeds_is_noticed(tmp_path):
+    study(seeds=40, episodes=5).run(tmp_path)
+    replaced(tmp_path / "manifest.json", "configuration", "n_seeds")(20)
+    with pytest.raises(zooming.ConfigurationError, match=r"chunks, but manifest.json names only"):
+        Study.stored(tmp_path).summary(tmp_path)
+    with pytest.raises(zooming.ConfigurationError, match="it was edited, or files were added"):
+        collect(tmp_path)
+
+
 def test_a_folder_that_only_others_may_write_is_read(made, folder, monkeypatch):
     """A reader repairs nothing on disk."""
     (folder / "optima.json").write_text("{}")

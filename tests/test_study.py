@@ -575,7 +575,7 @@ def test_the_command_prints_the_table_and_warns_about_few_seeds(tmp_path, capsys
         > 0
     )
     for expected in (
-        "Study(1 problems x 2 agents x 2 seeds",
+        "Study(1 problem x 2 agents x 2 seeds",
         "optimum 4.725",
         "median",
         "Only 2 seeds",

@@ -623,6 +623,12 @@ def test_theorem_a_linear_system_attains_the_wasserstein_constant(stretch, slope
     )
 
 
+def test_a_long_horizon_is_summed_in_closed_form():
+    exact = sum(0.999**i for i in range(2000))
+    assert theory.lipschitz_of_q(2000, 0.999, 1.0, "wasserstein") == pytest.approx(exact)
+    assert theory.lipschitz_of_q(10**9, 1.0, 2.0, "wasserstein") == 2e9
+
+
 def test_total_variation_at_a_point_worked_out_by_hand():
     assert theory.lipschitz_of_q(5, 0.25, 3.0) == 2 * 0.25 * 5 + 3
 
@@ -665,6 +671,12 @@ def test_total_variation_at_a_point_worked_out_by_hand():
         ),
         (lambda: theory.metric_lower_bound(5, 10, lambda r: 0), "finite and at least 1"),
         (lambda: theory.expected_regret_delta(1, 2), "episodes = 1 must be a whole number >= 2"),
+        (lambda: theory.regret_bound(5, 10**400, 2), "episodes must be at most 2.1000"),
+        (lambda: theory.iota(10**400, 5), "horizon must be at most 2.53"),
+        (lambda: theory.learning_rate_weights(10**400, 5), "t must be at most 100,000,000"),
+        (lambda: theory.visits_per_depth(10**400), "depth must be at most 500"),
+        (lambda: theory.diameter((10**400, 1)), "must be a finite number > 0"),
+        (lambda: theory.lipschitz_of_q(10**9, 2, 1, "wasserstein"), "is beyond floating point"),
         (lambda: theory.expected_regret_bound(5, 10, -1), "dimension = -1"),
         (lambda: theory.pac_episodes(5, 6.0, 0.1, 2), "at most H = 5"),
         (lambda: theory.pac_episodes(5, 1.0, 0.0, 2), "delta = 0.0"),

@@ -8,7 +8,9 @@ import inspect
 import math
 import numbers
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -253,6 +255,26 @@ def clip_rounding(
             point = point.copy()
             point[i] = min(most, max(least, value))
     return point, None
+
+
+def count_noun(n: int, what: str) -> str:
+    """Return a count with its noun.
+
+    >>> count_noun(1, "seed"), count_noun(2000, "seed")
+    ('1 seed', '2,000 seeds')
+    """
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+def count_own_frames() -> int:
+    """Return the `stacklevel` with which a warning points at the caller outside this package.
+
+    Count from the function that calls this one. (`skip_file_prefixes` needs Python 3.12.)
+    """
+    package, level, frame = str(Path(__file__).parent), 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def n_cores() -> int:

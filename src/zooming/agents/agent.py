@@ -22,7 +22,7 @@ from zooming.kernels.crossing import Crossing
 from zooming.partitions.view import Partition
 from zooming.spaces.flatten import as_numbers
 from zooming.spaces.masks import Feasible, feasible, has_mask, split_info
-from zooming.validation import as_float, known_options
+from zooming.validation import as_float, count_own_frames, known_options
 
 
 class Agent(ABC):
@@ -260,7 +260,7 @@ class Agent(ABC):
                 "and so will be others; "
                 "agent.n_clipped counts them, and zooming.reward_range(env, "
                 f"horizon={self.horizon}) proposes a wider range",
-                stacklevel=2,
+                stacklevel=count_own_frames(),
             )
 
     def _clipped_in_words(self) -> str:

@@ -19,7 +19,14 @@ from zooming.errors import ConfigurationError, TransitionError, ZoomingError
 from zooming.kernels import LOW
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import INTERVAL
-from zooming.validation import as_float, check_int, check_range, clip_rounding, short_repr
+from zooming.validation import (
+    as_float,
+    check_int,
+    check_range,
+    clip_rounding,
+    count_own_frames,
+    short_repr,
+)
 
 UNIT = (0.0, 1.0)  # the reward range if none is given, and the environment states none
 REWARDS = ("refuse", "clip")  # choices for a reward outside the range
@@ -276,7 +283,7 @@ def horizon_of(env: Any, horizon: int | None) -> int:
             f"horizon={horizon}, but an episode of {name_of(env)} ends after {min(said)} "
             "steps: values will be too optimistic"
         )
-        warnings.warn(message, stacklevel=4)
+        warnings.warn(message, stacklevel=count_own_frames())
     found = horizon if horizon is not None else min(said) if said else None
     if found is None:
         raise ConfigurationError(

@@ -141,7 +141,7 @@ def evaluate(
         interval = mean_interval(returns)
         return Evaluation(interval.mean, interval.low, interval.high, False, returns)
     inner = _check_computable(agent, env)
-    n = resolution or N_OUTCOMES[inner.state_box.shape[0]]
+    n = N_OUTCOMES[inner.state_box.shape[0]] if resolution is None else resolution
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 4:
         raise ConfigurationError(
             f"resolution={n!r} is too small: give a whole number of outcomes per step, at least 4"

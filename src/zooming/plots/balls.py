@@ -15,6 +15,7 @@ from zooming.metrics.view import Balls
 from zooming.partitions.cuts import View, most_visited
 from zooming.plots.look import drawing
 from zooming.plots.partitions import MOST_NAMES, add_colorbar, axis_label, set_ticks, wrap
+from zooming.validation import count_noun
 
 
 def balls(
@@ -137,7 +138,7 @@ def balls(
         )
         part = f", a slice through {len(np.unique(owner))}" if others else ""
         title = (
-            f"step {found.step}: {len(found)} balls"
+            f"step {found.step}: {count_noun(len(found), 'ball')}"
             + ("" if optimal is None else " over Q*")
             + part
         )

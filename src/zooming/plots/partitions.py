@@ -14,6 +14,7 @@ from zooming.errors import ConfigurationError
 from zooming.partitions.cuts import View
 from zooming.partitions.view import Partition
 from zooming.plots.look import TICKS, drawing
+from zooming.validation import count_noun
 
 Floats = NDArray[np.float64]
 ValueNames = Mapping[str, Sequence[Any]]
@@ -120,7 +121,7 @@ def partition(
         set_ticks(ax.yaxis, view, vertical, value_names)
         part = f", a slice through {int(shown.sum())}" if len(balls.names) > 2 else ""
         title = (
-            f"step {balls.step}: {len(balls)} balls"
+            f"step {balls.step}: {count_noun(len(balls), 'ball')}"
             + ("" if optimal is None else " over Q*")
             + part
         )

@@ -115,13 +115,13 @@ class Pictures:
     def _draw_rewards(self, ax: Any, scene: Scene) -> None:
         rewards = [reward for *_, reward in scene.played]
         ax.bar(
-            np.arange(len(rewards)) + 1,
+            np.arange(len(rewards)),
             rewards,
             width=0.7,
             color=[*[QUIET] * (len(rewards) - 1), ACTION][-len(rewards) :],
         )
         ax.axhline(0, color="0.3", linewidth=0.8)
-        ax.set_xlim(0.4, self.env.horizon + 0.6)
+        ax.set_xlim(-0.6, self.env.horizon - 0.4)
         ax.set_ylim(
             1.1 * min([*rewards, 0.0]),
             1.1 * max([*rewards, 0.0]) or float(min([*rewards, 0.0]) == 0.0),
@@ -132,7 +132,7 @@ class Pictures:
         ax.set_ylabel("reward")
 
     def _step(self, scene: Scene) -> str:
-        return f"step {len(scene.played)} of {self.env.horizon}"
+        return f"{len(scene.played)} of {self.env.horizon} steps played"
 
     def _facts(self, scene: Scene) -> str:
         """Return a line with the reward, the return so far, and the optimum if it is known."""

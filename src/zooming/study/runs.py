@@ -268,12 +268,11 @@ def _prefix_errors(
     try:
         yield
     except ours as error:
-        is_code = kind is not None and re.search(r"\bgive\b.*\w=", str(error), re.IGNORECASE)
-        hint = (
-            f" (here: {kind}:option=value for the agent, --set option=value for the problem)"
-            if is_code
-            else ""
-        )
+        hint = ""
+        if kind is not None and "max_episode_steps=" in str(error):
+            hint = f" (here: --set max_episode_steps=N for the problem, or {kind}:horizon=N)"
+        elif kind is not None and re.search(r"\bgive\b.*\w=", str(error), re.IGNORECASE):
+            hint = f" (here: {kind}:option=value for the agent, --set option=value for the problem)"
         raise (type(error) if isinstance(error, ZoomingError) else ConfigurationError)(
             f"{where}: {error}{hint}"
         ) from error

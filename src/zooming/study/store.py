@@ -43,7 +43,7 @@ from zooming.study.stored import (
     read_manifest,
     read_optima,
 )
-from zooming.validation import check_float
+from zooming.validation import check_float, count_own_frames
 from zooming.version import __version__
 
 MANIFEST, OPTIMA, TIMINGS, CHUNKS = "manifest.json", "optima.json", "timings.jsonl", "chunks"
@@ -151,7 +151,7 @@ class Store:
             warnings.warn(
                 f"{self.folder} was begun with other versions; runs may differ from there "
                 f"on:\n{lines}",
-                stacklevel=5,
+                stacklevel=count_own_frames(),
             )
             content["computed_with"].append(ours)
         files.write_atomically(manifest, json.dumps(content, indent=1).encode())
@@ -212,12 +212,19 @@ class Store:
         return self._known[chunk.name]
 
     def check_finished(self) -> None:
-        """Raise ConfigurationError if chunks are missing.
+        """Raise ConfigurationError if there are fewer or more chunks than in the manifest.
 
         Only the number of files is compared, because a manifest may ask for any number of chunks.
         """
-        if sum(1 for _ in (self.folder / CHUNKS).glob("*.zoom")) < self.configuration.n_chunks:
+        found, expected = len([*(self.folder / CHUNKS).glob("*.zoom")]), self.configuration.n_chunks
+        if found < expected:
             raise self._unfinished_error()
+        if found > expected:  # for example n_seeds was edited, which would hide seeds
+            raise ConfigurationError(
+                f"{self.folder} holds {found:,} chunks, but {MANIFEST} names only {expected:,} of "
+                f"them: it was edited, or files were added. Restore {MANIFEST}, or move the other "
+                f"files out of {CHUNKS}"
+            )
 
     def _unfinished_error(self) -> ConfigurationError:
         return ConfigurationError(

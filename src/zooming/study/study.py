@@ -19,6 +19,7 @@ from zooming.study.runs import Configuration
 from zooming.study.stopping import Stopped, raise_on_sigterm
 from zooming.study.store import CHUNKS, Store
 from zooming.study.stored import Optima
+from zooming.validation import count_noun
 
 FEW_SEEDS = 5
 
@@ -131,7 +132,8 @@ class Study:
 
     def __repr__(self) -> str:
         c = self.configuration
-        size = f"{len(c.problems)} problems x {len(c.agents)} agents x {c.n_seeds} seeds"
+        counts = (len(c.problems), "problem"), (len(c.agents), "agent"), (c.n_seeds, "seed")
+        size = " x ".join(count_noun(n, what) for n, what in counts)
         return (
             f"Study({size}, {c.episodes} episodes each: "
             f"{len(c.problems) * len(c.agents) * c.n_seeds} runs)"

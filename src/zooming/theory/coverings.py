@@ -113,7 +113,13 @@ def scale_of(dimension: float, c: float, d_max: float) -> float:
     """Return C = c d_max^-d, the covering number allowed at r = d_max."""
     check_positive(or_zero=True, dimension=dimension)
     check_positive(c=c, d_max=d_max)
-    scale = c / math.pow(d_max, dimension)
+    try:
+        scale = c / math.pow(d_max, dimension)
+    except (OverflowError, ZeroDivisionError) as error:
+        raise ConfigurationError(
+            f"d_max = {d_max:g} to the power {dimension:g} is beyond floating point; rescale the "
+            "metric"
+        ) from error
     if scale < 1 - 1e-9:
         raise ConfigurationError(
             f"c = {c} is below d_max^d = {d_max**dimension:g}: N_r <= c r^-d must allow one ball "

@@ -11,6 +11,7 @@ from zooming.errors import ConfigurationError
 from zooming.theory.checks import check_positive, check_whole
 from zooming.theory.coverings import QUOTIENT_TOLERANCE, scale_of
 
+MOST_TERMS = 1000  # longer geometric sums are computed by their closed form
 MOST_SIDES = 6  # the most axes for which iota covers balls that depend on the data, see `iota`
 
 
@@ -74,7 +75,7 @@ def bonus(
     >>> round(bonus(1, 5, 2000), 2), round(bonus(100, 5, 2000), 3)
     (86.44, 8.644)
     """
-    check_whole(t=t)
+    check_whole(t=t, horizon=horizon)
     return (
         2 * math.sqrt(horizon**3 * iota(horizon, episodes, delta)) + 4 * bias_of(lipschitz, d_max)
     ) / math.sqrt(t)
@@ -158,7 +159,7 @@ def lipschitz_of_q(
     if kind == "total_variation":
         return float(2 * horizon * lipschitz_kernel + lipschitz_reward)
     if kind == "wasserstein":
-        return float(lipschitz_reward * sum(lipschitz_kernel**i for i in range(horizon)))
+        return float(lipschitz_reward * _geometric_sum(lipschitz_kernel, horizon))
     raise ConfigurationError(
         f'kind = {kind!r}: the kernel is Lipschitz in "total_variation" or in "wasserstein"'
     )
@@ -169,3 +170,16 @@ def bias_of(lipschitz: float, d_max: float) -> float:
     check_positive(or_zero=True, lipschitz=lipschitz)
     check_positive(d_max=d_max)
     return lipschitz * d_max
+
+
+def _geometric_sum(ratio: float, n: int) -> float:
+    """Return sum_{i=0}^{n-1} ratio^i. Raise ConfigurationError if it overflows."""
+    try:
+        if n <= MOST_TERMS:
+            return sum(float(ratio) ** i for i in range(n))
+        return float(n) if ratio == 1 else (1 - math.pow(ratio, n)) / (1 - ratio)
+    except OverflowError as error:
+        raise ConfigurationError(
+            f"L_kernel = {ratio:g} over {n:.10g} steps is beyond floating point; give a smaller "
+            "horizon or a smaller constant of the kernel"
+        ) from error

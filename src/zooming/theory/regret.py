@@ -50,6 +50,7 @@ def regret_bound(
     # kappa is the largest ratio of I(K) to its power law: 1.27 at d = 2, 1.47 at d = 1, but 2.12 at
     # d = 0, where 192 needs a closer count than that of Lemma E.10 (8/7 for its 2).
     _check_constant(constant)
+    check_whole(horizon=horizon, episodes=episodes)
     exponent = regret_exponent_bound(dimension)
     kappa = (
         2 ** (1 - exponent) * (1 + 0.5 / (2 ** (dimension + 1) - 1))

@@ -20,6 +20,7 @@ from zooming.analysis.optimal import Optimal
 from zooming.kernels import ACTIVE, LOW, WEIGHT, WIDTH
 from zooming.partitions.faults import lengths
 from zooming.partitions.view import Partition
+from zooming.validation import count_own_frames
 
 # The built-in rules keep c1 >= 1/4, c2 <= sqrt(number of axes) and aspect ratios <= 2.
 SMALLEST_C1, LARGEST_C2, LARGEST_ASPECT = 0.1, 10.0, 8.0
@@ -115,7 +116,7 @@ def _conditions(agent: AdaptiveQ, c1: float, c2: float, aspect: float) -> Law:
             f"the split rule {rule!r} breaks the conditions of the regret bound: "
             f"{'; '.join(faults)}"
         )
-        warnings.warn(found, stacklevel=4)
+        warnings.warn(found, stacklevel=count_own_frames())
         return Law("split rule", False, found)
     return Law("split rule", True, f"{rule!r} keeps c1^2 / diam^2 <= n <= c2^2 / diam^2")
 

@@ -24,6 +24,7 @@ from zooming.app.paper.figures import Figure, figures_named
 from zooming.app.paper.measures import final_returns
 from zooming.app.paper.overall import overall
 from zooming.app.paper.sweep import ADAPTIVE, CENTERS, NET, UNTUNED, Evidence, sweep
+from zooming.app.report.findings import FINDINGS
 from zooming.app.run import say_how_to_continue, wide_console
 from zooming.errors import ConfigurationError
 from zooming.study import engines
@@ -33,7 +34,7 @@ from zooming.validation import n_cores
 
 FULL_SEEDS, QUICK_SEEDS = 200, 20
 FEWEST_EPISODES = 20
-FINDINGS, PICTURES = "findings.json", "figures"
+PICTURES = "figures"
 
 
 def reproduce(

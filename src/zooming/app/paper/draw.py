@@ -20,6 +20,7 @@ from zooming.app.paper.sweep import ADAPTIVE, HEURISTICS, NET, Evidence
 from zooming.errors import ConfigurationError
 from zooming.plots.look import COLORS, GRAY, MARKERS, drawing, format_number, line
 from zooming.plots.runs import Runs
+from zooming.validation import count_noun
 
 SUFFIXES = (".png", ".pdf")  # one to view, one for publications
 DPI = 200
@@ -100,7 +101,12 @@ def _partitions_and_scales(evidence: Evidence, panels: Sequence[Any]) -> None:
     for ax, name in zip(panels, (ADAPTIVE, NET), strict=False):
         balls = evidence.train_again(name, 0).partition(step)
         plots.partition(balls, ax, optimal=evidence.optimal)
-        _finish(ax, f"{name}: {len(balls)} balls at h = {step + 1}, over Q*", "state", "action")
+        _finish(
+            ax,
+            f"{name}: {count_noun(len(balls), 'ball')} at h = {step + 1}, over Q*",
+            "state",
+            "action",
+        )
         bar = ax.collections[0].colorbar
         bar.ax.tick_params(labelsize=_TEXT - 1)
         bar.set_label("")

@@ -25,7 +25,7 @@ from zooming.study.stored import read_json, read_manifest
 from zooming.study.study import FEW_SEEDS, Row, Study
 from zooming.study.tune import TUNED
 from zooming.study.values import value_policies
-from zooming.validation import check_float, check_int
+from zooming.validation import check_float, check_int, count_noun
 
 MOST_SEEDS_SHOWN = 100  # as markers
 
@@ -85,7 +85,7 @@ def collect(folder: Path, n_valued: int = 0) -> dict[str, Any]:
     size = (len(problems), "problem"), (first.episodes, "episode"), (first.n_seeds, "seed")
     return {
         "title": findings.title(folder, len(problems)),
-        "size": ", ".join(findings.count_noun(n, what) for n, what in size),
+        "size": ", ".join(count_noun(n, what) for n, what in size),
         "score": findings.count_confirmed(
             [*(verdict for problem in problems for verdict in problem["verdicts"]), *overall]
         ),

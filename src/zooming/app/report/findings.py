@@ -9,7 +9,7 @@ from typing import Any
 
 from zooming.errors import ConfigurationError
 from zooming.study.stored import read_json
-from zooming.validation import check_float
+from zooming.validation import check_float, count_noun
 
 FINDINGS = "findings.json"
 REPRODUCTION = "Adaptive discretization: the paper's figures, reproduced"
@@ -106,11 +106,6 @@ def scales(found: dict[str, Any]) -> dict[str, Any] | None:
         "rows": [[scale, *(at.get(scale) for at in by_agent.values())] for scale in tried],
         "best": [found["best_scale"][name] for name in scores],
     }
-
-
-def count_noun(n: int, what: str) -> str:
-    """Return a count with its noun, such as `1 seed` or `2,000 seeds`."""
-    return f"{n:,} {what}{'s' if n > 1 else ''}"
 
 
 def replace_non_finite(content: Any) -> Any:

@@ -62,7 +62,7 @@ function summary() {
       cell(agent.final_return, 3, "");
       if (solved) {
         row.append(element("td", problem.optimum === null ? "–" : fixed(problem.optimum, 3)));
-        cell(agent.regret, 1, "objective");
+        cell(agent.regret, 1, problem.optimum === null ? "" : "objective");
         if (valued) cell(agent.expected_regret, 1, "");
       }
       if (unsolved) cell(agent.mean_return, 3, problem.optimum === null ? "objective" : "");
@@ -85,6 +85,10 @@ function summary() {
     (unsolved ? "Mean return: of all episodes, where no optimum is known to have regret against. " : "") +
     "The best is bold if the 95 % interval of its difference to each other agent, paired by seed, excludes 0. " +
     "The advantage is over a problem's first agent, per episode over all episodes, paired by seed.";
+  const clipped = data.problems.flatMap((problem) => problem.agents.filter((agent) => agent.n_clipped)
+    .map((agent) => `${problem.name}, ${agent.name}: ${agent.n_clipped.toLocaleString("en-US", { maximumFractionDigits: 1 })} rewards per run were clipped to the reward range.`));
+  at("clipped").hidden = !clipped.length;
+  at("clipped").textContent = clipped.join(" ");
 }
 
 function tuning(problem) {
