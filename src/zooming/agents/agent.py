@@ -494,9 +494,10 @@ class Agent(ABC):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: Any = None) -> Self:
-        """Return the agent in a file; see `zooming.load`, which reads zooming's own classes.
+        """Return the agent in a file.
 
-        A class of your own reads its own files.
+        `zooming.load` does the same for zooming's own classes. Call this method on a class of your
+        own, which `zooming.load` does not know.
         """
         from zooming.agents import checkpoints
 
@@ -558,7 +559,7 @@ class Compiled(Protocol):
     """An agent that plays whole episodes of a compiled environment in compiled code."""
 
     def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
-        """Play episodes until log.done[0] is `end` or the kernel returns; return the kernel's code.
+        """Play compiled episodes until the log has `end` of them; return the kernel's code.
 
         The compiled code writes return, balls and completion of each episode into `log`, and
         updates the agent. `crossing` is the environment with this agent's random numbers.

@@ -352,7 +352,7 @@ def find_fusible(env: Any) -> CompiledEnv | None:
 
 
 def as_vector(values: Any, what: str) -> Floats:
-    """Return the numbers as a flat vector; ConfigurationError if they are none."""
+    """Return a sequence of numbers as a vector; raise ConfigurationError for anything else."""
     try:
         return as_floats(values).ravel()
     except (TypeError, ValueError) as error:

@@ -167,7 +167,7 @@ def _state_boxes(agent: Any, step: int) -> tuple[Floats, Floats]:
 
 
 def _cells(low: Floats, high: Floats) -> list[tuple[Floats, Floats]]:
-    """Return boxes that cover all states, such that no face of a given box runs through one."""
+    """Return boxes that cover all states, each inside or outside of every given box."""
     n_axes = low.shape[1]
     done: list[tuple[Floats, Floats]] = []
     waiting = [(np.full(n_axes, -np.inf), np.full(n_axes, np.inf), low, high)]

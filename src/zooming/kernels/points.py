@@ -95,7 +95,9 @@ def unbend(points, bends, first_axis):
 
 @jit_inline
 def in_units(axes, axis, unit, low):
-    """Convert a coordinate to the environment's units and dtype, not below the border `low`.
+    """Convert a coordinate of the unit cube to the environment's units and dtype.
+
+    Rounding never moves it below `low`, the low border of its ball.
 
     Return the value, and its coordinate in the unit cube after rounding.
     """

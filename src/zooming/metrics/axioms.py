@@ -84,7 +84,7 @@ def as_matrix(distances: ArrayLike, name: str) -> Floats:
         found = as_numbers(distances, "the matrix")
     except (ConfigurationError, OverflowError) as error:
         raise ConfigurationError(
-            f"{name}: the rows do not all hold the same number of numbers; give a square "
+            f"{name}: the rows must hold numbers, equally many in each; give a square "
             "matrix, for example [[0, 2], [2, 0]]"
         ) from error
     if found.ndim != 2 or found.shape[0] != found.shape[1] or not found.size:

@@ -140,7 +140,7 @@ class Space:
 
     @property
     def exponent(self) -> float:
-        """The power to which distances are stored: p of a p-norm, else 1."""
+        """The exponent p of stored distances, d^p: p if the product is a p-norm, else 1."""
         return self.power if self.power > 0.0 else 1.0
 
     @property

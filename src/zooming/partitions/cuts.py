@@ -154,7 +154,7 @@ class Cut:
 
 
 def view_of(axes: Any) -> View:
-    """Return the view of an agent's axes."""
+    """Return names, ends and kinds of an agent's axes, as plots need them."""
     is_whole, matters = (
         (kind != INTERVAL for kind in axes.kinds),
         (weight > 0 for weight in axes.weights),

@@ -114,7 +114,7 @@ class Partition:
     def slice(
         self, axes: Sequence[int | str] | None = None, at: Any = None
     ) -> tuple[tuple[int, int], Floats, NDArray[np.bool_]]:
-        """Return the plane of a two-dimensional picture, and which balls it meets; see `cut`.
+        """Return the plane to draw and a mask of the balls that it intersects; see `cut`.
 
         Parameters
         ----------

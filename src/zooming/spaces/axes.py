@@ -246,7 +246,10 @@ class Axes:
         return [[axis.name, axis.low, axis.high, axis.kind] for axis in self._axes]
 
     def _tabulate(self) -> None:
-        """Set `table`, the axes for the kernels (see `kernels.LOW`), and the exact high `ends`."""
+        """Set `table`, one row per axis with the columns of `kernels.layout`, and `ends`.
+
+        `ends` holds the exact upper bounds, which LOW + WIDTH may miss by rounding.
+        """
         largest = (
             max((axis.weight for axis in self._axes if axis.kind != CATEGORICAL), default=0.0)
             or 1.0

@@ -114,9 +114,7 @@ class Configuration:
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Configuration:
-        """Return the configuration that `as_json` gave. Raise ConfigurationError if it is not
-        one.
-        """
+        """Return the configuration from the output of `as_json`; ConfigurationError if invalid."""
         try:
             problems = tuple(Problem(**problem) for problem in content["problems"])
             agents = tuple(AgentChoice(**agent) for agent in content["agents"])

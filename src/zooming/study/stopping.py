@@ -20,7 +20,7 @@ class Stopped(Exception):
 
 @contextmanager
 def raise_on_sigterm() -> Iterator[list[int]]:
-    """Raise KeyboardInterrupt on SIGTERM, and put the exit code in the list."""
+    """Yield an empty list; on SIGTERM, append the exit code to it and raise KeyboardInterrupt."""
 
     def interrupt() -> None:
         raise KeyboardInterrupt
@@ -31,14 +31,14 @@ def raise_on_sigterm() -> Iterator[list[int]]:
 
 @contextmanager
 def record_stop() -> Iterator[list[int]]:
-    """Put the exit code of SIGTERM or Ctrl-C in the list, without interrupting the block."""
+    """Yield an empty list; on SIGTERM or Ctrl-C, append the exit code and let the block go on."""
     with _handle_signals((signal.SIGTERM, signal.SIGINT), lambda: None) as stop:
         yield stop
 
 
 @contextmanager
 def _handle_signals(numbers: Sequence[int], then: Callable[[], None]) -> Iterator[list[int]]:
-    """Handle signals in the block: append the exit code to the list, and call `then`."""
+    """Yield an empty list; on one of the signals, append its exit code and call `then`."""
     stop: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield stop  # only the main thread may handle signals

@@ -186,7 +186,9 @@ def _separation(partitions: list[Partition]) -> Law:
 
 
 def _visits(partitions: list[Partition], *, limited: bool) -> Law:
-    """Check 4^(l-1) <= n < 4^l for every ball of depth l; the lower bound only if `limited`."""
+    """Check 4^(l-1) <= n < 4^l for every ball of depth l.
+
+    Only the lower bound holds if `max_balls` has stopped a split (`limited`)."""
     deepest = 0
     for p in partitions:
         least = np.where(p.depth > 0, 4.0 ** (p.depth - 1.0), 0.0)

@@ -129,7 +129,9 @@ def _finish(ax: Any, title: str, x: str, y: str = "") -> None:
 
 
 def _shows_expected(evidence: Evidence) -> bool:
-    """Return whether to draw expected distances: if outcomes are random and policies are valued.
+    """Return whether to draw expected distances instead of realized ones.
+
+    They are drawn if outcomes are random and the runs have exact policy values.
 
     On a deterministic problem, the returns of all seeds tell more than the values of a few.
     """

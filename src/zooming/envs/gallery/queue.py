@@ -170,7 +170,7 @@ def draw_both(arrivals: Any, services: Any, params: Any, rng: Any) -> Any:
 
 @jit_kernel
 def fill_both(arrivals: Any, services: Any, params: Any, weights: Any) -> None:
-    """Fill in the product of two Poisson laws; services above the capacity count as it."""
+    """Write the joint weights of Poisson arrivals and services, with services cut at capacity."""
     n, m = int(params[_N_ARRIVALS]), int(params[_CAPACITY]) + 1
     first, second = np.empty(n), np.empty(m)
     fill_poisson(arrivals, first)
