@@ -53,7 +53,7 @@ TUNE = ["tune", "oil-laplace-1", "--out", "OUT"]
             ["run", "CartPole-v1", "--out", "OUT"],
             "squash=True (here: adaptive-q:option=value for the agent",
         ),
-        (["run", "CliffWalking-v1", "--out", "OUT"], "--set option=value for the problem"),
+        (["run", "CliffWalking-v1", "--out", "OUT"], "--set max_episode_steps=N for the problem"),
         (["run", "CartPole-v1", "--out", "OUT", "--agents", "median"], "median on CartPole-v1: "),
         ([*TUNE, "--agents", "random"], "random has no option 'bonus'"),
         ([*TUNE, "--method", "anneal"], "zooming: --method anneal: choose one of grid, optuna"),

@@ -230,7 +230,7 @@ def test_a_shortcut_in_a_large_matrix_is_found_through_sampled_points():
     [
         (
             lambda: metrics.Graph([(0, 1), (2, 3)]),
-            r"no path from 0 to 2, so that their distance is not finite",
+            r"no path from 0 to 2, so their distance is infinite",
         ),
         (lambda: metrics.Graph([(0, 1, -2.0)]), "from 0 to 1 has the length -2.0"),
         (lambda: metrics.Graph([(0, 1, np.nan)]), "has the length nan"),
@@ -277,7 +277,7 @@ def test_a_shortcut_in_a_large_matrix_is_found_through_sampled_points():
         (lambda: metrics.Matrix([[0, 10**400], [10**400, 0]]), "must hold numbers"),
         (lambda: metrics.Matrix([[0, 1], [1]]), "equally many in each"),
         (lambda: metrics.Matrix(np.zeros((2, 2)), 3), "3 is not a list of points"),
-        (lambda: metrics.Finite("ab", "cd"), "Finite: the distances are not numbers"),
+        (lambda: metrics.Finite("ab", "cd"), "Finite: the rows must hold numbers"),
         (lambda: metrics.Graph(["ab"]), r"'ab' is not an edge; give edges as \(node, node\)"),
         (lambda: metrics.Graph("ab"), "'ab' is not a list of edges"),
         (lambda: metrics.Graph(7), "7 is not a list of edges"),
@@ -329,14 +329,18 @@ def test_wrong_descriptions_are_refused_at_once(make, explanation):
             gym.spaces.Discrete(3),
             r"Strings has 2 points, but state has 3 values",
         ),
-        (metrics.Strings(["a", "b"]), box((0.0, 1.0)), r"one whole number: a space Discrete\(n\)"),
+        (
+            metrics.Strings(["a", "b"]),
+            box((0.0, 1.0)),
+            r"one axis of whole numbers, a space Discrete\(n\)",
+        ),
         (
             metrics.Strings(["a", "b"]),
             box((0.0, 1.0), (0.0, 1.0)),
             r"got 2 axes: state\[0\], state\[1\]. Number the combinations as one "
             r"Discrete\(n\)",
         ),
-        (metrics.Discrete(), gym.spaces.MultiDiscrete([2, 2]), "one whole number"),
+        (metrics.Discrete(), gym.spaces.MultiDiscrete([2, 2]), "one axis of whole numbers"),
         (metrics.L2(), gym.spaces.Discrete(3), "L2 is for boxes, and state has categories"),
         (metrics.L2(), box(*[(0.0, 1.0)] * 4), "give points_per_axis"),
         (metrics.L2(points_per_axis=200), box(*[(0.0, 1.0)] * 2), "more than 8,000 points"),
