@@ -1,11 +1,4 @@
-"""Ready-made callbacks for `learn(callback=...)`: checkpoints, evaluation, logs, stopping rules.
-
-A callback is any function `callback(agent, history)`, where `history` has the episodes of this call
-of learn() so far. Returning False ends the run. With an attribute `every` it is called after every
-so many episodes of the agent and after the last of the run. A method `check_agent(agent)`, if it
-has one, is called when learn() starts and may raise an error. A callback may use the agent's
-environment and save the agent without changing the run.
-"""
+"""Callbacks that write logs: Stable-Baselines3's monitor files, and TensorBoard."""
 
 from __future__ import annotations
 
@@ -19,9 +12,10 @@ import numpy as np
 
 from zooming.agents.files import writable_path, write_atomically
 from zooming.agents.history import History
-from zooming.analysis.evaluate import Evaluation, evaluate
+from zooming.callbacks.control import Evaluate
+from zooming.callbacks.paths import check_path
 from zooming.errors import ConfigurationError
-from zooming.validation import check_float, check_int
+from zooming.validation import check_int
 
 if TYPE_CHECKING:
     from zooming.agents.agent import Agent
@@ -29,163 +23,6 @@ if TYPE_CHECKING:
 _MONITOR = "monitor.csv"  # ending by which Stable-Baselines3 finds such files
 _COLUMNS = "r,l,t"
 _SECONDS_APART = 1e-6  # seconds between episodes written together, so that their times are sorted
-
-
-class Checkpoint:
-    """Saves the agent regularly, so that a killed run can continue from the file.
-
-    Parameters
-    ----------
-    path : str or PathLike
-        The file, written atomically. "{episodes}" in it becomes the number of episodes.
-    every : int, default 1000
-        Call after every so many episodes.
-
-    Examples
-    --------
-    >>> import gymnasium as gym, tempfile, zooming
-    >>> folder = tempfile.mkdtemp()
-    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
-    >>> keep = zooming.callbacks.Checkpoint(f"{folder}/oil-{{episodes}}.zoom", every=100)
-    >>> history = agent.learn(250, callback=keep)
-    >>> sorted(os.listdir(folder))
-    ['oil-100.zoom', 'oil-200.zoom', 'oil-250.zoom']
-    """
-
-    def __init__(self, path: str | os.PathLike[str], every: int = 1000) -> None:
-        self.path, self.every = _check_path(path), check_int(every, "every", 1)
-
-    def check_agent(self, agent: Agent) -> None:
-        """Raise ConfigurationError when learn() starts if the agent cannot be saved."""
-        agent.check_savable()
-
-    def __call__(self, agent: Agent, history: History) -> None:
-        agent.save(str(self.path).replace("{episodes}", str(agent.n_episodes)))
-
-
-class Evaluate:
-    """Evaluates the greedy policy regularly and keeps the best agent in a file.
-
-    The results are in `evaluations`, and the agent's episodes at each of them in `n_episodes`.
-
-    Parameters
-    ----------
-    env : gymnasium.Env, optional
-        Environment to evaluate on. By default the agent's; give a separate one if it keeps
-        anything from one episode to the next.
-    every : int, default 1000
-        Call after every so many episodes.
-    episodes : int, default 100
-        Episodes of each evaluation, at least 2.
-    exact : bool, default False
-        Compute the exact value instead of playing episodes, see `zooming.evaluate`.
-    seed : int, default 0
-        Seed of each evaluation.
-    best : str or PathLike, optional
-        File for the agent with the best mean so far.
-
-    Examples
-    --------
-    >>> import gymnasium as gym, zooming
-    >>> look = zooming.callbacks.Evaluate(every=1000, exact=True)
-    >>> history = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).learn(2000, callback=look)
-    >>> look.n_episodes, [round(evaluation.mean, 2) for evaluation in look.evaluations]
-    ([1000, 2000], [4.69, 4.72])
-    """
-
-    def __init__(
-        self,
-        env: Any = None,
-        every: int = 1000,
-        *,
-        episodes: int = 100,
-        exact: bool = False,
-        seed: int = 0,
-        best: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self.env, self.every, self.exact = env, check_int(every, "every", 1), exact
-        self.episodes, self.seed = (
-            check_int(episodes, "episodes", 2),
-            check_int(seed, "seed", 0, most=None),
-        )
-        self.best = None if best is None else _check_path(best)
-        self.n_episodes: list[int] = []
-        self.evaluations: list[Evaluation] = []
-
-    def check_agent(self, agent: Agent) -> None:
-        """Raise ConfigurationError when learn() starts if `best` is given and the agent cannot
-        be saved.
-        """
-        if self.best is not None:
-            agent.check_savable()
-
-    def __call__(self, agent: Agent, history: History) -> None:
-        env = agent.env if self.env is None else self.env
-        found = evaluate(agent, env, self.episodes, seed=self.seed, exact=self.exact)
-        if self.best is not None and all(found.mean > earlier.mean for earlier in self.evaluations):
-            agent.save(self.best)
-        self.n_episodes.append(agent.n_episodes)
-        self.evaluations.append(found)
-
-
-class StopOnReturn:
-    """Ends the run when the mean return of the last `window` episodes reaches `least`.
-
-    Parameters
-    ----------
-    least : float
-        Mean return to reach.
-    window : int, default 100
-        Number of episodes in the mean.
-    every : int, default 100
-        Call after every so many episodes.
-
-    Examples
-    --------
-    >>> import gymnasium as gym, zooming
-    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
-    >>> history = agent.learn(100_000, callback=zooming.callbacks.StopOnReturn(4.5))
-    >>> len(history) < 10_000, bool(history.returns[-100:].mean() >= 4.5)
-    (True, True)
-    """
-
-    def __init__(self, least: float, window: int = 100, every: int = 100) -> None:
-        self.least = check_float(least, "least", -np.inf, np.inf)
-        self.window, self.every = check_int(window, "window", 1), check_int(every, "every", 1)
-
-    def __call__(self, agent: Agent, history: History) -> bool:
-        return len(history) < self.window or bool(
-            history.returns[-self.window :].mean() < self.least
-        )
-
-
-class StopAfter:
-    """Ends the run after a time.
-
-    Parameters
-    ----------
-    seconds : float
-        Time since this object was made.
-    every : int, default 100
-        Call after every so many episodes.
-
-    Examples
-    --------
-    >>> import gymnasium as gym, zooming
-    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
-    >>> len(agent.learn(10**7, callback=zooming.callbacks.StopAfter(seconds=0.05))) < 10**7
-    True
-    """
-
-    def __init__(self, seconds: float, every: int = 100) -> None:
-        self.seconds, self.every = (
-            check_float(seconds, "seconds", 0.0, np.inf),
-            check_int(every, "every", 1),
-        )
-        self._began = time.monotonic()
-
-    def __call__(self, agent: Agent, history: History) -> bool:
-        return time.monotonic() - self._began < self.seconds
 
 
 class MonitorCSV:
@@ -215,7 +52,7 @@ class MonitorCSV:
     """
 
     def __init__(self, path: str | os.PathLike[str], every: int = 100) -> None:
-        path = Path(path) / _MONITOR if Path(path).is_dir() else _check_path(path)
+        path = Path(path) / _MONITOR if Path(path).is_dir() else check_path(path)
         if not path.name.endswith(_MONITOR):
             raise ConfigurationError(
                 f"path={str(path)!r}: the name must end in {_MONITOR}, because "
@@ -361,9 +198,3 @@ class _SeenEpisodes:
         first = 0 if is_new else self._n_seen - n_before
         self._agent, self._n_seen = agent, agent.n_episodes
         return first, is_new
-
-
-def _check_path(path: str | os.PathLike[str]) -> Path:
-    """Return the path; raise OSError now, not during the run, if no file can be written there."""
-    writable_path(path)
-    return Path(path)
