@@ -506,7 +506,7 @@ def test_a_full_disk_keeps_what_is_done(tmp_path, monkeypatch):
         ),
         (
             ["oil-laplace-1", "--agents", "metric-q:metric=discrete"],
-            "Discrete is for points named by one whole number",
+            "Discrete needs one axis of whole numbers",
         ),
         (
             ["oil-laplace-1", "--agents", "metric-q:metric=discrete:points_per_axis=9"],
@@ -514,7 +514,7 @@ def test_a_full_disk_keeps_what_is_done(tmp_path, monkeypatch):
         ),
         (
             ["oil-laplace-1", "--agents", "metric-q:lazy=True:tries=4"],
-            "lazy=True covers around what is played",
+            "lazy=True uses no oracle",
         ),
         (
             ["oil-laplace-1", "--agents", "adaptive-q", "--set", "sharpnes=2"],
