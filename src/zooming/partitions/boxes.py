@@ -352,8 +352,8 @@ class BoxTable(Table):
         balls = self.rows[row]
         depth = balls["depth"].astype(np.int64)
         found = Partition(
-            low=_in_units(unit_low, axes.table, axes.ends),
-            high=_in_units(unit_high, axes.table, axes.ends),
+            low=in_units(unit_low, axes.table, axes.ends),
+            high=in_units(unit_high, axes.table, axes.ends),
             q_value=balls["value"].copy(),
             n_visits=balls["n_visits"].astype(np.int64),
             depth=depth,
@@ -421,7 +421,7 @@ def _allocate(n_rows: int) -> NDArray[Any]:
     return memory[offset : offset + n_rows * BALL.itemsize].view(BALL)
 
 
-def _in_units(unit: Floats, axes: Floats, ends: Floats) -> Floats:
+def in_units(unit: Floats, axes: Floats, ends: Floats) -> Floats:
     """Convert borders from the unit cube to the environment's units.
 
     A border is the smallest number that `kernels.to_unit` maps to the border or above it.

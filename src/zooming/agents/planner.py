@@ -1,0 +1,308 @@
+"""An agent that keeps its transitions and plans on a kernel model of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.agents import seeds
+from zooming.agents.agent import Agent
+from zooming.agents.history import Log
+from zooming.kernels import ATOMS, FIRST_VALUE, plan_episodes, to_unit
+from zooming.kernels.crossing import Crossing
+from zooming.kernels.grids import action_cell, state_cell
+from zooming.kernels.plan_layout import CORE, FLAT
+from zooming.partitions.cells import CellTable
+from zooming.partitions.view import Partition, some_steps
+from zooming.spaces.masks import Feasible
+from zooming.validation import check_int
+
+Floats = NDArray[np.float64]
+ANY_REWARD = (-float(np.finfo(np.float64).max), float(np.finfo(np.float64).max))
+MOST_PICTURES = 5  # of partitions, in a notebook
+_EVERYTHING = np.empty((0, FIRST_VALUE))  # the kernels' `allowed` if all actions are
+
+
+class Planner(Agent):
+    """Keeps its transitions, and plans on a kernel model of rewards and next states.
+
+    It uses every sample many times, and lets steps that are alike learn from each other. Nothing is
+    to be tuned: bandwidths, noise, and which axes matter come from the data by leave-one-out error.
+    `docs/planner.md` has the definition. Nothing is proved about it; `AdaptiveQ` has a theorem.
+
+    A new plan is made when an episode begins and the episodes have grown by 10 %. `act` plays this
+    plan with a bonus. `predict`, `value`, `q_value` and `partition` use a plan without bonus from
+    all samples so far, made when it is first asked for.
+
+    If info restricts actions, only feasible ones are played. The plan does not remember which
+    actions were feasible in which state, so its values of next states are those of all actions.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        The environment to learn on.
+    max_samples : int, default 1,000,000
+        Number of samples to keep, at least 1,000. When a plan is made from more, similar ones are
+        joined: a row then has their number, and the mean and spread of their rewards. Up to 10 %
+        more are kept between two plans. A sample takes 28 bytes and 2 for each coordinate of
+        state, action and next state.
+    reward_range : (float, float), optional
+        Lowest and highest reward of one step. By default any finite reward is taken, and the range
+        is learned.
+    **options
+        Options of `Agent`: horizon, rewards, bounds, ordered, squash, weights, seed. Of weights,
+        only 0 matters: it ignores an axis.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> env = gym.make("zooming/Ambulance-v0", arrivals="uniform")
+    >>> agent = zooming.Planner(env, seed=0)
+    >>> history = agent.learn(episodes=200)
+    >>> agent.status()["steps"]
+    'alike'
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        max_samples: int = 1_000_000,
+        reward_range: tuple[float, float] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(env, reward_range=reward_range, **options)
+        if reward_range is None:
+            self.reward_range = self.problem.reward_range = ANY_REWARD
+        self.max_samples = check_int(max_samples, "max_samples", 1000)
+        core = np.zeros(1, CORE)
+        core["random"] = seeds.word(self.seed, "agent")
+        core["horizon"], core["due"], core["boldness"] = self.horizon, 1, 1.0
+        core["n_state"], core["n_action"] = self.axes.n_state, self.axes.n_action
+        core["reward_low"], core["reward_high"] = self.reward_range
+        core["least"], core["most"] = np.inf, -np.inf
+        self.table = CellTable(self.axes, core, self.max_samples)
+
+    # --- learning ---------------------------------------------------------------------------------
+
+    def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
+        step = self.problem.check_step(step)
+        state, allowed = self._unit_state(step, observation), self._feasible(step, info)
+        table = self.table
+        if step == 0:
+            if table.is_due:
+                table.refit()
+            plan_episodes.begin_episode(table.core)
+        unit = np.empty(self.axes.n_action)
+        rows = _EVERYTHING if allowed is None else allowed.allowed
+        plan_episodes.act(table.core, table.grid, table.plan, step, state, rows, unit)
+        return self.axes.shaped_action(self._action(unit, allowed))
+
+    def update(
+        self,
+        step: int,
+        observation: Any,
+        action: Any,
+        reward: float,
+        next_observation: Any,
+        terminated: bool = False,
+        *,
+        next_info: Mapping[str, Any] | None = None,
+    ) -> None:
+        state, played, reward, after = self.checked_transition(
+            step, observation, action, reward, next_observation
+        )
+        table = self.table
+        if step == 0 and table.is_due:  # a caller that does not act
+            table.refit()
+        table.reserve(1)
+        plan_episodes.record(
+            table.core, table.samples, table.grid.units, int(step), self._unit(state, 0),
+            self._unit(played, self.axes.n_state), reward, self._unit(after, 0), bool(terminated),
+        )  # fmt: skip
+
+    def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
+        return self.table.play(env, crossing.handle, log, end, self.clipping)
+
+    @property
+    def n_episodes(self) -> int:
+        return int(self.table.core["n_episodes"][0])
+
+    def _take_n_episodes(self, n: int) -> None:
+        if n != self.n_episodes:
+            raise ValueError(f"{n} episodes, but the samples are from {self.n_episodes}")
+
+    # --- points -----------------------------------------------------------------------------------
+
+    def _unit(self, flat: Floats, first_axis: int) -> Floats:
+        """Return a checked flat point as a point of the unit cube."""
+        unit = np.empty(len(flat))
+        to_unit(self.axes.table, first_axis, flat, unit)
+        return unit
+
+    def _unit_state(self, step: int, observation: Any) -> Floats:
+        return self._unit(self.checked_state(step, observation), 0)
+
+    def _action(self, unit: Floats, allowed: Feasible | None) -> Floats:
+        """Return a flat action for a point of the unit cube, within what is allowed."""
+        action = np.empty(len(unit))
+        plan_episodes.write_action(self.axes.table, self.axes.n_state, unit, action)
+        return self._nearest(action, allowed)
+
+    # --- the learned policy -----------------------------------------------------------------------
+
+    def _greedy(
+        self,
+        steps: NDArray[np.int64],
+        states: Floats,
+        deterministic: bool,
+        allowed: Sequence[Feasible | None],
+    ) -> Floats:
+        table, n_action = self.table, self.axes.n_action
+        plan, _ = table.policy()
+        actions = np.empty((len(steps), n_action))
+        if deterministic and not any(allowed):
+            k, i = plan_episodes.choose_many(
+                table.core, table.grid, plan, self.axes.table, steps, states, actions
+            )
+            if k >= 0:
+                raise self.problem.bad_point(int(steps[k]), int(i), states[k])
+            return actions
+        generator, unit = np.random.default_rng(), np.empty(n_action)
+        for k, (step, one) in enumerate(zip(steps.tolist(), allowed, strict=True)):
+            state = self._unit(self.problem.check_point(step, states[k], 0), 0)
+            cell = self._best(step, state, one, unit)
+            if not deterministic:
+                unit = self._draw(cell, generator)
+            actions[k] = self._action(unit, one)
+        return actions
+
+    def _best(self, step: int, state: Floats, allowed: Feasible | None, unit: Floats) -> int:
+        """Write the best allowed action of the policy; return its cell."""
+        table, rows = self.table, _EVERYTHING if allowed is None else allowed.allowed
+        plan, _ = table.policy()
+        return int(plan_episodes.choose(table.core, table.grid, plan, step, state, 0.0, rows, unit))
+
+    def _draw(self, cell: int, generator: np.random.Generator) -> Floats:
+        """Return a uniform draw from the action side of a cell."""
+        grid, n_state = self.table.grid, self.axes.n_state
+        unit = np.empty(self.axes.n_action)
+        for j in range(len(self.axes) - 1, n_state - 1, -1):
+            cell, i = divmod(cell, int(grid.bins[j]))
+            low, high = grid.edges[j, i : i + 2] / grid.units[j]
+            unit[j - n_state] = low + generator.random() * (high - low)
+        return unit
+
+    def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
+        step = self.problem.check_step(step)
+        state, unit = self._unit_state(step, observation), np.empty(self.axes.n_action)
+        cell = self._best(step, state, self._feasible(step, info), unit)
+        return float(self.table.policy()[0].q[step, cell])
+
+    def q_value(self, step: int, observation: Any, action: Any) -> float:
+        """Return Q, the estimate without bonus, of the cell that contains (observation, action)."""
+        step, cell = self._cell(step, observation, action)
+        return float(self.table.policy()[0].q[step, cell])
+
+    def visits(self, step: int, observation: Any, action: Any) -> int:
+        """Return the number of samples of this step in the cell of (observation, action)."""
+        step, cell = self._cell(step, observation, action)
+        return int(self.table.policy()[1][step, cell])
+
+    def _cell(self, step: int, observation: Any, action: Any) -> tuple[int, int]:
+        problem, n_state, grid = self.problem, self.axes.n_state, self.table.grid
+        step = problem.check_step(step)
+        state = self._unit_state(step, observation)
+        played = problem.check_point(step, problem.flat_action(step, action), n_state)
+        n_actions = int(np.prod(grid.bins[n_state:]))
+        first = int(state_cell(grid, n_state, state)) * n_actions
+        return step, first + int(action_cell(grid, n_state, self._unit(played, n_state)))
+
+    def partition(self, step: int) -> Partition:
+        """Return the cells of the grid as arrays, with Q of the policy and samples of the step."""
+        return self.table.view(self.problem.check_step(step))
+
+    @property
+    def n_balls(self) -> int:
+        """Number of cells, summed over all steps."""
+        return self.table.n_cells
+
+    @property
+    def nbytes(self) -> int:
+        return self.table.nbytes
+
+    def status(self) -> dict[str, Any]:
+        """Return what the planner believes, as of its last plan.
+
+        Returns
+        -------
+        dict
+            "samples" and "episodes" so far. "plans": how many were made. "next plan": the number
+            of episodes after which the next one is made. "cells": cells of the grid, a step.
+            "steps": "alike" if all steps are pooled, "rewards differ", "values differ" or "differ".
+            "reward noise" and "value noise": standard deviation of what the model does not explain.
+            "axes": for each axis the bandwidths of rewards and of next values, as shares of the
+            axis; infinity if the axis does not matter.
+        """
+        core, widths = self.table.core[0], self.table.widths
+        apart = int(core["rewards_apart"]), int(core["values_apart"])
+        words = {(0, 0): "alike", (1, 0): "rewards differ", (0, 1): "values differ"}
+        bandwidths = np.where(widths >= FLAT, np.inf, 2.0**widths)
+        return {
+            "samples": int(self.table.samples.numbers[: self.table.n_samples, 0].sum()),
+            "episodes": self.n_episodes,
+            "plans": int(core["n_plans"]),
+            "next plan": int(core["due"]),
+            "cells": self.table.n_cells // self.horizon,
+            "steps": words.get(apart, "differ"),
+            "reward noise": float(np.sqrt(core["reward_noise"])),
+            "value noise": float(np.sqrt(core["value_noise"])),
+            "axes": {
+                name: (float(bandwidths[0, apart[0], j]), float(bandwidths[1, apart[1], j]))
+                for j, name in enumerate(self.axes.names)
+            },
+        }
+
+    def _facts(self) -> dict[str, Any]:
+        found = self.status()
+        shown = f"{MOST_PICTURES} of {self.horizon} steps; partition(step) has any"
+        return {
+            "samples": f"{found['samples']:,}",
+            "cells": f"{self.n_balls:,} in {self.nbytes:,} bytes",
+            "steps": found["steps"],
+            "reward noise": f"{found['reward noise']:.3g}",
+            "seed": self.seed,
+            **({"shown": shown} if self.horizon > MOST_PICTURES else {}),
+        }
+
+    def _pictures(self) -> list[str]:
+        steps = some_steps(self.horizon, MOST_PICTURES)
+        return [self.partition(step).thumbnail() for step in steps]
+
+    def __repr__(self) -> str:
+        return (
+            f"Planner({self.env_name}, horizon={self.horizon}, {self.table.n_samples:,} samples "
+            f"and {self.n_balls:,} cells in {self.nbytes:,} bytes after {self.n_episodes} "
+            f"episodes{self._clipped_in_words()})"
+        )
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def _known_options(self) -> dict[str, Any]:
+        known = super()._known_options()
+        return {**known, "reward_range": None} if self.reward_range == ANY_REWARD else known
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return {}, self.table.state()
+
+    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        core, fresh = arrays["core"], self.table.core
+        if core.dtype != fresh.dtype or core.shape != (1,):
+            raise ValueError("the core record has another layout")
+        for name in ("horizon", "n_state", "n_action", "reward_low", "reward_high"):
+            if core[name][0] != fresh[name][0]:
+                raise ValueError(f"{name} is {core[name][0]}, but {fresh[name][0]} in the options")
+        self.table.restore(arrays)

@@ -1,0 +1,196 @@
+"""Grids of a planner: bins placed by the data, and the cells of samples."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zooming.kernels.jit import jit_inline, jit_kernel
+from zooming.kernels.plan_layout import CATEGORIES, ENDED, EVEN, SMOOTH, WEIGHT, Grid
+
+
+@jit_inline
+def place_of(x, n_units):
+    """Return the place of a coordinate of the unit interval on an axis of `n_units` places."""
+    return min(n_units - 1, max(0, np.int64(x * n_units)))
+
+
+@jit_inline
+def largest(numbers):
+    """Return the largest of some positive integers."""
+    found = np.int64(0)
+    for number in numbers:
+        found = max(found, number)
+    return found
+
+
+@jit_kernel
+def count_places(samples, n_samples, axis, n_axes, n_state, counts):
+    """Add the samples at each place of an axis; a state counts where it is left and reached."""
+    for k in range(n_samples):
+        weight = samples.numbers[k, WEIGHT]
+        counts[samples.places[k, axis]] += weight
+        if axis < n_state and samples.places[k, n_axes + axis] != ENDED:
+            counts[samples.places[k, n_axes + axis]] += weight
+
+
+@jit_kernel
+def cut_axis(counts, most, even, edges):
+    """Cut an axis into at most `most` bins: write their edges, and return their number.
+
+    The bin of the largest merit is cut in thirds (two places in halves), again and again. Merit is
+    the share of the samples in the bin times its width, where a share `even` of the samples is
+    spread over all places. Without it, a bin whose samples are all in one place stays whole.
+    """
+    n_units = counts.shape[0]
+    below = np.zeros(n_units + 1)
+    taken = np.zeros(n_units + 1, np.int64)
+    for i in range(n_units):
+        below[i + 1] = below[i] + counts[i]
+        taken[i + 1] = taken[i] + (1 if counts[i] > 0 else 0)
+    total = max(below[n_units], 1e-300)
+    merit = np.zeros(most + 2)
+    edges[0], edges[1], n = 0, n_units, 1
+    merit[0] = 1.0 if n_units > 1 and (even > 0.0 or taken[n_units] > 1) else 0.0
+    while True:
+        worst = 0
+        for i in range(n):
+            worst = i if merit[i] > merit[worst] else worst
+        low, width = edges[worst], edges[worst + 1] - edges[worst]
+        n_parts = 3 if width >= 3 else 2
+        if merit[worst] <= 0.0 or n + n_parts - 1 > most:
+            return n
+        for i in range(n - 1, worst, -1):
+            edges[i + n_parts] = edges[i + 1]
+            merit[i + n_parts - 1] = merit[i]
+        edges[worst + n_parts] = low + width
+        for i in range(1, n_parts):
+            edges[worst + i] = low + (width * i + n_parts // 2) // n_parts
+        for i in range(worst, worst + n_parts):
+            first, last = edges[i], edges[i + 1]
+            merit[i] = 0.0
+            if last - first > 1 and (even > 0.0 or taken[last] - taken[first] > 1):
+                share = (1.0 - even) * (below[last] - below[first]) / total
+                width_share = (last - first) / n_units
+                merit[i] = (share + even * width_share) * width_share
+        n += n_parts - 1
+
+
+@jit_kernel
+def lay_grid(samples, n_samples, kinds, units, n_state, n_cells):
+    """Return (bins, edges) of a grid of about `n_cells` cells, placed by the samples.
+
+    All axes get about the same number of bins. An axis that cannot use so many (few values, or
+    states seen in few places) is served first and leaves the rest to the others. Each category is
+    a bin.
+    """
+    n_axes = kinds.shape[0]
+    counts = np.zeros((n_axes, largest(units)))
+    useful = np.zeros(n_axes)
+    left, n_left = float(n_cells), 0
+    for j in range(n_axes):
+        count_places(samples, n_samples, j, n_axes, n_state, counts[j])
+        useful[j] = units[j]
+        if kinds[j] == CATEGORIES:
+            left /= units[j]
+            useful[j] = 0.0
+            continue
+        n_left += 1
+        if j < n_state:
+            n_seen = 0
+            for i in range(units[j]):
+                n_seen += 1 if counts[j, i] > 0 else 0
+            useful[j] = min(useful[j], 2.0 * n_seen + 1.0 if n_seen > 1 else 1.0)
+    bins = np.ones(n_axes, np.int64)
+    edges = np.zeros((n_axes, largest(units) + 3), np.int64)
+    is_done = np.zeros(n_axes, np.bool_)
+    for _ in range(n_axes):
+        j = -1
+        for i in range(n_axes):
+            if not is_done[i] and (j < 0 or useful[i] <= useful[j]):
+                j = i  # of equals the last, so that actions come first
+        is_done[j] = True
+        if kinds[j] == CATEGORIES:
+            bins[j] = units[j]
+            for i in range(units[j] + 1):
+                edges[j, i] = i
+            continue
+        most = max(3.0 if left >= 3.0 else 1.0, left ** (1.0 / n_left) + 1e-9)
+        bins[j] = cut_axis(
+            counts[j, : units[j]], np.int64(min(useful[j], most)),
+            EVEN if j >= n_state else 0.0, edges[j],
+        )  # fmt: skip
+        left /= bins[j]
+        n_left -= 1
+    return bins, edges
+
+
+@jit_kernel
+def make_grid(kinds, units, bins, edges):
+    """Return the grid with these edges. The center of a bin of values is its middle value."""
+    n_axes, most = kinds.shape[0], largest(bins)
+    trimmed = np.zeros((n_axes, most + 1), np.int64)
+    centers = np.zeros((n_axes, most))
+    bin_of = np.zeros((n_axes, largest(units)), np.int16)
+    for j in range(n_axes):
+        for i in range(bins[j]):
+            first, last = edges[j, i], edges[j, i + 1]
+            trimmed[j, i + 1] = last
+            centers[j, i] = 0.5 * (first + last) / units[j]
+            if kinds[j] != SMOOTH:
+                centers[j, i] = ((first + last - 1) // 2 + 0.5) / units[j]
+            for place in range(first, last):
+                bin_of[j, place] = i
+    return Grid(kinds, units, bins, trimmed, centers, bin_of)
+
+
+@jit_inline
+def state_cell(grid, n_state, state):
+    """Return the number of the state's cell, for a point of the unit cube."""
+    cell = np.int64(0)
+    for j in range(n_state):
+        place = place_of(state[j], grid.units[j])
+        cell = cell * grid.bins[j] + grid.bin_of[j, place]
+    return cell
+
+
+@jit_inline
+def action_cell(grid, n_state, action):
+    """Return the number of the action's cell, for a point of the unit cube."""
+    cell = np.int64(0)
+    for j in range(n_state, grid.bins.shape[0]):
+        place = place_of(action[j - n_state], grid.units[j])
+        cell = cell * grid.bins[j] + grid.bin_of[j, place]
+    return cell
+
+
+@jit_kernel
+def sort_by_step(samples, n_samples, grid, n_state, horizon):
+    """Return (cells, next states' cells or ENDED, numbers, first) of the samples, sorted by step.
+
+    The samples of step h are those from first[h] to first[h + 1] - 1.
+    """
+    n_axes = grid.bins.shape[0]
+    first = np.zeros(horizon + 1, np.int64)
+    for k in range(n_samples):
+        first[samples.steps[k] + 1] += 1
+    for h in range(horizon):
+        first[h + 1] += first[h]
+    free = first.copy()
+    cells = np.zeros(n_samples, np.int64)
+    nexts = np.zeros(n_samples, np.int64)
+    numbers = np.zeros((n_samples, 3))
+    for k in range(n_samples):
+        cell, after = np.int64(0), np.int64(0)
+        for j in range(n_axes):
+            cell = cell * grid.bins[j] + grid.bin_of[j, samples.places[k, j]]
+        if samples.places[k, n_axes] == ENDED:
+            after = np.int64(ENDED)
+        else:
+            for j in range(n_state):
+                after = after * grid.bins[j] + grid.bin_of[j, samples.places[k, n_axes + j]]
+        i = free[samples.steps[k]]
+        free[samples.steps[k]] += 1
+        cells[i], nexts[i] = cell, after
+        for q in range(3):
+            numbers[i, q] = samples.numbers[k, q]
+    return cells, nexts, numbers, first

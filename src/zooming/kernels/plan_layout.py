@@ -1,0 +1,118 @@
+"""The memory of a planner: its samples, its grid, its core record, and all of its constants.
+
+Points are kept as whole numbers, `places`: an axis has UNITS places, an axis of fewer values one
+for each of them, and an axis of weight 0 a single one. A bin is a run of places. A cell of the grid
+is a product of bins, one of each axis. Cells are numbered with the last axis fastest, so that the
+cells of one state are consecutive.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numba import float64, int16, int32, int64, types
+
+# How much the planner explores, and when it plans.
+OPTIMISM = 0.5  # weight of the standard error in the bonus
+TIE_BONUS = 1e-4  # bonus, in ranges of the reward, that prefers what is less known
+GROWTH = 1.1  # a new plan is made when the episodes have grown by this factor
+# The grid.
+UNITS = 6561  # places of an interval: 3^8, so that thirds of thirds keep their centers
+LEAST_CELLS = 729  # 27 bins an axis in two dimensions, 9 in three
+CELLS_PER_ROOT = 7.29  # cells = 7.29 sqrt(samples) from 10,000 samples on
+MOST_CELLS = 60_000  # 0.5 MB for each step and table
+EVEN = 0.1  # share of the bins of an action axis that is placed evenly, not by the data
+# The regression.
+PRIOR = 0.01  # weight of the trend, in samples, against the kernel's mass
+RIDGE = 0.1  # samples against each coefficient of the trend
+FLAT, NARROW, FIRST_WIDTH = 2.0, -10.0, -2.0  # bandwidths are powers of 2; FLAT ignores the axis
+GAIN = 0.995  # another bandwidth must lower the leave-one-out error by this factor
+DOUBT = 2.0  # steps are apart if the error falls by this share over the root of the samples
+SHARES = np.array([1e9, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.01])  # see `leave_one_out`
+EMPTY = 0.05  # kernel mass added to the visited cells around a cell
+THIN = 1e-3  # kernel mass added to the samples around a cell
+# The action.
+SLOPE = 2.0  # actions of neighboring states are mixed up to this slope; beyond it the policy jumps
+PLAYED = 0.3  # samples added to those of a cell when a play of it is counted
+
+SMOOTH, ORDERED, CATEGORIES = 0, 1, 2  # kinds of axes
+ENDED = -1  # place of the next state if the episode ended
+WEIGHT, MEAN_REWARD, SPREAD = 0, 1, 2  # columns of `Samples.numbers`
+
+CORE = np.dtype(
+    [
+        ("n_samples", "i8"),  # rows of `Samples` in use
+        ("n_planned", "i8"),  # rows that the plan knows
+        ("n_episodes", "i8"),  # episodes begun: updates of step 0
+        ("due", "i8"),  # number of episodes after which the next plan is made
+        ("n_plans", "i8"),
+        ("random", "u8"),  # state of the agent's own generator
+        ("boldness", "f8"),  # weight of the bonus in this episode
+        ("horizon", "i8"),
+        ("n_state", "i8"),
+        ("n_action", "i8"),
+        ("rewards_apart", "i8"),  # 1: each step has rewards of its own; 0: steps are pooled
+        ("values_apart", "i8"),  # the same for next values
+        ("reward_low", "f8"),  # rewards outside are refused or clipped
+        ("reward_high", "f8"),
+        ("least", "f8"),  # lowest and highest reward seen
+        ("most", "f8"),
+        ("reward_noise", "f8"),  # leave-one-out variance of rewards
+        ("value_noise", "f8"),  # and of next values at step 0
+        ("reward_gap", "f8"),  # squared error, without noise, of predicting a cell from others
+        ("value_gap", "f8"),
+    ],
+    align=True,
+)
+
+
+class Samples(NamedTuple):
+    """Transitions, one row each. A row may stand for several that were alike."""
+
+    steps: Any  # [M] int32
+    places: Any  # [M, n_axes + n_state] int16: state, action, next state (ENDED: none)
+    numbers: Any  # [M, 3]: number of samples, mean reward, sum of squared deviations from it
+
+
+class Grid(NamedTuple):
+    """Bins of every axis; bin i of axis j has the places edges[j, i] to edges[j, i + 1] - 1."""
+
+    kinds: Any  # [n_axes] int64
+    units: Any  # [n_axes] int64: places of each axis
+    bins: Any  # [n_axes] int64: bins of each axis
+    edges: Any  # [n_axes, most bins + 1] int64
+    centers: Any  # [n_axes, most bins] in the unit cube
+    bin_of: Any  # [n_axes, most places] int16
+
+
+class Plan(NamedTuple):
+    """What a plan says of every cell, and of every state's cells."""
+
+    q: Any  # [horizon, n_cells]
+    bonus: Any  # [horizon, n_cells]
+    visits: Any  # [horizon, n_cells]: samples of the cell, those of all steps if pooled
+    played: Any  # [n_cells]: plays since the plan was made, in shares of the visits
+    best: Any  # [horizon, n_states] int32: the best action's cell
+    values: Any  # [horizon + 1, n_states]
+
+
+SAMPLES_TYPE = types.NamedTuple([int32[::1], int16[:, ::1], float64[:, ::1]], Samples)
+GRID_TYPE = types.NamedTuple(
+    [int64[::1], int64[::1], int64[::1], int64[:, ::1], float64[:, ::1], int16[:, ::1]], Grid
+)
+PLAN_TYPE = types.NamedTuple(
+    [*[float64[:, ::1]] * 3, float64[::1], int32[:, ::1], float64[:, ::1]], Plan
+)
+CORE_TYPE = numba.from_dtype(CORE)[::1]
+
+
+def wanted_cells(n_samples: float, n_categories: int, n_others: int) -> int:
+    """Return the number of cells that a grid may have.
+
+    It grows with the root of the samples, so that no bin keeps its width for ever. Each category
+    has cells of its own, and every other axis at least three bins if memory allows.
+    """
+    least = max(LEAST_CELLS, n_categories * 3**n_others)
+    return int(min(MOST_CELLS, max(least, CELLS_PER_ROOT * n_samples**0.5)))

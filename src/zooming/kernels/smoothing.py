@@ -1,0 +1,324 @@
+"""Kernel regression on a grid.
+
+A target is known by the number of samples of each cell, their sum and their sum of squares. The
+prediction of a cell is
+
+    trend + mean + (total - n mean) / (n + share)
+
+The trend is a quadratic of the coordinates. The mean is that of the residuals under a kernel: a
+product of exp(-distance / bandwidth) over the axes. On an axis of categories, all other values have
+the same weight. The last term gives the cell's own samples more weight. Bandwidths and the share
+are those of the least leave-one-out error.
+
+All numbers of a target are rows of one array, `work`. It has one block of cells, or one for each
+step, and blocks know nothing of each other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zooming.kernels.jit import jit_inline, jit_kernel
+from zooming.kernels.plan_layout import (
+    CATEGORIES,
+    EMPTY,
+    FIRST_WIDTH,
+    FLAT,
+    GAIN,
+    NARROW,
+    PRIOR,
+    RIDGE,
+    SHARES,
+)
+
+# Rows of `work`: samples, sum and sum of squares of the target (from `remove_trend` on, of its
+# residuals), trend; kernel's sum, mass and mean of the residuals; kernel's mass of visited cells.
+COUNT, TOTAL, SQUARE, TREND, SUM, MASS, MEAN, NEAR = 0, 1, 2, 3, 4, 5, 6, 7
+N_ROWS = 8
+
+
+@jit_kernel
+def set_decay(grid, widths, decay):
+    """Set the kernel of each axis for the bandwidths 2^widths.
+
+    decay[j, i] is the weight of bin i + 1 seen from bin i; on an axis of categories, decay[j, 0] is
+    the weight of any other category.
+    """
+    for j in range(grid.bins.shape[0]):
+        for i in range(grid.bins[j] - 1):
+            gap = grid.centers[j, i + 1] - grid.centers[j, i]
+            if grid.kinds[j] == CATEGORIES:
+                gap = 1.0
+            decay[j, i] = 1.0 if widths[j] >= FLAT else np.exp(-gap * 2.0 ** -widths[j])
+
+
+@jit_kernel
+def smooth(values, grid, decay, buffer):
+    """Replace `values` by their kernel sums, in place: axis by axis, in linear time.
+
+    `buffer` has room for two blocks of cells.
+    """
+    n_values, inner = values.shape[0], 1
+    for j in range(grid.bins.shape[0] - 1, -1, -1):
+        n = grid.bins[j]
+        size = n * inner
+        for start in range(0, n_values if n > 1 else 0, size):
+            if grid.kinds[j] == CATEGORIES:
+                smooth_categories(values[start : start + size], inner, decay[j, 0], buffer)
+            elif inner == 1:
+                smooth_line(values[start : start + size], decay[j], buffer)
+            else:
+                smooth_lines(values[start : start + size], inner, decay[j], buffer)
+        inner = size
+
+
+@jit_inline
+def smooth_line(values, decay, buffer):
+    """Smooth along one axis: out_i = sum_k x_k prod of the decays between i and k."""
+    n = values.shape[0]
+    after = 0.0
+    for i in range(n - 1, 0, -1):
+        buffer[i] = after
+        after = (after + values[i]) * decay[i - 1]
+    buffer[0] = after
+    before = 0.0
+    for i in range(n - 1):
+        here = values[i]
+        values[i] = here + before + buffer[i]
+        before = (before + here) * decay[i]
+    values[n - 1] += before
+
+
+@jit_inline
+def smooth_lines(values, inner, decay, buffer):
+    """Smooth `inner` interleaved lines at once, as `smooth_line` does."""
+    size = values.shape[0]
+    n = size // inner
+    for k in range(inner):
+        buffer[size - inner + k] = 0.0
+        buffer[size + k] = 0.0  # the sum of what lies before
+    for i in range(n - 1, 0, -1):
+        d, here = decay[i - 1], i * inner
+        for k in range(inner):
+            buffer[here - inner + k] = (buffer[here + k] + values[here + k]) * d
+    for i in range(n):
+        d, here = decay[min(i, n - 2)], i * inner
+        for k in range(inner):
+            x, before = values[here + k], buffer[size + k]
+            values[here + k] = x + before + buffer[here + k]
+            buffer[size + k] = (before + x) * d
+
+
+@jit_inline
+def smooth_categories(values, inner, weight, buffer):
+    """Give every category the sum of all others, times a weight."""
+    for k in range(inner):
+        buffer[k] = 0.0
+    for i in range(0, values.shape[0], inner):
+        for k in range(inner):
+            buffer[k] += values[i + k]
+    for i in range(0, values.shape[0], inner):
+        for k in range(inner):
+            values[i + k] += weight * (buffer[k] - values[i + k])
+
+
+@jit_kernel
+def remove_trend(work, grid, n_cells, center):
+    """Fit a quadratic to each block by ridge regression, and leave the residuals.
+
+    The sums are those of the target minus `center`, against rounding errors; the trend includes it.
+    It stays within the range of the cells' means, and is constant along an axis of categories.
+    """
+    n_axes = grid.bins.shape[0]
+    p = 1 + n_axes + n_axes * (n_axes + 1) // 2
+    x = np.zeros(p)
+    for start in range(0, work.shape[1], n_cells):
+        normal, right = np.zeros((p, p)), np.zeros(p)
+        low, high = np.inf, -np.inf
+        for c in range(n_cells):
+            n, total = work[COUNT, start + c], work[TOTAL, start + c]
+            if n > 0:
+                write_features(grid, c, x)
+                low, high = min(low, total / n), max(high, total / n)
+                for i in range(p):
+                    right[i] += total * x[i]
+                    for k in range(i + 1):
+                        normal[i, k] += n * x[i] * x[k]
+        if normal[0, 0] == 0.0:
+            for c in range(start, start + n_cells):
+                work[TREND, c] = center
+            continue
+        mean = right[0] / normal[0, 0]
+        for i in range(p):
+            right[i] -= mean * normal[i, 0]
+            normal[i, i] += RIDGE
+        solve(normal, right)
+        for c in range(n_cells):
+            write_features(grid, c, x)
+            trend = mean
+            for i in range(p):
+                trend += right[i] * x[i]
+            trend = min(high, max(low, trend))
+            n = work[COUNT, start + c]
+            work[TREND, start + c] = center + trend
+            work[SQUARE, start + c] += trend * (n * trend - 2.0 * work[TOTAL, start + c])
+            work[TOTAL, start + c] -= n * trend
+
+
+@jit_kernel
+def write_features(grid, cell, x):
+    """Write 1, the coordinates of a cell's center in [-1, 1], and their products."""
+    n_axes = grid.bins.shape[0]
+    x[0] = 1.0
+    for j in range(n_axes - 1, -1, -1):
+        x[1 + j] = 2.0 * grid.centers[j, cell % grid.bins[j]] - 1.0
+        if grid.kinds[j] == CATEGORIES:
+            x[1 + j] = 0.0
+        cell //= grid.bins[j]
+    k = 1 + n_axes
+    for i in range(n_axes):
+        for j in range(i, n_axes):
+            x[k] = x[1 + i] * x[1 + j]
+            k += 1
+
+
+@jit_kernel
+def solve(matrix, right):
+    """Solve a positive definite system by Cholesky's factor: both arguments are overwritten."""
+    p = right.shape[0]
+    for i in range(p):
+        for k in range(i + 1):
+            entry = matrix[i, k]
+            for m in range(k):
+                entry -= matrix[i, m] * matrix[k, m]
+            matrix[i, k] = np.sqrt(max(entry, 1e-12)) if i == k else entry / matrix[k, k]
+        for m in range(i):
+            right[i] -= matrix[i, m] * right[m]
+        right[i] /= matrix[i, i]
+    for i in range(p - 1, -1, -1):
+        for m in range(i + 1, p):
+            right[i] -= matrix[m, i] * right[m]
+        right[i] /= matrix[i, i]
+
+
+@jit_inline
+def without_one(n, mass, share):
+    """Return (g, w): without sample y, a cell predicts y - g (y - mean) + w (total - n mean).
+
+    Here n, mass, mean and total include the sample, and the trend is left as it is.
+    """
+    a = 1.0 / (mass + PRIOR - 1.0)
+    w = 1.0 / (n - 1.0 + share)
+    return 1.0 + a + w * (1.0 - a * (n - 1.0)), w
+
+
+@jit_kernel
+def leave_one_out(work, errors):
+    """Return (number in SHARES, error): the least mean squared leave-one-out error."""
+    n_samples = 0.0
+    for i in range(SHARES.shape[0]):
+        errors[i] = 0.0
+    for c in range(work.shape[1]):
+        n = work[COUNT, c]
+        if n > 0:
+            mean = work[MEAN, c]
+            rest = work[TOTAL, c] - n * mean
+            square = max(0.0, work[SQUARE, c] - mean * (work[TOTAL, c] + rest))
+            n_samples += n
+            for i in range(SHARES.shape[0]):
+                g, w = without_one(n, work[MASS, c], SHARES[i])
+                errors[i] += max(0.0, g * g * square + w * (n * w - 2.0 * g) * rest * rest)
+    best = 0
+    for i in range(SHARES.shape[0]):
+        best = i if errors[i] < errors[best] else best
+    return best, errors[best] / max(1.0, n_samples)
+
+
+@jit_kernel
+def regress(work, grid, decay, n_cells, buffer, errors):
+    """Compute the kernel's means of the residuals; return `leave_one_out`."""
+    for start in range(0, work.shape[1], n_cells):
+        end = start + n_cells
+        for c in range(start, end):
+            work[SUM, c], work[MASS, c] = work[TOTAL, c], work[COUNT, c]
+        for row in (SUM, MASS):
+            smooth(work[row, start:end], grid, decay, buffer)
+    for c in range(work.shape[1]):
+        work[MEAN, c] = work[SUM, c] / (work[MASS, c] + PRIOR)
+    return leave_one_out(work, errors)
+
+
+@jit_kernel
+def tune(work, grid, widths, is_search, decay, n_cells, buffer, errors):
+    """Regress, after moving the bandwidths to a smaller leave-one-out error if `is_search`.
+
+    Each axis in turn doubles its bandwidth, halves it, or is ignored; last, all begin anew. Return
+    `leave_one_out`; `decay` has the chosen kernel.
+    """
+    n_axes = widths.shape[0]
+    n_moves = 3 * n_axes + 1
+    before = np.empty(n_axes)
+    least = np.inf
+    for move in range(-1 if is_search else n_moves, n_moves + 1):  # -1: as it is; n_moves: chosen
+        has_changed = False
+        for j in range(n_axes):
+            before[j] = widths[j]
+            if 0 <= move < n_moves:
+                widths[j] = moved(widths[j], move - 3 * j, move == n_moves - 1, grid.bins[j])
+                has_changed = has_changed or widths[j] != before[j]
+        if 0 <= move < n_moves and not has_changed:
+            continue
+        set_decay(grid, widths, decay)
+        share, error = regress(work, grid, decay, n_cells, buffer, errors)
+        if move == n_moves:
+            return share, error
+        if error < (GAIN * least if move >= 0 else np.inf):
+            least = error
+        else:
+            for j in range(n_axes):
+                widths[j] = before[j]
+    return 0, least
+
+
+@jit_inline
+def moved(width, move, begins_anew, n_bins):
+    """Return the bandwidth of an axis after its move 0 (double), 1 (halve) or 2 (ignore)."""
+    if begins_anew:
+        return FIRST_WIDTH
+    if n_bins == 1 or move < 0 or move > 2:
+        return width
+    if move == 2:
+        return FLAT
+    return min(FLAT, width + 1.0) if move == 0 else max(NARROW, width - 1.0)
+
+
+@jit_kernel
+def predict_cells(work, share):
+    """Write the prediction of every cell into the row MEAN."""
+    for c in range(work.shape[1]):
+        n, mean = work[COUNT, c], work[MEAN, c]
+        work[MEAN, c] = work[TREND, c] + mean + (work[TOTAL, c] - n * mean) / (n + share)
+
+
+@jit_kernel
+def measure_gaps(work, grid, decay, n_cells, noise, buffer):
+    """Write the kernel's mass of visited cells; return the squared error of leaving out a cell.
+
+    The error is the mean over visited cells, predicted from all others, without the part that
+    noise explains. It is weighted by the mass of visited cells around, so that dividing it by the
+    mass around an unvisited cell tells the error there.
+    """
+    for start in range(0, work.shape[1], n_cells):
+        for c in range(start, start + n_cells):
+            work[NEAR, c] = 1.0 if work[COUNT, c] > 0 else 0.0
+        smooth(work[NEAR, start : start + n_cells], grid, decay, buffer)
+    total, n_visited = 0.0, 0
+    for c in range(work.shape[1]):
+        n = work[COUNT, c]
+        if n > 0:
+            others = max(0.0, work[MASS, c] - n) + PRIOR
+            error = work[TOTAL, c] / n - (work[SUM, c] - work[TOTAL, c]) / others
+            excess = max(0.0, error * error - noise * (1.0 / n + 1.0 / (others + 1.0)))
+            total += excess * min(2.0, max(0.0, work[NEAR, c] - 1.0) + EMPTY)
+            n_visited += 1
+    return total / max(1, n_visited)

@@ -1,0 +1,332 @@
+"""The samples of a planner, its grid of cells, and its plans.
+
+The kernels are in `kernels.grids` (bins and cells), `kernels.smoothing` (regression),
+`kernels.planning` (backward induction) and `kernels.plan_episodes` (actions). This module owns
+their arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.errors import SpaceError
+from zooming.kernels import plan_layout as layout
+from zooming.kernels.grids import lay_grid, make_grid, sort_by_step
+from zooming.kernels.layout import ATOMS
+from zooming.kernels.plan_episodes import play
+from zooming.kernels.plan_layout import CORE, MEAN_REWARD, SPREAD, WEIGHT, Grid, Plan, Samples
+from zooming.kernels.planning import make_plan
+from zooming.partitions.boxes import in_units
+from zooming.partitions.faults import lengths
+from zooming.partitions.view import Partition
+from zooming.spaces.axes import Axes
+from zooming.spaces.flatten import CATEGORICAL
+
+Floats = NDArray[np.float64]
+_ROOM = 1024  # rows of samples that are reserved at least
+_FULLEST = 2 / 3  # share of `max_samples` that condensing leaves
+
+
+class CellTable:
+    """Samples, grid and plan of one planner.
+
+    Parameters
+    ----------
+    axes : Axes
+        The axes of the problem.
+    core : array [1]
+        The core record, see `kernels.plan_layout`.
+    max_samples : int
+        Rows of samples to keep.
+    """
+
+    def __init__(self, axes: Axes, core: NDArray[Any], max_samples: int) -> None:
+        self.axes, self.core, self.max_samples = axes, core, max_samples
+        self.kinds, self.units = _places(axes)
+        is_category = self.kinds == layout.CATEGORIES
+        self.n_categories = math.prod(self.units[is_category].tolist())
+        self.n_others = int((~is_category & (self.units > 1)).sum())
+        if self.n_categories > layout.MOST_CELLS:
+            raise SpaceError(
+                f"the categories alone make {self.n_categories:,} cells, and a planner has at most "
+                f"{layout.MOST_CELLS:,}; name axes that have an order, ordered="
+            )
+        self.samples = _allocate(0, len(axes) + axes.n_state)
+        self.widths = np.full((2, 2, len(axes)), layout.FIRST_WIDTH)
+        self.grid = self._first_grid()
+        self.plan = self._new_plan(self.grid)
+        self._policy: tuple[tuple[int, int], Plan, Floats] | None = None
+
+    # --- samples ----------------------------------------------------------------------------------
+
+    @property
+    def n_samples(self) -> int:
+        """Rows of samples in use."""
+        return int(self.core["n_samples"][0])
+
+    def reserve(self, n_rows: int) -> None:
+        """Make room for more samples."""
+        needed = self.n_samples + n_rows
+        if needed > len(self.samples.steps):
+            size = max(needed, len(self.samples.steps) * 3 // 2, _ROOM)
+            grown = _allocate(size, self.samples.places.shape[1])
+            for new, old in zip(grown, self.samples, strict=True):
+                new[: self.n_samples] = old[: self.n_samples]
+            self.samples = grown
+
+    def _condensed(self) -> Samples:
+        """Return the samples with similar ones joined, until a third of `max_samples` is free.
+
+        Samples of one step are similar if their places fall into the same small box of state,
+        action and next state. The sides of the boxes triple until enough rows are free, then
+        values of integer axes are joined, too. A row keeps the number of its samples, the mean and
+        the spread of their rewards, and the places of the first one.
+        """
+        n, side = self.n_samples, 1
+        steps, places, numbers = (part[:n] for part in self.samples)
+        fine = np.tile(self.units, 2)[: places.shape[1]]
+        while len(steps) > _FULLEST * self.max_samples and side <= 3 * layout.UNITS:
+            side *= 3
+            sides = np.where((fine == layout.UNITS) | (side > layout.UNITS), side, 1)
+            keys = np.column_stack([steps, places // sides])
+            _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+            order = np.argsort(first)  # keep the samples in the order of time
+            steps, places = steps[first[order]], places[first[order]]
+            numbers = _joined(numbers, group.reshape(-1), len(first))[order]
+        return Samples(steps, places, np.ascontiguousarray(numbers))
+
+    # --- plans ------------------------------------------------------------------------------------
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the episodes have grown enough for a new plan."""
+        return bool(self.core["n_episodes"][0] >= self.core["due"][0])
+
+    def refit(self) -> None:
+        """Lay the grid anew and plan with the bonus; condense the samples if there are too many."""
+        core, widths, samples = self.core.copy(), self.widths.copy(), self.samples
+        if self.n_samples > self.max_samples:
+            samples = self._condensed()
+            core["n_samples"] = len(samples.steps)
+        n, n_state = int(core["n_samples"][0]), self.axes.n_state
+        n_cells = layout.wanted_cells(
+            float(samples.numbers[:n, WEIGHT].sum()), self.n_categories, self.n_others
+        )
+        bins, edges = lay_grid(samples, n, self.kinds, self.units, n_state, n_cells)
+        grid = Grid(*make_grid(self.kinds, self.units, bins, edges))
+        plan = self._new_plan(grid)
+        make_plan(core, samples, n, grid, widths, plan, True)
+        # One call, so that an interrupt finds either the old plan or the new one.
+        vars(self).update(
+            core=core, widths=widths, samples=samples, grid=grid, plan=plan, _policy=None
+        )
+
+    def policy(self) -> tuple[Plan, Floats]:
+        """Return the plan without bonus from all samples so far, and each cell's samples by step.
+
+        It is made when it is first needed after a change. Learning does not see it.
+        """
+        n = self.n_samples
+        key = (n, int(self.core["n_plans"][0]))
+        if self._policy is None or self._policy[0] != key:
+            plan = self._new_plan(self.grid)
+            make_plan(self.core, self.samples, n, self.grid, self.widths, plan, False)
+            self._policy = key, plan, self._counts(n)
+        return self._policy[1:]
+
+    def _counts(self, n: int) -> Floats:
+        """Return the number of the first n samples in each cell, by step."""
+        horizon, n_cells = self.plan.q.shape
+        cells, _, numbers, first = sort_by_step(
+            self.samples, n, self.grid, self.axes.n_state, horizon
+        )
+        steps = np.repeat(np.arange(horizon), np.diff(first))
+        found = np.bincount(steps * n_cells + cells, numbers[:, WEIGHT], horizon * n_cells)
+        return found.reshape(horizon, n_cells)
+
+    def _first_grid(self) -> Grid:
+        """Return the grid before any sample: categories, and one bin for each other axis."""
+        bins = np.where(self.kinds == layout.CATEGORIES, self.units, 1)
+        edges = np.zeros((len(bins), int(bins.max()) + 1), np.int64)
+        for row, n_bins, n_units in zip(edges, bins, self.units, strict=True):
+            row[: n_bins + 1] = np.linspace(0, n_units, n_bins + 1)
+        return Grid(*make_grid(self.kinds, self.units, bins, edges))
+
+    def _new_plan(self, grid: Grid) -> Plan:
+        horizon, n_state = int(self.core["horizon"][0]), self.axes.n_state
+        n_states = math.prod(grid.bins[:n_state].tolist())
+        n_cells = n_states * math.prod(grid.bins[n_state:].tolist())
+        tables = [np.zeros((horizon, n_cells)) for _ in range(3)]
+        best = np.zeros((horizon, n_states), np.int32)
+        return Plan(*tables, np.zeros(n_cells), best, np.zeros((horizon + 1, n_states)))
+
+    def play(
+        self, env: Any, handle: Any, log: Any, end: int, clipping: NDArray[np.int64]
+    ) -> int:
+        """Play episodes in compiled code, see `kernels.plan_episodes`."""
+        if self.is_due:
+            self.refit()
+        n_coming = min(end - int(log.done[0]), int((self.core["due"] - self.core["n_episodes"])[0]))
+        self.reserve(max(1, n_coming) * int(self.core["horizon"][0]))
+        code: int = play()(
+            self.core, self.samples, self.grid, self.plan, self.axes.table, handle, env.params,
+            env.horizon, log.returns, log.n_balls, log.done, end, log.trouble, clipping,
+        )  # fmt: skip
+        return code
+
+    # --- what was learned -------------------------------------------------------------------------
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells, all steps together."""
+        return int(self.plan.q.size)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the samples and of the plan for learning, without reserved memory."""
+        row = sum(part[:1].nbytes for part in _allocate(1, self.samples.places.shape[1]))
+        arrays = (*self.grid, *self.plan, self.widths, self.core)
+        return self.n_samples * row + sum(array.nbytes for array in arrays)
+
+    def view(self, step: int) -> Partition:
+        """Return the cells of a step in the environment's units."""
+        axes, grid = self.axes, self.grid
+        plan, counts = self.policy()
+        indices = np.indices(grid.bins.tolist()).reshape(len(axes), -1)
+        columns = range(len(axes))
+        first = np.column_stack([grid.edges[j, indices[j]] for j in columns])
+        last = np.column_stack([grid.edges[j, indices[j] + 1] for j in columns])
+        low, high = first / grid.units, last / grid.units
+        n_thirds = np.rint(np.log(grid.units / (last - first)) / math.log(3.0)).astype(np.int64)
+        corners = []
+        for unit in (low, high):
+            corner = axes.from_unit_cube(in_units(unit, axes.table, axes.ends), 0)
+            for j in np.flatnonzero([bool(axes[j].squash) for j in columns]):
+                corner[unit[:, j] == 0.0, j] = axes[int(j)].low
+                corner[unit[:, j] == 1.0, j] = axes[int(j)].high
+            corners.append(corner)
+        return Partition(
+            low=corners[0],
+            high=corners[1],
+            q_value=plan.q[step].copy(),
+            n_visits=counts[step].astype(np.int64),
+            depth=n_thirds.max(axis=1),
+            radius=lengths(axes.table, low, high).max(axis=1),
+            names=tuple(axes.names),
+            step=step,
+            kinds=tuple(axes.kinds),
+            weights=tuple(axes.weights),
+        )
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that learning has changed."""
+        n = self.n_samples
+        return {
+            "core": self.core,
+            "steps": self.samples.steps[:n],
+            "places": self.samples.places[:n],
+            "numbers": self.samples.numbers[:n],
+            "widths": self.widths,
+            "bins": self.grid.bins,
+            "edges": self.grid.edges,
+            "q": self.plan.q,
+            "bonus": self.plan.bonus,
+            "played": self.plan.played,
+        }
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Take back what `state` returned; ValueError if it is invalid."""
+        core = arrays["core"].astype(CORE)
+        n = int(core["n_samples"][0])
+        given = Samples(arrays["steps"], arrays["places"], arrays["numbers"])
+        for name, wanted, one in zip(
+            Samples._fields, _allocate(n, self.samples.places.shape[1]), given, strict=True
+        ):
+            _check_form(name, one, wanted)
+        self._check_samples(core, given)
+        bins, edges = arrays["bins"], arrays["edges"]
+        _check_form("widths", arrays["widths"], self.widths)
+        _check_form("bins", bins, self.units)
+        if (bins < 1).any() or (bins > self.units).any():
+            raise ValueError("the bins of an axis are none, or more than its places")
+        _check_form("edges", edges, np.zeros((len(bins), int(bins.max()) + 1), np.int64))
+        for row, n_bins, n_units in zip(edges, bins, self.units, strict=True):
+            used = row[: n_bins + 1]
+            if used[0] != 0 or used[-1] != n_units or (np.diff(used) < 1).any():
+                raise ValueError("the edges of the bins are not in order")
+        if math.prod(bins.tolist()) > max(layout.MOST_CELLS, self.n_categories) * 3:
+            raise ValueError(f"{math.prod(bins.tolist()):,} cells are too many")
+        grid = Grid(*make_grid(self.kinds, self.units, bins.copy(), edges.copy()))
+        plan = self._new_plan(grid)
+        for name in ("q", "bonus", "played"):
+            _check_form(name, arrays[name], getattr(plan, name))
+            getattr(plan, name)[:] = arrays[name]
+        values: dict[str, Any] = {"core": core, "widths": arrays["widths"].copy(), "grid": grid}
+        samples = Samples(*(part.copy() for part in given))
+        vars(self).update(values, samples=samples, plan=plan, _policy=None)
+        counts = self._counts(int(core["n_planned"][0]))
+        plan.visits[:] = counts if core["rewards_apart"][0] else counts.sum(axis=0)
+        total = (plan.q + plan.bonus).reshape(*plan.best.shape, -1)
+        plan.best[:] = total.argmax(axis=2)
+
+    def _check_samples(self, core: NDArray[Any], samples: Samples) -> None:
+        """Raise ValueError if samples cannot have come from this problem."""
+        n, n_axes = len(samples.steps), len(self.axes)
+        if not 0 <= core["n_planned"][0] <= n:
+            raise ValueError(f"the plan was made of {core['n_planned'][0]} of {n} samples")
+        low = np.where(np.arange(samples.places.shape[1]) < n_axes, 0, layout.ENDED)
+        high = np.tile(self.units, 2)[: samples.places.shape[1]]
+        if (samples.places < low).any() or (samples.places >= high).any():
+            raise ValueError("a sample lies outside of the axes")
+        if (samples.steps < 0).any() or (samples.steps >= core["horizon"][0]).any():
+            raise ValueError("a sample has a step outside of the episode")
+        rewards, weights = samples.numbers[:, MEAN_REWARD], samples.numbers[:, WEIGHT]
+        if not np.isfinite(samples.numbers).all() or (weights < 1).any():
+            raise ValueError("a sample has no valid weight or reward")
+        if n and not (core["least"][0] <= rewards.min() and rewards.max() <= core["most"][0]):
+            raise ValueError("a reward is outside of the range of rewards seen")
+        if (samples.numbers[:, SPREAD] < 0).any():
+            raise ValueError("the spread of a sample is negative")
+
+
+def _places(axes: Axes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the kind of each axis and its number of places, see `kernels.plan_layout`."""
+    kinds = np.full(len(axes), layout.SMOOTH, np.int64)
+    units = np.full(len(axes), layout.UNITS, np.int64)
+    for j in range(len(axes)):
+        n_values = int(axes.table[j, ATOMS])
+        if axes[j].weight == 0:
+            units[j] = 1
+        elif n_values and axes[j].kind == CATEGORICAL:
+            kinds[j], units[j] = layout.CATEGORIES, n_values
+        elif 0 < n_values <= layout.UNITS:
+            kinds[j], units[j] = layout.ORDERED, n_values
+    return kinds, units
+
+
+def _allocate(n_rows: int, n_places: int) -> Samples:
+    return Samples(
+        np.zeros(n_rows, np.int32), np.zeros((n_rows, n_places), np.int16), np.zeros((n_rows, 3))
+    )
+
+
+def _joined(numbers: Floats, group: NDArray[np.int64], n_groups: int) -> Floats:
+    """Return weight, mean and spread of each group of samples."""
+    weight = np.bincount(group, numbers[:, WEIGHT], n_groups)
+    mean = np.bincount(group, numbers[:, WEIGHT] * numbers[:, MEAN_REWARD], n_groups) / weight
+    away = numbers[:, MEAN_REWARD] - mean[group]
+    spread = np.bincount(group, numbers[:, SPREAD] + numbers[:, WEIGHT] * away**2, n_groups)
+    return np.column_stack([weight, mean, spread])
+
+
+def _check_form(name: str, given: NDArray[Any], wanted: NDArray[Any]) -> None:
+    if given.dtype != wanted.dtype or given.shape != wanted.shape:
+        raise ValueError(f"{name} is {given.dtype} {given.shape}, not {wanted.dtype} {wanted.shape}")
+    if given.dtype.kind == "f" and not np.isfinite(given).all():
+        raise ValueError(f"{name} has an entry that is not finite")
