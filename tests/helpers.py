@@ -4,6 +4,7 @@ import gymnasium as gym
 import numpy as np
 
 import zooming
+from zooming.kernels import IS_JIT_DISABLED
 from zooming.testing.trial import knowledge
 
 __all__ = [
@@ -31,6 +32,8 @@ AGENTS = {
     "NoMovement": zooming.NoMovement,
     "Median": zooming.Median,
 }
+if not IS_JIT_DISABLED:  # without compilation, one plan takes seconds
+    AGENTS["Planner"] = zooming.Planner
 BOXES = ("AdaptiveQ", "as_published", "NetQ")
 # One agent of boxes, one of balls, one heuristic: enough for a promise that code shared by all
 # agents of a kind keeps.

@@ -17,6 +17,7 @@ from zooming.agents.agent import Agent
 from zooming.agents.heuristics import Median, NoMovement, Random
 from zooming.agents.metric_q import MetricQ
 from zooming.agents.net_q import NetQ
+from zooming.agents.planner import Planner
 from zooming.agents.problem import generator_at, horizon_of
 from zooming.errors import CheckpointError, ConfigurationError
 from zooming.spaces.flatten import Leaf, space_of
@@ -25,7 +26,7 @@ from zooming.version import __version__
 
 PARTS = ("states", "actions")  # of `Axes`
 AGENTS: dict[str, type[Agent]] = {
-    kind.__name__: kind for kind in (AdaptiveQ, NetQ, MetricQ, Random, NoMovement, Median)
+    kind.__name__: kind for kind in (AdaptiveQ, NetQ, MetricQ, Planner, Random, NoMovement, Median)
 }
 
 

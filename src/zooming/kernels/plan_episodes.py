@@ -204,7 +204,12 @@ def choose_many(core, grid, plan, axes, steps, observations, actions):
 
 @jit_kernel
 def record(core, samples, units, step, state, action, reward, next_state, is_ended):
-    """Append a transition; its points are in the unit cube. The caller has reserved room."""
+    """Append a transition; its points are in the unit cube. The caller has reserved room.
+
+    The end of the last step is that of the horizon, not of the state: other steps, if pooled, learn
+    from it that the process goes on.
+    """
+    is_ended = is_ended and step + 1 < core[0]["horizon"]
     row, n_state, n_action = core[0]["n_samples"], core[0]["n_state"], core[0]["n_action"]
     places = samples.places[row]
     for j in range(n_state):

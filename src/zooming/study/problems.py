@@ -17,6 +17,7 @@ from zooming.agents.agent import Agent
 from zooming.agents.heuristics import Median, NoMovement, Random
 from zooming.agents.metric_q import MetricQ
 from zooming.agents.net_q import NetQ
+from zooming.agents.planner import Planner
 from zooming.analysis.optimal import Optimal
 from zooming.analysis.solve import check_solvable, default_resolution, is_finite, solve
 from zooming.errors import ConfigurationError
@@ -72,6 +73,7 @@ AGENTS: dict[str, Callable[..., Agent]] = {
     "net-q": NetQ,
     "net-q-published": NetQ.as_published,
     "metric-q": metric_q,
+    "planner": Planner,
     "random": Random,
     "no-movement": NoMovement,
     "median": Median,

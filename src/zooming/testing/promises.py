@@ -187,7 +187,8 @@ def _refuses(trial: Trial) -> None:
     for step in (-1, refusing.horizon):
         calls.append((f"act at step {step}", refusing.act, (step, good)))
         calls.append((f"update at step {step}", refusing.update, (step, good, action, low, good)))
-    beyond = () if getattr(refusing, "rewards", "refuse") == "clip" else (high + 1.0, low - 1.0)
+    is_any_reward_taken = getattr(refusing, "rewards", "refuse") == "clip" or high + 1.0 == high
+    beyond = () if is_any_reward_taken else (high + 1.0, low - 1.0)
     for reward in (np.nan, np.inf, *beyond):
         calls.append((f"a reward of {reward}", refusing.update, (0, good, action, reward, good)))
     for bad in trial.outside(refusing, trial.env.observation_space):

@@ -1,0 +1,602 @@
+"""The planner: its kernels against plain Python, its promises, its files, and what it learns."""
+
+import itertools
+import math
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import zooming
+from helpers import Boxes, Drift, box, knowledge, same_history
+from zooming.kernels import IS_JIT_DISABLED, plan_episodes, plan_layout, planning, smoothing
+from zooming.kernels.grids import cut_axis, lay_grid, make_grid, sort_by_step
+from zooming.kernels.plan_layout import CATEGORIES, ENDED, ORDERED, PRIOR, SHARES, SMOOTH
+
+compiled_only = pytest.mark.skipif(IS_JIT_DISABLED, reason="plans take seconds if not compiled")
+
+
+def grid_of(*axes):
+    """A grid with (kind, edges) of each axis."""
+    kinds = np.array([kind for kind, _ in axes])
+    units = np.array([edges[-1] for _, edges in axes])
+    bins = np.array([len(edges) - 1 for _, edges in axes])
+    rows = np.zeros((len(axes), max(bins) + 1), np.int64)
+    for row, (_, edges) in zip(rows, axes, strict=True):
+        row[: len(edges)] = edges
+    return make_grid(kinds, units, bins, rows)
+
+
+MIXED = [(SMOOTH, [0, 3, 4, 9, 27]), (CATEGORIES, [0, 1, 2, 3]), (ORDERED, [0, 1, 3, 4, 5])]
+PLANE = [(SMOOTH, [0, 1, 2, 9, 18, 27]), (SMOOTH, [0, 9, 18, 27])]
+
+
+def dense_kernel(grid, widths):
+    """The kernel between all pairs of cells, written out."""
+    kernel = np.ones((1, 1))
+    for j, n in enumerate(grid.bins):
+        along = np.ones((n, n))
+        for a, b in itertools.product(range(n), range(n)):
+            gap = abs(grid.centers[j, a] - grid.centers[j, b])
+            if grid.kinds[j] == CATEGORIES:
+                gap = float(a != b)
+            if widths[j] < plan_layout.FLAT:
+                along[a, b] = math.exp(-gap / 2.0 ** widths[j])
+        kernel = np.kron(kernel, along)
+    return kernel
+
+
+def decay_of(grid, widths):
+    decay = np.ones((len(grid.bins), max(grid.bins)))
+    smoothing.set_decay(grid, np.array(widths), decay)
+    return decay
+
+
+# --- smoothing ------------------------------------------------------------------------------------
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("axes", [MIXED, PLANE, PLANE[:1], MIXED[1:], MIXED[2:] + MIXED])
+@pytest.mark.parametrize("width", [-3.0, 0.0, 2.0])
+def test_smoothing_is_the_product_with_the_dense_kernel(axes, width):
+    grid = grid_of(*axes)
+    widths = np.array([width, -1.0, 1.0, 0.0][: len(axes)])
+    values = np.random.default_rng(0).random(math.prod(grid.bins))
+    expected = dense_kernel(grid, widths) @ values
+    smoothing.smooth(values, grid, decay_of(grid, widths), np.empty(2 * len(values)))
+    np.testing.assert_allclose(values, expected, rtol=1e-12)
+
+
+def samples_on(grid, n, seed=0):
+    """(cell of each sample, its target); some cells have several samples, some none."""
+    rng = np.random.default_rng(seed)
+    n_cells = math.prod(grid.bins)
+    return rng.choice(n_cells // 2, n) * 2 % n_cells, rng.normal(size=n) + 3.0
+
+
+def work_of(grid, cells, targets):
+    work = np.zeros((smoothing.N_ROWS, math.prod(grid.bins)))
+    for cell, target in zip(cells, targets, strict=True):
+        work[:3, cell] += (1.0, target, target**2)
+    return work
+
+
+def predict(grid, widths, cells, targets, share):
+    """The prediction of every cell, by the definition, without a trend."""
+    kernel = dense_kernel(grid, widths)
+    mean = kernel[:, cells] @ targets / (kernel[:, cells].sum(axis=1) + PRIOR)
+    n = np.bincount(cells, minlength=len(mean))
+    total = np.bincount(cells, targets, minlength=len(mean))
+    return mean + (total - n * mean) / (n + share)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("axes", [MIXED, PLANE])
+def test_leave_one_out_is_refitting_without_each_sample(axes):
+    grid = grid_of(*axes)
+    widths = np.array([-2.0, 0.0, -1.0][: len(axes)])
+    cells, targets = samples_on(grid, 25)
+    work, errors = work_of(grid, cells, targets), np.empty(len(SHARES))
+    buffer = np.empty(2 * work.shape[1])
+    decay = decay_of(grid, widths)
+    best, error = smoothing.regress(work, grid, decay, work.shape[1], buffer, errors)
+    for share, found in zip(SHARES, errors, strict=True):
+        expected = 0.0
+        for i in range(len(cells)):
+            rest = np.arange(len(cells)) != i
+            without = predict(grid, widths, cells[rest], targets[rest], share)
+            expected += (targets[i] - without[cells[i]]) ** 2
+        assert found == pytest.approx(expected, rel=1e-9)
+    assert error * len(cells) == pytest.approx(min(errors))
+    smoothing.predict_cells(work, SHARES[best])
+    expected = predict(grid, widths, cells, targets, SHARES[best])
+    np.testing.assert_allclose(work[smoothing.MEAN], expected, rtol=1e-9)
+
+
+@pytest.mark.plain
+def test_tuning_keeps_the_bandwidths_of_the_least_error():
+    grid = grid_of(*PLANE)
+    cells = np.repeat(np.arange(15), 2)
+    targets = 1.0 * (cells // 3) ** 2  # the second axis does not matter
+    work, errors = work_of(grid, cells, targets), np.empty(len(SHARES))
+    widths, buffer, decay = np.full(2, -2.0), np.empty(30), decay_of(grid, [0.0, 0.0])
+    regress = (decay, 15, buffer, errors)
+    smoothing.set_decay(grid, widths, decay)
+    _, first = smoothing.regress(work, grid, *regress)
+    _, found = smoothing.tune(work, grid, widths, True, *regress)
+    assert found < first
+    assert widths[1] == plan_layout.FLAT
+    _, again = smoothing.tune(work, grid, widths.copy(), False, *regress)
+    assert again == found
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("center", [0.0, 1e9])
+def test_the_trend_is_a_ridge_regression_and_leaves_the_residuals(center):
+    grid = grid_of(*PLANE)
+    cells, targets = samples_on(grid, 40)
+    work = work_of(grid, cells, targets)
+    smoothing.remove_trend(work, grid, 15, center)
+    x = [2 * grid.centers[0, cells // 3] - 1, 2 * grid.centers[1, cells % 3] - 1]
+    features = np.column_stack([np.ones(40), *x, x[0] ** 2, x[0] * x[1], x[1] ** 2])
+    mean = targets.mean()
+    normal = features.T @ features + plan_layout.RIDGE * np.eye(6)
+    trend = mean + features @ np.linalg.solve(normal, features.T @ (targets - mean))
+    counts = np.bincount(cells, minlength=15)
+    means = np.bincount(cells, targets, 15)[counts > 0] / counts[counts > 0]
+    trend = np.clip(trend, means.min(), means.max())
+    found = work[smoothing.TREND, cells] - center
+    np.testing.assert_allclose(found, trend, rtol=1e-5 if center else 1e-9)
+    residuals = work_of(grid, cells, targets - trend)
+    np.testing.assert_allclose(work[:3], residuals[:3], atol=1e-9)
+
+
+@pytest.mark.plain
+def test_a_gap_is_the_error_of_a_cell_left_out():
+    grid, widths = grid_of(*PLANE), np.array([-1.0, -1.0])
+    cells, targets = samples_on(grid, 25)
+    work, errors, buffer = work_of(grid, cells, targets), np.empty(len(SHARES)), np.empty(30)
+    decay, kernel = decay_of(grid, widths), dense_kernel(grid, widths)
+    smoothing.regress(work, grid, decay, 15, buffer, errors)
+    noise = 0.01
+    expected = []
+    for cell in np.unique(cells):
+        others, own = cells != cell, targets[cells == cell]
+        mass = kernel[cell, cells[others]].sum()
+        error = own.mean() - kernel[cell, cells[others]] @ targets[others] / (mass + PRIOR)
+        excess = error**2 - noise * (1 / len(own) + 1 / (mass + PRIOR + 1))
+        near = kernel[cell, np.setdiff1d(cells, [cell])].sum()
+        expected.append(max(0.0, excess) * min(2.0, near + plan_layout.EMPTY))
+    found = smoothing.measure_gaps(work, grid, decay, 15, noise, buffer)
+    assert found == pytest.approx(np.mean(expected))
+
+
+# --- the grid -------------------------------------------------------------------------------------
+
+
+def cut_plainly(counts, most, even):
+    """The edges by the definition: cut the bin of the largest merit, again and again."""
+    n_units, edges = len(counts), [0, len(counts)]
+
+    def merit(low, high):
+        places = np.flatnonzero(counts[low:high])
+        if high - low < 2 or (even == 0 and len(places) < 2):
+            return 0.0
+        if high - low == n_units:
+            return 1.0
+        share = sum(counts[low:high]) / sum(counts)
+        width = (high - low) / n_units
+        return ((1 - even) * share + even * width) * width
+
+    while True:
+        merits = [merit(*pair) for pair in itertools.pairwise(edges)]
+        worst = int(np.argmax(merits))
+        low, high = edges[worst : worst + 2]
+        n_parts = 3 if high - low >= 3 else 2
+        if merits[worst] <= 0 or len(edges) - 1 + n_parts - 1 > most:
+            return edges
+        inner = [low + ((high - low) * i + n_parts // 2) // n_parts for i in range(1, n_parts)]
+        edges[worst + 1 : worst + 1] = inner
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("n_units", [2, 7, 81])
+@pytest.mark.parametrize("even", [0.0, 0.1])
+@pytest.mark.parametrize("most", [1, 2, 5, 27])
+def test_an_axis_is_cut_as_its_definition_says(n_units, even, most):
+    rng = np.random.default_rng(most)
+    counts = np.bincount(rng.integers(0, n_units, 40) // 2, minlength=n_units).astype(float)
+    edges = np.zeros(n_units + 3, np.int64)
+    n_bins = cut_axis(counts, most, even, edges)
+    assert edges[: n_bins + 1].tolist() == cut_plainly(counts.tolist(), most, even)
+    assert n_bins <= most
+
+
+def samples_at(places, steps=None, numbers=None):
+    n = len(places)
+    return plan_layout.Samples(
+        np.zeros(n, np.int32) if steps is None else np.array(steps, np.int32),
+        np.array(places, np.int16),
+        np.tile([1.0, 0.0, 0.0], (n, 1)) if numbers is None else np.array(numbers, float),
+    )
+
+
+@pytest.mark.plain
+def test_axes_share_the_cells_and_those_with_few_values_leave_theirs_to_others():
+    rng = np.random.default_rng(0)
+    state, action = rng.integers(0, 6561, (2, 300))
+    kinds = np.array([SMOOTH, CATEGORIES, ORDERED, SMOOTH])
+    units = np.array([6561, 3, 2, 6561])
+    zero = np.zeros(300, int)
+    places = np.column_stack([state, zero, zero, action, state, zero])
+    bins, edges = lay_grid(samples_at(places), 300, kinds, units, 2, 486)
+    assert bins.tolist() == [9, 3, 2, 9]
+    assert edges[1, :4].tolist() == [0, 1, 2, 3]
+    still = np.column_stack([zero, zero, zero, action, zero, zero])
+    bins, _ = lay_grid(samples_at(still), 300, kinds, units, 2, 486)
+    assert bins.tolist() == [1, 3, 2, 81]  # a state that never changes needs one bin
+
+
+@pytest.mark.plain
+def test_cells_grow_with_the_root_of_the_samples_up_to_a_bound():
+    cells = plan_layout.wanted_cells
+    assert cells(0, 1, 2) == cells(10_000, 1, 2) == 729
+    assert cells(40_000, 1, 2) == 1458
+    assert cells(1e12, 1, 2) == cells(0, 50_000, 3) == plan_layout.MOST_CELLS
+    assert cells(0, 100, 2) == 900
+
+
+@pytest.mark.plain
+def test_samples_are_sorted_by_step_with_their_cells():
+    grid = grid_of(*PLANE)
+    places = [[0, 26, 8], [20, 0, ENDED], [1, 9, 26]]
+    samples = samples_at(places, [1, 0, 1], [[1, 5, 0], [2, 6, 1], [1, 7, 0]])
+    cells, nexts, numbers, first = sort_by_step(samples, 3, grid, 1, 2)
+    assert cells.tolist() == [4 * 3 + 0, 0 * 3 + 2, 1 * 3 + 1]
+    assert nexts.tolist() == [ENDED, 2, 4]
+    assert numbers[:, 1].tolist() == [6, 5, 7]
+    assert first.tolist() == [0, 1, 3]
+
+
+# --- planning -------------------------------------------------------------------------------------
+
+
+def core_of(horizon, n_state=1, n_action=1):
+    core = np.zeros(1, plan_layout.CORE)
+    core["horizon"], core["n_state"], core["n_action"] = horizon, n_state, n_action
+    core["reward_low"], core["reward_high"] = zooming.agents.planner.ANY_REWARD
+    core["least"], core["most"] = 0.0, 1.0
+    return core
+
+
+def random_samples(n, horizon, units=27, seed=0):
+    rng = np.random.default_rng(seed)
+    places = rng.integers(0, units, (n, 3))
+    steps = rng.integers(0, horizon, n)
+    places[rng.random(n) < 0.2, 2] = ENDED
+    numbers = np.column_stack([np.ones(n), rng.random(n), np.zeros(n)])
+    return samples_at(places, steps, numbers)
+
+
+def plan_plainly(samples, grid, widths, horizon, apart):
+    """Q by (step, cell), from dictionaries of samples: no bonus, bandwidths as they are."""
+    kernel = {key: dense_kernel(grid, widths[key, apart[key]]) for key in (0, 1)}
+    n_cells, n_actions = math.prod(grid.bins), int(grid.bins[1])
+
+    def place(x, j):
+        return int(grid.bin_of[j, x])
+
+    rows = [
+        (int(step), place(x, 0) * n_actions + place(a, 1), None if y < 0 else place(y, 0), number)
+        for step, (x, a, y), (_, number, _) in zip(*samples, strict=True)
+    ]
+
+    def predict_all(key, targets):  # [(cell, target)] -> {cell: prediction}
+        cells = np.array([cell for cell, _ in targets], int)
+        ys = np.array([y for _, y in targets])
+        work = work_of(grid, cells, ys)
+        smoothing.remove_trend(work, grid, n_cells, 0.0)
+        trend = work[smoothing.TREND]
+        mass = kernel[key][:, cells].sum(axis=1)
+        mean = kernel[key][:, cells] @ (ys - trend[cells]) / (mass + PRIOR)
+        counts = np.bincount(cells, minlength=n_cells)
+        return trend, mean, mass, counts, cells, ys
+
+    def finish(parts, share):
+        trend, mean, _, counts, cells, ys = parts
+        rest = np.bincount(cells, ys - trend[cells] - mean[cells], minlength=n_cells)
+        return trend + mean + rest / (counts + share)
+
+    def share_of(parts_of_blocks):
+        totals = np.zeros(len(SHARES))
+        for trend, mean, mass, counts, cells, ys in parts_of_blocks:
+            rest = np.bincount(cells, ys - trend[cells] - mean[cells], minlength=n_cells)
+            for k, share in enumerate(SHARES):
+                for cell, y in zip(cells, ys, strict=True):
+                    g, w = smoothing.without_one(float(counts[cell]), mass[cell], share)
+                    totals[k] += (g * (y - trend[cell] - mean[cell]) - w * rest[cell]) ** 2
+        return SHARES[np.argmin(totals)]
+
+    blocks = [
+        predict_all(0, [(c, r) for h, c, _, r in rows if h == step or not apart[0]])
+        for step in range(horizon if apart[0] else 1)
+    ]
+    share = share_of(blocks)
+    rewards = [finish(block, share) for block in blocks]
+    q, value = {}, {}
+    for step in reversed(range(horizon)):
+        total = rewards[step if apart[0] else 0].copy()
+        if step < horizon - 1:
+            targets = [
+                (c, 0.0 if y is None else value[step + 1, y])
+                for h, c, y, _ in rows
+                if h == step or not apart[1]
+            ]
+            parts = predict_all(1, targets)
+            total += finish(parts, share_of([parts]))
+        for cell in range(n_cells):
+            q[step, cell] = total[cell]
+        for state in range(grid.bins[0]):
+            value[step, state] = max(q[step, state * n_actions + b] for b in range(n_actions))
+    return q, value
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("apart", [(0, 0), (1, 0), (0, 1), (1, 1)])
+def test_backward_induction_is_that_of_dictionaries(apart):
+    grid, horizon = grid_of(*PLANE), 3
+    samples, core = random_samples(60, horizon), core_of(horizon)
+    core["rewards_apart"], core["values_apart"] = apart
+    widths = np.array([[[-1.0, 0.0], [0.0, -1.0]], [[-2.0, 1.0], [2.0, -1.0]]])
+    before = core.tobytes(), widths.tobytes()
+    plan = plan_layout.Plan(
+        *np.zeros((3, horizon, 15)), np.zeros(15), np.zeros((horizon, 5), np.int32),
+        np.zeros((horizon + 1, 5)),
+    )  # fmt: skip
+    planning.make_plan(core, samples, 60, grid, widths, plan, False)
+    q, value = plan_plainly(samples, grid, widths, horizon, apart)
+    for (step, cell), expected in q.items():
+        assert plan.q[step, cell] == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    for (step, state), expected in value.items():
+        assert plan.values[step, state] == pytest.approx(expected, rel=1e-6, abs=1e-9)
+        best = step, state * 3 + plan.best[step, state]
+        assert q[best] == pytest.approx(expected)
+    assert (core.tobytes(), widths.tobytes()) == before  # a plan of the policy changes nothing
+    assert not plan.bonus.any()
+
+
+@pytest.mark.plain
+def test_the_bonus_is_larger_where_there_are_fewer_samples_and_values_are_capped():
+    grid, horizon = grid_of(*PLANE), 2
+    places = [[0, 0, 0]] * 30 + [[26, 26, 26]]
+    numbers = [[1.0, 0.5 + 0.1 * (i % 2), 0.0] for i in range(31)]
+    samples, core = samples_at(places, [i % 2 for i in range(31)], numbers), core_of(horizon)
+    core["most"], core["n_episodes"] = 0.6, 20
+    plan = plan_layout.Plan(
+        *np.zeros((3, 2, 15)), np.zeros(15), np.zeros((2, 5), np.int32), np.zeros((3, 5))
+    )
+    widths = np.full((2, 2, 2), -2.0)
+    planning.make_plan(core, samples, 31, grid, widths, plan, True)
+    assert plan.bonus[0, 14] > 2 * plan.bonus[0, 0] > 0
+    assert plan.values[0].max() <= 2 * 0.6
+    assert plan.values[1].max() <= 0.6
+    assert core["n_planned"][0] == 31
+    assert core["due"][0] == 22
+
+
+# --- the agent ------------------------------------------------------------------------------------
+
+
+def oil(**options):
+    return gym.make("zooming/Oil-v0", **{"sharpness": 10.0, "center": 0.7071, **options})
+
+
+@compiled_only
+@pytest.mark.parametrize("options", [{}, {"dims": 2, "noise": 0.1, "horizon": 3}, {"horizon": 1}])
+def test_both_drivers_give_the_same_run(options):
+    fused, python = (zooming.Planner(oil(**options), seed=3) for _ in range(2))
+    assert same_history(fused.learn(60), python.learn(60, driver="python"))
+    assert knowledge(fused) == knowledge(python)
+    state = fused.env.observation_space.low
+    assert fused.value(0, state) == python.value(0, state)
+
+
+@compiled_only
+def test_a_shorter_or_longer_horizon_than_the_environments_gives_the_same_run():
+    for horizon in (2, 5, 7):
+        with pytest.warns(UserWarning) if horizon == 7 else _nothing():
+            fused, python = (zooming.Planner(oil(), horizon=horizon, seed=3) for _ in range(2))
+        assert same_history(fused.learn(20), python.learn(20, driver="python"))
+        assert knowledge(fused) == knowledge(python)
+
+
+class _nothing:
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *_):
+        pass
+
+
+@compiled_only
+def test_a_terminal_transition_has_no_future():
+    ended, went_on = (zooming.Planner(oil(horizon=2), seed=0) for _ in range(2))
+    for agent, is_ended in ((ended, True), (went_on, False)):
+        for _ in range(5):
+            agent.act(0, [0.2])
+            agent.update(0, [0.2], [0.5], 0.5, [0.5], is_ended)
+            agent.update(1, [0.5], [0.5], 1.0, [0.5])
+        agent.act(0, [0.2])
+    assert went_on.q_value(0, [0.2], [0.5]) > ended.q_value(0, [0.2], [0.5]) + 0.3
+    assert ended.visits(0, [0.2], [0.5]) == 5
+    assert ended.visits(1, [0.2], [0.5]) == 0
+
+
+@compiled_only
+def test_rewards_of_any_size_are_learned_alike():
+    def shop(state, action, step, params, rng, next_state):
+        next_state[0] = action[0]
+        return params[0] + params[1] * (1.0 - abs(action[0] - 0.3))
+
+    unit = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+
+    def learned(offset, scale):
+        env = zooming.compiled_env(
+            shop, unit, unit, horizon=2, start=[0.5], params=[offset, scale]
+        )
+        agent = zooming.Planner(env, seed=1)
+        agent.learn(60)
+        return agent.predict([0.5])[0], agent
+
+    for offset, scale in ((0.0, 1.0), (-1024.0, 1.0), (0.0, 2.0**20)):
+        action, agent = learned(offset, scale)
+        assert abs(action[0] - 0.3) < 0.05
+        assert agent.value(0, [0.5]) == pytest.approx(2 * offset + 2 * scale, abs=0.1 * scale)
+
+
+@compiled_only
+def test_a_given_range_refuses_or_clips_and_none_refuses_what_is_not_finite():
+    drift = {"horizon": 3, "seed": 0}
+    with pytest.raises(zooming.TransitionError, match="outside the reward range"):
+        zooming.Planner(Drift(), reward_range=(0.0, 0.1), **drift).learn(20)
+    clipping = zooming.Planner(Drift(), reward_range=(0.0, 0.1), rewards="clip", **drift)
+    with pytest.warns(UserWarning, match="clipped"):
+        clipping.learn(20)
+    assert clipping.n_clipped > 0
+    assert clipping.table.core["most"][0] <= 0.1
+    free = zooming.Planner(Drift(), **drift)
+    state = np.zeros(2)
+    free.update(0, state, state, -1e6, state)
+    for bad in (np.inf, -np.inf, np.nan):
+        with pytest.raises(zooming.TransitionError, match="check the environment"):
+            free.update(0, state, state, bad, state)
+    assert free.n_episodes == 1
+
+
+@compiled_only
+def test_categories_order_and_weights_shape_the_grid():
+    spaces = gym.spaces.Dict({"kind": gym.spaces.Discrete(4), "x": box((0.0, 1.0))})
+    env = Boxes(spaces, gym.spaces.MultiDiscrete([5, 3]))
+    agent = zooming.Planner(env, horizon=2, ordered=["action"], weights={"action[1]": 0}, seed=0)
+    assert agent.partition(0).low.shape == (4, 4)  # one cell for each category
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        state = {"kind": rng.integers(4), "x": rng.random(1)}
+        for step in (0, 1):
+            action = agent.act(step, state)
+            reward = float(action[0] == state["kind"])
+            agent.update(step, state, action, reward, state)
+    bins = dict(zip(agent.axes.names, agent.table.grid.bins.tolist(), strict=True))
+    assert bins['state["kind"]'] == 4
+    assert bins["action[0]"] == 5
+    assert bins["action[1]"] == 1
+    view = agent.partition(1)
+    assert view.n_visits.sum() == 30
+    assert len(view) * 2 == agent.n_balls
+    with pytest.raises(zooming.SpaceError, match="ordered="):
+        zooming.Planner(Boxes(gym.spaces.Discrete(500), gym.spaces.Discrete(500)), horizon=2)
+
+
+@compiled_only
+def test_full_memory_joins_samples_and_forgets_none():
+    agent = zooming.Planner(oil(noise=0.1), max_samples=1000, seed=0)
+    agent.learn(600)
+    assert agent.table.n_samples <= 1100
+    assert agent.status()["samples"] == 3000
+    numbers = agent.table.samples.numbers[: agent.table.n_samples]
+    fused, python = (zooming.Planner(oil(), max_samples=1000, seed=0) for _ in range(2))
+    history = fused.learn(300)
+    assert same_history(history, python.learn(300, driver="python"))
+    assert knowledge(fused) == knowledge(python)
+    total = (numbers[:, 0] * numbers[:, 1]).sum()
+    assert total == pytest.approx(zooming.Planner(oil(noise=0.1), max_samples=1000, seed=0)
+                                  .learn(600).returns.sum())  # fmt: skip
+    with pytest.raises(zooming.ConfigurationError, match="max_samples"):
+        zooming.Planner(oil(), max_samples=10)
+
+
+@compiled_only
+def test_the_policy_is_planned_from_all_samples_and_learning_does_not_see_it():
+    asked, silent = (zooming.Planner(oil(), seed=2) for _ in range(2))
+    asked.learn(20, callback=lambda agent, history: agent.predict([0.5]) is not None)
+    silent.learn(20)
+    assert knowledge(asked) == knowledge(silent)
+    before = asked.value(4, [0.5])
+    asked.update(4, [0.5], [0.7], 1.0, [0.5])
+    assert asked.value(4, [0.5]) != before
+
+
+@compiled_only
+def test_the_status_says_what_matters():
+    env = gym.make("zooming/Ambulance-v0", arrivals="uniform", travel_weight=0.0)
+    agent = zooming.Planner(env, seed=0)
+    assert agent.status()["samples"] == 0
+    agent.learn(150)
+    status = agent.status()
+    assert status["samples"] == 750
+    assert status["episodes"] == 150 < status["next plan"]
+    assert status["steps"] == "alike"
+    assert list(status["axes"]) == ["state[0]", "action[0]"]
+    assert status["axes"]["state[0]"][0] == np.inf  # where it was does not matter, free of charge
+    assert 0.1 < status["reward noise"] < 0.4
+    assert "750 samples" in repr(agent)
+    assert "<svg" in agent._repr_html_()
+
+
+@compiled_only
+@pytest.mark.parametrize(
+    ("name", "spoil"),
+    [
+        ("steps", lambda a: a + 5),
+        ("places", lambda a: a + 6561),
+        ("places", lambda a: a * 0 - 2),
+        ("numbers", lambda a: a * 0),
+        ("numbers", lambda a: a[:-1]),
+        ("numbers", lambda a: a + np.nan),
+        ("widths", lambda a: a[:1]),
+        ("bins", lambda a: a + 1),
+        ("bins", lambda a: a * 0),
+        ("edges", lambda a: a[:, ::-1].copy()),
+        ("q", lambda a: a[:, :1]),
+        ("bonus", lambda a: a + np.inf),
+        ("played", lambda a: a.astype(np.float32)),
+    ],
+)
+def test_a_damaged_file_is_refused(tmp_path, name, spoil):
+    agent = zooming.Planner(oil(), seed=0)
+    agent.learn(10)
+    values, arrays = agent._state()
+    with pytest.raises(ValueError, match=r".+"):
+        zooming.Planner(oil(), seed=0)._restore(values, {**arrays, name: spoil(arrays[name])})
+    with pytest.raises(ValueError, match="horizon is 5, but 4"):
+        zooming.Planner(oil(horizon=4), seed=0)._restore(values, arrays)
+    zooming.Planner(oil(), seed=0)._restore(values, arrays)
+
+
+@compiled_only
+def test_masks_are_respected_where_the_best_action_is_not_feasible():
+    agent = zooming.Planner(oil(horizon=2), seed=0)
+    agent.learn(200)
+    free, _ = agent.predict([0.5])
+    info = {"action_low": [0.1], "action_high": [0.35]}
+    action, _ = agent.predict([0.5], info=info)
+    assert free[0] > 0.6
+    assert 0.1 <= action[0] <= 0.35
+    assert agent.value(0, [0.5], info=info) < agent.value(0, [0.5])
+    for _ in range(20):
+        assert 0.1 <= agent.act(0, [0.5], info=info)[0] <= 0.35
+        drawn, _ = agent.predict([0.5], deterministic=False, info=info)
+        assert 0.1 <= drawn[0] <= 0.35
+
+
+@compiled_only
+@pytest.mark.slow
+def test_it_learns_a_noisy_problem_in_few_episodes():
+    env = gym.make("zooming/Ambulance-v0", arrivals="beta", travel_weight=0.25)
+    best = zooming.solve(env, 200).return_
+    for seed in range(3):
+        agent = zooming.Planner(env, seed=seed)
+        agent.learn(300)
+        found = zooming.evaluate(agent, env, 1000).mean
+        random = np.mean(zooming.Random(env, seed=0).learn(1000).returns)
+        assert found > random + 0.9 * (best - random)
