@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from zooming.agents import seeds
 from zooming.agents.agent import Agent
 from zooming.agents.history import Log
-from zooming.kernels import ATOMS, FIRST_VALUE, plan_episodes, to_unit
+from zooming.kernels import FIRST_VALUE, plan_episodes, to_unit
 from zooming.kernels.crossing import Crossing
 from zooming.kernels.grids import action_cell, state_cell
 from zooming.kernels.plan_layout import CORE, FLAT

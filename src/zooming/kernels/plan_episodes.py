@@ -141,7 +141,9 @@ def mix(grid, plan, n_state, step, state, cell, allowed, action):
                 a, b = here, there
                 for k in range(n_axes - 1, n_state - 1, -1):
                     if grid.kinds[k] == SMOOTH:
-                        change = grid.centers[k, b % grid.bins[k]] - grid.centers[k, a % grid.bins[k]]
+                        change = (
+                            grid.centers[k, b % grid.bins[k]] - grid.centers[k, a % grid.bins[k]]
+                        )
                         action[k - n_state] += min(1.0, abs(away) / gap) * change
                     a //= grid.bins[k]
                     b //= grid.bins[k]

@@ -145,7 +145,8 @@ class CellTable:
             self.samples, n, self.grid, self.axes.n_state, horizon
         )
         steps = np.repeat(np.arange(horizon), np.diff(first))
-        found = np.bincount(steps * n_cells + cells, numbers[:, WEIGHT], horizon * n_cells)
+        found: Floats = np.zeros(horizon * n_cells)
+        np.add.at(found, steps * n_cells + cells, numbers[:, WEIGHT])
         return found.reshape(horizon, n_cells)
 
     def _first_grid(self) -> Grid:
@@ -160,13 +161,16 @@ class CellTable:
         horizon, n_state = int(self.core["horizon"][0]), self.axes.n_state
         n_states = math.prod(grid.bins[:n_state].tolist())
         n_cells = n_states * math.prod(grid.bins[n_state:].tolist())
-        tables = [np.zeros((horizon, n_cells)) for _ in range(3)]
-        best = np.zeros((horizon, n_states), np.int32)
-        return Plan(*tables, np.zeros(n_cells), best, np.zeros((horizon + 1, n_states)))
+        return Plan(
+            q=np.zeros((horizon, n_cells)),
+            bonus=np.zeros((horizon, n_cells)),
+            visits=np.zeros((horizon, n_cells)),
+            played=np.zeros(n_cells),
+            best=np.zeros((horizon, n_states), np.int32),
+            values=np.zeros((horizon + 1, n_states)),
+        )
 
-    def play(
-        self, env: Any, handle: Any, log: Any, end: int, clipping: NDArray[np.int64]
-    ) -> int:
+    def play(self, env: Any, handle: Any, log: Any, end: int, clipping: NDArray[np.int64]) -> int:
         """Play episodes in compiled code, see `kernels.plan_episodes`."""
         if self.is_due:
             self.refit()
@@ -188,9 +192,9 @@ class CellTable:
     @property
     def nbytes(self) -> int:
         """Bytes of the samples and of the plan for learning, without reserved memory."""
-        row = sum(part[:1].nbytes for part in _allocate(1, self.samples.places.shape[1]))
+        row = sum(int(part[:1].nbytes) for part in _allocate(1, self.samples.places.shape[1]))
         arrays = (*self.grid, *self.plan, self.widths, self.core)
-        return self.n_samples * row + sum(array.nbytes for array in arrays)
+        return self.n_samples * row + sum(int(array.nbytes) for array in arrays)
 
     def view(self, step: int) -> Partition:
         """Return the cells of a step in the environment's units."""
@@ -327,6 +331,8 @@ def _joined(numbers: Floats, group: NDArray[np.int64], n_groups: int) -> Floats:
 
 def _check_form(name: str, given: NDArray[Any], wanted: NDArray[Any]) -> None:
     if given.dtype != wanted.dtype or given.shape != wanted.shape:
-        raise ValueError(f"{name} is {given.dtype} {given.shape}, not {wanted.dtype} {wanted.shape}")
+        raise ValueError(
+            f"{name} is {given.dtype} {given.shape}, not {wanted.dtype} {wanted.shape}"
+        )
     if given.dtype.kind == "f" and not np.isfinite(given).all():
         raise ValueError(f"{name} has an entry that is not finite")
