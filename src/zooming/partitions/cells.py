@@ -250,7 +250,10 @@ class CellTable:
         n = int(core["n_samples"][0])
         given = Samples(arrays["steps"], arrays["places"], arrays["numbers"])
         for name, wanted, one in zip(
-            Samples._fields, _allocate(n, self.samples.places.shape[1]), given, strict=True
+            ("steps", "places", "numbers"),
+            _allocate(n, self.samples.places.shape[1]),
+            given,
+            strict=True,
         ):
             _check_form(name, one, wanted)
         self._check_samples(core, given)
