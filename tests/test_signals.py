@@ -366,7 +366,7 @@ def test_a_history_that_would_not_fit_in_is_refused_before_anything_is_allocated
     for episodes, size in ((10**12, "24,000.0 GB"), (10**8 + 1, "2.4 GB")):
         with pytest.raises(
             zooming.ConfigurationError,
-            match=rf"24 bytes an episode, {size}.*Call learn several times",
+            match=rf"24 bytes per episode \({size} here\).*Call learn several times",
         ):
             agent.learn(episodes)
     assert agent.n_episodes == 0
