@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zooming import notebook
-from zooming.analysis.grids import GIVEN_ACTIONS, Grid
+from zooming.analysis.grids import Grid
 from zooming.errors import ConfigurationError
+from zooming.kernels.backups import GIVEN_ACTIONS
 
 Floats = NDArray[np.float64]
 
