@@ -126,14 +126,14 @@ class QLearner(Agent):
         action = np.empty(axes.n_action)
         flat = observation if axes.has_plain_states else self.problem.flat_state(step, observation)
         try:
-            code, i = table.act(step, flat, action, keeps)
+            code = table.act(step, flat, action, keeps)
         except (TypeError, ValueError):  # not a float64 vector: convert it below
             code = kernels.WRONG_SIZE
         if code != kernels.FINE:
             state = self.problem.flat_state(step, observation)
-            code, i = table.act(step, state, action, keeps)
+            code = table.act(step, state, action, keeps)
             if code != kernels.FINE:
-                raise self.problem.bad_point(step, i, state)
+                raise self.problem.bad_point(step, table.payload, state)
         return action if axes.has_plain_actions else axes.shaped_action(action)
 
     def _select(
@@ -181,21 +181,21 @@ class QLearner(Agent):
             problem.check_point(step, flat, 0, "next ")
             next_value = self.value(step + 1, next_observation, info=next_info)
         try:
-            code, i = self.table.update(step, state, played, reward, after, terminated, next_value)
+            code = self.table.update(step, state, played, reward, after, terminated, next_value)
         except (TypeError, ValueError):  # not float64 vectors: convert them below
-            code, i = kernels.WRONG_SIZE, 0
+            code = kernels.WRONG_SIZE
         if code == kernels.WRONG_SIZE or code == kernels.BAD_STATE:
             state, played = problem.flat_state(step, observation), problem.flat_action(step, action)
             after = problem.flat_state(step, next_observation, "next ")
-            code, i = self.table.update(
+            code = self.table.update(
                 step, state, played, reward, after, bool(terminated), next_value
             )
             if code == kernels.BAD_STATE:
-                raise problem.bad_point(step, i, state, played, after)
+                raise problem.bad_point(step, self.table.payload, state, played, after)
         if is_clipped:
             self._count_clipped()
         if code == kernels.DUE:
-            self.table.split(i)
+            self.table.split(self.table.payload)
 
     def can_step_on(self) -> bool:
         """Return whether a driver may call `start` and `step_on` in place of `act` and `update`.
@@ -235,12 +235,12 @@ class QLearner(Agent):
             end = kernels.TERMINATED if terminated else kernels.TRUNCATED if truncated else 0
             played = np.empty(axes.n_action)
             try:
-                code, row = table.next_step(table.handle, step, reward, after, end, played)
+                code = table.next_step(table.handle, step, reward, after, end, played)
             except (TypeError, ValueError):  # not a float64 vector: `update` converts it
-                code, row = kernels.WRONG_SIZE, 0
+                code = kernels.WRONG_SIZE
             if code == kernels.FINE or code == kernels.DUE:
                 if code == kernels.DUE:
-                    table.split(row)
+                    table.split(table.payload)
                 if is_over:
                     return None
                 return played if axes.has_plain_actions else axes.shaped_action(played)

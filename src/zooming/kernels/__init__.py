@@ -28,8 +28,8 @@ from zooming.kernels.layout import (
     ACTIVE, ALL, ATOMS, BAD_REWARD, BAD_STATE, BALL, BERNSTEIN, CENTER, CORE, CORNER, DUE, EITHER,
     EXACT, FINE, FIRST,
     FIRST_VALUE, FULL, GOES_ON, LONGEST, LOW, METRIC_BALL, METRIC_CORE, N_PLACES, N_STATS,
-    NO_PARENT, OWN, POINT, RANDOM, LENGTH_TOLERANCE, STORED_BALL, TERMINATED, TRUNCATED, UNIFORM,
-    WEIGHT, WIDTH, WRONG_SIZE,
+    NO_PARENT, OWN, PAYLOAD, POINT, RANDOM, LENGTH_TOLERANCE, STORED_BALL, TERMINATED, TRUNCATED,
+    UNIFORM, WEIGHT, WIDTH, WRONG_SIZE,
 )  # fmt: skip
 from zooming.kernels.update_rule import ceiling, draw, set_iota
 from zooming.kernels.points import bend, to_unit, unbend
@@ -41,8 +41,8 @@ __all__ = [
     "BAD_REWARD", "BAD_STATE", "BALL", "BERNSTEIN", "CENTER", "CORE", "CORNER", "DUE", "EITHER",
     "EXACT", "FINE", "FIRST", "FIRST_VALUE", "FULL", "GOES_ON", "LONGEST", "LOW",
     "METRIC_BALL", "METRIC_CORE", "N_PLACES", "N_STATS", "NO_PARENT", "STORED_BALL", "TERMINATED",
-    "TRUNCATED", "OWN", "POINT", "RANDOM", "LENGTH_TOLERANCE", "UNIFORM", "WEIGHT", "WIDTH",
-    "WRONG_SIZE", "ceiling", "draw",
+    "TRUNCATED", "OWN", "PAYLOAD", "POINT", "RANDOM", "LENGTH_TOLERANCE", "UNIFORM", "WEIGHT",
+    "WIDTH", "WRONG_SIZE", "ceiling", "draw",
     "set_iota", "bend", "to_unit", "unbend", "length", "most_splits", "new_stack", "play_action",
     "sides", "update_ball", "cut", "due_at", "middle", "rows_needed", "rows_per_split",
     "read_mask",

@@ -111,19 +111,19 @@ def play() -> Callable[..., int]:
 
 
 @functools.cache
-def act_once() -> Callable[..., tuple[int, int]]:
+def act_once() -> Callable[..., int]:
     """Return `episodes.act_once` for boxes, compiled on first use."""
     return make_act("boxes", PARTS)
 
 
 @functools.cache
-def update() -> Callable[..., tuple[int, int]]:
+def update() -> Callable[..., int]:
     """Return `episodes.update` for boxes, compiled on first use."""
     return make_update("boxes", PARTS)
 
 
 @functools.cache
-def next_step() -> Callable[..., tuple[int, int]]:
+def next_step() -> Callable[..., int]:
     """Return `episodes.next_step` for boxes, compiled on first use."""
     return make_next_step("boxes", PARTS)
 

@@ -112,10 +112,11 @@ DUE = 4  # Python must split a ball
 WRONG_SIZE = 5  # a vector has not the length of its space
 # How a step of an episode ended.
 GOES_ON, TERMINATED, TRUNCATED = 0, 1, 2
-# Entries of `place`: step and row that a driver in Python has played but not learned from yet; for
-# balls of a metric, the numbers of the state read last, of the state played, and of the action.
-KEPT_STEP, KEPT_ROW, LAST_READ, STATE_PLAYED, ACTION_PLAYED = 0, 1, 2, 3, 4
-N_PLACES = 5
+# Entries of `place`: the payload of the last answer to Python; step and row that a driver in Python
+# has played but not learned from yet; for balls of a metric, the numbers of the state read last, of
+# the state played, and of the action.
+PAYLOAD, KEPT_STEP, KEPT_ROW, LAST_READ, STATE_PLAYED, ACTION_PLAYED = 0, 1, 2, 3, 4, 5
+N_PLACES = 6
 # Columns of `axes`: unit = (x - LOW) / WIDTH; weight in the metric; number of integer values (0 for
 # an interval); 1 for float32.
 LOW, WIDTH, WEIGHT, ATOMS, SINGLE = 0, 1, 2, 3, 4

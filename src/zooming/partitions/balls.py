@@ -24,6 +24,7 @@ from zooming.kernels import (
     N_PLACES,
     N_STATS,
     NO_PARENT,
+    PAYLOAD,
     WIDTH,
     ball_episodes,
     balls,
@@ -70,7 +71,7 @@ class BallTable(Table):
 
     # --- learning ---------------------------------------------------------------------------------
 
-    def act(self, step: int, state: Floats, action: Floats, keeps: bool = False) -> Answer:
+    def act(self, step: int, state: Floats, action: Floats, keeps: bool = False) -> int:
         return self._act(self.handle, step, state, action, keeps)
 
     def select(
@@ -128,21 +129,24 @@ class BallTable(Table):
         next_state: Floats,
         terminated: bool,
         next_value: float,
-    ) -> Answer:
-        answer: Answer = (FULL, 0)
-        while answer[0] == FULL:
-            answer = self._update(
+    ) -> int:
+        while True:
+            code = self._update(
                 self.handle, step, state, action, reward, next_state, terminated, next_value
             )
-            if answer[0] == FULL:
-                self.reserve(1)
-        return answer
+            if code != FULL:
+                return code
+            self.reserve(1)
 
     def is_due(self, row: int) -> bool:
         return bool(balls.is_due(self.rows, self.core, row))
 
     def make_room(self) -> None:
         self.reserve(max(_ROOM, len(self.owner)))
+
+    @property
+    def payload(self) -> int:
+        return int(self._place[PAYLOAD])
 
     # The kernels, which are compiled when they are first used.
 
@@ -151,15 +155,15 @@ class BallTable(Table):
         return ball_episodes.play()
 
     @cached_property
-    def next_step(self) -> Callable[..., Answer]:
+    def next_step(self) -> Callable[..., int]:
         return ball_episodes.next_step()
 
     @cached_property
-    def _act(self) -> Callable[..., Answer]:
+    def _act(self) -> Callable[..., int]:
         return ball_episodes.act_once()
 
     @cached_property
-    def _update(self) -> Callable[..., Answer]:
+    def _update(self) -> Callable[..., int]:
         return ball_episodes.update()
 
     def add(self, parent: int, state: int, action: int) -> None:

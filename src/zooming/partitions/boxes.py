@@ -21,6 +21,7 @@ from zooming.kernels import (
     LOW,
     N_STATS,
     NO_PARENT,
+    PAYLOAD,
     STORED_BALL,
     WIDTH,
     box_episodes,
@@ -164,7 +165,7 @@ class BoxTable(Table):
 
     # --- learning ---------------------------------------------------------------------------------
 
-    def act(self, step: int, state: Floats, action: Floats, keeps: bool = False) -> Answer:
+    def act(self, step: int, state: Floats, action: Floats, keeps: bool = False) -> int:
         return self._act(self.handle, step, state, action, keeps)
 
     def select(
@@ -221,15 +222,14 @@ class BoxTable(Table):
         next_state: Floats,
         terminated: bool,
         next_value: float,
-    ) -> Answer:
-        answer: Answer = (FULL, 0)
-        while answer[0] == FULL:
-            answer = self._update(
+    ) -> int:
+        while True:
+            code = self._update(
                 self.handle, step, state, action, reward, next_state, terminated, next_value
             )
-            if answer[0] == FULL:
-                self.reserve(int(kernels.rows_needed(self.core, 1)))
-        return answer
+            if code != FULL:
+                return code
+            self.reserve(int(kernels.rows_needed(self.core, 1)))
 
     def is_due(self, row: int) -> bool:
         ball = self.rows[row]
@@ -273,6 +273,10 @@ class BoxTable(Table):
         )
         self.reserve(int(kernels.rows_needed(self.core, n_splits)))
 
+    @property
+    def payload(self) -> int:
+        return int(self._scratch[0][PAYLOAD])
+
     # The kernels, which are compiled when they are first used.
 
     @cached_property
@@ -280,15 +284,15 @@ class BoxTable(Table):
         return box_episodes.play()
 
     @cached_property
-    def next_step(self) -> Callable[..., Answer]:
+    def next_step(self) -> Callable[..., int]:
         return box_episodes.next_step()
 
     @cached_property
-    def _act(self) -> Callable[..., Answer]:
+    def _act(self) -> Callable[..., int]:
         return box_episodes.act_once()
 
     @cached_property
-    def _update(self) -> Callable[..., Answer]:
+    def _update(self) -> Callable[..., int]:
         return box_episodes.update()
 
     # --- size -------------------------------------------------------------------------------------

@@ -60,11 +60,11 @@ class Table(ABC):
         """
 
     @abstractmethod
-    def act(self, step: int, state: Floats, action: Floats, keeps: bool = False) -> Answer:
+    def act(self, step: int, state: Floats, action: Floats, keeps: bool = False) -> int:
         """Select as in training: with the table's own ties, rule and random numbers.
 
-        With `keeps`, `next_step` can go on from here. (WRONG_SIZE, 0) for a vector of another
-        length.
+        With `keeps`, `next_step` can go on from here. Return the code, WRONG_SIZE for a vector of
+        another length; the payload is in `payload`.
         """
 
     def select_many(
@@ -103,11 +103,18 @@ class Table(ABC):
         next_state: Floats,
         terminated: bool,
         next_value: float,
-    ) -> Answer:
-        """Apply the update rule to the ball of (state, action).
+    ) -> int:
+        """Apply the update rule to the ball of (state, action); return the code.
+
+        The payload is in `payload`.
 
         `next_value` is V of the next state if the caller knows it, else NaN.
         """
+
+    @property
+    @abstractmethod
+    def payload(self) -> int:
+        """The payload of the last answer of `act`, `update` or `next_step`."""
 
     @abstractmethod
     def is_due(self, row: int) -> bool:
@@ -124,7 +131,7 @@ class Table(ABC):
 
     @property
     @abstractmethod
-    def next_step(self) -> Callable[..., Answer]:
+    def next_step(self) -> Callable[..., int]:
         """The compiled update and next action, see `kernels.episodes.make_next_step`."""
 
     @abstractmethod
