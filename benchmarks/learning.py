@@ -107,6 +107,8 @@ def run(name: str, agent: str, episodes: int, seed: int, best: float, random: fl
     if agent == "rule":
         policy, returns = search_rule(env, episodes, seed)
     else:
+        getattr(zooming, agent)(make(name), seed=seed).learn(2)  # compile
+        began = time.process_time()
         policy = getattr(zooming, agent)(env, seed=seed)
         returns = policy.learn(episodes).returns
     seconds = time.process_time() - began

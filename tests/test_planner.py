@@ -138,7 +138,8 @@ def test_the_trend_is_a_ridge_regression_and_leaves_the_residuals(center):
     grid = grid_of(*PLANE)
     cells, targets = samples_on(grid, 40)
     work = work_of(grid, cells, targets)
-    smoothing.remove_trend(work, grid, 15, center)
+    factor = smoothing.remove_trend(work, smoothing.make_features(grid, 15), center)
+    assert factor == pytest.approx((40 / 34) ** 2)
     x = [2 * grid.centers[0, cells // 3] - 1, 2 * grid.centers[1, cells % 3] - 1]
     features = np.column_stack([np.ones(40), *x, x[0] ** 2, x[0] * x[1], x[1] ** 2])
     mean = targets.mean()
@@ -188,7 +189,7 @@ def cut_plainly(counts, most, even):
             return 1.0
         share = sum(counts[low:high]) / sum(counts)
         width = (high - low) / n_units
-        return ((1 - even) * share + even * width) * width
+        return ((1 - even) * share + even * width) * width**plan_layout.WIDTH_POWER
 
     while True:
         merits = [merit(*pair) for pair in itertools.pairwise(edges)]
@@ -236,16 +237,17 @@ def test_axes_share_the_cells_and_those_with_few_values_leave_theirs_to_others()
     assert edges[1, :4].tolist() == [0, 1, 2, 3]
     still = np.column_stack([zero, zero, zero, action, zero, zero])
     bins, _ = lay_grid(samples_at(still), 300, kinds, units, 2, 486)
-    assert bins.tolist() == [1, 3, 2, 81]  # a state that never changes needs one bin
+    assert bins.tolist() == [1, 3, 2, 21]  # a state that never changes needs one bin
 
 
 @pytest.mark.plain
-def test_cells_grow_with_the_root_of_the_samples_up_to_a_bound():
+def test_cells_grow_with_the_episodes_then_with_the_root_of_the_samples():
     cells = plan_layout.wanted_cells
-    assert cells(0, 1, 2) == cells(10_000, 1, 2) == 729
-    assert cells(40_000, 1, 2) == 1458
-    assert cells(1e12, 1, 2) == cells(0, 50_000, 3) == plan_layout.MOST_CELLS
-    assert cells(0, 100, 2) == 900
+    assert [cells(k, 0.0, 1, 2) for k in (1, 100, 1000)] == [125, 500, 729]
+    assert [cells(k, 0.0, 1, 3) for k in (1, 100, 1000)] == [300, 500, 2401]
+    assert cells(1000, 1e6, 1, 2) == 2300
+    assert cells(1, 1e12, 1, 2) == cells(1, 0.0, 50_000, 3) == plan_layout.MOST_CELLS
+    assert cells(1, 0.0, 100, 2) == 900
 
 
 @pytest.mark.plain
@@ -267,7 +269,7 @@ def core_of(horizon, n_state=1, n_action=1):
     core = np.zeros(1, plan_layout.CORE)
     core["horizon"], core["n_state"], core["n_action"] = horizon, n_state, n_action
     core["reward_low"], core["reward_high"] = ANY_REWARD
-    core["least"], core["most"] = 0.0, 1.0
+    core["highest"], core["least"], core["most"] = np.inf, 0.0, 1.0
     return core
 
 
@@ -297,7 +299,7 @@ def plan_plainly(samples, grid, widths, horizon, apart):
         cells = np.array([cell for cell, _ in targets], int)
         ys = np.array([y for _, y in targets])
         work = work_of(grid, cells, ys)
-        smoothing.remove_trend(work, grid, n_cells, 0.0)
+        smoothing.remove_trend(work, smoothing.make_features(grid, n_cells), 0.0)
         trend = work[smoothing.TREND]
         mass = kernel[key][:, cells].sum(axis=1)
         mean = kernel[key][:, cells] @ (ys - trend[cells]) / (mass + PRIOR)
@@ -373,7 +375,7 @@ def test_the_bonus_is_larger_where_there_are_fewer_samples_and_values_are_capped
     places = [[0, 0, 0]] * 30 + [[26, 26, 26]]
     numbers = [[1.0, 0.5 + 0.1 * (i % 2), 0.0] for i in range(31)]
     samples, core = samples_at(places, [i % 2 for i in range(31)], numbers), core_of(horizon)
-    core["most"], core["n_episodes"] = 0.6, 20
+    core["highest"], core["n_episodes"] = 0.6, 20
     plan = plan_layout.Plan(
         *np.zeros((3, 2, 15)), np.zeros(15), np.zeros((2, 5), np.int32), np.zeros((3, 5))
     )

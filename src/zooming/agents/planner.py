@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from zooming.agents import seeds
 from zooming.agents.agent import Agent
 from zooming.agents.history import Log
+from zooming.agents.problem import stated_range
 from zooming.kernels import FIRST_VALUE, plan_episodes, to_unit
 from zooming.kernels.crossing import Crossing
 from zooming.kernels.grids import action_cell, state_cell
@@ -50,8 +51,9 @@ class Planner(Agent):
         more are kept between two plans. A sample takes 28 bytes and 2 for each coordinate of
         state, action and next state.
     reward_range : (float, float), optional
-        Lowest and highest reward of one step. By default any finite reward is taken, and the range
-        is learned.
+        Lowest and highest reward of one step. By default any finite reward is taken, and the scale
+        is learned. The highest one, given here or stated by the environment, caps values: it helps
+        a little.
     **options
         Options of `Agent`: horizon, rewards, bounds, ordered, squash, weights, seed. Of weights,
         only 0 matters: it ignores an axis.
@@ -75,7 +77,10 @@ class Planner(Agent):
         **options: Any,
     ) -> None:
         super().__init__(env, reward_range=reward_range, **options)
+        highest = self.reward_range[1]
         if reward_range is None:
+            stated = stated_range(env)
+            highest = np.inf if stated is None else stated[1]
             self.reward_range = self.problem.reward_range = ANY_REWARD
         self.max_samples = check_int(max_samples, "max_samples", 1000)
         core = np.zeros(1, CORE)
@@ -83,7 +88,7 @@ class Planner(Agent):
         core["horizon"], core["due"], core["boldness"] = self.horizon, 1, 1.0
         core["n_state"], core["n_action"] = self.axes.n_state, self.axes.n_action
         core["reward_low"], core["reward_high"] = self.reward_range
-        core["least"], core["most"] = np.inf, -np.inf
+        core["highest"], core["least"], core["most"] = highest, np.inf, -np.inf
         self.table = CellTable(self.axes, core, self.max_samples)
 
     # --- learning ---------------------------------------------------------------------------------

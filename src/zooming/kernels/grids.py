@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from zooming.kernels.jit import jit_inline, jit_kernel
-from zooming.kernels.plan_layout import CATEGORIES, ENDED, EVEN, SMOOTH, WEIGHT, Grid
+from zooming.kernels.plan_layout import (
+    CATEGORIES,
+    ENDED,
+    EVEN,
+    SMOOTH,
+    WEIGHT,
+    WIDTH_POWER,
+    Grid,
+)
 
 
 @jit_inline
@@ -38,8 +46,9 @@ def cut_axis(counts, most, even, edges):
     """Cut an axis into at most `most` bins: write their edges, and return their number.
 
     The bin of the largest merit is cut in thirds (two places in halves), again and again. Merit is
-    the share of the samples in the bin times its width, where a share `even` of the samples is
-    spread over all places. Without it, a bin whose samples are all in one place stays whole.
+    the share of the samples in the bin times a power of its width, where a share `even` of the
+    samples is spread over all places. Without it, a bin whose samples are all in one place stays
+    whole.
     """
     n_units = counts.shape[0]
     below = np.zeros(n_units + 1)
@@ -71,7 +80,7 @@ def cut_axis(counts, most, even, edges):
             if last - first > 1 and (even > 0.0 or taken[last] - taken[first] > 1):
                 share = (1.0 - even) * (below[last] - below[first]) / total
                 width_share = (last - first) / n_units
-                merit[i] = (share + even * width_share) * width_share
+                merit[i] = (share + even * width_share) * width_share**WIDTH_POWER
         n += n_parts - 1
 
 
@@ -80,13 +89,14 @@ def lay_grid(samples, n_samples, kinds, units, n_state, n_cells):
     """Return (bins, edges) of a grid of about `n_cells` cells, placed by the samples.
 
     All axes get about the same number of bins. An axis that cannot use so many (few values, or
-    states seen in few places) is served first and leaves the rest to the others. Each category is
-    a bin.
+    states seen in few places) is served first and leaves the rest to the others, but no axis gets
+    more than the root of the cells. Each category is a bin.
     """
     n_axes = kinds.shape[0]
     counts = np.zeros((n_axes, largest(units)))
     useful = np.zeros(n_axes)
     left, n_left = float(n_cells), 0
+    limit = max(3.0, np.sqrt(left) + 1e-9)
     for j in range(n_axes):
         count_places(samples, n_samples, j, n_axes, n_state, counts[j])
         useful[j] = units[j]
@@ -116,7 +126,7 @@ def lay_grid(samples, n_samples, kinds, units, n_state, n_cells):
             continue
         most = max(3.0 if left >= 3.0 else 1.0, left ** (1.0 / n_left) + 1e-9)
         bins[j] = cut_axis(
-            counts[j, : units[j]], np.int64(min(useful[j], most)),
+            counts[j, : units[j]], np.int64(min(useful[j], most, limit)),
             EVEN if j >= n_state else 0.0, edges[j],
         )  # fmt: skip
         left /= bins[j]

@@ -20,13 +20,16 @@ TIE_BONUS = 1e-4  # bonus, in ranges of the reward, that prefers what is less kn
 GROWTH = 1.1  # a new plan is made when the episodes have grown by this factor
 # The grid.
 UNITS = 6561  # places of an interval: 3^8, so that thirds of thirds keep their centers
-LEAST_CELLS = 729  # 27 bins an axis in two dimensions, 9 in three
-CELLS_PER_ROOT = 7.29  # cells = 7.29 sqrt(samples) from 10,000 samples on
+FIRST_CELLS, ENOUGH_CELLS = (125, 300), (729, 2401)  # up to two axes, and from three on
+CELLS_PER_EPISODE = 5  # from the first cells to enough of them: 27 bins an axis in two dimensions
+CELLS_PER_ROOT = 2.3  # and 2.3 sqrt(samples) from 100,000 samples on: faster explores for ever
 MOST_CELLS = 60_000  # 0.5 MB for each step and table
+WIDTH_POWER = 0.7  # bins are cut by their samples times their width to this power
 EVEN = 0.1  # share of the bins of an action axis that is placed evenly, not by the data
 # The regression.
 PRIOR = 0.01  # weight of the trend, in samples, against the kernel's mass
 RIDGE = 0.1  # samples against each coefficient of the trend
+ENOUGH = 4.0  # samples for each coefficient; with fewer, the trend is the mean
 FLAT, NARROW, FIRST_WIDTH = 2.0, -10.0, -2.0  # bandwidths are powers of 2; FLAT ignores the axis
 GAIN = 0.995  # another bandwidth must lower the leave-one-out error by this factor
 DOUBT = 2.0  # steps are apart if the error falls by this share over the root of the samples
@@ -57,6 +60,7 @@ CORE = np.dtype(
         ("values_apart", "i8"),  # the same for next values
         ("reward_low", "f8"),  # rewards outside are refused or clipped
         ("reward_high", "f8"),
+        ("highest", "f8"),  # highest reward that is possible, as far as is known
         ("least", "f8"),  # lowest and highest reward seen
         ("most", "f8"),
         ("reward_noise", "f8"),  # leave-one-out variance of rewards
@@ -108,11 +112,14 @@ PLAN_TYPE = types.NamedTuple(
 CORE_TYPE = numba.from_dtype(CORE)[::1]
 
 
-def wanted_cells(n_samples: float, n_categories: int, n_others: int) -> int:
+def wanted_cells(n_episodes: int, n_samples: float, n_categories: int, n_others: int) -> int:
     """Return the number of cells that a grid may have.
 
-    It grows with the root of the samples, so that no bin keeps its width for ever. Each category
-    has cells of its own, and every other axis at least three bins if memory allows.
+    It grows with the episodes to a number that is enough at first, then slowly with the root of the
+    samples, so that no bin keeps its width for ever. Each category has cells of its own, and every
+    other axis at least three bins if memory allows.
     """
-    least = max(LEAST_CELLS, n_categories * 3**n_others)
-    return int(min(MOST_CELLS, max(least, CELLS_PER_ROOT * n_samples**0.5)))
+    few_or_many = 0 if n_others <= 2 else 1
+    grown = max(FIRST_CELLS[few_or_many], CELLS_PER_EPISODE * n_episodes)
+    n_cells = max(min(ENOUGH_CELLS[few_or_many], grown), CELLS_PER_ROOT * n_samples**0.5)
+    return int(min(MOST_CELLS, max(n_cells, n_categories * 3**n_others)))

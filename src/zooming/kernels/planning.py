@@ -39,6 +39,7 @@ from zooming.kernels.smoothing import (
     SQUARE,
     TOTAL,
     TREND,
+    make_features,
     measure_gaps,
     predict_cells,
     remove_trend,
@@ -65,6 +66,7 @@ def make_plan(core, samples, n_samples, grid, widths, plan, is_learning):
     decay = np.ones((widths.shape[2], largest(grid.bins)))
     buffer, errors = np.zeros(2 * n_cells), np.zeros(SHARES.shape[0])
     n_all, center = mean_reward(numbers)
+    features = make_features(grid, n_cells)
 
     error_of = np.zeros(2)  # leave-one-out errors: steps pooled, steps apart
     rewards = np.zeros((N_ROWS, 0))
@@ -73,11 +75,12 @@ def make_plan(core, samples, n_samples, grid, widths, plan, is_learning):
     for trial in range(0 if compares else 2, 3):
         apart = core[0]["rewards_apart"] if trial == 2 else trial
         rewards = sum_rewards(cells, numbers, first, n_cells, apart, center)
-        remove_trend(rewards, grid, n_cells, center)
+        factor = remove_trend(rewards, features, center)
         share, noise = tune(
             rewards, grid, widths[REWARDS, apart], is_search and (trial < 2 or not compares),
             decay, n_cells, buffer, errors,
         )  # fmt: skip
+        noise *= factor
         if trial < 2:
             error_of[trial] = noise
         if trial == 1:
@@ -94,14 +97,15 @@ def make_plan(core, samples, n_samples, grid, widths, plan, is_learning):
         for trial in range(0 if compares else 1, 2 if step < horizon - 1 else 0):
             apart = core[0]["values_apart"] if trial == 1 else 1 - core[0]["values_apart"]
             center = sum_values(cells, nexts, numbers, first, step, apart, after, values)
-            remove_trend(values, grid, n_cells, center)
+            factor = remove_trend(values, features, center)
             share, noise = tune(
                 values, grid, widths[VALUES, apart],
                 is_search and (trial == 0 or is_early or turn % 2 == 1),
                 decay, n_cells, buffer, errors,
             )  # fmt: skip
+            noise *= factor
             if compares:
-                error_of[apart] += sum_errors(
+                error_of[apart] += factor * sum_errors(
                     cells, nexts, numbers, first, step, after, values, SHARES[share]
                 )
             if trial == 1:
@@ -203,9 +207,7 @@ def sum_errors(cells, nexts, numbers, first, step, after, work, share):
 @jit_inline
 def cap_of(core, step):
     """Return the largest possible return from `step` on, as far as is known."""
-    high = core[0]["reward_high"]
-    if high == np.finfo(np.float64).max:  # no range was given
-        high = core[0]["most"]
+    high = core[0]["highest"]
     # If no reward is positive, the best case is that the episode ends after the next one.
     return high * (core[0]["horizon"] - step) if high > 0.0 else high
 

@@ -5,10 +5,10 @@ prediction of a cell is
 
     trend + mean + (total - n mean) / (n + share)
 
-The trend is a quadratic of the coordinates. The mean is that of the residuals under a kernel: a
-product of exp(-distance / bandwidth) over the axes. On an axis of categories, all other values have
-the same weight. The last term gives the cell's own samples more weight. Bandwidths and the share
-are those of the least leave-one-out error.
+The trend is a quadratic of the coordinates, or the mean while samples are few. The mean is that of
+the residuals under a kernel: a product of exp(-distance / bandwidth) over the axes. On an axis of
+categories, all other values have the same weight. The last term gives the cell's own samples more
+weight. Bandwidths and the share are those of the least leave-one-out error.
 
 All numbers of a target are rows of one array, `work`. It has one block of cells, or one for each
 step, and blocks know nothing of each other.
@@ -22,6 +22,7 @@ from zooming.kernels.jit import jit_inline, jit_kernel
 from zooming.kernels.plan_layout import (
     CATEGORIES,
     EMPTY,
+    ENOUGH,
     FIRST_WIDTH,
     FLAT,
     GAIN,
@@ -123,63 +124,86 @@ def smooth_categories(values, inner, weight, buffer):
 
 
 @jit_kernel
-def remove_trend(work, grid, n_cells, center):
+def make_features(grid, n_cells):
+    """Return 1, the coordinates in [-1, 1] and their products of each cell's center.
+
+    A coordinate of an axis of categories is 0.
+    """
+    n_axes = grid.bins.shape[0]
+    features = np.ones((n_cells, 1 + n_axes + n_axes * (n_axes + 1) // 2))
+    for c in range(n_cells):
+        rest = c
+        for j in range(n_axes - 1, -1, -1):
+            x = 2.0 * grid.centers[j, rest % grid.bins[j]] - 1.0
+            features[c, 1 + j] = 0.0 if grid.kinds[j] == CATEGORIES else x
+            rest //= grid.bins[j]
+        k = 1 + n_axes
+        for i in range(n_axes):
+            for j in range(i, n_axes):
+                features[c, k] = features[c, 1 + i] * features[c, 1 + j]
+                k += 1
+    return features
+
+
+@jit_kernel
+def remove_trend(work, features, center):
     """Fit a quadratic to each block by ridge regression, and leave the residuals.
 
     The sums are those of the target minus `center`, against rounding errors; the trend includes it.
-    It stays within the range of the cells' means, and is constant along an axis of categories.
+    It stays within the range of the cells' means, and is the mean if samples are few.
+
+    Return the factor by which leave-one-out errors are too small because the coefficients know the
+    sample that is left out.
     """
-    n_axes = grid.bins.shape[0]
-    p = 1 + n_axes + n_axes * (n_axes + 1) // 2
-    x = np.zeros(p)
+    n_cells, p = features.shape
+    n_samples, n_coefficients = 0.0, 0.0
     for start in range(0, work.shape[1], n_cells):
-        normal, right = np.zeros((p, p)), np.zeros(p)
+        n_block, mean = 0.0, 0.0
         low, high = np.inf, -np.inf
-        for c in range(n_cells):
-            n, total = work[COUNT, start + c], work[TOTAL, start + c]
+        for c in range(start, start + n_cells):
+            n = work[COUNT, c]
             if n > 0:
-                write_features(grid, c, x)
-                low, high = min(low, total / n), max(high, total / n)
-                for i in range(p):
-                    right[i] += total * x[i]
-                    for k in range(i + 1):
-                        normal[i, k] += n * x[i] * x[k]
-        if normal[0, 0] == 0.0:
-            for c in range(start, start + n_cells):
-                work[TREND, c] = center
-            continue
-        mean = right[0] / normal[0, 0]
-        for i in range(p):
-            right[i] -= mean * normal[i, 0]
-            normal[i, i] += RIDGE
-        solve(normal, right)
+                n_block += n
+                mean += work[TOTAL, c]
+                low, high = min(low, work[TOTAL, c] / n), max(high, work[TOTAL, c] / n)
+        mean /= max(n_block, 1e-9)
+        coefficients = np.zeros(p)
+        has_trend = n_block >= ENOUGH * p
+        if has_trend:
+            fit_trend(work, features, start, mean, coefficients)
+        n_samples += n_block
+        n_coefficients += p if has_trend else 1
         for c in range(n_cells):
-            write_features(grid, c, x)
             trend = mean
-            for i in range(p):
-                trend += right[i] * x[i]
-            trend = min(high, max(low, trend))
+            if has_trend:
+                for i in range(p):
+                    trend += coefficients[i] * features[c, i]
+                trend = min(high, max(low, trend))
             n = work[COUNT, start + c]
             work[TREND, start + c] = center + trend
             work[SQUARE, start + c] += trend * (n * trend - 2.0 * work[TOTAL, start + c])
             work[TOTAL, start + c] -= n * trend
+    left = max(n_samples - n_coefficients, 0.5 * n_samples)
+    return (n_samples / left) ** 2 if n_samples > 0.0 else 1.0
 
 
 @jit_kernel
-def write_features(grid, cell, x):
-    """Write 1, the coordinates of a cell's center in [-1, 1], and their products."""
-    n_axes = grid.bins.shape[0]
-    x[0] = 1.0
-    for j in range(n_axes - 1, -1, -1):
-        x[1 + j] = 2.0 * grid.centers[j, cell % grid.bins[j]] - 1.0
-        if grid.kinds[j] == CATEGORIES:
-            x[1 + j] = 0.0
-        cell //= grid.bins[j]
-    k = 1 + n_axes
-    for i in range(n_axes):
-        for j in range(i, n_axes):
-            x[k] = x[1 + i] * x[1 + j]
-            k += 1
+def fit_trend(work, features, start, mean, coefficients):
+    """Write the coefficients of one block's target minus its mean."""
+    n_cells, p = features.shape
+    normal = np.zeros((p, p))
+    for c in range(n_cells):
+        n = work[COUNT, start + c]
+        if n > 0:
+            rest = work[TOTAL, start + c] - n * mean
+            for i in range(p):
+                coefficients[i] += rest * features[c, i]
+                weighted = n * features[c, i]
+                for k in range(i + 1):
+                    normal[i, k] += weighted * features[c, k]
+    for i in range(p):
+        normal[i, i] += RIDGE
+    solve(normal, coefficients)
 
 
 @jit_kernel

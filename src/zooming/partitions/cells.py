@@ -114,8 +114,9 @@ class CellTable:
             core["n_samples"] = len(samples.steps)
         n, n_state = int(core["n_samples"][0]), self.axes.n_state
         n_cells = layout.wanted_cells(
-            float(samples.numbers[:n, WEIGHT].sum()), self.n_categories, self.n_others
-        )
+            int(core["n_episodes"][0]), float(samples.numbers[:n, WEIGHT].sum()),
+            self.n_categories, self.n_others,
+        )  # fmt: skip
         bins, edges = lay_grid(samples, n, self.kinds, self.units, n_state, n_cells)
         grid = Grid(*make_grid(self.kinds, self.units, bins, edges))
         plan = self._new_plan(grid)
