@@ -77,6 +77,7 @@ def test_every_kind_of_change_is_made(code, new):
 
 def test_what_only_the_reader_sees_is_left_alone():
     source = b'def f(x: "1 + 1" = 2) -> 3:\n    """Four."""\n    name = f"{x + 5}"\n    y: 6\n'
+    source += b"    kind = float64[::1]\n"
     assert mutate.mutants_of("f.py", source) == []
 
 
