@@ -49,7 +49,7 @@ def _shorten_message(text: str) -> str:
 
     >>> fault = "Unsupported array index type float64"
     >>> said = f'Failed in nopython mode\\n{fault}\\nFile "a/b.py", line 7:\\n'
-    >>> print(_in_short(said).replace(". ", ".\\n"))
+    >>> print(_shorten_message(said).replace(". ", ".\\n"))
     : an index must be whole: int(state[0]).
     Numba says of line 7 of b.py: Unsupported array index type float64
     """

@@ -91,6 +91,7 @@ def metric_regret_bound(
     d_max grows, so the infimum is a limit from just above a radius: I(K) = min over j of K 2^-(j+1)
     + sum_{i<=j} N_i 2^i. The search ends where the sum alone exceeds the best value.
 
+    >>> from zooming.theory import covering_number
     >>> round(metric_regret_bound(5, 2000, lambda r: covering_number(r, (1, 1))) / 1e6, 3)
     6.561
     """
@@ -194,6 +195,7 @@ def metric_lower_bound(
     that the paper does not give. The paper prints C_0 inf (K r0 + sum of N_r log(K) / r), which is
     then divided by log(K), for one step. H bandits in sequence have H times the regret.
 
+    >>> from zooming.theory import covering_number
     >>> cube = lambda r: covering_number(r, (1, 1))
     >>> round(metric_lower_bound(1, 10_000, cube)), round(metric_lower_bound(5, 10_000, cube))
     (209, 1044)
