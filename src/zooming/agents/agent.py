@@ -61,6 +61,8 @@ class Agent(ABC):
         Seed of the agent and of its environment. By default a random one.
     """
 
+    interpolates = False  # whether the policy's action varies within a ball
+
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         if "__init__" in cls.__dict__:

@@ -68,6 +68,8 @@ class Planner(Agent):
     'alike'
     """
 
+    interpolates = True
+
     def __init__(
         self,
         env: Any,

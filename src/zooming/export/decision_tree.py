@@ -143,6 +143,11 @@ def _exportable(agent: Any) -> Any:
         raise ConfigurationError(
             f"{name} has no partition of the states to export; export an AdaptiveQ or a NetQ"
         ) from error
+    if agent.interpolates:
+        raise ConfigurationError(
+            f"{name} interpolates its actions between cells, which a decision tree cannot say; "
+            "export an AdaptiveQ or a NetQ"
+        )
     squashed = [agent.axes.names[i] for i in range(agent.axes.n_state) if agent.axes[i].squash]
     if squashed:
         raise ConfigurationError(
