@@ -79,14 +79,15 @@ def search_rule(env: Any, episodes: int, seed: int) -> tuple[Any, np.ndarray]:
             numbers = np.clip(mean + spread * rng.standard_normal(len(mean)), rule.low, rule.high)
             n = min(n_each, episodes - len(returns))
             if n:
-                played = [play(env, rule.tuned(numbers), seed, len(returns) + i) for i in range(n)]
+                tried = rule.with_numbers(numbers)
+                played = [play(env, tried, seed, len(returns) + i) for i in range(n)]
                 returns += played
                 found.append((float(np.mean(played)), numbers))
         found.sort(key=lambda pair: -pair[0])
         best = np.array([numbers for _, numbers in found[:ELITE]])
         mean = best.mean(axis=0)
         spread = np.maximum(0.7 * spread, best.std(axis=0))
-    return rule.tuned(mean), np.array(returns)
+    return rule.with_numbers(mean), np.array(returns)
 
 
 def play(env: Any, policy: Any, seed: int, episode: int) -> float:

@@ -327,10 +327,12 @@ def test_a_rules_numbers_have_ranges_and_can_be_tuned(name):
     assert (rule.low <= rule.numbers).all()
     assert (rule.numbers <= rule.high).all()
     assert (rule.low < rule.high).all()
-    assert rule.tuned(rule.high + 1.0).numbers.tolist() == rule.high.tolist()
+    assert rule.with_numbers(rule.high).numbers.tolist() == rule.high.tolist()
+    with pytest.raises(zooming.ConfigurationError, match=r"takes .* from .* to .*, got"):
+        rule.with_numbers(rule.high + 1.0)
     assert all(f"{name}=" in repr(rule) for name in rule.names)
     with pytest.raises(zooming.ConfigurationError, match=r"takes \d numbers? .*got"):
-        rule.tuned([1.0] * 7)
+        rule.with_numbers([1.0] * 7)
 
 
 def test_every_problem_is_listed_in_one_sentence(capsys):

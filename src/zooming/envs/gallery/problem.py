@@ -64,18 +64,24 @@ class Rule:
         """Name of the problem, for messages."""
         return self.env.name
 
-    def tuned(self, numbers: ArrayLike) -> Rule:
-        """Return the same rule with other numbers, clipped to their ranges."""
+    def with_numbers(self, numbers: ArrayLike) -> Rule:
+        """Return the same rule with other numbers, each between its `low` and its `high`."""
         try:
-            found = np.broadcast_to(as_floats(numbers), self.low.shape)
-        except (TypeError, ValueError) as error:
+            found = np.atleast_1d(as_floats(numbers))
+        except (TypeError, ValueError):
+            found = np.empty(0)
+        if found.shape != self.low.shape:
             wanted = ", ".join(self.names)
             raise ConfigurationError(
                 f"the rule {self.name!r} takes {len(self.names)} numbers ({wanted}), "
                 f"got {short_repr(numbers)}"
-            ) from error
-        inside = np.clip(found, self.low, self.high)
-        return Rule(self.name, self.names, inside, self.low, self.high, self.decide, self.env)
+            )
+        for name, number, low, high in zip(self.names, found, self.low, self.high, strict=True):
+            if not low <= number <= high:
+                raise ConfigurationError(
+                    f"the rule {self.name!r} takes {name} from {low:g} to {high:g}, got {number:g}"
+                )
+        return Rule(self.name, self.names, found, self.low, self.high, self.decide, self.env)
 
     def act(self, step: int, observation: Any) -> Any:
         """Return the action of the rule at one observation."""
