@@ -222,6 +222,18 @@ def check_float(value: Any, what: str, low: float, high: float) -> float:
     return number
 
 
+def check_choice(name: str, given: str, allowed: Iterable[str]) -> str:
+    """Return `given` if it is allowed; otherwise raise ConfigurationError with the allowed
+    choices.
+    """
+    choices = tuple(allowed)
+    if given not in choices:
+        raise ConfigurationError(
+            f"{name}={given!r}: choose one of {', '.join(repr(choice) for choice in choices)}"
+        )
+    return given
+
+
 def check_range(values: Any, what: str = "reward_range") -> tuple[float, float]:
     """Return (lowest, highest) as floats; ConfigurationError if not finite or not in order."""
     try:

@@ -5,24 +5,23 @@ from __future__ import annotations
 import inspect
 import os
 import threading
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zooming import notebook
-from zooming.agents.history import History, Log
+from zooming.agents.clipping import count_clipped
+from zooming.agents.history import History
 from zooming.agents.problem import Problem, generator_at, seed_of
 from zooming.errors import ConfigurationError, ZoomingError
-from zooming.kernels.crossing import Crossing
 from zooming.partitions.view import Partition
 from zooming.spaces.flatten import as_numbers
 from zooming.spaces.masks import Feasible, feasible, has_mask, split_info
-from zooming.validation import as_float, count_own_frames, known_options
+from zooming.validation import as_float, known_options
 
 
 class Agent(ABC):
@@ -89,7 +88,7 @@ class Agent(ABC):
         self.axes, self.horizon, self.env_name = problem.axes, problem.horizon, problem.env_name
         self.reward_range, self.rewards = problem.reward_range, problem.rewards
         self.clipping = np.array([rewards == "clip", 0])  # whether to clip, number clipped
-        self.is_told_of_clipping = False
+        self.has_warned_of_clipping = False
         self.seed = seed_of(seed)
         self.env = env
         self.stored_env: dict[str, Any] | None = None  # from a file, if loaded without env
@@ -240,33 +239,13 @@ class Agent(ABC):
         """
         checked = self.problem.check_transition(step, observation, action, reward, next_observation)
         if checked[2] != as_float(reward):
-            self._count_clipped()
+            count_clipped(self)
         return checked
 
     @property
     def n_clipped(self) -> int:
         """Number of rewards that were clipped; 0 with `rewards="refuse"`."""
         return int(self.clipping[1])
-
-    def _count_clipped(self) -> None:
-        self.clipping[1] += 1
-        self.tell_of_clipping()
-
-    def tell_of_clipping(self) -> None:
-        """Warn once per agent, when the first reward was clipped."""
-        if self.clipping[1] and not self.is_told_of_clipping:
-            self.is_told_of_clipping = True
-            low, high = self.reward_range
-            warnings.warn(
-                f"{self.env_name}: a reward outside the reward range [{low}, {high}] was clipped, "
-                "and so will be others; "
-                "agent.n_clipped counts them, and zooming.reward_range(env, "
-                f"horizon={self.horizon}) proposes a wider range",
-                stacklevel=count_own_frames(),
-            )
-
-    def _clipped_in_words(self) -> str:
-        return f", {self.n_clipped:,} rewards clipped" if self.n_clipped else ""
 
     # --- the learned policy -----------------------------------------------------------------------
 
@@ -554,15 +533,3 @@ class Agent(ABC):
             f"{type(self).__name__} is a heuristic: it keeps no balls and no estimates. AdaptiveQ "
             "and NetQ do."
         )
-
-
-@runtime_checkable
-class Compiled(Protocol):
-    """An agent that plays whole episodes of a compiled environment in compiled code."""
-
-    def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
-        """Play compiled episodes until the log has `end` of them; return the kernel's code.
-
-        The compiled code writes return, balls and completion of each episode into `log`, and
-        updates the agent. `crossing` is the environment with this agent's random numbers.
-        """

@@ -172,7 +172,7 @@ def _build_agent(
         raise ValueError(
             f"{n_clipped} rewards were clipped by an agent with rewards={agent.rewards!r}"
         )
-    agent.is_told_of_clipping = n_clipped > 0
+    agent.has_warned_of_clipping = n_clipped > 0
     generator = header["env"]["generator"]
     if own is None:
         agent.env, agent.stored_env = None, header["env"]

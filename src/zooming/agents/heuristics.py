@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from zooming.agents import seeds
 from zooming.agents.agent import Agent
+from zooming.agents.clipping import clipping_text
 from zooming.agents.history import Log
 from zooming.errors import ConfigurationError
 from zooming.kernels import ATOMS, FIRST_VALUE, LOW, heuristics, pausing
@@ -105,7 +106,7 @@ class Heuristic(Agent):
         pass
 
     def __repr__(self) -> str:
-        done = f"{self.n_episodes} episodes{self._clipped_in_words()}"
+        done = f"{self.n_episodes} episodes{clipping_text(self)}"
         return f"{type(self).__name__}({self.env_name}, horizon={self.horizon}, {done})"
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import bonuses
+from zooming.agents.clipping import clipping_text
 from zooming.agents.q_learner import MOST_BALLS, QLearner
 from zooming.errors import ConfigurationError
 from zooming.kernels import METRIC_CORE
@@ -215,7 +216,7 @@ class MetricQ(QLearner):
                 "its code"
             )
         oracle = self.oracle.tries if isinstance(self.oracle, Greedy) else "packing"
-        return {**super()._options(), "metric": _stored(self.metric), "oracle": oracle}
+        return {**super()._options(), "metric": metric_to_json(self.metric), "oracle": oracle}
 
     @classmethod
     def _from_options(
@@ -278,7 +279,7 @@ class MetricQ(QLearner):
         return (
             f"{type(self).__name__}({self.env_name}, {self.metric!r}, horizon={self.horizon}, "
             f"bonus={self.bonus}, "
-            f"{self.n_balls} balls after {self.n_episodes} episodes{self._clipped_in_words()})"
+            f"{self.n_balls} balls after {self.n_episodes} episodes{clipping_text(self)})"
         )
 
 
@@ -293,7 +294,7 @@ def _of_pairs(metric: Any) -> Product | Pairs:
     return metric
 
 
-def _stored(metric: Product | Pairs) -> dict[str, Any]:
+def metric_to_json(metric: Product | Pairs) -> dict[str, Any]:
     """Return a metric of pairs as JSON."""
     if isinstance(metric, Pairs):
         return {
@@ -303,11 +304,11 @@ def _stored(metric: Product | Pairs) -> dict[str, Any]:
                 for name in SIDES
             },
         }
-    sides = {name: _described(getattr(metric, name)) for name in SIDES}
+    sides = {name: side_to_json(getattr(metric, name)) for name in SIDES}
     return {"combine": metric.combine, "scale": list(metric.scale), **sides}
 
 
-def _described(metric: Metric) -> dict[str, Any]:
+def side_to_json(metric: Metric) -> dict[str, Any]:
     """Return a metric as JSON; the distances of a finite set go into the file as an array."""
     kind = type(metric).__name__
     if isinstance(metric, Norm) and KINDS.get(kind) is not type(metric):
@@ -362,7 +363,7 @@ def _name_as_json(point: Any) -> Any:
 def _from_json(stored: Any) -> Any:
     """Return stored names of points, with inner lists as tuples again."""
 
-    def named(point: Any) -> Any:
-        return tuple(named(part) for part in point) if isinstance(point, list) else point
+    def make_name(point: Any) -> Any:
+        return tuple(make_name(part) for part in point) if isinstance(point, list) else point
 
-    return [named(point) for point in stored] if isinstance(stored, list) else stored
+    return [make_name(point) for point in stored] if isinstance(stored, list) else stored

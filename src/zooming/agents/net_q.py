@@ -9,12 +9,12 @@ from typing import Any
 from numpy.typing import NDArray
 
 from zooming import kernels
-from zooming.agents.q_learner import ACTIONS, MOST_BALLS, QLearner, one_of
+from zooming.agents.q_learner import ACTIONS, MOST_BALLS, QLearner
 from zooming.bonuses import Bonus
 from zooming.errors import ConfigurationError
 from zooming.partitions.boxes import BoxTable
 from zooming.spaces.axes import Axes
-from zooming.validation import check_float, check_int
+from zooming.validation import check_choice, check_float, check_int
 
 PAPERS_EPISODES = 2000
 POINTS = ("centers", "multiples")
@@ -117,7 +117,7 @@ class NetQ(QLearner):
             raise ConfigurationError(
                 "spacing=0: the net's spacing is a share of the space, above 0 and at most 1"
             )
-        self.points = one_of("points", points, POINTS)
+        self.points = check_choice("points", points, POINTS)
         if self.points == "multiples" and self.action == "corner":
             raise ConfigurationError(
                 'points="multiples" is played at its points; leave out action="corner", which is '

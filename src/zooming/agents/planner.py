@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from zooming.agents import seeds
 from zooming.agents.agent import Agent
+from zooming.agents.clipping import clipping_text
 from zooming.agents.history import Log
 from zooming.agents.problem import stated_range
 from zooming.kernels import FIRST_VALUE, plan_episodes, to_unit
@@ -293,7 +294,7 @@ class Planner(Agent):
         return (
             f"Planner({self.env_name}, horizon={self.horizon}, {self.table.n_samples:,} samples "
             f"and {self.n_balls:,} cells in {self.nbytes:,} bytes after {self.n_episodes} "
-            f"episodes{self._clipped_in_words()})"
+            f"episodes{clipping_text(self)})"
         )
 
     # --- files ------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import INTERVAL
 from zooming.validation import (
     as_float,
+    check_choice,
     check_int,
     check_range,
     clip_rounding,
@@ -74,11 +75,7 @@ class Problem:
         self.reward_range: tuple[float, float] = (
             (stated_range(env) or UNIT) if reward_range is None else check_range(reward_range)
         )
-        if rewards not in REWARDS:
-            raise ConfigurationError(
-                f"rewards={rewards!r}: choose one of {', '.join(map(repr, REWARDS))}"
-            )
-        self.rewards = rewards
+        self.rewards = check_choice("rewards", rewards, REWARDS)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -244,7 +241,8 @@ def reset(env: Any, seed: int | None) -> tuple[Any, Mapping[str, Any]]:
         raise
     if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Mapping)):
         raise ConfigurationError(
-            f"{name_of(env)}: reset gave {_shown(answer)}, not (observation, info); {_NEW_RESET}"
+            f"{name_of(env)}: reset gave {answer_text(answer)}, not (observation, info); "
+            f"{_NEW_RESET}"
         )
     return answer
 
@@ -253,13 +251,14 @@ def bad_step(env: Any, answer: Any) -> ConfigurationError:
     """Return the error for a `step` that did not give five values."""
     old = "the old interface of Gym; " if isinstance(answer, tuple) and len(answer) == 4 else ""
     return ConfigurationError(
-        f"{name_of(env)}: step gave {_shown(answer)}, {old}give five: observation, reward, "
+        f"{name_of(env)}: step gave {answer_text(answer)}, {old}give five: observation, reward, "
         "terminated (the task has ended), "
         f"truncated (it was cut off), info"
     )
 
 
-def _shown(answer: Any) -> str:
+def answer_text(answer: Any) -> str:
+    """Return how many values an environment gave, or their type if they are no tuple."""
     return f"{len(answer)} values" if isinstance(answer, tuple) else f"a {type(answer).__name__}"
 
 

@@ -15,15 +15,16 @@ from numpy.typing import NDArray
 from zooming import bonuses, kernels
 from zooming.agents import seeds
 from zooming.agents.agent import Agent
+from zooming.agents.clipping import clipping_text, count_clipped
 from zooming.agents.core import check_core, write_bonus
 from zooming.agents.history import Log
-from zooming.errors import ConfigurationError
 from zooming.kernels import pausing
 from zooming.kernels.crossing import Crossing
 from zooming.partitions.table import Answer
 from zooming.partitions.view import Partition, some_steps
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import Feasible, has_mask
+from zooming.validation import check_choice
 
 if TYPE_CHECKING:
     from zooming.analysis.certificates import Certificate
@@ -76,9 +77,9 @@ class QLearner(Agent):
         super().__init__(env, **options)
         low, high = self.reward_range
         self.bonus = bonuses.as_bonus(DEFAULT_BONUS * (high - low) if bonus is None else bonus)
-        self.cap = one_of("cap", cap, CAPS)
-        self.ties = one_of("ties", ties, TIES)
-        self.action = one_of("action", action, self._actions)
+        self.cap = check_choice("cap", cap, CAPS)
+        self.ties = check_choice("ties", ties, TIES)
+        self.action = check_choice("action", action, self._actions)
         self.table: Any  # a `partitions.table.Table`, set by `begin`
         self._first_table: Any = None  # copy for restarts of the doubling trick
         self._paused = np.zeros(pausing.STATE + self.axes.n_state)  # see `pausing`
@@ -193,7 +194,7 @@ class QLearner(Agent):
             if code == kernels.BAD_STATE:
                 raise problem.bad_point(step, self.table.payload, state, played, after)
         if is_clipped:
-            self._count_clipped()
+            count_clipped(self)
         if code == kernels.DUE:
             self.table.split(self.table.payload)
 
@@ -391,7 +392,7 @@ class QLearner(Agent):
         return (
             f"{type(self).__name__}({self.env_name}, horizon={self.horizon}, bonus={self.bonus}, "
             f"{self.n_balls} balls in {self.nbytes:,} bytes after {self.n_episodes} "
-            f"episodes{self._clipped_in_words()})"
+            f"episodes{clipping_text(self)})"
         )
 
     def learn_pac(
@@ -487,14 +488,3 @@ class QLearner(Agent):
         fresh, is_doubling = self.table.core.copy(), self._first_table is not None
         check_core(core, fresh, self.bonus, self._has_only_atoms(), is_doubling)
         self.table.restore(arrays)
-
-
-def one_of(name: str, given: str, allowed: Any) -> str:
-    """Return `given` if it is allowed; otherwise raise ConfigurationError with the allowed
-    choices.
-    """
-    if given not in tuple(allowed):
-        raise ConfigurationError(
-            f"{name}={given!r}: choose one of {', '.join(repr(choice) for choice in allowed)}"
-        )
-    return given

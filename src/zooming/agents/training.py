@@ -11,14 +11,15 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from gymnasium.utils import seeding
 
 from zooming import kernels
 from zooming.agents import seeds
-from zooming.agents.agent import Agent, Compiled
+from zooming.agents.agent import Agent
+from zooming.agents.clipping import warn_of_clipping
 from zooming.agents.history import History, Log
 from zooming.agents.many import accepts
 from zooming.agents.pauses import Callback, Pauses
@@ -26,6 +27,7 @@ from zooming.agents.problem import bad_step, reset
 from zooming.agents.q_learner import QLearner
 from zooming.envs.compiled import CompiledEnv, find_compiled, find_fusible
 from zooming.errors import ConfigurationError
+from zooming.kernels.crossing import Crossing
 from zooming.progress import progress
 from zooming.spaces.masks import has_mask
 from zooming.validation import check_int
@@ -92,6 +94,18 @@ def learn(
     return history
 
 
+@runtime_checkable
+class Compiled(Protocol):
+    """An agent that plays whole episodes of a compiled environment in compiled code."""
+
+    def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
+        """Play compiled episodes until the log has `end` of them; return the kernel's code.
+
+        The compiled code writes return, balls and completion of each episode into `log`, and
+        updates the agent. `crossing` is the environment with this agent's random numbers.
+        """
+
+
 class _Fused:
     """Driver that plays episodes of a compiled environment in compiled code."""
 
@@ -121,7 +135,7 @@ class _Fused:
                 raise agent.problem.bad_coordinate(
                     max(step - 1, 0), coordinate, log.trouble[2], "next " if step else ""
                 )
-            agent.tell_of_clipping()
+            warn_of_clipping(agent)
             log.is_full = code == kernels.FULL
             if finished == self.chunk:
                 self.chunk = max(

@@ -78,7 +78,7 @@ class CellTable:
                 new[: self.n_samples] = old[: self.n_samples]
             self.samples = grown
 
-    def _condensed(self) -> Samples:
+    def condense(self) -> Samples:
         """Return the samples with similar ones joined, until a third of `max_samples` is free.
 
         Samples of one step are similar if their places fall into the same small box of state,
@@ -96,7 +96,7 @@ class CellTable:
             _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
             order = np.argsort(first)  # keep the samples in the order of time
             steps, places = steps[first[order]], places[first[order]]
-            numbers = _joined(numbers, group.reshape(-1), len(first))[order]
+            numbers = join(numbers, group.reshape(-1), len(first))[order]
         return Samples(steps, places, np.ascontiguousarray(numbers))
 
     # --- plans ------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class CellTable:
         """Lay the grid anew and plan with the bonus; condense the samples if there are too many."""
         core, widths, samples = self.core.copy(), self.widths.copy(), self.samples
         if self.n_samples > self.max_samples:
-            samples = self._condensed()
+            samples = self.condense()
             core["n_samples"] = len(samples.steps)
         n, n_state = int(core["n_samples"][0]), self.axes.n_state
         n_cells = layout.wanted_cells(
@@ -324,7 +324,7 @@ def _allocate(n_rows: int, n_places: int) -> Samples:
     )
 
 
-def _joined(numbers: Floats, group: NDArray[np.int64], n_groups: int) -> Floats:
+def join(numbers: Floats, group: NDArray[np.int64], n_groups: int) -> Floats:
     """Return weight, mean and spread of each group of samples."""
     weight = np.bincount(group, numbers[:, WEIGHT], n_groups)
     mean = np.bincount(group, numbers[:, WEIGHT] * numbers[:, MEAN_REWARD], n_groups) / weight

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from zooming.agents.agent import Compiled
 from zooming.agents.many import accepts
+from zooming.agents.training import Compiled
 from zooming.envs.compiled import find_compiled
 from zooming.errors import ConfigurationError
 from zooming.spaces.masks import has_mask
