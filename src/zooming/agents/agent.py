@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import threading
 from abc import ABC, abstractmethod
@@ -17,7 +16,8 @@ from zooming import notebook
 from zooming.agents.clipping import count_clipped
 from zooming.agents.history import History
 from zooming.agents.problem import Problem, generator_at, seed_of
-from zooming.errors import ConfigurationError, ZoomingError
+from zooming.agents.steps import check_steps
+from zooming.errors import ConfigurationError
 from zooming.partitions.view import Partition
 from zooming.spaces.flatten import as_numbers
 from zooming.spaces.masks import Feasible, feasible, has_mask, split_info
@@ -283,42 +283,7 @@ class Agent(ABC):
         state : array of int
             The next step of each environment.
         """
-        try:
-            states, is_batch = self.axes.flat_states(observation)
-        except ZoomingError as error:
-            where = (
-                "0"
-                if state is None
-                else ", ".join(str(step) for step in np.ravel(np.asarray(state, object)))
-            )
-            raise type(error)(f"{self.env_name}, step {where}: {error}") from error
-        try:
-            steps = (
-                np.zeros(len(states), np.int64) if state is None else np.array(state).reshape(-1)
-            )
-        except ValueError as error:
-            raise ConfigurationError(
-                f"state must hold one integer step per environment, got {state!r}"
-            ) from error
-        if not np.issubdtype(steps.dtype, np.integer):
-            raise ConfigurationError(
-                f"state must hold one integer step per environment, got {state!r}"
-            )
-        steps = steps.astype(np.int64)
-        if len(steps) != len(states):
-            raise ConfigurationError(
-                f"state has {len(steps)} entries for {len(states)} observations; give one step "
-                "per environment"
-            )
-        if episode_start is not None:
-            starts = np.asarray(episode_start, bool).reshape(-1)
-            if len(starts) not in (1, len(steps)):
-                raise ConfigurationError(
-                    f"episode_start has {len(starts)} entries for {len(steps)} environments"
-                )
-            steps[np.broadcast_to(starts, steps.shape)] = 0
-        for step in steps.tolist():
-            self.problem.check_step(step, is_batch)
+        steps, states, is_batch = check_steps(self.problem, observation, state, episode_start)
         infos = split_info(info, len(states), is_batch)
         allowed = [
             self._feasible(step, one) for step, one in zip(steps.tolist(), infos, strict=True)
@@ -470,8 +435,7 @@ class Agent(ABC):
         """Raise ConfigurationError if `save` would refuse this agent. Called before long runs."""
         from zooming.agents import checkpoints
 
-        if type(self).save is Agent.save:
-            checkpoints.check_class(self)
+        checkpoints.check_savable(self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: Any = None) -> Self:
@@ -482,33 +446,13 @@ class Agent(ABC):
         """
         from zooming.agents import checkpoints
 
-        agent = checkpoints.load_as(cls, path, env)
-        if not isinstance(agent, cls):
-            raise ConfigurationError(
-                f"{path} holds {type(agent).__name__}, not {cls.__name__}; zooming.load reads any "
-                "agent"
-            )
-        return agent
+        return checkpoints.load_as(cls, path, env)
 
     def _options(self) -> dict[str, Any]:
-        """Return the keyword arguments that rebuild this agent, as JSON.
+        """Return the keyword arguments that rebuild this agent, as JSON."""
+        from zooming.agents import checkpoints
 
-        An argument of a subclass is read from the attribute of the same name.
-        """
-        known = self._known_options()
-        parameters = inspect.signature(type(self)).parameters
-        takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
-        options = {name: known[name] for name in known if takes_all or name in parameters}
-        for name, parameter in list(parameters.items())[1:]:  # without env
-            if name in options or parameter.kind is parameter.VAR_KEYWORD:
-                continue
-            if not hasattr(self, name):
-                raise ConfigurationError(
-                    f"{type(self).__name__} cannot be saved: it does not keep its argument {name} "
-                    f"as the attribute {name}"
-                )
-            options[name] = getattr(self, name)
-        return options
+        return checkpoints.options_of(self)
 
     def _known_options(self) -> dict[str, Any]:
         return {**self.problem.options, "seed": self.seed}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import gymnasium as gym
 import numpy as np
@@ -28,6 +29,7 @@ PARTS = ("states", "actions")  # of `Axes`
 AGENTS: dict[str, type[Agent]] = {
     kind.__name__: kind for kind in (AdaptiveQ, NetQ, MetricQ, Planner, Random, NoMovement, Median)
 }
+Kind = TypeVar("Kind", bound=Agent)
 
 
 @dataclass
@@ -40,6 +42,12 @@ class _StoredEnv:
     spec: None = None
 
 
+def check_savable(agent: Agent) -> None:
+    """Raise ConfigurationError if `agent.save` would refuse; accept a class with its own save."""
+    if type(agent).save is Agent.save:
+        check_class(agent)
+
+
 def check_class(agent: Agent) -> None:
     """Raise ConfigurationError, with the reason, if an agent cannot be saved."""
     if type(agent)._state is Agent._state:
@@ -47,6 +55,27 @@ def check_class(agent: Agent) -> None:
             f"{type(agent).__name__} cannot be saved: it does not define _state and _restore"
         )
     agent._options()
+
+
+def options_of(agent: Agent) -> dict[str, Any]:
+    """Return the keyword arguments that rebuild an agent, as JSON.
+
+    An argument of a subclass is read from the attribute of the same name.
+    """
+    known = agent._known_options()
+    parameters = inspect.signature(type(agent)).parameters
+    takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    options = {name: known[name] for name in known if takes_all or name in parameters}
+    for name, parameter in list(parameters.items())[1:]:  # without env
+        if name in options or parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        if not hasattr(agent, name):
+            raise ConfigurationError(
+                f"{type(agent).__name__} cannot be saved: it does not keep its argument {name} "
+                f"as the attribute {name}"
+            )
+        options[name] = getattr(agent, name)
+    return options
 
 
 def save(agent: Agent, path: str | os.PathLike[str]) -> None:
@@ -111,9 +140,15 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
     return _load(path, env, AGENTS)
 
 
-def load_as(kind: type[Agent], path: str | os.PathLike[str], env: Any = None) -> Agent:
-    """Return `load`, where files of the class `kind` are known, too."""
-    return _load(path, env, {**AGENTS, kind.__name__: kind})
+def load_as(kind: type[Kind], path: str | os.PathLike[str], env: Any = None) -> Kind:
+    """Return `load`, where files of the class `kind` are known, too; refuse any other class."""
+    agent = _load(path, env, {**AGENTS, kind.__name__: kind})
+    if not isinstance(agent, kind):
+        raise ConfigurationError(
+            f"{path} holds {type(agent).__name__}, not {kind.__name__}; zooming.load reads any "
+            "agent"
+        )
+    return agent
 
 
 def _load(path: str | os.PathLike[str], env: Any, kinds: dict[str, type[Agent]]) -> Agent:
