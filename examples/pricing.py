@@ -37,7 +37,10 @@ def main(episodes: int = 100_000, n_seeds: int = 5) -> None:
     }
     regrets, agents = {}, {}
     for name, bonus in choices.items():
-        make = lambda env, seed, bonus=bonus: zooming.AdaptiveQ(env, bonus=bonus, seed=seed)  # noqa: E731
+
+        def make(env, seed, bonus=bonus):
+            return zooming.AdaptiveQ(env, bonus=bonus, seed=seed)
+
         histories = zooming.learn_many(make, env, seeds=range(n_seeds), episodes=episodes)
         regrets[name] = [history.regret(optimal) for history in histories]
         agents[name] = histories[0].agent

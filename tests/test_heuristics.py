@@ -119,7 +119,7 @@ def test_the_medians_requests_are_complete_and_in_two_sorted_runs():
         for run in (known[: count[1]], known[count[1] : count[0]]):
             assert (np.diff(run) >= 0).all()
         for rank in {0, len(kept) // 3, len(kept) - 1}:
-            assert heuristics.ranked(known, count, rank) == kept[rank]
+            assert heuristics.select_rank(known, count, rank) == kept[rank]
         places, n = np.empty(2), len(kept)
         heuristics.choose(heuristics.MEDIAN, known, count, np.zeros(2), places)
         for place, share in zip(places, (0.25, 0.75), strict=True):

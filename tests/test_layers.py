@@ -56,16 +56,38 @@ def room(name):
     return parts[1] if len(parts) > 1 else "zooming"
 
 
+def named(call):
+    """The module of the package that a call such as `importlib.import_module("zooming.app")`
+    imports by its name: [] if there is none."""
+    function = getattr(call.func, "attr", getattr(call.func, "id", None))
+    if function not in ("import_module", "__import__"):
+        return []
+    name = next(iter(call.args), None) or next(
+        (keyword.value for keyword in call.keywords if keyword.arg == "name"), None
+    )
+    if isinstance(name, ast.JoinedStr) and name.values:
+        name = name.values[0]  # f"zooming.{room}": of which the part before the braces is known
+    target = getattr(name, "value", None)
+    assert not str(target).startswith("."), "write imports from the package's root"
+    if not isinstance(target, str) or target.split(".")[0] != "zooming":
+        return []
+    return [target.rstrip(".")]
+
+
 def imported(source):
     """(dotted name, function that imports it or None) of every import of the package, lazy ones
-    included."""
+    and those by name included."""
     found = []
 
     def visit(node, function):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             function = node.name
         if isinstance(node, ast.If) and getattr(node.test, "id", None) == "TYPE_CHECKING":
-            return  # annotations are never imported when the program runs
+            for child in node.orelse:  # the body is for annotations and never runs
+                visit(child, function)
+            return
+        if isinstance(node, ast.Call):
+            found.extend((target, function) for target in named(node))
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "zooming":
             if node.module == "zooming":
                 found.extend((f"zooming.{alias.name}", function) for alias in node.names)
@@ -123,11 +145,36 @@ def test_every_front_door_is_used():
         ("zooming.agents.net_q", "def act():\n    import zooming"),
         ("zooming.study.store", "import zooming.plots.curves as curves"),
         ("zooming.envs.oil", "from zooming.metrics import L1"),
+        ("zooming.kernels.jit", "importlib.import_module('zooming.app.report')"),
+        ("zooming.kernels.jit", "def later():\n    import_module(name='zooming.app.report')"),
+        ("zooming.kernels.jit", "import_module(f'zooming.{room}')"),
+        ("zooming.kernels.jit", "__import__('zooming.app.report')"),
+        ("zooming.kernels.jit", "__import__('zooming')"),
+        ("zooming.agents.net_q", "if TYPE_CHECKING:\n    pass\nelse:\n    import zooming"),
+        (
+            "zooming.agents.net_q",
+            "if TYPE_CHECKING:\n    pass\nelif True:\n    from zooming.app import cli",
+        ),
     ],
 )
 def test_an_import_that_goes_up_is_found(name, source):
     assert upward(name, source)
     assert not upward(name, "from zooming.errors import ConfigurationError\nimport numpy")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from zooming.app import cli",
+        "importlib.import_module('zooming.errors')",
+        "importlib.import_module('matplotlib.pyplot')",
+        "importlib.import_module(name)",
+        "__import__('zoomings')",
+        "read('zooming.app')",
+    ],
+)
+def test_an_import_that_goes_down_or_never_runs_is_allowed(source):
+    assert not upward("zooming.kernels.jit", source)
 
 
 def test_the_architecture_page_has_these_floors():

@@ -512,19 +512,19 @@ def test_a_rule_that_gives_no_list_of_axes_is_refused(axes):
     [
         (
             [(0, 1.0)],
-            r"Wrong.cuts gave \(0, 1.0\) for the ball .*; a threshold must lie between 0 and 1, "
+            r"Wrong.cuts gave \(0, 1.0\) for the ball .*; a cut must lie between 0 and 1, "
             r"the ends of that side",
         ),
-        ([("action[0]", -0.1)], "a threshold must lie between 0 and 1"),
-        ([(0, np.nan)], "a threshold must lie between 0 and 1"),
-        ([(0, "half")], "a threshold must lie between 0 and 1"),
-        ([(0, True)], "a threshold must lie between 0 and 1"),
+        ([("action[0]", -0.1)], "a cut must lie between 0 and 1"),
+        ([(0, np.nan)], "a cut must lie between 0 and 1"),
+        ([(0, "half")], "a cut must lie between 0 and 1"),
+        ([(0, True)], "a cut must lie between 0 and 1"),
         ([(2, 0.5)], "the axes are"),
         ([(0, 0.3, 0.5)], "the axes are"),
-        ([(0, 0.3), (0, 0.4)], r"Wrong.cuts gave two thresholds of the axis state\[0\]"),
+        ([(0, 0.3), (0, 0.4)], r"Wrong.cuts gave two cuts of the axis state\[0\]"),
         (
             None,
-            r"Wrong.cuts gave None .*; give a list of axes or pairs \(axis, threshold\), \[\] for "
+            r"Wrong.cuts gave None .*; give a list of axes or pairs \(axis, cut\), \[\] for "
             r"none",
         ),
     ],

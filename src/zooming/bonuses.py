@@ -324,7 +324,8 @@ def to_json(bonus: Bonus) -> dict[str, Any]:
             f"a bonus of your own ({kind}) cannot be saved: a file that named its class would "
             "have to run its code"
         )
-    options = {field.name: getattr(bonus, field.name) for field in fields(bonus)}  # type: ignore[arg-type]  # KINDS are dataclasses
+    own = fields(bonus)  # type: ignore[arg-type]  # KINDS are dataclasses
+    options = {field.name: getattr(bonus, field.name) for field in own}
     return {
         "kind": kind,
         **{name: to_json(value) if name == "bonus" else value for name, value in options.items()},

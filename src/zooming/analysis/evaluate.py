@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numba import boolean, float64, int64, types
 from numpy.typing import NDArray
 
 from zooming import notebook
@@ -20,8 +17,7 @@ from zooming.analysis.solve import check_solvable
 from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
 from zooming.errors import ConfigurationError, ZoomingError
-from zooming.kernels import GIVEN, WEIGH, compile_kernel
-from zooming.kernels.laws import normalize
+from zooming.kernels.backups import spread_states
 from zooming.spaces.masks import has_mask
 from zooming.validation import check_int
 
@@ -253,7 +249,7 @@ def _policy_value(
         after = np.full((len(states) * len(chances), states.shape[1]), np.nan)
         spread, played = np.empty(len(after)), env.actions(actions)
         weigh, is_weighed = weigher(env), env.weigh is not None
-        reward = _spread()(
+        reward = spread_states()(
             env.given,
             weigh,
             is_weighed,
@@ -292,48 +288,3 @@ def _policy_value(
         states = states.reshape(-1, after.shape[1])
         weights = np.asarray(np.bincount(place.ravel(), spread, len(states)), np.float64)
     return total
-
-
-def _spread_states(  # type: ignore[no-untyped-def]
-    given,
-    weigh,
-    is_weighed,
-    params,
-    step,
-    outcomes,
-    chances,
-    states,
-    weights,
-    actions,
-    after,
-    spread,
-):
-    """Write every next state and its weight, and return the expected reward.
-
-    The next state of an outcome that cannot happen is the state itself, with weight 0.
-    """
-    total = 0.0
-    k = 0
-    for i in range(states.shape[0]):
-        if is_weighed:
-            weigh(states[i], actions[i], step, params, outcomes, chances)
-            normalize(chances)
-        for w in range(chances.shape[0]):
-            spread[k] = weights[i] * chances[w]
-            if chances[w] == 0.0:
-                after[k] = states[i]
-                k += 1
-                continue
-            total += spread[k] * given(states[i], actions[i], step, params, outcomes[w], after[k])
-            k += 1
-    return total
-
-
-@functools.cache
-def _spread() -> Callable[..., float]:
-    """Return `_spread_states`, compiled on first use for the dynamics of any environment."""
-    row, matrix = float64[::1], float64[:, ::1]
-    functions = types.FunctionType(GIVEN), types.FunctionType(WEIGH), boolean
-    signature = float64(*functions, row, int64, matrix, row, matrix, row, matrix, matrix, row)
-    kernel: Callable[..., float] = compile_kernel(_spread_states, signature)
-    return kernel

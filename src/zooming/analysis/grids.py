@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable
@@ -15,29 +14,22 @@ from numpy.typing import NDArray
 from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
 from zooming.errors import ConfigurationError
-from zooming.kernels import WEIGH, compile_kernel
-from zooming.kernels.backups import GIVEN_ACTIONS, HALVINGS, backups, interpolate
+from zooming.kernels.backups import (
+    GIVEN_ACTIONS,
+    HALVINGS,
+    backups,
+    interpolate,
+    keep_weights,
+)
 from zooming.validation import clip_rounding, n_cores
 
 Floats = NDArray[np.float64]
 DEVIATIONS = 1.96  # standard errors in the half-width of a 95 % interval
 
 
-def keep_weights(
-    state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any
-) -> None:
-    """Leave the weights as they are: the law depends on nothing."""
-
-
 def weigher(env: CompiledEnv) -> Callable[..., None]:
     """Return the environment's `weigh`, or a function that leaves the weights as they are."""
-    return env.weigh or _keep()
-
-
-@functools.cache
-def _keep() -> Callable[..., None]:
-    kernel: Callable[..., None] = compile_kernel(keep_weights, WEIGH)
-    return kernel
+    return env.weigh or keep_weights()
 
 
 class Grid:

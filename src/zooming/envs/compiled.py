@@ -12,7 +12,6 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.utils import seeding
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from numpy.typing import ArrayLike, NDArray
 
@@ -272,11 +271,6 @@ class CompiledEnv(RenderedEnv):
             )
         found = np.unique(states, axis=0)
         return (found, np.ones(1)) if len(found) == 1 else (states, np.full(n, 1 / n))
-
-    def reseed(self, seed: int) -> None:
-        """Seed the generator like `reset(seed=seed)`, without a draw; call reset() next."""
-        self._np_random, self._np_random_seed = seeding.np_random(seed)
-        self.abandon()
 
     def abandon(self) -> None:
         """End the current episode; the next call must be reset()."""

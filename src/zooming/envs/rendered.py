@@ -48,7 +48,8 @@ class Scene:
 class RenderedEnv(gym.Env[Any, Any]):
     """Base class with `render`. Without a render mode nothing is recorded or imported."""
 
-    metadata = {"render_modes": list(MODES), "render_fps": FRAMES_PER_SECOND}  # noqa: RUF012  # Gymnasium's name and type
+    # Gymnasium's name and type
+    metadata = {"render_modes": list(MODES), "render_fps": FRAMES_PER_SECOND}  # noqa: RUF012
     name: str
     horizon: int
     state_box: gym.spaces.Box

@@ -14,7 +14,14 @@ All kernels live in this folder, because their cache on disk is stamped with its
 exports the box kernels that the rest of the package uses.
 """
 
-from zooming.kernels.boxes import length, most_splits, new_stack, play_action, sides, update_ball  # noqa: I001
+from zooming.kernels.boxes import (  # noqa: I001
+    length,
+    most_splits,
+    new_stack,
+    play_action,
+    sides,
+    update_ball,
+)
 from zooming.kernels.jit import DYNAMICS, GENERATOR, GIVEN, IS_JIT_DISABLED, START, WEIGH
 from zooming.kernels.jit import (
     compile_kernel,
@@ -28,8 +35,8 @@ from zooming.kernels.layout import (
     ACTIVE, ALL, ATOMS, BAD_REWARD, BAD_STATE, BALL, BERNSTEIN, CENTER, CORE, CORNER, DUE, EITHER,
     EXACT, FINE, FIRST,
     FIRST_VALUE, FULL, GOES_ON, LONGEST, LOW, METRIC_BALL, METRIC_CORE, N_PLACES, N_STATS,
-    NO_PARENT, OWN, PAYLOAD, POINT, RANDOM, LENGTH_TOLERANCE, STORED_BALL, TERMINATED, TRUNCATED,
-    UNIFORM, WEIGHT, WIDTH, WRONG_SIZE,
+    NO_PARENT, NOT_PLAYED, OWN, PAYLOAD, POINT, RANDOM, LENGTH_TOLERANCE, STORED_BALL, TERMINATED,
+    TRUNCATED, UNIFORM, WEIGHT, WIDTH, WRONG_SIZE,
 )  # fmt: skip
 from zooming.kernels.update_rule import ceiling, draw, set_iota
 from zooming.kernels.points import bend, to_unit, unbend
@@ -40,9 +47,9 @@ __all__ = [
     "jit_kernel", "jit_with_signature", "jit_inline", "jit_no_refcount", "ACTIVE", "ALL", "ATOMS",
     "BAD_REWARD", "BAD_STATE", "BALL", "BERNSTEIN", "CENTER", "CORE", "CORNER", "DUE", "EITHER",
     "EXACT", "FINE", "FIRST", "FIRST_VALUE", "FULL", "GOES_ON", "LONGEST", "LOW",
-    "METRIC_BALL", "METRIC_CORE", "N_PLACES", "N_STATS", "NO_PARENT", "STORED_BALL", "TERMINATED",
-    "TRUNCATED", "OWN", "PAYLOAD", "POINT", "RANDOM", "LENGTH_TOLERANCE", "UNIFORM", "WEIGHT",
-    "WIDTH", "WRONG_SIZE", "ceiling", "draw",
+    "METRIC_BALL", "METRIC_CORE", "N_PLACES", "N_STATS", "NO_PARENT", "NOT_PLAYED", "STORED_BALL",
+    "TERMINATED", "TRUNCATED", "OWN", "PAYLOAD", "POINT", "RANDOM", "LENGTH_TOLERANCE", "UNIFORM",
+    "WEIGHT", "WIDTH", "WRONG_SIZE", "ceiling", "draw",
     "set_iota", "bend", "to_unit", "unbend", "length", "most_splits", "new_stack", "play_action",
     "sides", "update_ball", "cut", "due_at", "middle", "rows_needed", "rows_per_split",
     "read_mask",

@@ -1,4 +1,8 @@
-"""Values between the points of a grid, and one step of backward induction, for `zooming.solve`."""
+"""One step backward for `zooming.solve`, and one step forward for `evaluate(..., exact=True)`.
+
+Backward induction needs values between the points of a grid; the policy's distribution of states is
+spread over all outcomes.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import functools
 from collections.abc import Callable
 
 import numpy as np
-from numba import float64, int64, types
+from numba import boolean, float64, int64, types
 
 from zooming.kernels.jit import GIVEN, NO_REFCOUNT, WEIGH, compile_kernel, jit_no_refcount
 from zooming.kernels.laws import normalize
@@ -17,16 +21,16 @@ GIVEN_ACTIONS = -1  # no search: state i plays row i of the actions
 
 
 @jit_no_refcount
-def missed_peak(best, behind, near, far, to_behind, to_near, to_far):
+def missed_peak(best, before, near, far, to_before, to_near, to_far):
     """Return how far a peak between the best point and its neighbor may exceed the best value.
 
     The slopes on both sides of that gap are extended into it; the peak is where they meet.
-    `behind`, `near` and `far` are Q before the best point, at the neighbor and beyond the neighbor.
-    `to_behind`, `to_near`, `to_far` are the distances between consecutive points; 0 at the border.
+    `before`, `near` and `far` are Q before the best point, at the neighbor and beyond the neighbor.
+    `to_before`, `to_near`, `to_far` are the distances between consecutive points; 0 at the border.
     """
-    if to_behind <= 0.0 or to_near <= 0.0 or best <= behind:
+    if to_before <= 0.0 or to_near <= 0.0 or best <= before:
         return 0.0
-    rise = (best - behind) / to_behind
+    rise = (best - before) / to_before
     if to_far <= 0.0:
         return rise * to_near
     fall = (near - far) / to_far
@@ -222,4 +226,50 @@ def backups() -> Callable[..., int]:
         row,
     )
     kernel: Callable[..., int] = compile_kernel(_backups, signature, **NO_REFCOUNT)
+    return kernel
+
+
+def _spread_states(
+    given, weigh, is_weighed, params, step, outcomes, chances, states, weights, actions, after,
+    spread,
+):  # fmt: skip
+    """Write every next state and its weight, and return the expected reward.
+
+    The next state of an outcome that cannot happen is the state itself, with weight 0.
+    """
+    total = 0.0
+    k = 0
+    for i in range(states.shape[0]):
+        if is_weighed:
+            weigh(states[i], actions[i], step, params, outcomes, chances)
+            normalize(chances)
+        for w in range(chances.shape[0]):
+            spread[k] = weights[i] * chances[w]
+            if chances[w] == 0.0:
+                after[k] = states[i]
+                k += 1
+                continue
+            total += spread[k] * given(states[i], actions[i], step, params, outcomes[w], after[k])
+            k += 1
+    return total
+
+
+@functools.cache
+def spread_states() -> Callable[..., float]:
+    """Return `_spread_states`, compiled on first use for the dynamics of any environment."""
+    row, matrix = float64[::1], float64[:, ::1]
+    functions = types.FunctionType(GIVEN), types.FunctionType(WEIGH), boolean
+    signature = float64(*functions, row, int64, matrix, row, matrix, row, matrix, matrix, row)
+    kernel: Callable[..., float] = compile_kernel(_spread_states, signature)
+    return kernel
+
+
+def _keep_weights(state, action, step, params, values, weights):
+    """Leave the weights as they are: the distribution of outcomes is the same for every pair."""
+
+
+@functools.cache
+def keep_weights() -> Callable[..., None]:
+    """Return `_keep_weights`, compiled on first use: it stands for a missing `weigh`."""
+    kernel: Callable[..., None] = compile_kernel(_keep_weights, WEIGH)
     return kernel

@@ -24,7 +24,11 @@ from zooming.kernels.update_rule import ceiling
 
 @jit_kernel
 def with_own_scratch(t):
-    """Return the record with scratch memory of its own."""
+    """Return the record with scratch memory of its own for the point read, `place`.
+
+    `seen` stays that of the table. A selection marks the balls of a tie there, under a number of
+    its own, and reads no marks of other selections.
+    """
     return Balls(
         t.rows, t.core, t.stats, t.owner, t.distances, t.action_distances, t.orders,
         t.action_orders, t.grid, t.everything, np.empty(N_PLACES, np.int64), t.seen,

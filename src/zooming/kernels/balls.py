@@ -215,8 +215,8 @@ def update_ball(t, step, row, reward, next_value, action):
 def is_due(table, core, row):
     """Return whether n(B) >= split_after (d_max / r(B))^2. A domain of one point is never due."""
     depth = table[row]["depth"]
-    threshold = core[0]["split_after"] * np.float64(np.int64(1) << (2 * depth))
-    return table[row]["n_points"] > 1 and depth < MAX_DEPTH and table[row]["n_visits"] >= threshold
+    due_at = core[0]["split_after"] * np.float64(np.int64(1) << (2 * depth))
+    return table[row]["n_points"] > 1 and depth < MAX_DEPTH and table[row]["n_visits"] >= due_at
 
 
 @jit_no_refcount

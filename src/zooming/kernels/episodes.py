@@ -26,6 +26,7 @@ from zooming.kernels.layout import (
     GOES_ON,
     KEPT_ROW,
     KEPT_STEP,
+    NOT_PLAYED,
     PAYLOAD,
     TRUNCATED,
     WRONG_SIZE,
@@ -145,10 +146,10 @@ def make_act(name: str, parts: Parts) -> Callable[..., int]:
     sizes = parts.sizes
 
     def act_once(table, step, observation, action, keeps):
-        """Select a ball and write its action; return (FINE, row).
+        """Select a ball and write its action; return FINE, with its row as the payload.
 
-        Return (WRONG_SIZE, 0), or (BAD_STATE, i) for a bad coordinate i of the observation. With
-        `keeps`, `next_step` can go on from here.
+        Return WRONG_SIZE for a vector of another length, or BAD_STATE with the number of a bad
+        coordinate of the observation as the payload. With `keeps`, `next_step` can go on from here.
         """
         t = open_table(table)
         n_state, n_action, _ = sizes(t)
@@ -179,11 +180,12 @@ def make_update(name: str, parts: Parts) -> Callable[..., int]:
     sizes, locate = parts.sizes, parts.locate
 
     def update(table, step, observation, action, reward, next_observation, terminated, next_value):
-        """Learn from one transition; return (FINE, row), or (DUE, row) if Python must split it.
+        """Learn from one transition; return FINE, or DUE if Python must split the ball.
 
-        Otherwise nothing changes: (FULL, 0) if the table has no room for a split, (WRONG_SIZE, 0),
-        or (BAD_STATE, i) for a bad coordinate i of (observation, action, next observation).
-        `next_value` is V(x') if the caller knows a better one, else NaN.
+        The payload is the row of the ball. Nothing changes with the other codes: FULL if the table
+        has no room for a split, WRONG_SIZE for a vector of another length, or BAD_STATE. The
+        payload of BAD_STATE is the number of the bad coordinate in (observation, action, next
+        observation). `next_value` is V(x') if the caller knows a better one, else NaN.
         """
         t = open_table(table)
         n_state, n_action, horizon = sizes(t)
@@ -230,16 +232,14 @@ def make_next_step(name: str, parts: Parts) -> Callable[..., int]:
     def next_step(table, step, reward, next_observation, end, action):
         """Learn from the step that was played last; if it goes on, write the next action.
 
-        `end` is GOES_ON, TERMINATED or TRUNCATED. The answer is that of `update`. It is
-        (WRONG_SIZE, 0), too, if these kernels did not play the last action.
+        `end` is GOES_ON, TERMINATED or TRUNCATED. Code and payload are those of `update`. The code
+        is NOT_PLAYED, and nothing changes, if these kernels did not play the last action.
         """
         t = open_table(table)
+        if t.place[KEPT_STEP] != step:
+            return _answer(t, NOT_PLAYED, 0)
         n_state, n_action, horizon = sizes(t)
-        if (
-            t.place[KEPT_STEP] != step
-            or next_observation.shape[0] != n_state
-            or action.shape[0] != n_action
-        ):
+        if next_observation.shape[0] != n_state or action.shape[0] != n_action:
             return _answer(t, WRONG_SIZE, 0)
         if not has_room(t, 1):
             return _answer(t, FULL, 0)

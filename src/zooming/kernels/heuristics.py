@@ -52,13 +52,13 @@ def choose(rule, requests, count, state, action):
         else:
             place = (2 * i + 1) / (2 * k) * last
             below = np.int64(place)
-            first = ranked(requests, count, below)
-            second = ranked(requests, count, min(below + 1, last))
+            first = select_rank(requests, count, below)
+            second = select_rank(requests, count, min(below + 1, last))
             action[i] = first + (place - below) * (second - first)
 
 
 @jit_no_refcount
-def ranked(requests, count, rank):
+def select_rank(requests, count, rank):
     """Return the request of rank `rank`, from 0, of both runs together."""
     n_old = count[1]
     least, most = max(0, rank + 1 - n_old), min(rank + 1, count[0] - n_old)

@@ -106,10 +106,12 @@ RANDOM, FIRST, EITHER = 0, 1, 2
 CENTER, UNIFORM, CORNER, POINT = 0, 1, 2, 3
 # Split rules: halve every side longer than half the diameter; halve the longest side; user's rule.
 ALL, LONGEST, OWN = 0, 1, 2
-# Answers of kernels; those that are pairs have a payload: a row, or the number of a coordinate.
+# Codes that kernels return. Some have a payload, a row or the number of a coordinate. It is the
+# second of a pair, or an entry of `place`.
 FINE, FULL, BAD_REWARD, BAD_STATE = 0, 1, 2, 3
 DUE = 4  # Python must split a ball
 WRONG_SIZE = 5  # a vector has not the length of its space
+NOT_PLAYED = 6  # the kernels did not play the action to learn from
 # How a step of an episode ended.
 GOES_ON, TERMINATED, TRUNCATED = 0, 1, 2
 # Entries of `place`: the payload of the last answer to Python; step and row that a driver in Python

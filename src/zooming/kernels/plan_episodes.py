@@ -235,7 +235,7 @@ def _play(
     core, samples, grid, plan, axes, handle, params, n_env_steps, returns, n_balls, done, end,
     trouble, clipping,
 ):  # fmt: skip
-    """Play whole episodes until done[0] equals `end`; return a code, as `episodes._play` does.
+    """Play whole episodes until done[0] equals `end`; return a code, as `episodes.make_play` says.
 
     FULL asks for more room for samples, and DUE for a new plan; then the caller calls again.
     """

@@ -288,7 +288,7 @@ def tune(work, grid, widths, is_search, decay, n_cells, buffer, errors):
         for j in range(n_axes):
             before[j] = widths[j]
             if 0 <= move < n_moves:
-                widths[j] = moved(widths[j], move - 3 * j, move == n_moves - 1, grid.bins[j])
+                widths[j] = move_width(widths[j], move - 3 * j, move == n_moves - 1, grid.bins[j])
                 has_changed = has_changed or widths[j] != before[j]
         if 0 <= move < n_moves and not has_changed:
             continue
@@ -305,7 +305,7 @@ def tune(work, grid, widths, is_search, decay, n_cells, buffer, errors):
 
 
 @jit_inline
-def moved(width, move, begins_anew, n_bins):
+def move_width(width, move, begins_anew, n_bins):
     """Return the bandwidth of an axis after its move 0 (double), 1 (halve) or 2 (ignore)."""
     if begins_anew:
         return FIRST_WIDTH

@@ -33,7 +33,7 @@ def check_metric(distances: Floats, name: str, points: Sequence[Any]) -> Floats:
             f"{name}: {len(points)} points for a {n} by {n} matrix; give one per row"
         )
 
-    def said(i: int, j: int) -> str:
+    def describe(i: int, j: int) -> str:
         return f"d({points[i]!r}, {points[j]!r}) = {distances[i, j]:g}"
 
     def first(wrong: NDArray[np.bool_]) -> tuple[int, int]:
@@ -42,22 +42,22 @@ def check_metric(distances: Floats, name: str, points: Sequence[Any]) -> Floats:
 
     if not np.isfinite(distances).all():
         raise ConfigurationError(
-            f"{name}: {said(*first(~np.isfinite(distances)))}; distances must be finite"
+            f"{name}: {describe(*first(~np.isfinite(distances)))}; distances must be finite"
         )
     if (distances < 0).any():
         raise ConfigurationError(
-            f"{name}: {said(*first(distances < 0))}; distances must not be negative"
+            f"{name}: {describe(*first(distances < 0))}; distances must not be negative"
         )
     slack = SUM_TOLERANCE * distances.max()
     if (np.diagonal(distances) > slack).any():
         i = int(np.flatnonzero(np.diagonal(distances) > slack)[0])
         raise ConfigurationError(
-            f"{name}: {said(i, i)}; the distance of a point from itself must be 0"
+            f"{name}: {describe(i, i)}; the distance of a point from itself must be 0"
         )
     uneven = np.abs(distances - distances.T) > slack
     if uneven.any():
         i, j = first(uneven)
-        raise ConfigurationError(f"{name} is not symmetric: {said(i, j)}, but {said(j, i)}")
+        raise ConfigurationError(f"{name} is not symmetric: {describe(i, j)}, but {describe(j, i)}")
     middles = (
         range(n)
         if n <= N_MIDDLES
@@ -70,7 +70,7 @@ def check_metric(distances: Floats, name: str, points: Sequence[Any]) -> Floats:
         if shorter.any():
             i, j = first(shorter)
             raise ConfigurationError(
-                f"{name} breaks the triangle inequality: {said(i, j)}, but d({points[i]!r}, "
+                f"{name} breaks the triangle inequality: {describe(i, j)}, but d({points[i]!r}, "
                 f"{points[k]!r}) + "
                 f"d({points[k]!r}, {points[j]!r}) = {distances[i, k]:g} + {distances[k, j]:g} = "
                 f"{around[i, j]:g}"

@@ -2,7 +2,7 @@
 
 There are two compiled rules, "all" and "longest", and rules of your own. Such a rule is an object
 with two methods. A `Rule` sees the sides of a ball and halves some axes. A `TreeRule` sees the
-`Ball` with its statistics and may choose the thresholds, as a decision tree does.
+`Ball` with its statistics and may choose the cuts, as a decision tree does.
 
 The paper's theorem holds for every nested scheme in which the played balls satisfy c1^2 / diam^2 <=
 n <= c2^2 / diam^2. `zooming.audit` reports the two constants and the aspect ratio of the balls, and
@@ -113,7 +113,7 @@ class Rule(Protocol):
         Returns
         -------
         float
-            The threshold of n(B), which includes the ancestors' visits; infinity for never.
+            The number of visits n(B), which includes the ancestors' visits; infinity for never.
         """
         ...
 
@@ -134,7 +134,7 @@ class Rule(Protocol):
 
 
 class TreeRule(Protocol):
-    """A split rule that sees the statistics of a ball and may choose the thresholds.
+    """A split rule that sees the statistics of a ball and may choose the cuts.
 
     Examples
     --------
@@ -162,7 +162,7 @@ class TreeRule(Protocol):
         Returns
         -------
         float
-            The threshold of n(B), which includes the ancestors' visits; infinity for never.
+            The number of visits n(B), which includes the ancestors' visits; infinity for never.
         """
         ...
 
@@ -182,8 +182,8 @@ class TreeRule(Protocol):
         Returns
         -------
         iterable of int, str or (int or str, float)
-            Axes, by number or name, which are halved, or pairs (axis, threshold in the unit cube).
-            A threshold closer than 2^-17 to an end of its side is moved to that distance. On an
+            Axes, by number or name, which are halved, or pairs (axis, cut in the unit cube). A
+            cut closer than 2^-17 to an end of its side is moved to that distance. On an
             axis of integers it is moved to the nearest border between two values.
         """
         ...
@@ -271,13 +271,13 @@ def cuts(rule: Any, ball: Ball, axes: Floats) -> tuple[int, Floats]:
     int
         The axes to cut, as bits. Sides that are too short are left out.
     array [n_axes]
-        The threshold of each of them, NaN elsewhere.
+        The cut of each of them, NaN elsewhere.
 
     Raises
     ------
     ConfigurationError
-        If the answer names an axis that does not exist, a threshold outside the ball, two
-        thresholds of one axis, or more than MOST_HALVED axes.
+        If the answer names an axis that does not exist, a cut outside the ball, two
+        cuts of one axis, or more than MOST_HALVED axes.
     """
     low, high, names = ball.low, ball.high, ball.names
     is_tree = sees_statistics(rule)
@@ -285,7 +285,7 @@ def cuts(rule: Any, ball: Ball, axes: Floats) -> tuple[int, Floats]:
     bits, at = 0, np.full(len(names), np.nan)
     named = rule.cuts(ball) if is_tree else rule.axes(low.copy(), high.copy())
     if isinstance(named, str) or not isinstance(named, Iterable):
-        kinds = "axes or pairs (axis, threshold)" if is_tree else "axes"
+        kinds = "axes or pairs (axis, cut)" if is_tree else "axes"
         raise ConfigurationError(
             f"{said} gave {named!r} for {ball}; give a list of {kinds}, [] for none"
         )
@@ -304,21 +304,21 @@ def cuts(rule: Any, ball: Ball, axes: Floats) -> tuple[int, Floats]:
         side, n_values = high[axis] - low[axis], axes[axis, kernels.ATOMS]
         if not (side > _SHORTEST and (n_values == 0 or round(side * n_values) > 1)):
             continue
-        threshold = kernels.middle(axes, axis, low[axis], high[axis])
+        cut = kernels.middle(axes, axis, low[axis], high[axis])
         if where is not None:
-            threshold = _threshold(
+            cut = _check_cut(
                 where,
                 float(low[axis]),
                 float(high[axis]),
                 float(n_values),
                 f"{said} gave {given!r} for {ball}",
             )
-        if bits >> int(axis) & 1 and at[axis] != threshold:
+        if bits >> int(axis) & 1 and at[axis] != cut:
             raise ConfigurationError(
-                f"{said} gave two thresholds of the axis {names[axis]} for {ball}; give one, and "
+                f"{said} gave two cuts of the axis {names[axis]} for {ball}; give one, and "
                 "cut the parts later"
             )
-        bits, at[axis] = bits | 1 << int(axis), threshold
+        bits, at[axis] = bits | 1 << int(axis), cut
     if bits.bit_count() > MOST_HALVED:
         raise ConfigurationError(
             f"{said} {'cuts' if is_tree else 'halves'} {bits.bit_count()} axes of {ball} at once, "
@@ -328,12 +328,12 @@ def cuts(rule: Any, ball: Ball, axes: Floats) -> tuple[int, Floats]:
     return bits, at
 
 
-def _threshold(where: Any, low: float, high: float, n_values: float, said: str) -> float:
-    """Return the threshold, moved so that it leaves something on both sides."""
+def _check_cut(where: Any, low: float, high: float, n_values: float, said: str) -> float:
+    """Return the cut, moved so that it leaves something on both sides."""
     is_number = isinstance(where, (int, float, np.number)) and not isinstance(where, bool)
     if not (is_number and low < where < high):
         raise ConfigurationError(
-            f"{said}; a threshold must lie between {low:g} and {high:g}, the ends of that side"
+            f"{said}; a cut must lie between {low:g} and {high:g}, the ends of that side"
         )
     if n_values == 0:
         return min(max(float(where), low + _SHORTEST / 2), high - _SHORTEST / 2)

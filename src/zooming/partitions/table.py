@@ -1,12 +1,16 @@
 """The interface of a ball table: what an agent asks of its balls, boxes or balls of a metric.
 
 A table has the balls of one agent for all steps. Points are flat vectors, as `Axes.flat_state` and
-`Axes.flat_action` return them. A method that reads points answers with a pair (code, payload):
+`Axes.flat_action` return them. A method that reads points answers with a code and a payload.
+`select` and `locate` return the pair (code, payload). `act`, `update` and `next_step` return the
+code and leave the payload in `payload`, because a pair would take Python 0.2 us to receive.
 
-- (FINE, row): the ball that was asked for, or updated;
-- (DUE, row): the ball was updated and must be split by `split(row)`;
-- (BAD_STATE, i): number i of (state, action, next state) is not a point of its axis, and nothing
-  was changed.
+- FINE, row: the ball that was asked for, or updated;
+- DUE, row: the ball was updated and must be split by `split(row)`;
+- BAD_STATE, i: number i of (state, action, next state) is not a point of its axis, and nothing
+  was changed;
+- WRONG_SIZE (`act`, `update`, `next_step`): a vector has another length, and nothing was changed;
+- NOT_PLAYED (`next_step`): the table did not play the last action, and nothing was changed.
 """
 
 from __future__ import annotations

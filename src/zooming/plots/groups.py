@@ -33,7 +33,8 @@ def as_runs(group: Group) -> Runs:
         return group
     if isinstance(group, Sequence) and any(isinstance(one, History) for one in group):
         return Runs.of_histories([one for one in group if isinstance(one, History)])
-    return Runs.of_returns(group)  # type: ignore[arg-type]  # not a history: an array, or an error there
+    # Not a history: an array, or an error there.
+    return Runs.of_returns(group)  # type: ignore[arg-type]
 
 
 def check_valued(runs: Runs) -> None:

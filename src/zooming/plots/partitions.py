@@ -182,7 +182,8 @@ def _boxes(low: Floats, high: Floats, **options: Any) -> Any:
     corners = np.stack([left, bottom, right, bottom, right, top, left, top], axis=1).reshape(
         -1, 4, 2
     )
-    return PolyCollection(corners, **options)  # type: ignore[arg-type]  # the documentation allows an array of polygons
+    # Matplotlib's documentation allows an array of polygons.
+    return PolyCollection(corners, **options)  # type: ignore[arg-type]
 
 
 def axis_label(names: Sequence[str], axis: int) -> str:

@@ -282,6 +282,7 @@ def _windows() -> Any:
         from matplotlib.backends import registry
     except ImportError:
         return None
-    found = registry.backend_registry.list_builtin(registry.BackendFilter.INTERACTIVE)  # type: ignore[no-untyped-call]
+    kind = registry.BackendFilter.INTERACTIVE
+    found = registry.backend_registry.list_builtin(kind)  # type: ignore[no-untyped-call]
     interactive = [name.lower() for name in found]
     return plt if plt.get_backend().lower() in interactive else None

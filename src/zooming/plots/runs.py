@@ -97,12 +97,13 @@ class Runs:
             isinstance(history, History) for history in histories
         ):
             raise ConfigurationError(
-                "give a list of histories, one per seed, as zooming.learn_many does; one agent at "
-                "a time"
+                "histories must be a list of History, one per seed of one agent, as "
+                "zooming.learn_many returns it"
             )
         if not histories or not all(len(history) == len(histories[0]) > 0 for history in histories):
             raise ConfigurationError(
-                "give histories of one length, at least one, with at least one episode"
+                "histories must hold at least one History, and all must have the same number of "
+                "episodes, at least one"
             )
         are_valued = all(
             np.array_equal(history.checkpoints, histories[0].checkpoints) for history in histories

@@ -17,7 +17,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.errors import SpaceError, TransitionError
+from zooming.errors import ConfigurationError, TransitionError
 from zooming.kernels import ATOMS, FIRST_VALUE, LOW, WIDTH, read_mask
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL, Branch, Leaf, as_numbers
@@ -65,7 +65,7 @@ def split_info(info: Any, n: int, is_batch: bool) -> list[Mapping[str, Any] | No
     """Return the info of each of n observations, from a list or a vector environment's dict."""
     if not is_batch:
         if info is not None and not isinstance(info, Mapping):
-            raise SpaceError(
+            raise ConfigurationError(
                 f"info is {info!r}; for one observation give the dict that came with it"
             )
         return [info]
@@ -80,12 +80,14 @@ def split_info(info: Any, n: int, is_batch: bool) -> list[Mapping[str, Any] | No
         ]
     infos = list(info)
     if len(infos) != n:
-        raise SpaceError(
+        raise ConfigurationError(
             f"info has {len(infos)} entries for {n} observations; give one dict per environment"
         )
     for k, one in enumerate(infos):
         if one is not None and not isinstance(one, Mapping):
-            raise SpaceError(f"info[{k}] is {one!r}; give the dict of each environment, or None")
+            raise ConfigurationError(
+                f"info[{k}] is {one!r}; give the dict of each environment, or None"
+            )
     return infos
 
 
@@ -96,7 +98,7 @@ def _row_of(infos: Mapping[str, Any], k: int, n: int) -> dict[str, Any]:
         if key.startswith("_") and key[1:] in infos:
             continue
         if not isinstance(value, Mapping) and len(value) != n:
-            raise SpaceError(
+            raise ConfigurationError(
                 f"info[{key!r}] has {len(value)} entries for {n} observations; give one per "
                 "environment"
             )

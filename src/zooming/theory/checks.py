@@ -21,7 +21,7 @@ def check_positive(or_zero: bool = False, **numbers: float) -> None:
             )
         if not (0 < value <= sys.float_info.max or (or_zero and value == 0)):
             raise ConfigurationError(
-                f"{name} = {value} must be a finite number {'>=' if or_zero else '>'} 0"
+                f"{name}={value} must be a finite number {'>=' if or_zero else '>'} 0"
             )
 
 
@@ -29,7 +29,7 @@ def check_whole(low: int = 1, **numbers: float) -> None:
     """Raise ConfigurationError if a number is not an integer >= `low`."""
     for name, value in numbers.items():
         if not (value >= low and value % 1 == 0):
-            raise ConfigurationError(f"{name} = {value} must be a whole number >= {low}")
+            raise ConfigurationError(f"{name}={value} must be a whole number >= {low}")
         most = LIMITS.get(name, LARGEST)
         if value > most:
             limit = f"{most:,}" if most <= 10**9 else f"2^{most.bit_length() - 1}"

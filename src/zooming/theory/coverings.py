@@ -24,7 +24,7 @@ def diameter(sides: Sequence[float], metric: str = "linf") -> float:
     1.0
     """
     if metric not in METRICS:
-        raise ConfigurationError(f"metric = {metric!r}: choose one of {', '.join(METRICS)}")
+        raise ConfigurationError(f"metric={metric!r}: choose one of {', '.join(METRICS)}")
     if len(sides) == 0:
         raise ConfigurationError("a box needs at least one side")
     for side in sides:
@@ -117,12 +117,12 @@ def scale_of(dimension: float, c: float, d_max: float) -> float:
         scale = c / math.pow(d_max, dimension)
     except (OverflowError, ZeroDivisionError) as error:
         raise ConfigurationError(
-            f"d_max = {d_max:g} to the power {dimension:g} is beyond floating point; rescale the "
+            f"d_max={d_max:g} to the power {dimension:g} is beyond floating point; rescale the "
             "metric"
         ) from error
     if scale < 1 - 1e-9:
         raise ConfigurationError(
-            f"c = {c} is below d_max^d = {d_max**dimension:g}: N_r <= c r^-d must allow one ball "
+            f"c={c} is below d_max^d = {d_max**dimension:g}: N_r <= c r^-d must allow one ball "
             "at r = d_max"
         )
     return max(1.0, scale)

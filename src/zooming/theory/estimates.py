@@ -54,9 +54,7 @@ def iota(horizon: int, episodes: int, delta: float = 0.05) -> float:
     # union over (4HK/delta)^3 balls: all reachable cubes for D <= 6 and delta < 3/4.
     check_whole(horizon=horizon, episodes=episodes)
     if not 0 < delta < 1:
-        raise ConfigurationError(
-            f"delta = {delta}: the failure probability must lie between 0 and 1"
-        )
+        raise ConfigurationError(f"delta={delta}: the failure probability must lie between 0 and 1")
     return math.log(4 * horizon * episodes / delta)
 
 
@@ -161,7 +159,7 @@ def lipschitz_of_q(
     if kind == "wasserstein":
         return float(lipschitz_reward * _geometric_sum(lipschitz_kernel, horizon))
     raise ConfigurationError(
-        f'kind = {kind!r}: the kernel is Lipschitz in "total_variation" or in "wasserstein"'
+        f'kind={kind!r}: the kernel is Lipschitz in "total_variation" or in "wasserstein"'
     )
 
 
@@ -180,6 +178,6 @@ def _geometric_sum(ratio: float, n: int) -> float:
         return float(n) if ratio == 1 else (1 - math.pow(ratio, n)) / (1 - ratio)
     except OverflowError as error:
         raise ConfigurationError(
-            f"L_kernel = {ratio:g} over {n:.10g} steps is beyond floating point; give a smaller "
-            "horizon or a smaller constant of the kernel"
+            f"lipschitz_kernel={ratio:g} over {n:.10g} steps is beyond floating point; give a "
+            "smaller horizon or a smaller constant of the kernel"
         ) from error

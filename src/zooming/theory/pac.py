@@ -81,9 +81,7 @@ def start_error(horizon: int, episodes: int, delta: float) -> float:
     """
     check_whole(horizon=horizon, episodes=episodes)
     if not 0 < delta < 1:
-        raise ConfigurationError(
-            f"delta = {delta}: the failure probability must lie between 0 and 1"
-        )
+        raise ConfigurationError(f"delta={delta}: the failure probability must lie between 0 and 1")
     return horizon * math.sqrt(episodes * math.log(1 / delta) / 2)
 
 
@@ -102,7 +100,7 @@ def _least_episodes(
     check_positive(epsilon=epsilon)
     if epsilon > horizon or not 0 < delta < 1:
         raise ConfigurationError(
-            f"epsilon = {epsilon}, delta = {delta}: the gap must be at most H = {horizon}, and "
+            f"epsilon={epsilon}, delta={delta}: the gap must be at most H = {horizon}, and "
             "delta lie in (0, 1)"
         )
     share = START_SHARE * delta if random_starts else 0.0

@@ -237,5 +237,5 @@ def _check_constant(constant: str) -> None:
     """Raise ConfigurationError if `constant` is unknown."""
     if constant not in CONSTANTS:
         raise ConfigurationError(
-            f"constant = {constant!r}: choose one of {', '.join(map(repr, CONSTANTS))}"
+            f"constant={constant!r}: choose one of {', '.join(map(repr, CONSTANTS))}"
         )

@@ -139,7 +139,7 @@ class Autoscaling(GalleryEnv):
         super().__init__(
             autoscaling, servers, servers, len(s.load), start=[s.start],
             params=[*numbers, *s.load], given=autoscaling_given, weigh=autoscaling_law,
-            values=range(n), resolution=problem.aligned(s.most_servers * s.per_server, 100),
+            values=range(n), resolution=problem.align_cells(s.most_servers * s.per_server, 100),
             reward_range=(-most, 0.0), name="autoscaling",
             render_mode=render_mode,
         )  # fmt: skip

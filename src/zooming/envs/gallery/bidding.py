@@ -126,7 +126,7 @@ class Bidding(GalleryEnv):
             bidding, money, money, 1, start="uniform", params=numbers, given=bidding_given,
             weigh=bidding_law, values=s.tick * np.arange(n + 1.0), reward_range=(-loss, most),
             name=f"bidding {s.auction} price",
-            resolution=problem.aligned(most / s.tick, 200), render_mode=render_mode,
+            resolution=problem.align_cells(most / s.tick, 200), render_mode=render_mode,
         )  # fmt: skip
 
     def _rule(self) -> tuple[str, Decide, Mapping[str, tuple[float, float, float]]]:

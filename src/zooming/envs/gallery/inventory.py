@@ -163,7 +163,7 @@ class Inventory(GalleryEnv):
         """Return cells per axis such that stock in whole units is on the grid, if feasible."""
         width = self.settings.capacity + self.settings.most_backlog
         if self.settings.lead_time == 1:
-            return problem.aligned(width, 100)
+            return problem.align_cells(width, 100)
         is_feasible = self.settings.lead_time == 2 and width <= 80 and width % 2 == 0
         return int(width) if is_feasible else None
 

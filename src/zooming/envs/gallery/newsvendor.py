@@ -134,7 +134,7 @@ class Newsvendor(GalleryEnv):
         super().__init__(
             newsvendor, stock, stock, s.horizon, start=[s.start], params=numbers,
             given=newsvendor_given, weigh=newsvendor_law, values=range(math.ceil(s.capacity) + 1),
-            resolution=problem.aligned(s.capacity, 100),
+            resolution=problem.align_cells(s.capacity, 100),
             reward_range=(low, max(high, low + 1.0)), name="newsvendor", render_mode=render_mode,
         )  # fmt: skip
 

@@ -135,7 +135,7 @@ class Pricing(GalleryEnv):
             gym.spaces.Box(s.lowest_price, s.highest_price, (1,), np.float64), s.horizon,
             start=[float(s.seats)], params=[s.worth, s.seats, *s.customers],
             given=pricing_given, weigh=pricing_law, values=range(s.seats + 1),
-            resolution=problem.aligned(s.seats, 100),
+            resolution=problem.align_cells(s.seats, 100),
             reward_range=(0.0, s.seats * s.highest_price), name="pricing", render_mode=render_mode,
         )  # fmt: skip
 

@@ -208,7 +208,7 @@ def largest(mean: float, deviations: float = 6.0) -> int:
     return math.ceil(mean + deviations * math.sqrt(mean) + 2.0)
 
 
-def aligned(n_units: float, least: int) -> int | None:
+def align_cells(n_units: float, least: int) -> int | None:
     """Return a number of cells, at least `least`, whose grid and half of it contain all units.
 
     States that are whole units then need no interpolation. None if that takes too many cells.

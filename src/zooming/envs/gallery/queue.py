@@ -222,7 +222,7 @@ class Queue(GalleryEnv):
             gym.spaces.Box(0.0, s.fastest, (1,), np.float64), s.horizon,
             start=[float(s.start)], params=[*numbers, *s.arrivals],
             given=queue_given, weigh=queue_law, values=_pairs(n, s.capacity),
-            resolution=problem.aligned(s.capacity, 60),
+            resolution=problem.align_cells(s.capacity, 60),
             reward_range=(-max(most, 1e-6), 0.0), name="queue", render_mode=render_mode,
         )  # fmt: skip
 
@@ -280,7 +280,7 @@ class Admission(GalleryEnv):
             gym.spaces.Box(0.0, 1.0, (1,), np.float64), s.horizon,
             start=[float(s.start)], params=[*numbers, *s.arrivals],
             given=admission_given, weigh=admission_law, values=_pairs(n, s.capacity),
-            resolution=problem.aligned(s.capacity, 60),
+            resolution=problem.align_cells(s.capacity, 60),
             reward_range=(-max(s.waiting * s.capacity, 1e-6), s.price * most_admitted),
             name="admission", render_mode=render_mode,
         )  # fmt: skip
