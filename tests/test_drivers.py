@@ -203,6 +203,9 @@ def test_one_kernel_a_step_equals_act_and_update(n_steps, lazy):
 def test_a_step_goes_on_only_from_the_action_that_was_played():
     """If an action was not kept, the transition itself says which ball learns."""
     agents = [zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0) for _ in range(2)]
+    table, action = agents[0].table, np.empty(1)
+    code = table.next_step(table.handle, 0, 0.5, np.array([0.6]), kernels.GOES_ON, action)
+    assert code == kernels.NOT_PLAYED
     for step in (0, 3):  # nothing was played at these steps
         action = agents[0].step_on(step, [0.2], [0.7], 0.5, [0.6], False, False)
         agents[1].update(step, [0.2], [0.7], 0.5, [0.6])
