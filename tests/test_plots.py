@@ -479,7 +479,7 @@ def test_regret_grows_as_its_label_says_and_its_bound_is_a_number():
         "realized regret R(K)",
     )
     for arguments, message in (
-        ({"groups": {"none": []}}, "same number of episodes"),
+        ({"groups": {"none": []}}, "one length"),
         ({"groups": regrets, "scale": "odd"}, "log, linear"),
     ):
         with pytest.raises(zooming.ConfigurationError, match=message):
@@ -610,7 +610,7 @@ def test_partition_sizes_are_the_mean_number_of_balls_after_each_episode():
 
 @pytest.mark.parametrize("wrap", [lambda one: one, lambda one: {"ours": [one]}])
 def test_what_is_not_a_list_of_histories_is_refused(wrap):
-    with pytest.raises(zooming.ConfigurationError, match="histories must be a list of History, one per seed"):
+    with pytest.raises(zooming.ConfigurationError, match="a list of History, one per seed"):
         plots.Runs.of_histories(wrap(zooming.History(np.ones(3), np.ones(3, int))))
 
 
