@@ -194,7 +194,24 @@ class History:
         return zooming.Regret.of(self, optimal)
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draw the learning curve and return the matplotlib Axes; see `plots.learning_curves`."""
+        """Draw the learning curve.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            The matplotlib Axes to draw on. By default a new one.
+        **options
+            `optimum` and `n_bins` of `plots.learning_curves`.
+
+        Returns
+        -------
+        Axes
+
+        Raises
+        ------
+        ConfigurationError
+            If the history has no episodes, or `n_bins` is below 1.
+        """
         import zooming  # imported here because plots import agents
 
         return zooming.plots.learning_curves([self], ax, **options)

@@ -135,18 +135,75 @@ class Norm(Metric):
 
 
 class L1(Norm):
-    """A box under the sum of the differences along its axes. See `Norm`."""
+    """A box under the sum of the differences along its axes. See `Norm`.
+
+    Parameters
+    ----------
+    points_per_axis : int, optional
+        Number of points along each axis of the net. Default: 129, 33 or 9 for a box with 1, 2 or 3
+        axes.
+    scale : float or sequence of float
+        Length of the axes: one number for all, or one per axis.
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> L1(points_per_axis=17, scale=0.5)
+    L1(points_per_axis=17, scale=[0.5])
+    """
 
     power = 1.0
 
 
 class L2(Norm):
-    """A box under the Euclidean distance. See `Norm`."""
+    """A box under the Euclidean distance. See `Norm`.
+
+    Parameters
+    ----------
+    points_per_axis : int, optional
+        Number of points along each axis of the net. Default: 129, 33 or 9 for a box with 1, 2 or 3
+        axes.
+    scale : float or sequence of float
+        Length of the axes: one number for all, or one per axis.
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> L2(points_per_axis=17, scale=0.5)
+    L2(points_per_axis=17, scale=[0.5])
+    """
 
     power = 2.0
 
 
 class LInf(Norm):
-    """A box under the largest difference along an axis, as in AdaptiveQ. See `Norm`."""
+    """A box under the largest difference along an axis, as in AdaptiveQ. See `Norm`.
+
+    Parameters
+    ----------
+    points_per_axis : int, optional
+        Number of points along each axis of the net. Default: 129, 33 or 9 for a box with 1, 2 or 3
+        axes.
+    scale : float or sequence of float
+        Length of the axes: one number for all, or one per axis.
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> LInf(points_per_axis=17, scale=0.5)
+    LInf(points_per_axis=17, scale=[0.5])
+    """
 
     power = math.inf

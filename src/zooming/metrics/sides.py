@@ -33,6 +33,12 @@ class Side:
         Distances of its points.
     grid : array [n_axes, 4]
         A row (low, high, number of points, 1 for integers) per axis.
+
+    Examples
+    --------
+    >>> side = Side(np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[0.0, 1.0, 2.0, 1.0]]))
+    >>> side.distances.shape, side.grid.tolist()
+    ((2, 2), [[0.0, 1.0, 2.0, 1.0]])
     """
 
     distances: Floats

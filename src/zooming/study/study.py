@@ -199,6 +199,16 @@ class Study:
     def summary(self, folder: str | Path) -> list[Row]:
         """Return the summary of a finished study without running it, one row per problem and agent.
 
+        Parameters
+        ----------
+        folder
+            Folder of the study.
+
+        Returns
+        -------
+        list of Row
+            One row per problem and agent, as `run` returns them.
+
         Raises
         ------
         ConfigurationError

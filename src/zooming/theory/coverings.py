@@ -18,6 +18,25 @@ def diameter(sides: Sequence[float], metric: str = "linf") -> float:
 
     For "discrete", where the sides count points, it is 1, or 0 for a single point.
 
+    Parameters
+    ----------
+    sides : sequence of float
+        Lengths of the sides; for "discrete", the number of points of each axis.
+    metric : {"linf", "l1", "l2", "discrete"}
+        Metric of the box.
+
+    Returns
+    -------
+    float
+        The largest distance of two points.
+
+    Raises
+    ------
+    ConfigurationError
+        If the metric is unknown, or a side is not positive.
+
+    Examples
+    --------
     >>> diameter((3, 4), "l2"), diameter((3, 4), "l1"), diameter((3, 4), "linf")
     (5.0, 7.0, 4.0)
     >>> diameter((3, 4), "discrete")
@@ -45,6 +64,27 @@ def covering_number(radius: float, sides: Sequence[float], metric: str = "linf")
     "discrete", where the sides count the points of each axis. It is an upper bound for "l1" and
     "l2": cubes of side r / D and r / sqrt(D), which have diameter r.
 
+    Parameters
+    ----------
+    radius : float
+        The radius r, positive.
+    sides : sequence of float
+        Lengths of the sides; for "discrete", the number of points of each axis.
+    metric : {"linf", "l1", "l2", "discrete"}
+        Metric of the box.
+
+    Returns
+    -------
+    int
+        The number of cells.
+
+    Raises
+    ------
+    ConfigurationError
+        If the metric is unknown, or the radius or a side is not positive.
+
+    Examples
+    --------
     >>> covering_number(0.25, (1, 1)), covering_number(0.4, (1, 2))
     (16, 15)
     >>> covering_number(0.5, (1, 1), "l2"), covering_number(0.5, (3, 4), "discrete")
@@ -64,6 +104,27 @@ def packing_number(radius: float, sides: Sequence[float], metric: str = "linf") 
     It is exact or an upper bound where `covering_number` is. A cell of diameter below r contains at
     most one such point, so the bound counts cells again. Under "linf" a grid attains it.
 
+    Parameters
+    ----------
+    radius : float
+        The radius r, positive.
+    sides : sequence of float
+        Lengths of the sides; for "discrete", the number of points of each axis.
+    metric : {"linf", "l1", "l2", "discrete"}
+        Metric of the box.
+
+    Returns
+    -------
+    int
+        The number of points.
+
+    Raises
+    ------
+    ConfigurationError
+        If the metric is unknown, or the radius or a side is not positive.
+
+    Examples
+    --------
     >>> packing_number(0.25, (1, 1)), packing_number(1.0, (1, 1)), packing_number(1.1, (1, 1))
     (25, 4, 1)
     """
@@ -86,6 +147,31 @@ def covering_dimension(
     goes to 0, which no finite list of radii shows: D for a box of D sides. With it the result is
     exact for a box. Without it a large c makes the result too small. [SBY19 Def. 2.3]
 
+    Parameters
+    ----------
+    covering : callable
+        The function r -> N_r.
+    c : float
+        Constant c of N_r <= c r^-d.
+    d_max : float
+        Diameter of the space.
+    limit : float
+        Smallest dimension allowed: the dimension as r goes to 0.
+    n_radii : int
+        Number of radii at which the condition is checked.
+
+    Returns
+    -------
+    float
+        The dimension d_c, or infinity.
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range, or a covering number is not finite and at least 1.
+
+    Examples
+    --------
     >>> square = lambda r: covering_number(r, (1, 1))
     >>> covering_dimension(square, c=1.0), covering_dimension(square, c=4.0, limit=2)
     (2.0, 2.0)

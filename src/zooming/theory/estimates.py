@@ -18,6 +18,25 @@ MOST_SIDES = 6  # the most axes for which iota covers balls that depend on the d
 def learning_rate(t: int, horizon: int) -> float:
     """Return alpha_t = (H+1)/(H+t): the first visit replaces Q. [SBY19 eq. 3]
 
+    Parameters
+    ----------
+    t : int
+        Number of visits of a ball.
+    horizon : int
+        Number of steps H of an episode.
+
+    Returns
+    -------
+    float
+        alpha_t, in (0, 1].
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range.
+
+    Examples
+    --------
     >>> learning_rate(1, horizon=5), learning_rate(7, horizon=5)
     (1.0, 0.5)
     """
@@ -32,6 +51,25 @@ def learning_rate_weights(t: int, horizon: int) -> NDArray[np.float64]:
     They sum to 1. The sum of alpha_t^i / sqrt(i) lies between 1 / sqrt(t) and 2 / sqrt(t) (the
     lemma prints sqrt(t) for sqrt(i)).
 
+    Parameters
+    ----------
+    t : int
+        Number of visits of a ball, 0 or more.
+    horizon : int
+        Number of steps H of an episode.
+
+    Returns
+    -------
+    array [t + 1]
+        The weights alpha_t^0 to alpha_t^t.
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range.
+
+    Examples
+    --------
     >>> learning_rate_weights(3, horizon=2)
     array([0. , 0.1, 0.3, 0.6])
     """
@@ -46,6 +84,27 @@ def learning_rate_weights(t: int, horizon: int) -> NDArray[np.float64]:
 def iota(horizon: int, episodes: int, delta: float = 0.05) -> float:
     """Return iota = log(4 H K / delta). [SBY19 Lemma E.5]
 
+    Parameters
+    ----------
+    horizon : int
+        Number of steps H of an episode.
+    episodes : int
+        Number of episodes K.
+    delta : float
+        Failure probability, between 0 and 1.
+
+    Returns
+    -------
+    float
+        The logarithm.
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range.
+
+    Examples
+    --------
     >>> round(iota(5, 2000), 3)
     13.592
     """
@@ -70,6 +129,33 @@ def bonus(
 
     The constants are those that Lemmas E.5 and E.6 prove.
 
+    Parameters
+    ----------
+    t : int
+        Number of visits of a ball.
+    horizon : int
+        Number of steps H of an episode.
+    episodes : int
+        Number of episodes K.
+    delta : float
+        Failure probability, between 0 and 1.
+    lipschitz : float
+        Lipschitz constant L of Q*.
+    d_max : float
+        Diameter of the space.
+
+    Returns
+    -------
+    float
+        b(t).
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range.
+
+    Examples
+    --------
     >>> round(bonus(1, 5, 2000), 2), round(bonus(100, 5, 2000), 3)
     (86.44, 8.644)
     """
@@ -85,6 +171,23 @@ def visits_per_depth(depth: int) -> tuple[int, int]:
 
     The root has (0, 1). In between, a ball is played 3/4 4^l times, the root once.
 
+    Parameters
+    ----------
+    depth : int
+        Depth l of the ball; the root has 0.
+
+    Returns
+    -------
+    tuple of int
+        Visits when created, and visits when split.
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range.
+
+    Examples
+    --------
     >>> visits_per_depth(0), visits_per_depth(3)
     ((0, 1), (16, 64))
     """
@@ -107,6 +210,31 @@ def partition_size_bound(
     coarsest first. Cubes (c = 1) attain it, and it is at most (4/3 (2^(d+2) - 1) K)^(d/(d+2)).
     `n_children` is the most children of one ball.
 
+    Parameters
+    ----------
+    episodes : int
+        Number of episodes K.
+    dimension : float
+        Covering dimension d: N_r <= c r^-d.
+    c : float
+        Constant c of N_r <= c r^-d.
+    d_max : float
+        Diameter of the space.
+    n_children : int, optional
+        The most children of one ball. Default: ceil(C 2^d).
+
+    Returns
+    -------
+    int
+        The number of balls.
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range, or c < d_max^d.
+
+    Examples
+    --------
     >>> partition_size_bound(13, 2), partition_size_bound(24, 2), partition_size_bound(25, 2)
     (16, 16, 19)
     >>> partition_size_bound(2000, 2)
@@ -145,6 +273,29 @@ def lipschitz_of_q(
     the constant of the first step, which is the largest. It also holds for deterministic systems,
     and needs D((x,a),(x',a)) <= d_S(x,x'). [SBY19 Props 2.4, 2.5]
 
+    Parameters
+    ----------
+    horizon : int
+        Number of steps H of an episode.
+    lipschitz_kernel : float
+        Lipschitz constant of the transition kernel.
+    lipschitz_reward : float
+        Lipschitz constant of the expected reward.
+    kind : {"total_variation", "wasserstein"}
+        Distance of distributions in which the transition kernel is Lipschitz.
+
+    Returns
+    -------
+    float
+        The constant L.
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range, or the result is beyond floating point.
+
+    Examples
+    --------
     >>> lipschitz_of_q(5, 0.5, 1.0), lipschitz_of_q(5, 0.5, 1.0, "wasserstein")
     (6.0, 1.9375)
     >>> lipschitz_of_q(5, 1.0, 1.0, "wasserstein")

@@ -34,6 +34,37 @@ def pac_episodes(
     the gap about all starts. A quarter of delta pays for `start_error`, and the rest is halved as
     above.
 
+    Parameters
+    ----------
+    horizon : int
+        Number of steps H of an episode.
+    epsilon : float
+        Largest gap to the optimum, at most H.
+    delta : float
+        Failure probability, between 0 and 1.
+    dimension : float
+        Covering dimension d: N_r <= c r^-d.
+    c : float
+        Constant c of N_r <= c r^-d.
+    lipschitz : float
+        Lipschitz constant L of Q*.
+    d_max : float
+        Diameter of the space.
+    random_starts : bool
+        Whether the starts are drawn independently, from one distribution.
+
+    Returns
+    -------
+    int
+        The number of episodes K.
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range, c < d_max^d, or K would exceed 2^900.
+
+    Examples
+    --------
     >>> f"{pac_episodes(1, epsilon=0.5, delta=0.5, dimension=0):.3e}"
     '9.124e+07'
     """
@@ -56,6 +87,33 @@ def discrete_pac_episodes(
 ) -> int:
     """Return `pac_episodes` for `discrete_regret_bound`. [SBY19 Thm 4.2, sec. 4.1]
 
+    Parameters
+    ----------
+    horizon : int
+        Number of steps H of an episode.
+    epsilon : float
+        Largest gap to the optimum, at most H.
+    delta : float
+        Failure probability, between 0 and 1.
+    n_states : int
+        Number of states S.
+    n_actions : int
+        Number of actions A.
+    random_starts : bool
+        Whether the starts are drawn independently, from one distribution.
+
+    Returns
+    -------
+    int
+        The number of episodes K.
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range, or K would exceed 2^900.
+
+    Examples
+    --------
     >>> discrete_pac_episodes(1, epsilon=0.5, delta=0.5, n_states=1, n_actions=2)
     7186403
     """
@@ -76,6 +134,27 @@ def start_error(horizon: int, episodes: int, delta: float) -> float:
     [0, H], and its expectation is the mean over all starts: Azuma and Hoeffding. Not in the paper,
     which lets an adversary choose the starts.
 
+    Parameters
+    ----------
+    horizon : int
+        Number of steps H of an episode.
+    episodes : int
+        Number of episodes K.
+    delta : float
+        Failure probability, between 0 and 1.
+
+    Returns
+    -------
+    float
+        The error, summed over the K episodes.
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range.
+
+    Examples
+    --------
     >>> round(start_error(5, 2000, 0.05), 1)
     273.7
     """

@@ -15,6 +15,23 @@ CONSTANTS = ("derived", "printed")  # of the regret bound: 96 kappa, or the 192 
 def regret_exponent_bound(dimension: float) -> float:
     """Return (d+1)/(d+2), the power of K in the regret. [SBY19 Thm 4.1]
 
+    Parameters
+    ----------
+    dimension : float
+        Covering dimension d: N_r <= c r^-d.
+
+    Returns
+    -------
+    float
+        The exponent, from 1/2 to 1.
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range.
+
+    Examples
+    --------
     >>> regret_exponent_bound(0), regret_exponent_bound(2)
     (0.5, 0.75)
     """
@@ -42,6 +59,37 @@ def regret_bound(
     kappa = 2^(1/(d+2)) (1 + 1 / (2 (2^(d+1) - 1))). For H > 1 both are claimed and not proved, see
     above; `bound_name` says so in pictures.
 
+    Parameters
+    ----------
+    horizon : int
+        Number of steps H of an episode.
+    episodes : int
+        Number of episodes K.
+    dimension : float
+        Covering dimension d: N_r <= c r^-d.
+    c : float
+        Constant c of N_r <= c r^-d.
+    delta : float
+        Failure probability, between 0 and 1.
+    lipschitz : float
+        Lipschitz constant L of Q*.
+    d_max : float
+        Diameter of the space.
+    constant : {"derived", "printed"}
+        Constant of the bound: 96 kappa, or the 192 of the paper.
+
+    Returns
+    -------
+    float
+        The bound on R(K).
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range, or c < d_max^d.
+
+    Examples
+    --------
     >>> round(regret_bound(5, 2000, dimension=2) / 1e6, 3)
     7.738
     >>> round(regret_bound(5, 2000, 2, constant="printed") / 1e6, 3)
@@ -66,6 +114,25 @@ def bound_name(horizon: int, constant: str = "derived") -> str:
 
     For H > 1 a step of the proof is open.
 
+    Parameters
+    ----------
+    horizon : int
+        Number of steps H of an episode.
+    constant : {"derived", "printed"}
+        The `constant` of `regret_bound`.
+
+    Returns
+    -------
+    str
+        The name.
+
+    Raises
+    ------
+    ConfigurationError
+        If the constant is unknown or `horizon` is not a whole number >= 1.
+
+    Examples
+    --------
     >>> bound_name(5), bound_name(1, "printed")
     ('claimed bound (constant 96 kappa)', 'bound (constant 192)')
     """
@@ -91,6 +158,33 @@ def metric_regret_bound(
     d_max grows, so the infimum is a limit from just above a radius: I(K) = min over j of K 2^-(j+1)
     + sum_{i<=j} N_i 2^i. The search ends where the sum alone exceeds the best value.
 
+    Parameters
+    ----------
+    horizon : int
+        Number of steps H of an episode.
+    episodes : int
+        Number of episodes K.
+    covering : callable
+        The function r -> N_r.
+    delta : float
+        Failure probability, between 0 and 1.
+    lipschitz : float
+        Lipschitz constant L of Q*.
+    d_max : float
+        Diameter of the space.
+
+    Returns
+    -------
+    float
+        The bound on R(K).
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range, or a covering number is not finite and at least 1.
+
+    Examples
+    --------
     >>> from zooming.theory import covering_number
     >>> round(metric_regret_bound(5, 2000, lambda r: covering_number(r, (1, 1))) / 1e6, 3)
     6.561
@@ -109,6 +203,25 @@ def expected_regret_delta(episodes: int, dimension: float) -> float:
     Runs in which the bound fails then cost at most delta H K = H K^((d+1)/(d+2)) on average, which
     is the rate of the bound.
 
+    Parameters
+    ----------
+    episodes : int
+        Number of episodes K, at least 2.
+    dimension : float
+        Covering dimension d: N_r <= c r^-d.
+
+    Returns
+    -------
+    float
+        The failure probability.
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range.
+
+    Examples
+    --------
     >>> expected_regret_delta(10_000, dimension=2), expected_regret_delta(10_000, dimension=0)
     (0.1, 0.01)
     """
@@ -130,6 +243,33 @@ def expected_regret_bound(
     For rewards in [0, 1] no run has more regret than H K. Give the agent the same delta:
     `bonuses.Theory(episodes, delta)`. [SBY19 sec. 4.1]
 
+    Parameters
+    ----------
+    horizon : int
+        Number of steps H of an episode.
+    episodes : int
+        Number of episodes K, at least 2.
+    dimension : float
+        Covering dimension d: N_r <= c r^-d.
+    c : float
+        Constant c of N_r <= c r^-d.
+    lipschitz : float
+        Lipschitz constant L of Q*.
+    d_max : float
+        Diameter of the space.
+
+    Returns
+    -------
+    float
+        The bound on E[R(K)].
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range, or c < d_max^d.
+
+    Examples
+    --------
     >>> round(expected_regret_bound(5, 2000, dimension=2) / 1e6, 3)
     7.429
     """
@@ -151,6 +291,31 @@ def discrete_regret_bound(
     iota / t). N plays of a pair sum to 2 sqrt(N), and 3 x 8 x 2 = 48. Theorem 4.1 with d = 0, c =
     SA has 204, because it counts a ball at every depth.
 
+    Parameters
+    ----------
+    horizon : int
+        Number of steps H of an episode.
+    episodes : int
+        Number of episodes K.
+    n_states : int
+        Number of states S.
+    n_actions : int
+        Number of actions A.
+    delta : float
+        Failure probability, between 0 and 1.
+
+    Returns
+    -------
+    float
+        The bound on R(K).
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range.
+
+    Examples
+    --------
     >>> round(discrete_regret_bound(5, 2000, n_states=10, n_actions=4) / 1e6, 3)
     2.817
     """
@@ -173,6 +338,31 @@ def lower_bound(
     = 0, c = SA is the tabular Omega(sqrt(H^3 S A K)). For d > 0 the paper's construction, H bandits
     in sequence, shows the factor H, while its section 4.1 claims H^(3/2). Here d_max = 1.
 
+    Parameters
+    ----------
+    horizon : int
+        Number of steps H of an episode.
+    episodes : int
+        Number of episodes K.
+    dimension : float
+        Covering dimension d: N_r <= c r^-d.
+    c : float
+        Constant c of N_r <= c r^-d, at least 1.
+    constant : float
+        Factor of the bound, positive.
+
+    Returns
+    -------
+    float
+        The lower bound, up to a constant and logarithms.
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range, or c < 1.
+
+    Examples
+    --------
     >>> lower_bound(4, 10000, dimension=2), lower_bound(4, 10000, dimension=0, c=9)
     (8000.0, 2400.0)
     """
@@ -195,6 +385,29 @@ def metric_lower_bound(
     that the paper does not give. The paper prints C_0 inf (K r0 + sum of N_r log(K) / r), which is
     then divided by log(K), for one step. H bandits in sequence have H times the regret.
 
+    Parameters
+    ----------
+    horizon : int
+        Number of steps H of an episode.
+    episodes : int
+        Number of episodes K, at least 2.
+    covering : callable
+        The function r -> N_r.
+    constant : float
+        Factor of the bound, positive.
+
+    Returns
+    -------
+    float
+        The lower bound, up to a constant.
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range, or a covering number is not finite and at least 1.
+
+    Examples
+    --------
     >>> from zooming.theory import covering_number
     >>> cube = lambda r: covering_number(r, (1, 1))
     >>> round(metric_lower_bound(1, 10_000, cube)), round(metric_lower_bound(5, 10_000, cube))
