@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming import notebook
+from zooming.agents import cards
 from zooming.agents.clipping import count_clipped
 from zooming.agents.history import History
 from zooming.agents.problem import Problem, generator_at, seed_of
@@ -379,15 +379,7 @@ class Agent(ABC):
         return 0
 
     def _repr_html_(self) -> str:
-        facts = {
-            "environment": self.env_name,
-            "episodes": f"{self.n_episodes:,}",
-            "horizon": self.horizon,
-            **self._facts(),
-        }
-        if self.n_clipped:
-            facts["rewards clipped"] = f"{self.n_clipped:,}"
-        return notebook.card(type(self).__name__, facts, self._pictures())
+        return cards.card(self)
 
     def _facts(self) -> dict[str, Any]:
         """Return the rows that this kind of agent adds to its notebook card."""

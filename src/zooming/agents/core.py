@@ -1,7 +1,8 @@
-"""The core of a ball table: the bonus as the kernels read it, and the check of a stored core."""
+"""The core of a ball table: the bonus as the kernels read it, and checks of a stored table."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from zooming import kernels
 from zooming.bonuses import Bernstein, Bonus, Doubling, Exact, Theory, number_of_phase
 from zooming.errors import ConfigurationError
+from zooming.spaces.axes import Axes
 from zooming.validation import as_float, check_int
 
 
@@ -53,10 +55,12 @@ def check_core(
     has_only_atoms: bool,
     is_doubling: bool,
 ) -> None:
-    """Raise ValueError if a field of a stored core does not follow from the options.
+    """Raise ValueError if the layout or a field of a stored core does not follow from the options.
 
     `fresh` is the core of a new agent with these options. It is overwritten.
     """
+    if core.dtype != fresh.dtype or core.shape != (1,):
+        raise ValueError("the ball table has another layout")
     episode, phase = int(core["episode"][0]), int(core["phase"][0])
     check_int(episode, "episode", 0)
     if is_doubling:
@@ -73,3 +77,15 @@ def check_core(
             raise ValueError(
                 f"{name} is {core[name][0]} in the table but {fresh[name][0]} in the options"
             )
+
+
+def check_n_rows(env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Raise ValueError if a stored table has fewer rows than the table of a new agent."""
+    names = ("bounds", "ordered", "squash", "weights")
+    given = {name: options[name] for name in names if name in options}
+    axes = Axes(env.observation_space, env.action_space, **given)
+    n_rows = options["horizon"] * math.prod(axes.n_values)
+    if n_rows > len(arrays["balls"]):
+        raise ValueError(
+            f"{len(arrays['balls'])} rows are too few for {options['horizon']} steps of this space"
+        )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.agents import seeds
+from zooming.agents import cards, seeds
 from zooming.agents.agent import Agent
 from zooming.agents.clipping import clipping_text
 from zooming.agents.history import Log
@@ -18,13 +18,12 @@ from zooming.kernels.crossing import Crossing
 from zooming.kernels.grids import action_cell, state_cell
 from zooming.kernels.plan_layout import CORE, FLAT
 from zooming.partitions.cells import CellTable
-from zooming.partitions.view import Partition, some_steps
+from zooming.partitions.view import Partition
 from zooming.spaces.masks import Feasible
 from zooming.validation import check_int
 
 Floats = NDArray[np.float64]
 ANY_REWARD = (-float(np.finfo(np.float64).max), float(np.finfo(np.float64).max))
-MOST_PICTURES = 5  # of partitions, in a notebook
 _EVERYTHING = np.empty((0, FIRST_VALUE))  # the kernels' `allowed` if all actions are
 
 
@@ -276,19 +275,17 @@ class Planner(Agent):
 
     def _facts(self) -> dict[str, Any]:
         found = self.status()
-        shown = f"{MOST_PICTURES} of {self.horizon} steps; partition(step) has any"
         return {
             "samples": f"{found['samples']:,}",
             "cells": f"{self.n_balls:,} in {self.nbytes:,} bytes",
             "steps": found["steps"],
             "reward noise": f"{found['reward noise']:.3g}",
             "seed": self.seed,
-            **({"shown": shown} if self.horizon > MOST_PICTURES else {}),
+            **cards.shown_fact(self.horizon),
         }
 
     def _pictures(self) -> list[str]:
-        steps = some_steps(self.horizon, MOST_PICTURES)
-        return [self.partition(step).thumbnail() for step in steps]
+        return cards.thumbnails(self)
 
     def __repr__(self) -> str:
         return (

@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import bonuses, kernels
-from zooming.agents import seeds
+from zooming.agents import cards, seeds
 from zooming.agents.agent import Agent
 from zooming.agents.clipping import clipping_text, count_clipped
-from zooming.agents.core import check_core, write_bonus
+from zooming.agents.core import check_core, check_n_rows, write_bonus
+from zooming.agents.doubling import prepare_episodes, restart_if_due
 from zooming.agents.history import Log
 from zooming.kernels import pausing
 from zooming.kernels.crossing import Crossing
 from zooming.partitions.table import Answer
-from zooming.partitions.view import Partition, some_steps
-from zooming.spaces.axes import Axes
+from zooming.partitions.view import Partition
 from zooming.spaces.masks import Feasible, has_mask
 from zooming.validation import check_choice
 
@@ -35,7 +35,6 @@ TIES = {"random": kernels.RANDOM, "first": kernels.FIRST}
 ACTIONS = {"center": kernels.CENTER, "uniform": kernels.UNIFORM}
 DEFAULT_BONUS = 0.1  # c, for rewards that span 1
 MOST_BALLS = 2**30 - 1  # a table of twice as many rows still has 31-bit row numbers
-MOST_PICTURES = 5  # of partitions, in a notebook
 
 
 class QLearner(Agent):
@@ -117,7 +116,7 @@ class QLearner(Agent):
             step = self.problem.check_step(step)
         if step == 0 and self._first_table is not None:
             self.checked_state(step, observation)  # raise before the restart forgets anything
-            self._restart_if_due()
+            restart_if_due(self)
         axes, table = self.axes, self.table
         if info and has_mask(info):
             state, allowed = self.problem.flat_state(step, observation), self._feasible(step, info)
@@ -163,7 +162,7 @@ class QLearner(Agent):
             step = problem.check_step(step)
         if step == 0 and self._first_table is not None:
             problem.check_transition(step, observation, action, reward, next_observation)
-            self._restart_if_due()
+            restart_if_due(self)
         is_clipped = False
         if not (
             isinstance(reward, float) and self._lowest_reward <= reward <= self._highest_reward
@@ -250,7 +249,7 @@ class QLearner(Agent):
 
     def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
         n_done = int(log.done[0])
-        n = self._go_on(end - n_done)
+        n = prepare_episodes(self, end - n_done)
         table, n_steps = self.table, min(self.horizon, env.horizon)
         if log.is_full:  # the kernel found too few rows for one more episode
             table.make_room()
@@ -262,7 +261,7 @@ class QLearner(Agent):
         )  # fmt: skip
         return code
 
-    # --- the bonus of the episode, and the doubling trick -----------------------------------------
+    # --- the bonus and the number of episodes -----------------------------------------------------
 
     def _set_bonus(self, core: NDArray[Any]) -> None:
         """Write the bonus of the coming episode, or of its doubling phase, into `core`."""
@@ -271,35 +270,6 @@ class QLearner(Agent):
     def _has_only_atoms(self) -> bool:
         """Return whether every ball contains a single point from the start."""
         return self.axes.n_wide == 0
-
-    def _restart_if_due(self) -> None:
-        """Reset the table if the next episode begins a phase of the doubling trick."""
-        old = self.table.core
-        if (
-            self._first_table is None
-            or bonuses.number_of_phase(int(old["episode"][0]) + 1) == old["phase"][0]
-        ):
-            return
-        fresh = self._first_table.copy()
-        fresh.core["random"], fresh.core["episode"] = old["random"], old["episode"]
-        self._set_bonus(fresh.core)
-        self.table = fresh  # last, so that an interrupt leaves the old or the new table
-
-    def _go_on(self, n: int) -> int:
-        """Make a pending split or restart; return how many of n episodes may be played now.
-
-        The number is limited by the next restart of the doubling trick.
-        """
-        if self._paused[pausing.N_STEPS]:
-            row = int(self._paused[pausing.DUE_ROW])
-            if self.table.is_due(row):  # false if an interrupt came right after the split
-                self.table.split(row)
-        elif self._first_table is not None:
-            self._restart_if_due()
-        if self._first_table is None:
-            return n
-        n_left: int = 2 ** (int(self.table.core["phase"][0]) + 1) - 1 - self.n_episodes
-        return min(n, n_left)
 
     @property
     def n_episodes(self) -> int:
@@ -370,23 +340,16 @@ class QLearner(Agent):
         return int(self.table.nbytes)
 
     def _facts(self) -> dict[str, Any]:
-        axes = ", ".join(
-            f"{n} in [{a:g}, {b:g}]"
-            for n, a, b in zip(self.axes.names, self.axes.low, self.axes.high, strict=True)
-        )
-        shown = f"{MOST_PICTURES} of {self.horizon} steps; partition(step) has any"
         return {
-            "axes": axes,
+            "axes": cards.axes_text(self.axes),
             "bonus": self.bonus,
             "balls": f"{self.n_balls:,} in {self.nbytes:,} bytes",
             "seed": self.seed,
-            **({"shown": shown} if self.horizon > MOST_PICTURES else {}),
+            **cards.shown_fact(self.horizon),
         }
 
     def _pictures(self) -> list[str]:
-        return [
-            self.partition(step).thumbnail() for step in some_steps(self.horizon, MOST_PICTURES)
-        ]
+        return cards.thumbnails(self)
 
     def __repr__(self) -> str:
         return (
@@ -467,24 +430,13 @@ class QLearner(Agent):
     def _from_options(
         cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> Any:
-        names = ("bounds", "ordered", "squash", "weights")
-        given = {name: options[name] for name in names if name in options}
-        axes = Axes(env.observation_space, env.action_space, **given)
-        n_rows = options["horizon"] * math.prod(axes.n_values)
-        if n_rows > len(arrays["balls"]):  # before the table is allocated
-            raise ValueError(
-                f"{len(arrays['balls'])} rows are too few for {options['horizon']} steps of this "
-                "space"
-            )
+        check_n_rows(env, options, arrays)  # before the table is allocated
         return cls(env, **{**options, "bonus": bonuses.from_json(options["bonus"])})
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {}, self.table.state()
 
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        core = arrays["core"]
-        if core.dtype != self.table.core.dtype or core.shape != (1,):
-            raise ValueError("the ball table has another layout")
         fresh, is_doubling = self.table.core.copy(), self._first_table is not None
-        check_core(core, fresh, self.bonus, self._has_only_atoms(), is_doubling)
+        check_core(arrays["core"], fresh, self.bonus, self._has_only_atoms(), is_doubling)
         self.table.restore(arrays)
