@@ -479,7 +479,7 @@ def test_regret_grows_as_its_label_says_and_its_bound_is_a_number():
         "realized regret R(K)",
     )
     for arguments, message in (
-        ({"groups": {"none": []}}, "one length"),
+        ({"groups": {"none": []}}, "same number of episodes"),
         ({"groups": regrets, "scale": "odd"}, "log, linear"),
     ):
         with pytest.raises(zooming.ConfigurationError, match=message):

@@ -249,7 +249,8 @@ def _regrets(group: Runs | Sequence[Regret], expected: bool) -> Sequence[Regret]
         len(one.per_episode) == len(regrets[0].per_episode) > 1 for one in regrets
     ):
         raise ConfigurationError(
-            "give regrets of one length, at least one, with at least two episodes"
+            "regrets must hold at least one Regret, and all must have the same number of "
+            "episodes, at least two"
         )
     if not expected:
         return [Regret(one.per_episode, error=one.error) for one in regrets]
