@@ -228,7 +228,7 @@ class Store:
 
     def _unfinished_error(self) -> ConfigurationError:
         return ConfigurationError(
-            f"the study in {self.folder} is not finished; run the same command again to continue it"
+            f"the study in {self.folder} is not finished; run the command that began it again"
         )
 
     def runs(self, problem: Problem, agent: AgentChoice) -> dict[str, NDArray[Any]]:
