@@ -150,7 +150,7 @@ EDGES = {
         lambda v: zooming.evaluate(zooming.Random(ENV, seed=0), ENV, episodes=v),
         "episodes=.*give a whole number",
     ),
-    "Matrix": (lambda v: metrics.Matrix([[0, v], [v, 0]]), "Matrix: the distances are not numbers"),
+    "Matrix": (lambda v: metrics.Matrix([[0, v], [v, 0]]), "Matrix: the rows must hold numbers"),
     "scale": (lambda v: metrics.LInf(9, scale=v), "LInf: scale=.*give"),
 }
 

@@ -166,7 +166,7 @@ def test_a_link_stays_a_link_and_its_target_is_written(tmp_path):
 
 
 def test_no_source_file_opens_for_writing_without_asking():
-    asking = ("writable(", "os.fdopen(handle")
+    asking = ("writable_path(", "os.fdopen(handle")
     for file in sorted(SOURCE.rglob("*.py")):
         for line in file.read_text().splitlines():
             if re.search(r"""savefig\(|write_(text|bytes)\(|open\([^)]*["'][awx]b?\+?["']""", line):
@@ -835,7 +835,7 @@ METRIC_WRONG = {
     ),
     "core": (
         lambda header, arrays: arrays.update(core=arrays["core"].view(np.float64)),
-        "the balls have another layout",
+        "the ball table has another layout",
     ),
     "twice": (
         lambda header, arrays: arrays["balls"].__setitem__(-1, arrays["balls"][-2]),

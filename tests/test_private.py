@@ -36,6 +36,8 @@ USED_IN = {
     "_get_jit_address": "kernels/crossing.py",
     "_get_wrapper_address": "kernels/crossing.py",
     "_max_episode_steps": "envs/limits.py",
+    "_np_random": ("analysis/pilot.py", "envs/compiled.py"),
+    "_np_random_seed": "analysis/pilot.py",
     "_processes": "study/pools.py",
 }
 DOCUMENTED = {"_exit", "_current_frames", "_getframe"}  # of os and sys

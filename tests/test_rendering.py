@@ -241,7 +241,7 @@ def test_without_matplotlib_everything_but_pixels_works():
     assert lines[:2] == [wanted, "<class 'str'>"]
     assert lines[-1] == "<class 'NoneType'>"
     assert (
-        sum(line.startswith("oil laplace 1, step ") for line in lines) == 2 * 6 + 2
+        sum(line.startswith("oil laplace 1, ") for line in lines) == 2 * 6 + 2
     )  # two episodes and a start, shown
 
 

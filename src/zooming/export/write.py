@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from zooming.agents.files import write_atomically
 from zooming.errors import ConfigurationError
 from zooming.export.c_header import c_header
 from zooming.export.decision_tree import decision_tree
@@ -78,5 +79,5 @@ def export_policy(
         ".h": lambda: c_header(tree, name or path.stem, number, scale),
         ".sql": lambda: sql_query(tree, table),
     }[path.suffix]()
-    path.write_text(text)
+    write_atomically(path, text.encode())
     return path

@@ -74,7 +74,7 @@ def balls(
     >>> env = gym.make("zooming/Oil-v0", horizon=2)
     >>> agent = zooming.MetricQ(env, zooming.metrics.LInf(5), seed=0)
     >>> balls(agent.balls(0), Figure().subplots()).get_title()
-    'step 0: 1 balls'
+    'step 0: 1 ball'
     """
     if not isinstance(found, Balls):
         raise ConfigurationError(

@@ -158,7 +158,7 @@ def partition_over_optimum(
     >>> env = gym.make("zooming/Oil-v0", horizon=2)
     >>> agent, optimal = zooming.AdaptiveQ(env, seed=0), zooming.solve(env, resolution=8)
     >>> partition_over_optimum(agent.partition(0), optimal, Figure().subplots()).get_title()
-    'step 0: 1 balls over Q*'
+    'step 0: 1 ball over Q*'
     """
     return partition(balls, ax, optimal=optimal, **options)
 
