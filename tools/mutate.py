@@ -72,6 +72,7 @@ ROOMS = (
             **_PLAIN,
             "tests/test_heuristics.py": "plain",
             "tests/test_drivers.py": "plain",
+            "tests/test_planner.py": "plain",
             "tests/test_bad_input.py": "kernels",
         },
         # They speak to the compiler and to the addresses of compiled functions.
@@ -80,7 +81,7 @@ ROOMS = (
     Room(
         "partitions",
         ("src/zooming/partitions/*.py",),
-        {**_PLAIN, **_FILES},
+        {**_PLAIN, **_FILES, "tests/test_planner.py": "plain"},
         left_out=("cuts.py",),  # sections for plots, tested with them
     ),
     Room("files", ("src/zooming/agents/files.py", "src/zooming/agents/checkpoints.py"), _FILES),
