@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-
 import numpy as np
 
 from zooming.kernels.balls import add_ball, index_of, play_action, point_of, select, update_ball
-from zooming.kernels.episodes import Parts, make_act, make_next_step, make_play, make_update
+from zooming.kernels.episodes import Parts, compile_later
 from zooming.kernels.jit import jit_inline, jit_kernel, jit_no_refcount
 from zooming.kernels.layout import (
     ACTION_PLAYED,
@@ -115,28 +112,8 @@ PARTS = Parts(
 )  # fmt: skip
 
 
-@functools.cache
-def play() -> Callable[..., int]:
-    """Return `episodes.play` for balls, compiled on first use."""
-    return make_play("balls", PARTS)
-
-
-@functools.cache
-def act_once() -> Callable[..., int]:
-    """Return `episodes.act_once` for balls, compiled on first use."""
-    return make_act("balls", PARTS)
-
-
-@functools.cache
-def update() -> Callable[..., int]:
-    """Return `episodes.update` for balls, compiled on first use."""
-    return make_update("balls", PARTS)
-
-
-@functools.cache
-def next_step() -> Callable[..., int]:
-    """Return `episodes.next_step` for balls, compiled on first use."""
-    return make_next_step("balls", PARTS)
+# Functions that return the kernels of `episodes` for balls, compiled on first use.
+play, act_once, update, next_step = compile_later("balls", PARTS)
 
 
 # --- what Python asks -----------------------------------------------------------------------------

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-
 import numpy as np
 
 from zooming.kernels.boxes import find, new_stack, play_action, select, update_ball
-from zooming.kernels.episodes import Parts, make_act, make_next_step, make_play, make_update
+from zooming.kernels.episodes import Parts, compile_later
 from zooming.kernels.jit import jit_inline, jit_kernel
 from zooming.kernels.layout import BAD_STATE, EITHER, FINE, N_PLACES, OWN
 from zooming.kernels.masks import select_feasible, write_feasible
@@ -104,28 +101,8 @@ PARTS = Parts(
 )  # fmt: skip
 
 
-@functools.cache
-def play() -> Callable[..., int]:
-    """Return `episodes.play` for boxes, compiled on first use."""
-    return make_play("boxes", PARTS)
-
-
-@functools.cache
-def act_once() -> Callable[..., int]:
-    """Return `episodes.act_once` for boxes, compiled on first use."""
-    return make_act("boxes", PARTS)
-
-
-@functools.cache
-def update() -> Callable[..., int]:
-    """Return `episodes.update` for boxes, compiled on first use."""
-    return make_update("boxes", PARTS)
-
-
-@functools.cache
-def next_step() -> Callable[..., int]:
-    """Return `episodes.next_step` for boxes, compiled on first use."""
-    return make_next_step("boxes", PARTS)
+# Functions that return the kernels of `episodes` for boxes, compiled on first use.
+play, act_once, update, next_step = compile_later("boxes", PARTS)
 
 
 # --- what Python asks -----------------------------------------------------------------------------

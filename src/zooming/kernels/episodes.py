@@ -8,6 +8,7 @@ the number of a bad coordinate. The Python code raises the error.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -269,6 +270,15 @@ def make_next_step(name: str, parts: Parts) -> Callable[..., int]:
         next_step, TABLE, int64, float64, vector, int64, vector, nogil=False,
         name=_named(next_step, name),
     )  # fmt: skip
+
+
+def compile_later(name: str, parts: Parts) -> tuple[Callable[[], Callable[..., int]], ...]:
+    """Return four functions without arguments: each compiles a kernel on first use.
+
+    They return the kernels play, act_once, update and next_step.
+    """
+    makers = (make_play, make_act, make_update, make_next_step)
+    return tuple(functools.cache(functools.partial(make, name, parts)) for make in makers)
 
 
 def _named(function: Callable[..., Any], name: str) -> str:
