@@ -195,8 +195,9 @@ def as_floats(values: Any) -> NDArray[np.float64]:
 
 
 def check_int(value: Any, what: str, least: int, most: int | None = LARGEST) -> int:
-    """Return the value as an int; ConfigurationError if it is not an integer from `least` to
-    `most`.
+    """Return the value as an int.
+
+    Raise ConfigurationError if it is not an integer from `least` to `most`.
     """
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise ConfigurationError(f"{what}={short_repr(value)}: give a whole number >= {least}")
@@ -208,8 +209,9 @@ def check_int(value: Any, what: str, least: int, most: int | None = LARGEST) -> 
 
 
 def check_float(value: Any, what: str, low: float, high: float) -> float:
-    """Return the value as a float; ConfigurationError if it is not a finite number from `low` to
-    `high`.
+    """Return the value as a float.
+
+    Raise ConfigurationError if it is not a finite number from `low` to `high`.
     """
     number = (
         as_float(value)
@@ -223,8 +225,9 @@ def check_float(value: Any, what: str, low: float, high: float) -> float:
 
 
 def check_choice(name: str, given: str, allowed: Iterable[str]) -> str:
-    """Return `given` if it is allowed; otherwise raise ConfigurationError with the allowed
-    choices.
+    """Return `given` if it is one of the allowed choices.
+
+    Otherwise raise ConfigurationError, which lists the choices.
     """
     choices = tuple(allowed)
     if given not in choices:

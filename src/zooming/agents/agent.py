@@ -410,7 +410,9 @@ class Agent(ABC):
         checkpoints.save(self, path)
 
     def export(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write the policy to a file that runs without zooming; see `zooming.export_policy`.
+        """Write the learned policy as Python, JSON, C or SQL that runs without zooming.
+
+        See `zooming.export_policy`.
 
         Parameters
         ----------

@@ -141,7 +141,11 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
 
 
 def load_as(kind: type[Kind], path: str | os.PathLike[str], env: Any = None) -> Kind:
-    """Return `load`, where files of the class `kind` are known, too; refuse any other class."""
+    """Return the agent in a file, which must be of the class `kind`.
+
+    Unlike `load`, it also reads files of a class of the user's own. Raise ConfigurationError if the
+    file holds an agent of another class.
+    """
     agent = _load(path, env, {**AGENTS, kind.__name__: kind})
     if not isinstance(agent, kind):
         raise ConfigurationError(

@@ -23,9 +23,9 @@ def restart_if_due(agent: QLearner) -> None:
 
 
 def prepare_episodes(agent: QLearner, n: int) -> int:
-    """Make a pending split or restart; return how many of n episodes may be played now.
+    """Make the split or the restart that is due; return how many episodes to play next.
 
-    The number is limited by the next restart of the doubling trick.
+    It is `n`, or less if the doubling trick restarts the agent before.
     """
     if agent._paused[pausing.N_STEPS]:
         row = int(agent._paused[pausing.DUE_ROW])

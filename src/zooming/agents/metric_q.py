@@ -1,5 +1,6 @@
-"""Adaptive Q-learning with balls of any metric. [SBY19 Alg. 1, with the covering oracle of its
-section 3]
+"""Adaptive Q-learning with balls of any metric.
+
+[SBY19 Alg. 1, with the covering oracle of its section 3]
 """
 
 from __future__ import annotations

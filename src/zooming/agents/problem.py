@@ -163,7 +163,7 @@ class Problem:
     # --- errors -----------------------------------------------------------------------------------
 
     def bad_reward(self, step: int, reward: float) -> TransitionError:
-        """Return the error for a reward outside the range."""
+        """Return the TransitionError for a reward that is outside the reward range."""
         low, high = self.reward_range
         rescale = (
             f"give {self.agent_name}(..., reward_range=(low, high)), which "

@@ -175,8 +175,9 @@ def _env_of(agent: Agent) -> Any:
 
 
 def _check_computable(agent: Agent, env: Any) -> CompiledEnv:
-    """Return the compiled environment inside `env`. Raise ConfigurationError if it is not
-    computable.
+    """Return the compiled environment inside `env`.
+
+    Raise ConfigurationError if the value of a policy cannot be computed there.
     """
     try:
         return check_solvable(env)

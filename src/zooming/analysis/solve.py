@@ -175,8 +175,9 @@ def default_resolution(env: CompiledEnv, most_backups: float = MOST_BACKUPS) -> 
 
 
 def check_solvable(env: Any) -> CompiledEnv:
-    """Return the compiled environment inside `env`. Raise ConfigurationError if it cannot be
-    solved.
+    """Return the compiled environment inside `env`.
+
+    Raise ConfigurationError if it cannot be solved.
     """
     inner = find_compiled(env)
     if inner is None and isinstance(getattr(env, "unwrapped", env), CompiledEnv):

@@ -42,7 +42,10 @@ class Checkpoint:
         self.path, self.every = check_path(path), check_int(every, "every", 1)
 
     def check_agent(self, agent: Agent) -> None:
-        """Raise ConfigurationError when learn() starts if the agent cannot be saved."""
+        """Raise ConfigurationError if the agent cannot be saved.
+
+        `learn` calls it before the first episode.
+        """
         agent.check_savable()
 
     def __call__(self, agent: Agent, history: History) -> None:
@@ -99,8 +102,9 @@ class Evaluate:
         self.evaluations: list[Evaluation] = []
 
     def check_agent(self, agent: Agent) -> None:
-        """Raise ConfigurationError when learn() starts if `best` is given and the agent cannot
-        be saved.
+        """Raise ConfigurationError if `best` is given and the agent cannot be saved.
+
+        `learn` calls it before the first episode.
         """
         if self.best is not None:
             agent.check_savable()

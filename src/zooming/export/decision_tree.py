@@ -253,7 +253,10 @@ class _Store:
 
 
 def _grow(store: _Store, low: Floats, high: Floats, actions: NDArray[np.int64]) -> int:
-    """Return the reference of a tree that gives each box its action."""
+    """Build a tree that gives each box its action, and return its reference.
+
+    It cuts the boxes in two where little work remains, and does the same on either side.
+    """
     if (actions == actions[0]).all():
         return int(actions[0])
     axis, cut = min(_cuts(low, high), key=lambda one: _cost(low, high, actions, *one))

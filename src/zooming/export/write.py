@@ -1,4 +1,4 @@
-"""Write the policy of an agent to a file whose ending chooses the format."""
+"""Export a learned policy: as Python, JSON, C or SQL, by the suffix of the file."""
 
 from __future__ import annotations
 

@@ -96,8 +96,9 @@ def point_of(grid, first, n_axes, index, point):
 
 @jit_inline
 def combine_distances(core, along_state, along_action):
-    """Return the distance of two pairs, to the power p, from those of their states and their
-    actions.
+    """Return the distance of two pairs, to the power p.
+
+    It is made of the distance of their states and that of their actions, both to the power p.
     """
     if core[0]["power"] == 0.0:
         return max(along_state, along_action)

@@ -40,7 +40,7 @@ N_ROWS = 8
 
 @jit_kernel
 def set_decay(grid, widths, decay):
-    """Set the kernel of each axis for the bandwidths 2^widths.
+    """Fill `decay` with the kernel's weights: axis j has the bandwidth 2^widths[j].
 
     decay[j, i] is the weight of bin i + 1 seen from bin i; on an axis of categories, decay[j, 0] is
     the weight of any other category.

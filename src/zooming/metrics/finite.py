@@ -18,8 +18,9 @@ from zooming.spaces.flatten import INTERVAL
 
 
 class Finite(Metric):
-    """A metric on finitely many points, which the environment numbers 0, 1, ... (space
-    Discrete(n)).
+    """A metric on finitely many points, numbered 0, 1, ... by the environment.
+
+    The side that it measures is a space `Discrete(n)`.
 
     Parameters
     ----------
@@ -275,9 +276,7 @@ class Discrete(Metric):
 
 
 def n_values(axes: Axes, first: int, n_axes: int, kind: str) -> tuple[int, str]:
-    """Return the number of values of the single integer axis that a finite metric needs, and its
-    name.
-    """
+    """Return (number of values, name) of the one integer axis that a finite metric measures."""
     names = ", ".join(axes.names[first : first + n_axes])
     low, high = float(axes.low[first]), float(axes.high[first])
     if n_axes != 1:

@@ -71,7 +71,8 @@ class Metric(ABC):
         """
 
     def n_points(self, axes: Axes, first: int, n_axes: int) -> int | None:
-        """Return the number of points of `side`, or None if it is unknown without computing
-        distances.
+        """Return the number of points of `side`.
+
+        Return None if only computing the distances would tell.
         """
         return None

@@ -1,5 +1,6 @@
-"""The ball table of an agent on a finite metric space. Only this module allocates it and asks
-the oracle.
+"""The ball table of an agent on a finite metric space.
+
+Only this module allocates the table and asks the covering oracle.
 """
 
 from __future__ import annotations

@@ -190,8 +190,9 @@ class TreeRule(Protocol):
 
 
 def check_rule(split: Any) -> Any:
-    """Return the argument `split` of an agent; raise ConfigurationError if it is not a split
-    rule.
+    """Return the argument `split` of an agent.
+
+    Raise ConfigurationError if it is not a split rule.
     """
     if isinstance(split, str) and split in RULES:
         return split

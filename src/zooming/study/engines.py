@@ -45,8 +45,9 @@ def compute(
 
 
 def check_engine(engine: str, workers: int | None, address: str | None) -> None:
-    """Raise ConfigurationError if `compute` would refuse these arguments. Call it before any
-    writing.
+    """Raise ConfigurationError if `compute` would refuse these arguments.
+
+    A study calls it before it writes anything.
     """
     if engine not in ENGINES:
         raise ConfigurationError(f"engine={engine!r}: choose one of {', '.join(ENGINES)}")

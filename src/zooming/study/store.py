@@ -59,8 +59,9 @@ class Store:
 
     @classmethod
     def of_folder(cls, folder: str | os.PathLike[str]) -> Store:
-        """Return the store of an existing study. Raise ConfigurationError if the folder holds
-        none.
+        """Return the store of an existing study.
+
+        Raise ConfigurationError if the folder holds none.
         """
         manifest = Path(folder) / MANIFEST
         if not manifest.exists():
@@ -193,8 +194,9 @@ class Store:
         return found
 
     def read(self, chunk: Chunk) -> dict[str, NDArray[Any]]:
-        """Return the arrays of a chunk. Raise ConfigurationError if its file is missing or
-        damaged.
+        """Return the arrays of a chunk.
+
+        Raise ConfigurationError if its file is missing or damaged.
         """
         if chunk.name not in self._known:
             try:

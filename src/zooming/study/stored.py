@@ -39,8 +39,9 @@ Optima = dict[str, StoredOptimum | None]  # by the problem's name; None: it cann
 
 
 def read_json(path: Path, remedy: str) -> Any:
-    """Return the content of a JSON file. Raise ConfigurationError, with the remedy, if it is
-    unreadable.
+    """Return the content of a JSON file.
+
+    Raise ConfigurationError, with the remedy, if it cannot be read.
     """
     try:
         return json.loads(path.read_bytes())
@@ -53,8 +54,9 @@ def read_json(path: Path, remedy: str) -> Any:
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """Return the content of a manifest. Raise ConfigurationError if it is damaged or of a newer
-    format.
+    """Return the content of a manifest.
+
+    Raise ConfigurationError if it is damaged or of a newer format.
     """
     content = read_json(path, REMEDY)
     fault = None

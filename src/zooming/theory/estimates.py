@@ -16,7 +16,9 @@ MOST_SIDES = 6  # the most axes for which iota covers balls that depend on the d
 
 
 def learning_rate(t: int, horizon: int) -> float:
-    """Return alpha_t = (H+1)/(H+t): the first visit replaces Q. [SBY19 eq. 3]
+    """Return alpha_t = (H + 1) / (H + t), the learning rate of the t-th visit. [SBY19 eq. 3]
+
+    It is 1 at the first visit, which therefore replaces the initial Q.
 
     Parameters
     ----------
@@ -166,8 +168,9 @@ def bonus(
 
 
 def visits_per_depth(depth: int) -> tuple[int, int]:
-    """Return (4^(l-1), 4^l): n(B) of a ball of depth l when created and when split. [SBY19 Lemma
-    5.4]
+    """Return the visits n(B) of a ball of depth l at its creation and at its split.
+
+    They are (4^(l-1), 4^l). [SBY19 Lemma 5.4]
 
     The root has (0, 1). In between, a ball is played 3/4 4^l times, the root once.
 

@@ -237,8 +237,9 @@ def expected_regret_bound(
     lipschitz: float = 1.0,
     d_max: float = 1.0,
 ) -> float:
-    """Return a bound on E[R(K)]: `regret_bound` with delta = `expected_regret_delta`, plus delta H
-    K.
+    """Return a bound on the expected regret E[R(K)].
+
+    It is `regret_bound` with delta = `expected_regret_delta`, plus delta H K.
 
     For rewards in [0, 1] no run has more regret than H K. Give the agent the same delta:
     `bonuses.Theory(episodes, delta)`. [SBY19 sec. 4.1]
@@ -420,8 +421,9 @@ def metric_lower_bound(
 
 
 def least_sum(weight: float, covering: Covering, d_max: float, at_most: float = math.inf) -> float:
-    """Return the infimum over r0 of weight r0 / d_max + sum of N_r d_max / r over the radii r >=
-    r0.
+    """Return the least sum that bounds the regret, over all radii r0.
+
+    The sum is weight r0 / d_max + sum of N_r d_max / r over the radii r >= r0.
 
     The result is at most `at_most`.
     """

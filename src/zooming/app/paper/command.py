@@ -114,8 +114,9 @@ def reproduce(
 
 
 def _findings(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the content of findings.json; ConfigurationError if it is damaged or has other
-    settings.
+    """Return the content of findings.json, or an empty one if there is no such file.
+
+    Raise ConfigurationError if the file is damaged, or was written with other settings.
     """
     path = folder / FINDINGS
     if not path.exists():

@@ -26,8 +26,9 @@ def title(folder: Path, n_problems: int) -> str:
 
 
 def figures(path: Path) -> list[dict[str, Any]]:
-    """Return the findings of each figure of a reproduction; ConfigurationError if the file is
-    damaged.
+    """Return what a reproduction found, one entry per figure.
+
+    Raise ConfigurationError if the file is damaged.
     """
     content = replace_non_finite(read_json(path, REMEDY))
     try:
