@@ -425,6 +425,8 @@ def test_many_seeds_take_any_agent_and_any_environment():
     )
     alone = zooming.Random(gym.wrappers.TimeLimit(Corridor(), 4), horizon=4, seed=2).learn(5)
     assert histories[1].returns.tolist() == alone.returns.tolist()
+    again = zooming.learn_many(zooming.Random, env, [1, 2], 5, horizon=4)
+    assert again[1].returns.tolist() == alone.returns.tolist()
     assert len(zooming.learn_many(zooming.Median, gym.make("zooming/Ambulance-v0"), [1], 5)) == 1
 
 

@@ -1,6 +1,7 @@
 """An exported policy gives exactly the action of predict, in every format."""
 
 import json
+import runpy
 import shutil
 import sqlite3
 import subprocess
@@ -132,6 +133,13 @@ def test_the_python_file_runs_in_an_interpreter_without_packages(agents, kind, t
     ).stdout
     found = np.array([line.split() for line in printed.splitlines()], float)
     assert (found == predicted(agent, step, states)).all()
+
+
+def test_the_python_file_takes_a_number_for_a_state_of_one_axis(agents, tmp_path):
+    agent = next(one for one in agents.values() if one.axes.n_state == 1)
+    module = runpy.run_path(str(agent.export(tmp_path / "policy.py")))
+    low = agent.env.observation_space.low.item()
+    assert module["act"](0, low) == module["act"](0, [low])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -449,6 +449,13 @@ def test_a_history_draws_itself():
         plots.learning_curves([[1.0, math.nan]])
     with pytest.raises(zooming.ConfigurationError, match="n_bins"):
         history.plot(n_bins=0)
+    named = plots.learning_curves({"ours": history})
+    assert named.lines[0].get_ydata().tolist() == [0.0, 1.0, 2.0, 3.0]
+    with pytest.raises(zooming.ConfigurationError, match="ax=1 is not an Axes"):
+        plots.learning_curves(history, 1)
+    for runs in (history, {"ours": [history]}):
+        with pytest.raises(zooming.ConfigurationError, match="needs the optimum: give history"):
+            plots.regret(runs)
 
 
 @pytest.mark.parametrize(

@@ -24,17 +24,18 @@ def learn_many(
     episodes: int,
     *,
     n_workers: int | None = None,
+    **options: Any,
 ) -> list[History]:
     """Train one agent per seed in parallel and return their histories.
 
-    The result equals `[make_agent(env, seed=seed).learn(episodes) for seed in seeds]`. Runs are
-    parallel on compiled environments, each on a copy of `env`, and sequential on all others.
+    The result equals `[make_agent(env, seed=seed, **options).learn(episodes) for seed in seeds]`.
+    Runs are parallel on compiled environments, each on a copy of `env`, and sequential on all
+    others.
 
     Parameters
     ----------
     make_agent : callable
-        An agent class, or a function `make_agent(env, seed=...)` that returns an agent. Options of
-        the agent go here: `functools.partial(zooming.AdaptiveQ, horizon=8)`.
+        An agent class, or a function `make_agent(env, seed=...)` that returns an agent.
     env : gymnasium.Env
         The environment to learn on.
     seeds : iterable of int
@@ -43,6 +44,8 @@ def learn_many(
         Episodes of each run.
     n_workers : int, optional
         Number of threads. By default the number of cores.
+    **options
+        Options of the agents, for example `bonus=0.5`.
 
     Returns
     -------
@@ -63,7 +66,7 @@ def learn_many(
     stop = threading.Event()
 
     def run(seed: int, own_env: Any) -> History:
-        agent = build_agent(make_agent, own_env, seed)
+        agent = build_agent(make_agent, own_env, seed, **options)
         agent.stop_flag = stop
         history = agent.learn(episodes)
         agent.stop_flag = None
@@ -101,8 +104,8 @@ def build_agent(make_agent: Callable[..., Agent], env: Any, seed: int, **options
         name = getattr(make_agent, "__name__", repr(make_agent))
         raise ConfigurationError(
             f"{name} does not make agents from an environment and a seed ({error}); give an "
-            "agent's class, or one with what it "
-            f"asks for: functools.partial(zooming.MetricQ, metric=...)"
+            "agent's class, or one with what it asks for: "
+            "functools.partial(zooming.MetricQ, metric=...)"
         ) from error
     return make_agent(*places, **names, **options)
 

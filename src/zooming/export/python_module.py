@@ -11,8 +11,11 @@ _CODE = '''
 def act(step, state):
     """Return the action as a tuple of numbers.
 
-    `step` counts from 0. `state` is a sequence of numbers, one for each state axis.
+    `step` counts from 0. `state` is a sequence of numbers, one for each state axis; a single
+    number will do if there is one axis.
     """
+    if isinstance(state, (int, float)):
+        state = (state,)
     if not 0 <= step < HORIZON:
         raise ValueError(f"step {step} is outside the episode: steps run from 0 to {HORIZON - 1}")
     if len(state) != len(STATE):

@@ -20,12 +20,10 @@ Group = Runs | Sequence[History] | ArrayLike
 
 def label_groups(groups: Any, kind: type) -> dict[str, Any]:
     """Return {label: runs of one agent}; the label of a single unnamed agent is empty."""
-    if isinstance(groups, kind):
-        groups = [groups]
     named = dict(groups) if isinstance(groups, Mapping) else {"": groups}
     if not named:
         raise ConfigurationError("give the runs of at least one agent")
-    return named
+    return {label: [one] if isinstance(one, kind) else one for label, one in named.items()}
 
 
 def as_runs(group: Group) -> Runs:

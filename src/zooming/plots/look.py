@@ -55,6 +55,8 @@ def drawing(ax: Any, *, boxed: bool = False) -> Iterator[Any]:
 
     Raises
     ------
+    ConfigurationError
+        If `ax` is not an Axes.
     ImportError
         If matplotlib is not installed.
 
@@ -71,6 +73,11 @@ def drawing(ax: Any, *, boxed: bool = False) -> Iterator[Any]:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError("plots need matplotlib: pip install 'zooming[study]'") from error
+    if ax is not None and not hasattr(ax, "plot"):
+        raise ConfigurationError(
+            f"ax={ax!r} is not an Axes of matplotlib: leave it out to draw on a new one; the steps "
+            "to draw are steps=[0, 1]"
+        )
     with mpl.rc_context(_SETTINGS):
         if ax is None:
             ax = plt.subplots(figsize=(5, 3.8), layout="constrained")[1]

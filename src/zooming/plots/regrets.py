@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -244,7 +244,15 @@ def memory_against_regret(
 
 def _regrets(group: Runs | Sequence[Regret], expected: bool) -> Sequence[Regret]:
     """Return the regrets of one agent, with exact values if and only if `expected`."""
-    regrets = group.regrets(expected=expected) if isinstance(group, Runs) else list(group)
+    if isinstance(group, Runs):
+        regrets = group.regrets(expected=expected)
+    else:
+        regrets = list(group) if isinstance(group, Iterable) else [group]
+    if not all(isinstance(one, Regret) for one in regrets):
+        raise ConfigurationError(
+            "a regret needs the optimum: give history.regret(zooming.solve(env)) of each run, or "
+            "plots.Runs.of_histories(histories, optimum=...)"
+        )
     if not regrets or not all(
         len(one.per_episode) == len(regrets[0].per_episode) > 1 for one in regrets
     ):
