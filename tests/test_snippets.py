@@ -10,7 +10,7 @@ import snippets
 ROOT = Path(__file__).parent.parent
 PAGES = [
     page
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
     if snippets.blocks(page)
 ]
 

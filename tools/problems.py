@@ -81,7 +81,7 @@ def draw(name: str, view: View) -> str:
     with drawing(right):
         right.axhline(rule, color=COLORS[1], linestyle="-.", label="rule")
         right.axhline(random, color=COLORS[2], linestyle=":", label="random")
-        right.legend(loc="center right")
+        put_legend_above(right)
     save(figure, FOLDER / f"{stem(name)}.png")
 
     returns = np.mean([history.returns for history in histories], axis=0)
@@ -120,8 +120,13 @@ def draw_policies(ax, view, inner, optimal, agent) -> None:
         ):
             marks = {"markersize": 2.2 * width} if inner.has_whole_states else {"linewidth": width}
             ax.plot(places, actions, style, color=color, label=label, **marks)
-        ax.set(xlabel=view.state, ylabel=view.action, title=f"step {view.step}")
-        ax.legend()
+        ax.set(xlabel=f"{view.state}, step {view.step}", ylabel=view.action)
+        put_legend_above(ax)
+
+
+def put_legend_above(ax) -> None:
+    """Put the legend above the panel, where it hides no line."""
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, handlelength=1.8)
 
 
 def episodes_to(share: float, returns, random: float, optimum: float) -> str:
