@@ -16,6 +16,7 @@ from zooming.agents import cards
 from zooming.agents.clipping import count_clipped
 from zooming.agents.history import History
 from zooming.agents.problem import Problem, generator_at, seed_of
+from zooming.agents.replay import Transitions, update_each
 from zooming.agents.steps import check_steps
 from zooming.errors import ConfigurationError
 from zooming.partitions.view import Partition
@@ -191,6 +192,13 @@ class Agent(ABC):
         `next_info` is the info of the next observation. If it restricts actions, the next value is
         that of the feasible ones.
         """
+
+    def _learn_transitions(self, recorded: Transitions) -> None:
+        """Learn from recorded transitions: as `update` of each in turn, to the last bit.
+
+        A TransitionError leaves what came before the bad transition learned, as a loop would.
+        """
+        update_each(self, recorded)
 
     @property
     def n_episodes(self) -> int:

@@ -19,6 +19,7 @@ from zooming.agents.clipping import clipping_text, count_clipped
 from zooming.agents.core import check_core, check_n_rows, write_bonus
 from zooming.agents.doubling import prepare_episodes, restart_if_due
 from zooming.agents.history import Log
+from zooming.agents.replay import Transitions, replay, update_each
 from zooming.kernels import pausing
 from zooming.kernels.crossing import Crossing
 from zooming.partitions.table import Answer
@@ -260,6 +261,13 @@ class QLearner(Agent):
             log.trouble, self._paused, self.clipping,
         )  # fmt: skip
         return code
+
+    def _learn_transitions(self, recorded: Transitions) -> None:
+        is_own = getattr(self.update, "__func__", None) is QLearner.update
+        if is_own and self._first_table is None:
+            replay(self, recorded)
+        else:  # a caller's own update, or restarts of the doubling trick
+            update_each(self, recorded)
 
     # --- the bonus and the number of episodes -----------------------------------------------------
 

@@ -4,11 +4,11 @@ Each file imports only from files named before it. `jit` compiles, `laws` weighs
 `crossing` passes environments into compiled code, `layout` defines the ball table, `update_rule`
 has the update rule, and `records` passes tables into compiled code. For boxes there are `points`,
 `boxes` (selection), `splitting` and `masks` (feasible actions), for balls of any metric `balls`.
-`pausing` and `episodes` are both drivers, written once for any table; `box_episodes`,
-`ball_episodes` and `heuristics` (agents that follow a fixed rule) have the parts in which tables
-differ. `distances` computes distance matrices, and `backups` values on a grid of
-states. A planner has `plan_layout` (its memory and
-constants), `grids`, `smoothing`, `planning` (backward induction) and `plan_episodes`.
+`pausing` and `episodes` are both drivers, written once for any table, and `replay` learns from
+recorded transitions. `box_episodes`, `ball_episodes` and `heuristics` (agents that follow a fixed
+rule) have the parts in which tables differ. `distances` computes distance matrices, and `backups`
+values on a grid of states. A planner has `plan_layout` (its memory and constants), `grids`,
+`smoothing`, `planning` (backward induction) and `plan_episodes`.
 
 All kernels live in this folder, because their cache on disk is stamped with its contents. This file
 exports the box kernels that the rest of the package uses.

@@ -16,6 +16,7 @@ from zooming.kernels.layout import (
     STATE_PLAYED,
 )
 from zooming.kernels.records import Balls, balls_at
+from zooming.kernels.replay import compile_replay
 from zooming.kernels.update_rule import ceiling
 
 
@@ -114,6 +115,7 @@ PARTS = Parts(
 
 # Functions that return the kernels of `episodes` for balls, compiled on first use.
 play, act_once, update, next_step = compile_later("balls", PARTS)
+replay = compile_replay("balls", update)
 
 
 # --- what Python asks -----------------------------------------------------------------------------

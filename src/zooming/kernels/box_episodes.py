@@ -11,6 +11,7 @@ from zooming.kernels.layout import BAD_STATE, EITHER, FINE, N_PLACES, OWN
 from zooming.kernels.masks import select_feasible, write_feasible
 from zooming.kernels.points import to_unit
 from zooming.kernels.records import Boxes, boxes_at
+from zooming.kernels.replay import compile_replay
 from zooming.kernels.splitting import rows_needed
 from zooming.kernels.splitting import split as split_box
 from zooming.kernels.update_rule import ceiling
@@ -103,6 +104,7 @@ PARTS = Parts(
 
 # Functions that return the kernels of `episodes` for boxes, compiled on first use.
 play, act_once, update, next_step = compile_later("boxes", PARTS)
+replay = compile_replay("boxes", update)
 
 
 # --- what Python asks -----------------------------------------------------------------------------

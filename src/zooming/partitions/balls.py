@@ -160,6 +160,10 @@ class BallTable(Table):
         return ball_episodes.next_step()
 
     @cached_property
+    def replay(self) -> Callable[..., int]:
+        return ball_episodes.replay()
+
+    @cached_property
     def _act(self) -> Callable[..., int]:
         return ball_episodes.act_once()
 
@@ -282,7 +286,7 @@ class BallTable(Table):
         return copy.deepcopy(self, {id(one): one for one in (self.space, self.axes, self.oracle)})
 
     def __getstate__(self) -> dict[str, Any]:
-        made = ("handle", "_place", "_act", "_update", "next_step", "play")
+        made = ("handle", "_place", "_act", "_update", "next_step", "play", "replay")
         return {name: value for name, value in vars(self).items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

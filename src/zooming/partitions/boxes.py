@@ -77,7 +77,7 @@ class BoxTable(Table):
         return pack(Boxes(rows, self.core, stats, self.axes.table, *self._scratch))
 
     def __getstate__(self) -> dict[str, Any]:
-        made = ("_scratch", "handle", "_act", "_update", "next_step", "play")
+        made = ("_scratch", "handle", "_act", "_update", "next_step", "play", "replay")
         return {name: value for name, value in vars(self).items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -286,6 +286,10 @@ class BoxTable(Table):
     @cached_property
     def next_step(self) -> Callable[..., int]:
         return box_episodes.next_step()
+
+    @cached_property
+    def replay(self) -> Callable[..., int]:
+        return box_episodes.replay()
 
     @cached_property
     def _act(self) -> Callable[..., int]:

@@ -138,9 +138,14 @@ class Table(ABC):
     def next_step(self) -> Callable[..., int]:
         """The compiled update and next action, see `kernels.episodes.make_next_step`."""
 
+    @property
+    @abstractmethod
+    def replay(self) -> Callable[..., int]:
+        """The compiled loop over recorded transitions, see `kernels.replay`."""
+
     @abstractmethod
     def make_room(self) -> None:
-        """Make room for the splits of some episodes, because `play` answered FULL."""
+        """Make room for the splits of some episodes, because a kernel answered FULL."""
 
     # --- what was learned -------------------------------------------------------------------------
 

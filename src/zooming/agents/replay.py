@@ -1,0 +1,92 @@
+"""Learn from recorded transitions: as `update` of each in turn, in compiled code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming import kernels
+from zooming.agents.clipping import warn_of_clipping
+from zooming.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from zooming.agents.agent import Agent
+    from zooming.agents.q_learner import QLearner
+
+Floats = NDArray[np.float64]
+
+
+class Transitions(NamedTuple):
+    """Recorded transitions, one entry each: episode by episode, in the order they were played.
+
+    States and actions are flat vectors in the environment's units, as `axes.states.flat` and
+    `axes.actions.flat` return them. Any agent on the same spaces can learn from them.
+    """
+
+    steps: NDArray[np.int64]  # [n]
+    states: Floats  # [n, n_state]
+    actions: Floats  # [n, n_action]
+    rewards: Floats  # [n], before clipping
+    next_states: Floats  # [n, n_state]
+    terminated: NDArray[np.bool_]  # [n]
+
+
+def update_each(agent: Agent, recorded: Transitions) -> None:
+    """Call `agent.update` for each transition."""
+    states, actions = agent.axes.states, agent.axes.actions
+    for step, state, action, reward, after, is_terminated in zip(*recorded, strict=True):
+        agent.update(
+            int(step), states.shaped(state), actions.shaped(action), float(reward),
+            states.shaped(after), bool(is_terminated),
+        )  # fmt: skip
+
+
+def replay(agent: QLearner, recorded: Transitions) -> None:
+    """Learn from all transitions in compiled code; the same as `update_each`, to the last bit."""
+    problem, table = agent.problem, agent.table
+    steps = np.ascontiguousarray(recorded.steps, np.int64)
+    outside = (steps < 0) | (steps >= agent.horizon)
+    if outside.any():
+        problem.check_step(int(steps[outside][0]))
+    states, actions, next_states = (
+        _flat(agent, points, first_axis)
+        for points, first_axis in (
+            (recorded.states, 0),
+            (recorded.actions, agent.axes.n_state),
+            (recorded.next_states, 0),
+        )
+    )
+    rewards = np.ascontiguousarray(recorded.rewards, np.float64)
+    terminated = np.ascontiguousarray(recorded.terminated, np.bool_)
+    done = np.zeros(1, np.int64)
+    while done[0] < len(steps):
+        alive = dict(vars(table))  # noqa: F841  # the kernel has addresses, and runs unlocked
+        code = table.replay(
+            table.handle, steps, states, actions, rewards, next_states, terminated,
+            *agent.reward_range, agent.clipping, done,
+        )  # fmt: skip
+        k = int(done[0])
+        if code == kernels.FULL:
+            table.make_room()
+        elif code == kernels.DUE:
+            table.split(table.payload)
+        elif code == kernels.BAD_REWARD:
+            raise problem.bad_reward(int(steps[k]), float(rewards[k]))
+        elif code != kernels.FINE:
+            raise problem.bad_point(
+                int(steps[k]), table.payload, states[k], actions[k], next_states[k]
+            )
+    warn_of_clipping(agent)
+
+
+def _flat(agent: Any, points: Floats, first_axis: int) -> Floats:
+    """Return points in the form of `axes.flat_state` or `axes.flat_action`, as a new array."""
+    flat = np.array(points, np.float64, order="C")
+    n_axes = len(agent.axes) - first_axis if first_axis else agent.axes.n_state
+    if flat.ndim != 2 or flat.shape[1] != n_axes:
+        raise ConfigurationError(
+            f"recorded points have the shape {flat.shape}; give one row of {n_axes} numbers each"
+        )
+    return np.asarray(agent.axes.to_unit_cube(flat, first_axis))

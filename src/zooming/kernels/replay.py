@@ -1,0 +1,61 @@
+"""Learn from recorded transitions: `update` of `episodes` in a compiled loop."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+from numba import boolean, float64, int64
+
+from zooming.kernels.jit import jit_with_signature
+from zooming.kernels.layout import BAD_REWARD, DUE, FINE
+from zooming.kernels.records import TABLE
+from zooming.kernels.update_rule import learned_reward
+
+
+def compile_replay(
+    name: str, find_update: Callable[[], Callable[..., int]]
+) -> Callable[[], Callable[..., int]]:
+    """Return a function without arguments that compiles the kernel `replay` on first use.
+
+    `find_update` returns the kernel `update` of one kind of table.
+    """
+    return functools.cache(lambda: _make_replay(name, find_update()))
+
+
+def _make_replay(name: str, update: Callable[..., int]) -> Callable[..., int]:
+    def replay(
+        table, steps, states, actions, rewards, next_states, terminated, reward_low, reward_high,
+        clipping, done,
+    ):  # fmt: skip
+        """Learn from the transitions from number done[0] on, in their order; return a code.
+
+        FINE: all are learned. DUE: those before done[0] are learned, and Python must split the ball
+        of the last one. For the other codes of `update`, and for BAD_REWARD, number done[0] is not
+        learned. `clipping` is (1 if rewards are clipped, number of clipped rewards).
+        """
+        while done[0] < steps.shape[0]:
+            k = done[0]
+            reward = learned_reward(rewards[k], reward_low, reward_high, clipping)
+            if np.isnan(reward):
+                return BAD_REWARD
+            code = update(
+                table, steps[k], states[k], actions[k], reward, next_states[k], terminated[k],
+                np.nan,
+            )  # fmt: skip
+            if code != FINE and code != DUE:
+                return code
+            if reward != rewards[k]:
+                clipping[1] += 1
+            done[0] += 1
+            if code == DUE:
+                return DUE
+        return FINE
+
+    replay.__name__ = replay.__qualname__ = f"replay_{name}"
+    vector, matrix, whole = float64[::1], float64[:, ::1], int64[::1]
+    return jit_with_signature(
+        replay, TABLE, whole, matrix, matrix, vector, matrix, boolean[::1], float64, float64,
+        whole, whole, name=replay.__name__,
+    )  # fmt: skip

@@ -1,0 +1,141 @@
+"""Learning from recorded transitions equals an update of each, to the last bit."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import zooming
+from helpers import Boxes, box, knowledge
+from zooming.agents.replay import Transitions, update_each
+
+pytestmark = pytest.mark.kernels
+
+HORIZON = 4
+
+
+class LongSide:
+    """A split rule of a user: halve the longest side."""
+
+    def due_at(self, low, high):
+        return 3.0 / (high - low).max()
+
+    def axes(self, low, high):
+        return [int(np.argmax(high - low))]
+
+
+SPACES = {
+    "plain": Boxes(box((0.0, 1.0), (-1.0, 3.0)), box((0.0, 2.0))),
+    "float32": Boxes(box((0.0, 1.0), dtype=np.float32), box((-2.0, 2.0), dtype=np.float32)),
+    "mixed": Boxes(
+        gym.spaces.Dict({"speed": box((0.0, 1.0)), "gear": gym.spaces.Discrete(3, start=1)}),
+        gym.spaces.Discrete(2),
+    ),
+}
+AGENTS = {
+    "AdaptiveQ": zooming.AdaptiveQ,
+    "few balls": lambda env, **options: zooming.AdaptiveQ(env, max_balls=60, **options),
+    "own splits": lambda env, **options: zooming.AdaptiveQ(env, split=LongSide(), **options),
+    "doubling": lambda env, **options: zooming.AdaptiveQ(
+        env, bonus=zooming.bonuses.Doubling(zooming.bonuses.Exact()), **options
+    ),
+    "bounded": lambda env, **options: zooming.AdaptiveQ(
+        env, bounds={"state[0]": (0.2, 0.7)}, **options
+    ),
+    "NetQ": lambda env, **options: zooming.NetQ(env, spacing=0.3, **options),
+    "MetricQ": lambda env, **options: zooming.MetricQ(env, zooming.metrics.LInf(3), **options),
+    "lazy": lambda env, **options: zooming.MetricQ(
+        env, zooming.metrics.LInf(3), lazy=True, **options
+    ),
+}
+
+
+def recorded(env, n_episodes, seed=0):
+    """Return transitions of random states and actions; some episodes end early."""
+    axes, rng = zooming.Random(env, horizon=HORIZON, seed=0).axes, np.random.default_rng(seed)
+    env.observation_space.seed(seed)
+    env.action_space.seed(seed)
+    rows = []
+    for _ in range(n_episodes):
+        state = axes.states.flat(env.observation_space.sample(), "state")
+        for step in range(HORIZON):
+            after = axes.states.flat(env.observation_space.sample(), "state")
+            action = axes.actions.flat(env.action_space.sample(), "action")
+            ends = bool(rng.random() < 0.1)
+            rows.append((step, state, action, rng.random(), after, ends))
+            state = after
+            if ends:
+                break
+    return Transitions(*(np.array(column) for column in zip(*rows, strict=True)))
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("spaces", "kind"),
+    [
+        *(("plain", kind) for kind in AGENTS if kind not in ("MetricQ", "lazy")),
+        ("float32", "AdaptiveQ"),
+        ("float32", "MetricQ"),
+        ("float32", "lazy"),
+        ("mixed", "AdaptiveQ"),
+        ("mixed", "NetQ"),
+    ],
+)
+def test_learning_from_a_record_equals_an_update_of_each(spaces, kind):
+    given = recorded(SPACES[spaces], 60)
+    one, other = (AGENTS[kind](SPACES[spaces], horizon=HORIZON, seed=1) for _ in range(2))
+    one._learn_transitions(Transitions(*(column[:100] for column in given)))
+    one._learn_transitions(Transitions(*(column[100:] for column in given)))
+    update_each(other, given)
+    assert one.n_episodes == 60
+    assert knowledge(one) == knowledge(other)
+
+
+def test_an_agent_without_a_table_is_updated_one_by_one():
+    env, heard = SPACES["plain"], []
+
+    class Listener(zooming.Random):
+        def update(self, step, observation, action, reward, next_observation, terminated=False):
+            heard.append((step, *observation, *action, reward, *next_observation, terminated))
+
+    given = recorded(env, 3)
+    Listener(env, horizon=HORIZON, seed=0)._learn_transitions(given)
+    assert heard == [
+        (int(s), *x, *a, float(r), *y, bool(t)) for s, x, a, r, y, t in zip(*given, strict=True)
+    ]
+
+
+def test_a_bad_transition_is_named_and_those_before_it_are_learned():
+    env = SPACES["plain"]
+    for column, value, sentence in (
+        ("rewards", 1.5, "step 1: reward 1.5 is outside"),
+        ("rewards", np.nan, "step 1: reward nan is outside"),
+        ("next_states", 7.0, r"step 1: next state\[0\] = 7.0 is outside"),
+        ("actions", -7.0, r"step 1: action\[0\] = -7.0 is outside"),
+    ):
+        given = recorded(env, 3)
+        getattr(given, column)[1] = value
+        agent, other = (zooming.AdaptiveQ(env, horizon=HORIZON, seed=0) for _ in range(2))
+        with pytest.raises(zooming.TransitionError, match=sentence):
+            agent._learn_transitions(given)
+        update_each(other, Transitions(*(column[:1] for column in given)))
+        assert knowledge(agent) == knowledge(other)
+    given = recorded(env, 3)
+    given.steps[5] = HORIZON
+    with pytest.raises(zooming.TransitionError, match="step 4 is outside the episode"):
+        zooming.AdaptiveQ(env, horizon=HORIZON, seed=0)._learn_transitions(given)
+    with pytest.raises(zooming.ConfigurationError, match="one row of 2 numbers each"):
+        zooming.AdaptiveQ(env, horizon=HORIZON, seed=0)._learn_transitions(
+            given._replace(steps=given.steps * 0, states=given.states[:, :1])
+        )
+
+
+def test_rewards_outside_the_range_are_clipped_and_counted():
+    env = SPACES["plain"]
+    given = recorded(env, 10)
+    given.rewards[3:6] = [1.5, -0.5, 1.0]
+    one, other = (zooming.AdaptiveQ(env, horizon=HORIZON, rewards="clip", seed=0) for _ in range(2))
+    for agent, learn in ((one, one._learn_transitions), (other, lambda it: update_each(other, it))):
+        with pytest.warns(UserWarning, match="was clipped"):
+            learn(given)
+        assert agent.n_clipped == 2
+    assert knowledge(one) == knowledge(other)
