@@ -13,7 +13,7 @@ from zooming.agents.agent import Agent
 from zooming.agents.clipping import clipping_text
 from zooming.agents.history import Log
 from zooming.agents.problem import stated_range
-from zooming.kernels import FIRST_VALUE, plan_episodes, to_unit
+from zooming.kernels import FIRST_VALUE, pausing, plan_actions, plan_episodes, to_unit
 from zooming.kernels.crossing import Crossing
 from zooming.kernels.grids import action_cell, state_cell
 from zooming.kernels.plan_layout import CORE, FLAT
@@ -132,7 +132,13 @@ class Planner(Agent):
         )  # fmt: skip
 
     def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
-        return self.table.play(env, crossing.handle, log, end, self.clipping)
+        table = self.table
+        table.prepare(end - int(log.done[0]))
+        return plan_episodes.play()(
+            table.handle, crossing.handle, env.params, min(self.horizon, env.horizon),
+            *self.reward_range, np.empty(self.axes.n_action), log.returns, log.n_balls, log.done,
+            end, log.trouble, np.zeros(pausing.STATE + self.axes.n_state), self.clipping,
+        )  # fmt: skip
 
     @property
     def n_episodes(self) -> int:
@@ -156,7 +162,7 @@ class Planner(Agent):
     def _action(self, unit: Floats, allowed: Feasible | None) -> Floats:
         """Return a flat action for a point of the unit cube, within what is allowed."""
         action = np.empty(len(unit))
-        plan_episodes.write_action(self.axes.table, self.axes.n_state, unit, action)
+        plan_actions.write_action(self.axes.table, self.axes.n_state, unit, action)
         return self._nearest(action, allowed)
 
     # --- the learned policy -----------------------------------------------------------------------
@@ -172,7 +178,7 @@ class Planner(Agent):
         plan, _ = table.policy()
         actions = np.empty((len(steps), n_action))
         if deterministic and not any(allowed):
-            k, i = plan_episodes.choose_many(
+            k, i = plan_actions.choose_many(
                 table.core, table.grid, plan, self.axes.table, steps, states, actions
             )
             if k >= 0:
@@ -191,7 +197,7 @@ class Planner(Agent):
         """Write the best allowed action of the policy; return its cell."""
         table, rows = self.table, _EVERYTHING if allowed is None else allowed.allowed
         plan, _ = table.policy()
-        return int(plan_episodes.choose(table.core, table.grid, plan, step, state, 0.0, rows, unit))
+        return int(plan_actions.choose(table.core, table.grid, plan, step, state, 0.0, rows, unit))
 
     def _draw(self, cell: int, generator: np.random.Generator) -> Floats:
         """Return a uniform draw from the action side of a cell."""

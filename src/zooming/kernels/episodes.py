@@ -1,6 +1,7 @@
 """Both drivers: whole episodes in compiled code, or one step at a time from Python.
 
-The loop is written once, for any table: boxes, balls of a metric, or the memory of a heuristic.
+The loop is written once, for any table: boxes, balls of a metric, the samples and the plan of a
+planner, or the memory of a heuristic.
 `Parts` are the compiled functions in which they differ. Kernels validate only points and rewards,
 which they must read anyway. They answer with a code and, where it needs one, a payload: a row, or
 the number of a bad coordinate. The Python code raises the error.
@@ -16,7 +17,7 @@ import numpy as np
 from numba import float64, int64, types
 
 from zooming.kernels.crossing import HANDLE, unpack
-from zooming.kernels.jit import jit_inline, jit_with_signature
+from zooming.kernels.jit import jit_inline, jit_kernel, jit_with_signature
 from zooming.kernels.layout import (
     BAD_REWARD,
     BAD_STATE,
@@ -47,7 +48,7 @@ class Parts(NamedTuple):
     open: Any  # (handle) -> t
     with_own_scratch: Any  # (t) -> t with scratch memory of its own
     options: Any  # (t) -> (ties, action rule)
-    has_room: Any  # (t, n_splits) -> whether so many splits fit in
+    has_room: Any  # (t, n_steps) -> whether so many steps can be played before Python acts
     read: Any  # (t, point) -> -1, or the index of a bad coordinate
     best: Any  # (t, step, ties) -> (row of the best relevant ball, its capped Q)
     act: Any  # (t, row, step, rule, action) -> row of the ball that contains the action written
@@ -56,6 +57,18 @@ class Parts(NamedTuple):
     n_balls: Any  # (t) -> number of active balls
     sizes: Any = None  # (t) -> (n_state, n_action, horizon); this and the next: Python driver only
     locate: Any = None  # (t, step, point, action) -> (FINE, row) or (BAD_STATE, coordinate)
+
+
+@jit_kernel
+def itself(t):
+    """Return the record: the part `with_own_scratch` if `open` makes new scratch memory."""
+    return t
+
+
+@jit_inline
+def no_split(t, row):
+    """Return True: the part `split` of a table that has nothing to split."""
+    return True
 
 
 def make_play(name: str, parts: Parts, table: Any = TABLE) -> Callable[..., int]:
@@ -73,7 +86,7 @@ def make_play(name: str, parts: Parts, table: Any = TABLE) -> Callable[..., int]
     ):  # fmt: skip
         """Play whole episodes until done[0], the number of finished episodes, equals `end`.
 
-        Return FINE, FULL (grow the table and call again), DUE, BAD_REWARD or BAD_STATE. For the
+        Return FINE, FULL (prepare the table and call again), DUE, BAD_REWARD or BAD_STATE. For the
         last two, `trouble` is (step, coordinate, value). DUE means that a ball must be split in
         Python: the caller splits it and calls again, and `paused` stores where the episode stopped
         (see `pausing`). `clipping` is (1 if rewards are clipped, number of clipped rewards).

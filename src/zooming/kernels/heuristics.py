@@ -18,7 +18,7 @@ import numpy as np
 from numba import float64, int64, types
 
 from zooming.kernels.crossing import HANDLE, unpack
-from zooming.kernels.episodes import Parts, make_play
+from zooming.kernels.episodes import Parts, itself, make_play, no_split
 from zooming.kernels.jit import jit_inline, jit_kernel, jit_no_refcount
 from zooming.kernels.layout import BOUND_TOLERANCE
 
@@ -170,12 +170,6 @@ def open_memory(handle):
     return Memory(rule, requests, count, bounds, seen, generator)
 
 
-@jit_kernel
-def itself(t):
-    """Return the record: its scratch memory is new in each call."""
-    return t
-
-
 @jit_inline
 def options(t):
     """Return (no ties, rule)."""
@@ -221,18 +215,12 @@ def learn(t, step, row, reward, next_value, action):
 
 
 @jit_inline
-def split(t, row):
-    """Return True: nothing is due."""
-    return True
-
-
-@jit_inline
 def n_balls(t):
     """Return 0."""
     return 0
 
 
-PARTS = Parts(open_memory, itself, options, has_room, read, best, act, learn, split, n_balls)
+PARTS = Parts(open_memory, itself, options, has_room, read, best, act, learn, no_split, n_balls)
 
 
 @functools.cache

@@ -1,8 +1,8 @@
 """The samples of a planner, its grid of cells, and its plans.
 
 The kernels are in `kernels.grids` (bins and cells), `kernels.smoothing` (regression),
-`kernels.planning` (backward induction) and `kernels.plan_episodes` (actions). This module owns
-their arrays.
+`kernels.planning` (backward induction), `kernels.plan_actions`, and `kernels.plan_episodes`. This
+module owns their arrays.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from zooming.errors import SpaceError
 from zooming.kernels import plan_layout as layout
 from zooming.kernels.grids import lay_grid, make_grid, sort_by_step
 from zooming.kernels.layout import ATOMS
-from zooming.kernels.plan_episodes import play
 from zooming.kernels.plan_layout import CORE, MEAN_REWARD, SPREAD, WEIGHT, Grid, Plan, Samples
 from zooming.kernels.planning import make_plan
 from zooming.partitions.boxes import in_units
@@ -171,17 +170,17 @@ class CellTable:
             values=np.zeros((horizon + 1, n_states)),
         )
 
-    def play(self, env: Any, handle: Any, log: Any, end: int, clipping: NDArray[np.int64]) -> int:
-        """Play episodes in compiled code, see `kernels.plan_episodes`."""
+    def prepare(self, n_episodes: int) -> None:
+        """Make a plan if one is due, and room for the episodes until the next one."""
         if self.is_due:
             self.refit()
-        n_coming = min(end - int(log.done[0]), int((self.core["due"] - self.core["n_episodes"])[0]))
+        n_coming = min(n_episodes, int((self.core["due"] - self.core["n_episodes"])[0]))
         self.reserve(max(1, n_coming) * int(self.core["horizon"][0]))
-        code: int = play()(
-            self.core, self.samples, self.grid, self.plan, self.axes.table, handle, env.params,
-            env.horizon, log.returns, log.n_balls, log.done, end, log.trouble, clipping,
-        )  # fmt: skip
-        return code
+
+    @property
+    def handle(self) -> tuple[Any, ...]:
+        """All arrays for the loop over episodes, see `kernels.plan_episodes`."""
+        return self.core, self.samples, self.grid, self.plan, self.axes.table
 
     # --- what was learned -------------------------------------------------------------------------
 

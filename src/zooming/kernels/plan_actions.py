@@ -1,0 +1,159 @@
+"""The action of a plan: the best feasible cell of a state, and the point of it that is played."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zooming.kernels.grids import state_cell
+from zooming.kernels.jit import jit_inline, jit_kernel
+from zooming.kernels.layout import ATOMS, FIRST_VALUE, LOW
+from zooming.kernels.plan_layout import SLOPE, SMOOTH
+from zooming.kernels.points import in_units, to_unit
+from zooming.kernels.update_rule import draw
+
+
+@jit_kernel
+def feasible_at(grid, axis, i, allowed_row):
+    """Return the feasible coordinate in bin i of an axis that is nearest to its center, or -1."""
+    n_units, center = grid.units[axis], grid.centers[axis, i]
+    first, last = grid.edges[axis, i], grid.edges[axis, i + 1]
+    if grid.kinds[axis] == SMOOTH:
+        is_above = allowed_row[0] >= last / n_units and last < n_units
+        if is_above or allowed_row[1] < first / n_units:
+            return -1.0
+        return min(allowed_row[1], max(allowed_row[0], center))
+    found = -1.0
+    for k in range(first, last):
+        x = (k + 0.5) / n_units
+        if allowed_row[FIRST_VALUE + k] == 1.0 and (
+            found < 0.0 or abs(x - center) < abs(found - center)
+        ):
+            found = x
+    return found
+
+
+@jit_kernel
+def is_feasible(grid, n_state, b, allowed):
+    """Return whether the action cell b contains a feasible action."""
+    for j in range(grid.bins.shape[0] - 1, n_state - 1, -1):
+        if feasible_at(grid, j, b % grid.bins[j], allowed[j - n_state]) < 0.0:
+            return False
+        b //= grid.bins[j]
+    return True
+
+
+@jit_kernel
+def choose(core, grid, plan, step, state, boldness, allowed, action):
+    """Write the best feasible action (unit cube) under Q + boldness * bonus; return its cell.
+
+    Ties are broken at random if `boldness` is positive. `allowed` without rows allows everything.
+    The bonus of a cell falls with the plays since the plan was made. The best action of the plan
+    is mixed with those of neighboring states.
+    """
+    n_state, n_axes = core[0]["n_state"], grid.bins.shape[0]
+    n_actions = plan.q.shape[1] // plan.values.shape[1]
+    is_masked = allowed.shape[0] > 0
+    cell = state_cell(grid, n_state, state)
+    slack = 1e-12 * max(0.0, core[0]["most"] - core[0]["least"])
+    best, most, n_tied = np.int64(-1), -np.inf, 0
+    for b in range(n_actions):
+        c = cell * n_actions + b
+        q = plan.q[step, c]
+        if boldness > 0.0:
+            q += boldness * plan.bonus[step, c] / np.sqrt(1.0 + plan.played[c])
+        if best >= 0 and q < most - slack:
+            continue
+        if is_masked and not is_feasible(grid, n_state, b, allowed):
+            continue
+        if best < 0 or q > most + slack:
+            best, most, n_tied = np.int64(b), q, 1
+        elif boldness > 0.0:
+            n_tied += 1
+            if draw(core) % np.uint64(n_tied) == np.uint64(0):
+                best = np.int64(b)
+    rest = best
+    for j in range(n_axes - 1, n_state - 1, -1):
+        i = rest % grid.bins[j]
+        action[j - n_state] = grid.centers[j, i]
+        if is_masked:
+            action[j - n_state] = feasible_at(grid, j, i, allowed[j - n_state])
+        rest //= grid.bins[j]
+    if best == plan.best[step, cell]:
+        mix(grid, plan, n_state, step, state, cell, allowed, action)
+    return cell * n_actions + best
+
+
+@jit_kernel
+def mix(grid, plan, n_state, step, state, cell, allowed, action):
+    """Move an action towards the best ones of the neighboring states' cells.
+
+    A neighbor counts by how near the state is to it. Where its best action differs by more than
+    SLOPE times the distance, the policy jumps, and nothing is mixed. On axes of values nothing is.
+    """
+    n_axes, stride = grid.bins.shape[0], np.int64(1)
+    here = plan.best[step, cell]
+    for j in range(n_state - 1, -1, -1):
+        i = (cell // stride) % grid.bins[j]
+        away = state[j] - grid.centers[j, i]
+        neighbor = i + 1 if away > 0.0 else i - 1
+        if grid.kinds[j] == SMOOTH and 0 <= neighbor < grid.bins[j]:
+            there = plan.best[step, cell + (neighbor - i) * stride]
+            gap = abs(grid.centers[j, neighbor] - grid.centers[j, i])
+            if largest_change(grid, n_state, here, there) <= SLOPE * gap:
+                a, b = here, there
+                for k in range(n_axes - 1, n_state - 1, -1):
+                    if grid.kinds[k] == SMOOTH:
+                        change = (
+                            grid.centers[k, b % grid.bins[k]] - grid.centers[k, a % grid.bins[k]]
+                        )
+                        action[k - n_state] += min(1.0, abs(away) / gap) * change
+                    a //= grid.bins[k]
+                    b //= grid.bins[k]
+        stride *= grid.bins[j]
+    for k in range(n_state, n_axes):
+        if grid.kinds[k] == SMOOTH:
+            low, high = grid.centers[k, 0], grid.centers[k, grid.bins[k] - 1]
+            if allowed.shape[0] > 0:
+                low, high = allowed[k - n_state, 0], allowed[k - n_state, 1]
+            action[k - n_state] = min(high, max(low, action[k - n_state]))
+
+
+@jit_inline
+def largest_change(grid, n_state, a, b):
+    """Return the distance of the centers of two action cells along the axis where it is largest."""
+    largest = 0.0
+    for k in range(grid.bins.shape[0] - 1, n_state - 1, -1):
+        change = grid.centers[k, b % grid.bins[k]] - grid.centers[k, a % grid.bins[k]]
+        largest = max(largest, abs(change))
+        a //= grid.bins[k]
+        b //= grid.bins[k]
+    return largest
+
+
+@jit_kernel
+def write_action(axes, n_state, unit, action):
+    """Write a point of the unit cube as an action in the environment's units."""
+    for i in range(action.shape[0]):
+        n_values = axes[n_state + i, ATOMS]
+        if n_values > 0.0:
+            k = min(n_values - 1.0, np.floor(unit[i] * n_values))
+            action[i] = axes[n_state + i, LOW] + 0.5 + k
+        else:
+            action[i], _ = in_units(axes, n_state + i, unit[i], 0.0)
+
+
+@jit_kernel
+def choose_many(core, grid, plan, axes, steps, observations, actions):
+    """Write the best action for each (step, observation), in the environment's units.
+
+    Return (k, i) if coordinate i of observation k is bad, else (-1, -1).
+    """
+    state, unit = np.empty(core[0]["n_state"]), np.empty(core[0]["n_action"])
+    everything = np.empty((0, FIRST_VALUE))
+    for k in range(steps.shape[0]):
+        bad = to_unit(axes, 0, observations[k], state)
+        if bad >= 0:
+            return k, bad
+        choose(core, grid, plan, steps[k], state, 0.0, everything, unit)
+        write_action(axes, core[0]["n_state"], unit, actions[k])
+    return -1, -1
