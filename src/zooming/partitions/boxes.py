@@ -448,12 +448,15 @@ def _first_at(unit: Floats, low: float, width: float) -> Floats:
     """Return the smallest x with (x - low) / width >= unit, as floats are rounded."""
     guess = low + width * unit
     slack = 8 * np.spacing(np.maximum(np.abs(guess), max(abs(low), abs(width))))
-    before, found = guess - slack, guess + slack  # below the border, and not below it
+    # Below the border, and not below it. The first border is `low` itself, and is not searched: if
+    # it is 0, more than a thousand floats lie on a bisection's way to it.
+    before = np.where(unit == 0.0, low, guess - slack)
+    found = np.where(unit == 0.0, low, guess + slack)
     while True:
         middle = before + (found - before) / 2
         is_between = (before < middle) & (middle < found)
         if not is_between.any():
-            return np.where(unit == 0.0, low, found)
+            return found
         is_below = (middle - low) / width < unit
         before = np.where(is_between & is_below, middle, before)
         found = np.where(is_between & ~is_below, middle, found)
