@@ -167,7 +167,7 @@ def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> I
     run = ray.remote(num_cpus=1, max_retries=0)(_run)  # lost chunks are counted and repeated below
     waiting, attempts = list(reversed(chunks)), _Attempts()
     running: dict[Any, Chunk] = {}
-    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    resources: dict[str, float] = ray.cluster_resources()
     most = workers or max(2, 2 * int(resources.get("CPU", 1)))
     while waiting or running:
         while waiting and len(running) < most:
