@@ -31,7 +31,7 @@ USED_IN = {
     "_compile_for_args": "kernels/jit.py",
     "_nrt": "kernels/jit.py",
     "_fields": "kernels/crossing.py",
-    "_getvalue": ("kernels/crossing.py", "kernels/records.py"),
+    "_getvalue": "kernels/crossing.py",
     "_index_key": "kernels/jit.py",
     "_get_jit_address": "kernels/crossing.py",
     "_get_wrapper_address": "kernels/crossing.py",
@@ -82,6 +82,34 @@ def test_private_parts_of_other_libraries_are_used_only_where_they_are_guarded()
 
 
 # --- Numba ----------------------------------------------------------------------------------------
+
+UNDOCUMENTED = ("numba.core", "numba.np", "numba.experimental")
+
+
+def undocumented_imports(tree):
+    """Yield the imports of Numba's inner modules."""
+    for node in ast.walk(tree):
+        names = [node.module] if isinstance(node, ast.ImportFrom) else []
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if any(name and name.startswith(UNDOCUMENTED) for name in names):
+            yield node
+
+
+def test_inner_modules_of_numba_may_be_missing():
+    found = set()
+    for path in sorted(SOURCES.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        guarded = {
+            id(node)
+            for block in ast.walk(tree)
+            if isinstance(block, ast.Try)
+            and any(getattr(one.type, "id", "") == "ImportError" for one in block.handlers)
+            for node in block.body
+        }
+        for node in undocumented_imports(tree):
+            assert id(node) in guarded, f"{path}, line {node.lineno}: an import without a fallback"
+            found.add(str(path.relative_to(SOURCES)))
+    assert found == {"kernels/crossing.py", "kernels/jit.py"}
 
 
 @pytest.mark.skipif(kernels.IS_JIT_DISABLED, reason="nothing is compiled")

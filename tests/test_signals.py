@@ -229,12 +229,21 @@ def test_a_copy_of_an_environment_has_addresses_of_its_own():
     assert env.np_random.bit_generator.state == before
 
 
-OBJECTS = """
+DIFFERS = """
 import types
 from numba.core.datamodel import default_manager
 default_manager.lookup = lambda kind: types.SimpleNamespace(_fields=("something", "else"))
 from zooming.kernels import crossing
 del default_manager.lookup
+"""
+MISSING = """
+import sys, numba
+kept = sys.modules["numba.core.datamodel"]
+sys.modules["numba.core.datamodel"] = None
+from zooming.kernels import crossing
+sys.modules["numba.core.datamodel"] = kept
+"""
+OBJECTS = """
 import gymnasium as gym, numpy as np
 env = gym.make("zooming/Oil-v0", noise=0.1)
 first = env.reset(seed=3)[0].tolist()
@@ -244,9 +253,10 @@ print(crossing.BY_ADDRESS, first, [env.step(np.array([0.5]))[1] for _ in range(3
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_where_numba_lays_them_out_differently_objects_cross_and_nothing_changes():
+@pytest.mark.parametrize("begin", [DIFFERS, MISSING])
+def test_where_numba_lays_them_out_differently_objects_cross_and_nothing_changes(begin):
     run = subprocess.run(
-        [sys.executable, "-c", OBJECTS], capture_output=True, text=True, check=True
+        [sys.executable, "-c", begin + OBJECTS], capture_output=True, text=True, check=True
     )
     env = gym.make("zooming/Oil-v0", noise=0.1)
     start = env.reset(seed=3)[0].tolist()

@@ -19,8 +19,6 @@ from typing import Any
 
 import numpy as np
 from numba import float64, int64, types, void
-from numba.core import cgutils
-from numba.core.datamodel import default_manager
 from numba.extending import intrinsic
 
 from zooming.kernels.jit import (
@@ -34,9 +32,11 @@ from zooming.kernels.jit import (
 
 try:
     import numba.np.random.generator_core  # noqa: F401  # registers the structure of a Generator
+    from numba.core import cgutils
+    from numba.core.datamodel import default_manager
     from numba.experimental.function_type import _get_jit_address, _get_wrapper_address
 except ImportError:
-    _get_jit_address = _get_wrapper_address = None
+    cgutils = default_manager = _get_jit_address = _get_wrapper_address = None
 
 # Fields of NumPy's C interface to a bit generator.
 _WORDS = ("state_address", "state", "next_uint64", "next_uint32", "next_double", "bit_generator")
@@ -54,7 +54,7 @@ def _is_as_expected() -> bool:
     def fields(kind: Any) -> tuple[str, ...]:
         return tuple(getattr(default_manager.lookup(kind), "_fields", ()))
 
-    if _get_jit_address is None:
+    if default_manager is None:
         return False
     functions = all(fields(kind) == ("c_addr", "py_addr", "jit_addr") for kind in _FUNCTIONS)
     inner = types.NumPyRandomBitGeneratorType("bit_generator")

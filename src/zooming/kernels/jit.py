@@ -24,9 +24,12 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba import float64, int64, types, void
-from numba.core.options import DefaultOptions
-from numba.np.numpy_support import as_dtype
+from numba import float64, from_dtype, int64, types, void
+
+try:
+    from numba.core.options import DefaultOptions
+except ImportError:
+    DefaultOptions = None
 
 GENERATOR = types.npy_rng
 DYNAMICS = float64(float64[::1], float64[::1], int64, float64[::1], GENERATOR, float64[::1])
@@ -164,6 +167,11 @@ def jit_inline(function: Any) -> Any:
     return compile_kernel(function, **NO_REFCOUNT, forceinline=True)
 
 
+def jit_inline_refcount(function: Any) -> Any:
+    """Compile with forced inlining and with reference counts. For functions that return arrays."""
+    return compile_kernel(function, **REFCOUNT, forceinline=True)
+
+
 def jit_with_signature(
     function: Callable[..., Any], *arguments: Any, returns: Any = int64, **options: Any
 ) -> Callable[..., Any]:
@@ -181,7 +189,7 @@ def jit_with_signature(
             if isinstance(expected, types.Array) and not (
                 type(value) is np.ndarray
                 and value.ndim == expected.ndim
-                and value.dtype == as_dtype(expected.dtype)
+                and from_dtype(value.dtype) == expected.dtype
                 and value.flags.c_contiguous
                 and value.flags.writeable
             ):

@@ -10,12 +10,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import float64, from_dtype, int32, int64, types, uint8
-from numba.core import cgutils
+from numba import carray, int64, types
 from numba.extending import intrinsic
-from numba.np.arrayobj import populate_array
 
-from zooming.kernels.jit import IS_JIT_DISABLED
+from zooming.kernels.jit import IS_JIT_DISABLED, jit_inline_refcount
 from zooming.kernels.layout import BALL, CORE, METRIC_BALL, METRIC_CORE
 
 # Numba's type of a handle, for the signatures of kernels.
@@ -65,61 +63,74 @@ def pack(record: Any) -> Any:
     return words.ravel()
 
 
-def _opener(record: Any, *kinds: Any) -> Any:
-    """Return a function for compiled code that makes a record of arrays from its handle.
+@intrinsic
+def _pointer(context, address):
+    """Return an address as a pointer."""
 
-    `kinds` are the Numba types of the arrays. They count no references.
-    """
-    made = types.NamedTuple(kinds, record)
+    def build(context, builder, signature, arguments):
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
 
-    @intrinsic
-    def open_record(context, handle):
-        def build(context, builder, signature, arguments):
-            words = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-            arrays = [_array(context, builder, words, i, kind) for i, kind in enumerate(kinds)]
-            return context.make_tuple(builder, made, arrays)
-
-        return made(handle), build
-
-    return open_record
+    return types.voidptr(address), build
 
 
-def _array(context, builder, words, i, kind):
-    """Build Numba's array from its address and lengths, which begin at words[_WORDS * i]."""
-    address, *shape = (
-        builder.load(cgutils.gep(builder, words, _WORDS * i + k)) for k in range(1 + kind.ndim)
+@jit_inline_refcount
+def _vector(words, i, dtype):
+    """Return array i of a handle, of one dimension. It counts no references."""
+    return carray(_pointer(words[_WORDS * i]), words[_WORDS * i + 1], dtype)
+
+
+@jit_inline_refcount
+def _matrix(words, i, dtype):
+    """Return array i of a handle, of two dimensions."""
+    k = _WORDS * i
+    return carray(_pointer(words[k]), (words[k + 1], words[k + 2]), dtype)
+
+
+@jit_inline_refcount
+def _cube(words, i, dtype):
+    """Return array i of a handle, of three dimensions."""
+    k = _WORDS * i
+    return carray(_pointer(words[k]), (words[k + 1], words[k + 2], words[k + 3]), dtype)
+
+
+@jit_inline_refcount
+def _open_boxes(words):
+    return Boxes(
+        rows=_vector(words, 0, BALL),
+        core=_vector(words, 1, CORE),
+        stats=_matrix(words, 2, np.float64),
+        axes=_matrix(words, 3, np.float64),
+        place=_vector(words, 4, np.int64),
+        state=_vector(words, 5, np.float64),
+        action=_vector(words, 6, np.float64),
+        low=_vector(words, 7, np.float64),
+        high=_vector(words, 8, np.float64),
+        stack=_vector(words, 9, np.int64),
     )
-    array = context.make_array(kind)(context, builder)
-    itemsize = context.get_constant(
-        types.intp, context.get_abi_sizeof(context.get_data_type(kind.dtype))
+
+
+@jit_inline_refcount
+def _open_balls(words):
+    return Balls(
+        rows=_vector(words, 0, METRIC_BALL),
+        core=_vector(words, 1, METRIC_CORE),
+        stats=_matrix(words, 2, np.float64),
+        owner=_cube(words, 3, np.int32),
+        distances=_matrix(words, 4, np.float64),
+        action_distances=_matrix(words, 5, np.float64),
+        orders=_matrix(words, 6, np.int32),
+        action_orders=_matrix(words, 7, np.int32),
+        grid=_matrix(words, 8, np.float64),
+        everything=_vector(words, 9, np.uint8),
+        place=_vector(words, 10, np.int64),
+        seen=_vector(words, 11, np.int64),
     )
-    strides = [itemsize]
-    for length in shape[:0:-1]:
-        strides.insert(0, builder.mul(strides[0], length))
-    populate_array(
-        array,
-        data=builder.inttoptr(address, array.data.type),
-        shape=shape,
-        strides=strides,
-        itemsize=itemsize,
-        meminfo=None,
-    )
-    return array._getvalue()
 
 
 def _itself(handle):
     return handle
 
 
-_VECTOR, _MATRIX, _WHOLE, _ORDER = float64[::1], float64[:, ::1], int64[::1], int32[:, ::1]
 # Return the record of a handle. For use in compiled code.
-boxes_at = balls_at = _itself
-if not IS_JIT_DISABLED:
-    boxes_at = _opener(
-        Boxes, from_dtype(BALL)[::1], from_dtype(CORE)[::1], _MATRIX, _MATRIX, _WHOLE, _VECTOR,
-        _VECTOR, _VECTOR, _VECTOR, _WHOLE,
-    )  # fmt: skip
-    balls_at = _opener(
-        Balls, from_dtype(METRIC_BALL)[::1], from_dtype(METRIC_CORE)[::1], _MATRIX,
-        int32[:, :, ::1], _MATRIX, _MATRIX, _ORDER, _ORDER, _MATRIX, uint8[::1], _WHOLE, _WHOLE,
-    )  # fmt: skip
+boxes_at = _itself if IS_JIT_DISABLED else _open_boxes
+balls_at = _itself if IS_JIT_DISABLED else _open_balls
