@@ -18,6 +18,7 @@ from zooming.app.run import list_names
 UPS_AND_DOWNS = [0.2, 0.12, 0.4, 0.28, 0.44, 0.2]  # on the grid of 20 cells from 0 to 0.8
 FREE = {"prices": UPS_AND_DOWNS, "volatility": 0.0, "efficiency": 1.0, "wear": 0.0, "power": 10.0}
 DOCS = Path(__file__).parent.parent / "docs" / "problems"
+DRAWER = Path(__file__).parent.parent / "tools" / "problems.py"
 # Each problem with the resolution at which it is solved here; a second is enough for each.
 PROBLEMS = {
     "Newsvendor": 40,
@@ -100,10 +101,11 @@ def test_every_outcome_stays_in_the_space_and_in_the_range_which_is_reached(name
                 after = np.full(len(state), np.nan)
                 found.append(env.given(state, action, step, env.params, outcome, after))
                 assert env.are_states(after[None])[0]
-    assert low <= min(found)
-    assert max(found) <= high
-    assert min(found) <= low + 0.5 * (high - low)  # the range is not a guess far too wide
-    assert max(found) >= high - 0.5 * (high - low)
+    reached = f"rewards from {min(found):g} to {max(found):g}; reward_range is {low:g} to {high:g}"
+    assert low <= min(found), reached
+    assert max(found) <= high, reached
+    assert min(found) <= low + 0.5 * (high - low), f"the range is far too wide: {reached}"
+    assert max(found) >= high - 0.5 * (high - low), f"the range is far too wide: {reached}"
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -124,7 +126,10 @@ def test_draws_follow_the_law_that_is_solved(name):
         for i in range(n):
             drawn[i, 0] = env.dynamics(state, action, step, env.params, rng, place)
             drawn[i, 1:] = place
-        assert (np.abs(drawn.mean(axis=0) - mean) <= 5 * spread / np.sqrt(n) + 1e-9).all()
+        assert (np.abs(drawn.mean(axis=0) - mean) <= 5 * spread / np.sqrt(n) + 1e-9).all(), (
+            f"state {state}, action {action}: `dynamics` has the mean reward and next state "
+            f"{drawn.mean(axis=0)}, `given` and `weigh` have {mean}"
+        )
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -133,9 +138,10 @@ def test_the_rule_is_below_the_optimum_and_above_random(name):
     ruled = zooming.evaluate(env.unwrapped.rule, env, episodes=400)
     half = ruled.high - ruled.mean
     random = zooming.Random(env, seed=0).learn(400).returns
-    assert ruled.mean <= optimal.return_ + optimal.return_error + 2 * half
-    assert ruled.mean > random.mean() + 2 * half
-    assert random.mean() < optimal.return_
+    returns = f"rule {ruled.mean:g}, random {random.mean():g}, optimum {optimal.return_:g}"
+    assert ruled.mean <= optimal.return_ + optimal.return_error + 2 * half, returns
+    assert ruled.mean > random.mean() + 2 * half, f"choose other default settings: {returns}"
+    assert random.mean() < optimal.return_, returns
 
 
 @pytest.mark.parametrize("name", ["Newsvendor", "Pricing", "GraphAmbulance"])
@@ -342,15 +348,29 @@ def test_every_problem_is_listed_in_one_sentence(capsys):
     assert all(f"  zooming/{name}-v0 " in shown for name in ALL)
 
 
+def test_every_registered_problem_is_tested_and_drawn():
+    registered = {name[8:-3] for name in gym.registry if name.startswith("zooming/")}
+    registered -= {"Oil", "Ambulance"}  # those of the paper are tested in test_envs.py
+    drawn = set(re.findall(r'^    "(\w+)": View\(', DRAWER.read_text(), re.M))
+    assert registered == set(PROBLEMS), "list each problem of zooming/__init__.py in PROBLEMS here"
+    assert registered == drawn, (
+        "list each problem of zooming/__init__.py in VIEWS of tools/problems.py"
+    )
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_every_problem_has_a_page_with_a_small_picture(name):
     stem = re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower()
-    page, contents = (DOCS / f"{stem}.md").read_text(), (DOCS / "index.md").read_text()
-    assert f'gym.make("zooming/{name}-v0")' in page
-    assert f"]({stem}.png)" in page
-    assert (DOCS / f"{stem}.png").stat().st_size < 30_000
-    assert f"\n{stem}\n" in contents
-    assert f"| [{name}]({stem}.md) |" in contents
+    path, picture = DOCS / f"{stem}.md", DOCS / f"{stem}.png"
+    assert path.exists(), f"write docs/problems/{stem}.md, like newsvendor.md"
+    page, contents = path.read_text(), (DOCS / "index.md").read_text()
+    assert f'gym.make("zooming/{name}-v0")' in page, f"{stem}.md does not make the environment"
+    assert f"]({stem}.png)" in page, f"{stem}.md does not show {stem}.png"
+    assert picture.exists(), f"draw {stem}.png: python tools/problems.py {name}"
+    assert picture.stat().st_size < 30_000
+    assert f"\n{stem}\n" in contents, f"{stem} is not in the toctree of docs/problems/index.md"
+    row = f"| [{name}]({stem}.md) |"
+    assert row in contents, f"no row {row} in docs/problems/index.md: tools/problems.py prints it"
 
 
 # --- refusals -----------------------------------------------------------------------------------

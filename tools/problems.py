@@ -31,13 +31,13 @@ FEW_VISITS = 10  # a policy that was tried less often is not drawn
 
 @dataclass
 class View:
-    """How a problem is shown: step, labels, state axis, and coordinates."""
+    """How a problem is shown: its actions over one axis of the state, at one step."""
 
     step: int
-    state: str
-    action: str
+    state: str  # label of the axis
+    action: str  # label of the actions
     axis: int = 0
-    fixed: tuple[float, ...] = ()
+    fixed: tuple[float, ...] = ()  # a whole state, whose other axes stay; by default there are none
 
 
 VIEWS = {
@@ -57,6 +57,11 @@ VIEWS = {
 
 
 def main(names: list[str]) -> None:
+    unknown = [name for name in names if name not in VIEWS]
+    if unknown:
+        sys.exit(
+            f"no view of {', '.join(unknown)}: add it to VIEWS of this file ({', '.join(VIEWS)})"
+        )
     print("| problem | H | optimum | within | by formula | rule | random | learned | 95 % after |")
     print("|---|---|---|---|---|---|---|---|---|")
     for name in names or VIEWS:

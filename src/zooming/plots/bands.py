@@ -20,6 +20,7 @@ from zooming.plots.runs import Runs
 
 
 def draw_band(ax: Any, x: NDArray[Any], samples: Floats, label: str | None, i: int) -> None:
+    """Draw the mean of samples [n_seeds, n] of the i-th agent, with its 95 % band."""
     mean, half = samples.mean(axis=0), half_interval(samples)
     style = line(i)
     ax.plot(x, mean, label=label, marker="o" if len(x) == 1 else None, **style)
@@ -28,6 +29,7 @@ def draw_band(ax: Any, x: NDArray[Any], samples: Floats, label: str | None, i: i
 
 
 def draw_level(ax: Any, height: float, name: str) -> None:
+    """Draw a horizontal line, which the legend shows as its name and height."""
     ax.axhline(
         height, color=GRAY, linestyle=(0, (1, 1)), linewidth=1.2, label=f"{name} {height:.4g}"
     )
@@ -45,6 +47,10 @@ def label_episodes(ax: Any, named: Mapping[str, Runs], widths: Sequence[int]) ->
 
 
 def draw_legend(ax: Any, n_seeds: list[int], where: str, *, bars: bool = False) -> None:
+    """Draw the legend, if a line has a label. Its title names the 95 % bands if seeds are several.
+
+    A plot without bands or bars calls `ax.legend` instead.
+    """
     if not ax.get_legend_handles_labels()[1]:
         return
     seeds = f"{n_seeds[0]}" if len(set(n_seeds)) == 1 else f"{min(n_seeds)} to {max(n_seeds)}"

@@ -27,6 +27,7 @@ def label_groups(groups: Any, kind: type) -> dict[str, Any]:
 
 
 def as_runs(group: Group) -> Runs:
+    """Return the runs of one agent, whichever way they were given; see `Runs` for its arrays."""
     if isinstance(group, Runs):
         return group
     if isinstance(group, Sequence) and any(isinstance(one, History) for one in group):
@@ -36,6 +37,7 @@ def as_runs(group: Group) -> Runs:
 
 
 def check_valued(runs: Runs) -> None:
+    """Raise ConfigurationError if the policies of these runs have no exact values."""
     if not runs.policy_values.size:
         raise ConfigurationError(NOT_VALUED)
 

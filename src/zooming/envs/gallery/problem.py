@@ -120,7 +120,16 @@ class Rule:
 
 
 class GalleryEnv(CompiledEnv):
-    """A compiled environment of the gallery, with a finite set of outcomes and a classical rule."""
+    """A compiled environment of the gallery, with a finite set of outcomes and a classical rule.
+
+    Three functions of a problem must describe the same law. `given` is the step for one outcome, a
+    row of `values`. `weigh` fills in the weights of all `values`. The dynamics draw an outcome by
+    these weights and do what `given` does. `values` are all outcomes of a step: numbers, or rows of
+    numbers. Continuous noise must be approximated by finitely many values. `zooming list` shows
+    what follows the colon in the first line of the class's docstring.
+
+    Subclasses set `settings` and define `_rule`, and `closed_form` if there is a formula.
+    """
 
     settings: Any
 
