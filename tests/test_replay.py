@@ -7,6 +7,7 @@ import pytest
 import zooming
 from helpers import Boxes, box, knowledge
 from zooming.agents.replay import Transitions, update_each
+from zooming.kernels import IS_JIT_DISABLED
 
 pytestmark = pytest.mark.kernels
 
@@ -48,6 +49,9 @@ AGENTS = {
     ),
 }
 
+if not IS_JIT_DISABLED:  # without compilation, one plan takes seconds
+    AGENTS["Planner"] = zooming.Planner
+
 
 def recorded(env, n_episodes, seed=0):
     """Return transitions of random states and actions; some episodes end early."""
@@ -78,6 +82,7 @@ def recorded(env, n_episodes, seed=0):
         ("float32", "lazy"),
         ("mixed", "AdaptiveQ"),
         ("mixed", "NetQ"),
+        *(("mixed", kind) for kind in AGENTS if kind == "Planner"),
     ],
 )
 def test_learning_from_a_record_equals_an_update_of_each(spaces, kind):

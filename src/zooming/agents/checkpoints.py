@@ -19,6 +19,7 @@ from zooming.agents.heuristics import Median, NoMovement, Random
 from zooming.agents.metric_q import MetricQ
 from zooming.agents.net_q import NetQ
 from zooming.agents.planner import Planner
+from zooming.agents.portfolio import Portfolio
 from zooming.agents.problem import generator_at, horizon_of
 from zooming.errors import CheckpointError, ConfigurationError
 from zooming.spaces.flatten import Leaf, space_of
@@ -27,7 +28,8 @@ from zooming.version import __version__
 
 PARTS = ("states", "actions")  # of `Axes`
 AGENTS: dict[str, type[Agent]] = {
-    kind.__name__: kind for kind in (AdaptiveQ, NetQ, MetricQ, Planner, Random, NoMovement, Median)
+    kind.__name__: kind
+    for kind in (AdaptiveQ, NetQ, MetricQ, Planner, Portfolio, Random, NoMovement, Median)
 }
 Kind = TypeVar("Kind", bound=Agent)
 

@@ -13,6 +13,7 @@ from zooming.agents.agent import Agent
 from zooming.agents.clipping import clipping_text
 from zooming.agents.history import Log
 from zooming.agents.problem import stated_range
+from zooming.agents.replay import Transitions, record_samples, update_each
 from zooming.kernels import FIRST_VALUE, pausing, plan_actions, plan_episodes, to_unit
 from zooming.kernels.crossing import Crossing
 from zooming.kernels.grids import action_cell, state_cell
@@ -130,6 +131,12 @@ class Planner(Agent):
             table.core, table.samples, table.grid.units, int(step), self._unit(state, 0),
             self._unit(played, self.axes.n_state), reward, self._unit(after, 0), bool(terminated),
         )  # fmt: skip
+
+    def _learn_transitions(self, recorded: Transitions) -> None:
+        if getattr(self.update, "__func__", None) is Planner.update:
+            record_samples(self, recorded)
+        else:  # a caller's own update
+            update_each(self, recorded)
 
     def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
         table = self.table

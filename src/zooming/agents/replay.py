@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from zooming import kernels
 from zooming.agents.clipping import warn_of_clipping
 from zooming.errors import ConfigurationError
+from zooming.kernels import plan_replay
 
 if TYPE_CHECKING:
     from zooming.agents.agent import Agent
+    from zooming.agents.planner import Planner
     from zooming.agents.q_learner import QLearner
 
 Floats = NDArray[np.float64]
@@ -46,10 +48,62 @@ def update_each(agent: Agent, recorded: Transitions) -> None:
 def replay(agent: QLearner, recorded: Transitions) -> None:
     """Learn from all transitions in compiled code; the same as `update_each`, to the last bit."""
     problem, table = agent.problem, agent.table
+    flat = flat_transitions(agent, recorded)
+    done = np.zeros(1, np.int64)
+    while done[0] < len(flat.steps):
+        alive = dict(vars(table))  # noqa: F841  # the kernel has addresses, and runs unlocked
+        code = table.replay(
+            table.handle, *flat, *agent.reward_range, agent.clipping, done
+        )  # fmt: skip
+        k = int(done[0])
+        if code == kernels.FULL:
+            table.make_room()
+        elif code == kernels.DUE:
+            table.split(table.payload)
+        elif code == kernels.BAD_REWARD:
+            raise problem.bad_reward(int(flat.steps[k]), float(flat.rewards[k]))
+        elif code != kernels.FINE:
+            raise problem.bad_point(
+                int(flat.steps[k]),
+                table.payload,
+                flat.states[k],
+                flat.actions[k],
+                flat.next_states[k],
+            )
+    warn_of_clipping(agent)
+
+
+def record_samples(agent: Planner, recorded: Transitions) -> None:
+    """Let a planner keep all transitions; the same as `update_each`, to the last bit."""
+    problem, table, flat = agent.problem, agent.table, flat_transitions(agent, recorded)
+    done = np.zeros(1, np.int64)
+    while done[0] < len(flat.steps):
+        table.reserve(len(flat.steps) - int(done[0]))
+        code, i = plan_replay.record_many(
+            table.core, table.samples, table.grid.units, agent.axes.table, flat, agent.clipping,
+            done,
+        )  # fmt: skip
+        k = int(done[0])
+        if code == kernels.DUE:
+            table.refit()
+        elif code == kernels.BAD_REWARD:
+            raise problem.bad_reward(int(flat.steps[k]), float(flat.rewards[k]))
+        elif code != kernels.FINE:
+            raise problem.bad_point(
+                int(flat.steps[k]), i, flat.states[k], flat.actions[k], flat.next_states[k]
+            )
+    warn_of_clipping(agent)
+
+
+def flat_transitions(agent: Agent, recorded: Transitions) -> Transitions:
+    """Return the transitions as kernels take them: flat points of the agent's own axes.
+
+    TransitionError if a step is outside the episode.
+    """
     steps = np.ascontiguousarray(recorded.steps, np.int64)
     outside = (steps < 0) | (steps >= agent.horizon)
     if outside.any():
-        problem.check_step(int(steps[outside][0]))
+        agent.problem.check_step(int(steps[outside][0]))
     states, actions, next_states = (
         _flat(agent, points, first_axis)
         for points, first_axis in (
@@ -58,35 +112,20 @@ def replay(agent: QLearner, recorded: Transitions) -> None:
             (recorded.next_states, 0),
         )
     )
-    rewards = np.ascontiguousarray(recorded.rewards, np.float64)
-    terminated = np.ascontiguousarray(recorded.terminated, np.bool_)
-    done = np.zeros(1, np.int64)
-    while done[0] < len(steps):
-        alive = dict(vars(table))  # noqa: F841  # the kernel has addresses, and runs unlocked
-        code = table.replay(
-            table.handle, steps, states, actions, rewards, next_states, terminated,
-            *agent.reward_range, agent.clipping, done,
-        )  # fmt: skip
-        k = int(done[0])
-        if code == kernels.FULL:
-            table.make_room()
-        elif code == kernels.DUE:
-            table.split(table.payload)
-        elif code == kernels.BAD_REWARD:
-            raise problem.bad_reward(int(steps[k]), float(rewards[k]))
-        elif code != kernels.FINE:
-            raise problem.bad_point(
-                int(steps[k]), table.payload, states[k], actions[k], next_states[k]
-            )
-    warn_of_clipping(agent)
+    return Transitions(
+        steps, states, actions, np.ascontiguousarray(recorded.rewards, np.float64), next_states,
+        np.ascontiguousarray(recorded.terminated, np.bool_),
+    )  # fmt: skip
 
 
-def _flat(agent: Any, points: Floats, first_axis: int) -> Floats:
-    """Return points in the form of `axes.flat_state` or `axes.flat_action`, as a new array."""
-    flat = np.array(points, np.float64, order="C")
+def _flat(agent: Agent, points: Floats, first_axis: int) -> Floats:
+    """Return points in the form of `axes.flat_state` or `axes.flat_action`."""
+    flat = np.ascontiguousarray(points, np.float64)
     n_axes = len(agent.axes) - first_axis if first_axis else agent.axes.n_state
     if flat.ndim != 2 or flat.shape[1] != n_axes:
         raise ConfigurationError(
             f"recorded points have the shape {flat.shape}; give one row of {n_axes} numbers each"
         )
-    return np.asarray(agent.axes.to_unit_cube(flat, first_axis))
+    if agent.axes.are_plain:
+        return flat
+    return np.asarray(agent.axes.to_unit_cube(flat.copy(), first_axis))

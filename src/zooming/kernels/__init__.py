@@ -8,8 +8,8 @@ has the update rule, and `records` passes tables into compiled code. For boxes t
 recorded transitions. `box_episodes`, `ball_episodes` and `heuristics` (agents that follow a fixed
 rule) have the parts in which tables differ. `distances` computes distance matrices, and `backups`
 values on a grid of states. A planner has `plan_layout` (its memory and constants), `grids`,
-`smoothing`, `planning` (backward induction), `plan_actions`, and `plan_episodes` (its parts of the
-loop).
+`smoothing`, `planning` (backward induction), `plan_actions`, `plan_episodes` (its parts of the
+loop), and `plan_replay`. `recording` writes down what an agent plays, for others.
 
 All kernels live in this folder, because their cache on disk is stamped with its contents. This file
 exports the box kernels that the rest of the package uses.

@@ -1,0 +1,304 @@
+"""Several agents that all learn from every episode; the one that earns most plays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming import kernels
+from zooming.agents import cards
+from zooming.agents.agent import Agent
+from zooming.agents.choices import Choice
+from zooming.agents.clipping import clipping_text, warn_of_clipping
+from zooming.agents.companions import check_agents, common_range
+from zooming.agents.history import Log
+from zooming.agents.nesting import build_arms, nested_options, nested_state, restore_arms
+from zooming.agents.planner import ANY_REWARD
+from zooming.agents.recorder import Recorder
+from zooming.agents.replay import Transitions
+from zooming.kernels.crossing import Crossing
+from zooming.partitions.view import Partition
+from zooming.spaces.masks import Feasible, has_mask
+
+Floats = NDArray[np.float64]
+# Places in `counts`: who plays, episodes left in the block, whether an episode of it is under way.
+PLAYER, LEFT, IS_OPEN, N_EPISODES = range(4)
+
+
+class Portfolio(Agent):
+    """Several agents that all learn from every episode, with a choice of who plays.
+
+    An agent plays a block of episodes, a twentieth of those so far, and all others learn from them.
+    Then the agent is chosen that plays the next block, by the returns, see `agents.choices`. What
+    the portfolio predicts is what the recommended agent predicts.
+
+    Nothing is proved about it. Agents that need many more episodes than others to become good are
+    found late. An agent that cannot learn from the actions of others gains nothing here.
+
+    Parameters
+    ----------
+    agents : sequence of Agent
+        At least one agent, all made for the same environment object and horizon, and with the same
+        `rewards`. The first one is played in doubt.
+    seed : int, optional
+        Seed of the environment. Each agent has a seed of its own. By default a random one.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> env = gym.make("zooming/Oil-v0")
+    >>> agent = zooming.Portfolio(
+    ...     [zooming.Planner(env, seed=0), zooming.AdaptiveQ(env, seed=1)], seed=0
+    ... )
+    >>> history = agent.learn(episodes=200)
+    >>> [one.n_episodes for one in agent.agents]
+    [200, 200]
+    """
+
+    def __init__(self, agents: Iterable[Agent], *, seed: int | None = None) -> None:
+        self.agents = check_agents(agents)
+        first = self.agents[0]
+        options = {**first.problem.options, "reward_range": None}
+        super().__init__(first.env, **options, seed=seed)
+        self.reward_range = self.problem.reward_range = common_range(self.agents)
+        self.choice = Choice(len(self.agents))
+        self.counts = np.zeros(4, np.int64)  # PLAYER, LEFT, IS_OPEN, N_EPISODES
+        self._total = np.zeros(1)  # the return so far of the episode that is played
+        self._played: _Played | None = None  # what some agents have not learned from yet
+        if all(hasattr(agent, "play") for agent in self.agents):
+            self.play = self._play  # only then the fused driver can play
+
+    # --- learning ---------------------------------------------------------------------------------
+
+    @property
+    def player(self) -> Agent:
+        """The agent that plays the current block, or that played the last one."""
+        return self.agents[int(self.counts[PLAYER])]
+
+    def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
+        if self.problem.check_step(step) == 0:
+            self.checked_state(step, observation)  # raise before anything changes
+            self._settle()
+            self._close()
+            self._choose()
+            self.counts[IS_OPEN] = 1
+        if info and has_mask(info):
+            return self.player.act(step, observation, info=info)
+        return self.player.act(step, observation)
+
+    def update(
+        self,
+        step: int,
+        observation: Any,
+        action: Any,
+        reward: float,
+        next_observation: Any,
+        terminated: bool = False,
+        *,
+        next_info: Mapping[str, Any] | None = None,
+    ) -> None:
+        step = self.problem.check_step(step)
+        for agent in self.agents:  # all of them before one has learned
+            agent.problem.check_transition(step, observation, action, reward, next_observation)
+        self._settle()
+        if step == 0:
+            self.counts[N_EPISODES] += 1
+        masks = {"next_info": next_info} if next_info and has_mask(next_info) else {}
+        for agent in self.agents:
+            agent.update(step, observation, action, reward, next_observation, terminated, **masks)
+        if self.counts[IS_OPEN]:
+            self._total[0] += float(reward)
+        if terminated or step + 1 == self.horizon:
+            self._close()
+
+    def _learn_transitions(self, recorded: Transitions) -> None:
+        self._settle()
+        for agent in self.agents:
+            agent._learn_transitions(recorded)
+        self.counts[N_EPISODES] += int((np.asarray(recorded.steps) == 0).sum())
+
+    def _choose(self) -> None:
+        """Choose who plays, if the block is over."""
+        if self.counts[LEFT] == 0:
+            self.counts[[PLAYER, LEFT]] = self.choice.next(self.n_episodes)
+
+    def _close(self) -> None:
+        """Credit the return of an episode to its player, once."""
+        if self.counts[IS_OPEN]:
+            self.choice.credit(int(self.counts[PLAYER]), self._total.tolist())
+            self.counts[LEFT] -= 1
+        self.counts[IS_OPEN], self._total[0] = 0, 0.0
+
+    def _play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
+        self._settle()
+        self.counts[IS_OPEN], self._total[0] = 0, 0.0
+        first, n_steps = int(log.done[0]), min(self.horizon, env.horizon)
+        wanted = self.reward_range if self.rewards == "refuse" else ANY_REWARD
+        recorder = Recorder(env, crossing, (end - first) * n_steps, wanted)
+        while first < end:
+            self._choose()
+            player: Any = self.player
+            recorder.clear()
+            others = [agent for agent in self.agents if agent is not player]
+            self._played = _Played(recorder, log, first, others)
+            last = min(end, first + int(self.counts[LEFT]))
+            code = player.play(recorder, recorder.recording, log, last)
+            if code in (kernels.BAD_REWARD, kernels.BAD_STATE):
+                self._refuse(recorder, code, log)
+                return int(code)
+            self._settle()
+            log.is_full = code == kernels.FULL
+            first = int(log.done[0])
+        return kernels.FINE
+
+    def _refuse(self, recorder: Recorder, code: int, log: Log) -> None:
+        """Forget the transition that the player refused, and learn from those before it."""
+        step = int(log.trouble[0]) - (code == kernels.BAD_STATE)  # -1: a start was refused
+        if code == kernels.BAD_REWARD:
+            log.trouble[2] = recorder.last_reward  # the player saw NaN if another agent refuses it
+        if step >= 0:
+            recorder.drop_last()
+        self._settle()
+        self.counts[N_EPISODES] += step > 0
+
+    def _settle(self) -> None:
+        """Let the others learn from what was played, and credit its returns to the player.
+
+        An interrupt may come between an agent's play and this; then the next call does it.
+        """
+        played = self._played
+        if played is None:
+            return
+        recorded = played.recorder.transitions()
+        while played.others:
+            played.others[-1]._learn_transitions(recorded)
+            played.others.pop()
+        first, last = played.n_credited, int(played.log.done[0])
+        played.n_credited = last
+        self.choice.credit(int(self.counts[PLAYER]), played.log.returns[first:last].tolist())
+        self.counts[[LEFT, N_EPISODES]] += (first - last, last - first)
+        warn_of_clipping(self.player)
+        self._played = None
+
+    @property
+    def n_episodes(self) -> int:
+        return int(self.counts[N_EPISODES])
+
+    def _take_n_episodes(self, n: int) -> None:
+        if n != self.n_episodes:
+            raise ValueError(f"{n} episodes, but the portfolio has counted {self.n_episodes}")
+
+    def drop_paused(self) -> None:
+        for agent in self.agents:
+            agent.drop_paused()
+
+    @property
+    def n_clipped(self) -> int:
+        """Number of rewards that were clipped, by the agent with the narrowest range."""
+        return max(agent.n_clipped for agent in self.agents)
+
+    # --- the learned policy -----------------------------------------------------------------------
+
+    @property
+    def recommended(self) -> Agent:
+        """The agent whose policy `predict` plays."""
+        return self.agents[self.choice.recommended()]
+
+    @property
+    def interpolates(self) -> bool:  # type: ignore[override]
+        """Whether the recommended policy's action varies within a ball."""
+        return self.recommended.interpolates
+
+    def _greedy(
+        self,
+        steps: NDArray[np.int64],
+        states: Floats,
+        deterministic: bool,
+        allowed: Sequence[Feasible | None],
+    ) -> Floats:
+        return self.recommended._greedy(steps, states, deterministic, allowed)
+
+    def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
+        """Return V(x) of the recommended agent."""
+        return self.recommended.value(step, observation, info=info)
+
+    def q_value(self, step: int, observation: Any, action: Any) -> float:
+        """Return Q of the recommended agent."""
+        return self.recommended.q_value(step, observation, action)
+
+    def visits(self, step: int, observation: Any, action: Any) -> int:
+        """Return the visits of the recommended agent's ball or cell."""
+        return self.recommended.visits(step, observation, action)
+
+    def partition(self, step: int) -> Partition:
+        """Return the balls or cells of the recommended agent."""
+        return self.recommended.partition(step)
+
+    @property
+    def n_balls(self) -> int:
+        """Number of balls or cells of the agent that played last, summed over all steps."""
+        return self.player.n_balls
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all agents in bytes."""
+        own = self.choice.nbytes + self.counts.nbytes + self._total.nbytes
+        return own + sum(agent.nbytes for agent in self.agents)
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "agents": ", ".join(type(agent).__name__ for agent in self.agents),
+            "plays": type(self.player).__name__,
+            "bytes": f"{self.nbytes:,}",
+            "seed": self.seed,
+            **cards.shown_fact(self.horizon),
+        }
+
+    def _pictures(self) -> list[str]:
+        return self.recommended._pictures()
+
+    def __repr__(self) -> str:
+        names = ", ".join(type(agent).__name__ for agent in self.agents)
+        return (
+            f"{type(self).__name__}({self.env_name}, horizon={self.horizon}, [{names}] in "
+            f"{self.nbytes:,} bytes after {self.n_episodes} episodes{clipping_text(self)})"
+        )
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def _options(self) -> dict[str, Any]:
+        return {"agents": nested_options(self.agents), "seed": self.seed}
+
+    @classmethod
+    def _from_options(
+        cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> Any:
+        return cls(build_arms(env, options["agents"], arrays), seed=options["seed"])
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        self._settle()
+        values, arrays = nested_state(self.agents)
+        own = {"counts": self.counts, "total": self._total, **self.choice.state()}
+        return {"agents": values}, {**arrays, **own}
+
+    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        counts, total = arrays["counts"], arrays["total"]
+        if counts.dtype != np.int64 or counts.shape != (4,) or (counts < 0).any():
+            raise ValueError("the counts of the portfolio are invalid")
+        if counts[PLAYER] >= len(self.agents) or counts[IS_OPEN] > 1:
+            raise ValueError(f"agent {counts[PLAYER]} of {len(self.agents)} plays")
+        if total.dtype != np.float64 or total.shape != (1,) or not np.isfinite(total).all():
+            raise ValueError("the return of the episode is no number")
+        self.choice.restore(arrays)
+        restore_arms(self.agents, values["agents"], arrays)
+        self.counts, self._total = counts.copy(), total.copy()
+
+
+class _Played:
+    """A part of a block: its transitions, who has not learned from them, and its returns."""
+
+    def __init__(self, recorder: Recorder, log: Log, n_credited: int, others: list[Agent]) -> None:
+        self.recorder, self.log, self.n_credited, self.others = recorder, log, n_credited, others

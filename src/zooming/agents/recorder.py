@@ -1,0 +1,83 @@
+"""Record what an agent plays in compiled code, for the other agents of a portfolio."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.agents.replay import Transitions
+from zooming.kernels import recording
+from zooming.kernels.crossing import Crossing
+
+
+class Recorder:
+    """A compiled environment that writes down its transitions while an agent plays it.
+
+    It is passed to `play` in place of the environment, with `crossing` in place of its crossing.
+
+    Parameters
+    ----------
+    env : CompiledEnv
+        The environment.
+    crossing : Crossing
+        The environment with the generator of the run.
+    n_rows : int
+        Transitions to write down at most.
+    reward_range : (float, float)
+        A reward outside is written down and passed on as NaN, so that the agent refuses it.
+    """
+
+    def __init__(
+        self, env: Any, crossing: Crossing, n_rows: int, reward_range: tuple[float, float]
+    ) -> None:
+        self.env, self.horizon = env, env.horizon
+        self.n_state, self.n_action = len(env.state_box.low), len(env.action_box.low)
+        self.n_numbers = 2 + 2 * self.n_state + self.n_action
+        self.params: NDArray[np.float64] = recording.new_memory(
+            crossing.handle, env.params, n_rows, self.n_numbers, *reward_range
+        )
+        functions = recording.recording_functions(crossing.dynamics, crossing.start)
+        self.real = crossing  # the memory has addresses into it
+        self.recording = Crossing(crossing.generator, *functions)
+
+    def crossing(self, generator: np.random.Generator | None = None) -> Any:
+        """Return the real environment with another generator, as `CompiledEnv.crossing`."""
+        return self.env.crossing(generator)
+
+    @property
+    def n_rows(self) -> int:
+        """Transitions written down."""
+        return int(self.params[recording.COUNT])
+
+    @property
+    def last_reward(self) -> float:
+        """The reward of the last transition, before it was made NaN."""
+        return float(self._rows()[-1, 1])
+
+    def clear(self) -> None:
+        """Forget all transitions."""
+        self.params[recording.COUNT] = 0.0
+
+    def drop_last(self) -> None:
+        """Forget the last transition, which the agent refused."""
+        self.params[recording.COUNT] -= 1.0
+
+    def transitions(self) -> Transitions:
+        """Return all transitions that were written down."""
+        rows, n_state = self._rows(), self.n_state
+        after = 2 + n_state + self.n_action
+        steps = rows[:, 0].astype(np.int64)
+        return Transitions(
+            steps=steps,
+            states=rows[:, 2 : 2 + n_state].copy(),
+            actions=rows[:, 2 + n_state : after].copy(),
+            rewards=rows[:, 1].copy(),
+            next_states=rows[:, after:].copy(),
+            terminated=steps + 1 == self.horizon,
+        )
+
+    def _rows(self) -> NDArray[np.float64]:
+        first, n = int(self.params[recording.FIRST_ROW]), self.n_rows * self.n_numbers
+        return self.params[first : first + n].reshape(-1, self.n_numbers)

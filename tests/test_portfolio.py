@@ -1,0 +1,357 @@
+"""A portfolio: all agents learn from every episode, in the order in which it was played."""
+
+import copy
+import math
+import pickle
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import zooming
+from helpers import Drift, knowledge, same_history, stock_env
+from zooming.agents.choices import Choice
+from zooming.agents.recorder import Recorder
+from zooming.kernels import IS_JIT_DISABLED
+from zooming.kernels.crossing import draw_start, play_step
+
+pytestmark = pytest.mark.kernels
+OIL = {"noise": 0.1, "start": "uniform"}
+
+
+def boxes(env, seed=0, **options):
+    """Two agents of boxes and a heuristic."""
+    return zooming.Portfolio(
+        [
+            zooming.AdaptiveQ(env, seed=seed, **options),
+            zooming.NetQ(env, spacing=0.3, seed=seed + 1, **options),
+            zooming.Random(env, seed=seed + 2, **options),
+        ],
+        seed=seed,
+    )
+
+
+def planned(env, seed=0, **options):
+    """A planner and an agent of balls."""
+    return zooming.Portfolio(
+        [
+            zooming.Planner(env, seed=seed, **options),
+            zooming.MetricQ(env, zooming.metrics.LInf(5), seed=seed + 1, **options),
+        ],
+        seed=seed,
+    )
+
+
+def oil():
+    return gym.make("zooming/Oil-v0", **OIL)
+
+
+# --- promises -------------------------------------------------------------------------------------
+
+
+def test_a_portfolio_keeps_the_promises_of_every_agent():
+    def pair(env, seed):
+        return zooming.Portfolio(
+            [zooming.AdaptiveQ(env, seed=seed), zooming.Random(env, seed=seed + 1)], seed=seed
+        )
+
+    checked = zooming.check_agent(pair)
+    assert "the fused driver and the Python one" in " ".join(checked.kept)
+    assert not any("cannot be saved" in reason for reason in checked.skipped)
+
+
+@pytest.mark.skipif(IS_JIT_DISABLED, reason="without compilation, one plan takes seconds")
+@pytest.mark.parametrize("make_env", [oil, stock_env])
+def test_both_drivers_agree_to_the_last_bit_over_many_blocks(make_env):
+    fused, python = planned(make_env()), planned(make_env())
+    history = fused.learn(90, driver="fused") + fused.learn(60, driver="fused")
+    assert same_history(history, python.learn(150, driver="python"))
+    assert knowledge(fused) == knowledge(python)
+    assert (fused.choice.numbers[:, 0] > 0).all()
+
+
+def test_episodes_that_the_environment_ends_early_are_credited_once():
+    agent = boxes(Drift(n_steps=2), horizon=5)
+    history = agent.learn(40)
+    plays, means = agent.choice.numbers[:, 0], agent.choice.numbers[:, 1]
+    assert plays.sum() == agent.n_episodes == 40
+    assert (plays * means).sum() == pytest.approx(history.returns.sum())
+
+
+def test_a_copy_and_a_pickle_go_on_alike():
+    agent = boxes(oil())
+    agent.learn(30)
+    twins = [copy.deepcopy(agent), pickle.loads(pickle.dumps(agent))]
+    expected = agent.learn(30)
+    for twin in twins:
+        assert same_history(twin.learn(30), expected)
+        assert knowledge(twin) == knowledge(agent)
+
+
+# --- all learn, in order --------------------------------------------------------------------------
+
+
+class Only(Choice):
+    """Lets one agent play."""
+
+    def next(self, n_episodes):
+        return 1, 7
+
+
+def test_the_others_learn_from_what_the_player_played_step_by_step():
+    env = oil()
+    learner = zooming.AdaptiveQ(env, seed=0)
+    agent = zooming.Portfolio([learner, zooming.Random(env, seed=1)], seed=3)
+    agent.choice = Only(2)
+    history = agent.learn(50)
+
+    expected = zooming.AdaptiveQ(oil(), seed=0)
+
+    class Watched(zooming.Random):
+        def update(self, *transition, **options):
+            super().update(*transition, **options)
+            expected.update(*transition)
+
+    # The environment's stream is that of the portfolio's seed, the actions' that of the player's.
+    alone = Watched(oil(), seed=1)
+    alone.seed = 3
+    assert same_history_of_returns(history, alone.learn(50, driver="python"))
+    assert knowledge(learner) == knowledge(expected)
+
+
+def same_history_of_returns(one, other):
+    return one.returns.tobytes() == other.returns.tobytes()
+
+
+def test_a_recorder_writes_down_what_a_step_by_step_loop_sees():
+    env = oil().unwrapped
+    crossing = env.crossing(np.random.default_rng(5))
+    recorder = Recorder(env, crossing, 6, (0.0, 1.0))
+    state, after, rows = np.empty(1), np.empty(1), []
+    for step in range(5):
+        if step in (0, 3):
+            draw_start()(recorder.recording.handle, recorder.params, state)
+        action = np.array([0.1 * step])
+        reward = play_step()(recorder.recording.handle, state, action, step, recorder.params, after)
+        rows.append((step, state[0], action[0], reward, after[0], step + 1 == env.horizon))
+        state[:] = after
+    twin = env.crossing(np.random.default_rng(5))
+    state = np.empty(1)
+    draw_start()(twin.handle, env.params, state)
+    assert rows[0][1] == state[0]  # the same draws as without recording
+    assert play_step()(twin.handle, state, np.zeros(1), 0, env.params, after) == rows[0][3]
+    found = recorder.transitions()
+    for k, row in enumerate(rows):
+        assert tuple(float(np.ravel(part)[k]) for part in found) == row
+    recorder.drop_last()
+    assert recorder.n_rows == 4
+    recorder.clear()
+    assert len(recorder.transitions().steps) == 0
+
+
+def test_an_interrupt_between_play_and_learning_loses_nothing(monkeypatch):
+    agent, expected = boxes(oil()), boxes(oil())
+    agent.learn(40)
+    victim = agent.agents[1] if agent.player is not agent.agents[1] else agent.agents[0]
+    learn, calls = victim._learn_transitions, []
+
+    def interrupt(recorded):
+        calls.append(len(recorded.steps))
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        learn(recorded)
+
+    monkeypatch.setattr(victim, "_learn_transitions", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        agent.learn(200)
+    n_done = len(agent.interrupted_history)
+    agent.learn(200 - n_done)
+    expected.learn(240)
+    assert calls[0] == calls[1] > 0  # the same transitions, once more
+    assert knowledge(agent) == knowledge(expected)
+
+
+@pytest.mark.parametrize("driver", ["fused", "python"])
+def test_a_refused_reward_is_named_and_nobody_learns_from_it(driver):
+    def dynamics(state, action, step, params, rng, next_state):
+        next_state[0] = rng.random()
+        return 7.5 if next_state[0] > 0.97 else next_state[0]
+
+    def make():
+        box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+        env = zooming.compiled_env(dynamics, box, box, horizon=4, start=[0.5])
+        wide = zooming.Random(env, reward_range=(0.0, 100.0), seed=0)
+        narrow = zooming.AdaptiveQ(env, reward_range=(0.0, 1.0), seed=1)
+        return zooming.Portfolio([wide, narrow], seed=2)
+
+    agent, expected = make(), make()
+    with pytest.raises(zooming.TransitionError, match=r"reward 7\.5 is outside .*\[0\.0, 1\.0\]"):
+        agent.learn(100, driver=driver)
+    assert agent.reward_range == (0.0, 1.0)
+    with pytest.raises(zooming.TransitionError):
+        expected.learn(100, driver="python")
+    for one, other in zip(agent.agents, expected.agents, strict=True):
+        assert knowledge(one) == knowledge(other)
+    assert agent.n_episodes == expected.n_episodes == agent.agents[1].n_episodes > 0
+
+
+def test_clipped_rewards_are_counted_by_every_agent():
+    env = stock_env()
+    agent = boxes(env, rewards="clip", reward_range=(0.35, 0.45))
+    with pytest.warns(UserWarning, match="was clipped"):
+        history = agent.learn(30)
+    assert agent.n_clipped == history.n_clipped > 0
+    assert {one.n_clipped for one in agent.agents} == {agent.n_clipped}
+    assert agent.reward_range == (0.35, 0.45)
+
+
+# --- the choice -----------------------------------------------------------------------------------
+
+
+def oracle(returns, n_agents):
+    """Return the plays of the bandit on returns that `returns(agent, k)` gives, one at a time."""
+    played = [[] for _ in range(n_agents)]
+    order = []
+    while len(order) < 400:
+        k = len(order)
+        least = min(range(n_agents), key=lambda i: len(played[i]))
+        if len(played[least]) < 0.3 * math.sqrt(k + 1):
+            chosen = least
+        else:
+            indices = []
+            for seen in played:
+                mean = sum(seen) / len(seen)
+                variance = sum((x - mean) ** 2 for x in seen) / len(seen)
+                width = 0.3 * math.log(k + 2) * variance / len(seen)
+                indices.append(mean + math.sqrt(width))
+            chosen = max(range(n_agents), key=lambda i: indices[i])
+        for _ in range(max(1, int(0.05 * k))):
+            played[chosen].append(returns(chosen, len(order)))
+            order.append(chosen)
+    return order
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_choice_is_that_of_a_bandit_in_plain_python(seed):
+    noise = np.random.default_rng(seed).random((3, 1000))
+
+    def returns(agent, k):
+        return float(noise[agent, k] + 0.1 * agent)
+
+    choice, order = Choice(3), []
+    while len(order) < 400:
+        agent, block = choice.next(len(order))
+        choice.credit(agent, [returns(agent, len(order) + i) for i in range(block)])
+        order += [agent] * block
+    assert order == oracle(returns, 3)
+    assert choice.recommended() == int(np.argmax(choice.numbers[:, 1]))
+
+
+def test_a_portfolio_plays_the_better_agent_and_recommends_it():
+    env = gym.make("zooming/Oil-v0")
+    agent = zooming.Portfolio([zooming.Random(env, seed=0), zooming.AdaptiveQ(env, seed=1)], seed=0)
+    agent.learn(500)
+    plays = agent.choice.numbers[:, 0]
+    assert plays[1] > 400
+    assert agent.recommended is agent.agents[1]
+    observation = np.array([0.5])
+    assert agent.predict(observation)[0] == agent.agents[1].predict(observation)[0]
+    assert agent.value(0, observation) == agent.agents[1].value(0, observation)
+    action = agent.predict(observation)[0]
+    assert agent.q_value(0, observation, action) == agent.value(0, observation)
+    assert agent.visits(0, observation, action) > 0
+    assert len(agent.partition(0)) == len(agent.agents[1].partition(0))
+    assert agent.nbytes > agent.agents[1].nbytes
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+def make_pair(**options):
+    env = oil()
+    return [zooming.AdaptiveQ(env, seed=0), zooming.AdaptiveQ(env, seed=1, **options)]
+
+
+def test_agents_that_cannot_learn_together_are_refused_in_words():
+    one, other = make_pair()
+    cases = [
+        ([], "give at least one agent"),
+        ("Planner", "give a list of agents"),
+        (one, "give a list of agents"),
+        ([one, "NetQ"], "agent 1 of the portfolio is 'NetQ'"),
+        ([one, zooming.NetQ], "agent 1 of the portfolio is <class"),
+        ([one, other, one], "agents 0 and 2 of the portfolio are the same object"),
+        ([one, zooming.AdaptiveQ(oil(), seed=0)], "have environments of their own"),
+        (make_pair(horizon=3), "have the horizons 5 and 3"),
+        (make_pair(rewards="clip"), "have rewards='refuse' and 'clip'"),
+        (make_pair(bounds={"state": (0.2, 0.8)}), "different axes"),
+        (make_pair(reward_range=(2.0, 3.0)), "no reward lies in the reward ranges"),
+    ]
+    for agents, sentence in cases:
+        with pytest.raises(zooming.ConfigurationError, match=sentence):
+            zooming.Portfolio(agents, seed=0)
+    with pytest.raises(zooming.ConfigurationError, match="seed="):
+        zooming.Portfolio([one], seed=np.random.default_rng(0))
+    with pytest.raises(zooming.ConfigurationError, match="has no option 'sed'"):
+        zooming.Portfolio([one], sed=0)
+
+
+def test_agents_may_weigh_axes_differently():
+    agent = zooming.Portfolio(make_pair(weights={"state": 0.5}), seed=0)
+    agent.learn(20)
+    assert agent.n_episodes == 20
+
+
+class Own(zooming.Agent):
+    """An agent of a user: plays the middle."""
+
+    def act(self, step, observation):
+        return np.array([0.5])
+
+    def update(self, *transition):
+        self.last = transition
+
+    def greedy(self, step, state):
+        return np.array([0.5])
+
+
+def test_an_agent_of_a_user_takes_part_in_the_python_driver():
+    env = oil()
+    agent = zooming.Portfolio([Own(env, seed=0), zooming.AdaptiveQ(env, seed=1)], seed=0)
+    agent.learn(30)
+    assert agent.agents[0].last[0] == 4
+    with pytest.raises(zooming.ConfigurationError, match='driver="fused" needs'):
+        agent.learn(1, driver="fused")
+    with pytest.raises(zooming.ConfigurationError, match="Own cannot be saved"):
+        agent.check_savable()
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil", "sentence"),
+    [
+        ("counts", lambda array: array - 1, "the counts of the portfolio"),
+        ("counts", lambda array: np.array([9, 0, 0, 20]), "agent 9 of 3 plays"),
+        ("total", lambda array: array * np.nan, "no number"),
+        ("numbers", lambda array: -array, "of an agent are invalid"),
+        ("numbers", lambda array: array[:1], "another form"),
+    ],
+)
+def test_a_spoiled_state_is_refused(name, spoil, sentence):
+    agent = boxes(oil())
+    agent.learn(20)
+    values, arrays = agent._state()
+    with pytest.raises(ValueError, match=sentence):
+        boxes(oil())._restore(values, {**arrays, name: spoil(arrays[name])})
+
+
+def test_a_file_with_an_unknown_agent_in_a_portfolio_is_refused(tmp_path):
+    from zooming.agents.files import read_container, write_container
+
+    agent = boxes(oil())
+    agent.save(tmp_path / "whole.zoom")
+    header, arrays = read_container(tmp_path / "whole.zoom")
+    header["options"]["agents"][1]["agent"] = "Mine"
+    header.pop("arrays", None)
+    write_container(tmp_path / "other.zoom", header, arrays)
+    with pytest.raises(zooming.CheckpointError, match="the class 'Mine' in a portfolio"):
+        zooming.load(tmp_path / "other.zoom")
