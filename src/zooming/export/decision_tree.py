@@ -14,6 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.errors import ConfigurationError
+from zooming.export.regions import (
+    divide,
+    greedy_actions,
+    has_boxes,
+    low_corners,
+    merge,
+    state_boxes,
+)
 
 Floats = NDArray[np.float64]
 MOST_CUTS = 64  # cuts per axis among which the best one is chosen
@@ -113,13 +121,10 @@ def decision_tree(agent: Any) -> DecisionTree:
     store = _Store()
     roots = []
     for step in range(agent.horizon):
-        low, high = _state_boxes(agent, step)
-        leaves = _cells(low, high)
-        points = np.array([corner for corner, _ in leaves])
-        chosen = _actions(agent, step, points)
+        boxes = divide(*state_boxes(agent, step))
+        chosen = greedy_actions(agent, step, low_corners(agent.axes, boxes[:, 0]))
         numbers = np.array([store.action(action) for action in chosen])
-        boxes = np.array(leaves)  # [n, 2, n_state]
-        roots.append(_grow(store, *_merge(boxes[:, 0], boxes[:, 1], numbers)))
+        roots.append(_grow(store, *merge(boxes[:, 0], boxes[:, 1], numbers)))
     is_whole = [kind != "interval" for kind in axes.kinds]
     nodes = store.nodes()
     return DecisionTree(
@@ -137,16 +142,14 @@ def decision_tree(agent: Any) -> DecisionTree:
 def _exportable(agent: Any) -> Any:
     """Return the axes of the agent; ConfigurationError if its policy is not a set of boxes."""
     name = type(agent).__name__
-    try:
-        agent.partition(0)
-    except (AttributeError, NotImplementedError, ConfigurationError) as error:
-        raise ConfigurationError(
-            f"{name} has no partition of the states to export; export an AdaptiveQ or a NetQ"
-        ) from error
-    if agent.interpolates:
+    if getattr(agent, "interpolates", False):
         raise ConfigurationError(
             f"{name} interpolates its actions between cells, which a decision tree cannot say; "
             "export an AdaptiveQ or a NetQ"
+        )
+    if not has_boxes(agent):
+        raise ConfigurationError(
+            f"{name} has no partition of the states to export; export an AdaptiveQ or a NetQ"
         )
     squashed = [agent.axes.names[i] for i in range(agent.axes.n_state) if agent.axes[i].squash]
     if squashed:
@@ -155,75 +158,6 @@ def _exportable(agent: Any) -> Any:
             f"give bounds={{{squashed[0]!r}: (low, high)}} instead of squash"
         )
     return agent.axes
-
-
-def _state_boxes(agent: Any, step: int) -> tuple[Floats, Floats]:
-    """Return the different state sides of the balls of a step, in the environment's units.
-
-    The outer faces are moved to infinity: states beyond them count as on them.
-    """
-    found = agent.partition(step)
-    n = agent.axes.n_state
-    sides = np.unique(np.hstack([found.low[:, :n], found.high[:, :n]]), axis=0)
-    low, high = sides[:, :n].copy(), sides[:, n:].copy()
-    low[low == low.min(axis=0)] = -np.inf
-    high[high == high.max(axis=0)] = np.inf
-    return low, high
-
-
-def _cells(low: Floats, high: Floats) -> list[tuple[Floats, Floats]]:
-    """Return boxes that cover all states, each inside or outside of every given box."""
-    n_axes = low.shape[1]
-    done: list[tuple[Floats, Floats]] = []
-    waiting = [(np.full(n_axes, -np.inf), np.full(n_axes, np.inf), low, high)]
-    while waiting:
-        first, last, low, high = waiting.pop()
-        faces = [np.unique(np.concatenate([low[:, i], high[:, i]])) for i in range(n_axes)]
-        inner = [face[(face > first[i]) & (face < last[i])] for i, face in enumerate(faces)]
-        sizes = [len(f) for f in inner]
-        if not any(sizes):
-            done.append((first, last))
-            continue
-        axis = int(np.argmax(sizes))
-        cut = inner[axis][sizes[axis] // 2]
-        for side in (0, 1):
-            new_first, new_last = first.copy(), last.copy()
-            (new_last if side == 0 else new_first)[axis] = cut
-            meets = low[:, axis] < cut if side == 0 else high[:, axis] > cut
-            waiting.append((new_first, new_last, low[meets], high[meets]))
-    return done
-
-
-def _actions(agent: Any, step: int, corners: Floats) -> Floats:
-    """Return the greedy action at the low corner of each cell, in the environment's units."""
-    axes = agent.axes
-    states = np.clip(corners, axes.low[: axes.n_state], axes.high[: axes.n_state])
-    whole = np.array([kind != "interval" for kind in axes.kinds[: axes.n_state]])
-    states[:, whole] = np.ceil(states[:, whole])
-    found = agent.predict(axes.states.shaped(states), state=np.full(len(states), step))[0]
-    return np.asarray(axes.actions.batch(found, "action")[0])
-
-
-def _merge(
-    low: Floats, high: Floats, actions: NDArray[np.int64]
-) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """Join neighboring boxes with the same action, as long as two of them make up a box."""
-    n_axes, before = low.shape[1], -1
-    while len(actions) != before:
-        before = len(actions)
-        for axis in range(n_axes):
-            others = [i for i in range(n_axes) if i != axis]
-            keys = np.column_stack([actions, low[:, others], high[:, others], low[:, axis]])
-            order = np.lexsort(keys.T[::-1])
-            low, high, actions, keys = low[order], high[order], actions[order], keys[order]
-            is_same = (keys[1:, :-1] == keys[:-1, :-1]).all(axis=1)
-            goes_on = is_same & (high[:-1, axis] == low[1:, axis])
-            first = np.flatnonzero(np.r_[True, ~goes_on])
-            last = np.flatnonzero(np.r_[~goes_on, True])
-            new_high = high[first].copy()
-            new_high[:, axis] = high[last, axis]
-            low, high, actions = low[first], new_high, actions[first]
-    return low, high, actions
 
 
 class _Store:

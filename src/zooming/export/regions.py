@@ -1,0 +1,193 @@
+"""Divide the states into boxes in which a policy has one action."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.errors import ConfigurationError
+from zooming.kernels import LOW
+from zooming.spaces.flatten import INTERVAL
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+MOST_SAMPLES = 4096  # states at which a policy without boxes is asked
+MOST_ALONG_AXIS = 128  # of these, along one axis
+
+
+@dataclass(frozen=True)
+class Regions:
+    """Boxes that cover the states of a step, with the action of a policy in each.
+
+    Attributes
+    ----------
+    low, high : array [n, n_state]
+        Corners, in the environment's units. The outer faces are infinite.
+    points : array [n, n_state]
+        A state inside each box.
+    actions : array [n, n_action]
+        The action of the policy at each point, in the environment's units.
+    first, last : array [n_state]
+        Finite ends of the states, for volumes and pictures.
+    is_exact : bool
+        Whether the policy has one action in each box. Otherwise it was asked at the points only.
+    """
+
+    low: Floats
+    high: Floats
+    points: Floats
+    actions: Floats
+    first: Floats
+    last: Floats
+    is_exact: bool
+
+    @property
+    def volumes(self) -> Floats:
+        """Volume of each box within the finite ends."""
+        return volumes(self.low, self.high, self.first, self.last)
+
+
+def policy_regions(step: int, *agents: Any) -> Regions:
+    """Return boxes in which every one of the agents has one action, with the first one's actions.
+
+    If an agent has no such boxes, return the cells of a grid.
+    """
+    axes = agents[0].axes
+    is_exact = all(has_boxes(agent) for agent in agents)
+    if is_exact:
+        sides = [state_boxes(agent, step) for agent in agents]
+        boxes = divide(*(np.vstack(corner) for corner in zip(*sides, strict=True)))
+        low, high = boxes[:, 0], boxes[:, 1]
+        first, last = (end[: axes.n_state] for end in agents[0].partition(step).window())
+        points = (np.maximum(low, first) + np.minimum(high, last)) / 2
+    else:
+        low, high, points = _grid(axes)
+        first = np.where(np.isfinite(axes.low), axes.low, points.min(axis=0))[: axes.n_state]
+        last = np.where(np.isfinite(axes.high), axes.high, points.max(axis=0))[: axes.n_state]
+    whole = whole_states(axes)
+    points[:, whole] = np.rint(points[:, whole])
+    return Regions(
+        low, high, points, greedy_actions(agents[0], step, points), first, last, is_exact
+    )
+
+
+def has_boxes(agent: Any) -> bool:
+    """Return whether the policy of an agent has one action in each of some boxes."""
+    try:
+        agent.partition(0)
+    except (AttributeError, NotImplementedError, ConfigurationError):
+        return False
+    return not agent.interpolates
+
+
+def whole_states(axes: Any) -> NDArray[np.bool_]:
+    """Return which state axes have integers only."""
+    return np.array([kind != INTERVAL for kind in axes.kinds[: axes.n_state]])
+
+
+def volumes(low: Floats, high: Floats, first: Floats, last: Floats) -> Floats:
+    """Return the volume of each box between `first` and `last`."""
+    widths = np.minimum(high, last) - np.maximum(low, first)
+    return np.asarray(np.maximum(widths, 0.0).prod(axis=1))
+
+
+def contain(low: Floats, high: Floats, points: Floats) -> NDArray[np.bool_]:
+    """Return [n_points, n_boxes]: whether a box holds a point. A box lacks its high faces."""
+    inside = (low <= points[:, None]) & (points[:, None] < high)
+    return np.asarray(inside.all(axis=2))
+
+
+def _grid(axes: Any) -> tuple[Floats, Floats, Floats]:
+    """Return the corners and centers of the cells of an even grid over the states."""
+    n_state = axes.n_state
+    n = min(MOST_ALONG_AXIS, max(2, int(MOST_SAMPLES ** (1 / n_state))))
+    borders = []
+    for i in range(n_state):
+        start, end = axes.table[i, LOW], axes.ends[i]
+        if axes.kinds[i] == INTERVAL:
+            borders.append(np.linspace(start, end, n + 1))
+        else:  # borders lie between integers
+            borders.append(start + np.unique(np.rint(np.linspace(0, end - start, n + 1))))
+    low, high = (
+        np.stack(np.meshgrid(*corner, indexing="ij"), axis=-1).reshape(-1, n_state)
+        for corner in ([b[:-1] for b in borders], [b[1:] for b in borders])
+    )
+    points = axes.from_unit_cube((low + high) / 2, 0)
+    is_outer = low == low.min(axis=0), high == high.max(axis=0)
+    low, high = axes.from_unit_cube(low, 0), axes.from_unit_cube(high, 0)
+    return np.where(is_outer[0], -np.inf, low), np.where(is_outer[1], np.inf, high), points
+
+
+def state_boxes(agent: Any, step: int) -> tuple[Floats, Floats]:
+    """Return the different state sides of the balls of a step, in the environment's units.
+
+    The outer faces are moved to infinity: states beyond them count as on them.
+    """
+    found = agent.partition(step)
+    n = agent.axes.n_state
+    sides = np.unique(np.hstack([found.low[:, :n], found.high[:, :n]]), axis=0)
+    low, high = sides[:, :n].copy(), sides[:, n:].copy()
+    low[low == low.min(axis=0)] = -np.inf
+    high[high == high.max(axis=0)] = np.inf
+    return low, high
+
+
+def divide(low: Floats, high: Floats) -> Floats:
+    """Return boxes [n, 2, n_state] over all states, each inside or outside of every given box."""
+    n_axes = low.shape[1]
+    done: list[tuple[Floats, Floats]] = []
+    waiting = [(np.full(n_axes, -np.inf), np.full(n_axes, np.inf), low, high)]
+    while waiting:
+        first, last, low, high = waiting.pop()
+        faces = [np.unique(np.concatenate([low[:, i], high[:, i]])) for i in range(n_axes)]
+        inner = [face[(face > first[i]) & (face < last[i])] for i, face in enumerate(faces)]
+        sizes = [len(f) for f in inner]
+        if not any(sizes):
+            done.append((first, last))
+            continue
+        axis = int(np.argmax(sizes))
+        cut = inner[axis][sizes[axis] // 2]
+        for side in (0, 1):
+            new_first, new_last = first.copy(), last.copy()
+            (new_last if side == 0 else new_first)[axis] = cut
+            meets = low[:, axis] < cut if side == 0 else high[:, axis] > cut
+            waiting.append((new_first, new_last, low[meets], high[meets]))
+    return np.array(done)
+
+
+def low_corners(axes: Any, low: Floats) -> Floats:
+    """Return the lowest state of each box, in the space."""
+    states = np.clip(low, axes.low[: axes.n_state], axes.high[: axes.n_state])
+    whole = whole_states(axes)
+    states[:, whole] = np.ceil(states[:, whole])
+    return np.asarray(states)
+
+
+def greedy_actions(agent: Any, step: int, states: Floats) -> Floats:
+    """Return the action of the policy in each state, in the environment's units."""
+    axes = agent.axes
+    found = agent.predict(axes.states.shaped(states), state=np.full(len(states), step))[0]
+    return np.asarray(axes.actions.batch(found, "action")[0])
+
+
+def merge(low: Floats, high: Floats, actions: Ints) -> tuple[Floats, Floats, Ints]:
+    """Join neighboring boxes with the same action, as long as two of them make up a box."""
+    n_axes, before = low.shape[1], -1
+    while len(actions) != before:
+        before = len(actions)
+        for axis in range(n_axes):
+            others = [i for i in range(n_axes) if i != axis]
+            keys = np.column_stack([actions, low[:, others], high[:, others], low[:, axis]])
+            order = np.lexsort(keys.T[::-1])
+            low, high, actions, keys = low[order], high[order], actions[order], keys[order]
+            is_same = (keys[1:, :-1] == keys[:-1, :-1]).all(axis=1)
+            goes_on = is_same & (high[:-1, axis] == low[1:, axis])
+            first = np.flatnonzero(np.r_[True, ~goes_on])
+            last = np.flatnonzero(np.r_[~goes_on, True])
+            new_high = high[first].copy()
+            new_high[:, axis] = high[last, axis]
+            low, high, actions = low[first], new_high, actions[first]
+    return low, high, actions
