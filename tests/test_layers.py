@@ -31,6 +31,8 @@ FLOOR = {room: floor for floor, rooms in enumerate(ROOMS) for room in rooms}
 FRONT_DOOR = {
     ("zooming.agents.q_learner", "learn_pac"),
     ("zooming.agents.agent", "export"),
+    ("zooming.agents.agent", "explain"),
+    ("zooming.export.rules", "plot"),
     ("zooming.agents.history", "regret"),
     ("zooming.agents.history", "plot"),
     ("zooming.agents.pauses", "_policy_value"),

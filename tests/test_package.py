@@ -150,6 +150,7 @@ SMALLER = {  # what makes a command of the documentation short; the last option 
     "list": [],
     "audit": [],
     "export": [],
+    "explain": ["--episodes", "20"],
 }
 
 
@@ -187,8 +188,9 @@ def test_commands_in_the_documentation_run(page):
                 cli.main([*words, "--help"])
             assert not stop.value.code, words
         elif program == "zooming":
-            if words[0] in ("audit", "export"):
-                zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).save(words[1])
+            if words[0] in ("audit", "export", "explain"):
+                for file in (word for word in words if word.endswith(".zoom")):
+                    zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).save(file)
             cli.main([*words, *SMALLER[words[0]]])
         elif program == "python":
             assert (ROOT / words[0]).parent == ROOT / "examples", (

@@ -31,6 +31,7 @@ from zooming.errors import ConfigurationError as ConfigurationError
 from zooming.errors import SpaceError as SpaceError
 from zooming.errors import TransitionError as TransitionError
 from zooming.errors import ZoomingError as ZoomingError
+from zooming.export.explain import explain as explain
 from zooming.export.write import export_policy as export_policy
 from zooming.partitions import splits as splits
 from zooming.study.study import Study as Study

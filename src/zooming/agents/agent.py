@@ -433,6 +433,27 @@ class Agent(ABC):
 
         return zooming.export_policy(self, path, **options)
 
+    def explain(self, step: int | None = None, **options: Any) -> Any:
+        """Return the learned policy as rules that people read: states, action, value, visits.
+
+        See `zooming.explain`.
+
+        Parameters
+        ----------
+        step : int, optional
+            The step to explain. By default all of them.
+        **options
+            Other arguments of `zooming.explain`, for example `n_rules`.
+
+        Returns
+        -------
+        Rules
+            Print it, or use `frame()` and `plot()`.
+        """
+        import zooming
+
+        return zooming.explain(self, step=step, **options)
+
     def check_savable(self) -> None:
         """Raise ConfigurationError if `save` would refuse this agent. Called before long runs."""
         from zooming.agents import checkpoints

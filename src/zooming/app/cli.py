@@ -94,6 +94,7 @@ def main(args: Sequence[str] | None = None) -> None:
     """Run the command line. `args` defaults to those of the process."""
     import zooming
     from zooming.app import bench, run
+    from zooming.app.explain import explain_file
     from zooming.app.paper.command import reproduce
     from zooming.app.report.page import report
 
@@ -107,6 +108,7 @@ def main(args: Sequence[str] | None = None) -> None:
         "reproduce": reproduce,
         "report": report,
         "audit": audit_file,
+        "explain": explain_file,
         "export": export_file,
         "bench": bench.main,
         "list": run.list_names,

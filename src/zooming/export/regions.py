@@ -55,7 +55,7 @@ def policy_regions(step: int, *agents: Any) -> Regions:
 
     If an agent has no such boxes, return the cells of a grid.
     """
-    axes = agents[0].axes
+    axes, whole = agents[0].axes, whole_states(agents[0].axes)
     is_exact = all(has_boxes(agent) for agent in agents)
     if is_exact:
         sides = [state_boxes(agent, step) for agent in agents]
@@ -65,9 +65,9 @@ def policy_regions(step: int, *agents: Any) -> Regions:
         points = (np.maximum(low, first) + np.minimum(high, last)) / 2
     else:
         low, high, points = _grid(axes)
-        first = np.where(np.isfinite(axes.low), axes.low, points.min(axis=0))[: axes.n_state]
-        last = np.where(np.isfinite(axes.high), axes.high, points.max(axis=0))[: axes.n_state]
-    whole = whole_states(axes)
+        start, end = axes.low[: axes.n_state] - 0.5 * whole, axes.high[: axes.n_state] + 0.5 * whole
+        first = np.where(np.isfinite(start), start, points.min(axis=0))
+        last = np.where(np.isfinite(end), end, points.max(axis=0))
     points[:, whole] = np.rint(points[:, whole])
     return Regions(
         low, high, points, greedy_actions(agents[0], step, points), first, last, is_exact

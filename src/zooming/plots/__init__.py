@@ -13,6 +13,7 @@ from zooming.plots.look import COLORS, drawing
 from zooming.plots.partitions import partition, partition_over_optimum
 from zooming.plots.policies import policy
 from zooming.plots.regrets import memory_against_regret, partition_sizes, regret
+from zooming.plots.rules import rules
 from zooming.plots.runs import Runs, read_study
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "partition_over_optimum",
     "balls",
     "policy",
+    "rules",
     "learning_curves",
     "distance_to_optimum",
     "regret",

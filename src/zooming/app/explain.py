@@ -1,0 +1,95 @@
+"""`zooming explain`: print the policy of a saved agent as rules, or write them to a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from zooming.agents.files import write_atomically
+from zooming.errors import ConfigurationError
+from zooming.validation import check_int
+
+PICTURES = (".png", ".svg", ".pdf")
+ENDINGS = (".txt", ".html", ".csv", ".json", *PICTURES)
+
+
+def explain_file(
+    file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")],
+    against: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
+    rules: int = 8,
+    step: int | None = None,
+    out: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
+    env: str | None = None,
+    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE")] = (),
+    episodes: int | None = None,
+) -> None:
+    """Print the policy of a saved agent as rules, with what they lose against the policy.
+
+    Args:
+        file: file written by agent.save().
+        against: file of a second agent. Prints where the policies differ and what that is worth.
+        rules: largest number of rules of a step.
+        step: step to explain, from 0. By default all of them.
+        out: file to write instead of printing: .txt, .html, .csv, .json, .png, .svg or .pdf.
+        env: environment of the agent, a preset or Gymnasium id as for zooming run. Needed to
+            measure if the environment is not one of zooming's own.
+        set: options of the environment. Requires --env.
+        episodes: episodes of the measurement, 0 for none. By default up to 500.
+    """
+    import zooming
+    from zooming.study.problems import problem_named, settings_from
+
+    if set and env is None:
+        raise ConfigurationError("--set requires --env")
+    check_int(rules, "rules", 1)
+    path = None if out is None else _check_ending(Path(out), is_pair=against is not None)
+    made = None if env is None else problem_named(env, settings_from(set)).make()
+    agent = zooming.load(file, made)
+    other: Any = None if against is None else zooming.load(against, made)
+    found: Any = zooming.explain(agent, other, step=step, n_rules=rules, episodes=episodes)
+    if path is None:
+        print(found)
+        return
+    _write(found, path)
+    print(f"{path}: {path.stat().st_size:,} bytes")
+
+
+def _check_ending(path: Path, is_pair: bool) -> Path:
+    if path.suffix not in ENDINGS:
+        raise ConfigurationError(
+            f"--out {path}: no format has the ending {path.suffix!r}; choose one of "
+            f"{', '.join(ENDINGS)}"
+        )
+    if is_pair and path.suffix in PICTURES:
+        raise ConfigurationError(
+            f"--out {path}: differences have no picture; choose one of "
+            f"{', '.join(ENDINGS[: -len(PICTURES)])}"
+        )
+    return path
+
+
+def _write(found: Any, path: Path) -> None:
+    """Write rules or differences in the format of the path."""
+    if path.suffix in PICTURES:
+        import numpy as np
+        from matplotlib.figure import Figure
+
+        n_rows, n_steps = len(found.action_names), min(6, len(found.steps))
+        figure = Figure(figsize=(2.9 * n_steps + 1.8, 2.8 * n_rows), layout="constrained")
+        axes = figure.subplots(n_rows, n_steps, squeeze=False)
+        found.plot(ax=list(np.ravel(axes)))
+        figure.savefig(path, dpi=150)
+        return
+    if path.suffix == ".csv":
+        text = found.frame().write_csv()
+    elif path.suffix == ".json":
+        text = json.dumps({"about": found.notes, "rows": found.records()}, indent=1) + "\n"
+    elif path.suffix == ".html":
+        head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{path.stem}</title>'
+        text = f'{head}<body style="font-family:sans-serif">{found._repr_html_()}</body></html>\n'
+    else:
+        text = f"{found}\n"
+    write_atomically(path, text.encode())

@@ -1,0 +1,114 @@
+"""What an agent knows about an action in some states: its Q, its visits, and those of all actions.
+
+A visit is spread evenly over the ball that was visited, also if that ball was split later. So the
+visits of all cells of a step sum to the number of episodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from zooming.errors import ConfigurationError
+from zooming.export.regions import Floats, Regions, contain, volumes
+from zooming.kernels import NO_PARENT
+
+MOST_PAIRS = 2_000_000  # of cells and balls that are compared at once
+FLOOR = 0.01  # share of the weight that is spread evenly over all states
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Knowledge about one action in each cell; NaN where the agent keeps none.
+
+    Attributes
+    ----------
+    q_value, visits : array [n]
+        Q of the action, and how often it was played in the cell.
+    total : array [n]
+        How often any action was played in the cell.
+    """
+
+    q_value: Floats
+    visits: Floats
+    total: Floats
+
+
+def gather(agent: Any, step: int, regions: Regions, actions: Floats) -> Evidence:
+    """Return what an agent knows about one action in each cell of a step."""
+    try:
+        balls = agent.partition(step)
+    except (AttributeError, NotImplementedError, ConfigurationError):
+        return _ask(agent, step, regions, actions)
+    n, n_state = len(actions), agent.axes.n_state
+    low, high = balls.low.copy(), balls.high.copy()
+    first, last = balls.window()
+    density = _spread(agent, step, balls, volumes(low, high, first, last)) / volumes(
+        low[:, :n_state], high[:, :n_state], regions.first, regions.last
+    )
+    low[low == low.min(axis=0)], high[high == high.max(axis=0)] = -np.inf, np.inf
+    q_value, visits, total = np.empty(n), np.empty(n), np.empty(n)
+    size = max(1, MOST_PAIRS // len(density))
+    for begin in range(0, n, size):
+        part = slice(begin, begin + size)
+        is_near = contain(low[:, :n_state], high[:, :n_state], regions.points[part])
+        is_own = is_near & contain(low[:, n_state:], high[:, n_state:], actions[part])
+        total[part], visits[part] = is_near @ density, is_own @ density
+        q_value[part] = balls.q_value[is_own.argmax(axis=1)]
+    inside = regions.volumes
+    return Evidence(_capped(agent, step, regions, q_value), visits * inside, total * inside)
+
+
+def weigh(regions: Regions, evidence: Evidence) -> Floats:
+    """Return how much each cell counts: its visits, and a little for its volume."""
+    known = next(
+        (x for x in (evidence.total, evidence.visits) if np.isfinite(x).all() and x.sum() > 0),
+        np.zeros(len(regions.points)),
+    )
+    share = regions.volumes / regions.volumes.sum()
+    return np.asarray(known + (FLOOR * known.sum() or 1.0) * share)
+
+
+def _spread(agent: Any, step: int, balls: Any, size: Floats) -> Floats:
+    """Return the visits of each active ball, each visit counted once.
+
+    A ball inherits the visits of its ancestors, as its siblings do. Here each of them gets a share
+    in proportion to its volume, `size`.
+    """
+    rows = getattr(getattr(agent, "table", None), "rows", None)
+    if rows is None or "parent" not in (rows.dtype.names or ()):
+        return np.asarray(balls.n_visits, np.float64)
+    # A last entry stands for NO_PARENT, which is -1: it has no visits and is its own parent.
+    n_visits, parent = np.append(rows["n_visits"], 0.0), np.append(rows["parent"], NO_PARENT)
+    own = n_visits - n_visits[parent]
+    path = [agent.table.boxes(step)[0]]  # rows of the active balls, of their parents, and so on
+    while (path[-1] != NO_PARENT).any():
+        path.append(parent[path[-1]])
+    volume = np.zeros(len(own))
+    for at in path:
+        np.add.at(volume, at, size)
+    return np.asarray(sum(own[at] * size / volume[at] for at in path))
+
+
+def _ask(agent: Any, step: int, regions: Regions, actions: Floats) -> Evidence:
+    """Return the evidence of an agent without boxes, from its own methods."""
+    n, axes = len(actions), agent.axes
+    unknown = np.full(n, np.nan)
+    pairs = [
+        (axes.states.shaped(x), axes.actions.shaped(a))
+        for x, a in zip(regions.points, actions, strict=True)
+    ]
+    try:
+        q_value = np.array([agent.q_value(step, *pair) for pair in pairs])
+        visits = np.array([agent.visits(step, *pair) for pair in pairs], np.float64)
+    except (AttributeError, NotImplementedError, ConfigurationError):
+        return Evidence(unknown, unknown, unknown)
+    return Evidence(_capped(agent, step, regions, q_value), visits, unknown)
+
+
+def _capped(agent: Any, step: int, regions: Regions, q_value: Floats) -> Floats:
+    """Return Q, at most the value of the state, which has a cap."""
+    shaped = agent.axes.states.shaped
+    return np.minimum(q_value, [agent.value(step, shaped(point)) for point in regions.points])

@@ -1,0 +1,165 @@
+"""Say what a policy does, or where two policies differ, in few rules."""
+
+from __future__ import annotations
+
+from typing import Any, overload
+
+import numpy as np
+
+from zooming.errors import ConfigurationError
+from zooming.export.differences import Differences, compare
+from zooming.export.evidence import gather, weigh
+from zooming.export.played import Measured, RulePolicy, default_episodes, difference, play
+from zooming.export.regions import Floats, Regions, contain, merge, policy_regions, whole_states
+from zooming.export.rules import Rule, Rules, make_rules
+from zooming.export.simplify import comparable, simplify
+from zooming.validation import check_int
+
+DEFAULT_RULES = 8
+
+
+@overload
+def explain(
+    agent: Any, other: None = None, *, step: int | None = None, n_rules: int | None = DEFAULT_RULES,
+    env: Any = None, episodes: int | None = None, seed: int = 0,
+) -> Rules: ...  # fmt: skip
+@overload
+def explain(
+    agent: Any, other: Any, *, step: int | None = None, n_rules: int | None = DEFAULT_RULES,
+    env: Any = None, episodes: int | None = None, seed: int = 0,
+) -> Differences: ...  # fmt: skip
+def explain(
+    agent: Any,
+    other: Any = None,
+    *,
+    step: int | None = None,
+    n_rules: int | None = DEFAULT_RULES,
+    env: Any = None,
+    episodes: int | None = None,
+    seed: int = 0,
+) -> Rules | Differences:
+    """Return the policy of an agent as rules, or where the policies of two agents differ.
+
+    A policy with more regions than `n_rules` is simplified: the states are cut into boxes such that
+    the action of each box is close to what the agent plays in it, where it was most often. What the
+    rules lose against the policy is measured in episodes with the same seeds. The agent learns
+    nothing from them.
+
+    If the policy has no regions of one action (`Planner`, `MetricQ`), it is asked on a grid of
+    states.
+
+    Parameters
+    ----------
+    agent : Agent
+        The agent.
+    other : Agent, optional
+        A second agent on the same spaces.
+    step : int, optional
+        The step to explain, counted from 0. By default all of them.
+    n_rules : int, optional
+        Largest number of rules of a step. None: as many as the policy takes.
+    env : gymnasium.Env, optional
+        Environment to measure on. By default the agent's own.
+    episodes : int, optional
+        Episodes of the measurement; 0 for none. By default up to 500, about a second.
+    seed : int, default 0
+        Seed of the first episode.
+
+    Returns
+    -------
+    Rules or Differences
+        The rules. With two agents, the regions in which they differ and what that is worth.
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is wrong, or the agents have different spaces or horizons.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0"), seed=0)
+    >>> history = agent.learn(5000)
+    >>> rules = zooming.explain(agent, step=1, n_rules=3)
+    >>> for rule in rules:
+    ...     print(rule.low, rule.high, rule.action, rule.visits, rule.sure)
+    (-inf,) (0.625,) (0.671875,) 702 sure
+    (0.625,) (0.75,) (0.734375,) 660 likely
+    (0.75,) (inf,) (0.796875,) 1060 likely
+    >>> rules.n_regions, rules.loss.mean < 0.01  # the policy itself returns 4.33
+    ({1: 14}, True)
+    """
+    _check_agent(agent, "agent")
+    steps = list(range(agent.horizon)) if step is None else [agent.problem.check_step(step)]
+    n_rules = None if n_rules is None else check_int(n_rules, "n_rules", 1)
+    if episodes is None:
+        episodes = default_episodes(agent.horizon)
+    elif check_int(episodes, "episodes", 0) == 1:
+        raise ConfigurationError("episodes=1: give at least 2, or 0 to measure nothing")
+    seed = check_int(seed, "seed", 0)
+    env = agent.env if env is None else env
+    if other is not None:
+        _check_agent(other, "other")
+        return compare(agent, other, steps, n_rules, env, episodes, seed)
+    rules: list[Rule] = []
+    boxes, n_regions, regions = {}, {}, {}
+    for h in steps:
+        boxes[h], own, n_regions[h], regions[h] = _rules_of(agent, h, n_rules)
+        rules += own
+    policy = RulePolicy(agent, boxes)
+    is_sampled = not all(one.is_exact for one in regions.values())
+    loss, text = None, "These rules are the whole policy, exactly."
+    if is_sampled or len(rules) < sum(n_regions.values()):
+        n = "the policy" if is_sampled else f"{sum(n_regions.values()):,} regions"
+        instead = f"These {len(rules)} rules stand for {n}."
+        loss, text = _loss(agent, policy, env, episodes, seed, instead)
+    n_state = agent.axes.n_state
+    return Rules(
+        tuple(rules), n_regions, loss, text, is_sampled, about(agent),
+        tuple(agent.axes.names[:n_state]), tuple(agent.axes.names[n_state:]),
+        tuple(whole_states(agent.axes).tolist()), policy, regions,
+    )  # fmt: skip
+
+
+def about(agent: Any) -> str:
+    """Return which agent and environment a policy comes from."""
+    return f"{type(agent).__name__} on {agent.env_name} after {agent.n_episodes:,} episodes"
+
+
+def _check_agent(agent: Any, name: str) -> None:
+    if not all(hasattr(agent, part) for part in ("predict", "axes", "problem")):
+        raise ConfigurationError(f"{name}={agent!r} is not an agent of zooming")
+
+
+def _rules_of(
+    agent: Any, step: int, n_rules: int | None
+) -> tuple[tuple[Floats, Floats, Floats], list[Rule], int, Regions]:
+    """Return the boxes (low, high, action) of a step, its rules, and the regions of its policy."""
+    regions = policy_regions(step, agent)
+    known = gather(agent, step, regions, regions.actions)
+    weights = weigh(regions, known)
+    rows, number = np.unique(regions.actions, axis=0, return_inverse=True)
+    low, high, chosen = merge(regions.low, regions.high, number.ravel())
+    n_regions = len(low)
+    order = np.lexsort(low.T[::-1])
+    boxes = low[order], high[order], rows[chosen[order]]
+    if n_rules is not None and n_regions > n_rules:
+        distances = comparable(agent.axes, regions.actions)
+        boxes = simplify(regions, regions.actions, distances, weights, n_rules)
+    cells = contain(boxes[0], boxes[1], regions.points).argmax(axis=1)
+    if not np.array_equal(boxes[2][cells], regions.actions):
+        known = gather(agent, step, regions, boxes[2][cells])
+    estimates = known.q_value, known.visits, known.total, weights
+    return boxes, make_rules(step, boxes, cells, estimates), n_regions, regions
+
+
+def _loss(
+    agent: Any, policy: RulePolicy, env: Any, episodes: int, seed: int, instead: str
+) -> tuple[Measured | None, str]:
+    """Return what the rules lose against the policy of the agent, and a sentence about it."""
+    if env is None or not episodes:
+        why = "episodes=0" if env is not None else f"the agent has no environment {agent.env_name}"
+        return None, f"{instead} The loss was not measured: {why}."
+    found = difference(play(agent, env, episodes, seed), play(policy, env, episodes, seed))
+    word, size = ("lose", found) if found.mean >= 0 else ("gain", found.negated())
+    return found, f"{instead} They {word} {size.text} of the policy's return {found.of:.4g}."

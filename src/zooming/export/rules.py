@@ -1,0 +1,252 @@
+"""A policy as rules that people read: in these states play this action."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from zooming import notebook
+from zooming.export.played import Measured, RulePolicy
+from zooming.export.regions import Floats, Regions
+
+FEW_VISITS = 10
+MOST_ROWS = 60  # of a table in a notebook
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule: at a step, in a box of states, play an action.
+
+    Attributes
+    ----------
+    step : int
+        The step, counted from 0.
+    low, high : tuple of float
+        Corners of the box, in the environment's units; infinite where the box has no end. A box
+        contains its low faces but not its high faces.
+    action : tuple of float
+        The action, one number per axis.
+    value : float or None
+        The agent's estimate of the return from here on, the mean over the box. The estimates of
+        AdaptiveQ and NetQ are optimistic.
+    visits : int or None
+        About how often the action was played in the box. A visit of a ball is spread evenly over
+        it, so the visits of a step sum to at most the number of episodes. For an agent without
+        boxes, the visits of the most visited ball.
+    share : float or None
+        These visits as a share of all visits of the box.
+    sure : str
+        "unvisited"; "guess" for under 10 visits; "unsure", "likely" or "sure" for a share of under
+        1/4, under 1/2, and more; "unknown" if the agent counts no visits.
+    """
+
+    step: int
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    action: tuple[float, ...]
+    value: float | None
+    visits: int | None
+    share: float | None
+
+    @property
+    def sure(self) -> str:
+        if self.visits is None:
+            return "unknown"
+        if self.visits < FEW_VISITS:
+            return "guess" if self.visits else "unvisited"
+        share = 0.25 if self.share is None else self.share
+        return "unsure" if share < 0.25 else "likely" if share < 0.5 else "sure"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The policy of some steps as rules. Returned by `agent.explain`.
+
+    Print it, or end a notebook cell with it. `zooming.evaluate(rules.policy, env)` plays it.
+
+    Attributes
+    ----------
+    rules : tuple of Rule
+        The rules, by step and state. The boxes of a step cover all states and do not overlap.
+    n_regions : dict
+        {step: number of rules that would give the policy exactly}.
+    loss : Measured or None
+        What the rules lose against the agent's policy, measured in episodes with the same seeds.
+        None if nothing was measured; then `loss_text` says why.
+    loss_text : str
+        One sentence about the loss.
+    is_sampled : bool
+        Whether the policy has no regions of one action, so that it was asked on a grid of states.
+    about : str
+        Which agent and environment the policy comes from.
+    state_names, action_names : tuple of str
+        Names of the axes.
+    """
+
+    rules: tuple[Rule, ...]
+    n_regions: dict[int, int]
+    loss: Measured | None
+    loss_text: str
+    is_sampled: bool
+    about: str
+    state_names: tuple[str, ...]
+    action_names: tuple[str, ...]
+    is_whole: tuple[bool, ...]  # of each state axis
+    policy: RulePolicy = field(repr=False)
+    regions: Mapping[int, Regions] = field(repr=False)  # of each step, for pictures
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    def __getitem__(self, i: int) -> Rule:
+        return self.rules[i]
+
+    @property
+    def steps(self) -> list[int]:
+        """The steps that are explained."""
+        return sorted(self.n_regions)
+
+    def __str__(self) -> str:
+        head, rows = self._table()
+        return "\n".join([self.title, *align([head, *rows]), *self.notes])
+
+    def _repr_html_(self) -> str:
+        head, rows = self._table()
+        more = [f"... and {len(rows) - MOST_ROWS} more rules"] if len(rows) > MOST_ROWS else []
+        return notebook.table(self.title, head, rows[:MOST_ROWS], [*more, *self.notes])
+
+    @property
+    def title(self) -> str:
+        steps = self.steps
+        at = f"step {steps[0]}" if len(steps) == 1 else f"{len(steps)} steps"
+        return f"{self.about}, {at}, {len(self)} rules"
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences to print below the rules."""
+        sampled = (
+            ["The policy has no regions of one action: it was asked on a grid of states."]
+            if self.is_sampled
+            else []
+        )
+        return [*sampled, self.loss_text]
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one dict per rule: step, "AXIS low", "AXIS high", actions, value, visits, ...
+
+        Returns
+        -------
+        list of dict
+            Rows for a table or a JSON file. Infinite ends and unknown values are None.
+        """
+        found = []
+        for rule in self.rules:
+            row: dict[str, Any] = {"step": rule.step}
+            for name, low, high in zip(self.state_names, rule.low, rule.high, strict=True):
+                row[f"{name} low"] = low if np.isfinite(low) else None
+                row[f"{name} high"] = high if np.isfinite(high) else None
+            row.update(zip(self.action_names, rule.action, strict=True))
+            row.update(value=rule.value, visits=rule.visits, share=rule.share, sure=rule.sure)
+            found.append(row)
+        return found
+
+    def frame(self, library: str = "polars") -> Any:
+        """Return `records()` as a data frame of polars or pandas.
+
+        Parameters
+        ----------
+        library : {"polars", "pandas"}, default "polars"
+            The library, which must be installed.
+        """
+        return importlib.import_module(library).DataFrame(self.records())
+
+    def plot(self, step: int | None = None, ax: Any = None) -> Any:
+        """Draw the rules of a step, or of each step, and return the Axes.
+
+        Parameters
+        ----------
+        step : int, optional
+            The step to draw. By default at most six of the steps, one picture each.
+        ax : Axes or several, optional
+            Where to draw: one per picture. By default new ones.
+        """
+        import zooming  # plots and export do not know each other
+
+        return zooming.plots.rules(self, step, ax)
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        """Return the header and the rows of the rules as text."""
+        several = len(self.steps) > 1
+        head = [*(["step"] if several else []), *self.state_names, *self.action_names]
+        rows = []
+        for rule in self.rules:
+            sides = zip(rule.low, rule.high, self.is_whole, strict=True)
+            row = [*([str(rule.step)] if several else []), *(side_text(*side) for side in sides)]
+            row += [f"{x:.4g}" for x in rule.action]
+            row += ["" if rule.value is None else f"{rule.value:.4g}"]
+            row += ["" if rule.visits is None else f"{rule.visits:,}"]
+            row += ["" if rule.share is None else f"{rule.share:.0%}", rule.sure]
+            rows.append(row)
+        return [*head, "value", "visits", "share", "sure"], rows
+
+
+def side_text(low: float, high: float, is_whole: bool) -> str:
+    """Return the range of one axis as text.
+
+    >>> side_text(-np.inf, 0.25, False), side_text(0.25, 0.5, False), side_text(0.5, np.inf, False)
+    ('below 0.25', '0.25 to 0.5', 'from 0.5')
+    >>> side_text(1.5, 4.5, True), side_text(1.5, 2.5, True), side_text(-np.inf, 2.5, True)
+    ('2 to 4', '2', 'up to 2')
+    """
+    if low == -np.inf and high == np.inf:
+        return "any"
+    if is_whole:
+        low, high = np.ceil(low), np.ceil(high) - 1
+        if low == high:
+            return f"{low:g}"
+        return f"up to {high:g}" if low == -np.inf else _from(low, high)
+    return f"below {high:.4g}" if low == -np.inf else _from(low, high)
+
+
+def _from(low: float, high: float) -> str:
+    return f"from {low:.4g}" if high == np.inf else f"{low:.4g} to {high:.4g}"
+
+
+def align(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows of a table as lines with aligned columns.
+
+    >>> align([["a", "b"], ["long", "c"]])
+    ['  a     b', '  long  c']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
+def make_rules(
+    step: int, boxes: tuple[Floats, Floats, Floats], cells: Any, estimates: Any
+) -> list[Rule]:
+    """Return the rules of one step from their boxes (low, high, action).
+
+    `cells` is [n_cells], the number of the rule of each cell. `estimates` are (value, visits,
+    total, weight) of the rule's action in each cell; NaN is unknown.
+    """
+    value, visits, total, weight = estimates
+    found = []
+    for i, (low, high, action) in enumerate(zip(*boxes, strict=True)):
+        own = cells == i
+        mean = float(np.average(value[own], weights=weight[own])) if own.any() else np.nan
+        # Without the total, the visits of a ball are those of all its cells.
+        counts = visits[own].sum() if np.isfinite(total).all() else visits[own].max(initial=0.0)
+        known, out_of = bool(np.isfinite(visits).all()), float(total[own].sum())
+        found.append(
+            Rule(
+                step, tuple(low.tolist()), tuple(high.tolist()), tuple(action.tolist()),
+                mean if np.isfinite(mean) else None, round(float(counts)) if known else None,
+                min(1.0, float(counts) / out_of) if out_of > 0 else None,
+            )
+        )  # fmt: skip
+    return found

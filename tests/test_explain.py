@@ -1,0 +1,274 @@
+"""Rules say what a policy does, lose what they say, and differences are where policies differ."""
+
+import itertools
+import json
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import zooming
+from helpers import Boxes, Drift, box, knowledge
+from zooming.app import cli
+from zooming.export.evidence import gather
+from zooming.export.played import play
+from zooming.export.regions import Regions, policy_regions
+from zooming.export.simplify import simplify
+
+
+def learned(kind):
+    if kind == "whole":
+        space = gym.spaces.Tuple([gym.spaces.Discrete(5, start=-1), box((0.0, 3.0))])
+        agent = zooming.AdaptiveQ(
+            Boxes(space, gym.spaces.Discrete(7)), horizon=2, ordered=True, seed=3
+        )
+        rng = np.random.default_rng(4)
+        for k in range(1500):
+            state = (int(rng.integers(-1, 4)), rng.uniform(0, 3, 1))
+            action = agent.act(k % 2, state)
+            reward = 1.0 - abs(action / 6 - (state[0] + 1 + state[1][0]) / 7)
+            agent.update(k % 2, state, action, float(np.clip(reward, 0, 1)), state)
+        return agent
+    env = gym.make("zooming/Ambulance-v0", horizon=3)
+    if kind == "net":
+        agent = zooming.NetQ(env, spacing=0.15, seed=1)
+    elif kind == "planner":
+        agent = zooming.Planner(env, seed=1)
+    elif kind == "balls":
+        agent = zooming.MetricQ(env, zooming.metrics.LInf(33), seed=1)
+    elif kind == "heuristic":
+        return zooming.Median(env, seed=1)
+    else:
+        agent = zooming.AdaptiveQ(env, seed={"boxes": 0, "younger": 1}[kind])
+    agent.learn(60 if kind == "planner" else 100 if kind == "younger" else 1500)
+    return agent
+
+
+@pytest.fixture(scope="module")
+def agents():
+    kinds = ("boxes", "net", "whole", "planner", "balls", "heuristic", "younger")
+    return {kind: learned(kind) for kind in kinds}
+
+
+def rows(agent, states):
+    """Return flat states as observations."""
+    return agent.axes.states.shaped(states)
+
+
+def predicted(agent, policy, step, states):
+    found = policy.predict(rows(agent, states), state=np.full(len(states), step))[0]
+    return agent.axes.actions.batch(found, "action")[0]
+
+
+@pytest.mark.parametrize("kind", ["boxes", "net", "whole"])
+def test_all_rules_together_are_the_policy(agents, kind):
+    agent = agents[kind]
+    found = agent.explain(n_rules=None)
+    assert found.loss is None
+    assert "the whole policy, exactly" in str(found)
+    rng, n = np.random.default_rng(0), agent.axes.n_state
+    for step in range(agent.horizon):
+        own = [rule for rule in found if rule.step == step]
+        assert len(own) == found.n_regions[step]
+        low, high = agent.axes.low[:n], agent.axes.high[:n]
+        states = rng.uniform(low, high, (400, n))
+        for i, faces in enumerate(zip(*(rule.low for rule in own), strict=True)):
+            inner = [x for face in faces if np.isfinite(face) for x in (face, face - 1e-9)]
+            states[: len(inner), i] = inner[: len(states)]
+        whole = np.array(found.is_whole)
+        states[:, whole] = np.rint(states[:, whole])
+        states = np.clip(states, low, high)
+        assert (
+            predicted(agent, found.policy, step, states) == predicted(agent, agent, step, states)
+        ).all()
+        inside = [
+            (states >= np.array(rule.low)).all(1) & (states < np.array(rule.high)).all(1)
+            for rule in own
+        ]
+        assert (np.sum(inside, axis=0) == 1).all()  # they cover everything, and do not overlap
+
+
+@pytest.mark.parametrize("kind", ["boxes", "net"])
+def test_each_visit_is_counted_once(agents, kind):
+    agent = agents[kind]
+    for step in range(agent.horizon):
+        regions = policy_regions(step, agent)
+        found = gather(agent, step, regions, regions.actions)
+        assert found.total.sum() == pytest.approx(agent.n_episodes)
+        assert (found.visits <= found.total + 1e-9).all()
+    rules = agent.explain(1, n_rules=None)
+    assert sum(rule.visits / rule.share for rule in rules if rule.share) == pytest.approx(
+        agent.n_episodes, rel=0.02
+    )
+    point = regions.points[0]
+    assert found.q_value[0] == pytest.approx(agent.value(step, point))
+
+
+def brute_force(points, faces, actions, weights):
+    """Return the least cost of two boxes with an action each, by trying all of them."""
+    best = np.inf
+    for axis, chosen in faces:
+        left = points[:, axis] < chosen
+        cost = sum(
+            min((weights[side] * np.abs(actions[side] - a).sum(axis=1)).sum() for a in actions)
+            for side in (left, ~left)
+        )
+        best = min(best, cost)
+    return best
+
+
+def test_the_first_cut_is_the_best_one():
+    rng = np.random.default_rng(0)
+    borders = np.arange(6.0)
+    low = np.array(list(itertools.product(borders, borders[:4])))
+    for trial in range(5):
+        actions = rng.integers(0, 9, (len(low), 2)) / 8
+        weights = rng.random(len(low))
+        outer = np.where(low == 0, -np.inf, low), np.where(low == low.max(0), np.inf, low + 1)
+        regions = Regions(*outer, low + 0.5, actions, low[0], low[-1] + 1, True)
+        faces = [(0, x) for x in borders[1:]] + [(1, x) for x in borders[1:4]]
+        first, last, chosen = simplify(regions, actions, actions, weights, 2)
+        assert len(first) == 2
+        left = ((regions.points >= first[0]) & (regions.points < last[0])).all(axis=1)
+        cost = sum(
+            (weights[side] * np.abs(actions[side] - a).sum(axis=1)).sum()
+            for side, a in zip((left, ~left), chosen, strict=True)
+        )
+        assert cost == pytest.approx(brute_force(regions.points, faces, actions, weights)), trial
+        assert len(simplify(regions, actions, actions, weights, 5)[0]) <= 5
+        assert len(simplify(regions, actions[:1].repeat(24, 0), actions, weights, 5)[0]) == 1
+
+
+def test_the_loss_is_what_the_rules_lose(agents):
+    agent = agents["boxes"]
+    before = knowledge(agent)
+    found = agent.explain(n_rules=2, episodes=60, seed=5)
+    assert all(sum(rule.step == step for rule in found) <= 2 for step in range(3))
+
+    def returns(policy):
+        total = np.zeros(60)
+        env = gym.make("zooming/Ambulance-v0", horizon=3)
+        for k in range(60):
+            state, _ = env.reset(seed=5 + k)
+            for step in range(3):
+                state, reward, *_ = env.step(policy.predict(state, state=[step])[0])
+                total[k] += reward
+        return total
+
+    lost = returns(agent) - returns(found.policy)
+    assert lost.any()
+    assert found.loss.mean == pytest.approx(lost.mean())
+    assert found.loss.low < found.loss.mean < found.loss.high
+    assert f"{abs(lost.mean()):.4g}" in str(found)
+    assert knowledge(agent) == before
+    again = learned("boxes")
+    again.explain(1, episodes=2)
+    assert again.learn(20).returns.tolist() == agent.learn(20).returns.tolist()
+
+
+@pytest.mark.parametrize("kind", ["planner", "balls", "heuristic"])
+def test_a_policy_without_regions_is_asked_on_a_grid_and_the_text_says_so(agents, kind):
+    agent = agents[kind]
+    found = agent.explain(1, n_rules=4, episodes=10)
+    assert found.is_sampled
+    assert len(found) <= 4
+    assert "asked on a grid of states" in str(found)
+    assert found.loss is not None
+    assert all((rule.sure == "unknown") == (kind == "heuristic") for rule in found)
+    close = predicted(agent, found.policy, 1, np.array([[0.3], [0.7]]))
+    assert np.abs(close - predicted(agent, agent, 1, np.array([[0.3], [0.7]]))).max() < 0.3
+
+
+def test_words_tables_pages_and_pictures(agents):
+    found = agents["boxes"].explain(1, n_rules=3, episodes=10)
+    text = str(found)
+    assert "step 1, 3 rules" in text
+    assert f"below {found[0].high[0]:.4g}" in text
+    rows = found.records()
+    assert rows[0]["state[0] low"] is None
+    assert rows[0]["action[0]"] == found[0].action[0]
+    assert found.frame().rows(named=True) == rows
+    assert len(found.frame("pandas")) == 3
+    assert found._repr_html_().count("<tr>") == 4
+    ax = found.plot()
+    assert ax.get_title() == "step 1: 3 rules"
+    heights = [line.get_ydata()[0] for line in ax.lines if line.get_linewidth() > 3]
+    assert heights == [rule.action[0] for rule in found]
+    several = agents["boxes"].explain(n_rules=2, episodes=0)
+    assert several.plot().shape == (1, 3)
+    assert "was not measured: episodes=0" in str(several)
+    boxes = agents["whole"].explain(0, n_rules=4, episodes=0)
+    assert len(boxes.plot().patches) == 4
+    assert "up to" in str(boxes)
+    with pytest.raises(zooming.ConfigurationError, match="step=0 is not among"):
+        found.plot(0)
+
+
+def test_differences_are_where_policies_differ(agents):
+    agent, other = agents["boxes"], agents["younger"]
+    assert len(zooming.explain(agent, agent, episodes=2)) == 0
+    assert "The policies are the same" in str(zooming.explain(agent, agent, episodes=2))
+    found = zooming.explain(agent, other, step=1, n_rules=None, episodes=20)
+    states = np.linspace(0.0, 1.0, 2000, endpoint=False)[:, None]
+    differs = (predicted(agent, agent, 1, states) != predicted(agent, other, 1, states)).any(1)
+    inside = np.any([(states >= one.low) & (states < one.high) for one in found], axis=0)[:, 0]
+    assert (differs == inside).all()
+    env = gym.make("zooming/Ambulance-v0", horizon=3)
+    worth = play(other, env, 20, 0) - play(agent, env, 20, 0)
+    assert found.worth.mean == pytest.approx(worth.mean())
+    few = zooming.explain(agent, other, step=1, n_rules=1, episodes=20)
+    assert len(few) == 1
+    assert few[0].weight == pytest.approx(1.0)
+    switched = np.zeros(20)  # the region is all states of step 1
+    for k in range(20):
+        state, _ = env.reset(seed=k)
+        for step in range(3):
+            who = other if step == 1 else agent
+            state, reward, *_ = env.step(who.predict(state, state=[step])[0])
+            switched[k] += reward
+    assert few[0].worth.mean == pytest.approx(switched.mean() - play(agent, env, 20, 0).mean())
+    assert few.frame().rows(named=True) == few.records()
+    assert few._repr_html_().count("<tr>") == 2
+
+
+def test_what_cannot_be_explained_is_refused(agents):
+    agent = agents["boxes"]
+    longer = zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0"), seed=0)
+    wider = zooming.AdaptiveQ(Drift(0.0, 2.0), horizon=3, seed=0)
+    refusals = [
+        (lambda: agent.explain(3), zooming.TransitionError, "step 3 is outside the episode"),
+        (lambda: agent.explain(n_rules=0), zooming.ConfigurationError, "n_rules=0: give"),
+        (lambda: agent.explain(episodes=1), zooming.ConfigurationError, "at least 2, or 0"),
+        (lambda: zooming.explain("a"), zooming.ConfigurationError, "agent='a' is not an agent"),
+        (lambda: zooming.explain(agent, 3), zooming.ConfigurationError, "other=3 is not an agent"),
+        (lambda: zooming.explain(agent, longer), zooming.ConfigurationError, "plays 3 steps"),
+        (lambda: zooming.explain(agent, wider), zooming.ConfigurationError, "different spaces"),
+    ]
+    for ask, kind, message in refusals:
+        with pytest.raises(kind, match=message):
+            ask()
+
+
+def test_the_command_prints_or_writes(agents, tmp_path, capsys):
+    files = [str(tmp_path / f"{kind}.zoom") for kind in ("boxes", "younger")]
+    for file, kind in zip(files, ("boxes", "younger"), strict=True):
+        agents[kind].save(file)
+    ask = ["explain", files[0], "--rules", "3", "--episodes", "5"]
+    cli.main([*ask, "--step", "1"])
+    assert "step 1, 3 rules" in capsys.readouterr().out
+    cli.main([*ask, "--against", files[1]])
+    assert "b earns" in capsys.readouterr().out
+    for ending in ("txt", "html", "csv", "json", "png"):
+        cli.main([*ask, "--out", str(tmp_path / f"rules.{ending}")])
+        assert (tmp_path / f"rules.{ending}").stat().st_size > 300
+    assert len(json.loads((tmp_path / "rules.json").read_text())["rows"]) == 9
+    for wrong, message in (
+        (["--out", "rules.onnx"], "no format has the ending '.onnx'"),
+        (["--out", "a.png", "--against", files[1]], "differences have no picture"),
+        (["--rules", "0"], "--rules 0: give"),
+        (["--set", "horizon=3"], "--set requires --env"),
+    ):
+        with pytest.raises(SystemExit) as stop:
+            cli.main([*ask, *wrong])
+        assert stop.value.code == 2
+        assert message in capsys.readouterr().err
