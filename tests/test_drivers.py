@@ -431,6 +431,16 @@ def test_many_seeds_take_any_agent_and_any_environment():
 
 
 @pytest.mark.plain
+def test_a_number_of_seeds_means_those_from_0():
+    env = gym.make("zooming/Oil-v0")
+    counted, listed = (zooming.learn_many(zooming.Random, env, n, 5) for n in (3, range(3)))
+    assert [one.returns.tolist() for one in counted] == [one.returns.tolist() for one in listed]
+    for wrong in (0, 2.5, None):
+        with pytest.raises(zooming.ConfigurationError, match="seeds"):
+            zooming.learn_many(zooming.Random, env, wrong, 5)
+
+
+@pytest.mark.plain
 @pytest.mark.parametrize(
     ("make_agent", "name"),
     [

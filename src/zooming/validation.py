@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from zooming.errors import ConfigurationError, OptionError
 from zooming.kernels.layout import BOUND_TOLERANCE
 
+Floats = NDArray[np.float64]
 # Options of Stable-Baselines3 and similar libraries, and what to use here instead.
 _NO_NETWORK = (
     "nothing is batched, replayed or run on a device: every transition is learned from "
@@ -186,7 +187,7 @@ def as_float(value: Any) -> float:
         return math.inf if value > 0 else -math.inf
 
 
-def as_floats(values: Any) -> NDArray[np.float64]:
+def as_floats(values: Any) -> Floats:
     """Return a new float64 array; TypeError or ValueError if a value is no number or overflows."""
     try:
         return np.array(values, np.float64, order="C")
@@ -253,8 +254,8 @@ def check_range(values: Any, what: str = "reward_range") -> tuple[float, float]:
 
 
 def clip_rounding(
-    point: NDArray[np.float64], low: NDArray[Any], high: NDArray[Any]
-) -> tuple[NDArray[np.float64], int | None]:
+    point: Floats, low: NDArray[Any], high: NDArray[Any]
+) -> tuple[Floats, int | None]:
     """Return the point with rounding errors clipped, and its first coordinate that is outside.
 
     The coordinate is None if all are inside. A loop over floats is five times as fast as NumPy for

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from zooming.agents import cards
 from zooming.agents.clipping import count_clipped
 from zooming.agents.history import History
-from zooming.agents.problem import Problem, generator_at, seed_of
+from zooming.agents.problem import LearningProblem, generator_at, seed_of
 from zooming.agents.replay import Transitions, update_each
 from zooming.agents.steps import check_steps
 from zooming.errors import ConfigurationError
@@ -82,7 +82,7 @@ class Agent(ABC):
         weights: Mapping[str, float] | Iterable[float] | None = None,
         seed: int | None = None,
     ) -> None:
-        self.problem = problem = Problem(
+        self.problem = problem = LearningProblem(
             env, type(self).__name__, horizon=horizon, reward_range=reward_range, rewards=rewards,
             bounds=bounds, ordered=ordered, squash=squash, weights=weights,
         )  # fmt: skip

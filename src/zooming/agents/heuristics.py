@@ -17,8 +17,7 @@ from zooming.kernels import ATOMS, FIRST_VALUE, LOW, heuristics, pausing
 from zooming.kernels.crossing import Crossing
 from zooming.spaces.flatten import INTERVAL
 from zooming.spaces.masks import Feasible
-
-Floats = NDArray[np.float64]
+from zooming.validation import Floats
 
 
 class Heuristic(Agent):

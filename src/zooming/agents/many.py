@@ -20,7 +20,7 @@ from zooming.validation import check_int, n_cores
 def learn_many(
     make_agent: Callable[..., Agent],
     env: Any,
-    seeds: Iterable[int],
+    seeds: int | Iterable[int],
     episodes: int,
     *,
     n_workers: int | None = None,
@@ -38,8 +38,8 @@ def learn_many(
         An agent class, or a function `make_agent(env, seed=...)` that returns an agent.
     env : gymnasium.Env
         The environment to learn on.
-    seeds : iterable of int
-        One run per seed.
+    seeds : int or iterable of int
+        Number of runs, for the seeds 0, 1, ...; or the seeds themselves, one run each.
     episodes : int
         Episodes of each run.
     n_workers : int, optional
@@ -56,13 +56,12 @@ def learn_many(
     --------
     >>> import gymnasium as gym, zooming
     >>> env = gym.make("zooming/Ambulance-v0")
-    >>> histories = zooming.learn_many(zooming.AdaptiveQ, env, seeds=range(4), episodes=100)
+    >>> histories = zooming.learn_many(zooming.AdaptiveQ, env, seeds=4, episodes=100)
     >>> [len(history) for history in histories]
     [100, 100, 100, 100]
     """
     if not isinstance(seeds, Iterable):
-        raise ConfigurationError(f"seeds={seeds!r}: give several, for example range(20)")
-
+        seeds = range(check_int(seeds, "seeds", 1))
     stop = threading.Event()
 
     def run(seed: int, own_env: Any) -> History:

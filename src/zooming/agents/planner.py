@@ -21,9 +21,8 @@ from zooming.kernels.plan_layout import CORE, FLAT
 from zooming.partitions.cells import CellTable
 from zooming.partitions.view import Partition
 from zooming.spaces.masks import Feasible
-from zooming.validation import check_int
+from zooming.validation import Floats, check_int
 
-Floats = NDArray[np.float64]
 ANY_REWARD = (-float(np.finfo(np.float64).max), float(np.finfo(np.float64).max))
 _EVERYTHING = np.empty((0, FIRST_VALUE))  # the kernels' `allowed` if all actions are
 

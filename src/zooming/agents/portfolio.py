@@ -22,8 +22,8 @@ from zooming.agents.replay import Transitions
 from zooming.kernels.crossing import Crossing
 from zooming.partitions.view import Partition
 from zooming.spaces.masks import Feasible, has_mask
+from zooming.validation import Floats
 
-Floats = NDArray[np.float64]
 # Places in `counts`: who plays, episodes left in the block, whether an episode of it is under way.
 PLAYER, LEFT, IS_OPEN, N_EPISODES = range(4)
 

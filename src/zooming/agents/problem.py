@@ -33,7 +33,7 @@ UNIT = (0.0, 1.0)  # the reward range if none is given, and the environment stat
 REWARDS = ("refuse", "clip")  # choices for a reward outside the range
 
 
-class Problem:
+class LearningProblem:
     """What an agent is asked to learn: axes, horizon and reward range, with checks of all inputs.
 
     Nothing here changes while the agent learns.

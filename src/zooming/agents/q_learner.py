@@ -25,12 +25,11 @@ from zooming.kernels.crossing import Crossing
 from zooming.partitions.table import Answer
 from zooming.partitions.view import Partition
 from zooming.spaces.masks import Feasible, has_mask
-from zooming.validation import check_choice
+from zooming.validation import Floats, check_choice
 
 if TYPE_CHECKING:
     from zooming.analysis.certificates import Certificate
 
-Floats = NDArray[np.float64]
 CAPS = ("remaining", "horizon")
 TIES = {"random": kernels.RANDOM, "first": kernels.FIRST}
 ACTIONS = {"center": kernels.CENTER, "uniform": kernels.UNIFORM}

@@ -11,13 +11,12 @@ from zooming import kernels
 from zooming.agents.clipping import warn_of_clipping
 from zooming.errors import ConfigurationError
 from zooming.kernels import plan_replay
+from zooming.validation import Floats
 
 if TYPE_CHECKING:
     from zooming.agents.agent import Agent
     from zooming.agents.planner import Planner
     from zooming.agents.q_learner import QLearner
-
-Floats = NDArray[np.float64]
 
 
 class Transitions(NamedTuple):

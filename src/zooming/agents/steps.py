@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.agents.problem import Problem
+from zooming.agents.problem import LearningProblem
 from zooming.errors import ConfigurationError, ZoomingError
 
 
 def check_steps(
-    problem: Problem, observation: Any, state: Any, episode_start: Any
+    problem: LearningProblem, observation: Any, state: Any, episode_start: Any
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], bool]:
     """Return the steps, the flat states, and whether they are a batch, for `Agent.predict`.
 

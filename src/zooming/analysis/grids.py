@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
@@ -21,9 +20,8 @@ from zooming.kernels.backups import (
     interpolate,
     keep_weights,
 )
-from zooming.validation import clip_rounding, n_cores
+from zooming.validation import Floats, clip_rounding, n_cores
 
-Floats = NDArray[np.float64]
 DEVIATIONS = 1.96  # standard errors in the half-width of a 95 % interval
 
 

@@ -12,8 +12,7 @@ from zooming import notebook
 from zooming.analysis.grids import Grid
 from zooming.errors import ConfigurationError
 from zooming.kernels.backups import GIVEN_ACTIONS
-
-Floats = NDArray[np.float64]
+from zooming.validation import Floats
 
 
 @dataclass(frozen=True)

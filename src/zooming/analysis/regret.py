@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from zooming.analysis.intervals import Interval, mean_interval
 from zooming.errors import ConfigurationError
-from zooming.validation import as_float, check_float, short_repr
+from zooming.validation import Floats, as_float, check_float, short_repr
 
-Floats = NDArray[np.float64]
 RETURN_TOLERANCE = 1e-12  # relative rounding error of an episode's return
 
 

@@ -34,15 +34,13 @@ import time
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zooming.analysis.grids import Grid, n_cells
 from zooming.analysis.optimal import Optimal
 from zooming.envs.compiled import CompiledEnv, find_compiled
 from zooming.errors import ConfigurationError
-from zooming.validation import check_float, check_int
+from zooming.validation import Floats, check_float, check_int
 
-Floats = NDArray[np.float64]
 # Cells per axis, by number of state axes, that solve in seconds.
 DEFAULT_RESOLUTION = {1: 200, 2: 20, 3: 8}
 DETERMINISTIC_RESOLUTION = {1: 1000, 2: 40, 3: 12}  # if each action has one outcome

@@ -23,9 +23,8 @@ from zooming.errors import ConfigurationError, TransitionError
 from zooming.kernels import DYNAMICS, GIVEN, WEIGH
 from zooming.kernels.crossing import Crossing, draw_start, play_step
 from zooming.kernels.layout import BOUND_TOLERANCE
-from zooming.validation import as_floats, check_int, check_range, clip_rounding, short_repr
+from zooming.validation import Floats, as_floats, check_int, check_range, clip_rounding, short_repr
 
-Floats = NDArray[np.float64]
 Dynamics = Callable[..., float]
 MOST_AXES = 10_000  # largest dimension of a built-in environment
 Outcomes = Weighted  # random outcomes [n, k] and their weights [n]

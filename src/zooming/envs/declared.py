@@ -9,18 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from zooming.envs import starts
-from zooming.envs.compiled import (
-    GIVEN_FORM,
-    WEIGH_FORM,
-    CompiledEnv,
-    Dynamics,
-    Floats,
-    Outcomes,
-    as_vector,
-)
+from zooming.envs.compiled import GIVEN_FORM, WEIGH_FORM, CompiledEnv, Dynamics, Outcomes, as_vector
 from zooming.envs.functions import compile_as
 from zooming.kernels import GIVEN, WEIGH
 from zooming.kernels.laws import draw_index
+from zooming.validation import Floats
 
 
 def compiled_env(

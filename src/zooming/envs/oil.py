@@ -16,11 +16,11 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike
 
-from zooming.envs.compiled import MOST_AXES, CompiledEnv, Floats, Outcomes
+from zooming.envs.compiled import MOST_AXES, CompiledEnv, Outcomes
 from zooming.envs.rendered import Scene
 from zooming.errors import ConfigurationError
 from zooming.kernels import jit_inline
-from zooming.validation import as_floats, check_float, check_int, short_repr
+from zooming.validation import Floats, as_floats, check_float, check_int, short_repr
 
 SURVEYS = ("laplace", "quadratic")
 _SURVEY, _SHARPNESS, _NOISE, _CENTER = 0, 1, 2, 3  # places in params

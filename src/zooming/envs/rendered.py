@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
-from numpy.typing import NDArray
 
 from zooming.errors import ConfigurationError
+from zooming.validation import Floats
 
-Floats = NDArray[np.float64]
 MODES = ("human", "rgb_array", "ansi")
 FRAMES_PER_SECOND = 2  # episodes are short, and each step takes time to read
 

@@ -12,14 +12,12 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
 
 from zooming.envs.functions import compile_as
 from zooming.errors import ConfigurationError
 from zooming.kernels import START
-from zooming.validation import as_floats, clip_rounding, short_repr
+from zooming.validation import Floats, as_floats, clip_rounding, short_repr
 
-Floats = NDArray[np.float64]
 Start = Callable[..., None]
 Weighted = tuple[Floats, Floats]  # values [n, k], and their weights [n]
 FIXED, FINITE, UNIFORM, FUNCTION = "fixed", "finite", "uniform", "function"

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from zooming.errors import ConfigurationError
-from zooming.export.decision_tree import DecisionTree, Floats
+from zooming.export.decision_tree import DecisionTree
+from zooming.validation import Floats
 
 # C type of states and thresholds; "int" means states in whole units of 1 / scale.
 NUMBERS = {"double": "double", "float": "float", "int": "int32_t"}

@@ -22,8 +22,8 @@ from zooming.export.regions import (
     merge,
     state_boxes,
 )
+from zooming.validation import Floats
 
-Floats = NDArray[np.float64]
 MOST_CUTS = 64  # cuts per axis among which the best one is chosen
 
 

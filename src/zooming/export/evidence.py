@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from zooming.errors import ConfigurationError
-from zooming.export.regions import Floats, Regions, contain, volumes
+from zooming.export.regions import Regions, contain, volumes
 from zooming.kernels import NO_PARENT
+from zooming.validation import Floats
 
 MOST_PAIRS = 2_000_000  # of cells and balls that are compared at once
 FLOOR = 0.01  # share of the weight that is spread evenly over all states

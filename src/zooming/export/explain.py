@@ -10,10 +10,10 @@ from zooming.errors import ConfigurationError
 from zooming.export.differences import Differences, compare
 from zooming.export.evidence import gather, weigh
 from zooming.export.played import Measured, RulePolicy, default_episodes, difference, play
-from zooming.export.regions import Floats, Regions, contain, merge, policy_regions, whole_states
+from zooming.export.regions import Regions, contain, merge, policy_regions, whole_states
 from zooming.export.rules import Rule, Rules, make_rules
 from zooming.export.simplify import comparable, simplify
-from zooming.validation import check_int
+from zooming.validation import Floats, check_int
 
 DEFAULT_RULES = 8
 

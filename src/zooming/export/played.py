@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from zooming.agents.problem import bad_step, reset
 from zooming.agents.steps import check_steps
 from zooming.analysis.intervals import mean_interval
-from zooming.export.regions import Floats, contain
+from zooming.export.regions import contain
 from zooming.spaces.masks import has_mask, split_info
+from zooming.validation import Floats
 
 MOST_STEPS = 10_000  # played for one measurement, if the number of episodes is not given
 MOST_EPISODES = 500

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from zooming.errors import ConfigurationError
 from zooming.kernels import LOW
 from zooming.spaces.flatten import INTERVAL
+from zooming.validation import Floats
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 MOST_SAMPLES = 4096  # states at which a policy without boxes is asked
 MOST_ALONG_AXIS = 128  # of these, along one axis

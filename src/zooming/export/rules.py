@@ -11,7 +11,8 @@ import numpy as np
 
 from zooming import notebook
 from zooming.export.played import Measured, RulePolicy
-from zooming.export.regions import Floats, Regions
+from zooming.export.regions import Regions
+from zooming.validation import Floats
 
 FEW_VISITS = 10
 MOST_ROWS = 60  # of a table in a notebook

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from zooming.export.regions import Floats, Ints, Regions, merge
+from zooming.export.regions import Ints, Regions, merge
 from zooming.spaces.flatten import CATEGORICAL
+from zooming.validation import Floats
 
 MOST_CANDIDATES = 256  # actions among which a box chooses, those of the largest weight
 

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from zooming.errors import ConfigurationError
 from zooming.spaces.flatten import as_numbers
+from zooming.validation import Floats
 
-Floats = NDArray[np.float64]
 SUM_TOLERANCE = 1e-9  # tolerance for rounding errors of sums, as a share of the largest distance
 N_MIDDLES = 64  # the triangle inequality is checked through this many points
 MOST_POINTS = 8_000  # the matrix then takes half a gigabyte, and sorting it as much again

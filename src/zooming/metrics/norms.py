@@ -10,10 +10,10 @@ import numpy as np
 from zooming.errors import ConfigurationError
 from zooming.kernels import LOW, distances
 from zooming.metrics.axioms import MOST_POINTS
-from zooming.metrics.sides import COMBINE, Floats, Metric, Side
+from zooming.metrics.sides import COMBINE, Metric, Side
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL
-from zooming.validation import as_float, check_float, check_int
+from zooming.validation import Floats, as_float, check_float, check_int
 
 NET_POINTS = {1: 129, 2: 33, 3: 9}  # number of axes of a box -> points along each
 

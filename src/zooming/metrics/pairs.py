@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from zooming.errors import ConfigurationError
 from zooming.kernels import balls
@@ -18,9 +18,8 @@ from zooming.metrics.finite import n_values
 from zooming.metrics.kinds import KINDS
 from zooming.metrics.sides import Metric
 from zooming.spaces.axes import Axes
-from zooming.validation import check_float, check_int
+from zooming.validation import Floats, check_float, check_int
 
-Floats = NDArray[np.float64]
 # The largest p of a product. The smallest radius, 2^-26 of the diameter, to this power is a normal
 # float.
 MAX_POWER = 39.0

@@ -11,12 +11,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from zooming.spaces.axes import Axes
+from zooming.validation import Floats
 
-Floats = NDArray[np.float64]
 COMBINE = (
     "Number the combinations as one Discrete(n) and use Points(combinations, distance), or "
     "use AdaptiveQ, which takes any space"

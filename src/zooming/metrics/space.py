@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zooming.errors import SpaceError
 from zooming.kernels import balls
@@ -18,8 +17,8 @@ from zooming.metrics.pairs import Pairs, Product
 from zooming.metrics.sides import Metric, Side
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import as_numbers
+from zooming.validation import Floats
 
-Floats = NDArray[np.float64]
 MOST_PAIRS = 2**28  # entries of `owner`, which then takes a gigabyte
 # The least diameter for which every radius is a normal float.
 SMALLEST = float(np.finfo(np.float64).tiny) * 2**MAX_DEPTH

@@ -38,8 +38,8 @@ from zooming.metrics.space import Space
 from zooming.partitions.table import Answer, Table, root_values
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import Feasible
+from zooming.validation import Floats
 
-Floats = NDArray[np.float64]
 _ROOM = 1024  # spare rows for lazy children, so that the kernel rarely returns for a larger table
 
 

@@ -34,8 +34,8 @@ from zooming.partitions.table import Answer, Table, root_values
 from zooming.partitions.view import Partition
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import Feasible
+from zooming.validation import Floats
 
-Floats = NDArray[np.float64]
 _CACHE_LINE = 64
 _ROOM = 1024  # spare rows, so that the kernel rarely returns for a larger table
 

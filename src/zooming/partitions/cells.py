@@ -24,8 +24,8 @@ from zooming.partitions.faults import lengths
 from zooming.partitions.view import Partition
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import CATEGORICAL
+from zooming.validation import Floats
 
-Floats = NDArray[np.float64]
 _ROOM = 1024  # rows of samples that are reserved at least
 _FULLEST = 2 / 3  # share of `max_samples` that condensing leaves
 

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from zooming.errors import ConfigurationError
 from zooming.spaces.flatten import INTERVAL
-
-Floats = NDArray[np.float64]
+from zooming.validation import Floats
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,7 @@ from zooming.kernels import (
     WEIGHT,
     most_splits,
 )
-
-Floats = NDArray[np.float64]
+from zooming.validation import Floats
 
 
 def fault(core: NDArray[Any], rows: NDArray[Any], stats: Floats, axes: Floats) -> str | None:

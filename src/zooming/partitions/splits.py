@@ -16,14 +16,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zooming import kernels
 from zooming.errors import ConfigurationError
 from zooming.partitions.faults import lengths
-from zooming.validation import as_float
+from zooming.validation import Floats, as_float
 
-Floats = NDArray[np.float64]
 RULES = {"all": kernels.ALL, "longest": kernels.LONGEST}
 MOST_HALVED = 12  # axes that one split may cut; it makes up to 2^12 balls
 KEPT = {  # bonus rule -> names of its statistics

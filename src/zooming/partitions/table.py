@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from zooming.kernels import EITHER, FINE, ceiling
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import Feasible
+from zooming.validation import Floats
 
-Floats = NDArray[np.float64]
 Answer = tuple[int, int]
 
 

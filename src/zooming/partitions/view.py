@@ -13,8 +13,7 @@ from zooming import notebook
 from zooming.errors import ConfigurationError
 from zooming.partitions.cuts import Cut, View, most_visited
 from zooming.spaces.flatten import INTERVAL
-
-Floats = NDArray[np.float64]
+from zooming.validation import Floats
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.plots.groups import Floats, half_interval
+from zooming.plots.groups import half_interval
 from zooming.plots.look import (
     BAND,
     GRAY,
@@ -17,6 +17,7 @@ from zooming.plots.look import (
     set_integer_ticks,
 )
 from zooming.plots.runs import Runs
+from zooming.validation import Floats
 
 
 def draw_band(ax: Any, x: NDArray[Any], samples: Floats, label: str | None, i: int) -> None:

@@ -13,8 +13,8 @@ from zooming.agents.history import History
 from zooming.analysis.intervals import t_quantile
 from zooming.errors import ConfigurationError
 from zooming.plots.runs import NOT_VALUED, Runs
+from zooming.validation import Floats
 
-Floats = NDArray[np.float64]
 Group = Runs | Sequence[History] | ArrayLike
 
 

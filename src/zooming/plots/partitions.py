@@ -7,16 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zooming.analysis.optimal import Optimal
 from zooming.errors import ConfigurationError
 from zooming.partitions.cuts import View
 from zooming.partitions.view import Partition
 from zooming.plots.look import TICKS, drawing
-from zooming.validation import count_noun
+from zooming.validation import Floats, count_noun
 
-Floats = NDArray[np.float64]
 ValueNames = Mapping[str, Sequence[Any]]
 MOST_TICKS = 12  # integers of an axis that are all labeled
 MOST_NAMES = 16  # named values of an axis; more would overlap

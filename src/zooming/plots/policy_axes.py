@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from zooming.agents.agent import Agent
 from zooming.errors import ConfigurationError
 from zooming.partitions.cuts import Cut, View, most_visited
+from zooming.validation import Floats
 
-Floats = NDArray[np.float64]
 Limits = tuple[float, float] | Mapping[str, tuple[float, float]]
 MOST_STEPS_DRAWN = 6  # lines in one plot
 MOST_MAPS = 3  # steps of a policy drawn as maps

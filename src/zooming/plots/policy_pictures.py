@@ -26,12 +26,12 @@ from zooming.plots.policy_axes import (
     MOST_DASHES,
     MOST_ROWS,
     N_OPTIMAL,
-    Floats,
     axis_values,
     cell_borders,
     draw_dashes,
     grid,
 )
+from zooming.validation import Floats
 
 
 @dataclass

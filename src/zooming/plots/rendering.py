@@ -12,8 +12,8 @@ from zooming.analysis.optimal import Optimal
 from zooming.analysis.solve import check_solvable, default_resolution, is_finite, solve
 from zooming.envs.rendered import FRAMES_PER_SECOND, RenderedEnv, Scene
 from zooming.errors import ZoomingError
+from zooming.validation import Floats
 
-Floats = NDArray[np.float64]
 WIDTH, HEIGHT, DPI = 6.4, 4.0, 100  # 640 x 400 pixels; video formats require even numbers
 MOST_RANGES = 8  # coordinates in one image
 MOST_STATE_AXES = 2  # with more, an optimum on a coarse grid is too inaccurate

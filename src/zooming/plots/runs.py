@@ -22,8 +22,8 @@ from zooming.errors import ConfigurationError
 from zooming.study.optima import find_optima
 from zooming.study.store import Store
 from zooming.study.values import read_values
+from zooming.validation import Floats
 
-Floats = NDArray[np.float64]
 NOT_VALUED = (
     "there are no exact values of policies: learn(checkpoints=...), or for a study "
     "zooming report --expected N"

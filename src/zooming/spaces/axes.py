@@ -14,7 +14,6 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
 
 from zooming.errors import SpaceError
 from zooming.kernels import WEIGHT, bend, unbend
@@ -28,8 +27,8 @@ from zooming.spaces.axis import (
     set_weights,
 )
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL, ORDERED, Leaf, build_tree
+from zooming.validation import Floats
 
-Floats = NDArray[np.float64]
 MAX_AXES = 48  # a split has a bit mask of axes
 
 

@@ -14,12 +14,10 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
 
 from zooming.errors import SpaceError, TransitionError
-from zooming.validation import as_floats, short_repr
+from zooming.validation import Floats, as_floats, short_repr
 
-Floats = NDArray[np.float64]
 INTERVAL, ORDERED, CATEGORICAL = "interval", "ordered", "categorical"  # kinds of axes
 MOST_STORED = 1_000  # axes of a MultiBinary in a file; agents take far fewer
 SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, and Tuple and Dict of these"

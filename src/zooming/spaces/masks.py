@@ -15,14 +15,13 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
 
 from zooming.errors import ConfigurationError, TransitionError
 from zooming.kernels import ATOMS, FIRST_VALUE, LOW, WIDTH, read_mask
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL, Branch, Leaf, as_numbers
+from zooming.validation import Floats
 
-Floats = NDArray[np.float64]
 MASK, LEAST, MOST = "action_mask", "action_low", "action_high"
 _MOST_VALUES = 2**16  # of an axis with a mask, which has one entry per value
 

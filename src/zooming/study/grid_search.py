@@ -22,7 +22,7 @@ def search_grid(scope: Scope) -> Best:
         scope.option,
         scope.values,
         scope.episodes,
-        scope.seeds,
+        scope.n_seeds,
         scope.entropy,
     )
     grid.study.run(scope.folder / "tuning", workers=scope.workers, progress_bar=scope.progress_bar)
@@ -39,7 +39,7 @@ class GridSearch:
         option: str,
         values: Sequence[float],
         episodes: int,
-        seeds: int,
+        n_seeds: int,
         entropy: int = 0,
         optimum: str = "fine",
     ) -> None:
@@ -51,7 +51,7 @@ class GridSearch:
         }
         choices = list(self.choices.values())
         self.study = Study(
-            problems, choices, episodes, seeds, entropy=entropy, stream=STREAM, optimum=optimum
+            problems, choices, episodes, n_seeds, entropy=entropy, stream=STREAM, optimum=optimum
         )
 
     def scores(self, folder: Path) -> dict[tuple[str, str, float], NDArray[np.float64]]:

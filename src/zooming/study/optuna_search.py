@@ -44,7 +44,7 @@ def search_with_optuna(scope: Scope) -> Best:
         scope.option,
         (min(scope.values), max(scope.values)),
         scope.episodes,
-        scope.seeds,
+        scope.n_seeds,
     )
     ends.study.configuration.check()  # before anything is written
     best: Best = {}
@@ -123,7 +123,7 @@ def _study_name(scope: Scope, problem: Problem, agent: AgentChoice) -> str:
     )
     return (
         f"{problem.name} {problem.options}, {agent.label}, {search}, {scope.episodes} "
-        f"episodes, {scope.seeds} seeds"
+        f"episodes, {scope.n_seeds} seeds"
     )
 
 
@@ -141,12 +141,14 @@ def _objective(
             scope.option, min(scope.values), max(scope.values), log=True
         )
         choice = AgentChoice(agent.kind, {**agent.settings, scope.option: value})
-        whole_chunk = Chunk(problem, choice, scope.episodes, 0, scope.seeds, scope.entropy, STREAM)
+        whole_chunk = Chunk(
+            problem, choice, scope.episodes, 0, scope.n_seeds, scope.entropy, STREAM
+        )
         returns: list[float] = []  # per episode, of each seed
         samples = 0
-        for first in range(0, scope.seeds, SEEDS_BETWEEN_LOOKS):
+        for first in range(0, scope.n_seeds, SEEDS_BETWEEN_LOOKS):
             arrays = replace(
-                whole_chunk, first=first, last=min(first + SEEDS_BETWEEN_LOOKS, scope.seeds)
+                whole_chunk, first=first, last=min(first + SEEDS_BETWEEN_LOOKS, scope.n_seeds)
             ).run(n_threads)
             if stop:
                 raise Stopped(0, 0, stop[0])
@@ -155,7 +157,7 @@ def _objective(
             trial.set_user_attr("samples", samples)
             trial.set_user_attr("returns", returns)
             trial.report(float(np.mean(returns)), len(returns))
-            if len(returns) < scope.seeds and trial.should_prune():
+            if len(returns) < scope.n_seeds and trial.should_prune():
                 raise pruned
         return float(np.mean(returns))
 

@@ -57,7 +57,7 @@ class Scope:
     values: tuple[float, ...]
     trials: int
     episodes: int
-    seeds: int
+    n_seeds: int
     entropy: int
     workers: int | None
     progress_bar: bool

@@ -23,8 +23,8 @@ from zooming.study.optima import find_optima
 from zooming.study.problems import AgentChoice, Problem
 from zooming.study.runs import Configuration
 from zooming.study.store import Store
+from zooming.validation import Floats
 
-Floats = NDArray[np.float64]
 VALUES = "values.zoom"  # in the folder of a study
 
 

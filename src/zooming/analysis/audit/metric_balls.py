@@ -27,8 +27,8 @@ from zooming.bonuses import Exact
 from zooming.kernels import NO_PARENT
 from zooming.kernels.balls import MAX_DEPTH
 from zooming.metrics.space import Space
+from zooming.validation import Floats
 
-Floats = NDArray[np.float64]
 RADIUS_TOLERANCE = 1e-9
 ENTRIES = 4_000_000  # distances between centers computed at once: 32 MB
 

@@ -13,11 +13,11 @@ from zooming.analysis.intervals import Interval, mean_interval
 from zooming.app.paper.claims import CAPTION, Claim, Verdict, sign
 from zooming.app.paper.measures import n_trained
 from zooming.partitions.view import Partition
+from zooming.validation import Floats
 
 if TYPE_CHECKING:
     from zooming.app.paper.sweep import Evidence
 
-Floats = NDArray[np.float64]
 NEAR = 0.1  # largest distance, in each coordinate, that counts as near
 EFFECT = 0.8  # standard deviations: a large effect by Cohen's convention
 AT = 0.05  # tolerance for the position of the finest place

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
 
 from zooming.plots.runs import Runs
+from zooming.validation import Floats
 
 if TYPE_CHECKING:
     from zooming.app.paper.sweep import Evidence
 
-Floats = NDArray[np.float64]
 N_TRAINED = 10  # runs that are trained again, for partitions, actions played and time
 CLOSE = 0.05  # share of the optimum: a closer return counts as learned
 SHORT = 0.01  # share of the optimum: a closer return is near-optimal, others are suboptimal

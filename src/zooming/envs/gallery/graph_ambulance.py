@@ -20,13 +20,12 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from zooming.envs.compiled import Floats
 from zooming.envs.gallery import problem
 from zooming.envs.gallery.problem import Decide, GalleryEnv, amount, count, require
 from zooming.errors import ConfigurationError
 from zooming.kernels import jit_inline
 from zooming.kernels.laws import draw_index
-from zooming.validation import as_floats, short_repr
+from zooming.validation import Floats, as_floats, short_repr
 
 _MOVE, _WAIT, _N, _CALLS = range(4)  # places in params; after the calls, the distances by rows
 MOST_NODES = 300

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from zooming.envs.compiled import CompiledEnv, Floats, Outcomes
+from zooming.envs.compiled import CompiledEnv, Outcomes
 from zooming.errors import ConfigurationError
-from zooming.validation import as_float, as_floats, check_int, refuse_unknown, short_repr
+from zooming.validation import Floats, as_float, as_floats, check_int, refuse_unknown, short_repr
 
 T = TypeVar("T")
 Decide = Callable[[int, Floats, Floats], Floats]
