@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -174,3 +175,87 @@ class ReferenceMixedQ(ReferenceQ):
         if self.n_balls + n_more <= self.max_balls:
             ball.cut(self.axes, chosen)
             self.n_balls += n_more
+
+
+class Bits:
+    """The agent's generator in plain Python: SplitMix64.
+
+    >>> Bits(0).draw()
+    16294208416658607535
+    """
+
+    def __init__(self, state: int) -> None:
+        self.state = int(state)
+
+    def draw(self) -> int:
+        """Return the next 64 random bits."""
+        most = 2**64 - 1
+        self.state = z = (self.state + 0x9E3779B97F4A7C15) & most
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & most
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & most
+        return z ^ (z >> 31)
+
+    def share(self) -> float:
+        """Return a number from [0, 1)."""
+        return (self.draw() >> 11) * 2.0**-53
+
+
+class ReferenceSingleQ(ReferenceQ):
+    """SinglePartitionQ on the unit cube, with the first of the best balls in evaluations.
+
+    >>> agent = ReferenceSingleQ(1, 1, 2, lambda t: 0.1 / t**0.5, bits=Bits(0), evaluations=1)
+    >>> agent.act(0, [0.5]), agent.n_balls
+    ([0.5], 1)
+    """
+
+    def __init__(
+        self, *arguments: Any, bits: Bits, evaluations: int, temperature: float = 0.01,
+        growth: float = 2.0, damping: float = 0.8, patience: int = 2, **options: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(*arguments, full_cap=True, **options)
+        self.roots, self.n_balls, self.bits = self.roots[:1] * self.horizon, 1, bits
+        self.evaluations, self.first_temperature, self.damping = evaluations, temperature, damping
+        self.temperature, self.growth, self.patience = temperature, growth, patience
+        self.returns: list[float] | None = []  # of this round's evaluations; None while it trains
+        self.kept: Any = None
+        self.best, self.n_before, self.n_splits, self.total = -math.inf, 1, 0, 0.0
+
+    def act(self, step: int, state: Sequence[float]) -> list[float]:
+        relevant = self.roots[0].relevant(state)
+        best = max(ball.q_value for ball in relevant)
+        chosen = next(ball for ball in relevant if ball.q_value == best)
+        if self.returns is None:
+            scale, total = self.temperature * (1.0 * self.horizon), 0.0
+            for ball in relevant:
+                if ball.q_value >= best - 36 * scale:
+                    weight = math.exp((ball.q_value - best) / scale)
+                    total += weight
+                    chosen = ball if self.bits.share() * total < weight else chosen
+        return list(chosen.center[self.n_state :])
+
+    def update(self, step: int, state: Any, action: Any, reward: float, *rest: Any) -> None:
+        self.total += reward
+        if self.returns is None:
+            super().update(step, state, action, reward, *rest)
+
+    def end_episode(self) -> None:
+        """Count, compare with the best policy so far, and decide what comes next."""
+        total, self.total = self.total, 0.0
+        if self.returns is None:
+            self.n_splits += self.n_balls != self.n_before
+            self.n_before, self.returns = self.n_balls, []
+            return
+        self.returns.append(total)
+        if len(self.returns) < self.evaluations:
+            return
+        mean, self.returns = sum(self.returns) / self.evaluations, None
+        if mean >= self.best:
+            self.growth **= self.damping if self.kept else 1
+            self.best, self.kept = mean, copy.deepcopy((self.roots[0], self.n_balls))
+            self.temperature, self.n_splits = self.first_temperature, 0
+            return
+        self.temperature = min(10.0, self.temperature * self.growth)
+        if self.n_splits >= self.patience:
+            root, self.n_balls = copy.deepcopy(self.kept)
+            self.roots, self.n_before, self.n_splits = [root] * self.horizon, self.n_balls, 0
+            self.temperature = self.first_temperature

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
-from zooming import kernels
-from zooming.agents.q_learner import MOST_BALLS, QLearner
+from zooming.agents.adaptive import AdaptiveLearner
 from zooming.bonuses import Bonus
-from zooming.errors import ConfigurationError, SpaceError
-from zooming.partitions.boxes import BoxTable
-from zooming.partitions.splits import MOST_HALVED, RULES, Rule, TreeRule, check_rule
+from zooming.partitions.splits import Rule, TreeRule
 from zooming.theory import MOST_SIDES
 
-MOST_CELLS = 2**20  # balls of an initial partition
 
-
-class AdaptiveQ(QLearner):
+class AdaptiveQ(AdaptiveLearner):
     """Q-learning on an adaptive partition of the state-action space. [SBY19 Alg. 1]
 
     The partition becomes finer where the agent plays often, which is where the return is high.
@@ -91,56 +83,10 @@ class AdaptiveQ(QLearner):
         super().__init__(
             env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon,
             reward_range=reward_range, rewards=rewards,
-            bounds=bounds, ordered=ordered, squash=squash, weights=weights, seed=seed,
+            bounds=bounds, ordered=ordered, squash=squash, weights=weights, split=split,
+            max_balls=max_balls, seed=seed,
         )  # fmt: skip
-        is_whole = isinstance(max_balls, (int, np.integer)) and not isinstance(max_balls, bool)
-        if max_balls is not None and not (is_whole and self.horizon <= max_balls <= MOST_BALLS):
-            raise ConfigurationError(
-                f"max_balls={max_balls!r}: give a whole number, at least one ball per step "
-                f"({self.horizon}) and at most "
-                f"{MOST_BALLS:,}"
-            )
-        self.max_balls = None if max_balls is None else int(max_balls)
-        self.split = check_rule(split)
-        if self.split == "all" and self.axes.n_wide > MOST_HALVED:
-            raise SpaceError(
-                f"{self.axes.n_wide} axes are too many: a split makes 2^axes balls, so at most "
-                f"{MOST_HALVED} axes are "
-                'supported. Give the agent fewer features (a wrapper), or split="longest", which '
-                "halves one at a time."
-            )
-        core = self.make_core(self.max_balls or MOST_BALLS)
-        core["rule"] = (
-            RULES.get(self.split, kernels.OWN) if isinstance(self.split, str) else kernels.OWN
-        )
-        core["cubes"] = self.split == "all" and self.axes.are_cubes
-        core["split_axes"] = {kernels.ALL: self.axes.n_wide, kernels.LONGEST: 1, kernels.OWN: 0}[
-            int(core["rule"][0])
-        ]
-        n_balls, most = (
-            self.horizon * math.prod(self.axes.n_values),
-            min(MOST_CELLS, self.max_balls or MOST_BALLS),
-        )
-        if n_balls > most:
-            names = [
-                name for name, n in zip(self.axes.names, self.axes.n_values, strict=True) if n > 1
-            ]
-            limit = f"max_balls={most:,} allows" if most < MOST_CELLS else "are supported"
-            raise SpaceError(
-                f"the categories of {', '.join(names)} make {n_balls:,} balls over {self.horizon} "
-                "steps, more than the "
-                f"{most:,} that {limit}. Name axes whose values have an order, "
-                f"ordered={names[-1:]}, or give an axis weight 0"
-            )
-        # One ball per step for each combination of categories.
-        table = BoxTable.of_cells(self.axes, core, self.axes.cells(), self.split)
-        table.set_due()
-        self.begin(table)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether `max_balls` prevented a split of a user's rule."""
-        return bool(self.table.is_full)
+        self.begin(self.make_table(self.make_core()))
 
     @classmethod
     def as_published(cls, env: Any, bonus: float | Bonus, **options: Any) -> AdaptiveQ:
@@ -173,12 +119,3 @@ class AdaptiveQ(QLearner):
                 "for balls chosen by the data"
             )
         return None
-
-    def _options(self) -> dict[str, Any]:
-        if not isinstance(self.split, str):
-            raise ConfigurationError(
-                f"a split rule of your own ({type(self.split).__name__}) cannot be saved: a file "
-                "that named its class would "
-                f"have to run its code"
-            )
-        return super()._options()

@@ -79,12 +79,14 @@ def check_core(
             )
 
 
-def check_n_rows(env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+def check_n_rows(
+    env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]], n_roots: int
+) -> None:
     """Raise ValueError if a stored table has fewer rows than the table of a new agent."""
     names = ("bounds", "ordered", "squash", "weights")
     given = {name: options[name] for name in names if name in options}
     axes = Axes(env.observation_space, env.action_space, **given)
-    n_rows = options["horizon"] * math.prod(axes.n_values)
+    n_rows = n_roots * math.prod(axes.n_values)
     if n_rows > len(arrays["balls"]):
         raise ValueError(
             f"{len(arrays['balls'])} rows are too few for {options['horizon']} steps of this space"

@@ -62,6 +62,7 @@ class QLearner(Agent):
     """
 
     _actions = ACTIONS
+    _shares_steps = False  # whether all steps share one partition
 
     def __init__(
         self,
@@ -92,13 +93,24 @@ class QLearner(Agent):
         core = np.zeros(1, layout)
         core["max_balls"] = max_balls
         core["random"] = seeds.derive_seed(self.seed, "agent")
-        core["horizon"] = self.horizon
+        core["horizon"], core["shared"] = self.horizon, self._shares_steps
+        core["n_stats"] = kernels.N_STATS
         core["n_state"], core["n_action"] = self.axes.n_state, self.axes.n_action
         core["ties"], core["action_rule"] = TIES[self.ties], self._actions[self.action]
         core["full_cap"] = self.cap == "horizon"
         core["reward_low"], core["reward_high"], core["reward_span"] = low, high, high - low
         self._set_bonus(core)
         return core
+
+    @property
+    def _n_roots(self) -> int:
+        """Number of partitions: one per step, or one for all."""
+        return 1 if self._shares_steps else self.horizon
+
+    @property
+    def learned(self) -> Any:
+        """The table of the learned policy: the one that is trained, for most agents."""
+        return self.table
 
     def begin(self, table: Any) -> None:
         """Set the initial table."""
@@ -121,7 +133,7 @@ class QLearner(Agent):
         if info and has_mask(info):
             state, allowed = self.problem.flat_state(step, observation), self._feasible(step, info)
             rule = int(table.core["action_rule"][0])
-            action, _ = self._select(step, state, TIES[self.ties], rule, allowed)
+            action, _ = self._select(table, step, state, TIES[self.ties], rule, allowed)
             return axes.shaped_action(action)
         action = np.empty(axes.n_action)
         flat = observation if axes.has_plain_states else self.problem.flat_state(step, observation)
@@ -137,11 +149,11 @@ class QLearner(Agent):
         return action if axes.has_plain_actions else axes.shaped_action(action)
 
     def _select(
-        self, step: int, state: Floats, ties: int, rule: int, allowed: Feasible | None
+        self, table: Any, step: int, state: Floats, ties: int, rule: int, allowed: Feasible | None
     ) -> tuple[Floats, int]:
         """Return an allowed action and the row of its ball."""
         action = np.empty(self.axes.n_action)
-        code, row = self.table.select(step, state, action, ties=ties, rule=rule, allowed=allowed)
+        code, row = table.select(step, state, action, ties=ties, rule=rule, allowed=allowed)
         if code != kernels.FINE:
             raise self.problem.bad_point(step, row, state)
         return action, row
@@ -179,7 +191,7 @@ class QLearner(Agent):
         if next_info and has_mask(next_info) and not terminated and step + 1 < self.horizon:
             flat = problem.flat_state(step, next_observation, "next ")
             problem.check_point(step, flat, 0, "next ")
-            next_value = self.value(step + 1, next_observation, info=next_info)
+            next_value = self._value(self.table, step + 1, next_observation, next_info)
         try:
             code = self.table.update(step, state, played, reward, after, terminated, next_value)
         except (TypeError, ValueError):  # not float64 vectors: convert them below
@@ -300,7 +312,8 @@ class QLearner(Agent):
         deterministic: bool,
         allowed: Sequence[Feasible | None],
     ) -> Floats:
-        table, core = self.table, self.table.core
+        table = self.learned
+        core = table.core
         rule = int(core["action_rule"][0]) if self.action != "uniform" else kernels.CENTER
         if not deterministic:
             # Draw from a copy with fresh randomness, so that predict does not change learning.
@@ -313,29 +326,35 @@ class QLearner(Agent):
         return actions
 
     def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
+        return self._value(self.learned, step, observation, info)
+
+    def _value(
+        self, table: Any, step: int, observation: Any, info: Mapping[str, Any] | None
+    ) -> float:
+        """Return V(x) of one table."""
         step = self.problem.check_step(step)
         state, allowed = self.problem.flat_state(step, observation), self._feasible(step, info)
-        _, row = self._select(step, state, kernels.EITHER, kernels.CENTER, allowed)
-        return float(self.table.value(step, row))
+        _, row = self._select(table, step, state, kernels.EITHER, kernels.CENTER, allowed)
+        return float(table.value(step, row))
 
     def q_value(self, step: int, observation: Any, action: Any) -> float:
-        return float(self.table.rows["value"][self._row(step, observation, action)])
+        return float(self.learned.rows["value"][self._row(step, observation, action)])
 
     def visits(self, step: int, observation: Any, action: Any) -> int:
-        return int(self.table.rows["n_visits"][self._row(step, observation, action)])
+        return int(self.learned.rows["n_visits"][self._row(step, observation, action)])
 
     def _row(self, step: int, observation: Any, action: Any) -> int:
         """Return the row of the ball that contains (observation, action)."""
         problem = self.problem
         step = problem.check_step(step)
         state, played = problem.flat_state(step, observation), problem.flat_action(step, action)
-        answer: Answer = self.table.locate(step, state, played)
+        answer: Answer = self.learned.locate(step, state, played)
         if answer[0] != kernels.FINE:
             raise problem.bad_point(step, answer[1], state, played)
         return answer[1]
 
     def partition(self, step: int) -> Partition:
-        found: Partition = self.table.view(self.problem.check_step(step))
+        found: Partition = self.learned.view(self.problem.check_step(step))
         return found
 
     @property
@@ -437,7 +456,8 @@ class QLearner(Agent):
     def _from_options(
         cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> Any:
-        check_n_rows(env, options, arrays)  # before the table is allocated
+        n_roots = 1 if cls._shares_steps else options["horizon"]
+        check_n_rows(env, options, arrays, n_roots)  # before the table is allocated
         return cls(env, **{**options, "bonus": bonuses.from_json(options["bonus"])})
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

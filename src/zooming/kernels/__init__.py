@@ -36,7 +36,8 @@ from zooming.kernels.layout import (
     ACTIVE, ALL, ATOMS, BAD_REWARD, BAD_STATE, BALL, BERNSTEIN, CENTER, CORE, CORNER, DUE, EITHER,
     EXACT, FINE, FIRST,
     FIRST_VALUE, FULL, GOES_ON, LONGEST, LOW, METRIC_BALL, METRIC_CORE, N_PLACES, N_STATS,
-    NO_PARENT, NOT_PLAYED, OWN, PAYLOAD, POINT, RANDOM, LENGTH_TOLERANCE, STORED_BALL, TERMINATED,
+    NO_PARENT, NOT_PLAYED, OWN, PAYLOAD, PLAIN, POINT, RANDOM, LENGTH_TOLERANCE, SCALED, SEARCH,
+    STORED_BALL, TERMINATED,
     TRUNCATED, UNIFORM, WEIGHT, WIDTH, WRONG_SIZE,
 )  # fmt: skip
 from zooming.kernels.update_rule import ceiling, draw, set_iota
@@ -49,7 +50,8 @@ __all__ = [
     "BAD_REWARD", "BAD_STATE", "BALL", "BERNSTEIN", "CENTER", "CORE", "CORNER", "DUE", "EITHER",
     "EXACT", "FINE", "FIRST", "FIRST_VALUE", "FULL", "GOES_ON", "LONGEST", "LOW",
     "METRIC_BALL", "METRIC_CORE", "N_PLACES", "N_STATS", "NO_PARENT", "NOT_PLAYED", "STORED_BALL",
-    "TERMINATED", "TRUNCATED", "OWN", "PAYLOAD", "POINT", "RANDOM", "LENGTH_TOLERANCE", "UNIFORM",
+    "TERMINATED", "TRUNCATED", "OWN", "PAYLOAD", "PLAIN", "POINT", "SCALED", "SEARCH",
+    "RANDOM", "LENGTH_TOLERANCE", "UNIFORM",
     "WEIGHT", "WIDTH", "WRONG_SIZE", "ceiling", "draw",
     "set_iota", "bend", "to_unit", "unbend", "length", "most_splits", "new_stack", "play_action",
     "sides", "update_ball", "cut", "due_at", "middle", "rows_needed", "rows_per_split",

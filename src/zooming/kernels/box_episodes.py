@@ -7,14 +7,31 @@ import numpy as np
 from zooming.kernels.boxes import find, new_stack, play_action, select, update_ball
 from zooming.kernels.episodes import Parts, compile_later
 from zooming.kernels.jit import jit_inline, jit_kernel
-from zooming.kernels.layout import BAD_STATE, EITHER, FINE, N_PLACES, OWN
+from zooming.kernels.layout import (
+    BAD_STATE,
+    EITHER,
+    FINE,
+    FIRST_VALUE,
+    N_PLACES,
+    OWN,
+    PLAIN,
+    SEARCH,
+)
 from zooming.kernels.masks import select_feasible, write_feasible
 from zooming.kernels.points import to_unit
 from zooming.kernels.records import Boxes, boxes_at
 from zooming.kernels.replay import compile_replay
+from zooming.kernels.searching import (
+    begin_episode,
+    draw_by_value,
+    is_exploring,
+    learn_or_evaluate,
+)
 from zooming.kernels.splitting import rows_needed
 from zooming.kernels.splitting import split as split_box
 from zooming.kernels.update_rule import ceiling
+
+EVERYTHING = np.empty((0, FIRST_VALUE))  # `allowed` if all actions are feasible
 
 
 @jit_kernel
@@ -23,7 +40,7 @@ def with_own_scratch(t):
     n_state, n_action = t.core[0]["n_state"], t.core[0]["n_action"]
     return Boxes(
         t.rows, t.core, t.stats, t.axes, np.empty(N_PLACES, np.int64), np.empty(n_state),
-        np.empty(n_action), np.empty(n_action), np.empty(n_action), new_stack(t.core),
+        np.empty(n_action), np.empty(n_action), np.empty(n_action), new_stack(t.core), t.more,
     )  # fmt: skip
 
 
@@ -52,10 +69,35 @@ def read(t, point):
 
 
 @jit_inline
+def root_of(core, step):
+    """Return the row of the root of a step's partition."""
+    return np.int64(0) if core[0]["shared"] == 1 else np.int64(step)
+
+
+@jit_inline
 def best(t, step, ties):
     """Return (row of the best ball for the state, V of the state)."""
-    row, _ = select(t.rows, t.core, step, t.state, ties, t.stack)
+    ties = EITHER if t.core[0]["shared"] == 1 else ties  # `choose` draws among ties
+    row, _ = select(t.rows, t.core, root_of(t.core, step), t.state, ties, t.stack)
     return row, min(ceiling(t.core, step), t.rows[row]["value"])
+
+
+@jit_inline
+def choose(t, step, row, ties):
+    """Return the row of the ball to play; select anew if all steps share one partition."""
+    return choose_again(t, step, ties) if t.core[0]["shared"] == 1 else row
+
+
+@jit_kernel
+def choose_again(t, step, ties):
+    """Return the row of the best ball, or that of a ball that a search draws."""
+    draws = False
+    if t.core[0]["learning"] == SEARCH:
+        if step == 0:
+            begin_episode(t)
+        draws = is_exploring(t)
+    row, _ = select(t.rows, t.core, 0, t.state, EITHER if draws else ties, t.stack)
+    return draw_by_value(t, t.core, 0, t.rows[row]["value"], EVERYTHING) if draws else row
 
 
 @jit_inline
@@ -64,8 +106,16 @@ def act(t, row, step, rule, action):
     if not play_action(t.rows, t.core, t.axes, row, rule, t.low, t.high, action):
         n_state = t.core[0]["n_state"]
         to_unit(t.axes, n_state, action, t.action)
-        row = find(t.rows, n_state, step, t.state, t.action)
+        row = find(t.rows, n_state, root_of(t.core, step), t.state, t.action)
     return row
+
+
+@jit_inline
+def learn(t, step, row, reward, next_value, action):
+    """Learn from a step in a ball; return whether the ball is due to split."""
+    if t.core[0]["learning"] == PLAIN:
+        return update_ball(t, step, row, reward, next_value, action)
+    return learn_or_evaluate(t, step, row, reward, next_value, action)
 
 
 @jit_kernel
@@ -93,12 +143,12 @@ def locate(t, step, point, action):
     bad = to_unit(t.axes, n_state, action, t.action)
     if bad >= 0:
         return BAD_STATE, n_state + bad
-    return FINE, find(t.rows, n_state, step, t.state, t.action)
+    return FINE, find(t.rows, n_state, root_of(t.core, step), t.state, t.action)
 
 
 PARTS = Parts(
-    boxes_at, with_own_scratch, options, has_room, read, best, act, update_ball, split, n_balls,
-    sizes, locate,
+    boxes_at, with_own_scratch, options, has_room, read, best, act, learn, split, n_balls,
+    sizes, locate, choose,
 )  # fmt: skip
 
 
@@ -117,7 +167,7 @@ def locate_pair(handle, step, point, action):
 
 
 @jit_kernel
-def choose(handle, core, step, point, ties, rule, action):
+def choose_once(handle, core, step, point, ties, rule, action):
     """Write the action of the best ball (environment's units); return (FINE, row).
 
     Return (BAD_STATE, i) for a bad coordinate i. `core` is drawn from instead of the table's own.
@@ -126,19 +176,25 @@ def choose(handle, core, step, point, ties, rule, action):
     bad = read(t, point)
     if bad >= 0:
         return BAD_STATE, bad
-    row, _ = select(t.rows, core, step, t.state, ties, t.stack)
+    row, _ = select(t.rows, core, root_of(core, step), t.state, ties, t.stack)
     play_action(t.rows, core, t.axes, row, rule, t.low, t.high, action)
     return FINE, row
 
 
 @jit_kernel
-def choose_feasible(handle, core, step, point, ties, rule, allowed, action):
-    """Return `choose` among the feasible actions; see `masks`. At least one is feasible."""
+def choose_feasible(handle, core, step, point, ties, rule, allowed, action, draws):
+    """Return `choose_once` among the feasible actions; see `masks`. At least one is feasible.
+
+    With `draws`, draw the ball by its value, as a search does.
+    """
     t = boxes_at(handle)
     bad = read(t, point)
     if bad >= 0:
         return BAD_STATE, bad
-    row = select_feasible(t.rows, core, t.axes, step, t.state, ties, allowed, t.low, t.high)
+    root = root_of(core, step)
+    row = select_feasible(t.rows, core, t.axes, root, t.state, ties, allowed, t.low, t.high)
+    if draws:
+        row = draw_by_value(t, core, root, t.rows[row]["value"], allowed)
     write_feasible(t.rows, core, t.axes, row, rule, allowed, t.low, t.high, action)
     return FINE, row
 
@@ -154,7 +210,7 @@ def choose_many(handle, core, steps, points, rule, actions):
         bad = read(t, points[k])
         if bad >= 0:
             return k, bad
-        row, _ = select(t.rows, core, steps[k], t.state, EITHER, t.stack)
+        row, _ = select(t.rows, core, root_of(core, steps[k]), t.state, EITHER, t.stack)
         play_action(t.rows, core, t.axes, row, rule, t.low, t.high, actions[k])
     return -1, -1
 
@@ -164,5 +220,17 @@ def n_read(handle, step, point):
     """Return how many rows a selection reads."""
     t = boxes_at(handle)
     read(t, point)
-    _, n = select(t.rows, t.core, step, t.state, EITHER, t.stack)
+    _, n = select(t.rows, t.core, root_of(t.core, step), t.state, EITHER, t.stack)
     return n
+
+
+@jit_kernel
+def begin(handle, is_first):
+    """Begin a step of a search whose actions Python restricts; return whether it explores.
+
+    `is_first` says that it is the first step of an episode.
+    """
+    t = boxes_at(handle)
+    if is_first:
+        begin_episode(t)
+    return is_exploring(t)

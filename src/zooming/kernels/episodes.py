@@ -38,6 +38,12 @@ from zooming.kernels.records import TABLE
 from zooming.kernels.update_rule import learned_reward
 
 
+@jit_inline
+def keep_row(t, step, row, ties):
+    """Return the row: `best` of this step is not changed by what was learned since."""
+    return row
+
+
 class Parts(NamedTuple):
     """The compiled functions of one kind of table. `t` is its record of arrays.
 
@@ -57,6 +63,7 @@ class Parts(NamedTuple):
     n_balls: Any  # (t) -> number of active balls
     sizes: Any = None  # (t) -> (n_state, n_action, horizon); this and the next: Python driver only
     locate: Any = None  # (t, step, point, action) -> (FINE, row) or (BAD_STATE, coordinate)
+    choose: Any = keep_row  # (t, step, row of `best`, ties) -> row to play, asked last
 
 
 @jit_kernel
@@ -79,6 +86,7 @@ def make_play(name: str, parts: Parts, table: Any = TABLE) -> Callable[..., int]
     open_table, with_own_scratch, options, has_room, read, best, act, learn, split, n_active = (
         parts[:10]
     )
+    choose = parts.choose
 
     def play(
         table, handle, params, n_steps, reward_low, reward_high, action, returns, n_balls, done,
@@ -94,7 +102,8 @@ def make_play(name: str, parts: Parts, table: Any = TABLE) -> Callable[..., int]
         written here, so an interrupt after the return loses nothing.
 
         The next state is looked up once. Its best ball gives V(x') for this update and is the ball
-        to play next: the partition of step h+1 does not change in between.
+        to play next: the partition of step h+1 does not change in between. If all steps share one
+        partition it does, and `choose` selects anew.
         """
         t = with_own_scratch(open_table(table))
         rng, dynamics, start = unpack(handle)
@@ -115,6 +124,7 @@ def make_play(name: str, parts: Parts, table: Any = TABLE) -> Callable[..., int]
             if first_step == 0:
                 row, _ = best(t, 0, ties)
             for step in range(first_step, n_steps):
+                row = choose(t, step, row, ties)
                 row = act(t, row, step, rule, action)
                 for i in range(n_state):
                     next_state[i] = np.nan  # reveals a coordinate that the dynamics do not write
@@ -154,8 +164,8 @@ def make_play(name: str, parts: Parts, table: Any = TABLE) -> Callable[..., int]
 
 def make_act(name: str, parts: Parts) -> Callable[..., int]:
     """Return the kernel that selects a ball as in training, compiled."""
-    open_table, options, read, best, act = (
-        parts.open, parts.options, parts.read, parts.best, parts.act,
+    open_table, options, read, best, choose, act = (
+        parts.open, parts.options, parts.read, parts.best, parts.choose, parts.act,
     )  # fmt: skip
     sizes = parts.sizes
 
@@ -174,7 +184,7 @@ def make_act(name: str, parts: Parts) -> Callable[..., int]:
             return _answer(t, BAD_STATE, bad)
         ties, rule = options(t)
         row, _ = best(t, step, ties)
-        row = act(t, row, step, rule, action)
+        row = act(t, choose(t, step, row, ties), step, rule, action)
         if keeps:
             t.place[KEPT_STEP], t.place[KEPT_ROW] = step, row
         return _answer(t, FINE, row)
@@ -241,7 +251,7 @@ def make_next_step(name: str, parts: Parts) -> Callable[..., int]:
         parts.open, parts.options, parts.has_room, parts.read, parts.best, parts.act, parts.learn,
         parts.split,
     )  # fmt: skip
-    sizes = parts.sizes
+    sizes, choose = parts.sizes, parts.choose
 
     def next_step(table, step, reward, next_observation, end, action):
         """Learn from the step that was played last; if it goes on, write the next action.
@@ -274,6 +284,7 @@ def make_next_step(name: str, parts: Parts) -> Callable[..., int]:
         if learn(t, step, row, reward, next_value, action) and not split(t, row):
             code = DUE
         if goes_on:
+            next_row = choose(t, step + 1, next_row, ties)
             next_row = act(t, next_row, step + 1, rule, action)
             t.place[KEPT_STEP], t.place[KEPT_ROW] = step + 1, next_row
         return _answer(t, code, row)

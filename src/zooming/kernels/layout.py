@@ -1,9 +1,10 @@
 """The ball table of boxes: one record per ball, one core record per agent, and the codes in them.
 
 One structured array holds every ball of an agent, one row each. Rows 0 to H-1 are the roots of the
-H partitions. A split ball becomes an inner row of a binary tree: it carries an axis, a cut
-and the row of its first child, and its `value` is from then on the largest Q below it. Two siblings
-lie in rows (2i, 2i + 1), so one cache line holds both and `row ^ 1` is the sibling.
+H partitions; if all steps share one partition, row 0 is its root. A split ball becomes an inner row
+of a binary tree: it carries an axis, a cut and the row of its first child, and its `value` is from
+then on the largest Q below it. Two siblings lie in rows (2i, 2i + 1), so one cache line holds both
+and `row ^ 1` is the sibling.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ CORE = np.dtype(
         ("max_balls", "i8"),
         ("random", "u8"),  # state of the agent's own generator
         ("horizon", "i8"),
+        ("shared", "i8"),  # 1: all steps share one partition, whose root is row 0
+        ("learning", "i8"),  # what is done beside the update rule: PLAIN, SEARCH
         ("n_state", "i8"),  # axes 0 to n_state - 1 are the state's, the next n_action the action's
         ("n_action", "i8"),
         ("ties", "i8"),
@@ -51,6 +54,7 @@ CORE = np.dtype(
         ("rule", "i8"),  # how a ball is split: ALL, LONGEST, OWN
         ("split_axes", "i8"),  # the most axes that the kernel halves at once; 0 if Python splits
         ("bonus_rule", "i8"),  # SCALED: bonus / sqrt(t); EXACT, BERNSTEIN: computed from `stats`
+        ("n_stats", "i8"),  # numbers that the bonus keeps per ball, if it keeps any
         ("bonus", "f8"),  # per_root_iota sqrt(iota) + plain
         ("spacing", "f8"),  # spacing of a net, whose balls are never due; 0: no net
         ("reward_low", "f8"),
@@ -99,6 +103,7 @@ METRIC_CORE = np.dtype(
 N_STATS = 3  # numbers that the exact and the Bernstein bonus keep per ball
 ACTIVE, NO_PARENT = 0, -1
 SCALED, EXACT, BERNSTEIN = 0, 1, 2
+PLAIN, SEARCH = 0, 1
 # Ties between balls: draw uniformly; take the first from low to high, split by split; take the one
 # found first.
 RANDOM, FIRST, EITHER = 0, 1, 2

@@ -34,6 +34,7 @@ class Boxes(NamedTuple):
     low: Any  # float64 [n_action]
     high: Any  # float64 [n_action]
     stack: Any  # int64, see `new_stack`
+    more: Any  # handle of what is kept beside the balls, see `layout.SEARCH`; empty for most agents
 
 
 class Balls(NamedTuple):
@@ -74,13 +75,13 @@ def _pointer(context, address):
 
 
 @jit_inline_refcount
-def _vector(words, i, dtype):
+def vector_at(words, i, dtype):
     """Return array i of a handle, of one dimension. It counts no references."""
     return carray(_pointer(words[_WORDS * i]), words[_WORDS * i + 1], dtype)
 
 
 @jit_inline_refcount
-def _matrix(words, i, dtype):
+def matrix_at(words, i, dtype):
     """Return array i of a handle, of two dimensions."""
     k = _WORDS * i
     return carray(_pointer(words[k]), (words[k + 1], words[k + 2]), dtype)
@@ -96,41 +97,43 @@ def _cube(words, i, dtype):
 @jit_inline_refcount
 def _open_boxes(words):
     return Boxes(
-        rows=_vector(words, 0, BALL),
-        core=_vector(words, 1, CORE),
-        stats=_matrix(words, 2, np.float64),
-        axes=_matrix(words, 3, np.float64),
-        place=_vector(words, 4, np.int64),
-        state=_vector(words, 5, np.float64),
-        action=_vector(words, 6, np.float64),
-        low=_vector(words, 7, np.float64),
-        high=_vector(words, 8, np.float64),
-        stack=_vector(words, 9, np.int64),
+        rows=vector_at(words, 0, BALL),
+        core=vector_at(words, 1, CORE),
+        stats=matrix_at(words, 2, np.float64),
+        axes=matrix_at(words, 3, np.float64),
+        place=vector_at(words, 4, np.int64),
+        state=vector_at(words, 5, np.float64),
+        action=vector_at(words, 6, np.float64),
+        low=vector_at(words, 7, np.float64),
+        high=vector_at(words, 8, np.float64),
+        stack=vector_at(words, 9, np.int64),
+        more=vector_at(words, 10, np.int64),
     )
 
 
 @jit_inline_refcount
 def _open_balls(words):
     return Balls(
-        rows=_vector(words, 0, METRIC_BALL),
-        core=_vector(words, 1, METRIC_CORE),
-        stats=_matrix(words, 2, np.float64),
+        rows=vector_at(words, 0, METRIC_BALL),
+        core=vector_at(words, 1, METRIC_CORE),
+        stats=matrix_at(words, 2, np.float64),
         owner=_cube(words, 3, np.int32),
-        distances=_matrix(words, 4, np.float64),
-        action_distances=_matrix(words, 5, np.float64),
-        orders=_matrix(words, 6, np.int32),
-        action_orders=_matrix(words, 7, np.int32),
-        grid=_matrix(words, 8, np.float64),
-        everything=_vector(words, 9, np.uint8),
-        place=_vector(words, 10, np.int64),
-        seen=_vector(words, 11, np.int64),
+        distances=matrix_at(words, 4, np.float64),
+        action_distances=matrix_at(words, 5, np.float64),
+        orders=matrix_at(words, 6, np.int32),
+        action_orders=matrix_at(words, 7, np.int32),
+        grid=matrix_at(words, 8, np.float64),
+        everything=vector_at(words, 9, np.uint8),
+        place=vector_at(words, 10, np.int64),
+        seen=vector_at(words, 11, np.int64),
     )
 
 
-def _itself(handle):
+def itself(handle):
+    """Return the handle, which is the record if compilation is disabled."""
     return handle
 
 
 # Return the record of a handle. For use in compiled code.
-boxes_at = _itself if IS_JIT_DISABLED else _open_boxes
-balls_at = _itself if IS_JIT_DISABLED else _open_balls
+boxes_at = itself if IS_JIT_DISABLED else _open_boxes
+balls_at = itself if IS_JIT_DISABLED else _open_balls

@@ -9,7 +9,7 @@ import numpy as np
 
 from zooming.kernels.boxes import cube_sides, diameter, length, sides
 from zooming.kernels.jit import jit_kernel, jit_no_refcount
-from zooming.kernels.layout import ACTIVE, ATOMS, LENGTH_TOLERANCE, LONGEST, N_STATS, SCALED
+from zooming.kernels.layout import ACTIVE, ATOMS, LENGTH_TOLERANCE, LONGEST, SCALED
 
 
 @jit_no_refcount
@@ -81,7 +81,7 @@ def cut(table, core, stats, axes, row, halved, at):
                 table[c]["child"] = ACTIVE
                 table[c]["depth"] = min(depth + 1, 255) if is_last else depth
                 if core[0]["bonus_rule"] != SCALED:
-                    for i in range(N_STATS):
+                    for i in range(stats.shape[1]):
                         stats[c, i] = stats[row, i]
         first_parent = next_row
         n_parents *= 2

@@ -19,7 +19,6 @@ from zooming.kernels import (
     FINE,
     FULL,
     LOW,
-    N_STATS,
     NO_PARENT,
     PAYLOAD,
     STORED_BALL,
@@ -30,13 +29,14 @@ from zooming.kernels import (
 from zooming.kernels.records import Boxes, pack
 from zooming.partitions import splits
 from zooming.partitions.faults import fault, lengths, levels
-from zooming.partitions.table import Answer, Table, root_values
+from zooming.partitions.table import Answer, Table, n_roots, root_values
 from zooming.partitions.view import Partition
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import Feasible
 from zooming.validation import Floats
 
 _CACHE_LINE = 64
+_NOTHING = np.zeros(0, np.int64)
 _ROOM = 1024  # spare rows, so that the kernel rarely returns for a larger table
 
 
@@ -58,7 +58,7 @@ class BoxTable(Table):
         self.is_full = False  # whether max_balls prevented a split of a user's rule
         self.core, self.rows = core, rows
         self.stats = (
-            np.zeros((len(rows) if core["bonus_rule"][0] else 0, N_STATS))
+            np.zeros((len(rows) if core["bonus_rule"][0] else 0, int(core["n_stats"][0])))
             if stats is None
             else stats
         )
@@ -71,13 +71,16 @@ class BoxTable(Table):
             np.full(kernels.N_PLACES, -1), np.empty(n_state), np.empty(n_action),
             np.empty(n_action), np.empty(n_action), kernels.new_stack(self.core),
         )  # fmt: skip
-        self.handle = self._packed(self.rows, self.stats)
+        vars(self).update(self._packed(self.rows, self.stats, {}))
 
-    def _packed(self, rows: NDArray[Any], stats: Floats) -> Any:
-        return pack(Boxes(rows, self.core, stats, self.axes.table, *self._scratch))
+    def _packed(self, rows: NDArray[Any], stats: Floats, more: dict[str, Any]) -> dict[str, Any]:
+        """Return the handle of these arrays, and the handle of what is kept beside them."""
+        beside = self._handle_of_more(more)
+        arrays = Boxes(rows, self.core, stats, self.axes.table, *self._scratch, beside)
+        return {"handle": pack(arrays), "_beside": beside}
 
     def __getstate__(self) -> dict[str, Any]:
-        made = ("_scratch", "handle", "_act", "_update", "next_step", "play", "replay")
+        made = ("_scratch", "handle", "_beside", "_act", "_update", "next_step", "play", "replay")
         return {name: value for name, value in vars(self).items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -88,7 +91,7 @@ class BoxTable(Table):
     def of_roots(cls, axes: Axes, core: NDArray[Any], rule: Any = "all") -> BoxTable:
         """Return a table with one root ball per step and no splits."""
         values = root_values(core)
-        table = cls(axes, core, _allocate(len(values) + len(values) % 2), rule=rule)
+        table = cls(axes, core, allocate(len(values) + len(values) % 2), rule=rule)
         core["n_rows"] = len(table.rows)
         core["n_balls"] = len(values)
         table.rows["parent"] = NO_PARENT
@@ -109,7 +112,7 @@ class BoxTable(Table):
         """
         table = cls.of_roots(axes, core, rule)
         n_axes = len(borders)
-        row = np.arange(int(core["horizon"][0]))
+        row = np.arange(n_roots(core))
         first = np.zeros((len(row), n_axes), np.int64)  # each row covers cells first to last - 1
         last = np.tile(
             np.array([len(axis_borders) + 1 for axis_borders in borders], np.int64), (len(row), 1)
@@ -152,15 +155,15 @@ class BoxTable(Table):
 
         All balls of an initial partition have the same diameter.
         """
-        n, horizon = self.rows_in_use, int(self.core["horizon"][0])
+        n, end = self.rows_in_use, n_roots(self.core)
         low, high = np.zeros((1, len(self.axes))), np.array([[1 / n for n in self.axes.n_values]])
         active = self.rows["child"][:n] == ACTIVE
-        active[horizon : horizon + horizon % 2] = False
+        active[end : end + end % 2] = False
         self.rows["due_at"][:n][active] = kernels.due_at(
             float(lengths(self.axes.table, low, high).max())
         )
         if self.core["rule"][0] == kernels.OWN:
-            for row in np.concatenate([self.boxes(step)[0] for step in range(horizon)]).tolist():
+            for row in np.concatenate([self.boxes(step)[0] for step in range(end)]).tolist():
                 self.rows["due_at"][row] = self._due_at(row)
 
     # --- learning ---------------------------------------------------------------------------------
@@ -178,14 +181,17 @@ class BoxTable(Table):
         rule: int,
         allowed: Feasible | None = None,
         core: NDArray[Any] | None = None,
+        draws: bool = False,
     ) -> Answer:
         core = self.core if core is None else core
         axes = self.axes
         if allowed is None:
-            code, found = box_episodes.choose(self.handle, core, step, state, ties, rule, action)
+            code, found = box_episodes.choose_once(
+                self.handle, core, step, state, ties, rule, action
+            )
             return int(code), int(found)
         code, found = box_episodes.choose_feasible(
-            self.handle, core, step, state, ties, rule, allowed.allowed, action
+            self.handle, core, step, state, ties, rule, allowed.allowed, action, draws
         )
         if code == FINE:
             played = allowed.between(axes.from_unit_cube(action, axes.n_state))
@@ -304,24 +310,36 @@ class BoxTable(Table):
     @property
     def nbytes(self) -> int:
         return self.rows_in_use * (
-            BALL.itemsize + (self.stats.itemsize * N_STATS if len(self.stats) else 0)
+            BALL.itemsize + (self.stats.itemsize * self.stats.shape[1] if len(self.stats) else 0)
         )
 
     def reserve(self, n_rows: int) -> None:
         needed = self.rows_in_use + n_rows
         if needed > len(self.rows):
-            grown, stats = _allocate(max(needed, len(self.rows) * 3 // 2)), self.stats
+            grown, stats = allocate(max(needed, len(self.rows) * 3 // 2)), self.stats
             grown[: self.rows_in_use] = self.rows[: self.rows_in_use]
             if len(stats):
-                stats = np.concatenate([stats, np.zeros((len(grown) - len(stats), N_STATS))])
+                n_more = len(grown) - len(stats)
+                stats = np.concatenate([stats, np.zeros((n_more, stats.shape[1]))])
+            more = self._grown(len(grown))
             # One call, so that an interrupt finds either all old arrays or all new ones.
-            vars(self).update(rows=grown, stats=stats, handle=self._packed(grown, stats))
+            vars(self).update(
+                {**more, **self._packed(grown, stats, more), "rows": grown, "stats": stats}
+            )
+
+    def _grown(self, n_rows: int) -> dict[str, Any]:
+        """Return what is kept beside the rows, with room for `n_rows`, by attribute name."""
+        return {}
+
+    def _handle_of_more(self, more: dict[str, Any]) -> Any:
+        """Return the handle of what is kept beside the rows; `more` replaces attributes."""
+        return _NOTHING
 
     def copy(self) -> BoxTable:
         n = self.rows_in_use
-        rows = _allocate(n)
+        rows = allocate(n)
         rows[:] = self.rows[:n]
-        copied = BoxTable(self.axes, self.core.copy(), rows, self.stats[:n].copy(), self.rule)
+        copied = type(self)(self.axes, self.core.copy(), rows, self.stats[:n].copy(), self.rule)
         copied.is_full = self.is_full
         return copied
 
@@ -338,13 +356,17 @@ class BoxTable(Table):
         n_axes = int(self.core["n_state"][0] + self.core["n_action"][0])
         found = [
             (row[active], box_low[active], box_high[active])
-            for row, box_low, box_high in levels(self.rows, np.array([step]), n_axes)
+            for row, box_low, box_high in levels(self.rows, np.array([self._root(step)]), n_axes)
             for active in [self.rows["child"][row] == ACTIVE]
         ]
         row = np.concatenate([rows for rows, _, _ in found])
         order = np.argsort(row)
         low = np.concatenate([box_low for _, box_low, _ in found])[order]
         return row[order], low, np.concatenate([box_high for _, _, box_high in found])[order]
+
+    def _root(self, step: int) -> int:
+        """Return the row of the root of a step's partition."""
+        return 0 if self.core["shared"][0] else step
 
     def box(self, row: int) -> tuple[Floats, Floats]:
         """Return the low and the high corner of one ball in the unit cube."""
@@ -405,7 +427,7 @@ class BoxTable(Table):
         ):
             raise ValueError("the ball table has another layout")
         # Copy into rows with the kernels' alignment and dtype, which the file may not have.
-        rows = _allocate(len(balls))
+        rows = allocate(len(balls))
         rows.view(STORED_BALL)[:] = balls
         core = core.astype(CORE)
         found = fault(core, rows, stats, self.axes.table)
@@ -419,10 +441,10 @@ class BoxTable(Table):
             )
         ):
             raise ValueError(f"the balls are not a net of spacing {core['spacing'][0]}")
-        vars(self).update(vars(BoxTable(self.axes, core, rows, stats, self.rule)))
+        vars(self).update(vars(type(self)(self.axes, core, rows, stats, self.rule)))
 
 
-def _allocate(n_rows: int) -> NDArray[Any]:
+def allocate(n_rows: int) -> NDArray[Any]:
     """Return zeroed rows that start on a cache line, so that two siblings share one."""
     memory = np.zeros(n_rows * BALL.itemsize + _CACHE_LINE, np.uint8)
     offset = -memory.ctypes.data % _CACHE_LINE

@@ -23,7 +23,6 @@ from zooming.kernels import (
     ATOMS,
     BERNSTEIN,
     LENGTH_TOLERANCE,
-    N_STATS,
     NO_PARENT,
     OWN,
     WEIGHT,
@@ -39,13 +38,13 @@ def fault(core: NDArray[Any], rows: NDArray[Any], stats: Floats, axes: Floats) -
     the kernels take them, see `kernels.LOW`.
     """
     n_rows = int(core["n_rows"][0])
-    horizon = int(core["horizon"][0])
+    n_roots = 1 if core["shared"][0] else int(core["horizon"][0])
     n_axes = int(core["n_state"][0] + core["n_action"][0])
-    first_free = horizon + horizon % 2
+    first_free = n_roots + n_roots % 2
     if n_rows != len(rows) or len(rows) < first_free or len(rows) % 2:
-        return f"{n_rows} rows in use do not fit {len(rows)} stored rows and {horizon} roots"
+        return f"{n_rows} rows in use do not fit {len(rows)} stored rows and {n_roots} roots"
     used = np.ones(len(rows), bool)
-    used[horizon:first_free] = False
+    used[n_roots:first_free] = False
     child = rows["child"].astype(np.int64)
     inner = np.flatnonzero(used & (child != ACTIVE))
     first_child = child[inner]
@@ -64,13 +63,13 @@ def fault(core: NDArray[Any], rows: NDArray[Any], stats: Floats, axes: Floats) -
             "not of one"
         )
     parent = rows["parent"]
-    if (parent[:horizon] != NO_PARENT).any() or any(
+    if (parent[:n_roots] != NO_PARENT).any() or any(
         (parent[first_child + side] != inner).any() for side in (0, 1)
     ):
         return "a row names the wrong parent"
     if not (np.isfinite(rows["value"][used]).all() and np.isfinite(stats).all()):
         return "a value is not finite"
-    if stats.shape != (len(rows) if core["bonus_rule"][0] else 0, N_STATS):
+    if stats.shape != (len(rows) if core["bonus_rule"][0] else 0, core["n_stats"][0]):
         return "the numbers that the bonus keeps do not fit the rows"
     first_stat = 1 if core["bonus_rule"][0] == BERNSTEIN else 0  # its mean may be negative
     if (stats[:, first_stat:] < 0).any():
@@ -90,18 +89,18 @@ def fault(core: NDArray[Any], rows: NDArray[Any], stats: Floats, axes: Floats) -
         (rows["n_visits"][first_child + side] < rows["n_visits"][inner]).any() for side in (0, 1)
     ):
         return "a ball has fewer visits than the one it was split from"
-    return _fault_of_boxes(core, rows, axes, horizon, n_axes)
+    return _fault_of_boxes(core, rows, axes, n_roots, n_axes)
 
 
 def _fault_of_boxes(
-    core: NDArray[Any], rows: NDArray[Any], axes: Floats, horizon: int, n_axes: int
+    core: NDArray[Any], rows: NDArray[Any], axes: Floats, n_roots: int, n_axes: int
 ) -> str | None:
     """Check the boxes of the balls level by level, given that the rows are a forest."""
     cubes = bool(core["cubes"][0])
     is_halved = core["rule"][0] != OWN and not core["spacing"][0]
     n_state, n_action = int(core["n_state"][0]), int(core["n_action"][0])
     n_forks = np.zeros(len(rows), np.int64)  # splits along action axes above each row
-    for level, (row, low, high) in enumerate(levels(rows, np.arange(horizon), n_axes)):
+    for level, (row, low, high) in enumerate(levels(rows, np.arange(n_roots), n_axes)):
         split = rows["child"][row] != ACTIVE
         if level > most_splits(n_axes) or (n_forks[row] > most_splits(n_action)).any():
             return "there are more splits above a ball than its visits can have made"

@@ -192,6 +192,11 @@ class Table(ABC):
         """Take back what `state` returned; raise ValueError or KeyError if it is invalid."""
 
 
+def n_roots(core: NDArray[Any]) -> int:
+    """Return the number of partitions: one per step, or one for all."""
+    return 1 if core["shared"][0] else int(core["horizon"][0])
+
+
 def root_values(core: NDArray[Any]) -> Floats:
-    """Return the first Q of each step: the largest possible return from there on."""
-    return np.array([ceiling(core, step) for step in range(int(core["horizon"][0]))])
+    """Return the first Q of each root: the largest possible return from its step on."""
+    return np.array([ceiling(core, step) for step in range(n_roots(core))])

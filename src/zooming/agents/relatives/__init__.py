@@ -1,0 +1,1 @@
+"""Agents of other papers that also discretize the state-action space. See docs/relatives.md."""

@@ -1,0 +1,160 @@
+"""Single-partition Q-learning: one partition for all steps. [Araujo, Figueiredo, Botto 2020]"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from zooming import kernels
+from zooming.agents.adaptive import AdaptiveLearner
+from zooming.agents.q_learner import TIES
+from zooming.bonuses import Doubling
+from zooming.errors import ConfigurationError
+from zooming.kernels import box_episodes
+from zooming.partitions.searched import SearchTable
+from zooming.spaces.masks import has_mask
+from zooming.validation import check_float, check_int
+
+
+class SinglePartitionQ(AdaptiveLearner):
+    """Q-learning on one adaptive partition for all steps: a search by training and evaluation.
+
+    An episode trains, or it is one of `evaluations` episodes of the greedy policy, which come
+    first and after each training episode. All of them are episodes of `learn` and of its history:
+    with the default, 1 in 21 trains. Training draws a ball with a probability proportional to
+    exp(Q / (temperature D)), where D is the horizon times the span of rewards. If the mean return
+    of the evaluations is not below the best one so far, the agent keeps a copy of its table, and
+    the temperature falls to its first value. Otherwise the temperature grows, and after `patience`
+    training episodes with a split the agent goes back to its copy. `docs/relatives.md` has the
+    definition. Nothing is proved about it.
+
+    `predict`, `value`, `q_value`, `visits` and `partition` are those of the copy. The policy does
+    not depend on the step, which suits problems whose rewards and chances do not either.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        The environment to learn on.
+    bonus : float or Bonus, optional
+        Exploration bonus: a number c means c / sqrt(t). `bonuses.Theory` is possible, too.
+        By default c is 0.1 times the span of `reward_range`.
+    evaluations : int, default 20
+        Episodes of the greedy policy after each training episode.
+    temperature : float, default 0.01
+        First temperature, and that after each improvement.
+    growth : float, default 2.0
+        Factor of the temperature after a training episode without improvement.
+    damping : float, default 0.8
+        Exponent of `growth` at each improvement, from 0 to 1.
+    patience : int, default 2
+        Training episodes with a split, without improvement, after which the agent goes back.
+    **options
+        Options of `AdaptiveQ`: cap (here "horizon" by default), ties, action, horizon,
+        reward_range, rewards, bounds, ordered, squash, weights, split, max_balls, seed.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> agent = zooming.SinglePartitionQ(gym.make("zooming/Oil-v0"), seed=0)
+    >>> history = agent.learn(episodes=2100)
+    >>> agent.status()["training episodes"], agent.status()["evaluation episodes"]
+    (100, 2000)
+    >>> agent.predict([0.5], state=0)[0] == agent.predict([0.5], state=4)[0]
+    array([ True])
+    """
+
+    _shares_steps = True
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        evaluations: int = 20,
+        temperature: float = 0.01,
+        growth: float = 2.0,
+        damping: float = 0.8,
+        patience: int = 2,
+        cap: str = "horizon",
+        **options: Any,
+    ) -> None:
+        super().__init__(env, cap=cap, **options)
+        self.evaluations = check_int(evaluations, "evaluations", 1)
+        self.temperature = check_float(temperature, "temperature", 1e-6, 10.0)
+        self.growth = check_float(growth, "growth", 1.0, 1e6)
+        self.damping = check_float(damping, "damping", 0.0, 1.0)
+        self.patience = check_int(patience, "patience", 1)
+        if not isinstance(self.split, str):
+            raise ConfigurationError(
+                'SinglePartitionQ splits in compiled code; give split="all" or split="longest"'
+            )
+        core = self.make_core()
+        core["learning"] = kernels.SEARCH
+        if core["bonus_rule"][0] != kernels.SCALED or isinstance(self.bonus, Doubling):
+            raise ConfigurationError(
+                f"SinglePartitionQ goes back to earlier tables, for which bonus={self.bonus} keeps "
+                "no numbers; give a number, or bonuses.Theory"
+            )
+        table = self.make_table(core, SearchTable)
+        table.start(
+            self.evaluations, self.temperature, self.growth, self.damping, self.patience
+        )  # fmt: skip
+        self.begin(table)
+
+    @property
+    def learned(self) -> Any:
+        return self.table.best()
+
+    def _act(self, step: int, observation: Any, info: Mapping[str, Any] | None, keeps: bool) -> Any:
+        if not (info and has_mask(info)):
+            return super()._act(step, observation, info, keeps)
+        step = self.problem.check_step(step)
+        state = self.problem.check_point(step, self.problem.flat_state(step, observation), 0)
+        allowed = self._feasible(step, info)
+        explores = bool(box_episodes.begin(self.table.handle, step == 0))
+        action = np.empty(self.axes.n_action)
+        self.table.select(
+            step, state, action, ties=TIES[self.ties], rule=int(self.table.core["action_rule"][0]),
+            allowed=allowed, draws=explores,
+        )  # fmt: skip
+        return self.axes.shaped_action(action)
+
+    def status(self) -> dict[str, Any]:
+        """Return how the search stands.
+
+        Returns
+        -------
+        dict
+            "training episodes" and "evaluation episodes" so far. "best mean": mean return
+            of the copy's evaluations, NaN before the first are done. "copies": how often the table
+            was copied. "temperature" and "growth" as they are now.
+
+        Examples
+        --------
+        >>> import gymnasium as gym, zooming
+        >>> agent = zooming.SinglePartitionQ(gym.make("zooming/Oil-v0"), evaluations=3, seed=0)
+        >>> history = agent.learn(3 + 10 * (1 + 3))
+        >>> agent.status()["training episodes"], agent.status()["evaluation episodes"]
+        (10, 33)
+        """
+        now = self.table.search[0]
+        is_training = bool(now["turn"] == 0)  # the last episode, if `is_open`, has not been counted
+        return {
+            "training episodes": int(now["n_trained"] + (now["is_open"] and is_training)),
+            "evaluation episodes": int(now["n_evaluated"] + (now["is_open"] and not is_training)),
+            "best mean": float(now["best"]) if np.isfinite(now["best"]) else math.nan,
+            "copies": int(now["n_copies"]),
+            "temperature": float(now["temperature"]),
+            "growth": float(now["growth"]),
+        }
+
+    def _facts(self) -> dict[str, Any]:
+        found = self.status()
+        return {
+            **super()._facts(),
+            "training episodes": f"{found['training episodes']:,}",
+            "evaluation episodes": f"{found['evaluation episodes']:,}",
+            "best mean": f"{found['best mean']:.4g}",
+        }

@@ -1,0 +1,202 @@
+"""Single-partition Q-learning: the search for a better policy, and its Boltzmann choice of balls.
+
+An episode trains, or it is one of N evaluations of the greedy policy, from which nothing is
+learned. After each training episode come N evaluations. The policies of the search are compared by
+the mean return of these N.
+
+    P(B) proportional to exp(Q(B) / (tau D))        D = H times the span of rewards
+    mean >= best so far:  keep a copy, tau <- tau_0, u <- u^d
+    otherwise:            tau <- min(u tau, 10), and go back to the copy after so many splits
+
+[Araujo, Figueiredo, Botto 2020: Single-partition adaptive Q-learning]
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from zooming.kernels.boxes import sides, update_ball
+from zooming.kernels.jit import IS_JIT_DISABLED, jit_inline_refcount, jit_kernel
+from zooming.kernels.layout import ACTIVE, BALL
+from zooming.kernels.masks import has_feasible
+from zooming.kernels.records import itself, vector_at
+from zooming.kernels.update_rule import draw, set_iota
+
+STATE = np.dtype(
+    [
+        ("turn", "i8"),  # 0: the next episode trains; k > 0: it is evaluation number k
+        ("n_evaluations", "i8"),  # N
+        ("patience", "i8"),  # training episodes with a split, before the search goes back
+        ("is_acting", "i8"),  # 1: an action of step 0 was chosen, and not learned from yet
+        ("is_open", "i8"),  # 1: the episode of this turn has begun
+        ("is_evaluation", "i8"),  # 1: nothing is learned from the current episode
+        ("n_balls", "i8"),  # active balls after the last training episode
+        ("n_splits", "i8"),  # training episodes with a split since the last improvement
+        ("n_trained", "i8"),  # training episodes so far
+        ("n_evaluated", "i8"),  # evaluation episodes so far
+        ("n_copies", "i8"),  # times that the table was copied
+        ("kept_rows", "i8"),  # rows and balls of the copy
+        ("kept_balls", "i8"),
+        ("temperature", "f8"),  # tau
+        ("first_temperature", "f8"),  # tau_0
+        ("growth", "f8"),  # u
+        ("damping", "f8"),  # d
+        ("total", "f8"),  # return of this turn's evaluations so far
+        ("best", "f8"),  # mean return of the copy
+    ],
+    align=True,
+)
+HOTTEST = 10.0  # temperature at which all balls are about equally likely
+COLD = 36.0  # exp(-36) is below the rounding error of 1: such balls are skipped
+
+
+class Search(NamedTuple):
+    """The arrays of a search: `Boxes.more` of a `SearchTable`."""
+
+    state: Any  # STATE [1]
+    kept: Any  # BALL [n_rows]: the copy of the best table so far
+
+
+@jit_inline_refcount
+def _open_search(words):
+    return Search(vector_at(words, 0, STATE), vector_at(words, 1, BALL))
+
+
+search_at = itself if IS_JIT_DISABLED else _open_search  # return the record of `Boxes.more`
+
+
+@jit_kernel
+def is_exploring(t):
+    """Return whether the current turn trains, so that balls are drawn by their values."""
+    return search_at(t.more).state[0]["turn"] == 0
+
+
+@jit_kernel
+def begin_episode(t):
+    """End the turn of the last episode, if there was one, before step 0 of the next is played."""
+    search = search_at(t.more)
+    if search.state[0]["is_open"] == 1:
+        search.state[0]["is_open"] = 0
+        end_turn(t, search)
+    search.state[0]["is_acting"] = 1
+
+
+@jit_kernel
+def end_turn(t, search):
+    """Count splits after a training episode; compare the mean return after the last evaluation."""
+    now = search.state
+    if now[0]["turn"] == 0:
+        now[0]["n_splits"] += np.int64(t.core[0]["n_balls"] != now[0]["n_balls"])
+        now[0]["n_balls"] = t.core[0]["n_balls"]
+        now[0]["n_trained"] += 1
+    else:
+        now[0]["n_evaluated"] += 1
+    if now[0]["turn"] < now[0]["n_evaluations"]:
+        now[0]["turn"] += 1
+        return
+    mean = now[0]["total"] / now[0]["n_evaluations"]
+    now[0]["turn"] = 0
+    now[0]["total"] = 0.0
+    if mean >= now[0]["best"]:
+        if now[0]["n_copies"] > 0:  # the first copy, before any training, is no improvement
+            now[0]["growth"] = now[0]["growth"] ** now[0]["damping"]
+        now[0]["best"] = mean
+        keep_copy(t, search)
+        now[0]["temperature"] = now[0]["first_temperature"]
+        return
+    now[0]["temperature"] = min(HOTTEST, now[0]["temperature"] * now[0]["growth"])
+    if now[0]["n_splits"] >= now[0]["patience"]:
+        go_back(t, search)
+        now[0]["temperature"] = now[0]["first_temperature"]
+
+
+@jit_kernel
+def keep_copy(t, search):
+    """Copy the table, as the best one so far."""
+    n_rows = t.core[0]["n_rows"]
+    for row in range(n_rows):
+        search.kept[row] = t.rows[row]
+    search.state[0]["kept_rows"] = n_rows
+    search.state[0]["kept_balls"] = t.core[0]["n_balls"]
+    search.state[0]["n_copies"] += 1
+    search.state[0]["n_splits"] = 0
+
+
+@jit_kernel
+def go_back(t, search):
+    """Replace the table by the best one so far."""
+    n_rows = search.state[0]["kept_rows"]
+    for row in range(n_rows):
+        t.rows[row] = search.kept[row]
+    t.core[0]["n_rows"] = n_rows
+    t.core[0]["n_balls"] = search.state[0]["kept_balls"]
+    search.state[0]["n_balls"] = search.state[0]["kept_balls"]
+    search.state[0]["n_splits"] = 0
+
+
+@jit_kernel
+def learn_or_evaluate(t, step, row, reward, next_value, action):
+    """Apply the update rule, or add up the return of an evaluation; return whether to split.
+
+    A transition that no `act` of step 0 preceded is from outside, such as a log: learn from it.
+    """
+    now = search_at(t.more).state
+    if step == 0:
+        now[0]["is_open"] = now[0]["is_acting"]
+        now[0]["is_evaluation"] = np.int64(now[0]["is_acting"] == 1 and now[0]["turn"] > 0)
+        now[0]["is_acting"] = 0
+    if now[0]["is_evaluation"] == 0:
+        return update_ball(t, step, row, reward, next_value, action)
+    if step == 0:
+        t.core[0]["episode"] += 1
+        set_iota(t.core)
+    now[0]["total"] += reward
+    return False
+
+
+@jit_kernel
+def draw_by_value(t, core, root, best, allowed):
+    """Draw a relevant ball with a feasible action: P(B) proportional to exp(Q(B) / (tau D)).
+
+    `best` is the largest Q of these balls. `allowed` is that of `masks`, without rows if all
+    actions are feasible. The balls are walked from low to high actions, and each replaces the
+    current choice with probability weight / total weight so far.
+    """
+    span = core[0]["reward_span"] * core[0]["horizon"]
+    scale = search_at(t.more).state[0]["temperature"] * span
+    least = best - COLD * scale
+    n_state = core[0]["n_state"]
+    most = t.stack.shape[0] - 1
+    t.stack[0] = root
+    top = 1
+    total = 0.0
+    found = np.int64(-1)
+    while top > 0:
+        top -= 1
+        row = t.stack[top]
+        value = t.rows[row]["value"]
+        if value < least:
+            continue
+        child = np.int64(t.rows[row]["child"])
+        if child != ACTIVE:
+            axis = np.int64(t.rows[row]["axis"])
+            if axis < n_state:
+                t.stack[top] = child + np.int64(t.state[axis] >= t.rows[row]["cut"])
+                top = min(top + 1, most)
+            else:
+                t.stack[top] = child + 1
+                top = min(top + 1, most)
+                t.stack[top] = child
+                top = min(top + 1, most)
+            continue
+        if allowed.shape[0] > 0:
+            sides(t.rows, row, n_state, t.low, t.high)
+            if not has_feasible(t.axes, n_state, allowed, t.low, t.high):
+                continue
+        weight = np.exp((value - best) / scale)
+        total += weight
+        if np.float64(draw(core) >> np.uint64(11)) * 2.0**-53 * total < weight:
+            found = row
+    return found
