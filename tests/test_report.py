@@ -1,6 +1,7 @@
 """The report in a real browser: it works, it loads nothing, and no string of a configuration
 becomes markup."""
 
+import copy
 import json
 import os
 import shutil
@@ -35,6 +36,12 @@ def folder(tmp_path_factory):
         folder, workers=1
     )
     return folder
+
+
+@pytest.fixture(scope="module")
+def collected(folder):
+    """What the page of the study shows. Tests change a copy of it."""
+    return collect(folder)
 
 
 @pytest.fixture(scope="module")
@@ -229,8 +236,8 @@ def test_the_estimates_of_a_replay_are_those_of_the_run(unsolved):
             assert all(len(ball[6]) == ball[5] - ball[4] + 1 for ball in balls)
 
 
-def test_the_page_is_one_file_whatever_is_in_the_data(folder):
-    page = render_page(collect(folder))
+def test_the_page_is_one_file_whatever_is_in_the_data(collected):
+    page = render_page(collected)
     data = page.split('type="application/json">')[1].split("</script>")[0]
     assert "<" not in data
     assert json.loads(data)["problems"][0]["name"] == EVIL
@@ -252,8 +259,8 @@ def test_a_problem_without_an_optimum_has_a_page_too(tmp_path):
     assert (tmp_path / "page.html").stat().st_size > 1e6
 
 
-def test_a_replay_is_the_run_of_the_study(folder):
-    problem = collect(folder)["problems"][1]
+def test_a_replay_is_the_run_of_the_study(collected):
+    problem = collected["problems"][1]
     agent = problem["replays"][0]
     last = len(agent["frames"]) - 1
     n_balls = sum(ball[5] == last for step in agent["steps"] for ball in step)
@@ -308,8 +315,8 @@ def test_a_tuning_has_a_page_too(tmp_path):
 
 
 @pytest.mark.process
-def test_the_page_of_a_tuning_shows_what_was_tried(opened, folder, tmp_path):
-    data = collect(folder)
+def test_the_page_of_a_tuning_shows_what_was_tried(opened, collected, tmp_path):
+    data = copy.deepcopy(collected)
     tried = {
         "agent": EVIL,
         "value": "bonus=0.5",
@@ -333,8 +340,8 @@ def test_the_page_of_a_tuning_shows_what_was_tried(opened, folder, tmp_path):
 
 
 @pytest.mark.process
-def test_the_last_number_under_a_curve_is_there(opened, folder, tmp_path):
-    data = collect(folder)
+def test_the_last_number_under_a_curve_is_there(opened, collected, tmp_path):
+    data = copy.deepcopy(collected)
     for agent in data["problems"][0]["agents"]:
         for curve in (agent["curve"], agent["curve"]["returns"]):
             curve["episode"] = [10 * episode for episode in curve["episode"]]
@@ -346,10 +353,11 @@ def test_the_last_number_under_a_curve_is_there(opened, folder, tmp_path):
         assert shown[-1] == "3000"
 
 
-@pytest.fixture
-def reproduced(folder, tmp_path):
+@pytest.fixture(scope="module")
+def reproduced(folder, tmp_path_factory):
     """The page of a reproduction, whose findings are made up."""
-    data = collect(folder, 2)
+    out = tmp_path_factory.mktemp("reproduced")
+    data = collect(shutil.copytree(folder, out / "study"), 2)
     verdicts = [
         {"holds": holds, "sentence": f"Sentence {EVIL} {holds}."} for holds in (True, False, None)
     ]
@@ -360,9 +368,8 @@ def reproduced(folder, tmp_path):
             "scales": {"agents": ["adaptive", EVIL], "rows": rows, "best": [0.5, 0.5]},
         }
     data |= {"overall": verdicts[:1], "score": "3 of 7 claims confirmed", "title": EVIL}
-    (tmp_path / "report.html").write_text(render_page(data))
-    (folder / "values.zoom").unlink()
-    return tmp_path
+    (out / "report.html").write_text(render_page(data))
+    return out
 
 
 @pytest.mark.process
