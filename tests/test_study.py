@@ -103,9 +103,7 @@ def is_worker(pid):
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed") / "study"
-    process = command(folder, "--workers", "1")
-    process.communicate()
-    assert process.returncode == 0
+    cli.main([*ARGUMENTS, "--out", str(folder), "--workers", "1"])  # in this process
     return fingerprint(folder)
 
 

@@ -24,7 +24,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import gymnasium  # noqa: F401
@@ -55,7 +55,7 @@ class Room:
     name: str
     sources: tuple[str, ...]  # globs
     tests: dict[str, str]  # the file of tests: marker expression, "" for all
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # globs of file names
 
 
 _ALL = "not slow and not process"
@@ -64,6 +64,7 @@ _PLAIN = dict.fromkeys(
     (f"tests/test_{name}.py" for name in (*_BOXES, "metric_q", "pairs")), "plain"
 )
 _FILES = dict.fromkeys(("tests/test_files.py", "tests/test_checkpoints.py"), _ALL)
+_PLANNER = ("cells.py", "grids.py", "plan*.py", "smoothing.py")
 ROOMS = (
     Room(
         "kernels",
@@ -72,17 +73,27 @@ ROOMS = (
             **_PLAIN,
             "tests/test_heuristics.py": "plain",
             "tests/test_drivers.py": "plain",
-            "tests/test_planner.py": "plain",
+            "tests/test_laws.py": "plain",
+            "tests/test_optimal.py": "plain",
             "tests/test_bad_input.py": "kernels",
         },
-        # They speak to the compiler and to the addresses of compiled functions.
-        left_out=("jit.py", "crossing.py", "records.py", "__init__.py"),
+        # The first four speak to the compiler and to the addresses of compiled functions.
+        left_out=("jit.py", "crossing.py", "records.py", "__init__.py", *_PLANNER),
     ),
     Room(
         "partitions",
         ("src/zooming/partitions/*.py",),
-        {**_PLAIN, **_FILES, "tests/test_planner.py": "plain"},
-        left_out=("cuts.py",),  # sections for plots, tested with them
+        {**_PLAIN, **_FILES},
+        left_out=("cuts.py", *_PLANNER),  # sections for plots are tested with them
+    ),
+    Room(
+        "planner",
+        tuple(
+            f"src/zooming/{place}/{name}"
+            for place in ("kernels", "partitions")
+            for name in _PLANNER
+        ),
+        dict.fromkeys(("tests/test_planner.py", "tests/test_cells.py"), "plain"),
     ),
     Room("files", ("src/zooming/agents/files.py", "src/zooming/agents/checkpoints.py"), _FILES),
 )
@@ -186,13 +197,15 @@ def mutants_of(path, source):
         starts.append(starts[-1] + len(line))
     found = []
 
-    def visit(node, function):
+    def visit(node, function, is_index=False):
         if isinstance(node, ast.FunctionDef):
             function = min([node.lineno, *(each.lineno for each in node.decorator_list)])
         if isinstance(node, (ast.JoinedStr, ast.arguments)) or _guards_types(node):
             return
         place = node.test if isinstance(node, ast.If) else node
         for new in changes(node):
+            if is_index and new == "(0 - 1)":
+                continue  # the last entry: of the arrays of one record, the first one, too
             start = starts[place.lineno - 1] + place.col_offset
             stop = starts[place.end_lineno - 1] + place.end_col_offset
             old = source[start:stop].decode()
@@ -204,7 +217,7 @@ def mutants_of(path, source):
                 continue  # of float64[::1], a type
             for child in value if isinstance(value, list) else [value]:
                 if isinstance(child, ast.AST):
-                    visit(child, function)
+                    visit(child, function, isinstance(node, ast.Subscript) and name == "slice")
 
     visit(ast.parse(source), 0)
     return sorted(found, key=lambda mutant: (mutant.start, mutant.stop, mutant.new))
@@ -234,7 +247,7 @@ class Copy:
             path
             for pattern in room.sources
             for path in self.folder.glob(pattern)
-            if path.name not in room.left_out
+            if not any(path.match(name) for name in room.left_out)
         )
         self.record = self.folder / "record.jsonl"
         self.output = self.folder / "output.txt"
@@ -418,6 +431,7 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     names = [room.name for room in ROOMS]
     parser.add_argument("--room", action="append", choices=names, help="a room; default: all")
+    parser.add_argument("--only", nargs="+", help="names of source files; default: all")
     parser.add_argument("--mutants", type=int, default=25, help="mutants to draw in each room")
     parser.add_argument("--seed", type=int, default=0, help="seed of the draw")
     parser.add_argument("--budget", type=float, default=15.0, help="seconds of tests per mutant")
@@ -426,6 +440,7 @@ def main(arguments=None):
     scores = []
     for room in ROOMS:
         if room.name in (options.room or names):
+            room = replace(room, sources=_limited(room.sources, options.only))
             drawn, survivors = measure(
                 options.tree, room, options.mutants, options.seed, options.budget
             )
@@ -437,6 +452,14 @@ def main(arguments=None):
     print("\nsurvivors:")
     for _, _, survivors in scores:
         print(*(f"  {mutant}" for mutant in survivors), sep="\n")
+
+
+def _limited(sources, names):
+    """Return the globs of the files with these names, in the folders of `sources`."""
+    if names is None:
+        return sources
+    folders = dict.fromkeys(Path(source).parent for source in sources)
+    return tuple(str(folder / name) for folder in folders for name in names)
 
 
 if __name__ == "__main__":
