@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,20 +17,19 @@ from zooming.agents.clipping import clipping_text
 from zooming.agents.q_learner import MOST_BALLS, QLearner
 from zooming.errors import ConfigurationError
 from zooming.kernels import METRIC_CORE
-from zooming.metrics.finite import Discrete, Finite, Matrix
 from zooming.metrics.kinds import KINDS
 from zooming.metrics.norms import Norm
 from zooming.metrics.oracles import Greedy, Oracle, Packing, packing
 from zooming.metrics.pairs import Pairs, Product
 from zooming.metrics.sides import Metric
 from zooming.metrics.space import Space
+from zooming.metrics.stored import SIDES, metric_from_json, metric_to_json
 from zooming.metrics.view import Balls
 from zooming.partitions.balls import BallTable
 from zooming.partitions.view import Partition
 from zooming.spaces.axes import Axes
 from zooming.validation import check_float, check_int
 
-SIDES = ("states", "actions")
 MOST_BYTES = 1e9  # largest memory that a loaded file may require
 
 
@@ -227,16 +225,8 @@ class MetricQ(QLearner):
             raise ValueError(
                 f"{len(arrays['balls'])} balls are too few for the horizon {options['horizon']}"
             )
-        stored = options["metric"]
-        metric: Product | Pairs
-        if stored.get("kind") == "Pairs":
-            states, actions = (_from_json(stored[name]) for name in SIDES)
-            metric = Pairs(states, actions, np.array(arrays.get("pair_distances"), np.float64))
-        else:
-            states, actions = (
-                _rebuilt(stored[name], arrays.get(f"{name}_distances")) for name in SIDES
-            )
-            metric = Product(states, actions, stored["combine"], tuple(stored["scale"]))
+        metric = metric_from_json(options["metric"], arrays)
+        if isinstance(metric, Product):
             axes = Axes(
                 env.observation_space,
                 env.action_space,
@@ -293,78 +283,3 @@ def _of_pairs(metric: Any) -> Product | Pairs:
             f"{', '.join(f'metrics.{n}' for n in KINDS)}"
         )
     return metric
-
-
-def metric_to_json(metric: Product | Pairs) -> dict[str, Any]:
-    """Return a metric of pairs as JSON."""
-    if isinstance(metric, Pairs):
-        return {
-            "kind": "Pairs",
-            **{
-                name: _as_json(getattr(metric, name)) or len(getattr(metric, name))
-                for name in SIDES
-            },
-        }
-    sides = {name: side_to_json(getattr(metric, name)) for name in SIDES}
-    return {"combine": metric.combine, "scale": list(metric.scale), **sides}
-
-
-def side_to_json(metric: Metric) -> dict[str, Any]:
-    """Return a metric as JSON; the distances of a finite set go into the file as an array."""
-    kind = type(metric).__name__
-    if isinstance(metric, Norm) and KINDS.get(kind) is not type(metric):
-        raise ConfigurationError(
-            f"a norm of your own ({kind}) cannot be saved: a file that named its class would have "
-            "to run its code"
-        )
-    if not isinstance(metric, (Norm, Finite, Discrete)):
-        raise ConfigurationError(
-            f"a metric of your own ({kind}) cannot be saved; one that is made by metrics.Matrix "
-            "or metrics.Points can"
-        )
-    if isinstance(metric, Norm):
-        return {"kind": kind, "points_per_axis": metric.points_per_axis, "scale": metric.scale}
-    return {"kind": "Matrix", "points": _as_json(getattr(metric, "points", None))}
-
-
-def _rebuilt(stored: dict[str, Any], found: NDArray[Any] | None) -> Metric:
-    if stored["kind"] == "Matrix":
-        return Matrix(np.array(found, np.float64), _from_json(stored["points"]))
-    if stored["kind"] not in ("L1", "L2", "LInf"):
-        raise ValueError(f"the metric {stored['kind']} is unknown")
-    norm: Metric = KINDS[stored["kind"]](stored["points_per_axis"], stored["scale"])
-    return norm
-
-
-def _as_json(points: list[Any] | None) -> list[Any] | None:
-    """Return the names of points as JSON; None, with a warning, if a file cannot hold them."""
-    if points is None:
-        return None
-    try:
-        return [_name_as_json(point) for point in points]
-    except TypeError as error:
-        message = (
-            f"{error}: the names of the points are not in the file, which numbers them 0, "
-            "1, ..., as predict does"
-        )
-        warnings.warn(message, stacklevel=6)
-        return None
-
-
-def _name_as_json(point: Any) -> Any:
-    if isinstance(point, tuple):
-        return [_name_as_json(part) for part in point]
-    if isinstance(point, np.generic):
-        return point.item()
-    if not isinstance(point, (str, int, float)):
-        raise TypeError(f"{point!r} is neither a string, a number, nor a tuple of these")
-    return point
-
-
-def _from_json(stored: Any) -> Any:
-    """Return stored names of points, with inner lists as tuples again."""
-
-    def make_name(point: Any) -> Any:
-        return tuple(make_name(part) for part in point) if isinstance(point, list) else point
-
-    return [make_name(point) for point in stored] if isinstance(stored, list) else stored

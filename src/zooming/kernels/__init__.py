@@ -3,13 +3,13 @@
 Each file imports only from files named before it. `jit` compiles, `laws` weighs random outcomes,
 `crossing` passes environments into compiled code, `layout` defines the ball table, `update_rule`
 has the update rule, and `records` passes tables into compiled code. For boxes there are `points`,
-`boxes` (selection), `splitting` and `masks` (feasible actions), for balls of any metric `balls`.
-`pausing` and `episodes` are both drivers, written once for any table, and `replay` learns from
-recorded transitions. `box_episodes`, `ball_episodes` and `heuristics` (agents that follow a fixed
-rule) have the parts in which tables differ. `distances` computes distance matrices, and `backups`
-values on a grid of states. A planner has `plan_layout` (its memory and constants), `grids`,
-`smoothing`, `planning` (backward induction), `plan_actions`, `plan_episodes` (its parts of the
-loop), and `plan_replay`. `recording` writes down what an agent plays, for others.
+`boxes` (selection), `splitting` and `masks` (feasible actions), for balls of any metric `balls` and
+`ball_domains`. `pausing` and `episodes` are both drivers, written once for any table, and `replay`
+learns from recorded transitions. `box_episodes`, `ball_episodes` and `heuristics` (agents that
+follow a fixed rule) have the parts in which tables differ. `distances` computes distance matrices,
+and `backups` values on a grid of states. A planner has `plan_layout` (its memory and constants),
+`grids`, `smoothing`, `planning` (backward induction), `plan_actions`, `plan_episodes` (its parts of
+the loop), and `plan_replay`. `recording` writes down what an agent plays, for others.
 
 All kernels live in this folder, because their cache on disk is stamped with its contents. This file
 exports the box kernels that the rest of the package uses.

@@ -27,6 +27,7 @@ from zooming.kernels import (
     NO_PARENT,
     PAYLOAD,
     WIDTH,
+    ball_domains,
     ball_episodes,
     balls,
 )
@@ -184,13 +185,13 @@ class BallTable(Table):
             return
         if self._covering is None or self._covering[0] != row:
             points = np.empty(int(self.rows["n_points"][row]), np.int64)
-            n_left = np.array([balls.write_domain(self.handle, row, points)])
+            n_left = np.array([ball_domains.write_domain(self.handle, row, points)])
             self._covering = row, points, n_left
         _, points, n_left = self._covering
         answer = FULL
         while answer == FULL:
             self.reserve(1)
-            answer = balls.cover_domain(self.handle, row, oracle.tries, points, n_left)
+            answer = ball_domains.cover_domain(self.handle, row, oracle.tries, points, n_left)
         self._covering = None
 
     def _ask(self, row: int, oracle: Packing | Oracle) -> None:

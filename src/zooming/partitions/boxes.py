@@ -13,21 +13,19 @@ from numpy.typing import NDArray
 from zooming import kernels
 from zooming.kernels import (
     ACTIVE,
-    ATOMS,
     BALL,
     CORE,
     FINE,
     FULL,
-    LOW,
     NO_PARENT,
     PAYLOAD,
     STORED_BALL,
-    WIDTH,
     box_episodes,
     sides,
 )
 from zooming.kernels.records import Boxes, pack
-from zooming.partitions import splits
+from zooming.partitions import split_answers
+from zooming.partitions.borders import in_units
 from zooming.partitions.faults import fault, lengths, levels
 from zooming.partitions.table import Answer, Table, n_roots, root_values
 from zooming.partitions.view import Partition
@@ -244,15 +242,15 @@ class BoxTable(Table):
     def split(self, row: int) -> None:
         """Split a due ball by the user's rule, or set when it is due again."""
         axes = self.axes
-        bits, at = splits.cuts(
-            self.rule, splits.ball_at(self, row, axes.names, axes.table), axes.table
+        bits, at = split_answers.cuts(
+            self.rule, split_answers.ball_at(self, row, axes.names, axes.table), axes.table
         )
         n_children = 1 << bits.bit_count()
         if not bits:
             # A TreeRule may give a later number of visits; for any other rule the ball stays whole.
-            later = self._due_at(row) if splits.sees_statistics(self.rule) else 0.0
+            later = self._due_at(row) if split_answers.sees_statistics(self.rule) else 0.0
             self.rows["due_at"][row] = later if later > self.rows["n_visits"][row] else np.inf
-        elif not splits.has_room(self, row, bits):
+        elif not split_answers.has_room(self, row, bits):
             self.rows["due_at"][row] = np.inf
         elif self.n_balls + n_children - 1 > self.core["max_balls"][0]:
             self.rows["due_at"][row] = np.inf  # balls never disappear: never due again
@@ -271,7 +269,9 @@ class BoxTable(Table):
                 raise
 
     def _due_at(self, row: int) -> float:
-        return splits.due_at(self.rule, splits.ball_at(self, row, self.axes.names, self.axes.table))
+        return split_answers.due_at(
+            self.rule, split_answers.ball_at(self, row, self.axes.names, self.axes.table)
+        )
 
     def make_room(self) -> None:
         n_splits = max(
@@ -449,36 +449,3 @@ def allocate(n_rows: int) -> NDArray[Any]:
     memory = np.zeros(n_rows * BALL.itemsize + _CACHE_LINE, np.uint8)
     offset = -memory.ctypes.data % _CACHE_LINE
     return memory[offset : offset + n_rows * BALL.itemsize].view(BALL)
-
-
-def in_units(unit: Floats, axes: Floats, ends: Floats) -> Floats:
-    """Convert borders from the unit cube to the environment's units.
-
-    A border is the smallest number that `kernels.to_unit` maps to the border or above it.
-    """
-    low, width, n_values = axes[:, LOW], axes[:, WIDTH], axes[:, ATOMS]
-    # On an axis of integers, `low` is a half-integer, so borders are exact half-integers.
-    border = np.where(unit == 1.0, ends, low + np.rint(width * unit))
-    for i in np.flatnonzero(n_values == 0):
-        inner, where = np.unique(unit[:, i], return_inverse=True)
-        found = _first_at(inner, low[i], width[i])
-        border[:, i] = np.where(unit[:, i] == 1.0, ends[i], found[where])
-    return border
-
-
-def _first_at(unit: Floats, low: float, width: float) -> Floats:
-    """Return the smallest x with (x - low) / width >= unit, as floats are rounded."""
-    guess = low + width * unit
-    slack = 8 * np.spacing(np.maximum(np.abs(guess), max(abs(low), abs(width))))
-    # Below the border, and not below it. The first border is `low` itself, and is not searched: if
-    # it is 0, more than a thousand floats lie on a bisection's way to it.
-    before = np.where(unit == 0.0, low, guess - slack)
-    found = np.where(unit == 0.0, low, guess + slack)
-    while True:
-        middle = before + (found - before) / 2
-        is_between = (before < middle) & (middle < found)
-        if not is_between.any():
-            return found
-        is_below = (middle - low) / width < unit
-        before = np.where(is_between & is_below, middle, before)
-        found = np.where(is_between & ~is_below, middle, found)

@@ -19,7 +19,7 @@ from zooming.kernels.grids import lay_grid, make_grid, sort_by_step
 from zooming.kernels.layout import ATOMS
 from zooming.kernels.plan_layout import CORE, MEAN_REWARD, SPREAD, WEIGHT, Grid, Plan, Samples
 from zooming.kernels.planning import make_plan
-from zooming.partitions.boxes import in_units
+from zooming.partitions.borders import in_units
 from zooming.partitions.faults import lengths
 from zooming.partitions.view import Partition
 from zooming.spaces.axes import Axes

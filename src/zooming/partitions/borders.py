@@ -1,0 +1,41 @@
+"""Borders of boxes in the environment's units."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zooming.kernels import ATOMS, LOW, WIDTH
+from zooming.validation import Floats
+
+
+def in_units(unit: Floats, axes: Floats, ends: Floats) -> Floats:
+    """Convert borders from the unit cube to the environment's units.
+
+    A border is the smallest number that `kernels.to_unit` maps to the border or above it.
+    """
+    low, width, n_values = axes[:, LOW], axes[:, WIDTH], axes[:, ATOMS]
+    # On an axis of integers, `low` is a half-integer, so borders are exact half-integers.
+    border = np.where(unit == 1.0, ends, low + np.rint(width * unit))
+    for i in np.flatnonzero(n_values == 0):
+        inner, where = np.unique(unit[:, i], return_inverse=True)
+        found = _first_at(inner, low[i], width[i])
+        border[:, i] = np.where(unit[:, i] == 1.0, ends[i], found[where])
+    return border
+
+
+def _first_at(unit: Floats, low: float, width: float) -> Floats:
+    """Return the smallest x with (x - low) / width >= unit, as floats are rounded."""
+    guess = low + width * unit
+    slack = 8 * np.spacing(np.maximum(np.abs(guess), max(abs(low), abs(width))))
+    # Below the border, and not below it. The first border is `low` itself, and is not searched: if
+    # it is 0, more than a thousand floats lie on a bisection's way to it.
+    before = np.where(unit == 0.0, low, guess - slack)
+    found = np.where(unit == 0.0, low, guess + slack)
+    while True:
+        middle = before + (found - before) / 2
+        is_between = (before < middle) & (middle < found)
+        if not is_between.any():
+            return found
+        is_below = (middle - low) / width < unit
+        before = np.where(is_between & is_below, middle, before)
+        found = np.where(is_between & ~is_below, middle, found)
