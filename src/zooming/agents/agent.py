@@ -200,6 +200,33 @@ class Agent(ABC):
         """
         update_each(self, recorded)
 
+    def learn_from(self, log: Any, **options: Any) -> Any:
+        """Learn from a log: a data frame, a CSV or Parquet file, or a Minari dataset.
+
+        See `zooming.learn_from`.
+
+        Parameters
+        ----------
+        log : data frame, dict, path or Minari dataset
+            One row per step.
+        **options
+            Names of columns, and `bad="skip"` to skip rows with faults.
+
+        Returns
+        -------
+        Learned
+            How many rows were learned, and what was wrong with the others.
+        """
+        import zooming  # logs are a layer above
+
+        return zooming.learn_from(self, log, **options)
+
+    def to_log(self, library: str = "polars") -> Any:
+        """Return the transitions that the agent keeps, as a data frame; see `zooming.to_log`."""
+        import zooming
+
+        return zooming.to_log(self, library)
+
     @property
     def n_episodes(self) -> int:
         """Number of episodes begun: updates of step 0, by learn() or by hand.

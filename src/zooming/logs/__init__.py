@@ -1,0 +1,1 @@
+"""Logs of transitions: read, check and learn from them, and write them."""

@@ -1,0 +1,206 @@
+"""Check the rows of a log: each fault is counted, with the first rows that have it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.agents.replay import Transitions
+from zooming.kernels.layout import BOUND_TOLERANCE, LOW
+from zooming.logs.columns import Rows
+from zooming.spaces.flatten import INTERVAL
+from zooming.validation import Floats, count_noun
+
+MOST_NAMED = 5  # rows of a fault that are named
+Mask = NDArray[np.bool_]
+
+
+@dataclass
+class Fault:
+    """One kind of fault in a log: how many rows have it, the first of them, and an example."""
+
+    what: str
+    n_rows: int = 0
+    rows: list[int] = field(default_factory=list)
+    example: str = ""
+
+    def __str__(self) -> str:
+        more = ", ..." if self.n_rows > len(self.rows) else ""
+        named = f"{'rows' if self.n_rows > 1 else 'row'} {', '.join(map(str, self.rows))}{more}"
+        first = "; the first: " if self.n_rows > 1 else ": "
+        example = f"{first}{self.example}" if self.example else ""
+        return f"{count_noun(self.n_rows, 'row')} {self.what} ({named}{example})"
+
+
+class Checker:
+    """Turns rows into transitions that an agent can learn from, and counts the faults.
+
+    Parameters
+    ----------
+    agent : Agent
+        The agent whose spaces, horizon and reward range count.
+    """
+
+    def __init__(self, agent: Any) -> None:
+        self.agent, self.axes, self.horizon = agent, agent.axes, agent.horizon
+        self.n_rows = self.n_kept = self.n_episodes = 0
+        self.faults: dict[str, Fault] = {}
+        self._known: set[Any] = set()  # episodes that have ended
+
+    def feed(self, rows: Rows) -> Transitions:
+        """Return the transitions of some rows, which are whole episodes, without the bad rows."""
+        n, first = len(rows.rewards), rows.first_row
+        is_new, is_back, is_unnamed = self._runs(rows)
+        steps, is_terminated = self._steps(rows, is_new), np.zeros(n, bool)
+        is_missing = np.isnan(rows.rewards) | np.isnan(steps) | is_unnamed
+        is_missing |= np.isnan(rows.states).any(axis=1) | np.isnan(rows.actions).any(axis=1)
+        if rows.terminated is not None:
+            is_missing |= np.isnan(rows.terminated)
+            is_terminated = np.nan_to_num(rows.terminated) != 0
+        has_no_value = is_terminated | (steps == self.horizon - 1)  # of a next state
+        if rows.next_states is not None:
+            is_missing |= np.isnan(rows.next_states).any(axis=1) & ~has_no_value
+        self._flag("missing", "with a missing value or text for a number", is_missing, first)
+        is_step = (steps == np.rint(steps)) & (steps >= 0) & (steps < self.horizon)
+        self._flag(
+            "step", f"with a step that is not a whole number from 0 to {self.horizon - 1}",
+            ~is_step & ~is_missing, first, lambda k: f"step {steps[k]:g}",
+        )  # fmt: skip
+        is_ordered = self._order(steps, is_new, is_back, is_step & ~is_missing, first)
+        is_state = self._inside(rows.states, 0, "state", is_missing, first)
+        is_action = self._inside(rows.actions, self.axes.n_state, "action", is_missing, first)
+        is_reward = self._rewards(rows.rewards, is_missing, first)
+        usable = ~is_missing & is_step & is_ordered & is_state
+        after = rows.states.copy()
+        if rows.next_states is None:
+            needs = usable & ~has_no_value & ~_follow(after, usable, np.cumsum(is_new), steps)
+            self._flag("next", "without a next state", needs, first)
+            usable &= ~needs
+        else:
+            given = ~(has_no_value & np.isnan(rows.next_states).any(axis=1))
+            after[given] = rows.next_states[given]
+            usable &= self._inside(after, 0, "next state", is_missing, first)
+        keep = usable & is_action & is_reward
+        self.n_rows += n
+        self.n_kept += int(keep.sum())
+        self.n_episodes += len(np.unique(np.cumsum(is_new)[keep]))
+        return Transitions(
+            steps[keep].astype(np.int64), rows.states[keep], rows.actions[keep],
+            rows.rewards[keep], after[keep], is_terminated[keep],
+        )  # fmt: skip
+
+    # --- one check each ---------------------------------------------------------------------------
+
+    def _runs(self, rows: Rows) -> tuple[Mask, Mask, Mask]:
+        """Return where an episode begins, which rows are of one that has ended before, and which
+        do not name their episode."""
+        n = len(rows.rewards)
+        is_new, nothing = np.ones(n, bool), np.zeros(n, bool)
+        names, steps = rows.episodes, rows.steps
+        if names is None:
+            assert steps is not None
+            is_new[1:] = (steps[1:] == 0) | (steps[1:] <= steps[:-1])
+            return is_new, nothing, nothing
+        is_unnamed = (
+            np.isnan(names)
+            if names.dtype.kind == "f"
+            else np.array([name is None for name in names.tolist()])
+            if names.dtype.kind == "O"
+            else nothing
+        )
+        is_new[1:] = names[1:] != names[:-1]
+        is_back = nothing.copy()
+        starts = np.flatnonzero(is_new)
+        for k, name in enumerate(names[starts].tolist()):
+            if name in self._known:
+                end = starts[k + 1] if k + 1 < len(starts) else n
+                is_back[starts[k] : end] = True
+            self._known.add(name)
+        return is_new, is_back & ~is_unnamed, is_unnamed
+
+    def _steps(self, rows: Rows, is_new: Mask) -> Floats:
+        """Return the steps; without a column, rows of an episode are counted."""
+        if rows.steps is not None:
+            return rows.steps
+        place = np.arange(len(is_new))
+        return np.asarray(place - np.maximum.accumulate(np.where(is_new, place, 0)), np.float64)
+
+    def _order(
+        self, steps: Floats, is_new: Mask, is_back: Mask, is_known: Mask, first: int
+    ) -> Mask:
+        """Return which rows follow the one before; count gaps, which cost no row by themselves."""
+        change = np.diff(steps, prepend=-1.0)
+        change[is_new] = steps[is_new] + 1
+        is_order = is_back | ((change < 0) & is_known)
+        is_twice = (change == 0) & is_known & ~is_back
+        self._flag("order", "out of order", is_order, first)
+        self._flag("duplicate", "repeating a step", is_twice, first)
+        self._flag(
+            "gap", "after a gap", (change > 1) & is_known & ~is_back, first,
+            lambda k: f"step {steps[k]:.0f} "
+            + ("begins the episode" if is_new[k] else f"comes after step {steps[k - 1]:.0f}"),
+        )  # fmt: skip
+        return np.asarray(~(is_order | is_twice))
+
+    def _inside(
+        self, points: Floats, first_axis: int, what: str, is_missing: Mask, first: int
+    ) -> Mask:
+        """Return which rows have a point inside its space, up to rounding errors."""
+        axes = self.axes
+        flat = points if axes.are_plain else axes.to_unit_cube(points.copy(), first_axis)
+        own = slice(first_axis, first_axis + points.shape[1])
+        low, high = axes.table[own, LOW], axes.ends[own]
+        slack = BOUND_TOLERANCE * (high - low)
+        is_in = (flat >= low - slack) & (flat <= high + slack)
+        whole = np.array([kind != INTERVAL for kind in axes.kinds[own]])
+        is_in[:, whole] &= points[:, whole] == np.rint(points[:, whole])
+        is_bad = ~is_in.all(axis=1) & ~is_missing
+
+        def example(k: int) -> str:
+            i = int(np.argmin(is_in[k]))
+            axis = axes[first_axis + i]
+            return f"{axis.name} = {points[k, i]:g}, but it runs from {axis.low:g} to {axis.high:g}"
+
+        self._flag(what, f"with the {what} outside its space", is_bad, first, example)
+        return np.asarray(~is_bad)
+
+    def _rewards(self, rewards: Floats, is_missing: Mask, first: int) -> Mask:
+        """Return which rewards the agent takes; one that clips takes all finite ones."""
+        low, high = self.agent.reward_range
+        is_good = np.isfinite(rewards)
+        if self.agent.rewards != "clip":
+            is_good &= (rewards >= low) & (rewards <= high)
+        self._flag(
+            "reward", f"with the reward outside the reward range [{low:g}, {high:g}]",
+            ~is_good & ~is_missing, first, lambda k: f"reward {rewards[k]:g}",
+        )  # fmt: skip
+        return is_good
+
+    def _flag(self, kind: str, what: str, mask: Mask, first: int, example: Any = None) -> None:
+        """Count the rows of a fault."""
+        found = np.flatnonzero(mask)
+        if not len(found):
+            return
+        fault = self.faults.setdefault(kind, Fault(what))
+        if not fault.rows and example is not None:
+            fault.example = example(int(found[0]))
+        fault.n_rows += len(found)
+        free = MOST_NAMED - len(fault.rows)
+        fault.rows += (first + found[:free]).tolist()
+
+
+def _follow(after: Floats, usable: Mask, run: NDArray[np.int64], steps: Floats) -> Mask:
+    """Write the state of the next usable row of the same episode into `after` where it follows.
+
+    Return where it does.
+    """
+    at = np.flatnonzero(usable)
+    here, there = at[:-1], at[1:]
+    follows = (run[here] == run[there]) & (steps[here] + 1 == steps[there])
+    found = np.zeros(len(usable), bool)
+    found[here[follows]] = True
+    after[here[follows]] = after[there[follows]].copy()
+    return found

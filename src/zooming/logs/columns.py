@@ -1,0 +1,210 @@
+"""The columns of a log: which ones there are, and their values as numbers."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.errors import ConfigurationError
+from zooming.validation import Floats
+
+Names = str | Sequence[str] | None
+BOOLEANS = {"true": 1.0, "false": 0.0}
+
+
+class Rows(NamedTuple):
+    """Some rows of a log as numbers; NaN is a missing value. None: the log has no such column."""
+
+    first_row: int  # number of the first row, from 0
+    episodes: Any  # [n] of any type
+    steps: Floats | None
+    states: Floats  # [n, n_state]
+    actions: Floats  # [n, n_action]
+    rewards: Floats
+    next_states: Floats | None  # [n, n_state]
+    terminated: Floats | None
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of the columns of a log; None and () for columns that it does not have."""
+
+    episode: str | None
+    step: str | None
+    state: tuple[str, ...]
+    action: tuple[str, ...]
+    reward: str
+    next_state: tuple[str, ...]
+    terminated: str | None
+
+    @property
+    def used(self) -> list[str]:
+        """All columns that are read."""
+        single = [self.episode, self.step, self.reward, self.terminated]
+        return [*filter(None, single), *self.state, *self.action, *self.next_state]
+
+
+def column_names(axis_names: Sequence[str]) -> tuple[str, ...]:
+    """Return the usual columns of some axes.
+
+    >>> column_names(["state[0]", 'action["gas"][1]', "state"])
+    ('state_0', 'action_gas_1', 'state')
+    """
+    return tuple(re.sub(r"\W+", "_", name).strip("_") for name in axis_names)
+
+
+def choose_columns(
+    there: Sequence[str],
+    axes: Any,
+    *,
+    episode: Names,
+    step: Names,
+    state: Names,
+    action: Names,
+    reward: Names,
+    next_state: Names,
+    terminated: Names,
+) -> Columns:
+    """Return the columns of a log: those that were named, otherwise those with the usual names.
+
+    ConfigurationError if a column is missing, or does not fit the axes.
+    """
+    n_state = axes.n_state
+    usual_state = column_names(axes.names[:n_state])
+    states = _several(there, state, usual_state, "state", n_state)
+    actions = _several(there, action, column_names(axes.names[n_state:]), "action", axes.n_action)
+    usual_next = tuple(f"next_{name}" for name in usual_state)
+    has_next = next_state is not None or set(usual_next) <= set(there)
+    found = Columns(
+        _optional(there, episode, "episode"),
+        _optional(there, step, "step"),
+        states,
+        actions,
+        _one(there, "reward" if reward is None else reward, "reward"),
+        _several(there, next_state, usual_next, "next_state", n_state) if has_next else (),
+        _optional(there, terminated, "terminated"),
+    )
+    if found.episode is None and found.step is None:
+        raise ConfigurationError(
+            f"the log has no column 'episode' or 'step' to tell its episodes apart; name one of "
+            f"its columns, episode=... or step=...: {_listed(there)}"
+        )
+    return found
+
+
+def _one(there: Sequence[str], name: Any, option: str) -> str:
+    if not isinstance(name, str):
+        raise ConfigurationError(f"{option}={name!r}: give the name of one column")
+    if name not in there:
+        close = difflib.get_close_matches(name, there, 1, 0.6)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise ConfigurationError(
+            f"the log has no column {name!r} for {option}=; {hint}Its columns are {_listed(there)}"
+        )
+    return name
+
+
+def _optional(there: Sequence[str], name: Any, usual: str) -> str | None:
+    """Return the named column; by default the usual one, or None if the log lacks it."""
+    if name is None:
+        return usual if usual in there else None
+    return _one(there, name, usual)
+
+
+def _several(
+    there: Sequence[str], names: Any, usual: tuple[str, ...], option: str, n: int
+) -> tuple[str, ...]:
+    given = (names,) if isinstance(names, str) else usual if names is None else tuple(names)
+    if len(given) != n:
+        raise ConfigurationError(
+            f"{option}={names!r}: give one column for each of the {n} axes, in their order"
+        )
+    return tuple(_one(there, name, option) for name in given)
+
+
+def _listed(there: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, there[:20]))
+    return shown + (", ..." if len(there) > 20 else "")
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def library_of(frame: Any) -> str | None:
+    """Return "polars", "pandas", or "dict" for what holds columns; None for anything else."""
+    name = type(frame).__module__.split(".")[0]
+    if name in ("polars", "pandas") and type(frame).__name__ == "DataFrame":
+        return name
+    return "dict" if isinstance(frame, Mapping) else None
+
+
+def names_of_columns(frame: Any) -> list[str]:
+    """Return the names of the columns of a frame."""
+    return list(map(str, frame if library_of(frame) == "dict" else frame.columns))
+
+
+def read_rows(frame: Any, columns: Columns, first_row: int) -> Rows:
+    """Return the values of a frame as numbers."""
+
+    def matrix(names: tuple[str, ...]) -> Floats:
+        return np.column_stack([_numbers(frame, name) for name in names])
+
+    return Rows(
+        first_row,
+        None if columns.episode is None else _values(frame, columns.episode),
+        None if columns.step is None else _numbers(frame, columns.step),
+        matrix(columns.state),
+        matrix(columns.action),
+        _numbers(frame, columns.reward),
+        matrix(columns.next_state) if columns.next_state else None,
+        None if columns.terminated is None else _numbers(frame, columns.terminated),
+    )
+
+
+def _values(frame: Any, name: str) -> NDArray[Any]:
+    return np.asarray(frame[name] if library_of(frame) == "dict" else frame[name].to_numpy())
+
+
+def _numbers(frame: Any, name: str) -> Floats:
+    """Return a column as floats; NaN for what is missing or not a number."""
+    library, column = library_of(frame), frame[name]
+    if library == "polars":
+        import polars as pl
+
+        if column.dtype == pl.String:
+            words = column.str.strip_chars().str.to_lowercase()
+            column = words.replace({"true": "1", "false": "0"})
+        elif column.dtype.is_nested():
+            raise _nested(name)
+        return np.asarray(column.cast(pl.Float64, strict=False).to_numpy(), np.float64)
+    values = np.asarray(column) if library == "dict" else column.to_numpy()
+    if values.ndim != 1:
+        raise _nested(name)
+    if values.dtype.kind in "fiub":
+        return values.astype(np.float64)
+    return np.array([_number(value, name) for value in values.tolist()], np.float64)
+
+
+def _number(value: Any, name: str) -> float:
+    if isinstance(value, (list, tuple, np.ndarray)):
+        raise _nested(name)
+    if isinstance(value, str):
+        word = value.strip().lower()
+        if word in BOOLEANS:
+            return BOOLEANS[word]
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return np.nan
+
+
+def _nested(name: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the column {name!r} holds lists; give a log with one column for each axis"
+    )

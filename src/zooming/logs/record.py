@@ -1,0 +1,193 @@
+"""Write logs: of a policy that is played, and of the samples that an agent keeps."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from zooming.agents.problem import bad_step, check_env, horizon_of, reset
+from zooming.agents.replay import Transitions
+from zooming.errors import ConfigurationError
+from zooming.kernels.layout import LOW, WIDTH
+from zooming.kernels.plan_layout import ENDED, MEAN_REWARD, WEIGHT
+from zooming.logs.columns import column_names
+from zooming.spaces.flatten import build_tree
+from zooming.spaces.masks import has_mask
+from zooming.validation import check_float, check_int
+
+
+def record(
+    env: Any,
+    policy: Any,
+    episodes: int,
+    *,
+    epsilon: float = 0.0,
+    seed: int = 0,
+    horizon: int | None = None,
+    library: str = "polars",
+) -> Any:
+    """Play a policy and return the log, in the format that `agent.learn_from` reads.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        The environment.
+    policy : Agent or function
+        An agent, whose `predict` is played, or a function `policy(step, observation)` that returns
+        an action.
+    episodes : int
+        Number of episodes.
+    epsilon : float, default 0.0
+        Probability of a random action instead, drawn from the action space.
+    seed : int, default 0
+        Seed of the environment and of random actions.
+    horizon : int, optional
+        Steps of an episode. By default the environment's own number.
+    library : {"polars", "pandas"}, default "polars"
+        Library of the data frame, which must be installed.
+
+    Returns
+    -------
+    DataFrame
+        One row per step: episode and step from 0, state_0, ..., action_0, ..., reward,
+        next_state_0, ..., terminated. Write it with `write_parquet` or `write_csv`.
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is wrong.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> log = zooming.record(gym.make("zooming/Oil-v0"), lambda step, state: [0.7], episodes=2)
+    >>> log.columns
+    ['episode', 'step', 'state_0', 'action_0', 'reward', 'next_state_0', 'terminated']
+    >>> log["next_state_0"].to_list()[:3], len(log)
+    ([0.7, 0.7, 0.7], 10)
+    """
+    check_env(env)
+    check_int(episodes, "episodes", 1)
+    check_float(epsilon, "epsilon", 0.0, 1.0)
+    n_steps = horizon_of(env, horizon)
+    act = _as_function(policy)
+    states = build_tree(env.observation_space, "state", "observation_space")
+    actions = build_tree(env.action_space, "action", "action_space")
+    generator = np.random.default_rng(check_int(seed, "seed", 0))
+    env.action_space.seed(seed)
+    numbers, rows = [], []
+    for episode in range(episodes):
+        observation, info = reset(env, seed if episode == 0 else None)
+        for step in range(n_steps):
+            if epsilon and generator.random() < epsilon:
+                action = env.action_space.sample()
+            else:
+                action = act(step, observation, info)
+            before = states.flat(observation, "observation")
+            answer = env.step(action)
+            if len(answer) != 5:
+                raise bad_step(env, answer)
+            observation, reward, terminated, truncated, info = answer
+            after = states.flat(observation, "observation")
+            numbers.append((episode, step, bool(terminated)))
+            rows.append([*before, *actions.flat(action, "action"), float(reward), *after])
+            if terminated or truncated:
+                break
+    flat, (episode_of, steps, ended) = np.array(rows), np.array(numbers).T
+    n_state = sum(len(leaf.low) for leaf in states.leaves())
+    end = n_state + sum(len(leaf.low) for leaf in actions.leaves())
+    found = Transitions(
+        steps, flat[:, :n_state], flat[:, n_state:end], flat[:, end], flat[:, end + 1 :],
+        ended.astype(bool),
+    )  # fmt: skip
+    names = [name for leaf in (*states.leaves(), *actions.leaves()) for name in leaf.names]
+    return make_log(found, episode_of, names, n_state, library)
+
+
+def _as_function(policy: Any) -> Callable[[int, Any, Any], Any]:
+    """Return what is played at (step, observation, info)."""
+    if hasattr(policy, "predict"):
+        return lambda step, observation, info: policy.predict(
+            observation, state=np.array([step]), info=info if has_mask(info) else None
+        )[0]
+    if callable(policy):
+        return lambda step, observation, info: policy(step, observation)
+    raise ConfigurationError(
+        f"policy={policy!r}: give an agent, or a function policy(step, observation)"
+    )
+
+
+def to_log(agent: Any, library: str = "polars") -> Any:
+    """Return the transitions that an agent keeps, as a log.
+
+    Of zooming's agents, `Planner` keeps them. It rounds points to 1/6561 of an axis, and joins
+    similar samples when there are more than `max_samples`; then there is no log.
+
+    Parameters
+    ----------
+    agent : Agent
+        A planner, or an agent that has one among its `agents`.
+    library : {"polars", "pandas"}, default "polars"
+        Library of the data frame, which must be installed.
+
+    Returns
+    -------
+    DataFrame
+        One row per transition, with the columns of `record`.
+
+    Raises
+    ------
+    ConfigurationError
+        If the agent keeps no transitions, or has joined some of them.
+    """
+    keeper = next(
+        (
+            one
+            for one in (agent, *getattr(agent, "agents", ()))
+            if hasattr(getattr(one, "table", None), "samples")
+        ),
+        None,
+    )
+    if keeper is None:
+        raise ConfigurationError(
+            f"{type(agent).__name__} keeps no transitions; record some with "
+            "zooming.record(env, agent, episodes), or learn with a Planner"
+        )
+    axes, table = keeper.axes, keeper.table
+    n, n_state = table.n_samples, axes.n_state
+    steps, places, numbers = (part[:n] for part in table.samples)
+    if not n or (numbers[:, WEIGHT] != 1).any():
+        why = "has no transitions yet" if not n else "has joined similar transitions"
+        raise ConfigurationError(f"{type(keeper).__name__} {why}, so there is no log of them")
+    is_ended = places[:, len(axes)] == ENDED
+    after = np.where(is_ended[:, None], places[:, :n_state], places[:, len(axes) :])
+    units = np.asarray(table.units, np.float64)
+
+    def values(which: Any, first: int) -> Any:
+        own = slice(first, first + which.shape[1])
+        unit = (which + 0.5) / units[own]
+        return axes.from_unit_cube(axes.table[own, LOW] + unit * axes.table[own, WIDTH], first)
+
+    found = Transitions(
+        steps.astype(np.int64), values(places[:, :n_state], 0),
+        values(places[:, n_state : len(axes)], n_state), numbers[:, MEAN_REWARD].copy(),
+        values(after, 0), is_ended,
+    )  # fmt: skip
+    return make_log(found, np.cumsum(steps == 0) - 1, axes.names, n_state, library)
+
+
+def make_log(found: Transitions, episodes: Any, names: Any, n_state: int, library: str) -> Any:
+    """Return transitions as a data frame with the columns of a log."""
+    state, action = column_names(names[:n_state]), column_names(names[n_state:])
+    columns: dict[str, Any] = {"episode": np.asarray(episodes, np.int64), "step": found.steps}
+    columns |= {name: found.states[:, i] for i, name in enumerate(state)}
+    columns |= {name: found.actions[:, i] for i, name in enumerate(action)}
+    columns["reward"] = found.rewards
+    columns |= {f"next_{name}": found.next_states[:, i] for i, name in enumerate(state)}
+    columns["terminated"] = found.terminated
+    if library not in ("polars", "pandas"):
+        raise ConfigurationError(f'library={library!r}: choose "polars" or "pandas"')
+    return importlib.import_module(library).DataFrame(columns)

@@ -1,0 +1,234 @@
+"""Learning from a log is update row by row; every fault is counted, named, and changes nothing."""
+
+from types import SimpleNamespace
+
+import gymnasium as gym
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import zooming
+from helpers import Boxes, box, knowledge
+from zooming.logs import learn, reading
+
+
+def env():
+    return gym.make("zooming/Oil-v0", noise=0.05)
+
+
+def agent(seed=0, **options):
+    return zooming.AdaptiveQ(env(), seed=seed, **options)
+
+
+@pytest.fixture(scope="module")
+def log():
+    return zooming.record(env(), lambda step, state: 0.9 * state, 120, epsilon=0.5, seed=1)
+
+
+@pytest.fixture(scope="module")
+def taught(log):
+    """What an agent knows after `update` with every row in turn."""
+    found = agent()
+    for row in log.iter_rows(named=True):
+        found.update(
+            row["step"], [row["state_0"]], [row["action_0"]], row["reward"],
+            [row["next_state_0"]], row["terminated"],
+        )  # fmt: skip
+    assert found.n_balls > 20
+    return knowledge(found)
+
+
+def written(log, folder):
+    """Return a log in every form that learn_from takes."""
+    log.write_csv(folder / "log.csv")
+    log.write_parquet(folder / "log.parquet")
+    return {
+        "polars": log,
+        "pandas": pd.DataFrame(log.to_dict(as_series=False)),
+        "dict": log.to_dict(as_series=False),
+        "csv": folder / "log.csv",
+        "parquet": str(folder / "log.parquet"),
+        "minari": dataset(log),
+    }
+
+
+def dataset(log):
+    """Return an object like a Minari dataset."""
+    episodes = []
+    for (_,), rows in log.group_by("episode", maintain_order=True):
+        states = [*rows["state_0"], rows["next_state_0"][-1]]
+        episodes.append(
+            SimpleNamespace(
+                observations=np.array(states)[:, None],
+                actions=rows["action_0"].to_numpy()[:, None],
+                rewards=rows["reward"].to_numpy(),
+                terminations=rows["terminated"].to_numpy(),
+            )
+        )
+    return SimpleNamespace(iterate_episodes=lambda: iter(episodes))
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_learning_from_a_log_is_update_with_each_row(
+    log, taught, tmp_path, monkeypatch, is_streamed
+):
+    if is_streamed:  # pieces that end within episodes
+        monkeypatch.setattr(reading, "PIECE_ROWS", 83)
+        monkeypatch.setattr(reading, "PIECE_BYTES", 4001)
+    for kind, one in written(log, tmp_path).items():
+        found = agent()
+        said = found.learn_from(one)
+        assert knowledge(found) == taught, kind
+        assert (said.n_rows, said.n_learned, said.n_episodes) == (600, 600, 120)
+        assert str(said) == "learned from 600 of 600 rows in 120 episodes"
+
+
+@pytest.mark.parametrize("dropped", [("next_state_0",), ("step", "next_state_0"), ("episode",)])
+def test_what_a_log_leaves_out_follows_from_the_other_columns(log, taught, dropped):
+    found = agent()
+    found.learn_from(log.drop(*dropped))
+    assert knowledge(found) == taught
+
+
+def test_columns_have_the_names_that_are_given(log, taught):
+    names = {"state_0": "oil", "action_0": "drill", "next_state_0": "then", "reward": "money"}
+    renamed = log.rename({**names, "episode": "year", "step": "day", "terminated": "end"})
+    found = agent()
+    options = {"episode": "year", "step": "day", "terminated": "end", "reward": "money"}
+    found.learn_from(renamed, state=["oil"], action="drill", next_state="then", **options)
+    assert knowledge(found) == taught
+
+
+def change(log, row, column, value):
+    numbers = log[column].to_list()
+    numbers[row] = value
+    return log.with_columns(pl.Series(column, numbers, strict=False))
+
+
+FAULTS = {
+    "reward": (lambda log: change(log, 7, "reward", 1.7), r"\(row 7: reward 1.7\)", [7]),
+    "state": (lambda log: change(log, 8, "state_0", 1.5), "state\\[0\\] = 1.5, but it runs", [8]),
+    "action": (lambda log: change(log, 9, "action_0", -0.5), "with the action outside", [9]),
+    "next state": (lambda log: change(log, 11, "next_state_0", 3.0), "next state outside", [11]),
+    "missing": (lambda log: change(log, 12, "action_0", None), r"a missing value.* \(row 12", [12]),
+    "step": (lambda log: change(log, 14, "step", 5), r"from 0 to 4 \(row 14: step 5\)", [14]),
+    "duplicate": (lambda log: change(log, 16, "step", 0), r"repeating a step \(row 16", [16]),
+    "gap": (lambda log: log[np.r_[0:17, 18:600]], "step 3 comes after step 1", []),
+    "order": (
+        lambda log: log[np.r_[0:21, 22, 21, 23:600]],
+        r"1 row out of order \(row 22\).*rows after a gap",
+        [22],
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_named_and_refused_or_its_row_skipped(log, fault):
+    spoil, message, skipped = FAULTS[fault]
+    spoiled = spoil(log)
+    found = agent()
+    before = knowledge(found)
+    with pytest.raises(zooming.TransitionError, match=message):
+        found.learn_from(spoiled)
+    assert knowledge(found) == before
+    said = found.learn_from(spoiled, bad="skip")
+    assert fault in said.faults
+    good = np.setdiff1d(np.arange(len(spoiled)), skipped)
+    assert said.n_learned == len(good)
+    same = agent()
+    same._learn_transitions(
+        learn.Transitions(
+            *(spoiled[name].to_numpy()[good].reshape(shape) for name, shape in (
+                ("step", -1), ("state_0", (-1, 1)), ("action_0", (-1, 1)), ("reward", -1),
+                ("next_state_0", (-1, 1)), ("terminated", -1),
+            ))
+        )
+    )  # fmt: skip
+    assert knowledge(found) == knowledge(same)
+
+
+def test_an_episode_that_comes_back_is_out_of_order_in_any_piece(log, monkeypatch):
+    monkeypatch.setattr(reading, "PIECE_ROWS", 50)
+    back = pl.concat([log, log[:5]])
+    with pytest.raises(zooming.TransitionError, match=r"5 rows out of order \(rows 600, 601, 602"):
+        agent().learn_from(back)
+    said = agent().learn_from(back, bad="skip")
+    assert (said.n_learned, said.n_rows) == (600, 605)
+
+
+def test_a_row_without_a_next_state_is_skipped_and_one_that_needs_none_is_not(log):
+    cut = log.drop("next_state_0")[np.r_[0:3, 5:600]]  # the first episode breaks off
+    with pytest.raises(zooming.TransitionError, match=r"1 row without a next state \(row 2\)"):
+        agent().learn_from(cut)
+    assert agent().learn_from(cut, bad="skip").n_learned == len(cut) - 1
+    ended = cut.with_columns(terminated=pl.arange(len(cut)) == 2)
+    assert agent().learn_from(ended).n_learned == len(cut)
+    last = log.with_columns(pl.when(pl.col("step") < 4).then("next_state_0").alias("next_state_0"))
+    assert agent().learn_from(last).n_learned == 600
+
+
+def test_an_agent_that_clips_takes_rewards_outside_the_range(log):
+    found = agent(rewards="clip")
+    with pytest.warns(UserWarning, match="was clipped"):
+        found.learn_from(change(log, 7, "reward", 1.7))
+    assert found.n_clipped == 1
+
+
+def test_mixed_axes_and_heuristics_take_a_log():
+    spaces = gym.spaces.Tuple([gym.spaces.Discrete(3), box((0.0, 2.0))]), gym.spaces.Discrete(2)
+    found = zooming.AdaptiveQ(Boxes(*spaces), horizon=2, seed=0)
+    rows = {"episode": ["a", "a", "b"], "state_0": [0, 1, 2], "state_1_0": [0.5, 2.0, 1.0]}
+    rows |= {"action": [0, 1, 1], "reward": [0.5, 1.0, 0.0], "terminated": [False, False, True]}
+    assert found.learn_from(rows).n_learned == 3
+    assert found.n_episodes == 2
+    rows["state_0"] = [0, 1.5, 2]
+    with pytest.raises(zooming.TransitionError, match=r"state\[0\] = 1.5, but it runs from 0 to 2"):
+        found.learn_from(rows)
+    rule = zooming.Median(env(), seed=0)
+    assert rule.learn_from(zooming.record(env(), rule, 3)).n_episodes == rule.n_episodes == 3
+
+
+def test_one_agent_teaches_another(log):
+    planner = zooming.Planner(env(), seed=0)
+    planner.learn_from(log)
+    kept = planner.to_log()
+    assert kept.columns == log.columns
+    assert kept["step"].to_list() == log["step"].to_list()
+    assert kept["reward"].to_list() == log["reward"].to_list()
+    assert (kept["action_0"] - log["action_0"]).abs().max() <= 0.5 / 6561 + 1e-12
+    pupil = agent()
+    assert pupil.learn_from(kept).n_learned == 600
+    assert pupil.n_episodes == 120
+    again = zooming.record(env(), pupil, 2, seed=3)
+    assert again["action_0"][0] == pupil.predict([again["state_0"][0]])[0][0]
+
+
+def test_bad_arguments_and_files_are_refused_with_a_sentence(log, tmp_path):
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "no.parquet").write_text("nothing")
+    one = agent()
+    refusals = [
+        (lambda: one.learn_from(3), "3 is not a log; give a data frame"),
+        (lambda: one.learn_from("log.xls"), "no log has the ending '.xls'"),
+        (lambda: one.learn_from("none.csv"), "none.csv: there is no such file"),
+        (lambda: one.learn_from(tmp_path / "empty.csv"), "is empty; the first line must name"),
+        (lambda: one.learn_from(tmp_path / "no.parquet"), "is not a Parquet file"),
+        (lambda: one.learn_from(log, bad="drop"), "bad='drop'"),
+        (lambda: one.learn_from(log, reward="reword"), "no column 'reword'.*did you mean 'reward'"),
+        (lambda: one.learn_from(log, state=["a", "b"]), "one column for each of the 1 axes"),
+        (lambda: one.learn_from(log.drop("episode", "step")), "no column 'episode' or 'step'"),
+        (lambda: one.learn_from(log[:0]), "the log has no rows"),
+        (lambda: one.learn_from({**log[:2].to_dict(), "reward": [1.0]}), "different lengths"),
+        (lambda: one.learn_from(log.with_columns(action_0=[[1]] * 600)), "holds lists"),
+        (lambda: one.learn_from(dataset(log), step="t"), "no columns to name"),
+        (lambda: one.to_log(), "AdaptiveQ keeps no transitions"),
+        (lambda: zooming.Planner(env()).to_log(), "has no transitions yet"),
+        (lambda: zooming.record(env(), 3, 1), "policy=3: give an agent, or a function"),
+        (lambda: zooming.record(env(), one, 1, library="dask"), "library='dask'"),
+    ]
+    before = knowledge(one)
+    for ask, message in refusals:
+        with pytest.raises(zooming.ConfigurationError, match=message):
+            ask()
+    assert knowledge(one) == before
