@@ -259,3 +259,38 @@ class ReferenceSingleQ(ReferenceQ):
             root, self.n_balls = copy.deepcopy(self.kept)
             self.roots, self.n_before, self.n_splits = [root] * self.horizon, self.n_balls, 0
             self.temperature = self.first_temperature
+
+
+class ReferenceRandomizedQ(ReferenceQ):
+    """RandomizedQ on the unit cube, with the first of the best balls.
+
+    >>> agent = ReferenceRandomizedQ(1, 1, 2, None, seed_of_rates=0, copies=3)
+    >>> agent.update(1, [0.5], [0.5], 1.0, [0.5])
+    >>> agent.roots[1].q_value  # until a stage of two visits ends
+    1.0
+    """
+
+    keeps_visits = True
+
+    def __init__(self, *arguments: Any, seed_of_rates: int, copies: int, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.seed_of_rates, self.n_copies = int(seed_of_rates), copies
+        self.row = 0  # of the ball that is updated next, in the agent's table
+
+    def select(self, step: int, state: Sequence[float]) -> ReferenceBall:
+        return max(self.roots[step].relevant(state), key=lambda ball: ball.q_value)
+
+    def _estimate(self, step: int, ball: ReferenceBall, reward: float, next_value: float) -> None:
+        assert ball.visits is not None  # here: [number of the stage, targets, copies]
+        number, targets, copies = ball.visits or (0, 0, [self.caps[step]] * self.n_copies)
+        start = Bits(self.seed_of_rates + (self.row - 1) * 0x9E3779B97F4A7C15).draw()
+        bits = Bits(start + (1024 * ball.n_visits - 1) * 0x9E3779B97F4A7C15)
+        rates = [1 - (1 - bits.share()) ** (1 / (targets + 1)) for _ in copies]
+        copies = [
+            (1 - rate) * copy + rate * (reward + next_value)
+            for copy, rate in zip(copies, rates, strict=True)
+        ]
+        if targets + 1 == math.floor((1 + 1 / self.horizon) ** number * self.horizon + 1e-9):
+            ball.q_value = max(copies)
+            number, targets, copies = number + 1, -1, [self.caps[step]] * self.n_copies
+        ball.visits[:] = number, targets + 1, copies

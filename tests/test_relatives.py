@@ -7,9 +7,13 @@ import numpy as np
 import pytest
 
 import zooming
-from references import Bits, ReferenceSingleQ
+from helpers import Boxes
+from references import Bits, ReferenceRandomizedQ, ReferenceSingleQ
 
-RELATIVES = {"SinglePartitionQ": zooming.SinglePartitionQ}
+RELATIVES = {
+    "SinglePartitionQ": zooming.SinglePartitionQ,
+    "RandomizedQ": zooming.RandomizedQ,
+}
 
 
 def ambulance(**options):
@@ -127,3 +131,49 @@ def test_a_file_of_a_search_whose_numbers_contradict_each_other_is_refused(tmp_p
         files.write_container(path, header, changed)
         with pytest.raises(zooming.CheckpointError, match=words):
             zooming.load(path)
+
+
+# --- RandomizedQ ----------------------------------------------------------------------------------
+
+
+@pytest.mark.kernels
+@pytest.mark.plain
+def test_randomized_learning_rates_are_those_of_the_plain_version():
+    env = ambulance()
+    agent = zooming.RandomizedQ(env, copies=4, ties="first", seed=0)
+    seed = agent.table.core["rates_seed"][0]
+    plain = ReferenceRandomizedQ(1, 1, 5, None, seed_of_rates=seed, copies=4)
+    env.reset(seed=0)
+    for _ in range(120):
+        state, _ = env.reset()
+        for step in range(5):
+            action = agent.act(step, state)
+            assert action.tolist() == plain.act(step, state.tolist())
+            after, reward, *_ = env.step(action)
+            plain.row = agent._row(step, state, action)
+            agent.update(step, state, action, reward, after)
+            plain.update(step, state.tolist(), action.tolist(), reward, after.tolist())
+            state = after
+    assert plain.n_balls > 100
+    for step in range(5):
+        same_balls(agent.partition(step), plain.roots[step])
+
+
+@pytest.mark.kernels
+def test_the_copies_of_a_stage_are_spread_as_the_bayesian_bootstrap_says():
+    """After n equal targets y, a copy is y + P (cap - y), where P ~ Beta(n_0, n)."""
+    one = gym.spaces.Discrete(1)
+    agent = zooming.RandomizedQ(
+        Boxes(one, one), horizon=100, copies=1000, prior_samples=3.0, seed=0
+    )
+    for _ in range(9):
+        agent.update(99, 0, 0, 0.25, 0)  # the last step: nothing follows
+    copies = agent.table.stats[99, 2:]
+    weights = (copies - 0.25) / 0.75
+    assert weights.mean() == pytest.approx(3 / 12, abs=0.02)
+    assert weights.var() == pytest.approx(3 * 9 / (12**2 * 13), rel=0.15)
+
+
+def test_a_randomized_agent_refuses_a_bonus():
+    with pytest.raises(zooming.ConfigurationError, match="has no bonus; leave bonus= out"):
+        zooming.RandomizedQ(ambulance(), bonus=0.1)

@@ -18,6 +18,7 @@ from zooming.agents.metric_q import MetricQ as MetricQ
 from zooming.agents.net_q import NetQ as NetQ
 from zooming.agents.planner import Planner as Planner
 from zooming.agents.portfolio import Portfolio as Portfolio
+from zooming.agents.relatives.randomized_q import RandomizedQ as RandomizedQ
 from zooming.agents.relatives.single_partition_q import SinglePartitionQ as SinglePartitionQ
 from zooming.analysis.audit import audit as audit
 from zooming.analysis.evaluate import evaluate as evaluate

@@ -21,6 +21,7 @@ from zooming.agents.net_q import NetQ
 from zooming.agents.planner import Planner
 from zooming.agents.portfolio import Portfolio
 from zooming.agents.problem import generator_at, horizon_of
+from zooming.agents.relatives.randomized_q import RandomizedQ
 from zooming.agents.relatives.single_partition_q import SinglePartitionQ
 from zooming.errors import CheckpointError, ConfigurationError
 from zooming.spaces.flatten import Leaf, space_of
@@ -29,7 +30,8 @@ from zooming.version import __version__
 
 PARTS = ("states", "actions")  # of `Axes`
 _KINDS: tuple[type[Agent], ...] = (
-    AdaptiveQ, NetQ, MetricQ, Planner, Portfolio, SinglePartitionQ, Random, NoMovement, Median,
+    AdaptiveQ, NetQ, MetricQ, Planner, Portfolio, SinglePartitionQ, RandomizedQ,
+    Random, NoMovement, Median,
 )  # fmt: skip
 AGENTS: dict[str, type[Agent]] = {kind.__name__: kind for kind in _KINDS}
 Kind = TypeVar("Kind", bound=Agent)

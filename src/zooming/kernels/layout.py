@@ -53,8 +53,8 @@ CORE = np.dtype(
         ("cubes", "i8"),  # 1: every ball is a cube of side 2^-depth
         ("rule", "i8"),  # how a ball is split: ALL, LONGEST, OWN
         ("split_axes", "i8"),  # the most axes that the kernel halves at once; 0 if Python splits
-        ("bonus_rule", "i8"),  # SCALED: bonus / sqrt(t); EXACT, BERNSTEIN: computed from `stats`
-        ("n_stats", "i8"),  # numbers that the bonus keeps per ball, if it keeps any
+        ("bonus_rule", "i8"),  # SCALED: bonus / sqrt(t); the others compute from `stats`
+        ("n_stats", "i8"),  # numbers that the rule keeps per ball, if it keeps any
         ("bonus", "f8"),  # per_root_iota sqrt(iota) + plain
         ("spacing", "f8"),  # spacing of a net, whose balls are never due; 0: no net
         ("reward_low", "f8"),
@@ -71,6 +71,8 @@ CORE = np.dtype(
         ("lipschitz", "f8"),  # exact bonus: L
         ("c1", "f8"),  # Bernstein's constants
         ("c2", "f8"),
+        ("rates_seed", "u8"),  # randomized learning rates: seed of their own stream
+        ("prior_samples", "f8"),  # randomized learning rates: number of optimistic prior samples
     ],
     align=True,
 )
@@ -102,8 +104,11 @@ METRIC_CORE = np.dtype(
 )
 N_STATS = 3  # numbers that the exact and the Bernstein bonus keep per ball
 ACTIVE, NO_PARENT = 0, -1
-SCALED, EXACT, BERNSTEIN = 0, 1, 2
+SCALED, EXACT, BERNSTEIN, RANDOMIZED = 0, 1, 2, 3
 PLAIN, SEARCH = 0, 1
+# Columns of `stats` with randomized learning rates: visits in this stage, number of the stage, and
+# from the third on the copies of Q.
+IN_STAGE, STAGE, FIRST_COPY = 0, 1, 2
 # Ties between balls: draw uniformly; take the first from low to high, split by split; take the one
 # found first.
 RANDOM, FIRST, EITHER = 0, 1, 2

@@ -4,6 +4,8 @@
     Q(B) <- (1 - alpha_t) Q(B) + alpha_t (r + V(x') + b(t))
     b(t) = bonus / sqrt(t), or `exact_bonus`, or `bernstein_bonus`
 
+`randomized_value` is a rule without bonus, for `RandomizedQ`.
+
 A table here is any array of records with `value` and `n_visits`.
 """
 
@@ -14,7 +16,23 @@ import math
 import numpy as np
 
 from zooming.kernels.jit import IS_JIT_DISABLED, jit_inline, jit_no_refcount
-from zooming.kernels.layout import EXACT, MAX_VISITS, SCALED
+from zooming.kernels.layout import (
+    EXACT,
+    FIRST_COPY,
+    IN_STAGE,
+    MAX_VISITS,
+    RANDOMIZED,
+    SCALED,
+    STAGE,
+)
+
+
+@jit_no_refcount
+def mix(z):
+    """Return 64 bits that depend on all bits of z: the output function of SplitMix64."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
 
 
 @jit_no_refcount
@@ -22,13 +40,23 @@ def draw(core):
     """Return the next 64 random bits of the agent's generator (SplitMix64)."""
     z = core[0]["random"] + np.uint64(0x9E3779B97F4A7C15)
     core[0]["random"] = z
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    return mix(z)
 
 
-if IS_JIT_DISABLED:
-    draw = np.errstate(over="ignore")(draw)  # the overflow is intended
+@jit_no_refcount
+def share_of(seed, row, n_visits, j):
+    """Return a random number from [0, 1) that belongs to one copy of Q at one visit of a ball.
+
+    It does not depend on what was drawn before. So it does not matter whether the next ball, which
+    may be drawn among ties, is selected before or after the update.
+    """
+    z = mix(seed + np.uint64(row) * np.uint64(0x9E3779B97F4A7C15))
+    z = mix(z + np.uint64(1024 * n_visits + j) * np.uint64(0x9E3779B97F4A7C15))
+    return np.float64(z >> np.uint64(11)) * 2.0**-53
+
+
+if IS_JIT_DISABLED:  # the overflow is intended
+    draw, share_of = np.errstate(over="ignore")(draw), np.errstate(over="ignore")(share_of)
 
 
 @jit_no_refcount
@@ -93,6 +121,34 @@ def bernstein_bonus(core, stats, row, n_visits, learning_rate, next_value):
     ] / np.sqrt(t)
 
 
+@jit_no_refcount
+def randomized_value(core, stats, step, row, n_visits, value, target):
+    """Return Q of a ball after a visit with randomized learning rates.
+
+    Every copy of Q moves to the target by w ~ Beta(1, n + n_0), where n is the number of earlier
+    visits in this stage: each of n_0 prior samples, worth the largest possible return, and of n + 1
+    targets then has the same expected weight. Q stays until the stage of floor((1 + 1/H)^q H)
+    visits ends. It then becomes the largest copy, and all copies begin anew.
+    [Tiapkin et al. 2023, Staged-RandQL with kappa = 1]
+    """
+    n = stats[row, IN_STAGE]
+    largest = -np.inf
+    for j in range(FIRST_COPY, stats.shape[1]):
+        copy = ceiling(core, step) if n == 0.0 else stats[row, j]
+        share = share_of(core[0]["rates_seed"], row, n_visits, j - FIRST_COPY)
+        weight = -math.expm1(math.log1p(-share) / (n + core[0]["prior_samples"]))
+        stats[row, j] = copy + weight * (target - copy)
+        largest = max(largest, stats[row, j])
+    stats[row, IN_STAGE] = n + 1.0
+    horizon = np.float64(core[0]["horizon"])
+    length = math.floor((1.0 + 1.0 / horizon) ** stats[row, STAGE] * horizon + 1e-9)
+    if n + 1.0 < length:
+        return value
+    stats[row, IN_STAGE] = 0.0
+    stats[row, STAGE] += 1.0
+    return largest
+
+
 @jit_inline
 def learn(table, core, stats, step, row, diameter, reward, next_value):
     """Apply the update rule to a ball and return its number of visits. [SBY19 Alg. 1]
@@ -105,6 +161,12 @@ def learn(table, core, stats, step, row, diameter, reward, next_value):
     horizon = core[0]["horizon"]
     n_visits = min(np.int64(table[row]["n_visits"]) + 1, MAX_VISITS)
     learning_rate = (horizon + 1.0) / (horizon + n_visits)
+    if core[0]["bonus_rule"] == RANDOMIZED:
+        table[row]["n_visits"] = n_visits
+        table[row]["value"] = randomized_value(
+            core, stats, step, row, n_visits, table[row]["value"], reward + next_value
+        )
+        return n_visits
     if core[0]["bonus_rule"] == SCALED:
         bonus = core[0]["bonus"] / np.sqrt(np.float64(n_visits))
     elif core[0]["bonus_rule"] == EXACT:

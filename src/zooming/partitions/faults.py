@@ -22,9 +22,11 @@ from zooming.kernels import (
     ACTIVE,
     ATOMS,
     BERNSTEIN,
+    FIRST_COPY,
     LENGTH_TOLERANCE,
     NO_PARENT,
     OWN,
+    RANDOMIZED,
     WEIGHT,
     most_splits,
 )
@@ -71,8 +73,10 @@ def fault(core: NDArray[Any], rows: NDArray[Any], stats: Floats, axes: Floats) -
         return "a value is not finite"
     if stats.shape != (len(rows) if core["bonus_rule"][0] else 0, core["n_stats"][0]):
         return "the numbers that the bonus keeps do not fit the rows"
-    first_stat = 1 if core["bonus_rule"][0] == BERNSTEIN else 0  # its mean may be negative
-    if (stats[:, first_stat:] < 0).any():
+    # The mean of the Bernstein bonus may be negative, and so may copies of Q.
+    first_stat = 1 if core["bonus_rule"][0] == BERNSTEIN else 0
+    last_stat = FIRST_COPY if core["bonus_rule"][0] == RANDOMIZED else stats.shape[1]
+    if (stats[:, first_stat:last_stat] < 0).any():
         return "a number that the bonus keeps is negative"  # bonuses take square roots
     if (
         rows["value"][inner]

@@ -18,6 +18,7 @@ from zooming.agents.heuristics import Median, NoMovement, Random
 from zooming.agents.metric_q import MetricQ
 from zooming.agents.net_q import NetQ
 from zooming.agents.planner import Planner
+from zooming.agents.relatives.randomized_q import RandomizedQ
 from zooming.agents.relatives.single_partition_q import SinglePartitionQ
 from zooming.analysis.optimal import Optimal
 from zooming.analysis.solve import check_solvable, default_resolution, is_finite, solve
@@ -76,6 +77,7 @@ AGENTS: dict[str, Callable[..., Agent]] = {
     "metric-q": metric_q,
     "planner": Planner,
     "single-partition-q": SinglePartitionQ,
+    "randomized-q": RandomizedQ,
     "random": Random,
     "no-movement": NoMovement,
     "median": Median,

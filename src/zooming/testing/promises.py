@@ -227,8 +227,9 @@ def _ends_where_the_environment_does(trial: Trial) -> None:
     if not is_worth:
         raise Skipped("its values begin at 0, or an episode has one step")
     low, _ = getattr(ended, "reward_range", (0.0, 1.0))
-    ended.update(0, state, action, low, state, True)
-    went_on.update(0, state, action, low, state, False)
+    for _ in range(EPISODES):  # an agent may keep its values for some visits
+        ended.update(0, state, action, low, state, True)
+        went_on.update(0, state, action, low, state, False)
     values = ended.q_value(0, state, action), went_on.q_value(0, state, action)
     require(
         values[0] < values[1],
