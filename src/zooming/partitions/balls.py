@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import operator
 from collections.abc import Callable, Iterable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,6 @@ from zooming.kernels import (
     N_PLACES,
     N_STATS,
     NO_PARENT,
-    PAYLOAD,
     WIDTH,
     ball_domains,
     ball_episodes,
@@ -51,6 +49,7 @@ class BallTable(Table):
     """
 
     seen: NDArray[np.int64]
+    _episodes = ball_episodes
 
     def __init__(
         self, axes: Axes, core: NDArray[Any], space: Space, oracle: Greedy | Packing | Oracle
@@ -72,9 +71,6 @@ class BallTable(Table):
         self._prepare()
 
     # --- learning ---------------------------------------------------------------------------------
-
-    def act(self, step: int, state: Floats, action: Floats, keeps: bool = False) -> int:
-        return self._act(self.handle, step, state, action, keeps)
 
     def select(
         self,
@@ -122,55 +118,14 @@ class BallTable(Table):
         code, found = ball_episodes.locate_pair(self.handle, step, state, action)
         return int(code), int(found)
 
-    def update(
-        self,
-        step: int,
-        state: Floats,
-        action: Floats,
-        reward: float,
-        next_state: Floats,
-        terminated: bool,
-        next_value: float,
-    ) -> int:
-        while True:
-            code = self._update(
-                self.handle, step, state, action, reward, next_state, terminated, next_value
-            )
-            if code != FULL:
-                return code
-            self.reserve(1)
-
     def is_due(self, row: int) -> bool:
         return bool(balls.is_due(self.rows, self.core, row))
 
+    def _make_room_for_a_split(self) -> None:
+        self.reserve(1)
+
     def make_room(self) -> None:
         self.reserve(max(_ROOM, len(self.owner)))
-
-    @property
-    def payload(self) -> int:
-        return int(self._place[PAYLOAD])
-
-    # The kernels, which are compiled when they are first used.
-
-    @cached_property
-    def play(self) -> Callable[..., int]:
-        return ball_episodes.play()
-
-    @cached_property
-    def next_step(self) -> Callable[..., int]:
-        return ball_episodes.next_step()
-
-    @cached_property
-    def replay(self) -> Callable[..., int]:
-        return ball_episodes.replay()
-
-    @cached_property
-    def _act(self) -> Callable[..., int]:
-        return ball_episodes.act_once()
-
-    @cached_property
-    def _update(self) -> Callable[..., int]:
-        return ball_episodes.update()
 
     def add(self, parent: int, state: int, action: int) -> None:
         """Add a child of a ball around a pair of its domain."""
@@ -285,14 +240,6 @@ class BallTable(Table):
     def copy(self) -> BallTable:
         """Return an independent table with the same balls and the same space."""
         return copy.deepcopy(self, {id(one): one for one in (self.space, self.axes, self.oracle)})
-
-    def __getstate__(self) -> dict[str, Any]:
-        made = ("handle", "_place", "_act", "_update", "next_step", "play", "replay")
-        return {name: value for name, value in vars(self).items() if name not in made}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._prepare()
 
     def _prepare(self) -> None:
         """Make the handle."""

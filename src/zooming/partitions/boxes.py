@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,7 @@ from zooming.kernels import (
     BALL,
     CORE,
     FINE,
-    FULL,
     NO_PARENT,
-    PAYLOAD,
     STORED_BALL,
     box_episodes,
     sides,
@@ -27,6 +24,7 @@ from zooming.kernels.records import Boxes, pack
 from zooming.partitions import split_answers
 from zooming.partitions.borders import in_units
 from zooming.partitions.faults import fault, lengths, levels
+from zooming.partitions.nets import cut_into_cells
 from zooming.partitions.table import Answer, Table, n_roots, root_values
 from zooming.partitions.view import Partition
 from zooming.spaces.axes import Axes
@@ -43,6 +41,8 @@ class BoxTable(Table):
 
     `rule` splits a ball: a name of `splits.RULES`, which the kernels follow, or a user's object.
     """
+
+    _episodes = box_episodes
 
     def __init__(
         self,
@@ -65,8 +65,9 @@ class BoxTable(Table):
     def _prepare(self) -> None:
         """Make the scratch memory and the handle."""
         n_state, n_action = int(self.core["n_state"][0]), int(self.core["n_action"][0])
+        self._place = np.full(kernels.N_PLACES, -1)
         self._scratch = (
-            np.full(kernels.N_PLACES, -1), np.empty(n_state), np.empty(n_action),
+            np.empty(n_state), np.empty(n_action),
             np.empty(n_action), np.empty(n_action), kernels.new_stack(self.core),
         )  # fmt: skip
         vars(self).update(self._packed(self.rows, self.stats, {}))
@@ -74,16 +75,8 @@ class BoxTable(Table):
     def _packed(self, rows: NDArray[Any], stats: Floats, more: dict[str, Any]) -> dict[str, Any]:
         """Return the handle of these arrays, and the handle of what is kept beside them."""
         beside = self._handle_of_more(more)
-        arrays = Boxes(rows, self.core, stats, self.axes.table, *self._scratch, beside)
+        arrays = Boxes(rows, self.core, stats, self.axes.table, self._place, *self._scratch, beside)
         return {"handle": pack(arrays), "_beside": beside}
-
-    def __getstate__(self) -> dict[str, Any]:
-        made = ("_scratch", "handle", "_beside", "_act", "_update", "next_step", "play", "replay")
-        return {name: value for name, value in vars(self).items() if name not in made}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._prepare()
 
     @classmethod
     def of_roots(cls, axes: Axes, core: NDArray[Any], rule: Any = "all") -> BoxTable:
@@ -101,51 +94,9 @@ class BoxTable(Table):
     def of_cells(
         cls, axes: Axes, core: NDArray[Any], borders: list[Floats], rule: Any = "all"
     ) -> BoxTable:
-        """Return a table in which every root is cut at borders[i] along axis i.
-
-        The borders of an axis are ascending and inside (0, 1). Each split halves the number of
-        cells. If it is odd, the second child gets one more; `kernels.draw_tied` relies on this.
-        A net is cut along its state axes first, so that below them the value of an inner row is
-        the largest Q of one state: selection finds the maximum at once, and can draw among ties.
-        """
+        """Return a table in which every root is cut at borders[i] along axis i."""
         table = cls.of_roots(axes, core, rule)
-        n_axes = len(borders)
-        row = np.arange(n_roots(core))
-        first = np.zeros((len(row), n_axes), np.int64)  # each row covers cells first to last - 1
-        last = np.tile(
-            np.array([len(axis_borders) + 1 for axis_borders in borders], np.int64), (len(row), 1)
-        )
-        most = max((len(axis_borders) for axis_borders in borders), default=0)
-        border = np.array(
-            [np.pad(axis_borders, (0, most - len(axis_borders))) for axis_borders in borders]
-        )
-        is_net = bool(core["spacing"][0])
-        is_state = is_net & (np.arange(n_axes) < core["n_state"][0])
-        while True:
-            wide = (last - first > 1).any(axis=1)
-            row, first, last = row[wide], first[wide], last[wide]
-            if not len(row):
-                break
-            width = last - first
-            is_first = is_state & (width > 1)
-            axis = np.argmax(np.where(is_first, width + most + 1, width), axis=1)
-            each = np.arange(len(row))
-            middle = (first[each, axis] + last[each, axis]) // 2
-            child = table.rows_in_use + 2 * each
-            table.reserve(2 * len(row))
-            table.rows["axis"][row] = axis
-            table.rows["cut"][row] = border[axis, middle - 1]
-            table.rows["child"][row] = child
-            core["n_rows"] += 2 * len(row)
-            core["n_balls"] += len(row)
-            for side in (0, 1):
-                table.rows["value"][child + side] = table.rows["value"][row]
-                table.rows["parent"][child + side] = row
-                table.rows["due_at"][child + side] = np.inf
-            left_last, right_first = last.copy(), first.copy()
-            left_last[each, axis] = right_first[each, axis] = middle
-            row = np.concatenate([child, child + 1])
-            first, last = np.concatenate([first, right_first]), np.concatenate([left_last, last])
+        cut_into_cells(table, borders)
         return table
 
     def set_due(self) -> None:
@@ -165,9 +116,6 @@ class BoxTable(Table):
                 self.rows["due_at"][row] = self._due_at(row)
 
     # --- learning ---------------------------------------------------------------------------------
-
-    def act(self, step: int, state: Floats, action: Floats, keeps: bool = False) -> int:
-        return self._act(self.handle, step, state, action, keeps)
 
     def select(
         self,
@@ -217,24 +165,6 @@ class BoxTable(Table):
         code, found = box_episodes.locate_pair(self.handle, step, state, action)
         return int(code), int(found)
 
-    def update(
-        self,
-        step: int,
-        state: Floats,
-        action: Floats,
-        reward: float,
-        next_state: Floats,
-        terminated: bool,
-        next_value: float,
-    ) -> int:
-        while True:
-            code = self._update(
-                self.handle, step, state, action, reward, next_state, terminated, next_value
-            )
-            if code != FULL:
-                return code
-            self.reserve(int(kernels.rows_needed(self.core, 1)))
-
     def is_due(self, row: int) -> bool:
         ball = self.rows[row]
         return bool(ball["child"] == ACTIVE and ball["n_visits"] >= ball["due_at"])
@@ -273,37 +203,14 @@ class BoxTable(Table):
             self.rule, split_answers.ball_at(self, row, self.axes.names, self.axes.table)
         )
 
+    def _make_room_for_a_split(self) -> None:
+        self.reserve(int(kernels.rows_needed(self.core, 1)))
+
     def make_room(self) -> None:
         n_splits = max(
             int(self.core["horizon"][0]), _ROOM // max(1, int(kernels.rows_per_split(self.core)))
         )
         self.reserve(int(kernels.rows_needed(self.core, n_splits)))
-
-    @property
-    def payload(self) -> int:
-        return int(self._scratch[0][PAYLOAD])
-
-    # The kernels, which are compiled when they are first used.
-
-    @cached_property
-    def play(self) -> Callable[..., int]:
-        return box_episodes.play()
-
-    @cached_property
-    def next_step(self) -> Callable[..., int]:
-        return box_episodes.next_step()
-
-    @cached_property
-    def replay(self) -> Callable[..., int]:
-        return box_episodes.replay()
-
-    @cached_property
-    def _act(self) -> Callable[..., int]:
-        return box_episodes.act_once()
-
-    @cached_property
-    def _update(self) -> Callable[..., int]:
-        return box_episodes.update()
 
     # --- size -------------------------------------------------------------------------------------
 

@@ -13,8 +13,8 @@ from zooming.kernels.searching import STATE, Search
 from zooming.partitions.boxes import BoxTable, allocate
 from zooming.partitions.faults import fault
 from zooming.spaces.axes import Axes
+from zooming.validation import Floats
 
-Floats = NDArray[np.float64]
 _COUNTS = (
     "turn",
     "n_splits",

@@ -17,17 +17,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.kernels import EITHER, FINE, ceiling
+from zooming.kernels import EITHER, FINE, FULL, PAYLOAD, ceiling
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import Feasible
 from zooming.validation import Floats
 
 Answer = tuple[int, int]
+_MADE_ANEW = {  # attributes that a copy makes for itself
+    "handle", "_place", "_scratch", "_beside", "_act", "_update", "next_step", "play", "replay",
+}  # fmt: skip
 
 
 class Table(ABC):
@@ -42,6 +46,8 @@ class Table(ABC):
     rows: NDArray[Any]
     stats: Floats
     handle: Any  # all arrays for the kernels, see `kernels.records`
+    _episodes: Any  # the module with the kernels of this kind of table
+    _place: NDArray[np.int64]  # see `kernels.layout.KEPT_STEP`
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -63,13 +69,13 @@ class Table(ABC):
         given. `core` is drawn from instead of the table's own.
         """
 
-    @abstractmethod
     def act(self, step: int, state: Floats, action: Floats, keeps: bool = False) -> int:
         """Select as in training: with the table's own ties, rule and random numbers.
 
         With `keeps`, `next_step` can go on from here. Return the code, WRONG_SIZE for a vector of
         another length; the payload is in `payload`.
         """
+        return self._act(self.handle, step, state, action, keeps)
 
     def select_many(
         self,
@@ -97,7 +103,6 @@ class Table(ABC):
     def locate(self, step: int, state: Floats, action: Floats) -> Answer:
         """Find the ball whose domain contains (state, action)."""
 
-    @abstractmethod
     def update(
         self,
         step: int,
@@ -114,11 +119,18 @@ class Table(ABC):
 
         `next_value` is V of the next state if the caller knows it, else NaN.
         """
+        while True:
+            code = self._update(
+                self.handle, step, state, action, reward, next_state, terminated, next_value
+            )
+            if code != FULL:
+                return code
+            self._make_room_for_a_split()
 
     @property
-    @abstractmethod
     def payload(self) -> int:
         """The payload of the last answer of `act`, `update` or `next_step`."""
+        return int(self._place[PAYLOAD])
 
     @abstractmethod
     def is_due(self, row: int) -> bool:
@@ -128,24 +140,56 @@ class Table(ABC):
     def split(self, row: int) -> None:
         """Split a due ball, where the kernel does not do it."""
 
-    @property
     @abstractmethod
-    def play(self) -> Callable[..., int]:
-        """The compiled loop over episodes, see `kernels.episodes.make_play`."""
-
-    @property
-    @abstractmethod
-    def next_step(self) -> Callable[..., int]:
-        """The compiled update and next action, see `kernels.episodes.make_next_step`."""
-
-    @property
-    @abstractmethod
-    def replay(self) -> Callable[..., int]:
-        """The compiled loop over recorded transitions, see `kernels.replay`."""
+    def _make_room_for_a_split(self) -> None:
+        """Make room for one split, because `update` answered FULL."""
 
     @abstractmethod
     def make_room(self) -> None:
         """Make room for the splits of some episodes, because a kernel answered FULL."""
+
+    # The kernels, which are compiled when they are first used.
+
+    @cached_property
+    def play(self) -> Callable[..., int]:
+        """The compiled loop over episodes, see `kernels.episodes.make_play`."""
+        kernel: Callable[..., int] = self._episodes.play()
+        return kernel
+
+    @cached_property
+    def next_step(self) -> Callable[..., int]:
+        """The compiled update and next action, see `kernels.episodes.make_next_step`."""
+        kernel: Callable[..., int] = self._episodes.next_step()
+        return kernel
+
+    @cached_property
+    def replay(self) -> Callable[..., int]:
+        """The compiled loop over recorded transitions, see `kernels.replay`."""
+        kernel: Callable[..., int] = self._episodes.replay()
+        return kernel
+
+    @cached_property
+    def _act(self) -> Callable[..., int]:
+        kernel: Callable[..., int] = self._episodes.act_once()
+        return kernel
+
+    @cached_property
+    def _update(self) -> Callable[..., int]:
+        kernel: Callable[..., int] = self._episodes.update()
+        return kernel
+
+    # --- copies -----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Make scratch memory and the handle."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in _MADE_ANEW}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._prepare()
 
     # --- what was learned -------------------------------------------------------------------------
 
