@@ -3,7 +3,8 @@
 Run `python benchmarks/learning.py --seeds 20 --episodes 500 2000 --out out/learning.json`. Results
 are kept in the file after each run, and the same command continues. Problems are those of the
 gallery, and the paper's fifteen with the oil's well off the dyadic grid. Agents are `Planner`,
-`AdaptiveQ`, and the rule that practitioners use, whose numbers are searched by cross-entropy.
+`TreeQ`, `AdaptiveQ`, and the rule that practitioners use, whose numbers are searched by
+cross-entropy.
 
 Percent is 100 (V - V_random) / (V* - V_random) of the final policy, on the same 1,000 episodes for
 all. Regret is K V* minus the sum of returns, in units of V* - V_random. V* is that of
@@ -46,7 +47,7 @@ PAPER = {
         for arrivals in ("beta", "uniform", "shifting") for weight in (0.0, 0.25, 1.0)
     },
 }  # fmt: skip
-AGENTS = ("Planner", "AdaptiveQ", "rule")
+AGENTS = ("Planner", "TreeQ", "AdaptiveQ", "rule")
 CANDIDATES, ELITE = 8, 3  # of one generation of the search
 
 

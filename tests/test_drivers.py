@@ -19,7 +19,8 @@ pytestmark = pytest.mark.kernels
 
 def bytes_of(agent):
     table = agent.table
-    return table.rows[: table.rows_in_use].tobytes() + table.core.tobytes()
+    n = table.rows_in_use
+    return table.rows[:n].tobytes() + table.stats[:n].tobytes() + table.core.tobytes()
 
 
 AGENTS = {
@@ -29,6 +30,8 @@ AGENTS = {
         env, ties="first", bonus=1.0, max_balls=200, seed=seed
     ),
     "net": lambda env, seed: zooming.NetQ.as_published(env, 0.1, spacing=0.3, seed=seed),
+    "tree": zooming.TreeQ,
+    "tree per step": lambda env, seed: zooming.TreeQ(env, shared=False, seed=seed),
     "net uniform": lambda env, seed: zooming.NetQ(env, spacing=0.25, action="uniform", seed=seed),
 }
 

@@ -592,8 +592,8 @@ def a_statistic_that_is_not_a_number(header, arrays):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (negative_statistics, "a number that the bonus keeps is negative"),
-        (statistics_of_fewer_balls, "the numbers that the bonus keeps do not fit the rows"),
+        (negative_statistics, "a number that a ball keeps is negative"),
+        (statistics_of_fewer_balls, "the numbers that balls keep do not fit the rows"),
         (a_statistic_that_is_not_a_number, "a value is not finite"),
     ],
 )

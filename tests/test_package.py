@@ -77,6 +77,7 @@ def test_list_names_agents_and_environments(capsys):
         "oil-laplace-1",
         "adaptive-q",
         "net-q",
+        "tree-q",
         "planner",
         "random",
         "no-movement",

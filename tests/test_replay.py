@@ -43,6 +43,10 @@ AGENTS = {
         env, bounds={"state[0]": (0.2, 0.7)}, **options
     ),
     "NetQ": lambda env, **options: zooming.NetQ(env, spacing=0.3, **options),
+    "TreeQ": zooming.TreeQ,
+    "tree per step": lambda env, **options: zooming.TreeQ(
+        env, shared=False, split="longest", **options
+    ),
     "MetricQ": lambda env, **options: zooming.MetricQ(env, zooming.metrics.LInf(3), **options),
     "lazy": lambda env, **options: zooming.MetricQ(
         env, zooming.metrics.LInf(3), lazy=True, **options
@@ -82,6 +86,7 @@ def recorded(env, n_episodes, seed=0):
         ("float32", "lazy"),
         ("mixed", "AdaptiveQ"),
         ("mixed", "NetQ"),
+        ("mixed", "TreeQ"),
         *(("mixed", kind) for kind in AGENTS if kind == "Planner"),
     ],
 )

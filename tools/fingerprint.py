@@ -132,6 +132,7 @@ def settings():
             )
         yield "net", env_name, lambda env: zooming.NetQ(env, spacing=0.25, seed=3, **horizon(env))
         yield "random", env_name, lambda env: zooming.Random(env, seed=3, **horizon(env))
+        yield "tree", env_name, lambda env: zooming.TreeQ(env, seed=3, **horizon(env))
         yield "planner", env_name, lambda env: zooming.Planner(env, seed=3, **horizon(env))
     for env_name in ("ambulance", "two ambulances"):
         yield "median", env_name, lambda env: zooming.Median(env, seed=3)

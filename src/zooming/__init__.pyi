@@ -20,6 +20,7 @@ from zooming.agents.planner import Planner as Planner
 from zooming.agents.portfolio import Portfolio as Portfolio
 from zooming.agents.relatives.randomized_q import RandomizedQ as RandomizedQ
 from zooming.agents.relatives.single_partition_q import SinglePartitionQ as SinglePartitionQ
+from zooming.agents.tree_q import TreeQ as TreeQ
 from zooming.analysis.audit import audit as audit
 from zooming.analysis.evaluate import evaluate as evaluate
 from zooming.analysis.pac import learn_pac as learn_pac

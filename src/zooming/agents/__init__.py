@@ -1,1 +1,1 @@
-"""Agents: AdaptiveQ, NetQ, MetricQ and heuristics, with training, histories and files."""
+"""Agents: AdaptiveQ, NetQ, MetricQ, TreeQ and heuristics, with training, histories and files."""

@@ -23,6 +23,7 @@ from zooming.agents.portfolio import Portfolio
 from zooming.agents.problem import generator_at, horizon_of
 from zooming.agents.relatives.randomized_q import RandomizedQ
 from zooming.agents.relatives.single_partition_q import SinglePartitionQ
+from zooming.agents.tree_q import TreeQ
 from zooming.errors import CheckpointError, ConfigurationError
 from zooming.spaces.flatten import Leaf, space_of
 from zooming.validation import check_int, short_repr
@@ -30,7 +31,7 @@ from zooming.version import __version__
 
 PARTS = ("states", "actions")  # of `Axes`
 _KINDS: tuple[type[Agent], ...] = (
-    AdaptiveQ, NetQ, MetricQ, Planner, Portfolio, SinglePartitionQ, RandomizedQ,
+    AdaptiveQ, NetQ, MetricQ, TreeQ, Planner, Portfolio, SinglePartitionQ, RandomizedQ,
     Random, NoMovement, Median,
 )  # fmt: skip
 AGENTS: dict[str, type[Agent]] = {kind.__name__: kind for kind in _KINDS}

@@ -338,7 +338,8 @@ class QLearner(Agent):
         return float(table.value(step, row))
 
     def q_value(self, step: int, observation: Any, action: Any) -> float:
-        return float(self.learned.rows["value"][self._row(step, observation, action)])
+        row = self._row(step, observation, action)
+        return float(self.learned.q_values(int(step), row))
 
     def visits(self, step: int, observation: Any, action: Any) -> int:
         return int(self.learned.rows["n_visits"][self._row(step, observation, action)])

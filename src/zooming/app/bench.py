@@ -12,7 +12,7 @@ import gymnasium as gym
 import numpy as np
 
 import zooming
-from zooming.kernels import box_episodes
+from zooming.kernels import box_queries
 
 BONUS = 0.1
 COLUMNS = (
@@ -121,7 +121,7 @@ def _python_driven(case: Case, agent: Any) -> tuple[float, float]:
             after, reward, terminated, _, _ = env.step(action)
             transitions.append((step, observation, action, float(reward), after, bool(terminated)))
             observation = after
-    rows_read = [box_episodes.n_read(agent.table.handle, t[0], t[1]) for t in transitions]
+    rows_read = [box_queries.QUERIES.n_read(agent.table.handle, t[0], t[1]) for t in transitions]
     best = math.inf
     for _ in range(15):
         began = time.process_time()

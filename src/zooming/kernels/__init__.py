@@ -4,12 +4,13 @@ Each file imports only from files named before it. `jit` compiles, `laws` weighs
 `crossing` passes environments into compiled code, `layout` defines the ball table, `update_rule`
 has the update rule, and `records` passes tables into compiled code. For boxes there are `points`,
 `boxes` (selection), `splitting` and `masks` (feasible actions), for balls of any metric `balls` and
-`ball_domains`. `pausing` and `episodes` are both drivers, written once for any table, and `replay`
-learns from recorded transitions. `box_episodes`, `ball_episodes` and `heuristics` (agents that
-follow a fixed rule) have the parts in which tables differ. `distances` computes distance matrices,
-and `backups` values on a grid of states. A planner has `plan_layout` (its memory and constants),
-`grids`, `smoothing`, `planning` (backward induction), `plan_actions`, `plan_episodes` (its parts of
-the loop), and `plan_replay`. `recording` writes down what an agent plays, for others.
+`ball_domains`, for optimistic trees `trees`. `pausing` and `episodes` are both drivers, written
+once for any table, and `replay` learns from recorded transitions. `box_episodes`, `tree_episodes`,
+`ball_episodes` and `heuristics` (agents that follow a fixed rule) have the parts in which tables
+differ; `box_queries` has what Python asks. `distances` computes distance matrices, and `backups`
+values on a grid of states. A planner has `plan_layout` (its memory and constants), `grids`,
+`smoothing`, `planning` (backward induction), `plan_actions`, `plan_episodes` (its parts of the
+loop), and `plan_replay`. `recording` writes down what an agent plays, for others.
 
 All kernels live in this folder, because their cache on disk is stamped with its contents. This file
 exports the box kernels that the rest of the package uses.

@@ -1,4 +1,4 @@
-"""Boxes in the drivers of `episodes`, and what Python asks about them."""
+"""Boxes in the drivers of `episodes`. `box_queries` has what Python asks about them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from zooming.kernels.layout import (
     PLAIN,
     SEARCH,
 )
-from zooming.kernels.masks import select_feasible, write_feasible
 from zooming.kernels.points import to_unit
 from zooming.kernels.records import Boxes, boxes_at
 from zooming.kernels.replay import compile_replay
@@ -75,10 +74,16 @@ def root_of(core, step):
 
 
 @jit_inline
+def best_row(t, core, step, ties):
+    """Return (row of the best ball for the state, number of rows read); draw from `core`."""
+    return select(t.rows, core, root_of(core, step), t.state, ties, t.stack)
+
+
+@jit_inline
 def best(t, step, ties):
     """Return (row of the best ball for the state, V of the state)."""
     ties = EITHER if t.core[0]["shared"] == 1 else ties  # `choose` draws among ties
-    row, _ = select(t.rows, t.core, root_of(t.core, step), t.state, ties, t.stack)
+    row, _ = best_row(t, t.core, step, ties)
     return row, min(ceiling(t.core, step), t.rows[row]["value"])
 
 
@@ -155,73 +160,6 @@ PARTS = Parts(
 # Functions that return the kernels of `episodes` for boxes, compiled on first use.
 play, act_once, update, next_step = compile_later("boxes", PARTS)
 replay = compile_replay("boxes", update)
-
-
-# --- what Python asks -----------------------------------------------------------------------------
-
-
-@jit_kernel
-def locate_pair(handle, step, point, action):
-    """Return `locate` of a pair."""
-    return locate(boxes_at(handle), step, point, action)
-
-
-@jit_kernel
-def choose_once(handle, core, step, point, ties, rule, action):
-    """Write the action of the best ball (environment's units); return (FINE, row).
-
-    Return (BAD_STATE, i) for a bad coordinate i. `core` is drawn from instead of the table's own.
-    """
-    t = boxes_at(handle)
-    bad = read(t, point)
-    if bad >= 0:
-        return BAD_STATE, bad
-    row, _ = select(t.rows, core, root_of(core, step), t.state, ties, t.stack)
-    play_action(t.rows, core, t.axes, row, rule, t.low, t.high, action)
-    return FINE, row
-
-
-@jit_kernel
-def choose_feasible(handle, core, step, point, ties, rule, allowed, action, draws):
-    """Return `choose_once` among the feasible actions; see `masks`. At least one is feasible.
-
-    With `draws`, draw the ball by its value, as a search does.
-    """
-    t = boxes_at(handle)
-    bad = read(t, point)
-    if bad >= 0:
-        return BAD_STATE, bad
-    root = root_of(core, step)
-    row = select_feasible(t.rows, core, t.axes, root, t.state, ties, allowed, t.low, t.high)
-    if draws:
-        row = draw_by_value(t, core, root, t.rows[row]["value"], allowed)
-    write_feasible(t.rows, core, t.axes, row, rule, allowed, t.low, t.high, action)
-    return FINE, row
-
-
-@jit_kernel
-def choose_many(handle, core, steps, points, rule, actions):
-    """Write the action of the best ball for each (step, point).
-
-    Return (k, i) if coordinate i of point k is bad, else (-1, -1).
-    """
-    t = with_own_scratch(boxes_at(handle))
-    for k in range(steps.shape[0]):
-        bad = read(t, points[k])
-        if bad >= 0:
-            return k, bad
-        row, _ = select(t.rows, core, root_of(core, steps[k]), t.state, EITHER, t.stack)
-        play_action(t.rows, core, t.axes, row, rule, t.low, t.high, actions[k])
-    return -1, -1
-
-
-@jit_kernel
-def n_read(handle, step, point):
-    """Return how many rows a selection reads."""
-    t = boxes_at(handle)
-    read(t, point)
-    _, n = select(t.rows, t.core, root_of(t.core, step), t.state, EITHER, t.stack)
-    return n
 
 
 @jit_kernel

@@ -11,9 +11,17 @@ integer value has length 0.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from zooming.kernels.jit import jit_inline, jit_kernel, jit_no_refcount
+from zooming.kernels.jit import (
+    NO_REFCOUNT,
+    compile_kernel,
+    jit_inline,
+    jit_kernel,
+    jit_no_refcount,
+)
 from zooming.kernels.layout import (
     ACTIVE,
     ATOMS,
@@ -104,87 +112,103 @@ def draw_tied(table, core, root, state, best, n_tries):
 
 
 @jit_inline
-def select(table, core, root, state, ties, stack):
-    """Return the relevant ball with the largest Q, and how many rows were read to find it.
+def stored_value(table, row):
+    """Return the value of a row."""
+    return table[row]["value"]
 
-    An inner row on a state axis has one relevant side. On an action axis both are relevant: descend
-    into the better one and push the other on the stack. `rival` is the largest value on the stack,
-    so most selections end without reading the stack again. [SBY19 Alg. 1, selection rule]
 
-    With random ties, the m-th tied ball replaces the current choice with probability 1/m, so each
-    is equally likely. A net may have very many tied balls. After MOST_WALKED of them, and whenever
-    their number has doubled, as many random draws are tried as balls were visited. If a share p of
-    n balls is tied, this takes about 1/p draws or n p visits, whichever is less, and never many
-    more than sqrt(n) of either. Whether the draws fail does not depend on the current choice, which
-    stays uniform.
+def make_select(name: str, value_of: Any) -> Any:
+    """Return the selection rule, compiled, for rows whose value is `value_of(table, row, *lens)`.
 
-    If a path has more forks than any table should have, the last of them is lost. The stack never
-    overflows.
+    The value of an inner row must be at least that of each row below it.
     """
-    n_state = core[0]["n_state"]
-    all_ties = ties == RANDOM
-    n_tied = 0
-    best = -np.inf
-    rival = -np.inf
-    found = root
-    row = root
-    top = 0
-    most = stack.shape[0] - 1
-    n_read = 1
-    while True:
+
+    def select(table, core, root, state, ties, stack, *lens):
+        """Return the relevant ball with the largest Q, and how many rows were read to find it.
+
+        An inner row on a state axis has one relevant side. On an action axis both are relevant:
+        descend into the better one and push the other on the stack. `rival` is the largest value on
+        the stack, so most selections end without reading the stack again. [SBY19 Alg. 1, selection
+        rule]
+
+        With random ties, the m-th tied ball replaces the current choice with probability 1/m, so
+        each is equally likely. A net may have very many tied balls. After MOST_WALKED of them, and
+        whenever their number has doubled, as many random draws are tried as balls were visited. If
+        a share p of n balls is tied, this takes about 1/p draws or n p visits, whichever is less,
+        and never many more than sqrt(n) of either. Whether the draws fail does not depend on the
+        current choice, which stays uniform.
+
+        If a path has more forks than any table should have, the last of them is lost. The stack
+        never overflows.
+        """
+        n_state = core[0]["n_state"]
+        all_ties = ties == RANDOM
+        n_tied = 0
+        best = -np.inf
+        rival = -np.inf
+        found = root
+        row = root
+        top = 0
+        most = stack.shape[0] - 1
+        n_read = 1
         while True:
-            child = np.int64(table[row]["child"])
-            if (
-                child == ACTIVE
-                or table[row]["value"] < best
-                or (table[row]["value"] == best and not all_ties)
-            ):
-                break
-            axis = np.int64(table[row]["axis"])
-            if axis < n_state:
-                if state[axis] >= table[row]["cut"]:
-                    row = child + 1
+            while True:
+                child = np.int64(table[row]["child"])
+                value = value_of(table, row, *lens)
+                if child == ACTIVE or value < best or (value == best and not all_ties):
+                    break
+                axis = np.int64(table[row]["axis"])
+                if axis < n_state:
+                    if state[axis] >= table[row]["cut"]:
+                        row = child + 1
+                    else:
+                        row = child
                 else:
-                    row = child
-            else:
-                first = table[child]["value"]
-                second = table[child + 1]["value"]
-                if second > first and ties != FIRST:
-                    stack[top] = child
-                    rival = max(rival, first)
-                    row = child + 1
-                else:
-                    stack[top] = child + 1
-                    rival = max(rival, second)
-                    row = child
-                top = min(top + 1, most)
+                    first = value_of(table, child, *lens)
+                    second = value_of(table, child + 1, *lens)
+                    if second > first and ties != FIRST:
+                        stack[top] = child
+                        rival = max(rival, first)
+                        row = child + 1
+                    else:
+                        stack[top] = child + 1
+                        rival = max(rival, second)
+                        row = child
+                    top = min(top + 1, most)
+                    n_read += 1
                 n_read += 1
-            n_read += 1
-        if table[row]["child"] == ACTIVE:
-            if table[row]["value"] > best:
-                best = table[row]["value"]
-                found = row
-                n_tied = 1
-            elif all_ties and table[row]["value"] == best:
-                n_tied += 1
-                if draw(core) % np.uint64(n_tied) == np.uint64(0):
+            if table[row]["child"] == ACTIVE:
+                if value > best:
+                    best = value
                     found = row
-                is_net = core[0]["spacing"] > 0.0 and rival <= best  # nothing put aside is better
-                if n_tied >= MOST_WALKED and n_tied & (n_tied - 1) == 0 and is_net:
-                    drawn = draw_tied(table, core, root, state, best, n_tied)
-                    n_read += n_tied
-                    if drawn >= 0:
-                        found = drawn
-                        rival = -np.inf  # ends the search
-        if rival < best or (rival == best and not all_ties):
-            return found, n_read
-        while True:
-            if top == 0:
+                    n_tied = 1
+                elif all_ties and value == best:
+                    n_tied += 1
+                    if draw(core) % np.uint64(n_tied) == np.uint64(0):
+                        found = row
+                    # Of a net, if nothing put aside is better.
+                    is_net = core[0]["spacing"] > 0.0 and rival <= best
+                    if n_tied >= MOST_WALKED and n_tied & (n_tied - 1) == 0 and is_net:
+                        drawn = draw_tied(table, core, root, state, best, n_tied)
+                        n_read += n_tied
+                        if drawn >= 0:
+                            found = drawn
+                            rival = -np.inf  # ends the search
+            if rival < best or (rival == best and not all_ties):
                 return found, n_read
-            top -= 1
-            row = stack[top]
-            if table[row]["value"] > best or (table[row]["value"] == best and all_ties):
-                break
+            while True:
+                if top == 0:
+                    return found, n_read
+                top -= 1
+                row = stack[top]
+                value = value_of(table, row, *lens)
+                if value > best or (value == best and all_ties):
+                    break
+
+    return compile_kernel(select, name=f"select_{name}", **NO_REFCOUNT, forceinline=True)
+
+
+select = make_select("boxes", stored_value)
 
 
 @jit_no_refcount

@@ -68,7 +68,7 @@ CORE = np.dtype(
         ("phase", "i8"),  # phase of the doubling trick
         ("reward_span", "f8"),
         ("reward_spread", "f8"),  # exact bonus: range of the reward around its mean, in reward_span
-        ("lipschitz", "f8"),  # exact bonus: L
+        ("lipschitz", "f8"),  # exact bonus: L; trees: their slope
         ("c1", "f8"),  # Bernstein's constants
         ("c2", "f8"),
         ("rates_seed", "u8"),  # randomized learning rates: seed of their own stream
@@ -104,7 +104,7 @@ METRIC_CORE = np.dtype(
 )
 N_STATS = 3  # numbers that the exact and the Bernstein bonus keep per ball
 ACTIVE, NO_PARENT = 0, -1
-SCALED, EXACT, BERNSTEIN, RANDOMIZED = 0, 1, 2, 3
+SCALED, EXACT, BERNSTEIN, RANDOMIZED, INDEX = 0, 1, 2, 3, 4  # INDEX: see `trees`
 PLAIN, SEARCH = 0, 1
 # Columns of `stats` with randomized learning rates: visits in this stage, number of the stage, and
 # from the third on the copies of Q.

@@ -6,10 +6,12 @@ feasible interval, in the unit cube. On an axis of integers, a 0/1 mask of the v
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from zooming.kernels.boxes import new_stack, sides
-from zooming.kernels.jit import jit_kernel, jit_no_refcount
+from zooming.kernels.boxes import new_stack, sides, stored_value
+from zooming.kernels.jit import REFCOUNT, compile_kernel, jit_kernel, jit_no_refcount
 from zooming.kernels.layout import (
     ACTIVE,
     ATOMS,
@@ -63,61 +65,70 @@ def has_feasible(axes, n_state, allowed, low, high):
     return True
 
 
-@jit_kernel
-def select_feasible(table, core, axes, root, state, ties, allowed, low, high):
-    """Return the best relevant ball with a feasible action, or -1 if there is none.
+def make_select_feasible(name: str, value_of: Any) -> Any:
+    """Return `select_feasible`, compiled, for rows with values as in `boxes.make_select`."""
 
-    The value of an inner row may come from a ball without a feasible action. It is still an upper
-    bound, but a looser one than in `select`, so more balls are visited.
-    """
-    n_state = core[0]["n_state"]
-    stack = new_stack(core)
-    most = stack.shape[0] - 1
-    stack[0] = root
-    top = 1
-    best = -np.inf
-    found = np.int64(-1)
-    n_tied = 0
-    while top > 0:
-        top -= 1
-        row = stack[top]
-        value = table[row]["value"]
-        if value < best or (value == best and ties != RANDOM):
-            continue
-        child = np.int64(table[row]["child"])
-        if child == ACTIVE:
-            sides(table, row, n_state, low, high)
-            if not has_feasible(axes, n_state, allowed, low, high):
+    def select_feasible(table, core, axes, root, state, ties, allowed, low, high, *lens):
+        """Return the best relevant ball with a feasible action, or -1 if there is none.
+
+        The value of an inner row may come from a ball without a feasible action. It is still an
+        upper bound, but a looser one than in `select`, so more balls are visited.
+        """
+        n_state = core[0]["n_state"]
+        stack = new_stack(core)
+        most = stack.shape[0] - 1
+        stack[0] = root
+        top = 1
+        best = -np.inf
+        found = np.int64(-1)
+        n_tied = 0
+        while top > 0:
+            top -= 1
+            row = stack[top]
+            value = value_of(table, row, *lens)
+            if value < best or (value == best and ties != RANDOM):
                 continue
-            if value > best:
-                best = value
-                found = row
-                n_tied = 1
-            else:
-                n_tied += 1
-                if draw(core) % np.uint64(n_tied) == np.uint64(0):
+            child = np.int64(table[row]["child"])
+            if child == ACTIVE:
+                sides(table, row, n_state, low, high)
+                if not has_feasible(axes, n_state, allowed, low, high):
+                    continue
+                if value > best:
+                    best = value
                     found = row
-            continue
-        axis = np.int64(table[row]["axis"])
-        cut = table[row]["cut"]
-        if axis < n_state:
-            stack[top] = child + np.int64(state[axis] >= cut)
-            top += 1
-            continue
-        has_first = allowed[axis - n_state, 0] < cut
-        has_second = allowed[axis - n_state, 1] >= cut
-        # The row pushed last is popped first: the better child, or the first one if ties == FIRST.
-        first_is_last = ties == FIRST or table[child]["value"] >= table[child + 1]["value"]
-        if has_second and first_is_last:
-            stack[top] = child + 1
-            top = min(top + 1, most)  # as in `select`
-        if has_first:
-            stack[top] = child
-            top = min(top + 1, most)
-        if has_second and not first_is_last:
-            stack[top] = child + 1
-            top = min(top + 1, most)
-    return found
+                    n_tied = 1
+                else:
+                    n_tied += 1
+                    if draw(core) % np.uint64(n_tied) == np.uint64(0):
+                        found = row
+                continue
+            axis = np.int64(table[row]["axis"])
+            cut = table[row]["cut"]
+            if axis < n_state:
+                stack[top] = child + np.int64(state[axis] >= cut)
+                top += 1
+                continue
+            has_first = allowed[axis - n_state, 0] < cut
+            has_second = allowed[axis - n_state, 1] >= cut
+            # The row pushed last is popped first: the better child, or the first one if ties are
+            # broken so.
+            first = value_of(table, child, *lens)
+            first_is_last = ties == FIRST or first >= value_of(table, child + 1, *lens)
+            if has_second and first_is_last:
+                stack[top] = child + 1
+                top = min(top + 1, most)  # as in `select`
+            if has_first:
+                stack[top] = child
+                top = min(top + 1, most)
+            if has_second and not first_is_last:
+                stack[top] = child + 1
+                top = min(top + 1, most)
+        return found
+
+    return compile_kernel(select_feasible, name=f"select_feasible_{name}", **REFCOUNT)
+
+
+select_feasible = make_select_feasible("boxes", stored_value)
 
 
 @jit_kernel

@@ -18,6 +18,7 @@ from zooming.kernels import (
     NO_PARENT,
     STORED_BALL,
     box_episodes,
+    box_queries,
     sides,
 )
 from zooming.kernels.records import Boxes, pack
@@ -42,7 +43,8 @@ class BoxTable(Table):
     `rule` splits a ball: a name of `splits.RULES`, which the kernels follow, or a user's object.
     """
 
-    _episodes = box_episodes
+    _episodes: Any = box_episodes
+    _queries = box_queries.QUERIES
 
     def __init__(
         self,
@@ -132,11 +134,11 @@ class BoxTable(Table):
         core = self.core if core is None else core
         axes = self.axes
         if allowed is None:
-            code, found = box_episodes.choose_once(
+            code, found = self._queries.choose_once(
                 self.handle, core, step, state, ties, rule, action
             )
             return int(code), int(found)
-        code, found = box_episodes.choose_feasible(
+        code, found = self._queries.choose_feasible(
             self.handle, core, step, state, ties, rule, allowed.allowed, action, draws
         )
         if code == FINE:
@@ -158,11 +160,11 @@ class BoxTable(Table):
             return super().select_many(
                 steps, states, actions, rule=rule, allowed=allowed, core=core
             )
-        k, i = box_episodes.choose_many(self.handle, core, steps, states, rule, actions)
+        k, i = self._queries.choose_many(self.handle, core, steps, states, rule, actions)
         return int(k), int(i)
 
     def locate(self, step: int, state: Floats, action: Floats) -> Answer:
-        code, found = box_episodes.locate_pair(self.handle, step, state, action)
+        code, found = self._queries.locate_pair(self.handle, step, state, action)
         return int(code), int(found)
 
     def is_due(self, row: int) -> bool:
@@ -291,7 +293,7 @@ class BoxTable(Table):
         found = Partition(
             low=in_units(unit_low, axes.table, axes.ends),
             high=in_units(unit_high, axes.table, axes.ends),
-            q_value=balls["value"].copy(),
+            q_value=np.array(self.q_values(step, row)),
             n_visits=balls["n_visits"].astype(np.int64),
             depth=depth,
             radius=self._radii(depth, lengths(axes.table, unit_low, unit_high)),

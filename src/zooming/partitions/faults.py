@@ -27,9 +27,11 @@ from zooming.kernels import (
     NO_PARENT,
     OWN,
     RANDOMIZED,
-    WEIGHT,
     most_splits,
 )
+from zooming.kernels import WEIGHT as AXIS_WEIGHT
+from zooming.kernels.layout import INDEX
+from zooming.kernels.trees import FINEST, FIRST_INDEX, NOISE, WEIGHT
 from zooming.validation import Floats
 
 
@@ -69,20 +71,9 @@ def fault(core: NDArray[Any], rows: NDArray[Any], stats: Floats, axes: Floats) -
         (parent[first_child + side] != inner).any() for side in (0, 1)
     ):
         return "a row names the wrong parent"
-    if not (np.isfinite(rows["value"][used]).all() and np.isfinite(stats).all()):
-        return "a value is not finite"
-    if stats.shape != (len(rows) if core["bonus_rule"][0] else 0, core["n_stats"][0]):
-        return "the numbers that the bonus keeps do not fit the rows"
-    # The mean of the Bernstein bonus may be negative, and so may copies of Q.
-    first_stat = 1 if core["bonus_rule"][0] == BERNSTEIN else 0
-    last_stat = FIRST_COPY if core["bonus_rule"][0] == RANDOMIZED else stats.shape[1]
-    if (stats[:, first_stat:last_stat] < 0).any():
-        return "a number that the bonus keeps is negative"  # bonuses take square roots
-    if (
-        rows["value"][inner]
-        != np.maximum(rows["value"][first_child], rows["value"][first_child + 1])
-    ).any():
-        return "an inner row does not hold the largest value below it"
+    found = _fault_of_values(core, rows, stats, used, inner)
+    if found:
+        return found
     if (rows["axis"][inner] >= n_axes).any():
         return "an axis is out of range"
     if int(core["n_balls"][0]) != used.sum() - len(inner):
@@ -138,13 +129,44 @@ def _fault_of_boxes(
     return None
 
 
+def _fault_of_values(
+    core: NDArray[Any],
+    rows: NDArray[Any],
+    stats: Floats,
+    used: NDArray[np.bool_],
+    inner: NDArray[np.int64],
+) -> str | None:
+    """Check the values of the rows and the numbers that balls keep for them."""
+    if not (np.isfinite(rows["value"][used]).all() and np.isfinite(stats).all()):
+        return "a value is not finite"
+    if stats.shape != (len(rows) if core["bonus_rule"][0] else 0, core["n_stats"][0]):
+        return "the numbers that balls keep do not fit the rows"
+    is_tree = core["bonus_rule"][0] == INDEX
+    if is_tree:
+        never_negative = stats[:, [NOISE, WEIGHT]]
+    else:
+        # The mean of the Bernstein bonus may be negative, and so may copies of Q.
+        first_stat = 1 if core["bonus_rule"][0] == BERNSTEIN else 0
+        last_stat = FIRST_COPY if core["bonus_rule"][0] == RANDOMIZED else stats.shape[1]
+        never_negative = stats[:, first_stat:last_stat]
+    if (never_negative < 0).any():
+        return "a number that a ball keeps is negative"  # bonuses take square roots of it
+    first_child = rows["child"][inner]
+    for values in (rows["value"], stats[:, FIRST_INDEX]) if is_tree else (rows["value"],):
+        largest = np.maximum(values[first_child], values[first_child + 1])
+        if (values[inner] != largest).any():
+            return "an inner row does not hold the largest value below it"
+    return None
+
+
 def _is_due_as_it_should(core: NDArray[Any], due: Floats, side_lengths: Floats) -> bool:
     """Return whether it follows when active balls are due from their diameters."""
     if core["rule"][0] == OWN:
         return bool((due > 0).all())  # false for NaN; a file does not contain the user's rule
     if core["spacing"][0]:
         return bool(np.isposinf(due).all())
-    return bool(np.allclose(due, _due_at(side_lengths.max(axis=1)), rtol=1e-9))
+    due_at = _tree_due_at if core["bonus_rule"][0] == INDEX else _due_at
+    return bool(np.allclose(due, due_at(side_lengths.max(axis=1)), rtol=1e-9))
 
 
 def _due_at(diameter: Floats) -> Floats:
@@ -153,9 +175,14 @@ def _due_at(diameter: Floats) -> Floats:
         return np.asarray((1.0 - 1e-12) / (diameter * diameter))
 
 
+def _tree_due_at(diameter: Floats) -> Floats:
+    """Return `trees.due_at` of many balls."""
+    return np.where(diameter > FINEST, (1.0 - 1e-12) / np.maximum(diameter, FINEST), np.inf)
+
+
 def lengths(axes: Floats, low: Floats, high: Floats) -> Floats:
     """Return the weighted side lengths [n, n_axes] of many boxes, as `kernels.length` does."""
-    n_values, weight = axes[:, ATOMS], axes[:, WEIGHT]
+    n_values, weight = axes[:, ATOMS], axes[:, AXIS_WEIGHT]
     atoms = (np.rint((high - low) * n_values) - 1) / np.maximum(n_values - 1, 1)
     return np.asarray(weight * np.where(n_values == 0, high - low, np.maximum(atoms, 0.0)))
 

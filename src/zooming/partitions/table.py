@@ -199,7 +199,11 @@ class Table(ABC):
 
     def value(self, step: int, row: int) -> float:
         """Return Q of a ball, capped by the largest possible return: V, if it is the best ball."""
-        return min(float(ceiling(self.core, step)), float(self.rows["value"][row]))
+        return min(float(ceiling(self.core, step)), float(self.q_values(step, row)))
+
+    def q_values(self, step: int, rows: Any) -> Any:
+        """Return Q of a ball, or of an array of balls."""
+        return self.rows["value"][rows]
 
     @property
     def n_balls(self) -> int:

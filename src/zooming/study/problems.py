@@ -20,6 +20,7 @@ from zooming.agents.net_q import NetQ
 from zooming.agents.planner import Planner
 from zooming.agents.relatives.randomized_q import RandomizedQ
 from zooming.agents.relatives.single_partition_q import SinglePartitionQ
+from zooming.agents.tree_q import TreeQ
 from zooming.analysis.optimal import Optimal
 from zooming.analysis.solve import check_solvable, default_resolution, is_finite, solve
 from zooming.errors import ConfigurationError
@@ -75,6 +76,7 @@ AGENTS: dict[str, Callable[..., Agent]] = {
     "net-q": NetQ,
     "net-q-published": NetQ.as_published,
     "metric-q": metric_q,
+    "tree-q": TreeQ,
     "planner": Planner,
     "single-partition-q": SinglePartitionQ,
     "randomized-q": RandomizedQ,

@@ -15,6 +15,7 @@ from __future__ import annotations
 from zooming.agents.agent import Agent
 from zooming.agents.metric_q import MetricQ
 from zooming.agents.q_learner import QLearner
+from zooming.agents.tree_q import TreeQ
 from zooming.analysis.audit.box_balls import audit_boxes
 from zooming.analysis.audit.metric_balls import audit_balls
 from zooming.analysis.audit.report import Audit, Law
@@ -67,6 +68,11 @@ def audit(
         raise ConfigurationError(
             f"{type(agent).__name__} keeps no balls, so there is nothing to audit; AdaptiveQ, "
             "NetQ and MetricQ do"
+        )
+    if isinstance(agent, TreeQ):
+        raise ConfigurationError(
+            "TreeQ has a bonus and splits of its own, to which no lemma of the paper applies; "
+            "AdaptiveQ, NetQ and MetricQ can be audited"
         )
     check_int(n_points, "n_points", 1)
     if optimal is not None and not isinstance(optimal, Optimal):

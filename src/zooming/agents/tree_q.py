@@ -1,0 +1,132 @@
+"""Q-learning on optimistic trees, one partition for all steps or one for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+from zooming.agents import cards
+from zooming.agents.adaptive import AdaptiveLearner
+from zooming.agents.clipping import clipping_text
+from zooming.agents.core import check_n_rows
+from zooming.errors import ConfigurationError
+from zooming.kernels.layout import INDEX
+from zooming.kernels.trees import N_TREE_STATS
+from zooming.partitions.splits import RULES
+from zooming.partitions.trees import TreeTable
+from zooming.validation import check_choice, check_float
+
+
+class TreeQ(AdaptiveLearner):
+    """Q-learning on an optimistic tree of boxes, which all steps may share.
+
+    A ball keeps its mean reward and its mean future reward per remaining step. So one partition can
+    serve all steps (`shared=True`), and what one step learns the others know. The bonus of a ball
+    of side w is that of a Lipschitz function, `slope` w, and shrinks where the noise of the samples
+    exceeds w; a ball is split as soon as its mean is known within w / 4. `docs/trees.md` has the
+    definition. Nothing is proved about it; `AdaptiveQ` has a theorem.
+
+    On the paper's problems it has a third to a half of the regret of `AdaptiveQ`. Take
+    `shared=False` if rewards or transitions change with the step. There is no bonus for few visits:
+    where all axes are categories, every ball is a point, and it plays greedily after one visit.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        The environment to learn on.
+    shared : bool, default True
+        Learn one partition for all steps, or one for each.
+    slope : float, default 0.6
+        Bonus of a ball without noise, per side, in units of the span of `reward_range`.
+    horizon : int, optional
+        Steps of an episode. By default the environment's own number.
+    reward_range : (float, float), optional
+        Lowest and highest reward of one step. By default the environment's own `reward_range`, or
+        (0, 1) if it states none. `zooming.reward_range(env)` proposes a range.
+    rewards : {"refuse", "clip"}, default "refuse"
+        Raise an error for a reward outside `reward_range`, or learn from the nearer end.
+    bounds : dict, optional
+        {axis: (low, high)}. Values beyond these ends count as the ends.
+    ordered : bool or names of axes, default False
+        Discrete axes whose neighboring values are similar. True means all of them.
+    squash : bool, float or dict, default False
+        Maps unbounded axes to an interval: True, a scale, or {axis: scale}.
+    weights : dict or sequence, optional
+        Weight of each axis in the metric: {axis: weight}, or one number per axis.
+    split : {"all", "longest"}, default "all"
+        Sides that a split halves: all that are longer than half the diameter, or one longest side.
+    max_balls : int, optional
+        Largest number of active balls. A ball is split only while its children fit in.
+    seed : int, optional
+        Seed of the agent and of its environment. By default a random one.
+    ties : {"random", "first"}, default "random"
+        Choose a random ball among those of equal index, or the first one.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> env = gym.make("zooming/Oil-v0", sharpness=10.0)
+    >>> tree, paper = zooming.TreeQ(env, seed=0), zooming.AdaptiveQ(env, seed=0)
+    >>> lost = [1000 * 4.75 - agent.learn(1000).returns.sum() for agent in (tree, paper)]
+    >>> bool(3 * lost[0] < lost[1])
+    True
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        shared: bool = True,
+        slope: float = 0.6,
+        ties: str = "random",
+        horizon: int | None = None,
+        reward_range: tuple[float, float] | None = None,
+        rewards: str = "refuse",
+        bounds: Mapping[str, Any] | None = None,
+        ordered: bool | Iterable[str] = False,
+        squash: bool | float | Mapping[str, float] = False,
+        weights: Mapping[str, float] | Iterable[float] | None = None,
+        split: str = "all",
+        max_balls: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        if not isinstance(shared, bool):
+            raise ConfigurationError(f"shared={shared!r}: give True or False")
+        self.shared = self._shares_steps = shared
+        super().__init__(
+            env, bonus=0.0, ties=ties, horizon=horizon, reward_range=reward_range, rewards=rewards,
+            bounds=bounds, ordered=ordered, squash=squash, weights=weights,
+            split=check_choice("split", split, RULES), max_balls=max_balls, seed=seed,
+        )  # fmt: skip
+        self.slope: float = check_float(slope, "slope", 0.0, math.inf)
+        core = self.make_core()
+        core["bonus_rule"], core["n_stats"], core["lipschitz"] = INDEX, N_TREE_STATS, self.slope
+        self.begin(self.make_table(core, TreeTable))
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "axes": cards.axes_text(self.axes),
+            "partitions": "one for all steps" if self.shared else "one per step",
+            "slope": f"{self.slope:g}",
+            "balls": f"{self.n_balls:,} in {self.nbytes:,} bytes",
+            "seed": self.seed,
+            **cards.shown_fact(self.horizon),
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"TreeQ({self.env_name}, horizon={self.horizon}, shared={self.shared}, "
+            f"slope={self.slope:g}, {self.n_balls} balls in {self.nbytes:,} bytes after "
+            f"{self.n_episodes} episodes{clipping_text(self)})"
+        )
+
+    @classmethod
+    def _from_options(
+        cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> Any:
+        n_roots = 1 if options["shared"] else options["horizon"]
+        check_n_rows(env, options, arrays, n_roots)  # before the table is allocated
+        return cls(env, **options)

@@ -1,0 +1,99 @@
+"""What Python asks about boxes, written once for all tables of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from zooming.kernels.box_episodes import best_row, locate, read, root_of, with_own_scratch
+from zooming.kernels.boxes import play_action
+from zooming.kernels.jit import REFCOUNT, compile_kernel, jit_kernel
+from zooming.kernels.layout import BAD_STATE, EITHER, FINE
+from zooming.kernels.masks import select_feasible, write_feasible
+from zooming.kernels.records import boxes_at
+from zooming.kernels.searching import draw_by_value
+
+
+class Queries(NamedTuple):
+    """The compiled functions that Python calls. A point is in the environment's units."""
+
+    locate_pair: Callable[..., Any]  # (handle, step, point, action) -> code, row or coordinate
+    choose_once: Callable[..., Any]
+    choose_feasible: Callable[..., Any]
+    choose_many: Callable[..., Any]
+    n_read: Callable[..., Any]  # (handle, step, point) -> number of rows that a selection reads
+
+
+def make_queries(name: str, best_row: Any, best_feasible: Any) -> Queries:
+    """Return the queries of one kind of table.
+
+    `best_row(t, core, step, ties)` returns (row of the best ball, number of rows read) for the
+    state that was read, and `best_feasible(t, core, step, ties, allowed, draws)` the row of the
+    best feasible one, or of one that a search draws.
+    """
+
+    def locate_pair(handle, step, point, action):
+        return locate(boxes_at(handle), step, point, action)
+
+    def choose_once(handle, core, step, point, ties, rule, action):
+        """Write the action of the best ball (environment's units); return (FINE, row).
+
+        Return (BAD_STATE, i) for a bad coordinate i. `core` is drawn from instead of the table's
+        own.
+        """
+        t = boxes_at(handle)
+        bad = read(t, point)
+        if bad >= 0:
+            return BAD_STATE, bad
+        row, _ = best_row(t, core, step, ties)
+        play_action(t.rows, core, t.axes, row, rule, t.low, t.high, action)
+        return FINE, row
+
+    def choose_feasible(handle, core, step, point, ties, rule, allowed, action, draws):
+        """Return `choose_once` among the feasible actions; see `masks`. At least one is feasible.
+
+        With `draws`, draw the ball by its value, as a search does.
+        """
+        t = boxes_at(handle)
+        bad = read(t, point)
+        if bad >= 0:
+            return BAD_STATE, bad
+        row = best_feasible(t, core, step, ties, allowed, draws)
+        write_feasible(t.rows, core, t.axes, row, rule, allowed, t.low, t.high, action)
+        return FINE, row
+
+    def choose_many(handle, core, steps, points, rule, actions):
+        """Write the action of the best ball for each (step, point).
+
+        Return (k, i) if coordinate i of point k is bad, else (-1, -1).
+        """
+        t = with_own_scratch(boxes_at(handle))
+        for k in range(steps.shape[0]):
+            bad = read(t, points[k])
+            if bad >= 0:
+                return k, bad
+            row, _ = best_row(t, core, steps[k], EITHER)
+            play_action(t.rows, core, t.axes, row, rule, t.low, t.high, actions[k])
+        return -1, -1
+
+    def n_read(handle, step, point):
+        t = boxes_at(handle)
+        read(t, point)
+        _, n = best_row(t, t.core, step, EITHER)
+        return n
+
+    return Queries(*(
+        compile_kernel(query, name=f"{query.__name__}_{name}", **REFCOUNT)
+        for query in (locate_pair, choose_once, choose_feasible, choose_many, n_read)
+    ))  # fmt: skip
+
+
+@jit_kernel
+def best_feasible(t, core, step, ties, allowed, draws):
+    """Return the row of the best ball among the feasible ones, or of one drawn by its value."""
+    root = root_of(core, step)
+    row = select_feasible(t.rows, core, t.axes, root, t.state, ties, allowed, t.low, t.high)
+    return draw_by_value(t, core, root, t.rows[row]["value"], allowed) if draws else row
+
+
+QUERIES = make_queries("boxes", best_row, best_feasible)

@@ -1,0 +1,162 @@
+"""Optimistic trees: what a ball learns, its index, and when it is split.
+
+A ball B keeps the mean reward r of its samples, the mean v of their future reward per remaining
+step, the variance m of their targets, and a weight n. With `left` = H - 1 - h steps after step h,
+w = diam(B), and rewards that span `span`:
+
+    index_h(B) = r + left v + span slope w^3 / (w^2 + 8 m)
+
+    n += 1;  alpha = (H + 1) / (H + n);  y = V_{h+1}(x') / left
+    e = (R - r + left (y - v)) / span;  m <- (1 - alpha)(m + alpha e^2), from the second sample on
+    r += alpha (R - r);  v += alpha (y - v), unless left = 0
+
+    split B when n >= 1 / w and n w^2 >= 16 m; its parts inherit r, v, m, and n / 2, at least 1
+
+The bonus is that of a Lipschitz function, slope w, and shrinks where noise exceeds the side. Since
+v is per remaining step, one ball can serve all steps. The constants are those of the experiments in
+`docs/trees.md`.
+
+The index is linear in `left`. So a row stores it at both ends, for the last step in `value` and for
+the first one in `stats`; in between it is their weighted mean. An inner row has the largest of
+either below it. Their weighted mean is an upper bound at every step, because the maximum of linear
+functions is convex: selection by branch and bound stays exact.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zooming.kernels.boxes import diameter
+from zooming.kernels.jit import jit_inline, jit_kernel, jit_no_refcount
+from zooming.kernels.layout import ACTIVE, MAX_VISITS, NO_PARENT
+from zooming.kernels.splitting import split as split_box
+
+# Columns of `stats`: r, v, m, n, and the index at step 0.
+REWARD, FUTURE, NOISE, WEIGHT, FIRST_INDEX = 0, 1, 2, 3, 4
+N_TREE_STATS = 5
+SHRINKS = 8.0  # variance of a target, in units of w^2, at which the bonus is a ninth
+SPLIT_NOISE = 16.0  # a ball is split if the standard error of its mean is at most w / 4
+FINEST = 2.0**-18  # balls of this diameter are not split; see `boxes.most_splits`
+
+
+@jit_inline
+def share_of_first(core, step):
+    """Return the weight of the index of step 0 in that of `step`; the last step has the rest."""
+    last = core[0]["horizon"] - 1
+    return (last - step) / np.float64(last) if last > 0 else 0.0
+
+
+@jit_inline
+def index_of(table, row, stats, share):
+    """Return the index of a ball; of an inner row, a number that is not below any index under it.
+
+    `share` is `share_of_first`. Rounding keeps the order, since both products and the sum do.
+    """
+    return (1.0 - share) * table[row]["value"] + share * stats[row, FIRST_INDEX]
+
+
+@jit_no_refcount
+def due_at(across):
+    """Return the weight from which a ball of diameter `across` may be split."""
+    # The factor absorbs rounding, as in `splitting.due_at`.
+    return (1.0 - 1e-12) / across if across > FINEST else np.inf
+
+
+@jit_inline
+def write_index(table, core, stats, row, across):
+    """Write the index of a ball of diameter `across` at the last and at the first step."""
+    bonus = 0.0
+    if across > 0.0:
+        squared = across * across
+        bonus = core[0]["lipschitz"] * squared * across / (squared + SHRINKS * stats[row, NOISE])
+    last = stats[row, REWARD] + core[0]["reward_span"] * bonus
+    table[row]["value"] = last
+    stats[row, FIRST_INDEX] = last + (core[0]["horizon"] - 1.0) * stats[row, FUTURE]
+
+
+@jit_inline
+def join(table, stats, row):
+    """Write the maxima of two siblings into their parent; return whether they changed.
+
+    `row` is one of the siblings. Return False for a root.
+    """
+    parent = np.int64(table[row]["parent"])
+    if parent == NO_PARENT:
+        return False
+    last = max(table[row]["value"], table[row ^ 1]["value"])
+    first = max(stats[row, FIRST_INDEX], stats[row ^ 1, FIRST_INDEX])
+    if table[parent]["value"] == last and stats[parent, FIRST_INDEX] == first:
+        return False
+    table[parent]["value"] = last
+    stats[parent, FIRST_INDEX] = first
+    return True
+
+
+@jit_kernel
+def write_rows(table, core, stats, axes, first, last):
+    """Write when each ball of the rows `first` to `last` - 1 may be split, and all indices.
+
+    Children have higher numbers than their parents, so their maxima are there first.
+    """
+    for row in range(last - 1, first - 1, -1):
+        if table[row]["child"] == ACTIVE:
+            across = diameter(table, core, axes, row)
+            table[row]["due_at"] = due_at(across)
+            write_index(table, core, stats, row, across)
+        else:
+            join(table, stats, np.int64(table[row]["child"]))
+
+
+@jit_inline
+def update_ball(t, step, row, reward, next_value, action):
+    """Learn from one sample of a ball; return whether it is due to split."""
+    table, core, stats = t.rows, t.core, t.stats
+    if step == 0:  # an episode begins, in either driver
+        core[0]["episode"] += 1
+    horizon = core[0]["horizon"]
+    left = horizon - 1.0 - step
+    weight = stats[row, WEIGHT] + 1.0
+    rate = (horizon + 1.0) / (horizon + weight)
+    off_reward = reward - stats[row, REWARD]
+    off_future = next_value / left - stats[row, FUTURE] if left > 0.0 else 0.0
+    error = (off_reward + left * off_future) / core[0]["reward_span"]
+    if weight > 1.0:
+        stats[row, NOISE] = (1.0 - rate) * (stats[row, NOISE] + rate * error * error)
+    stats[row, REWARD] += rate * off_reward
+    stats[row, FUTURE] += rate * off_future
+    stats[row, WEIGHT] = weight
+    table[row]["n_visits"] = min(np.int64(table[row]["n_visits"]) + 1, MAX_VISITS)
+    across = diameter(table, core, t.axes, row)
+    write_index(table, core, stats, row, across)
+    climb(table, stats, row)
+    return (
+        weight >= table[row]["due_at"]
+        and weight * across * across >= SPLIT_NOISE * stats[row, NOISE]
+        and core[0]["n_balls"] < core[0]["max_balls"]
+    )
+
+
+@jit_inline
+def climb(table, stats, row):
+    """Restore the maxima of all rows above `row`."""
+    while join(table, stats, row):
+        row = np.int64(table[row]["parent"])
+
+
+@jit_kernel
+def split(t, row):
+    """Split a ball, unless its parts would exceed `max_balls`; return True.
+
+    The caller has reserved the rows.
+    """
+    first = t.core[0]["n_rows"]
+    split_box(t.rows, t.core, t.stats, t.axes, row)
+    last = t.core[0]["n_rows"]
+    if last > first:
+        weight = max(1.0, 0.5 * t.stats[row, WEIGHT])
+        for child in range(first, last):
+            t.stats[child, WEIGHT] = weight
+        write_rows(t.rows, t.core, t.stats, t.axes, first, last)
+        join(t.rows, t.stats, first)  # the first new row is a child of `row`
+        climb(t.rows, t.stats, row)
+    return True

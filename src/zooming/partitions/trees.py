@@ -1,0 +1,37 @@
+"""The ball table of optimistic trees: boxes with the rule and the index of `kernels.trees`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zooming.kernels import tree_episodes
+from zooming.kernels.trees import FIRST_INDEX, FUTURE, REWARD, share_of_first, write_rows
+from zooming.partitions.boxes import BoxTable
+
+
+class TreeTable(BoxTable):
+    """The boxes of optimistic trees. `stats` has what `kernels.trees` keeps for each ball."""
+
+    _episodes = tree_episodes
+    _queries = tree_episodes.QUERIES
+
+    def set_due(self) -> None:
+        """Set what a new table knows, the index of each ball, and when it may be split.
+
+        Nothing is known: every ball has the best reward now and in each step that is left.
+        """
+        high = float(self.core["reward_high"][0])
+        self.stats[:, REWARD] = high
+        # If no reward is positive, the best case is that the episode ends after the next one.
+        self.stats[:, FUTURE] = max(high, 0.0)
+        write_rows(self.rows, self.core, self.stats, self.axes.table, 0, self.rows_in_use)
+
+    def is_due(self, row: int) -> bool:
+        """Return False: the kernels split every due ball."""
+        return False
+
+    def q_values(self, step: int, rows: Any) -> Any:
+        """Return the index of a ball, or of an array of balls, at a step."""
+        share = float(share_of_first(self.core, step))
+        last, first = self.rows["value"][rows], self.stats[rows, FIRST_INDEX]
+        return (1.0 - share) * last + share * first  # `kernels.trees.index_of`
