@@ -12,6 +12,7 @@ import numpy as np
 
 from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
+from zooming.envs.trial import weights_fault
 from zooming.errors import ConfigurationError
 from zooming.kernels.backups import (
     GIVEN_ACTIONS,
@@ -142,7 +143,7 @@ def bad_transition(
     low, high = env.state_box.low, env.state_box.high
     where = f"{env.name}, step {step}: in state {state.tolist()}, action {action.tolist()}"
     if env.weigh is not None:
-        fault = env.weights_fault(step, state, action)
+        fault = weights_fault(env, step, state, action)
         if fault:
             return ConfigurationError(f"{env.name}, step {step}: {fault}")
         weights = np.empty(len(outcomes))

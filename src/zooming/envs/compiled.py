@@ -102,65 +102,6 @@ class CompiledEnv(RenderedEnv):
         """Kind of the start law, see `zooming.envs.starts`."""
         return self.start_law.kind
 
-    def try_in_python(self, dynamics: Dynamics, params: Floats, chance: Any) -> None:
-        """Play one step in plain Python, where a wrong index raises an error.
-
-        `params` are the user's own, without what this class appends.
-        """
-        rng, state = np.random.default_rng(0), np.empty(self.state_box.shape)
-        draw_start()(self.crossing(rng).handle, self.params, state)
-        low, high = self.action_box.low, self.action_box.high
-        after, written = np.full_like(state, np.nan), "write every coordinate: next_state[i] = ..."
-        action = low.copy() if self.has_whole_actions else (low + high) / 2
-        try:
-            getattr(dynamics, "py_func", dynamics)(
-                state, action, 0, params, rng if chance is None else chance, after
-            )
-        except IndexError as error:
-            raise ConfigurationError(
-                f"{self.name}: {error}; the state has {len(state)} coordinates, the action "
-                f"{len(low)}, and params "
-                f"{len(params)} numbers"
-            ) from error
-        except Exception:  # some functions run only when compiled; then this check is skipped
-            return
-        missing = np.flatnonzero(np.isnan(after))
-        if len(missing):
-            raise ConfigurationError(
-                f"{self.name} did not write next_state[{missing[0]}], or wrote NaN; {written}"
-            )
-
-    def check_weights(self) -> None:
-        """Raise ConfigurationError if `weigh` fills in no law at a start and the middle action."""
-        state, action = (
-            np.empty(self.state_box.shape),
-            (self.action_box.low + self.action_box.high) / 2,
-        )
-        if self.weigh is not None:
-            draw_start()(self.crossing(np.random.default_rng(0)).handle, self.params, state)
-            fault = self.weights_fault(
-                0, *(point[0] for point in self.round_discrete(state[None], action[None]))
-            )
-            if fault:
-                raise ConfigurationError(f"{self.name}, step 0: {fault}")
-
-    def weights_fault(self, step: int, state: Floats, action: Floats) -> str:
-        """Return what is wrong with the weights that `weigh` fills in here, or ""."""
-        values, weights = self.outcomes(step, 1)
-        if self.weigh is None:
-            return ""
-        weights = np.full_like(weights, np.nan)
-        self.weigh(state, action, step, self.params, values, weights)
-        where = f"in state {state.tolist()}, action {action.tolist()}, "
-        for i, weight in enumerate(weights):
-            if not (weight >= 0 and np.isfinite(weight)):
-                return f"{where}weights[{i}] is {weight}; write every weight, a finite number >= 0"
-        return (
-            ""
-            if weights.sum() > 0
-            else f"{where}all weights are 0; at least one outcome must be possible"
-        )
-
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from zooming.envs import starts
 from zooming.envs.compiled import GIVEN_FORM, WEIGH_FORM, CompiledEnv, Dynamics, Outcomes, as_vector
 from zooming.envs.functions import compile_as
+from zooming.envs.trial import check_weights, try_in_python
 from zooming.kernels import GIVEN, WEIGH
 from zooming.kernels.laws import draw_index
 from zooming.validation import Floats
@@ -117,8 +118,8 @@ def compiled_env(
         env: CompiledEnv = _DeclaredEnv(dynamics, *spaces, outcomes=outcomes, **options)
     else:
         env = CompiledEnv(dynamics, *spaces, **options)
-    env.try_in_python(dynamics, own, None if outcomes is None else env.outcomes(0, 1)[0][0])
-    env.check_weights()
+    try_in_python(env, dynamics, own, None if outcomes is None else env.outcomes(0, 1)[0][0])
+    check_weights(env)
     return env
 
 
