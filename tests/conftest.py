@@ -1,4 +1,5 @@
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -64,3 +65,18 @@ def as_a_user(tmp_path, monkeypatch):
         if (getattr(module, "__file__", None) or "").startswith(own):
             del sys.modules[name]
     plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Yield a Chromium to open pages in."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = next(filter(None, map(shutil.which, names)), None)
+    if found is None and "CI" not in os.environ:
+        pytest.skip("there is no Chromium here; make browser installs it")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()

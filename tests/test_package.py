@@ -152,6 +152,7 @@ SMALLER = {  # what makes a command of the documentation short; the last option 
     "audit": [],
     "export": [],
     "explain": ["--episodes", "20"],
+    "show": ["--episodes", "1"],
 }
 
 
@@ -189,7 +190,7 @@ def test_commands_in_the_documentation_run(page):
                 cli.main([*words, "--help"])
             assert not stop.value.code, words
         elif program == "zooming":
-            if words[0] in ("audit", "export", "explain"):
+            if words[0] in ("audit", "export", "explain", "show"):
                 for file in (word for word in words if word.endswith(".zoom")):
                     zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).save(file)
             cli.main([*words, *SMALLER[words[0]]])

@@ -3,7 +3,6 @@ becomes markup."""
 
 import copy
 import json
-import os
 import shutil
 
 import gymnasium as gym
@@ -23,9 +22,6 @@ from zooming.study.problems import Problem, problem_named
 from zooming.study.values import value_policies
 
 EVIL = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=2</script>"
-BROWSER = (
-    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-)
 
 
 @pytest.fixture(scope="module")
@@ -42,18 +38,6 @@ def folder(tmp_path_factory):
 def collected(folder):
     """What the page of the study shows. Tests change a copy of it."""
     return collect(folder)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if BROWSER is None and "CI" not in os.environ:
-        pytest.skip("there is no Chromium here; make browser installs it")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

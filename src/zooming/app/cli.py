@@ -97,6 +97,7 @@ def main(args: Sequence[str] | None = None) -> None:
     from zooming.app.explain import explain_file
     from zooming.app.paper.command import reproduce
     from zooming.app.report.page import report
+    from zooming.app.show.command import show_file
 
     given = list(sys.argv[1:] if args is None else args)
     if given == ["--version"]:
@@ -110,6 +111,7 @@ def main(args: Sequence[str] | None = None) -> None:
         "audit": audit_file,
         "explain": explain_file,
         "export": export_file,
+        "show": show_file,
         "bench": bench.main,
         "list": run.list_names,
     }

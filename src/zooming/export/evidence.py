@@ -46,7 +46,7 @@ def gather(agent: Any, step: int, regions: Regions, actions: Floats) -> Evidence
     n, n_state = len(actions), agent.axes.n_state
     low, high = balls.low.copy(), balls.high.copy()
     first, last = balls.window()
-    density = _spread(agent, step, balls, volumes(low, high, first, last)) / volumes(
+    density = spread_visits(agent, step, balls, volumes(low, high, first, last)) / volumes(
         low[:, :n_state], high[:, :n_state], regions.first, regions.last
     )
     low[low == low.min(axis=0)], high[high == high.max(axis=0)] = -np.inf, np.inf
@@ -72,7 +72,7 @@ def weigh(regions: Regions, evidence: Evidence) -> Floats:
     return np.asarray(known + (FLOOR * known.sum() or 1.0) * share)
 
 
-def _spread(agent: Any, step: int, balls: Any, size: Floats) -> Floats:
+def spread_visits(agent: Any, step: int, balls: Any, size: Floats) -> Floats:
     """Return the visits of each active ball, each visit counted once.
 
     A ball inherits the visits of its ancestors, as its siblings do. Here each of them gets a share

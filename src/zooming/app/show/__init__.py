@@ -1,0 +1,1 @@
+"""The command `zooming show`: a page on which a person plays with a policy."""

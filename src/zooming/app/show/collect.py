@@ -1,0 +1,123 @@
+"""Collect what the page of a policy shows, as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from zooming.agents.problem import reset
+from zooming.errors import ConfigurationError
+from zooming.export.evidence import gather, spread_visits, weigh
+from zooming.export.explain import about
+from zooming.export.regions import policy_regions, volumes, whole_states
+from zooming.spaces.flatten import INTERVAL
+from zooming.spaces.masks import has_mask
+from zooming.validation import Floats
+
+MOST_BALLS = 20_000  # of all steps together; beyond it the alternatives are left out
+
+
+def collect(agent: Any, episodes: int) -> dict[str, Any]:
+    """Return the data of the page.
+
+    For each step: the cells of the policy with their action and value, and the balls with Q and
+    visits. And some episodes to step through, if the agent has an environment.
+    """
+    axes, n_state = agent.axes, agent.axes.n_state
+    with_balls = agent.n_balls <= MOST_BALLS
+    steps, start = [], np.zeros(n_state)
+    for step in range(agent.horizon):
+        regions = policy_regions(step, agent)
+        known = gather(agent, step, regions, regions.actions)
+        if step == 0:
+            first, last, is_sampled = regions.first, regions.last, not regions.is_exact
+            weights = weigh(regions, known)
+            start = regions.points[int(np.argmax(weights))]
+        steps.append(
+            {
+                "low": _faces(regions.low),
+                "high": _faces(regions.high),
+                "action": regions.actions.tolist(),
+                "value": _numbers(known.q_value),
+                "visits": _numbers(known.visits),
+                "balls": _balls(agent, step, regions.first, regions.last) if with_balls else None,
+            }
+        )
+    played = _play(agent, episodes) if agent.env is not None else []
+    start = np.array(played[0][0]["state"]) if played else start
+    whole = whole_states(axes)
+    return {
+        "title": about(agent),
+        "n_episodes": agent.n_episodes,
+        "horizon": agent.horizon,
+        "is_sampled": is_sampled,
+        "has_alternatives": steps[0]["balls"] is not None,
+        "state": [
+            {
+                "name": axes.names[i],
+                "low": float(first[i] + 0.5 * whole[i]),
+                "high": float(last[i] - 0.5 * whole[i]),
+                "is_whole": bool(whole[i]),
+            }
+            for i in range(n_state)
+        ],
+        "action": [
+            {"name": axes.names[i], "is_whole": axes.kinds[i] != INTERVAL}
+            for i in range(n_state, len(axes))
+        ],
+        "start": start.tolist(),
+        "steps": steps,
+        "episodes": played,
+    }
+
+
+def _faces(corner: Floats) -> list[list[float | None]]:
+    """Return corners as lists; None where a box has no end."""
+    return [[x if np.isfinite(x) else None for x in row] for row in corner.tolist()]
+
+
+def _numbers(values: Floats) -> list[float | None]:
+    return [round(x, 6) if np.isfinite(x) else None for x in values.tolist()]
+
+
+def _balls(agent: Any, step: int, first: Floats, last: Floats) -> dict[str, Any] | None:
+    """Return the balls of a step, with their visits by each unit of state."""
+    try:
+        found = agent.partition(step)
+    except (AttributeError, NotImplementedError, ConfigurationError):
+        return None
+    n_state = agent.axes.n_state
+    size = volumes(found.low, found.high, *found.window())
+    visits = spread_visits(agent, step, found, size)
+    density = visits / volumes(found.low[:, :n_state], found.high[:, :n_state], first, last)
+    low, high = found.low.copy(), found.high.copy()
+    low[:, :n_state][low[:, :n_state] == low[:, :n_state].min(axis=0)] = -np.inf
+    high[:, :n_state][high[:, :n_state] == high[:, :n_state].max(axis=0)] = np.inf
+    return {
+        "low": _faces(low),
+        "high": _faces(high),
+        "q": _numbers(found.q_value),
+        "visits": _numbers(visits),
+        "density": density.tolist(),
+    }
+
+
+def _play(agent: Any, episodes: int) -> list[list[dict[str, Any]]]:
+    """Return episodes of the greedy policy: the state, action and reward of each step."""
+    env, axes, found = agent.env, agent.axes, []
+    for k in range(episodes):
+        observation, info = reset(env, k)
+        rows: list[dict[str, Any]] = []
+        for step in range(agent.horizon):
+            action, _ = agent.predict(
+                observation, state=np.array([step]), info=info if has_mask(info) else None
+            )
+            state = axes.states.batch(observation, "observation")[0][0].tolist()
+            observation, reward, terminated, truncated, info = env.step(action)
+            played = axes.actions.batch(action, "action")[0][0].tolist()
+            rows.append({"state": state, "action": played, "reward": float(reward)})
+            if terminated or truncated:
+                break
+        found.append(rows)
+    return found

@@ -1,0 +1,71 @@
+"""Write one HTML file with a policy, its data, styles and scripts inline."""
+
+from __future__ import annotations
+
+import html
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from zooming.agents import files
+from zooming.app.show.collect import collect
+from zooming.errors import ConfigurationError
+from zooming.validation import check_int
+
+
+def show_file(
+    file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")],
+    out: Annotated[str, tyro.conf.arg(metavar="FILE")],
+    episodes: int = 10,
+    env: str | None = None,
+    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE")] = (),
+) -> None:
+    """Write an HTML page on which a person moves the state and sees what the policy does.
+
+    The page works without a network.
+
+    Args:
+        file: file written by agent.save().
+        out: HTML file to write.
+        episodes: episodes of the policy to step through, 0 for none.
+        env: environment of the agent, a preset or Gymnasium id as for zooming run. Needed for the
+            episodes if the environment is not one of zooming's own.
+        set: options of the environment. Requires --env.
+    """
+    import zooming
+    from zooming.study.problems import problem_named, settings_from
+
+    if set and env is None:
+        raise ConfigurationError("--set requires --env")
+    path = Path(out)
+    if path.suffix not in (".html", ".htm"):
+        raise ConfigurationError(f"--out {path}: give the page a name that ends in .html")
+    check_int(episodes, "episodes", 0, 1000)
+    try:
+        files.writable_path(path)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: {error.strerror}") from error
+    agent = zooming.load(
+        file, None if env is None else problem_named(env, settings_from(set)).make()
+    )
+    page = render(collect(agent, episodes))
+    files.write_atomically(path, page.encode())
+    print(f"{path}: {len(page):,} bytes; open it in a browser")
+
+
+def render(data: dict[str, Any]) -> str:
+    """Return the HTML of the data from `collect`. Strings are inserted as data, never as markup."""
+    ours = resources.files("zooming.app.show")
+    parts = {
+        "TITLE": html.escape(data["title"]),
+        "STYLE": (ours / "page.css").read_text(),
+        # Escape `<`, which could end the script element that holds the data.
+        "DATA": json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
+        "SCRIPT": (ours / "page.js").read_text(),
+    }
+    # One pass, so that placeholders in inserted text are not replaced.
+    pieces = (ours / "page.html").read_text().split("%%")
+    return "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces))

@@ -1,0 +1,327 @@
+"use strict";
+const DATA = JSON.parse(document.getElementById("data").textContent);
+const at = (id) => document.getElementById(id);
+const N_STATE = DATA.state.length;
+const MOST_ROWS = 10;
+const STOPS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
+let step = 0;
+let x = DATA.start.slice();
+let episode = -1; // -1: the state was moved by hand
+let place = 0;
+
+// --- what the policy says --------------------------------------------------------------------
+
+function text(value, digits = 4) {
+  return String(Number(value.toPrecision(digits)));
+}
+
+function holds(low, high, point) {
+  return point.every((value, i) =>
+    (low[i] === null || value >= low[i]) && (high[i] === null || value < high[i]));
+}
+
+function cellAt(h, point) {
+  const cells = DATA.steps[h];
+  return cells.low.findIndex((low, k) => holds(low, cells.high[k], point));
+}
+
+function ballsAt(h, point) {
+  const balls = DATA.steps[h].balls;
+  if (balls === null) return [];
+  const found = [];
+  balls.low.forEach((low, k) => {
+    if (holds(low.slice(0, N_STATE), balls.high[k].slice(0, N_STATE), point)) {
+      found.push({low: low.slice(N_STATE), high: balls.high[k].slice(N_STATE), q: balls.q[k],
+        visits: balls.visits[k], density: balls.density[k]});
+    }
+  });
+  return found;
+}
+
+function contains(ball, action) {
+  return action.every((a, i) => (ball.low[i] === null || a >= ball.low[i]) &&
+    (ball.high[i] === null || a <= ball.high[i]));
+}
+
+function howSure(visits, share) {
+  if (visits === null) return "unknown";
+  if (visits < 10) return visits < 0.5 ? "unvisited" : "a guess: under 10 visits";
+  if (share === null) return "likely";
+  const part = Math.round(100 * share) + " % of the visits of this state";
+  return (share < 0.25 ? "unsure: " : share < 0.5 ? "likely: " : "sure: ") + part;
+}
+
+function range(ball) {
+  return ball.low.map((low, i) => {
+    const high = ball.high[i];
+    if (DATA.action[i].is_whole) {
+      const first = Math.ceil(low), last = Math.ceil(high) - 1;
+      return first === last ? String(first) : first + " to " + last;
+    }
+    return (low === null ? "" : text(low)) + " to " + (high === null ? "" : text(high));
+  });
+}
+
+// --- pictures --------------------------------------------------------------------------------
+
+function shade(share) {
+  const place = Math.min(0.9999, Math.max(0, share)) * (STOPS.length - 1);
+  const k = Math.floor(place);
+  return "rgb(" + STOPS[k].map((a, i) => Math.round(a + (place - k) * (STOPS[k + 1][i] - a)))
+    .join(",") + ")";
+}
+
+function spanOf(values) {
+  const low = Math.min(...values), high = Math.max(...values);
+  const margin = high > low ? 0.06 * (high - low) : 0.5;
+  return [low - margin, high + margin];
+}
+
+function brush(canvas) {
+  const ratio = window.devicePixelRatio || 1;
+  const width = canvas.clientWidth, height = width * canvas.dataset.height / canvas.dataset.width;
+  canvas.width = width * ratio;
+  canvas.height = height * ratio;
+  const pen = canvas.getContext("2d");
+  pen.scale(ratio, ratio);
+  pen.clearRect(0, 0, width, height);
+  pen.font = "12px system-ui, sans-serif";
+  return {pen, left: 46, right: width - 8, top: 8, bottom: height - 34};
+}
+
+function mapped(value, low, high, first, last) {
+  return first + (value - low) / (high - low || 1) * (last - first);
+}
+
+function frame(area, names, spans) {
+  const {pen, left, right, top, bottom} = area;
+  pen.strokeStyle = "#555";
+  pen.lineWidth = 1;
+  pen.strokeRect(left, top, right - left, bottom - top);
+  pen.fillStyle = "#555";
+  pen.textAlign = "left";
+  pen.fillText(text(spans[0][0]), left, bottom + 14);
+  pen.textAlign = "right";
+  pen.fillText(text(spans[0][1]), right, bottom + 14);
+  pen.fillText(text(spans[1][1], 3), left - 4, top + 10);
+  pen.fillText(text(spans[1][0], 3), left - 4, bottom);
+  pen.textAlign = "center";
+  pen.fillText(names[0], (left + right) / 2, bottom + 28);
+  pen.save();
+  pen.translate(12, (top + bottom) / 2);
+  pen.rotate(-Math.PI / 2);
+  pen.fillText(names[1], 0, 0);
+  pen.restore();
+}
+
+function reach(i) { // of a state axis; an integer covers 1/2 to each side
+  const axis = DATA.state[i], half = axis.is_whole ? 0.5 : 0;
+  return [axis.low - half, axis.high + half];
+}
+
+function drawMap() {
+  const area = brush(at("map"));
+  const {pen, left, right, top, bottom} = area;
+  const cells = DATA.steps[step];
+  const played = cells.action.map((action) => action[0]);
+  const actions = spanOf(played);
+  const across = reach(0);
+  const toX = (value) => mapped(value, ...across, left, right);
+  const side = (value, fallback) => value === null ? fallback : value;
+  const up = N_STATE === 1 ? actions : reach(1);
+  const toY = (value) => mapped(value, ...up, bottom, top);
+  cells.low.forEach((low, k) => {
+    const high = cells.high[k];
+    if (!holds(low.slice(2), high.slice(2), x.slice(2))) return;
+    const x0 = toX(Math.max(across[0], side(low[0], across[0])));
+    const x1 = toX(Math.min(across[1], side(high[0], across[1])));
+    if (N_STATE === 1) {
+      pen.fillStyle = "#0072b2";
+      pen.fillRect(x0, toY(cells.action[k][0]) - 1.5, x1 - x0 + 0.5, 3);
+      return;
+    }
+    const y0 = toY(Math.max(up[0], side(low[1], up[0])));
+    const y1 = toY(Math.min(up[1], side(high[1], up[1])));
+    pen.fillStyle = shade(mapped(cells.action[k][0], ...actions, 0, 1));
+    pen.fillRect(x0, y1, x1 - x0 + 0.5, y0 - y1 + 0.5);
+  });
+  pen.strokeStyle = "#d55e00";
+  pen.lineWidth = 2;
+  pen.beginPath();
+  if (N_STATE === 1) {
+    pen.moveTo(toX(x[0]), top);
+    pen.lineTo(toX(x[0]), bottom);
+  } else {
+    pen.arc(toX(x[0]), toY(x[1]), 6, 0, 7);
+  }
+  pen.stroke();
+  const name = N_STATE === 1 ? DATA.action[0].name : DATA.state[1].name;
+  frame(area, [DATA.state[0].name, name], [across, up]);
+  const key = N_STATE === 1 ? "" : "Color: " + DATA.action[0].name + " from " +
+    text(Math.min(...played)) + " (dark) to " + text(Math.max(...played)) + " (light). ";
+  at("map-caption").textContent = key + "Click, or focus it and use the arrow keys.";
+}
+
+function drawBars(balls, chosen) {
+  const canvas = at("bars");
+  canvas.hidden = DATA.action.length > 1 ||
+    balls.some((ball) => ball.low[0] === null || ball.high[0] === null);
+  if (canvas.hidden) return;
+  const area = brush(canvas);
+  const {pen, left, right, top, bottom} = area;
+  const across = [Math.min(...balls.map((ball) => ball.low[0])),
+    Math.max(...balls.map((ball) => ball.high[0]))];
+  const up = spanOf(balls.map((ball) => ball.q));
+  for (const ball of balls) {
+    const x0 = mapped(ball.low[0], ...across, left, right);
+    const x1 = mapped(ball.high[0], ...across, left, right);
+    const y = mapped(ball.q, ...up, bottom, top);
+    pen.fillStyle = ball === chosen ? "#0072b2" : "#b9d6e8";
+    pen.fillRect(x0, y, Math.max(1, x1 - x0 - 1), bottom - y);
+  }
+  frame(area, [DATA.action[0].name, "value"], [across, up]);
+}
+
+// --- the page --------------------------------------------------------------------------------
+
+function cells(row, values) {
+  for (const value of values) {
+    const cell = document.createElement(row.parentNode.tagName === "THEAD" ? "th" : "td");
+    cell.textContent = value;
+    row.append(cell);
+  }
+}
+
+function update() {
+  for (const [i, axis] of DATA.state.entries()) {
+    at("state-" + i).value = x[i];
+    at("state-" + i + "-shown").textContent = text(x[i]);
+  }
+  at("step").value = step;
+  at("step-shown").textContent = String(step);
+  const k = cellAt(step, x), found = DATA.steps[step], action = found.action[k];
+  const balls = ballsAt(step, x).sort((a, b) => b.q - a.q);
+  const chosen = balls.find((ball) => contains(ball, action)) || null;
+  const total = balls.reduce((sum, ball) => sum + ball.density, 0);
+  const visits = chosen ? chosen.visits : found.visits[k];
+  const share = chosen && total > 0 ? chosen.density / total : null;
+  at("action").textContent = DATA.action.map((axis, i) => axis.name + " = " + text(action[i]))
+    .join(", ");
+  at("value").textContent = found.value[k] === null ? "unknown"
+    : text(found.value[k]) + " from here on, as the agent estimates";
+  at("sure").textContent = howSure(visits, share);
+  at("support").textContent = visits === null ? "unknown" : "about " +
+    Math.round(visits).toLocaleString("en") + " of " + DATA.n_episodes.toLocaleString("en") +
+    " episodes played this action near this state";
+  at("alternatives").hidden = balls.length === 0;
+  if (balls.length) {
+    const rows = at("rows");
+    rows.replaceChildren();
+    for (const ball of balls.slice(0, MOST_ROWS)) {
+      const row = document.createElement("tr");
+      row.className = ball === chosen ? "chosen" : "";
+      rows.append(row);
+      cells(row, [...range(ball), text(ball.q), Math.round(ball.visits).toLocaleString("en")]);
+    }
+    drawBars(balls, chosen);
+  }
+  drawMap();
+  showEpisode();
+}
+
+function moveTo(i, value) {
+  const axis = DATA.state[i];
+  const rounded = axis.is_whole ? Math.round(value) : value;
+  x[i] = Math.min(axis.high, Math.max(axis.low, rounded));
+  episode = -1;
+}
+
+function slider(id, name, low, high, by, onInput) {
+  const label = document.createElement("label");
+  label.className = "slider";
+  const caption = document.createElement("span"), input = document.createElement("input");
+  const shown = document.createElement("output");
+  caption.textContent = name;
+  Object.assign(input, {id, type: "range", min: low, max: high, step: by});
+  shown.id = id + "-shown";
+  input.addEventListener("input", () => { onInput(Number(input.value)); update(); });
+  label.append(caption, input, shown);
+  at("controls").append(label);
+}
+
+function showEpisode() {
+  const rows = at("log-rows"), played = DATA.episodes[Math.max(0, episode)] || [];
+  if (!played.length) return;
+  rows.replaceChildren();
+  let sum = 0;
+  played.forEach((one, k) => {
+    const row = document.createElement("tr");
+    rows.append(row);
+    sum += one.reward;
+    row.className = episode >= 0 && k === place ? "chosen" : "";
+    cells(row, [k, ...one.state.map((value) => text(value)), ...one.action.map((value) => text(value)), text(one.reward), text(sum)]);
+  });
+  at("played").textContent = episode < 0 ? "The state was moved by hand." :
+    "Step " + place + " of episode " + episode + ": reward " + text(played[place].reward) + ".";
+  at("back").disabled = episode >= 0 && place === 0;
+  at("next").disabled = episode >= 0 && place === played.length - 1;
+}
+
+function goTo(k) {
+  episode = Number(at("episode").value);
+  place = Math.min(DATA.episodes[episode].length - 1, Math.max(0, k));
+  step = place;
+  x = DATA.episodes[episode][place].state.slice();
+  update();
+}
+
+function begin() {
+  for (const canvas of [at("map"), at("bars")]) {
+    canvas.dataset.width = canvas.width;
+    canvas.dataset.height = canvas.height;
+  }
+  at("note").textContent = DATA.is_sampled
+    ? "This policy has no regions of one action: the page has it on a grid of states."
+    : "Move the state, and see what the policy plays.";
+  slider("step", "step", 0, DATA.horizon - 1, 1, (value) => { step = value; episode = -1; });
+  DATA.state.forEach((axis, i) => {
+    const by = axis.is_whole ? 1 : (axis.high - axis.low) / 200;
+    slider("state-" + i, axis.name, axis.low, axis.high, by, (value) => moveTo(i, value));
+    at("state-" + i).step = axis.is_whole ? 1 : "any"; // states between the ticks stay as they are
+    at("state-" + i).addEventListener("keydown", (event) => {
+      const way = {ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1}[event.key];
+      if (way === undefined) return;
+      event.preventDefault();
+      moveTo(i, x[i] + way * by);
+      update();
+    });
+  });
+  cells(at("head"), [...DATA.action.map((axis) => axis.name), "value", "visits"]);
+  at("map").addEventListener("click", (event) => {
+    const {left, right, top, bottom} = brush(at("map"));
+    moveTo(0, mapped(event.offsetX, left, right, ...reach(0)));
+    if (N_STATE > 1) moveTo(1, mapped(event.offsetY, bottom, top, ...reach(1)));
+    update();
+  });
+  at("map").addEventListener("keydown", (event) => {
+    const way = {ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowUp: [1, 1], ArrowDown: [1, -1]}[event.key];
+    if (way === undefined || way[0] >= N_STATE) return;
+    event.preventDefault();
+    const axis = DATA.state[way[0]];
+    moveTo(way[0], x[way[0]] + way[1] * (axis.is_whole ? 1 : (axis.high - axis.low) / 100));
+    update();
+  });
+  at("episodes").hidden = DATA.episodes.length === 0;
+  if (DATA.episodes.length) {
+    DATA.episodes.forEach((_, k) => at("episode").append(new Option(String(k), String(k))));
+    cells(at("log-head"), ["step", ...DATA.state.map((axis) => axis.name),
+      ...DATA.action.map((axis) => axis.name), "reward", "sum"]);
+    at("episode").addEventListener("change", () => goTo(0));
+    at("back").addEventListener("click", () => goTo(episode < 0 ? 0 : place - 1));
+    at("next").addEventListener("click", () => goTo(episode < 0 ? 0 : place + 1));
+  }
+  window.addEventListener("resize", update);
+  update();
+}
+
+begin();

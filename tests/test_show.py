@@ -1,0 +1,161 @@
+"""The page of a policy in a real browser: it says what predict plays, and loads nothing."""
+
+import re
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import zooming
+from zooming.app import cli
+from zooming.app.show.collect import collect
+from zooming.app.show.command import render
+from zooming.export.evidence import spread_visits
+
+EVIL = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=2</script>"
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture(scope="module")
+def agents():
+    found = {
+        "one": zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0", horizon=3), seed=0),
+        "two": zooming.AdaptiveQ(gym.make("zooming/Inventory-v0"), seed=0),
+        "grid": zooming.Median(gym.make("zooming/Ambulance-v0", horizon=3), seed=0),
+    }
+    for kind in ("one", "two"):
+        found[kind].learn(1500)
+    return found
+
+
+@pytest.fixture
+def opened(agents, browser, tmp_path):
+    """Opens the page of an agent; fails at the end if it complained or asked for anything."""
+    complaints, requests, pages = [], [], []
+
+    def open_page(kind, width=1000):
+        agents[kind].save(tmp_path / "agent.zoom")
+        path = tmp_path / f"{kind}.html"
+        cli.main(["show", str(tmp_path / "agent.zoom"), "--out", str(path), "--episodes", "2"])
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(path.as_uri())
+        pages.append(page)
+        return page
+
+    yield open_page
+    for page in pages:
+        page.close()
+    assert complaints == []
+    assert [url for url in requests if not url.startswith("file:")] == []
+
+
+def number(page, selector):
+    return float(re.search(r"-?[\d.]+$", page.locator(selector).inner_text())[0])
+
+
+def state(page):
+    return page.evaluate("x"), page.evaluate("step")
+
+
+def played(agent, page):
+    """Return the action of predict in the state of the page, up to the digits of the page."""
+    at, step = state(page)
+    return pytest.approx(agent.predict(np.array(at), state=[step])[0][0], rel=1e-3)
+
+
+def test_the_keyboard_moves_the_state_and_the_page_says_what_predict_plays(agents, opened):
+    agent, page = agents["one"], opened("one")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "step"
+    page.keyboard.press("ArrowRight")
+    assert state(page)[1] == 1
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "state-0"
+    seen = set()
+    for key in ["Home", *["ArrowRight"] * 25, "End", *["ArrowLeft"] * 15]:
+        page.keyboard.press(key)
+        assert number(page, "#action") == played(agent, page)
+        seen.add(number(page, "#action"))
+    assert len(seen) > 1
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "map"
+    before = state(page)[0][0]
+    page.keyboard.press("ArrowLeft")
+    assert state(page)[0][0] == pytest.approx(before - 0.01)
+    (at,), step = state(page)
+    assert number(page, "tr.chosen td:nth-child(2)") == pytest.approx(
+        agent.q_value(step, [at], agent.predict([at], state=[step])[0]), abs=1e-3
+    )
+    balls = agent.partition(step)
+    is_near = (balls.low[:, 0] <= at) & (at < balls.high[:, 0])
+    assert page.locator("#rows tr").count() == min(10, int(is_near.sum()))
+    visits = spread_visits(agent, step, balls, (balls.high - balls.low).prod(axis=1))
+    assert number(page, "tr.chosen td:nth-child(3)") in np.rint(visits[is_near])
+    density = visits[is_near] / (balls.high - balls.low)[is_near, 0]
+    share = density[balls.q_value[is_near].argmax()] / density.sum()
+    assert f"{share:.0%}".replace("%", " %") in page.locator("#sure").inner_text()
+
+
+def test_an_episode_is_gone_through_step_by_step(agents, opened):
+    page = opened("one")
+    page.locator("#episode").select_option("1")
+    page.locator("#next").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    assert page.locator("#played").inner_text().startswith("Step 2 of episode 1")
+    assert page.locator("#next").is_disabled()
+    env = gym.make("zooming/Ambulance-v0", horizon=3)
+    at, _ = env.reset(seed=1)
+    for step in range(2):
+        at, *_ = env.step(agents["one"].predict(at, state=[step])[0])
+    assert state(page) == (at.tolist(), 2)
+    assert number(page, "#action") == played(agents["one"], page)
+
+
+def test_a_click_on_the_map_moves_two_axes(agents, opened):
+    page = opened("two", width=390)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    box = page.locator("#map").bounding_box()
+    for share in (0.3, 0.6, 0.8):
+        page.mouse.click(box["x"] + share * box["width"], box["y"] + 0.5 * box["height"])
+        box = page.locator("#map").bounding_box()
+        at, _ = state(page)
+        assert at[0] == pytest.approx(
+            -20 + 60 * (share * box["width"] - 46) / (box["width"] - 54), abs=0.3
+        )
+        assert number(page, "#action") == played(agents["two"], page)
+
+
+def test_a_policy_without_regions_is_shown_on_a_grid(opened):
+    page = opened("grid")
+    assert "on a grid of states" in page.locator("#note").inner_text()
+    assert not page.locator("#alternatives").is_visible()
+    assert page.locator("#support").inner_text() == "unknown"
+
+
+def test_names_are_shown_as_text(agents, browser, tmp_path):
+    data = {**collect(agents["grid"], 1), "title": EVIL}
+    data["state"][0]["name"] = EVIL
+    (tmp_path / "page.html").write_text(render(data))
+    page = browser.new_page()
+    page.goto((tmp_path / "page.html").as_uri())
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("h1").inner_text() == EVIL
+    page.close()
+
+
+def test_what_cannot_be_shown_is_refused(agents, tmp_path, capsys):
+    agents["one"].save(tmp_path / "agent.zoom")
+    for words, message in (
+        (["--out", "page.txt"], "give the page a name that ends in .html"),
+        (["--out", str(tmp_path / "none" / "page.html")], "does not exist"),
+        (["--out", "page.html", "--episodes", "-1"], "--episodes -1: give"),
+        (["--out", "page.html", "--set", "horizon=2"], "--set requires --env"),
+    ):
+        with pytest.raises(SystemExit) as stop:
+            cli.main(["show", str(tmp_path / "agent.zoom"), *words])
+        assert stop.value.code == 2
+        assert message in capsys.readouterr().err
