@@ -57,6 +57,7 @@ def test_without_moving_costs_the_best_station_is_the_median():
     assert staying.action(2, [0.35])[0] == pytest.approx(0.35, abs=1e-6)
 
 
+@pytest.mark.plain
 def test_observed_arrivals_are_exact():
     optimal = zooming.solve(
         gym.make(
@@ -81,6 +82,7 @@ def coin_env(outcomes=([0.0, 1.0], [0.25, 0.75]), horizon=2, start=0.4):
     )
 
 
+@pytest.mark.plain
 def test_a_problem_of_two_states_and_two_actions_solved_by_hand():
     # Last step: state 0 pays max(0, .5) = .5, state 1 pays max(1, .5) = 1. First step: max(.4, .5)
     # + .25 * .5 + .75 * 1.
@@ -92,6 +94,7 @@ def test_a_problem_of_two_states_and_two_actions_solved_by_hand():
     assert optimal.q_values(1, [[0.1], [0.9]], [[0.1], [0.1]]).tolist() == pytest.approx([0.1, 0.9])
 
 
+@pytest.mark.plain
 def test_declared_outcomes_are_drawn_with_their_weights():
     env = coin_env(horizon=4000)
     env.reset(seed=0)
@@ -226,6 +229,7 @@ def test_an_environment_without_declared_outcomes_is_refused():
         zooming.solve(zooming.compiled_env(noisy, box, box, 3, start=0.5))
 
 
+@pytest.mark.plain
 def test_the_optimum_of_discrete_sides_is_exact_wherever_they_start():
     rng = np.random.default_rng(0)
     rewards, chances = (
@@ -293,6 +297,7 @@ def test_of_discrete_actions_only_the_values_are_tried(n_axes):
     assert optimal.error < 0.05
 
 
+@pytest.mark.plain
 def test_of_discrete_states_none_is_between():
     env = zooming.compiled_env(lever, gym.spaces.Discrete(2), REALS, 2, start=1, outcomes=NO_CHANCE)
     optimal = zooming.solve(env, 10)

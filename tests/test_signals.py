@@ -30,14 +30,14 @@ from zooming.kernels import crossing, jit
     kernels.IS_JIT_DISABLED,
     reason="children are forked from a process that has compiled everything",
 )
-def test_a_signal_at_a_random_moment_ends_80_of_80_processes_in_words():
+def test_a_signal_at_a_random_moment_ends_40_of_40_processes_in_words():
     """In a process of its own: forking is for one thread, and pytest may have more."""
     run = subprocess.run(
-        [sys.executable, signals.__file__, "80", "1"], capture_output=True, text=True, check=True
+        [sys.executable, signals.__file__, "40", "1"], capture_output=True, text=True, check=True
     )
     last = run.stdout.splitlines()[-1].split()
     outcomes = dict(zip(last[2::2], map(int, last[1::2]), strict=True))
-    expected = {"tried": 80, "fine": 80, "died": 0, "lost": 0, "late": 0, "inconsistent": 0}
+    expected = {"tried": 40, "fine": 40, "died": 0, "lost": 0, "late": 0, "inconsistent": 0}
     assert outcomes == expected, run.stdout + run.stderr[-2000:]
 
 

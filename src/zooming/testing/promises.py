@@ -42,14 +42,17 @@ def _plays_inside(trial: Trial) -> None:
     for _ in range(2):
         for step in range(agent.horizon):
             for observation in trial.observations():
-                trial.require_action(agent.act(step, observation), f"act({step}, {observation})")
+                trial.require_action(agent.act(step, observation), "act({}, {})", step, observation)
                 for deterministic in (True, False):
                     action, _ = agent.predict(
                         observation, np.array([step]), deterministic=deterministic
                     )
                     trial.require_action(
                         action,
-                        f"predict({observation}, deterministic={deterministic}) at step {step}",
+                        "predict({}, deterministic={}) at step {}",
+                        observation,
+                        deterministic,
+                        step,
                     )
         agent.learn(EPISODES)
 
