@@ -409,3 +409,14 @@ def test_a_quarter_of_a_million_balls_work():
         agent.learn(20_000)
     assert agent.nbytes <= 64 * agent.n_balls
     assert agent.predict(np.full(3, 0.5))[0].min() >= 0
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("side", [0, 1])
+def test_either_child_of_a_ball_must_name_it_as_its_parent(side):
+    agent = zooming.AdaptiveQ(unit_env(1, 1), seed=0)
+    agent.update(0, [0.1], [0.1], 0.5, [0.1])
+    assert agent.table.fault() is None
+    rows = agent.table.rows
+    rows["parent"][rows["child"][0] + side] += 1
+    assert agent.table.fault() == "a row names the wrong parent"

@@ -83,7 +83,7 @@ ROOMS = (
     Room(
         "partitions",
         ("src/zooming/partitions/*.py",),
-        {**_PLAIN, **_FILES},
+        {**_PLAIN, **_FILES, "tests/test_view.py": "plain"},
         left_out=("cuts.py", *_PLANNER),  # sections for plots are tested with them
     ),
     Room(

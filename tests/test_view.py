@@ -1,0 +1,66 @@
+"""A partition's window, center and sections, against numbers worked out by hand."""
+
+import numpy as np
+import pytest
+
+import zooming
+from zooming.partitions.view import Partition
+from zooming.spaces.flatten import INTERVAL, ORDERED
+
+pytestmark = pytest.mark.plain
+
+
+def partition(low, high, n_visits, depth=None, **options):
+    """Balls of a state axis x and an action axis y."""
+    n = len(low)
+    return Partition(
+        low=np.array(low, float),
+        high=np.array(high, float),
+        q_value=np.arange(n, dtype=float),
+        n_visits=np.array(n_visits),
+        depth=np.zeros(n, int) if depth is None else np.array(depth),
+        radius=np.ones(n),
+        names=("state[0]", "action[0]"),
+        step=0,
+        kinds=options.get("kinds", (INTERVAL, INTERVAL)),
+        weights=(1.0, 1.0),
+    )
+
+
+HALVES = [[0, 0], [2, 0]], [[2, 8], [4, 8]]
+
+
+def test_the_center_is_that_of_the_ball_with_the_most_visits_and_the_deepest_of_those():
+    assert partition(*HALVES, [1, 3]).center().tolist() == [3.0, 4.0]
+    assert partition(*HALVES, [3, 3], [2, 1]).center().tolist() == [1.0, 4.0]
+    assert partition(*HALVES, [0, 0]).center().tolist() == [2.0, 4.0]  # the middle of the space
+
+
+def test_an_axis_of_integers_ends_at_its_values_and_its_center_is_one_of_them():
+    whole = partition([[-0.5, 0]], [[4.5, 8]], [1], kinds=(ORDERED, INTERVAL))
+    assert (whole.view().low.tolist(), whole.view().high.tolist()) == ([0.0, 0.0], [4.0, 8.0])
+    assert whole.center().tolist() == [2.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "window"),
+    [
+        ([[0, 0], [2, 0]], [[2, 8], [4, 8]], ([0, 0], [4, 8])),
+        ([[-np.inf, 0], [2, 0]], [[2, 8], [6, 8]], ([0, 0], [6, 8])),  # borders 2 to 6
+        ([[-np.inf, 0], [-1, 0], [3, 0]], [[-1, 8], [3, 8], [np.inf, 8]], ([-3, 0], [5, 8])),
+        ([[-np.inf, 0]], [[np.inf, 8]], ([-1, 0], [1, 8])),  # no border at all
+        ([[5, 0]], [[np.inf, 8]], ([5, 0], [6, 8])),
+    ],
+)
+def test_the_window_extends_an_endless_axis_by_half_of_its_borders_range(low, high, window):
+    found = partition(low, high, [1] * len(low)).window()
+    assert tuple(corner.tolist() for corner in found) == window
+
+
+def test_a_section_is_that_of_the_state_and_the_action_or_of_two_axes_that_are_named():
+    found = partition(*HALVES, [1, 3])
+    assert found.cut().drawn == (0, 1)
+    assert found.cut(["action[0]", "state[0]"]).drawn == (1, 0)
+    for axes in (["state[0]"], ["state[0]", "state[0]"]):
+        with pytest.raises(zooming.ConfigurationError, match="give two different axes out of"):
+            found.cut(axes)
