@@ -11,7 +11,7 @@ from zooming.export.differences import Differences, compare
 from zooming.export.evidence import gather, weigh
 from zooming.export.played import Measured, RulePolicy, default_episodes, difference, play
 from zooming.export.regions import Regions, contain, merge, policy_regions, whole_states
-from zooming.export.rules import Rule, Rules, make_rules
+from zooming.export.rules import PolicyRule, Rules, make_rules
 from zooming.export.simplify import comparable, simplify
 from zooming.validation import Floats, check_int
 
@@ -101,7 +101,7 @@ def explain(
     if other is not None:
         _check_agent(other, "other")
         return compare(agent, other, steps, n_rules, env, episodes, seed)
-    rules: list[Rule] = []
+    rules: list[PolicyRule] = []
     boxes, n_regions, regions = {}, {}, {}
     for h in steps:
         boxes[h], own, n_regions[h], regions[h] = _rules_of(agent, h, n_rules)
@@ -133,7 +133,7 @@ def _check_agent(agent: Any, name: str) -> None:
 
 def _rules_of(
     agent: Any, step: int, n_rules: int | None
-) -> tuple[tuple[Floats, Floats, Floats], list[Rule], int, Regions]:
+) -> tuple[tuple[Floats, Floats, Floats], list[PolicyRule], int, Regions]:
     """Return the boxes (low, high, action) of a step, its rules, and the regions of its policy."""
     regions = policy_regions(step, agent)
     known = gather(agent, step, regions, regions.actions)

@@ -19,7 +19,7 @@ MOST_ROWS = 60  # of a table in a notebook
 
 
 @dataclass(frozen=True)
-class Rule:
+class PolicyRule:
     """One rule: at a step, in a box of states, play an action.
 
     Attributes
@@ -71,7 +71,7 @@ class Rules:
 
     Attributes
     ----------
-    rules : tuple of Rule
+    rules : tuple of PolicyRule
         The rules, by step and state. The boxes of a step cover all states and do not overlap.
     n_regions : dict
         {step: number of rules that would give the policy exactly}.
@@ -88,7 +88,7 @@ class Rules:
         Names of the axes.
     """
 
-    rules: tuple[Rule, ...]
+    rules: tuple[PolicyRule, ...]
     n_regions: dict[int, int]
     loss: Measured | None
     loss_text: str
@@ -103,7 +103,7 @@ class Rules:
     def __len__(self) -> int:
         return len(self.rules)
 
-    def __getitem__(self, i: int) -> Rule:
+    def __getitem__(self, i: int) -> PolicyRule:
         return self.rules[i]
 
     @property
@@ -229,7 +229,7 @@ def align(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def make_rules(
     step: int, boxes: tuple[Floats, Floats, Floats], cells: Any, estimates: Any
-) -> list[Rule]:
+) -> list[PolicyRule]:
     """Return the rules of one step from their boxes (low, high, action).
 
     `cells` is [n_cells], the number of the rule of each cell. `estimates` are (value, visits,
@@ -244,7 +244,7 @@ def make_rules(
         counts = visits[own].sum() if np.isfinite(total).all() else visits[own].max(initial=0.0)
         known, out_of = bool(np.isfinite(visits).all()), float(total[own].sum())
         found.append(
-            Rule(
+            PolicyRule(
                 step, tuple(low.tolist()), tuple(high.tolist()), tuple(action.tolist()),
                 mean if np.isfinite(mean) else None, round(float(counts)) if known else None,
                 min(1.0, float(counts) / out_of) if out_of > 0 else None,

@@ -12,7 +12,7 @@ from zooming.plots.look import COLORS, GRAY, drawing, panels
 from zooming.plots.partitions import add_colorbar, axis_label
 
 if TYPE_CHECKING:
-    from zooming.export.rules import Rule, Rules
+    from zooming.export.rules import PolicyRule, Rules
 
 MOST_STEPS_DRAWN = 6
 OPACITY = {"unvisited": 0.25, "guess": 0.45, "unsure": 0.6, "likely": 0.8}  # otherwise 1
@@ -95,7 +95,7 @@ def _span(found: Rules, steps: list[int], r: int) -> tuple[float, float]:
 
 
 def _draw_bars(
-    ax: Any, found: Rules, step: int, own: list[Rule], r: int, span: tuple[float, float]
+    ax: Any, found: Rules, step: int, own: list[PolicyRule], r: int, span: tuple[float, float]
 ) -> None:
     regions = found.regions[step]
     first, last = regions.first[0], regions.last[0]
@@ -119,7 +119,7 @@ def _draw_bars(
 
 
 def _draw_boxes(
-    ax: Any, found: Rules, step: int, own: list[Rule], r: int, span: tuple[float, float]
+    ax: Any, found: Rules, step: int, own: list[PolicyRule], r: int, span: tuple[float, float]
 ) -> Any:
     import matplotlib as mpl
     from matplotlib.patches import Rectangle
