@@ -12,7 +12,7 @@ from helpers import Boxes, Drift, box, knowledge
 from zooming.app import cli
 from zooming.export.evidence import gather
 from zooming.export.played import play
-from zooming.export.regions import Regions, policy_regions
+from zooming.export.regions import Regions, merge, policy_regions
 from zooming.export.simplify import simplify
 
 
@@ -137,6 +137,14 @@ def test_the_first_cut_is_the_best_one():
         assert cost == pytest.approx(brute_force(regions.points, faces, actions, weights)), trial
         assert len(simplify(regions, actions, actions, weights, 5)[0]) <= 5
         assert len(simplify(regions, actions[:1].repeat(24, 0), actions, weights, 5)[0]) == 1
+
+
+def test_boxes_with_one_action_are_one_box_however_they_lie():
+    low = np.array([[0, 0], [2, 0], [1, 2], [0, 1], [1, 1]], float)  # no two make up a box
+    high = np.array([[2, 1], [3, 2], [3, 3], [1, 3], [2, 2]], float)
+    low[low == 0], high[high == 3] = -np.inf, np.inf
+    assert [len(part) for part in merge(low, high, np.zeros(5, int))] == [1, 1, 1]
+    assert len(merge(low, high, np.arange(5))[0]) == 5
 
 
 def test_the_loss_is_what_the_rules_lose(agents):

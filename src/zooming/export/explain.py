@@ -13,7 +13,7 @@ from zooming.export.played import Measured, RulePolicy, default_episodes, differ
 from zooming.export.regions import Regions, contain, merge, policy_regions, whole_states
 from zooming.export.rules import PolicyRule, Rules, make_rules
 from zooming.export.simplify import comparable, simplify
-from zooming.validation import Floats, check_int
+from zooming.validation import Floats, check_int, count_noun
 
 DEFAULT_RULES = 8
 
@@ -111,7 +111,7 @@ def explain(
     loss, text = None, "These rules are the whole policy, exactly."
     if is_sampled or len(rules) < sum(n_regions.values()):
         n = "the policy" if is_sampled else f"{sum(n_regions.values()):,} regions"
-        instead = f"These {len(rules)} rules stand for {n}."
+        instead = f"{count_noun(len(rules), 'rule')} in place of {n}."
         loss, text = _loss(agent, policy, env, episodes, seed, instead)
     n_state = agent.axes.n_state
     return Rules(
@@ -161,5 +161,5 @@ def _loss(
         why = "episodes=0" if env is not None else f"the agent has no environment {agent.env_name}"
         return None, f"{instead} The loss was not measured: {why}."
     found = difference(play(agent, env, episodes, seed), play(policy, env, episodes, seed))
-    word, size = ("lose", found) if found.mean >= 0 else ("gain", found.negated())
-    return found, f"{instead} They {word} {size.text} of the policy's return {found.of:.4g}."
+    word, size = ("falls", found) if found.mean >= 0 else ("rises", found.negated())
+    return found, f"{instead} The mean return {word} by {size.text} from {found.of:.4g}."

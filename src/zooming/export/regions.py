@@ -174,8 +174,13 @@ def greedy_actions(agent: Any, step: int, states: Floats) -> Floats:
 
 
 def merge(low: Floats, high: Floats, actions: Ints) -> tuple[Floats, Floats, Ints]:
-    """Join neighboring boxes with the same action, as long as two of them make up a box."""
+    """Join neighboring boxes with the same action, as long as two of them make up a box.
+
+    The boxes cover all states.
+    """
     n_axes, before = low.shape[1], -1
+    if (actions == actions[0]).all():
+        return np.full((1, n_axes), -np.inf), np.full((1, n_axes), np.inf), actions[:1]
     while len(actions) != before:
         before = len(actions)
         for axis in range(n_axes):

@@ -12,7 +12,7 @@ import numpy as np
 from zooming import notebook
 from zooming.export.played import Measured, RulePolicy
 from zooming.export.regions import Regions
-from zooming.validation import Floats
+from zooming.validation import Floats, count_noun
 
 FEW_VISITS = 10
 MOST_ROWS = 60  # of a table in a notebook
@@ -124,7 +124,7 @@ class Rules:
     def title(self) -> str:
         steps = self.steps
         at = f"step {steps[0]}" if len(steps) == 1 else f"{len(steps)} steps"
-        return f"{self.about}, {at}, {len(self)} rules"
+        return f"{self.about}, {at}, {count_noun(len(self), 'rule')}"
 
     @property
     def notes(self) -> list[str]:

@@ -10,6 +10,7 @@ from zooming.errors import ConfigurationError
 from zooming.partitions.view import some_steps
 from zooming.plots.look import COLORS, GRAY, drawing, panels
 from zooming.plots.partitions import add_colorbar, axis_label
+from zooming.validation import count_noun
 
 if TYPE_CHECKING:
     from zooming.export.rules import PolicyRule, Rules
@@ -68,7 +69,7 @@ def rules(found: Rules, step: int | None = None, ax: Any = None) -> Any:
             with drawing(axes[r, k], boxed=True) as one:
                 draw = _draw_bars if is_flat else _draw_boxes
                 drawn = draw(one, found, h, own, r, span)
-                title = f"step {h}: {len(own)} rule{'s' if len(own) != 1 else ''}"
+                title = f"step {h}: {count_noun(len(own), 'rule')}"
                 one.set_title(title if r == 0 else "")
                 one.set_xlabel(axis_label(found.state_names, 0) if r == n_rows - 1 else "")
                 up = (
