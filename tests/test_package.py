@@ -79,6 +79,7 @@ def test_list_names_agents_and_environments(capsys):
         "net-q",
         "tree-q",
         "planner",
+        "auto",
         "random",
         "no-movement",
         "median",

@@ -209,26 +209,26 @@ def test_clipped_rewards_are_counted_by_every_agent():
 
 
 def oracle(returns, n_agents):
-    """Return the plays of the bandit on returns that `returns(agent, k)` gives, one at a time."""
+    """Return who plays each of 400 episodes, by a bandit that keeps all returns."""
     played = [[] for _ in range(n_agents)]
     order = []
     while len(order) < 400:
         k = len(order)
         least = min(range(n_agents), key=lambda i: len(played[i]))
-        if len(played[least]) < 0.3 * math.sqrt(k + 1):
-            chosen = least
+        missing = 0.3 * math.sqrt(k + 1) - len(played[least])
+        if missing > 0:
+            chosen, block = least, math.ceil(missing)
         else:
             indices = []
             for seen in played:
                 mean = sum(seen) / len(seen)
                 variance = sum((x - mean) ** 2 for x in seen) / len(seen)
-                width = 0.3 * math.log(k + 2) * variance / len(seen)
-                indices.append(mean + math.sqrt(width))
-            chosen = max(range(n_agents), key=lambda i: indices[i])
-        for _ in range(max(1, int(0.05 * k))):
+                indices.append(mean + math.sqrt(0.3 * math.log(k + 2) * variance / len(seen)))
+            chosen, block = indices.index(max(indices)), max(1, int(0.05 * k))
+        for _ in range(block):
             played[chosen].append(returns(chosen, len(order)))
             order.append(chosen)
-    return order
+    return order, played
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -243,8 +243,26 @@ def test_the_choice_is_that_of_a_bandit_in_plain_python(seed):
         agent, block = choice.next(len(order))
         choice.credit(agent, [returns(agent, len(order) + i) for i in range(block)])
         order += [agent] * block
-    assert order == oracle(returns, 3)
-    assert choice.recommended() == int(np.argmax(choice.numbers[:, 1]))
+    expected, played = oracle(returns, 3)
+    assert order == expected
+    leads = [0.0]
+    for seen in played[1:]:
+        error = math.sqrt(np.var(played[0]) / len(played[0]) + np.var(seen) / len(seen))
+        leads.append(np.mean(seen) - np.mean(played[0]) - error)
+    assert choice.recommended() == leads.index(max(leads))
+
+
+def test_in_doubt_the_first_agent_is_recommended():
+    choice = Choice(3)
+    assert choice.recommended() == 0
+    choice.credit(0, [1.0, 2.0, 3.0])
+    choice.credit(1, [1.5, 2.5, 3.5])
+    assert choice.recommended() == 0
+    choice.credit(1, [4.0] * 20)
+    assert choice.recommended() == 1
+    assert choice.next(23) == (2, 2)  # 0.3 sqrt(24) plays are missing
+    assert choice.words(2) == "has not played"
+    assert choice.words(0) == "played 3, mean return 2 ± 0.47"
 
 
 def test_a_portfolio_plays_the_better_agent_and_recommends_it():
@@ -334,6 +352,7 @@ def test_an_agent_of_a_user_takes_part_in_the_python_driver():
         ("total", lambda array: array * np.nan, "no number"),
         ("numbers", lambda array: -array, "of an agent are invalid"),
         ("numbers", lambda array: array[:1], "another form"),
+        ("windows", lambda array: array[:1], "another form"),
     ],
 )
 def test_a_spoiled_state_is_refused(name, spoil, sentence):

@@ -8,6 +8,7 @@ from zooming import plots as plots
 from zooming import theory as theory
 from zooming.agents.adaptive_q import AdaptiveQ as AdaptiveQ
 from zooming.agents.agent import Agent as Agent
+from zooming.agents.auto import Auto as Auto
 from zooming.agents.checkpoints import load as load
 from zooming.agents.heuristics import Median as Median
 from zooming.agents.heuristics import NoMovement as NoMovement

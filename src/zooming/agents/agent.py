@@ -423,6 +423,10 @@ class Agent(ABC):
     def _pictures(self) -> list[str]:
         return []
 
+    def _warnings(self) -> list[str]:
+        """Return what seems wrong, in words, for the `status()` of a portfolio."""
+        return []
+
     # --- files ------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:

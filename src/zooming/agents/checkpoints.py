@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from zooming.agents import files
 from zooming.agents.adaptive_q import AdaptiveQ
 from zooming.agents.agent import Agent
+from zooming.agents.auto import Auto
 from zooming.agents.heuristics import Median, NoMovement, Random
 from zooming.agents.metric_q import MetricQ
 from zooming.agents.net_q import NetQ
@@ -31,7 +32,7 @@ from zooming.version import __version__
 
 PARTS = ("states", "actions")  # of `Axes`
 _KINDS: tuple[type[Agent], ...] = (
-    AdaptiveQ, NetQ, MetricQ, TreeQ, Planner, Portfolio, SinglePartitionQ, RandomizedQ,
+    AdaptiveQ, NetQ, MetricQ, TreeQ, Planner, Portfolio, Auto, SinglePartitionQ, RandomizedQ,
     Random, NoMovement, Median,
 )  # fmt: skip
 AGENTS: dict[str, type[Agent]] = {kind.__name__: kind for kind in _KINDS}

@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zooming.validation import Floats
+
+# docs/research.md has the experiments behind these constants.
 BLOCK = 0.05  # share of the episodes so far that the chosen agent plays before the next choice
 FORCED = 0.3  # every agent has at least this number times the root of the episodes
-WIDTH = 0.3  # of the confidence interval, in log(episodes) variances / plays
+WIDTH = 0.3  # square of the confidence interval, in log(episodes) variances / plays
 
 
 class Choice:
-    """Statistics of the agents' returns, and who plays next.
+    """Statistics of the agents' returns; who plays next, and who is recommended.
 
     Attributes
     ----------
@@ -23,21 +26,24 @@ class Choice:
     """
 
     def __init__(self, n_agents: int) -> None:
-        self.numbers: NDArray[np.float64] = np.zeros((n_agents, 3))
+        self.numbers: Floats = np.zeros((n_agents, 3))
 
     def next(self, n_episodes: int) -> tuple[int, int]:
-        """Return who plays next, and how many episodes."""
-        plays = self.numbers[:, 0]
-        block = max(1, int(BLOCK * n_episodes))
-        least = int(plays.argmin())
-        if plays[least] < FORCED * math.sqrt(n_episodes + 1.0):
-            return least, block
-        return int(self.indices(n_episodes).argmax()), block
+        """Return who plays next, and how many episodes.
 
-    def indices(self, n_episodes: int) -> NDArray[np.float64]:
+        An agent with too few plays makes up for them. Otherwise the largest index plays a block.
+        """
+        plays = self.numbers[:, 0]
+        least, wanted = int(plays.argmin()), FORCED * math.sqrt(n_episodes + 1.0)
+        if plays[least] < wanted:
+            return least, math.ceil(wanted - plays[least])
+        return int(self.indices(n_episodes).argmax()), max(1, int(BLOCK * n_episodes))
+
+    def indices(self, n_episodes: int) -> Floats:
+        """Return mean return + sqrt(WIDTH log(episodes) variance / plays) of each agent."""
         plays, mean, variance = self.numbers.T
         width = WIDTH * math.log(n_episodes + 2.0) * variance / np.maximum(1.0, plays)
-        found: NDArray[np.float64] = mean + np.sqrt(width)
+        found: Floats = mean + np.sqrt(width)
         return found
 
     def credit(self, agent: int, returns: list[float]) -> None:
@@ -51,22 +57,43 @@ class Choice:
         self.numbers[agent] = plays, mean, variance
 
     def recommended(self) -> int:
-        """Return the agent with the highest mean return; the first one before any play."""
+        """Return the first agent, or the one that exceeds it most if any does so clearly.
+
+        Clearly is by more than the standard error of the difference of the mean returns.
+        """
+        plays, mean, variance = self.numbers.T
+        error = np.sqrt(variance[0] / max(1.0, plays[0]) + variance / np.maximum(1.0, plays))
+        lead = np.where((plays > 1) & (plays[0] > 0), mean - mean[0] - error, -np.inf)
+        lead[0] = 0.0
+        return int(lead.argmax())
+
+    # --- words ------------------------------------------------------------------------------------
+
+    def words(self, agent: int) -> str:
+        """Return what an agent has played and earned, in words."""
+        plays, mean, variance = self.numbers[agent].tolist()
+        if not plays:
+            return "has not played"
+        error = math.sqrt(variance / plays)
+        return f"played {int(plays):,}, mean return {mean:.4g} ± {error:.2g}"
+
+    def reason(self, player: int, names: list[str]) -> str:
+        """Return why an agent plays, in words."""
         plays, mean, _ = self.numbers.T
-        return int(np.where(plays > 0, mean, -np.inf).argmax()) if plays.any() else 0
+        if len(plays) == 1:
+            return "it is the only agent so far"
+        if plays[player] < FORCED * math.sqrt(plays.sum() + 1.0) + 1.0:
+            return "every agent is tried now and then, and it had the fewest episodes"
+        played = np.where(plays > 0, mean, -np.inf)
+        if int(played.argmax()) == player:
+            return "it has the highest mean return"
+        best = names[int(played.argmax())]
+        return f"its mean return may be above that of {best}: it has played less, or less evenly"
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the statistics."""
-        return int(self.numbers.nbytes)
+    # --- files ------------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return the statistics."""
-        return {"numbers": self.numbers}
-
-    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take back what `state` returned; ValueError if it is invalid."""
-        numbers = arrays["numbers"]
+    def restore(self, numbers: NDArray[Any]) -> None:
+        """Take back `numbers`; ValueError if they are invalid."""
         if numbers.dtype != np.float64 or numbers.shape != self.numbers.shape:
             raise ValueError("the statistics of the agents have another form")
         if not np.isfinite(numbers).all() or (numbers[:, [0, 2]] < 0).any():

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from zooming.agents import cards, seeds
 from zooming.agents.agent import Agent
 from zooming.agents.clipping import clipping_text
+from zooming.agents.doubts import doubts
 from zooming.agents.history import Log
 from zooming.agents.problem import stated_range
 from zooming.agents.replay import Transitions, record_samples, update_each
+from zooming.agents.status import Status
 from zooming.kernels import FIRST_VALUE, pausing, plan_actions, plan_episodes, to_unit
 from zooming.kernels.crossing import Crossing
 from zooming.kernels.grids import action_cell, state_cell
@@ -253,24 +255,26 @@ class Planner(Agent):
     def nbytes(self) -> int:
         return self.table.nbytes
 
-    def status(self) -> dict[str, Any]:
-        """Return what the planner believes, as of its last plan.
+    def status(self) -> Status:
+        """Return what the planner believes, as of its last plan; `print` shows it readably.
 
         Returns
         -------
-        dict
+        Status
+            A dictionary.
             "samples" and "episodes" so far. "plans": how many were made. "next plan": the number
             of episodes after which the next one is made. "cells": cells of the grid, a step.
             "steps": "alike" if all steps are pooled, "rewards differ", "values differ" or "differ".
             "reward noise" and "value noise": standard deviation of what the model does not explain.
             "axes": for each axis the bandwidths of rewards and of next values, as shares of the
-            axis; infinity if the axis does not matter.
+            axis; infinity if the axis does not matter. "warnings": what in the data contradicts
+            the description of the problem.
         """
         core, widths = self.table.core[0], self.table.widths
         apart = int(core["rewards_apart"]), int(core["values_apart"])
         words = {(0, 0): "alike", (1, 0): "rewards differ", (0, 1): "values differ"}
         bandwidths = np.where(widths >= FLAT, np.inf, 2.0**widths)
-        return {
+        return Status({
             "samples": int(self.table.samples.numbers[: self.table.n_samples, 0].sum()),
             "episodes": self.n_episodes,
             "plans": int(core["n_plans"]),
@@ -283,7 +287,11 @@ class Planner(Agent):
                 name: (float(bandwidths[0, apart[0], j]), float(bandwidths[1, apart[1], j]))
                 for j, name in enumerate(self.axes.names)
             },
-        }
+            "warnings": self._warnings(),
+        })  # fmt: skip
+
+    def _warnings(self) -> list[str]:
+        return doubts(self)
 
     def _facts(self) -> dict[str, Any]:
         found = self.status()

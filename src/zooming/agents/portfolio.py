@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,21 +15,27 @@ from zooming.agents.agent import Agent
 from zooming.agents.choices import Choice
 from zooming.agents.clipping import clipping_text, warn_of_clipping
 from zooming.agents.companions import check_agents, common_range
+from zooming.agents.delegates import Delegate
 from zooming.agents.history import Log
 from zooming.agents.nesting import build_arms, nested_options, nested_state, restore_arms
 from zooming.agents.planner import ANY_REWARD
 from zooming.agents.recorder import Recorder
 from zooming.agents.replay import Transitions
+from zooming.agents.status import Status, in_words
+from zooming.agents.trend import Trend
 from zooming.kernels.crossing import Crossing
-from zooming.partitions.view import Partition
-from zooming.spaces.masks import Feasible, has_mask
-from zooming.validation import Floats
+from zooming.spaces.masks import has_mask
 
 # Places in `counts`: who plays, episodes left in the block, whether an episode of it is under way.
 PLAYER, LEFT, IS_OPEN, N_EPISODES = range(4)
 
+STUCK = (
+    "the mean return of the last episodes is not above that of the first ones: nothing was "
+    "learned, or there is nothing to learn"
+)
 
-class Portfolio(Agent):
+
+class Portfolio(Delegate):
     """Several agents that all learn from every episode, with a choice of who plays.
 
     An agent plays a block of episodes, a twentieth of those so far, and all others learn from them.
@@ -62,9 +69,11 @@ class Portfolio(Agent):
         self.agents = check_agents(agents)
         first = self.agents[0]
         options = {**first.problem.options, "reward_range": None}
-        super().__init__(first.env, **options, seed=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the agents have warned of the same
+            super().__init__(first.env, **options, seed=seed)
         self.reward_range = self.problem.reward_range = common_range(self.agents)
-        self.choice = Choice(len(self.agents))
+        self.choice, self.trend = Choice(len(self.agents)), Trend()
         self.counts = np.zeros(4, np.int64)  # PLAYER, LEFT, IS_OPEN, N_EPISODES
         self._total = np.zeros(1)  # the return so far of the episode that is played
         self._played: _Played | None = None  # what some agents have not learned from yet
@@ -123,12 +132,20 @@ class Portfolio(Agent):
     def _choose(self) -> None:
         """Choose who plays, if the block is over."""
         if self.counts[LEFT] == 0:
+            self._before_choice()
             self.counts[[PLAYER, LEFT]] = self.choice.next(self.n_episodes)
+
+    def _before_choice(self) -> None:
+        """Prepare the agents for the next block; a subclass may add agents."""
+
+    def _credit(self, returns: list[float]) -> None:
+        self.choice.credit(int(self.counts[PLAYER]), returns)
+        self.trend.add(returns)
 
     def _close(self) -> None:
         """Credit the return of an episode to its player, once."""
         if self.counts[IS_OPEN]:
-            self.choice.credit(int(self.counts[PLAYER]), self._total.tolist())
+            self._credit(self._total.tolist())
             self.counts[LEFT] -= 1
         self.counts[IS_OPEN], self._total[0] = 0, 0.0
 
@@ -178,7 +195,7 @@ class Portfolio(Agent):
             played.others.pop()
         first, last = played.n_credited, int(played.log.done[0])
         played.n_credited = last
-        self.choice.credit(int(self.counts[PLAYER]), played.log.returns[first:last].tolist())
+        self._credit(played.log.returns[first:last].tolist())
         self.counts[[LEFT, N_EPISODES]] += (first - last, last - first)
         warn_of_clipping(self.player)
         self._played = None
@@ -208,36 +225,6 @@ class Portfolio(Agent):
         return self.agents[self.choice.recommended()]
 
     @property
-    def interpolates(self) -> bool:  # type: ignore[override]
-        """Whether the recommended policy's action varies within a ball."""
-        return self.recommended.interpolates
-
-    def _greedy(
-        self,
-        steps: NDArray[np.int64],
-        states: Floats,
-        deterministic: bool,
-        allowed: Sequence[Feasible | None],
-    ) -> Floats:
-        return self.recommended._greedy(steps, states, deterministic, allowed)
-
-    def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
-        """Return V(x) of the recommended agent."""
-        return self.recommended.value(step, observation, info=info)
-
-    def q_value(self, step: int, observation: Any, action: Any) -> float:
-        """Return Q of the recommended agent."""
-        return self.recommended.q_value(step, observation, action)
-
-    def visits(self, step: int, observation: Any, action: Any) -> int:
-        """Return the visits of the recommended agent's ball or cell."""
-        return self.recommended.visits(step, observation, action)
-
-    def partition(self, step: int) -> Partition:
-        """Return the balls or cells of the recommended agent."""
-        return self.recommended.partition(step)
-
-    @property
     def n_balls(self) -> int:
         """Number of balls or cells of the agent that played last, summed over all steps."""
         return self.player.n_balls
@@ -245,20 +232,62 @@ class Portfolio(Agent):
     @property
     def nbytes(self) -> int:
         """Memory of all agents in bytes."""
-        own = self.choice.nbytes + self.counts.nbytes + self._total.nbytes
-        return own + sum(agent.nbytes for agent in self.agents)
+        own = self.choice.numbers, self.trend.windows, self.counts, self._total
+        return sum(int(array.nbytes) for array in own) + sum(agent.nbytes for agent in self.agents)
+
+    def status(self) -> Status:
+        """Return who plays and why, and how the returns develop; `print` shows it readably.
+
+        Returns
+        -------
+        Status
+            A dictionary. "episodes": how many so far. "plays": who plays, or played last. "why":
+            the reason. "recommended": whose policy `predict` plays. "agents": what each has played,
+            and the mean of its returns, late ones weighing more, with its standard error.
+            "return": the mean return of the last half of the episodes, with its standard error.
+            "next 1,000 episodes": by how much the mean return may rise, an extrapolation of its
+            rise so far, with its standard error. "warnings": what seems wrong.
+        """
+        names, choice = self._names(), self.choice
+        gain, latest = self.trend.expected_gain(1000), self.trend.latest()
+        return Status(
+            {
+                "episodes": self.n_episodes,
+                "plays": names[int(self.counts[PLAYER])],
+                "why": choice.reason(int(self.counts[PLAYER]), names),
+                "recommended": names[choice.recommended()],
+                "agents": {name: choice.words(k) for k, name in enumerate(names)},
+                "return": None if latest is None else "{:.4g} ± {:.2g}".format(*latest),
+                "next 1,000 episodes": None if gain is None else "+{:.2g} ± {:.2g}".format(*gain),
+                "warnings": self._warnings(),
+            }
+        )
+
+    def _names(self) -> list[str]:
+        """Return a name for each agent, different ones."""
+        kinds = [type(agent).__name__ for agent in self.agents]
+        return [
+            kind if kinds.count(kind) == 1 else f"{kind} {kinds[: k + 1].count(kind)}"
+            for k, kind in enumerate(kinds)
+        ]
+
+    def _warnings(self) -> list[str]:
+        found = [] if self.trend.has_improved() else [STUCK]
+        for agent in self.agents:
+            found += agent._warnings()
+        return found
 
     def _facts(self) -> dict[str, Any]:
+        found = self.status()
+        shown = ("plays", "why", "recommended", "return", "next 1,000 episodes")
         return {
-            "agents": ", ".join(type(agent).__name__ for agent in self.agents),
-            "plays": type(self.player).__name__,
+            "agents": ", ".join(self._names()),
+            **{name: in_words(found[name]) for name in shown},
+            **({"warnings": "; ".join(found["warnings"])} if found["warnings"] else {}),
             "bytes": f"{self.nbytes:,}",
             "seed": self.seed,
             **cards.shown_fact(self.horizon),
         }
-
-    def _pictures(self) -> list[str]:
-        return self.recommended._pictures()
 
     def __repr__(self) -> str:
         names = ", ".join(type(agent).__name__ for agent in self.agents)
@@ -281,7 +310,10 @@ class Portfolio(Agent):
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         self._settle()
         values, arrays = nested_state(self.agents)
-        own = {"counts": self.counts, "total": self._total, **self.choice.state()}
+        own = {
+            "counts": self.counts, "total": self._total, "windows": self.trend.windows,
+            "numbers": self.choice.numbers,
+        }  # fmt: skip
         return {"agents": values}, {**arrays, **own}
 
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -292,7 +324,8 @@ class Portfolio(Agent):
             raise ValueError(f"agent {counts[PLAYER]} of {len(self.agents)} plays")
         if total.dtype != np.float64 or total.shape != (1,) or not np.isfinite(total).all():
             raise ValueError("the return of the episode is no number")
-        self.choice.restore(arrays)
+        self.choice.restore(arrays["numbers"])
+        self.trend.restore(arrays["windows"])
         restore_arms(self.agents, values["agents"], arrays)
         self.counts, self._total = counts.copy(), total.copy()
 

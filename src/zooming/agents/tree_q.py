@@ -106,6 +106,23 @@ class TreeQ(AdaptiveLearner):
         core["bonus_rule"], core["n_stats"], core["lipschitz"] = INDEX, N_TREE_STATS, self.slope
         self.begin(self.make_table(core, TreeTable))
 
+    @property
+    def scale(self) -> float:
+        """The unit of rewards for bonus and noise: the span of `reward_range`, or of `rescale`."""
+        return float(self.table.core["reward_span"][0])
+
+    def rescale(self, least: float, most: float) -> None:
+        """Measure bonus and noise in units of rewards that were seen, not of `reward_range`.
+
+        `Auto` calls it, because a range that is certain is often far too wide.
+
+        Parameters
+        ----------
+        least, most : float
+            Lowest and highest reward seen so far. If they are equal, the unit is 1.
+        """
+        self.table.rescale(least, most)
+
     def _facts(self) -> dict[str, Any]:
         return {
             "axes": cards.axes_text(self.axes),
@@ -130,3 +147,14 @@ class TreeQ(AdaptiveLearner):
         n_roots = 1 if options["shared"] else options["horizon"]
         check_n_rows(env, options, arrays, n_roots)  # before the table is allocated
         return cls(env, **options)
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        values, arrays = super()._state()
+        return {**values, "scale": self.scale}, arrays
+
+    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        scale = values["scale"]
+        if not (isinstance(scale, float) and 0.0 < scale < math.inf):
+            raise ValueError(f"the scale of rewards is {scale}")
+        self.table.core["reward_span"] = scale
+        super()._restore(values, arrays)

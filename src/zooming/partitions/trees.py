@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from zooming.kernels import tree_episodes
-from zooming.kernels.trees import FIRST_INDEX, FUTURE, REWARD, share_of_first, write_rows
+from zooming.kernels.trees import (
+    FIRST_INDEX,
+    FUTURE,
+    NOISE,
+    REWARD,
+    WEIGHT,
+    share_of_first,
+    write_rows,
+)
 from zooming.partitions.boxes import BoxTable
 
 
@@ -25,6 +33,16 @@ class TreeTable(BoxTable):
         # If no reward is positive, the best case is that the episode ends after the next one.
         self.stats[:, FUTURE] = max(high, 0.0)
         write_rows(self.rows, self.core, self.stats, self.axes.table, 0, self.rows_in_use)
+
+    def rescale(self, least: float, most: float) -> None:
+        """Take most - least as the unit of rewards, and `most` as the value of unknown balls."""
+        stats, core = self.stats, self.core
+        span = most - least if most > least else 1.0
+        stats[:, NOISE] *= (float(core["reward_span"][0]) / span) ** 2
+        core["reward_span"] = span
+        unknown = stats[:, WEIGHT] == 0.0
+        stats[unknown, REWARD], stats[unknown, FUTURE] = most, max(most, 0.0)
+        write_rows(self.rows, core, stats, self.axes.table, 0, self.rows_in_use)
 
     def is_due(self, row: int) -> bool:
         """Return False: the kernels split every due ball."""

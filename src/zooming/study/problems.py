@@ -14,6 +14,7 @@ import numpy as np
 from zooming import metrics
 from zooming.agents.adaptive_q import AdaptiveQ
 from zooming.agents.agent import Agent
+from zooming.agents.auto import Auto
 from zooming.agents.heuristics import Median, NoMovement, Random
 from zooming.agents.metric_q import MetricQ
 from zooming.agents.net_q import NetQ
@@ -78,6 +79,7 @@ AGENTS: dict[str, Callable[..., Agent]] = {
     "metric-q": metric_q,
     "tree-q": TreeQ,
     "planner": Planner,
+    "auto": Auto,
     "single-partition-q": SinglePartitionQ,
     "randomized-q": RandomizedQ,
     "random": Random,

@@ -26,6 +26,7 @@ from zooming.validation import check_int
 
 PAPERS_SCALES = (0.01, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 1.0, 1.5, 2.0, 5.0)
 METHODS = ("grid", "optuna")
+NOTHING_TO_TUNE = ("auto",)  # agents without a number to set
 TUNED = "tuned.json"  # the result, for programs
 
 
@@ -146,6 +147,12 @@ def tune(
     engines.check_engine("local", workers, None)
     chosen_problems = [resolve_problem(problem) for problem in problems]
     choices = [a if isinstance(a, AgentChoice) else agent_named(a) for a in agents]
+    for choice in choices:
+        if choice.kind in NOTHING_TO_TUNE:
+            raise ConfigurationError(
+                f"{choice.kind} has nothing to tune: it has no bonus, scale or schedule. Run it as "
+                f"it is: zooming run PROBLEM --agents {choice.kind}"
+            )
     settled = [
         AgentChoice(a.kind, {k: v for k, v in a.settings.items() if k != option}) for a in choices
     ]

@@ -1,0 +1,179 @@
+"""The agent with nothing to set: a planner and optimistic trees that learn from each other."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+from zooming.agents import seeds
+from zooming.agents.choices import Choice
+from zooming.agents.companions import common_range
+from zooming.agents.planner import Planner
+from zooming.agents.portfolio import Portfolio
+from zooming.agents.problem import seed_of, stated_range
+from zooming.agents.status import Status
+from zooming.agents.tree_q import TreeQ
+from zooming.validation import check_range
+
+# Trees: one partition for all steps or one for each; and the slope of the bonus. Two and four trees
+# were worse, see docs/research.md.
+TREES = ((True, 0.0), (True, 0.6), (False, 0.6))
+PILOT = 10  # episodes of the planner before the trees begin, which then know the scale of rewards
+FAR = 1e9  # spans of the rewards seen: the range that trees take if none is known
+GROWTH = 1.1  # the trees are told the span of the rewards when it has grown by this factor
+
+
+class Auto(Portfolio):
+    """Learns fast with nothing to set. Take it first; `AdaptiveQ` is the one with a theorem.
+
+    It is a `Portfolio` of a `Planner` and three `TreeQ`, which all learn from every episode. Who
+    plays is chosen by the returns. `docs/auto.md` explains it on a page.
+    Nothing is proved about it. It costs 10 to 50 times the time of `AdaptiveQ` a step, and its
+    memory grows with the samples up to `max_samples`.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        The environment to learn on.
+    max_samples : int, default 1,000,000
+        Number of samples that the planner keeps, see `Planner`.
+    horizon : int, optional
+        Steps of an episode. By default the environment's own number.
+    reward_range : (float, float), optional
+        Lowest and highest reward of one step; others are refused. By default the range that the
+        environment states, else any finite reward is taken. The scale of rewards is always learned
+        from the data.
+    bounds : dict, optional
+        {axis: (low, high)}, for unbounded axes or a smaller range. Values beyond count as the ends.
+    ordered : bool or names of axes, default False
+        Discrete axes whose neighboring values are similar. True means all of them.
+    squash : bool, float or dict, default False
+        Maps unbounded axes to an interval: True (scale 1), a scale, or {axis: scale}.
+    weights : dict or sequence, optional
+        Weight of each axis in the metric: {axis: weight}, or one number per axis. An axis of
+        weight 0 is ignored.
+    seed : int, optional
+        Seed of the agents and of the environment. By default a random one.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> agent = zooming.Auto(gym.make("zooming/Oil-v0", sharpness=10.0), seed=0)
+    >>> history = agent.learn(episodes=300)
+    >>> bool(history.returns[-100:].mean() > 4.6), agent.status()["plays"]  # the optimum is 4.75
+    (True, 'planner')
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        max_samples: int = 1_000_000,
+        horizon: int | None = None,
+        reward_range: tuple[float, float] | None = None,
+        bounds: Mapping[str, Any] | None = None,
+        ordered: bool | Iterable[str] = False,
+        squash: bool | float | Mapping[str, float] = False,
+        weights: Mapping[str, float] | Iterable[float] | None = None,
+        seed: int | None = None,
+    ) -> None:
+        seed = seed_of(seed)
+        self.planner = Planner(
+            env, max_samples=max_samples, horizon=horizon, reward_range=reward_range,
+            bounds=bounds, ordered=ordered, squash=squash, weights=weights,
+            seed=seeds.derive_seed(seed, "planner"),
+        )  # fmt: skip
+        super().__init__([self.planner], seed=seed)
+        self.max_samples, self._given_range = self.planner.max_samples, reward_range
+        self._known_range = stated_range(env) if reward_range is None else reward_range
+        self._tree_range: tuple[float, float] | None = None  # once there are trees
+
+    # --- the trees --------------------------------------------------------------------------------
+
+    @property
+    def trees(self) -> list[TreeQ]:
+        """The trees; none during the pilot."""
+        return [agent for agent in self.agents if isinstance(agent, TreeQ)]
+
+    def _before_choice(self) -> None:
+        """Add the trees after the pilot, and tell them the scale of the rewards seen so far."""
+        if self.n_episodes < PILOT:
+            return
+        core = self.planner.table.core
+        least, most = float(core["least"][0]), float(core["most"][0])
+        if not self.trees:
+            far = FAR * ((most - least) or 1.0)
+            self._add_trees(self._known_range or (least - far, most + far))
+            for tree in self.trees:
+                tree.rescale(least, most)
+        for tree in self.trees:
+            if most - least > GROWTH * tree.scale:
+                tree.rescale(least, most)
+
+    def _add_trees(self, reward_range: tuple[float, float]) -> None:
+        options = {**self.planner.problem.options, "reward_range": reward_range}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the planner has warned of the same
+            for shared, slope in TREES:
+                seed = seeds.derive_seed(self.seed, f"tree {shared} {slope}")
+                tree = TreeQ(self.planner.env, shared=shared, slope=slope, seed=seed, **options)
+                self.agents.append(tree)
+        # The returns of the pilot are those of a planner that knew nothing: they would keep it from
+        # playing for a thousand episodes.
+        self.choice = Choice(len(self.agents))
+        self._tree_range = reward_range
+        self.reward_range = self.problem.reward_range = common_range(self.agents)
+
+    # --- words ------------------------------------------------------------------------------------
+
+    def status(self) -> Status:
+        """Return who plays and why, what the planner believes, and what is still to gain.
+
+        Returns
+        -------
+        Status
+            The entries of `Portfolio.status`, and "planner": the entries of `Planner.status`.
+            `print` shows it readably.
+        """
+        believed = self.planner.status()
+        del believed["warnings"]  # they are among those of all agents
+        return Status({**super().status(), "planner": believed})
+
+    def _names(self) -> list[str]:
+        trees = [
+            f"tree, {'shared' if tree.shared else 'apart'}, slope {tree.slope:g}"
+            for tree in self.trees
+        ]
+        return ["planner", *trees]
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def _options(self) -> dict[str, Any]:
+        given = None if self._given_range is None else list(self._given_range)
+        options = {**self.problem.options, "reward_range": given, "seed": self.seed}
+        del options["rewards"]
+        return {"max_samples": self.max_samples, **options}
+
+    @classmethod
+    def _from_options(
+        cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> Any:
+        return cls(env, **options)
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        values, arrays = super()._state()
+        # The environment may state another range, or none, when the file is loaded.
+        return {**values, "known_range": self._known_range, "tree_range": self._tree_range}, arrays
+
+    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        known, taken = (
+            None if values[name] is None else check_range(values[name], name)
+            for name in ("known_range", "tree_range")
+        )
+        self._known_range = known
+        if taken is not None:
+            self._add_trees(taken)
+        super()._restore(values, arrays)

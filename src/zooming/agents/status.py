@@ -1,0 +1,46 @@
+"""What an agent says of itself: a dictionary that prints as readable lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Status(dict[str, Any]):
+    """The answer of `agent.status()`: a dictionary; `print` shows one line for each entry.
+
+    Examples
+    --------
+    >>> print(Status({"plays": "Planner", "axes": {"state[0]": (0.25, float("inf"))}, "gain": 0.5}))
+    plays: Planner
+    axes:
+      state[0]: 0.25, inf
+    gain: 0.5
+    """
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self, ""))
+
+
+def _lines(entries: dict[str, Any], indent: str) -> list[str]:
+    """Return one line for each entry, nested dictionaries and lists indented."""
+    found = []
+    for name, value in entries.items():
+        if isinstance(value, dict):
+            found += [f"{indent}{name}:", *_lines(value, indent + "  ")]
+        elif isinstance(value, list):
+            found.append(f"{indent}{name}: {'' if value else 'none'}".rstrip())
+            found += [f"{indent}  {entry}" for entry in value]
+        else:
+            found.append(f"{indent}{name}: {in_words(value)}")
+    return found
+
+
+def in_words(value: Any) -> str:
+    """Return a value of a status as text: numbers with at most four digits."""
+    if isinstance(value, tuple):
+        return ", ".join(in_words(one) for one in value)
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "not known yet"}[value]
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,218 @@
+"""Auto: a planner and trees with nothing to set, and what an agent says of itself."""
+
+import math
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import zooming
+from helpers import Drift, knowledge, same_history
+from zooming.agents.auto import PILOT, TREES
+from zooming.agents.status import Status
+from zooming.agents.trend import Trend
+from zooming.kernels import IS_JIT_DISABLED
+
+pytestmark = pytest.mark.kernels
+compiled = pytest.mark.skipif(IS_JIT_DISABLED, reason="without compilation, one plan takes seconds")
+
+
+def oil(**options):
+    return gym.make("zooming/Oil-v0", **{"sharpness": 10.0, "center": 0.7071, **options})
+
+
+@compiled
+def test_auto_keeps_the_promises_of_every_agent():
+    checked = zooming.check_agent(zooming.Auto)
+    assert "the fused driver and the Python one" in " ".join(checked.kept)
+
+
+@compiled
+def test_auto_learns_a_narrow_peak_and_both_drivers_agree():
+    agent, python = zooming.Auto(oil(), seed=1), zooming.Auto(oil(), seed=1)
+    history = agent.learn(200)
+    assert history.returns[-50:].mean() > 4.5  # the optimum is 4.793, a random policy has 0.45
+    assert same_history(history, python.learn(200, driver="python"))
+    assert knowledge(agent) == knowledge(python)
+
+
+@compiled
+def test_the_trees_begin_after_the_pilot_and_know_the_scale_of_rewards():
+    agent = zooming.Auto(oil(noise=0.05), seed=0)
+    agent.learn(PILOT)
+    assert agent.trees == []
+    assert agent.agents == [agent.planner]
+    agent.learn(1)
+    assert agent.choice.numbers[:, 0].sum() == 1  # the pilot does not count
+    assert [(tree.shared, tree.slope) for tree in agent.trees] == list(TREES)
+    agent.learn(100)
+    core = agent.planner.table.core
+    span = float(core["most"][0] - core["least"][0])
+    for tree in agent.trees:
+        assert tree.n_episodes == 101
+        assert span / 1.1 <= tree.scale <= span
+        assert tree.reward_range == (0.0, 1.0)  # what the environment states
+
+
+class Wide(Drift):
+    """Rewards of any size, and no word about their range."""
+
+    def step(self, action):
+        state, reward, *rest = super().step(action)
+        return state, 1e4 * (reward + float(action[0])), *rest
+
+
+@compiled
+def test_without_a_reward_range_any_reward_is_taken_and_its_scale_learned():
+    agent = zooming.Auto(Wide(), horizon=3, seed=0)
+    agent.learn(60)
+    assert agent.trees[0].scale > 1e4
+    assert agent.value(0, np.array([0.5, 0.5])) > 2e4
+    given = zooming.Auto(Wide(), horizon=3, reward_range=(0.0, 5.0), seed=0)
+    with pytest.raises(zooming.TransitionError, match=r"outside the reward range \[0\.0, 5\.0\]"):
+        given.learn(5)
+
+
+@compiled
+@pytest.mark.parametrize("episodes", [4, 40])
+def test_a_saved_auto_goes_on_with_and_without_its_environment(tmp_path, episodes):
+    agent = zooming.Auto(oil(), seed=3, max_samples=5000)
+    agent.learn(episodes)
+    agent.save(tmp_path / "auto.zoom")
+    loaded = zooming.load(tmp_path / "auto.zoom")
+    assert loaded.max_samples == 5000
+    assert len(loaded.trees) == len(agent.trees)
+    assert same_history(agent.learn(30), loaded.learn(30))
+    assert knowledge(agent) == knowledge(loaded)
+
+    owned = zooming.Auto(Drift(), horizon=3, reward_range=(0.0, 1.0), seed=0)
+    owned.learn(episodes)
+    owned.save(tmp_path / "own.zoom")
+    alone = zooming.load(tmp_path / "own.zoom")
+    observation = np.array([0.3, 0.6])
+    assert alone.env is None
+    for _ in range(12):  # over the end of the pilot
+        for one in (owned, alone):
+            action = one.act(0, observation)
+            one.update(0, observation, action, 0.5, observation, True)
+    assert knowledge(owned) == knowledge(alone)
+
+
+def test_there_is_nothing_to_tune(tmp_path):
+    with pytest.raises(zooming.ConfigurationError, match="auto has nothing to tune"):
+        zooming.tune(["oil-laplace-1"], ["auto"], tmp_path)
+
+
+def test_auto_has_no_bonus():
+    with pytest.raises(zooming.ConfigurationError, match="Auto has no option 'bonus'"):
+        zooming.Auto(oil(), bonus=0.1)
+
+
+# --- what it says ---------------------------------------------------------------------------------
+
+
+@compiled
+def test_the_status_says_who_plays_and_why():
+    agent = zooming.Auto(oil(), seed=1)
+    assert agent.status()["plays"] == "planner"
+    assert agent.status()["why"] == "it is the only agent so far"
+    assert agent.status()["return"] is None
+    agent.learn(150)
+    found = agent.status()
+    names = ["planner", "tree, shared, slope 0", "tree, shared, slope 0.6",
+             "tree, apart, slope 0.6"]  # fmt: skip
+    assert list(found["agents"]) == names
+    assert found["plays"] in names
+    assert found["recommended"] in names
+    assert found["planner"]["samples"] == 150 * 5
+    assert found["warnings"] == []
+    text = str(found)
+    assert "plays: " in text
+    assert "  planner: played " in text
+    assert "warnings: none" in text
+    assert "inf" in text or "state[0]: " in text
+    card = agent._repr_html_()
+    assert "next 1,000 episodes" in card
+    assert found["why"] in card
+
+
+class Still(Drift):
+    """One coordinate never changes, and rewards are a small part of the range."""
+
+    def reset(self, **options):
+        state, info = super().reset(**options)
+        state[1] = self.state[1] = 0.25
+        return state, info
+
+    def step(self, action):
+        state, reward, *rest = super().step(action)
+        state[1] = 0.25
+        return state, 50.0 + 0.1 * reward, *rest
+
+
+@compiled
+def test_the_status_warns_where_the_data_contradict_the_description():
+    agent = zooming.Auto(Still(), horizon=3, reward_range=(0.0, 1000.0), seed=0)
+    agent.learn(130)
+    warnings = "\n".join(agent.status()["warnings"])
+    assert "rewards seen lie in [50" in warnings
+    assert "state[1] never changed" in warnings
+    assert "state[0] never changed" not in warnings
+    assert "nothing was learned" in warnings
+    assert agent.planner.status()["warnings"]
+    fine = zooming.Planner(oil(), seed=0)
+    fine.learn(30)
+    assert fine.status()["warnings"] == []
+
+
+def test_a_status_prints_lists_and_numbers():
+    shown = Status({"a": [], "b": ["x", "y"], "c": 12345, "d": 0.123456, "e": None, "f": True})
+    assert str(shown).splitlines() == [
+        "a: none", "b:", "  x", "  y", "c: 12,345", "d: 0.1235", "e: not known yet", "f: yes",
+    ]  # fmt: skip
+
+
+# --- the trend of returns -------------------------------------------------------------------------
+
+
+def test_windows_have_number_mean_and_variance_of_their_returns():
+    returns = np.random.default_rng(0).random(100).tolist()
+    trend = Trend()
+    trend.add(returns[:37])
+    trend.add(returns[37:])
+    for i in range(7):
+        part = returns[2**i - 1 : 2 ** (i + 1) - 1]
+        n, mean, variance = trend.windows[i]
+        assert n == len(part)
+        assert mean == pytest.approx(np.mean(part))
+        assert variance == pytest.approx(np.var(part))
+    assert trend.n_episodes == 100
+    assert trend.latest()[0] == pytest.approx(np.mean(returns[63:]))
+
+
+def test_the_expected_gain_is_that_of_returns_that_approach_their_limit_as_a_root():
+    trend, few = Trend(), Trend()
+    trend.add([4.0 - 3.0 / math.sqrt(k) for k in range(1, 1025)])
+    gain, error = trend.expected_gain(1000)
+    true = 3.0 / math.sqrt(1024) - np.mean([3.0 / math.sqrt(k) for k in range(1025, 2025)])
+    assert gain == pytest.approx(true, rel=0.02)
+    assert 0 < error < gain
+    few.add([1.0] * 10)
+    assert few.expected_gain(1000) is None
+    falling = Trend()
+    falling.add([-float(k) for k in range(100)])
+    assert falling.expected_gain(1000)[0] == 0.0
+    assert not falling.has_improved()
+    assert trend.has_improved()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [(lambda w: w[1:], "another form"), (lambda w: w - 1, "are invalid"),
+     (lambda w: w * 3, "are invalid"), (lambda w: w * np.nan, "are invalid")],
+)  # fmt: skip
+def test_spoiled_windows_are_refused(spoil, sentence):
+    trend = Trend()
+    trend.add([1.0] * 20)
+    with pytest.raises(ValueError, match=sentence):
+        Trend().restore(spoil(trend.windows))
