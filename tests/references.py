@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 from reference import ReferenceBall, ReferenceQ, ReferenceVisit
@@ -294,3 +294,154 @@ class ReferenceRandomizedQ(ReferenceQ):
             ball.q_value = max(copies)
             number, targets, copies = number + 1, -1, [self.caps[step]] * self.n_copies
         ball.visits[:] = number, targets + 1, copies
+
+
+class ReferenceMB:
+    """NetMB and AdaptiveMB on the unit cube by their definitions, from a list of all samples.
+
+    Balls are boxes (low, high, level), and a ball keeps its own samples (reward, next state or
+    None). `cells(level)` are the borders of the grid of next states along every state axis. `power`
+    is None for a net, which never splits; else a ball is due at `factor` 2^(power level) visits.
+
+    >>> plain = ReferenceMB(1, 1, 2, 0.1, net=[0.0, 0.5, 1.0])
+    >>> plain.update(1, [0.2], [0.7], 1.0, [0.5])
+    >>> plain.plan()
+    >>> plain.q(1, ((0.0, 0.5), (0.5, 1.0)))
+    1.0
+    """
+
+    def __init__(
+        self, n_state: int, n_action: int, horizon: int, scale: float, *,
+        net: list[float] | None = None, power: float | None = None, factor: float = 1.0,
+        is_full: bool = True, is_monotone: bool = False, lipschitz: float = math.inf,
+    ) -> None:  # fmt: skip
+        self.n_state, self.n_axes, self.horizon, self.scale = (
+            n_state,
+            n_state + n_action,
+            horizon,
+            scale,
+        )
+        self.net, self.power, self.factor = net, power, factor
+        self.is_full, self.is_monotone, self.lipschitz = is_full, is_monotone, lipschitz
+        edges = [0.0, 1.0] if net is None else net
+        sides = list(pairwise(edges))
+        boxes = list(product(sides, repeat=self.n_axes))
+        # A ball: {box: [samples of it and of its ancestors with their levels, Q, level]}
+        self.balls: list[dict[Any, Any]] = [
+            {box: [[], float(horizon - step), 0] for box in boxes} for step in range(horizon)
+        ]
+        self.top = 0
+        self.v = [self._cells_with(lambda c, h=step: float(horizon - h)) for step in range(horizon)]
+
+    def _edges(self, level: int) -> list[float]:
+        return [k / 2**level for k in range(2**level + 1)] if self.net is None else self.net
+
+    def _grid(self, level: int) -> list[Any]:
+        edges = self._edges(level)
+        return list(product(list(pairwise(edges)), repeat=self.n_state))
+
+    def _cells_with(self, value: Callable[..., float]) -> dict[Any, float]:
+        return {cell: value(cell) for cell in self._grid(self.top)}
+
+    @staticmethod
+    def _holds(box: Any, point: Sequence[float]) -> bool:
+        return all(a <= x < b or x == b == 1 for (a, b), x in zip(box, point, strict=False))
+
+    def _relevant(self, step: int, state: Sequence[float]) -> list[Any]:
+        return sorted(
+            (box for box in self.balls[step] if self._holds(box, state)),
+            key=lambda box: [low for low, _ in box[self.n_state :]],
+        )
+
+    def q(self, step: int, box: Any) -> float:
+        """Return Q of a ball."""
+        return self.balls[step][box][1]
+
+    def act(self, step: int, state: Sequence[float]) -> list[float]:
+        """Return the center of the first of the best balls."""
+        box = max(self._relevant(step, state), key=lambda box: self.q(step, box))
+        return [0.5 * (low + high) for low, high in box[self.n_state :]]
+
+    def _mean_value(self, step: int, level: int, state: Sequence[float]) -> float:
+        """Return the mean of V over the cell of a level that holds the state."""
+        around = next(cell for cell in self._grid(level) if self._holds(cell, state))
+        inside = [
+            value
+            for cell, value in self.v[step].items()
+            if self._holds(around, [0.5 * (low + high) for low, high in cell])
+        ]
+        return sum(inside) / len(inside)
+
+    def _estimate(self, step: int, box: Any) -> None:
+        samples, before, _ = self.balls[step][box]
+        if not samples:
+            return
+        n, total = len(samples), 0.0
+        for reward, after, level in samples:
+            is_last = after is None or step + 1 == self.horizon
+            total += reward + (0.0 if is_last else self._mean_value(step + 1, level, after))
+        found = min(float(self.horizon - step), total / n + self.scale / math.sqrt(n))
+        self.balls[step][box][1] = min(found, before) if self.is_monotone else found
+
+    def _value_cells(self, step: int, within: Any = None) -> None:
+        for cell in self.v[step]:
+            center = [0.5 * (low + high) for low, high in cell]
+            if within is None or self._holds(within, center):
+                best = max(self.q(step, box) for box in self._relevant(step, center))
+                best = min(float(self.horizon - step), best)
+                self.v[step][cell] = min(best, self.v[step][cell]) if self.is_monotone else best
+        if self.lipschitz < math.inf:
+            self.v[step] = {
+                cell: min(
+                    value
+                    + self.lipschitz
+                    * max(abs(a - b) for (a, _), (b, _) in zip(cell, other, strict=True))
+                    for other, value in self.v[step].items()
+                )
+                for cell in self.v[step]
+            }
+
+    def plan(self) -> None:
+        """Plan for all balls, from the last step to the first."""
+        for step in reversed(range(self.horizon)):
+            for box in self.balls[step]:
+                self._estimate(step, box)
+            self._value_cells(step)
+
+    def update(
+        self,
+        step: int,
+        state: Any,
+        action: Any,
+        reward: float,
+        after: Any,
+        terminated: bool = False,
+    ) -> None:
+        """Add a sample; plan for its ball, or for all at the end of an episode; split."""
+        point = [*state, *action]
+        box = next(box for box in self.balls[step] if self._holds(box, point))
+        samples, _, level = self.balls[step][box]
+        samples.append((reward, None if terminated else list(after), level))
+        if not self.is_full:
+            self._estimate(step, box)
+            self._value_cells(step, box[: self.n_state])
+        elif terminated or step + 1 == self.horizon:
+            self.plan()
+        if self.power is not None and len(samples) >= self.factor * 2 ** (self.power * level):
+            self._split(step, box)
+
+    def _split(self, step: int, box: Any) -> None:
+        samples, value, level = self.balls[step].pop(box)
+        halves = [((a, 0.5 * (a + b)), (0.5 * (a + b), b)) for a, b in box]
+        for child in product(*halves):
+            self.balls[step][child] = [list(samples), value, level + 1]
+        if level + 1 > self.top:
+            old, self.top = [dict(v) for v in self.v], level + 1
+            for h, values in enumerate(old):
+                self.v[h] = self._cells_with(
+                    lambda cell, values=values: next(
+                        value
+                        for around, value in values.items()
+                        if self._holds(around, [0.5 * (low + high) for low, high in cell])
+                    )
+                )

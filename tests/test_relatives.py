@@ -8,12 +8,17 @@ import pytest
 
 import zooming
 from helpers import Boxes
-from references import Bits, ReferenceRandomizedQ, ReferenceSingleQ
+from oracles import Tables
+from references import Bits, ReferenceMB, ReferenceRandomizedQ, ReferenceSingleQ
+from zooming.agents import files
 
 RELATIVES = {
     "SinglePartitionQ": zooming.SinglePartitionQ,
     "RandomizedQ": zooming.RandomizedQ,
+    "NetMB": zooming.NetMB,
+    "AdaptiveMB": zooming.AdaptiveMB,
 }
+MODELS = [zooming.NetMB, zooming.AdaptiveMB]
 
 
 def ambulance(**options):
@@ -24,7 +29,7 @@ def ambulance(**options):
 def test_every_relative_passes_the_harness(kind):
     checked = zooming.check_agent(RELATIVES[kind])
     assert not any(line.startswith("everything") for line in checked.skipped)
-    assert len(checked.kept) >= 43
+    assert len(checked.kept) >= 41
 
 
 def same_balls(found, root):
@@ -38,6 +43,24 @@ def same_balls(found, root):
     assert ours.keys() == theirs.keys()
     for center, (q, n) in theirs.items():
         assert ours[center] == (pytest.approx(q, rel=1e-12), n)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("SinglePartitionQ", {"split": "longest", "max_balls": 50, "patience": 3}),
+        ("RandomizedQ", {"split": "longest", "max_balls": 50, "copies": 3}),
+        ("NetMB", {"spacing": 0.3, "points": "multiples", "planning": "one-step"}),
+        ("AdaptiveMB", {"monotone": True, "max_balls": 50, "lipschitz": 2.0, "split_factor": 0.5}),
+    ],
+)
+def test_a_file_has_every_option(kind, options, tmp_path):
+    agent = RELATIVES[kind](ambulance(), seed=0, **options)
+    agent.learn(30)
+    agent.save(tmp_path / "agent.zoom")
+    loaded = zooming.load(tmp_path / "agent.zoom")
+    assert {name: getattr(loaded, name) for name in options} == options
+    assert loaded.learn(30).returns.tolist() == agent.learn(30).returns.tolist()
 
 
 # --- SinglePartitionQ -----------------------------------------------------------------------------
@@ -113,8 +136,6 @@ def test_a_search_says_what_it_cannot_take():
 
 
 def test_a_file_of_a_search_whose_numbers_contradict_each_other_is_refused(tmp_path):
-    from zooming.agents import files
-
     agent, path = zooming.SinglePartitionQ(ambulance(), evaluations=2, seed=0), tmp_path / "a.zoom"
     agent.learn(50)
     agent.save(path)
@@ -174,6 +195,166 @@ def test_the_copies_of_a_stage_are_spread_as_the_bayesian_bootstrap_says():
     assert weights.var() == pytest.approx(3 * 9 / (12**2 * 13), rel=0.15)
 
 
+def test_a_model_says_what_it_cannot_take():
+    for options, words in (
+        ({"bonus": zooming.bonuses.Bernstein()}, "plans with a bonus c / sqrt"),
+        ({"split": "longest"}, "halves all sides"),
+        ({"planning": "half"}, "'full', 'one-step'"),
+        ({"monotone": 1}, "give True or False"),
+    ):
+        with pytest.raises(zooming.ConfigurationError, match=words):
+            zooming.AdaptiveMB(ambulance(), **options)
+
+
 def test_a_randomized_agent_refuses_a_bonus():
     with pytest.raises(zooming.ConfigurationError, match="has no bonus; leave bonus= out"):
         zooming.RandomizedQ(ambulance(), bonus=0.1)
+
+
+# --- NetMB ----------------------------------------------------------------------------------------
+
+
+def compare_models(agent, plain, episodes):
+    """Whether an agent with a model and the plain version play and value alike."""
+    env = agent.env
+    env.reset(seed=0)
+    for _ in range(episodes):
+        state, _ = env.reset()
+        for step in range(agent.horizon):
+            action = agent.act(step, state)
+            assert action == pytest.approx(plain.act(step, state.tolist()), abs=1e-12)
+            after, reward, *_ = env.step(action)
+            agent.update(step, state, action, reward, after)
+            plain.update(step, state.tolist(), action.tolist(), reward, after.tolist())
+            state = after
+    for step in range(agent.horizon):
+        found = agent.partition(step)
+        assert len(found.q_value) == len(plain.balls[step])
+        for low, high, q in zip(found.low, found.high, found.q_value, strict=True):
+            box = tuple(zip(low.tolist(), high.tolist(), strict=True))
+            assert q == pytest.approx(plain.q(step, box), rel=1e-9)
+
+
+@pytest.mark.kernels
+@pytest.mark.plain
+@pytest.mark.parametrize(("planning", "monotone"), [("full", False), ("one-step", True)])
+def test_a_model_on_a_net_plans_as_the_plain_version_does(planning, monotone):
+    env = ambulance(horizon=3)
+    agent = zooming.NetMB(
+        env, spacing=0.25, bonus=0.2, ties="first", planning=planning, monotone=monotone, seed=0
+    )
+    plain = ReferenceMB(
+        1, 1, 3, 0.2, net=[0.0, 0.25, 0.5, 0.75, 1.0], is_full=planning == "full",
+        is_monotone=monotone,
+    )  # fmt: skip
+    compare_models(agent, plain, 30)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("make", MODELS)
+def test_a_model_finds_the_true_kernel_and_optimum_of_a_table(make):
+    env = Tables(3, 2, 3, seed=4)
+    agent = make(env, horizon=3, bonus=0.0, seed=0)
+    rng, n = np.random.default_rng(0), 400
+    for step, state, action in np.ndindex(3, 3, 2):
+        for after in rng.choice(3, n, p=env.chances[step, state, action]):
+            reward = float(env.rewards[step, state, action])
+            agent.update(step, state, action, reward, np.int64(after))
+    agent.act(0, 0)  # plans
+    v = np.zeros(3)
+    for step in (2, 1, 0):
+        model, pairs = agent.model(step), agent.partition(step).low.round().astype(int)
+        order = np.lexsort(pairs.T[::-1])
+        assert (model.n_visits == n).all()
+        assert model.reward[order].reshape(3, 2) == pytest.approx(env.rewards[step])
+        if step < 2:
+            learned = model.next_state[order].reshape(3, 2, 3)
+            assert learned == pytest.approx(env.chances[step], abs=4 * np.sqrt(0.25 / n))
+            assert learned.sum(axis=2) == pytest.approx(1.0)
+            v = (env.rewards[step] + learned @ v).max(axis=1)
+        else:
+            v = env.rewards[step].max(axis=1)
+        assert [agent.value(step, s) for s in range(3)] == pytest.approx(v)  # of the learned kernel
+    true = np.zeros(3)
+    for step in (2, 1, 0):
+        true = (env.rewards[step] + env.chances[step] @ true).max(axis=1)
+    assert v == pytest.approx(true, abs=0.1)
+
+
+@pytest.mark.kernels
+def test_after_a_terminal_transition_a_model_counts_no_next_state():
+    agent = zooming.NetMB(ambulance(), spacing=0.5, bonus=0.0, seed=0)
+    for terminated in (True, False):
+        agent.update(0, [0.1], [0.1], 0.5, [0.9], terminated)
+    model = agent.model(0)
+    row = int(np.flatnonzero(model.n_visits)[0])
+    assert model.next_state[row].tolist() == [0.0, 0.5]
+
+
+def test_a_file_of_a_model_whose_numbers_contradict_each_other_is_refused(tmp_path):
+    agent, path = zooming.NetMB(ambulance(), spacing=0.5, seed=0), tmp_path / "a.zoom"
+    agent.learn(20)
+    agent.save(path)
+    assert (zooming.load(path).model(1).next_state == agent.model(1).next_state)[0].all()
+    header, arrays = files.read_container(path)
+    for array, name, bad, words in (
+        ("plan", "used", 3, "contradict"),
+        ("plan", "n_levels", 2, "grids of the model"),
+        ("plan", "is_full", 0, "plans in another way"),
+        ("model", "first", 10**6, "contradict"),
+        ("model", "step", 1, "contradict"),
+    ):
+        changed = {**arrays, array: arrays[array].copy()}
+        changed[array][name] = bad
+        files.write_container(path, header, changed)
+        with pytest.raises(zooming.CheckpointError, match=words):
+            zooming.load(path)
+
+
+# --- AdaptiveMB -----------------------------------------------------------------------------------
+
+
+@pytest.mark.kernels
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("planning", "options"),
+    [
+        ("full", {"monotone": True, "lipschitz": 1.5}),
+        ("one-step", {"monotone": True, "split_factor": 0.7}),
+        ("full", {"split_factor": 0.3}),
+    ],
+)
+def test_an_adaptive_model_plans_as_the_plain_version_does(planning, options):
+    env = ambulance(horizon=3)
+    agent = zooming.AdaptiveMB(env, bonus=0.3, ties="first", planning=planning, seed=0, **options)
+    plain = ReferenceMB(
+        1, 1, 3, 0.3, power=3, factor=options.get("split_factor", 1.0), is_full=planning == "full",
+        is_monotone=options.get("monotone", False), lipschitz=options.get("lipschitz", np.inf),
+    )  # fmt: skip
+    compare_models(agent, plain, 30)
+    assert plain.top >= 2
+    for step in (0, 1):  # the kernel that the balls share, ancestors spread over smaller cells
+        model = agent.model(step)
+        assert model.next_state[model.n_visits > 0].sum(axis=1) == pytest.approx(1.0)
+        boxes = agent.partition(step)
+        for k, (low, high) in enumerate(zip(boxes.low, boxes.high, strict=True)):
+            samples = plain.balls[step][tuple(zip(low.tolist(), high.tolist(), strict=True))][0]
+            for cell in range(len(model.low)):
+                share = sum(
+                    2.0 ** (level - plain.top)
+                    for _, (after,), level in samples
+                    if int(after * 2**level) == int(model.low[cell, 0] * 2**level)
+                )
+                if samples:
+                    assert model.next_state[k, cell] == pytest.approx(share / len(samples))
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize(("dims", "power"), [(1, 3), (2, 4), (3, 3)])
+def test_a_ball_of_an_adaptive_model_is_due_as_the_dimension_of_states_says(dims, power):
+    agent = zooming.AdaptiveMB(gym.make("zooming/Oil-v0", dims=dims), seed=0)
+    point = [0.3] * dims
+    for n in range(1, 2**power + 1):
+        agent.update(0, point, point, 0.5, point)
+        depth = agent.partition(0).depth.max()
+        assert depth == (1 if n < 2**power else 2)

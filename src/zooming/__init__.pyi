@@ -19,6 +19,8 @@ from zooming.agents.metric_q import MetricQ as MetricQ
 from zooming.agents.net_q import NetQ as NetQ
 from zooming.agents.planner import Planner as Planner
 from zooming.agents.portfolio import Portfolio as Portfolio
+from zooming.agents.relatives.adaptive_mb import AdaptiveMB as AdaptiveMB
+from zooming.agents.relatives.net_mb import NetMB as NetMB
 from zooming.agents.relatives.randomized_q import RandomizedQ as RandomizedQ
 from zooming.agents.relatives.single_partition_q import SinglePartitionQ as SinglePartitionQ
 from zooming.agents.tree_q import TreeQ as TreeQ

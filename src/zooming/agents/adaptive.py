@@ -99,6 +99,9 @@ class AdaptiveLearner(QLearner):
         """Whether `max_balls` prevented a split of a user's rule."""
         return bool(self.table.is_full)
 
+    def _known_options(self) -> dict[str, Any]:
+        return {**super()._known_options(), "split": self.split, "max_balls": self.max_balls}
+
     def _options(self) -> dict[str, Any]:
         if not isinstance(self.split, str):
             raise ConfigurationError(

@@ -22,6 +22,8 @@ from zooming.agents.net_q import NetQ
 from zooming.agents.planner import Planner
 from zooming.agents.portfolio import Portfolio
 from zooming.agents.problem import generator_at, horizon_of
+from zooming.agents.relatives.adaptive_mb import AdaptiveMB
+from zooming.agents.relatives.net_mb import NetMB
 from zooming.agents.relatives.randomized_q import RandomizedQ
 from zooming.agents.relatives.single_partition_q import SinglePartitionQ
 from zooming.agents.tree_q import TreeQ
@@ -33,7 +35,7 @@ from zooming.version import __version__
 PARTS = ("states", "actions")  # of `Axes`
 _KINDS: tuple[type[Agent], ...] = (
     AdaptiveQ, NetQ, MetricQ, TreeQ, Planner, Portfolio, Auto, SinglePartitionQ, RandomizedQ,
-    Random, NoMovement, Median,
+    NetMB, AdaptiveMB, Random, NoMovement, Median,
 )  # fmt: skip
 AGENTS: dict[str, type[Agent]] = {kind.__name__: kind for kind in _KINDS}
 Kind = TypeVar("Kind", bound=Agent)

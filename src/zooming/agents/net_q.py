@@ -134,7 +134,11 @@ class NetQ(QLearner):
         core["spacing"] = self.spacing
         if self.points == "multiples" and self.action == "center":
             core["action_rule"] = kernels.POINT  # end cells are not centered at their point
-        self.begin(BoxTable.of_cells(self.axes, core, borders))
+        self.begin(self._make_table(core, borders))
+
+    def _make_table(self, core: NDArray[Any], borders: list[Any]) -> Any:
+        """Return the table of the cells between these borders."""
+        return BoxTable.of_cells(self.axes, core, borders)
 
     @classmethod
     def as_published(cls, env: Any, bonus: float | Bonus, **options: Any) -> NetQ:
@@ -178,5 +182,8 @@ class NetQ(QLearner):
 
     def _options(self) -> dict[str, Any]:
         options = super()._options()
-        del options["episodes"]  # they gave the spacing
+        options.pop("episodes", None)  # they gave the spacing
         return options
+
+    def _known_options(self) -> dict[str, Any]:
+        return {**super()._known_options(), "spacing": self.spacing, "points": self.points}

@@ -94,7 +94,7 @@ class QLearner(Agent):
         core["max_balls"] = max_balls
         core["random"] = seeds.derive_seed(self.seed, "agent")
         core["horizon"], core["shared"] = self.horizon, self._shares_steps
-        core["n_stats"] = kernels.N_STATS
+        core["n_stats"], core["due_power"], core["due_factor"] = kernels.N_STATS, 2.0, 1.0
         core["n_state"], core["n_action"] = self.axes.n_state, self.axes.n_action
         core["ties"], core["action_rule"] = TIES[self.ties], self._actions[self.action]
         core["full_cap"] = self.cap == "horizon"

@@ -12,11 +12,13 @@ from zooming.kernels.layout import (
     EITHER,
     FINE,
     FIRST_VALUE,
+    MODEL,
     N_PLACES,
     OWN,
     PLAIN,
     SEARCH,
 )
+from zooming.kernels.models import add_children, has_model_room, learn_model, plan_if_stale
 from zooming.kernels.points import to_unit
 from zooming.kernels.records import Boxes, boxes_at
 from zooming.kernels.replay import compile_replay
@@ -38,7 +40,7 @@ def with_own_scratch(t):
     """Return the record with scratch memory of its own."""
     n_state, n_action = t.core[0]["n_state"], t.core[0]["n_action"]
     return Boxes(
-        t.rows, t.core, t.stats, t.axes, np.empty(N_PLACES, np.int64), np.empty(n_state),
+        t.rows, t.core, t.stats, t.axes, np.zeros(N_PLACES, np.int64), np.empty(n_state),
         np.empty(n_action), np.empty(n_action), np.empty(n_action), new_stack(t.core), t.more,
     )  # fmt: skip
 
@@ -58,6 +60,8 @@ def sizes(t):
 @jit_inline
 def has_room(t, n_splits):
     """Return whether the children of so many splits fit in."""
+    if t.core[0]["learning"] == MODEL and not has_model_room(t, n_splits):
+        return False
     return t.core[0]["n_rows"] + rows_needed(t.core, n_splits) <= t.rows.shape[0]
 
 
@@ -82,6 +86,8 @@ def best_row(t, core, step, ties):
 @jit_inline
 def best(t, step, ties):
     """Return (row of the best ball for the state, V of the state)."""
+    if t.core[0]["learning"] == MODEL and step == 0:
+        plan_if_stale(t)
     ties = EITHER if t.core[0]["shared"] == 1 else ties  # `choose` draws among ties
     row, _ = best_row(t, t.core, step, ties)
     return row, min(ceiling(t.core, step), t.rows[row]["value"])
@@ -120,6 +126,8 @@ def learn(t, step, row, reward, next_value, action):
     """Learn from a step in a ball; return whether the ball is due to split."""
     if t.core[0]["learning"] == PLAIN:
         return update_ball(t, step, row, reward, next_value, action)
+    if t.core[0]["learning"] == MODEL:
+        return learn_model(t, step, row, reward)
     return learn_or_evaluate(t, step, row, reward, next_value, action)
 
 
@@ -128,7 +136,10 @@ def split(t, row):
     """Split a ball, unless its rule is a user's; return whether that is done."""
     if t.core[0]["rule"] == OWN:
         return False
+    n_rows = t.core[0]["n_rows"]
     split_box(t.rows, t.core, t.stats, t.axes, row)
+    if t.core[0]["learning"] == MODEL:
+        add_children(t, row, n_rows)
     return True
 
 
@@ -160,6 +171,12 @@ PARTS = Parts(
 # Functions that return the kernels of `episodes` for boxes, compiled on first use.
 play, act_once, update, next_step = compile_later("boxes", PARTS)
 replay = compile_replay("boxes", update)
+
+
+@jit_kernel
+def plan(handle):
+    """Make a full plan if the model has samples that it has not seen."""
+    plan_if_stale(boxes_at(handle))
 
 
 @jit_kernel

@@ -23,6 +23,7 @@ from zooming.kernels.layout import (
     BAD_STATE,
     DUE,
     EITHER,
+    ENDED,
     FINE,
     FULL,
     GOES_ON,
@@ -30,6 +31,7 @@ from zooming.kernels.layout import (
     KEPT_STEP,
     NOT_PLAYED,
     PAYLOAD,
+    TERMINATED,
     TRUNCATED,
     WRONG_SIZE,
 )
@@ -231,6 +233,7 @@ def make_update(name: str, parts: Parts) -> Callable[..., int]:
             next_value = 0.0
         elif np.isnan(next_value):
             _, next_value = best(t, step + 1, EITHER)
+        t.place[ENDED] = np.int64(terminated)
         if learn(t, step, row, reward, next_value, action) and not split(t, row):
             return _answer(t, DUE, row)
         return _answer(t, FINE, row)
@@ -281,6 +284,7 @@ def make_next_step(name: str, parts: Parts) -> Callable[..., int]:
         elif end == TRUNCATED and step + 1 < horizon:
             _, next_value = best(t, step + 1, EITHER)
         code = FINE
+        t.place[ENDED] = np.int64(end == TERMINATED)
         if learn(t, step, row, reward, next_value, action) and not split(t, row):
             code = DUE
         if goes_on:

@@ -44,7 +44,7 @@ CORE = np.dtype(
         ("random", "u8"),  # state of the agent's own generator
         ("horizon", "i8"),
         ("shared", "i8"),  # 1: all steps share one partition, whose root is row 0
-        ("learning", "i8"),  # what is done beside the update rule: PLAIN, SEARCH
+        ("learning", "i8"),  # PLAIN: the update rule; SEARCH, MODEL: see those kernels
         ("n_state", "i8"),  # axes 0 to n_state - 1 are the state's, the next n_action the action's
         ("n_action", "i8"),
         ("ties", "i8"),
@@ -72,6 +72,8 @@ CORE = np.dtype(
         ("c1", "f8"),  # Bernstein's constants
         ("c2", "f8"),
         ("rates_seed", "u8"),  # randomized learning rates: seed of their own stream
+        ("due_power", "f8"),  # a ball is due at due_factor / diam^due_power visits
+        ("due_factor", "f8"),
         ("prior_samples", "f8"),  # randomized learning rates: number of optimistic prior samples
     ],
     align=True,
@@ -105,7 +107,7 @@ METRIC_CORE = np.dtype(
 N_STATS = 3  # numbers that the exact and the Bernstein bonus keep per ball
 ACTIVE, NO_PARENT = 0, -1
 SCALED, EXACT, BERNSTEIN, RANDOMIZED, INDEX = 0, 1, 2, 3, 4  # INDEX: see `trees`
-PLAIN, SEARCH = 0, 1
+PLAIN, SEARCH, MODEL = 0, 1, 2
 # Columns of `stats` with randomized learning rates: visits in this stage, number of the stage, and
 # from the third on the copies of Q.
 IN_STAGE, STAGE, FIRST_COPY = 0, 1, 2
@@ -126,9 +128,10 @@ NOT_PLAYED = 6  # the kernels did not play the action to learn from
 GOES_ON, TERMINATED, TRUNCATED = 0, 1, 2
 # Entries of `place`: the payload of the last answer to Python; step and row that a driver in Python
 # has played but not learned from yet; for balls of a metric, the numbers of the state read last, of
-# the state played, and of the action.
-PAYLOAD, KEPT_STEP, KEPT_ROW, LAST_READ, STATE_PLAYED, ACTION_PLAYED = 0, 1, 2, 3, 4, 5
-N_PLACES = 6
+# the state played, and of the action; 1 if the environment ended the episode at the step to learn
+# from.
+PAYLOAD, KEPT_STEP, KEPT_ROW, LAST_READ, STATE_PLAYED, ACTION_PLAYED, ENDED = 0, 1, 2, 3, 4, 5, 6
+N_PLACES = 7
 # Columns of `axes`: unit = (x - LOW) / WIDTH; weight in the metric; number of integer values (0 for
 # an interval); 1 for float32.
 LOW, WIDTH, WEIGHT, ATOMS, SINGLE = 0, 1, 2, 3, 4

@@ -23,6 +23,16 @@ def due_at(diameter):
 
 
 @jit_no_refcount
+def due_after(core, diameter):
+    """Return the number of visits at which a ball of an agent is due: phi / diam^p."""
+    if core[0]["due_power"] == 2.0 and core[0]["due_factor"] == 1.0:
+        return due_at(diameter)
+    if diameter == 0.0:
+        return np.inf
+    return core[0]["due_factor"] * (1.0 - 1e-12) / diameter ** core[0]["due_power"]
+
+
+@jit_no_refcount
 def sides_to_halve(core, axes, low, high):
     """Return the axes that the rule halves, as bits: bit i is set for axis i.
 
@@ -87,10 +97,10 @@ def cut(table, core, stats, axes, row, halved, at):
         n_parents *= 2
         next_row += n_parents
     # All parts of a cube have the same diameter; the two halves of five integers do not.
-    due = due_at(diameter(table, core, axes, first_parent))
+    due = due_after(core, diameter(table, core, axes, first_parent))
     for c in range(first_parent, next_row):
         table[c]["due_at"] = (
-            due if core[0]["cubes"] == 1 else due_at(diameter(table, core, axes, c))
+            due if core[0]["cubes"] == 1 else due_after(core, diameter(table, core, axes, c))
         )
     core[0]["n_rows"] = next_row
     core[0]["n_balls"] += n_parents - 1

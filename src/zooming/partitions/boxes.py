@@ -110,8 +110,8 @@ class BoxTable(Table):
         low, high = np.zeros((1, len(self.axes))), np.array([[1 / n for n in self.axes.n_values]])
         active = self.rows["child"][:n] == ACTIVE
         active[end : end + end % 2] = False
-        self.rows["due_at"][:n][active] = kernels.due_at(
-            float(lengths(self.axes.table, low, high).max())
+        self.rows["due_at"][:n][active] = kernels.due_after(
+            self.core, float(lengths(self.axes.table, low, high).max())
         )
         if self.core["rule"][0] == kernels.OWN:
             for row in np.concatenate([self.boxes(step)[0] for step in range(end)]).tolist():

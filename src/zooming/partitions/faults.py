@@ -165,14 +165,16 @@ def _is_due_as_it_should(core: NDArray[Any], due: Floats, side_lengths: Floats) 
         return bool((due > 0).all())  # false for NaN; a file does not contain the user's rule
     if core["spacing"][0]:
         return bool(np.isposinf(due).all())
-    due_at = _tree_due_at if core["bonus_rule"][0] == INDEX else _due_at
-    return bool(np.allclose(due, due_at(side_lengths.max(axis=1)), rtol=1e-9))
+    longest = side_lengths.max(axis=1)
+    is_tree = core["bonus_rule"][0] == INDEX
+    expected = _tree_due_at(longest) if is_tree else _due_after(core, longest)
+    return bool(np.allclose(due, expected, rtol=1e-9))
 
 
-def _due_at(diameter: Floats) -> Floats:
-    """Return `kernels.due_at` of many balls."""
+def _due_after(core: NDArray[Any], diameter: Floats) -> Floats:
+    """Return `kernels.due_after` of many balls."""
     with np.errstate(divide="ignore"):
-        return np.asarray((1.0 - 1e-12) / (diameter * diameter))
+        return np.asarray(core["due_factor"][0] * (1.0 - 1e-12) / diameter ** core["due_power"][0])
 
 
 def _tree_due_at(diameter: Floats) -> Floats:

@@ -19,6 +19,8 @@ from zooming.agents.heuristics import Median, NoMovement, Random
 from zooming.agents.metric_q import MetricQ
 from zooming.agents.net_q import NetQ
 from zooming.agents.planner import Planner
+from zooming.agents.relatives.adaptive_mb import AdaptiveMB
+from zooming.agents.relatives.net_mb import NetMB
 from zooming.agents.relatives.randomized_q import RandomizedQ
 from zooming.agents.relatives.single_partition_q import SinglePartitionQ
 from zooming.agents.tree_q import TreeQ
@@ -82,6 +84,8 @@ AGENTS: dict[str, Callable[..., Agent]] = {
     "auto": Auto,
     "single-partition-q": SinglePartitionQ,
     "randomized-q": RandomizedQ,
+    "net-mb": NetMB,
+    "adaptive-mb": AdaptiveMB,
     "random": Random,
     "no-movement": NoMovement,
     "median": Median,

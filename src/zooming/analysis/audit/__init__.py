@@ -15,6 +15,10 @@ from __future__ import annotations
 from zooming.agents.agent import Agent
 from zooming.agents.metric_q import MetricQ
 from zooming.agents.q_learner import QLearner
+from zooming.agents.relatives.adaptive_mb import AdaptiveMB
+from zooming.agents.relatives.net_mb import NetMB
+from zooming.agents.relatives.randomized_q import RandomizedQ
+from zooming.agents.relatives.single_partition_q import SinglePartitionQ
 from zooming.agents.tree_q import TreeQ
 from zooming.analysis.audit.box_balls import audit_boxes
 from zooming.analysis.audit.metric_balls import audit_balls
@@ -69,9 +73,10 @@ def audit(
             f"{type(agent).__name__} keeps no balls, so there is nothing to audit; AdaptiveQ, "
             "NetQ and MetricQ do"
         )
-    if isinstance(agent, TreeQ):
+    if isinstance(agent, (TreeQ, SinglePartitionQ, RandomizedQ, NetMB, AdaptiveMB)):
         raise ConfigurationError(
-            "TreeQ has a bonus and splits of its own, to which no lemma of the paper applies; "
+            f"{type(agent).__name__} has a rule of its own, to which no lemma of the paper "
+            "applies; "
             "AdaptiveQ, NetQ and MetricQ can be audited"
         )
     check_int(n_points, "n_points", 1)

@@ -1,0 +1,93 @@
+"""A model on an adaptive partition. [Sinclair, Wang, Jain, Banerjee, Yu 2020: AdaMB]"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zooming import bonuses
+from zooming.agents.adaptive import AdaptiveLearner
+from zooming.agents.relatives.models import ModelLearner
+from zooming.errors import ConfigurationError
+from zooming.kernels import WEIGHT
+from zooming.partitions.modeled import ModelTable
+from zooming.spaces.flatten import CATEGORICAL
+from zooming.validation import check_float
+
+
+class AdaptiveMB(ModelLearner, AdaptiveLearner):
+    """A model of rewards and next states on an adaptive partition, planned with a bonus: AdaMB.
+
+    A ball counts next states on a grid that is as fine as the ball. A ball of depth l, whose side
+    is 2^-l, is split at `split_factor` 2^((d + 2) l) visits, where d is the number of state axes,
+    and at `split_factor` 2^(d l) visits for d > 2. `docs/relatives.md` has the definition.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        The environment to learn on.
+    planning : {"full", "one-step"}, default "full"
+        Plan for all balls after each episode, or for each ball when it is visited.
+    monotone : bool, default False
+        Whether Q and V never rise, as in the paper. A ball that is too large for the reward at its
+        best point begins too low; with a small bonus its children would then stay so.
+    lipschitz : float, optional
+        Largest change of V per distance of states, by which V is smoothed. By default it is not.
+    split_factor : float, default 1.0
+        Factor of the visits after which a ball is split.
+    **options
+        Options of `AdaptiveQ`: bonus (c / sqrt(n), not Exact or Bernstein), cap, ties, action,
+        horizon, reward_range, rewards, bounds, ordered, squash, weights, max_balls, seed.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> agent = zooming.AdaptiveMB(gym.make("zooming/Oil-v0"), seed=0)
+    >>> history = agent.learn(episodes=500)
+    >>> agent.model(0).next_state.shape[0] == len(agent.partition(0))
+    True
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        planning: str = "full",
+        monotone: bool = False,
+        lipschitz: float | None = None,
+        split_factor: float = 1.0,
+        **options: Any,
+    ) -> None:
+        super().__init__(env, planning=planning, monotone=monotone, **options)
+        self.lipschitz = (
+            None if lipschitz is None else check_float(lipschitz, "lipschitz", 0.0, 1e12)
+        )
+        self.split_factor = check_float(split_factor, "split_factor", 1e-6, 1e6)
+        if self.split != "all":
+            raise ConfigurationError(
+                f"split={self.split!r}: AdaptiveMB halves all sides, as the grids of its next "
+                "states do; leave split= out"
+            )
+        axes = self.axes
+        d = sum(
+            axes.kinds[i] != CATEGORICAL and axes.table[i, WEIGHT] > 0 for i in range(axes.n_state)
+        )
+        core = self.make_core()
+        core["due_power"], core["due_factor"] = d + 2 if d <= 2 else d, self.split_factor
+        table = self.make_table(core, ModelTable)
+        table.start(self.planning == "full", self.monotone, self.lipschitz)
+        self.begin(table)
+
+    @classmethod
+    def as_published(cls, env: Any, bonus: float | bonuses.Bonus, **options: Any) -> AdaptiveMB:
+        """Return the agent in the paper's form: monotone, capped by H, actions uniform in the ball.
+
+        Parameters
+        ----------
+        env : gymnasium.Env
+            The environment to learn on.
+        bonus : float or Bonus
+            Exploration bonus: a number c means c / sqrt(n). The paper tunes c.
+        **options
+            Other options of `AdaptiveMB`.
+        """
+        return cls(env, bonus=bonus, cap="horizon", action="uniform", monotone=True, **options)

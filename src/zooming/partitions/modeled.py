@@ -1,0 +1,256 @@
+"""The ball table of an agent that models its balls. Only this module allocates and grows it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.kernels import ACTIVE, ATOMS, WEIGHT, ceiling
+from zooming.kernels.models import MODEL_BALL, PLAN, Model
+from zooming.kernels.records import pack
+from zooming.partitions.boxes import BoxTable
+from zooming.partitions.faults import levels
+from zooming.spaces.axes import Axes
+
+Floats = NDArray[np.float64]
+_STORED = ("plan", "model", "counts", "values")
+
+
+class Estimates(NamedTuple):
+    """What a model says about the active balls of a step, in the order of `partition(step)`.
+
+    The cells of next states are the smallest of the grid; their corners are in the unit cube.
+    """
+
+    n_visits: NDArray[np.int64]  # [n_balls]
+    reward: Floats  # [n_balls]: mean reward; NaN without visits
+    next_state: Floats  # [n_balls, n_cells]: share of visits that led to the cell
+    low: Floats  # [n_cells, n_state]
+    high: Floats
+
+
+class ModelTable(BoxTable):
+    """The boxes of an agent with a model of rewards and next states, see `kernels.models`.
+
+    `model` has a `kernels.models.MODEL_BALL` record for each row, `counts` the histograms.
+    """
+
+    def __init__(
+        self,
+        axes: Axes,
+        core: NDArray[Any],
+        rows: NDArray[Any],
+        stats: Floats | None = None,
+        rule: Any = "all",
+        borders: Floats | None = None,
+    ) -> None:
+        n_state = axes.n_state
+        self.plan, self.model = np.zeros(1, PLAN), _new_balls(len(rows))
+        self.borders = np.empty((n_state, 0)) if borders is None else borders
+        self.counts, self.values = np.zeros(0), np.zeros((int(core["horizon"][0]), 0))
+        self.bins, self.starts = np.zeros((0, n_state), np.int64), np.zeros(1, np.int64)
+        self.corners = np.empty((3, n_state))
+        super().__init__(axes, core, rows, stats, rule)
+
+    def start(
+        self,
+        is_full: bool,
+        is_monotone: bool,
+        lipschitz: float | None = None,
+        borders: list[Floats] | None = None,
+    ) -> None:
+        """Begin the model of the first partition; `borders` are those of a net's state axes."""
+        self.plan["is_full"], self.plan["is_monotone"] = is_full, is_monotone
+        self.plan["lipschitz"] = np.inf if lipschitz is None else lipschitz
+        self._set_steps()
+        if borders is not None:
+            most = max(len(axis_borders) for axis_borders in borders)
+            self.borders = np.full((len(borders), most), np.inf)
+            for i, axis_borders in enumerate(borders):
+                self.borders[i, : len(axis_borders)] = axis_borders
+        self._add_level()
+
+    def _set_steps(self) -> None:
+        for step in range(int(self.core["horizon"][0])):
+            for row, _, _ in levels(self.rows, np.array([step]), len(self.axes)):
+                self.model["step"][row] = step
+
+    # --- grids of next states ---------------------------------------------------------------------
+
+    def _bins(self, level: int) -> NDArray[np.int64]:
+        """Return the number of cells along each state axis."""
+        n = self.axes.n_state
+        if self.borders.shape[1]:
+            return np.asarray(np.isfinite(self.borders).sum(axis=1) + 1)
+        table = self.axes.table[:n]
+        halved = np.where(table[:, ATOMS] > 0, table[:, ATOMS], 2.0**level)
+        return np.where(table[:, WEIGHT] > 0, halved, 1).astype(np.int64)
+
+    def _add_level(self) -> None:
+        """Add a finer grid of states; its cells have the values of those that contain them."""
+        bins = self._bins(len(self.bins))
+        n_cells, horizon = int(np.prod(bins)), int(self.core["horizon"][0])
+        if len(self.bins):
+            place = np.stack(np.unravel_index(np.arange(n_cells), bins), axis=1)
+            coarse = place * self.bins[-1] // bins
+            last = np.ravel_multi_index(tuple(coarse.T), tuple(self.bins[-1]))
+            values = self.values[:, self.starts[-2] + last]
+        else:
+            caps = np.array([ceiling(self.core, step) for step in range(horizon)])
+            values = np.repeat(caps[:, None], n_cells, axis=1)
+        more = {
+            "values": np.ascontiguousarray(np.concatenate([self.values, values], axis=1)),
+            "bins": np.concatenate([self.bins, bins[None]]),
+            "starts": np.append(self.starts, self.starts[-1] + n_cells),
+        }
+        self._replace(more)
+        self.plan["n_levels"] = len(self.bins)
+
+    def _replace(self, more: dict[str, Any]) -> None:
+        # One call, so that an interrupt finds either all old arrays or all new ones.
+        vars(self).update({**more, **self._packed(self.rows, self.stats, more)})
+
+    def estimates(self, step: int) -> Estimates:
+        """Return what the model says about the active balls of a step."""
+        rows, _, _ = self.boxes(step)
+        level = len(self.bins) - 1
+        n_cells = int(np.prod(self.bins[level]))
+        place = np.stack(np.unravel_index(np.arange(n_cells), self.bins[level]), axis=1)
+        found = np.zeros((len(rows), n_cells))
+        reward = np.zeros(len(rows))
+        for k, row in enumerate(rows.tolist()):
+            while row >= 0:
+                ball = self.model[row]
+                reward[k] += ball["reward"] * ball["n_visits"]
+                if ball["first"] >= 0:
+                    bins = self.bins[ball["level"]]
+                    coarse = np.ravel_multi_index(
+                        tuple((place * bins // self.bins[level]).T), tuple(bins)
+                    )
+                    inside = n_cells / np.prod(bins)
+                    found[k] += self.counts[ball["first"] + coarse] / inside
+                row = int(self.rows["parent"][row])
+        n = self.rows["n_visits"][rows].astype(np.int64)
+        with np.errstate(invalid="ignore"):
+            return Estimates(n, reward / n, found / n[:, None], *self._cells(place, level))
+
+    def _cells(self, place: NDArray[np.int64], level: int) -> tuple[Floats, Floats]:
+        """Return the corners of cells."""
+        if not self.borders.shape[1]:
+            return place / self.bins[level], (place + 1) / self.bins[level]
+        n = self.axes.n_state
+        edges = np.hstack([np.zeros((n, 1)), np.minimum(self.borders, 1.0), np.ones((n, 1))])
+        axis = np.arange(n)
+        return edges[axis, place], edges[axis, place + 1]
+
+    # --- size -------------------------------------------------------------------------------------
+
+    @property
+    def nbytes(self) -> int:
+        own = self.rows_in_use * MODEL_BALL.itemsize + 8 * int(self.plan["used"][0])
+        return super().nbytes + own + self.values.nbytes
+
+    def reserve(self, n_rows: int) -> None:
+        super().reserve(n_rows)
+        if not len(self.bins):  # `start` has not been called yet
+            return
+        while self.plan["deepest"][0] >= len(self.bins):
+            self._add_level()
+        needed = int(self.plan["used"][0] + self.core["horizon"][0] * np.prod(self.bins[-1:]))
+        if needed > len(self.counts):
+            counts = np.zeros(max(needed, 3 * len(self.counts) // 2))
+            counts[: len(self.counts)] = self.counts
+            self._replace({"counts": counts})
+
+    def _grown(self, n_rows: int) -> dict[str, Any]:
+        model = _new_balls(n_rows)
+        model[: len(self.model)] = self.model
+        return {"model": model}
+
+    def _handle_of_more(self, more: dict[str, Any]) -> Any:
+        arrays = {**vars(self), **more}
+        names = ("plan", "model", "counts", "values", "starts", "bins", "borders", "corners")
+        return pack(Model(*(arrays[name] for name in names)))
+
+    def copy(self) -> ModelTable:
+        copied = super().copy()
+        assert isinstance(copied, ModelTable)
+        more = {
+            name: getattr(self, name).copy()
+            for name in ("plan", "counts", "values", "starts", "bins", "borders")
+        }
+        copied._replace({**more, "model": self.model[: len(copied.rows)].copy()})
+        return copied
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        n, used = self.rows_in_use, int(self.plan["used"][0])
+        own = {"plan": self.plan, "model": self.model[:n], "counts": self.counts[:used]}
+        return {**super().state(), **own, "values": self.values}
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        plan, model, counts, values = (arrays[name] for name in _STORED)
+        fresh, borders = self.plan.copy(), self.borders
+        if (
+            plan.dtype != PLAN
+            or plan.shape != (1,)
+            or model.dtype != MODEL_BALL
+            or counts.dtype != np.float64
+            or values.dtype != np.float64
+            or values.ndim != 2
+        ):
+            raise ValueError("the model has another layout")
+        super().restore({name: array for name, array in arrays.items() if name not in _STORED})
+        self.borders, n = borders, self.rows_in_use
+        self._add_level()
+        while len(self.bins) < plan["n_levels"][0] <= 64:
+            self._add_level()
+        if plan["n_levels"][0] != len(self.bins) or values.shape != self.values.shape:
+            raise ValueError("the grids of the model do not fit the balls")
+        if any(plan[name] != fresh[name] for name in ("is_full", "is_monotone", "lipschitz")):
+            raise ValueError("the model plans in another way than the options say")
+        if len(model) != n or model.ndim != 1 or counts.ndim != 1:
+            raise ValueError("the model does not fit the balls")
+        self._check_model(plan, model, counts, values)
+        room = _new_balls(len(self.rows))
+        room[:n] = model
+        self._replace(
+            {"plan": plan.copy(), "model": room, "counts": counts.copy(), "values": values.copy()}
+        )
+
+    def _check_model(
+        self, plan: NDArray[Any], model: NDArray[Any], counts: Floats, values: Floats
+    ) -> None:
+        """Raise ValueError if the kernels could not work with a stored model."""
+        fresh = self.model.copy()
+        self._set_steps()
+        steps, self.model = self.model["step"][: len(model)], fresh
+        sizes = np.diff(self.starts)
+        has = model["first"] >= 0
+        level = model["level"]
+        is_model = (
+            np.array_equal(model["step"], steps)
+            and plan["used"][0] == len(counts)
+            and 0 <= plan["deepest"][0] <= self.rows["depth"].max()
+            and ((level >= 0) & (level <= plan["deepest"][0]))[self.rows["child"] == ACTIVE].all()
+            and (level[has] < len(sizes)).all()
+            and (level >= 0).all()
+            and (model["first"][has] + sizes[level[has]] <= len(counts)).all()
+            and np.isfinite(model["reward"]).all()
+            and (model["n_visits"] >= 0).all()
+            and np.isfinite(values).all()
+            and (counts >= 0).all()
+            and np.isfinite(counts).all()
+        )
+        if not is_model:
+            raise ValueError("the numbers of the model contradict each other")
+
+
+def _new_balls(n_rows: int) -> NDArray[Any]:
+    """Return the models of balls without visits."""
+    balls = np.zeros(n_rows, MODEL_BALL)
+    balls["first"] = -1
+    return balls
