@@ -78,6 +78,7 @@ def spread_visits(agent: Any, step: int, balls: Any, size: Floats) -> Floats:
     A ball inherits the visits of its ancestors, as its siblings do. Here each of them gets a share
     in proportion to its volume, `size`.
     """
+    agent = getattr(agent, "recommended", agent)  # of a portfolio
     rows = getattr(getattr(agent, "table", None), "rows", None)
     if rows is None or "parent" not in (rows.dtype.names or ()):
         return np.asarray(balls.n_visits, np.float64)

@@ -211,8 +211,8 @@ function update() {
     : text(found.value[k]) + " from here on, as the agent estimates";
   at("sure").textContent = howSure(visits, share);
   at("support").textContent = visits === null ? "unknown" : "about " +
-    Math.round(visits).toLocaleString("en") + " of " + DATA.n_episodes.toLocaleString("en") +
-    " episodes played this action near this state";
+    Math.round(visits).toLocaleString("en") + " visits of this action near this state, in " +
+    DATA.n_episodes.toLocaleString("en") + " episodes";
   at("alternatives").hidden = balls.length === 0;
   if (balls.length) {
     const rows = at("rows");
