@@ -175,9 +175,9 @@ def test_the_cells_of_categories_are_their_values_and_count_their_samples(learne
         ]
         assert (view.step, view.names) == (step, ("state", "action"))
     assert agent.n_balls == 2 * 6
-    assert agent.nbytes == agent.table.n_samples * (4 + 2 * 3 + 3 * 8) + sum(
-        part.nbytes
-        for part in (*agent.table.grid, *agent.table.plan, agent.table.widths, agent.table.core)
+    table = agent.table
+    assert agent.nbytes == table.n_samples * (4 + 2 * 3 + 3 * 8) + sum(
+        part.nbytes for part in (*table.grid, *table.plan, table.widths, table.apart, table.core)
     )
 
 

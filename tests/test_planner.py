@@ -11,7 +11,7 @@ import pytest
 import zooming
 from helpers import Boxes, Drift, box, knowledge, same_history
 from zooming.agents.planner import ANY_REWARD
-from zooming.kernels import IS_JIT_DISABLED, plan_layout, planning, smoothing
+from zooming.kernels import IS_JIT_DISABLED, exploring, plan_layout, planning, smoothing
 from zooming.kernels.grids import cut_axis, lay_grid, make_grid, sort_by_step
 from zooming.kernels.plan_layout import CATEGORIES, ENDED, ORDERED, PRIOR, SHARES, SMOOTH
 
@@ -26,7 +26,7 @@ def grid_of(*axes):
     rows = np.zeros((len(axes), max(bins) + 1), np.int64)
     for row, (_, edges) in zip(rows, axes, strict=True):
         row[: len(edges)] = edges
-    return make_grid(kinds, units, bins, rows)
+    return make_grid(kinds, units, bins, rows, len(axes))  # no axis of actions: all have centers
 
 
 MIXED = [(SMOOTH, [0, 3, 4, 9, 27]), (CATEGORIES, [0, 1, 2, 3]), (ORDERED, [0, 1, 3, 4, 5])]
@@ -282,9 +282,16 @@ def random_samples(n, horizon, units=27, seed=0):
     return samples_at(places, steps, numbers)
 
 
+def plan_of(horizon):
+    """An empty plan on PLANE."""
+    return plan_layout.Plan(
+        *np.zeros((4, horizon, 15)), np.zeros(15), np.zeros((horizon, 5), np.int32),
+        np.zeros((horizon + 1, 5)),
+    )  # fmt: skip
+
+
 def plan_plainly(samples, grid, widths, horizon, apart):
     """Q by (step, cell), from dictionaries of samples: no bonus, bandwidths as they are."""
-    kernel = {key: dense_kernel(grid, widths[key, apart[key]]) for key in (0, 1)}
     n_cells, n_actions = math.prod(grid.bins), int(grid.bins[1])
 
     def place(x, j):
@@ -295,14 +302,15 @@ def plan_plainly(samples, grid, widths, horizon, apart):
         for step, (x, a, y), (_, number, _) in zip(*samples, strict=True)
     ]
 
-    def predict_all(key, targets):  # [(cell, target)] -> {cell: prediction}
+    def predict_all(key, targets, is_own):  # [(cell, target)] -> {cell: prediction}
+        kernel = dense_kernel(grid, widths[key, is_own])
         cells = np.array([cell for cell, _ in targets], int)
         ys = np.array([y for _, y in targets])
         work = work_of(grid, cells, ys)
         smoothing.remove_trend(work, smoothing.make_features(grid, n_cells), 0.0)
         trend = work[smoothing.TREND]
-        mass = kernel[key][:, cells].sum(axis=1)
-        mean = kernel[key][:, cells] @ (ys - trend[cells]) / (mass + PRIOR)
+        mass = kernel[:, cells].sum(axis=1)
+        mean = kernel[:, cells] @ (ys - trend[cells]) / (mass + PRIOR)
         counts = np.bincount(cells, minlength=n_cells)
         return trend, mean, mass, counts, cells, ys
 
@@ -311,33 +319,27 @@ def plan_plainly(samples, grid, widths, horizon, apart):
         rest = np.bincount(cells, ys - trend[cells] - mean[cells], minlength=n_cells)
         return trend + mean + rest / (counts + share)
 
-    def share_of(parts_of_blocks):
+    def share_of(parts):
         totals = np.zeros(len(SHARES))
-        for trend, mean, mass, counts, cells, ys in parts_of_blocks:
-            rest = np.bincount(cells, ys - trend[cells] - mean[cells], minlength=n_cells)
-            for k, share in enumerate(SHARES):
-                for cell, y in zip(cells, ys, strict=True):
-                    g, w = smoothing.without_one(float(counts[cell]), mass[cell], share)
-                    totals[k] += (g * (y - trend[cell] - mean[cell]) - w * rest[cell]) ** 2
+        trend, mean, mass, counts, cells, ys = parts
+        rest = np.bincount(cells, ys - trend[cells] - mean[cells], minlength=n_cells)
+        for k, share in enumerate(SHARES):
+            for cell, y in zip(cells, ys, strict=True):
+                g, w = smoothing.without_one(float(counts[cell]), mass[cell], share)
+                totals[k] += (g * (y - trend[cell] - mean[cell]) - w * rest[cell]) ** 2
         return SHARES[np.argmin(totals)]
 
-    blocks = [
-        predict_all(0, [(c, r) for h, c, _, r in rows if h == step or not apart[0]])
-        for step in range(horizon if apart[0] else 1)
-    ]
-    share = share_of(blocks)
-    rewards = [finish(block, share) for block in blocks]
     q, value = {}, {}
     for step in reversed(range(horizon)):
-        total = rewards[step if apart[0] else 0].copy()
-        if step < horizon - 1:
+        total = np.zeros(n_cells)
+        for key in (0, 1) if step < horizon - 1 else (0,):
             targets = [
-                (c, 0.0 if y is None else value[step + 1, y])
-                for h, c, y, _ in rows
-                if h == step or not apart[1]
+                (c, r if key == 0 else (0.0 if y is None else value[step + 1, y]))
+                for h, c, y, r in rows
+                if h == step or not (apart[key, step] or apart[key, h])
             ]
-            parts = predict_all(1, targets)
-            total += finish(parts, share_of([parts]))
+            parts = predict_all(key, targets, apart[key, step])
+            total += finish(parts, share_of(parts))
         for cell in range(n_cells):
             q[step, cell] = total[cell]
         for state in range(grid.bins[0]):
@@ -346,18 +348,16 @@ def plan_plainly(samples, grid, widths, horizon, apart):
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize("apart", [(0, 0), (1, 0), (0, 1), (1, 1)])
-def test_backward_induction_is_that_of_dictionaries(apart):
+@pytest.mark.parametrize("rewards", [(0, 0, 0), (0, 0, 1), (1, 1, 1)])
+@pytest.mark.parametrize("values", [(0, 0, 0), (0, 1, 0), (1, 1, 1)])
+def test_backward_induction_is_that_of_dictionaries(rewards, values):
     grid, horizon = grid_of(*PLANE), 3
     samples, core = random_samples(60, horizon), core_of(horizon)
-    core["rewards_apart"], core["values_apart"] = apart
+    apart = np.array([rewards, values])
     widths = np.array([[[-1.0, 0.0], [0.0, -1.0]], [[-2.0, 1.0], [2.0, -1.0]]])
-    before = core.tobytes(), widths.tobytes()
-    plan = plan_layout.Plan(
-        *np.zeros((3, horizon, 15)), np.zeros(15), np.zeros((horizon, 5), np.int32),
-        np.zeros((horizon + 1, 5)),
-    )  # fmt: skip
-    planning.make_plan(core, samples, 60, grid, widths, plan, False)
+    before = core.tobytes(), widths.tobytes(), apart.tobytes()
+    plan = plan_of(horizon)
+    planning.make_plan(core, samples, 60, grid, widths, apart, plan, False)
     q, value = plan_plainly(samples, grid, widths, horizon, apart)
     for (step, cell), expected in q.items():
         assert plan.q[step, cell] == pytest.approx(expected, rel=1e-6, abs=1e-9)
@@ -365,8 +365,10 @@ def test_backward_induction_is_that_of_dictionaries(apart):
         assert plan.values[step, state] == pytest.approx(expected, rel=1e-6, abs=1e-9)
         best = step, state * 3 + plan.best[step, state]
         assert q[best] == pytest.approx(expected)
-    assert (core.tobytes(), widths.tobytes()) == before  # a plan of the policy changes nothing
+    after = core.tobytes(), widths.tobytes(), apart.tobytes()
+    assert after == before  # a plan of the policy changes nothing
     assert not plan.bonus.any()
+    assert not plan.way.any()
 
 
 @pytest.mark.plain
@@ -376,16 +378,104 @@ def test_the_bonus_is_larger_where_there_are_fewer_samples_and_values_are_capped
     numbers = [[1.0, 0.5 + 0.1 * (i % 2), 0.0] for i in range(31)]
     samples, core = samples_at(places, [i % 2 for i in range(31)], numbers), core_of(horizon)
     core["highest"], core["n_episodes"] = 0.6, 20
-    plan = plan_layout.Plan(
-        *np.zeros((3, 2, 15)), np.zeros(15), np.zeros((2, 5), np.int32), np.zeros((3, 5))
-    )
+    plan, apart = plan_of(2), np.zeros((2, 2), np.int64)
     widths = np.full((2, 2, 2), -2.0)
-    planning.make_plan(core, samples, 31, grid, widths, plan, True)
+    planning.make_plan(core, samples, 31, grid, widths, apart, plan, True)
     assert plan.bonus[0, 14] > 2 * plan.bonus[0, 0] > 0
     assert plan.values[0].max() <= 2 * 0.6
     assert plan.values[1].max() <= 0.6
     assert core["n_planned"][0] == 31
     assert core["due"][0] == 22
+
+
+@pytest.mark.plain
+def test_a_step_with_rewards_of_its_own_is_set_apart_and_leaves_the_others_alike():
+    grid, horizon = grid_of(*PLANE), 3
+    samples, core = random_samples(300, horizon), core_of(horizon)
+    samples.numbers[samples.steps == 2, 1] += samples.places[samples.steps == 2, 1] / 13.0
+    apart, widths = np.zeros((2, horizon), np.int64), np.full((2, 2, 2), -1.0)
+    planning.make_plan(core, samples, 300, grid, widths, apart, plan_of(horizon), True)
+    assert apart.tolist() == [[0, 0, 1], [0, 0, 0]]
+
+
+@pytest.mark.plain
+def test_less_is_clear_if_it_exceeds_the_deviation_of_the_differences():
+    numbers = np.ones((20, 3))
+    losses, others = np.full(20, 1.0), np.full(20, 1.1)
+    assert planning.is_clearly_less(losses, others, numbers, 0, 20) == 1
+    assert planning.is_clearly_less(losses, others, numbers, 0, 3) == 0  # few samples
+    assert planning.is_clearly_less(others, losses, numbers, 0, 20) == 0
+    others[::2] = 0.9
+    assert planning.is_clearly_less(losses, others, numbers, 0, 20) == 0
+
+
+# --- exploring ------------------------------------------------------------------------------------
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("axes", [MIXED, PLANE])
+def test_distances_are_those_to_the_nearest_cell_with_samples(axes):
+    grid = grid_of(*axes)
+    index = list(itertools.product(*(range(n) for n in grid.bins)))
+
+    def distance(a, b):
+        gaps = [
+            float(i != k) if grid.kinds[j] == CATEGORIES
+            else abs(grid.centers[j, i] - grid.centers[j, k])
+            for j, (i, k) in enumerate(zip(a, b, strict=True))
+        ]  # fmt: skip
+        return sum(gaps)
+
+    visited = np.array([1, len(index) - 2])
+    found = np.zeros(len(index))
+    exploring.measure_distances(visited, grid, found)
+    expected = [min(distance(one, index[v]) for v in visited) for one in index]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.plain
+def test_the_covering_radius_is_that_of_balls_which_fill_the_space():
+    line, plane = grid_of(PLANE[0], (SMOOTH, [0, 27])), grid_of(*PLANE)
+    assert exploring.covering_radius(line, 10.0) == pytest.approx(0.05)
+    assert exploring.covering_radius(plane, 50.0) == pytest.approx(0.1)  # 50 (2 r)^2 / 2 = 1
+
+
+@pytest.mark.plain
+def test_a_wide_kernel_is_narrowed_for_the_masses_and_a_narrow_one_kept():
+    grid, widths = grid_of(*PLANE), np.array([2.0, -3.0])
+    cells, targets = samples_on(grid, 25)
+    work, buffer = work_of(grid, cells, targets), np.empty(30)
+    decay = decay_of(grid, widths)
+    exploring.narrow_kernel(work, grid, widths, 2.0, decay, buffer)
+    assert not work[smoothing.MASS].any()  # nothing to do
+    exploring.narrow_kernel(work, grid, widths, -1.0, decay, buffer)
+    kernel = dense_kernel(grid, [-1.0, -3.0])
+    np.testing.assert_allclose(work[smoothing.MASS], kernel @ work[smoothing.COUNT])
+    np.testing.assert_allclose(work[smoothing.NEAR], kernel @ (work[smoothing.COUNT] > 0))
+
+
+@pytest.mark.plain
+def test_the_way_leads_to_the_farthest_cell_that_samples_lead_to():
+    # From state bin 0, the first action leads to bin 4, far from which there are no samples.
+    grid = grid_of(*PLANE)
+    samples = samples_at([[0, 0, 26], [0, 13, 0], [0, 26, 0]])
+    cells, nexts, numbers, first = sort_by_step(samples, 3, grid, 1, 2)
+    first = np.array([0, 3, 3])
+    distances, sums, buffer = np.zeros(15), np.zeros((2, 15)), np.empty(30)
+    exploring.measure_distances(cells, grid, distances)
+    plan, apart, decay = plan_of(2), np.zeros(2, np.int64), decay_of(grid, [-9.0, -9.0])
+    work = work_of(grid, cells, np.zeros(3))
+    work[smoothing.MASS] = dense_kernel(grid, [-9.0, -9.0]) @ work[smoothing.COUNT]
+    for step in (1, 0):
+        exploring.find_way(
+            cells, nexts, numbers, first, step, 0, apart, distances, work, 0.01, grid, decay, sums,
+            buffer, plan,
+        )  # fmt: skip
+    np.testing.assert_array_equal(plan.way[1], distances)
+    far = distances.reshape(5, 3)[4].max()
+    assert plan.way[0, 0] == pytest.approx(far, rel=0.02)
+    np.testing.assert_allclose(plan.way[0, 1:3], 0.0, atol=1e-12)
+    assert (plan.way[0] >= distances).all()
 
 
 # --- the agent ------------------------------------------------------------------------------------
@@ -603,3 +693,20 @@ def test_it_learns_a_noisy_problem_in_few_episodes():
         found = zooming.evaluate(agent, env, 1000).mean
         random = np.mean(zooming.Random(env, seed=0).learn(1000).returns)
         assert found > random + 0.9 * (best - random)
+
+
+@compiled_only
+def test_it_finds_a_large_reward_far_against_the_current():
+    env = gym.make("zooming/RiverSwim-v0")
+    agent = zooming.Planner(env, seed=0)
+    agent.learn(300)
+    assert zooming.evaluate(agent, env, 200, seed=1).mean > 8  # best 11.18; near bank 1
+
+
+@compiled_only
+def test_it_plays_both_ends_of_an_action_axis():
+    agent = zooming.Planner(oil(), seed=0)
+    agent.learn(50)
+    actions = agent.table.samples.places[: agent.table.n_samples, 1]
+    assert actions.min() == 0
+    assert actions.max() == plan_layout.UNITS - 1

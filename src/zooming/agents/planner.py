@@ -264,14 +264,17 @@ class Planner(Agent):
             A dictionary.
             "samples" and "episodes" so far. "plans": how many were made. "next plan": the number
             of episodes after which the next one is made. "cells": cells of the grid, a step.
-            "steps": "alike" if all steps are pooled, "rewards differ", "values differ" or "differ".
+            "steps": "alike" if all steps are pooled; if some are apart, "rewards differ", "values
+            differ" or "differ".
             "reward noise" and "value noise": standard deviation of what the model does not explain.
             "axes": for each axis the bandwidths of rewards and of next values, as shares of the
             axis; infinity if the axis does not matter. "warnings": what in the data contradicts
             the description of the problem.
         """
         core, widths = self.table.core[0], self.table.widths
-        apart = int(core["rewards_apart"]), int(core["values_apart"])
+        flags = self.table.apart  # of each step; bandwidths are those that most steps use
+        differ = int(flags[0].any()), int(flags[1].any())
+        apart = int(flags[0].mean() > 0.5), int(flags[1].mean() > 0.5)
         words = {(0, 0): "alike", (1, 0): "rewards differ", (0, 1): "values differ"}
         bandwidths = np.where(widths >= FLAT, np.inf, 2.0**widths)
         return Status({
@@ -280,7 +283,7 @@ class Planner(Agent):
             "plans": int(core["n_plans"]),
             "next plan": int(core["due"]),
             "cells": self.table.n_cells // self.horizon,
-            "steps": words.get(apart, "differ"),
+            "steps": words.get(differ, "differ"),
             "reward noise": float(np.sqrt(core["reward_noise"])),
             "value noise": float(np.sqrt(core["value_noise"])),
             "axes": {

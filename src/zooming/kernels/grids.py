@@ -7,6 +7,7 @@ import numpy as np
 from zooming.kernels.jit import jit_inline, jit_kernel
 from zooming.kernels.plan_layout import (
     CATEGORIES,
+    END,
     ENDED,
     EVEN,
     SMOOTH,
@@ -135,8 +136,12 @@ def lay_grid(samples, n_samples, kinds, units, n_state, n_cells):
 
 
 @jit_kernel
-def make_grid(kinds, units, bins, edges):
-    """Return the grid with these edges. The center of a bin of values is its middle value."""
+def make_grid(kinds, units, bins, edges, n_state):
+    """Return the grid with these edges. The center of a bin of values is its middle value.
+
+    A narrow first or last bin of an action axis has its center at the end of the axis: to order
+    nothing, or all that is possible, is often best, and different from ordering little.
+    """
     n_axes, most = kinds.shape[0], largest(bins)
     trimmed = np.zeros((n_axes, most + 1), np.int64)
     centers = np.zeros((n_axes, most))
@@ -150,6 +155,11 @@ def make_grid(kinds, units, bins, edges):
                 centers[j, i] = ((first + last - 1) // 2 + 0.5) / units[j]
             for place in range(first, last):
                 bin_of[j, place] = i
+        if j >= n_state and bins[j] > 1 and kinds[j] == SMOOTH:
+            if edges[j, 1] <= END * units[j]:
+                centers[j, 0] = 0.0
+            if units[j] - edges[j, bins[j] - 1] <= END * units[j]:
+                centers[j, bins[j] - 1] = 1.0
     return Grid(kinds, units, bins, trimmed, centers, bin_of)
 
 

@@ -48,7 +48,8 @@ def choose(core, grid, plan, step, state, boldness, allowed, action):
 
     Ties are broken at random if `boldness` is positive. `allowed` without rows allows everything.
     The bonus of a cell falls with the plays since the plan was made. The best action of the plan
-    is mixed with those of neighboring states.
+    is mixed with those of neighboring states. An episode that explores takes the way to what is far
+    from all samples.
     """
     n_state, n_axes = core[0]["n_state"], grid.bins.shape[0]
     n_actions = plan.q.shape[1] // plan.values.shape[1]
@@ -56,11 +57,17 @@ def choose(core, grid, plan, step, state, boldness, allowed, action):
     cell = state_cell(grid, n_state, state)
     slack = 1e-12 * max(0.0, core[0]["most"] - core[0]["least"])
     best, most, n_tied = np.int64(-1), -np.inf, 0
+    explores = False  # this episode, as long as there is something far to go to
+    if boldness > 0.0 and core[0]["explores"]:
+        for b in range(n_actions):
+            explores = explores or plan.way[step, cell * n_actions + b] > core[0]["far"]
     for b in range(n_actions):
         c = cell * n_actions + b
         q = plan.q[step, c]
         if boldness > 0.0:
             q += boldness * plan.bonus[step, c] / np.sqrt(1.0 + plan.played[c])
+        if explores:
+            q = plan.way[step, c]
         if best >= 0 and q < most - slack:
             continue
         if is_masked and not is_feasible(grid, n_state, b, allowed):
@@ -78,7 +85,7 @@ def choose(core, grid, plan, step, state, boldness, allowed, action):
         if is_masked:
             action[j - n_state] = feasible_at(grid, j, i, allowed[j - n_state])
         rest //= grid.bins[j]
-    if best == plan.best[step, cell]:
+    if best == plan.best[step, cell] and not explores:
         mix(grid, plan, n_state, step, state, cell, allowed, action)
     return cell * n_actions + best
 

@@ -17,6 +17,7 @@ from zooming.kernels.plan_actions import choose, write_action
 from zooming.kernels.plan_layout import (
     CORE_TYPE,
     ENDED,
+    EXPLORING,
     GRID_TYPE,
     MEAN_REWARD,
     PLAN_TYPE,
@@ -37,8 +38,10 @@ def draw_share(core):
 
 @jit_kernel
 def begin_episode(core):
-    """Draw the weight of the bonus in the coming episode: its mean is 1."""
+    """Draw the weight of the bonus in the coming episode, of mean 1, and whether it explores."""
     core[0]["boldness"] = 2.0 * draw_share(core)
+    is_drawn = draw_share(core) * np.sqrt(core[0]["n_episodes"] + 1.0) < EXPLORING
+    core[0]["explores"] = 1 if is_drawn else 0
 
 
 @jit_kernel

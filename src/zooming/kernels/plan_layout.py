@@ -16,6 +16,9 @@ from numba import float64, int16, int32, int64, types
 
 # How much the planner explores, and when it plans.
 OPTIMISM = 0.5  # weight of the standard error in the bonus
+BALLS = 4.0  # a sample speaks for a ball; this times sqrt(samples) cover the space
+EXPLORING = 0.5  # over the root of the episodes: the share of episodes that go far from samples
+FAR_BALLS = 0.2  # as BALLS, for distances that are worth such an episode
 TIE_BONUS = 1e-4  # bonus, in ranges of the reward, that prefers what is less known
 GROWTH = 1.1  # a new plan is made when the episodes have grown by this factor
 # The grid.
@@ -25,6 +28,7 @@ CELLS_PER_EPISODE = 5  # from the first cells to enough of them: 27 bins an axis
 CELLS_PER_ROOT = 2.3  # and 2.3 sqrt(samples) from 100,000 samples on: faster explores for ever
 MOST_CELLS = 60_000  # 0.5 MB for each step and table
 WIDTH_POWER = 0.7  # bins are cut by their samples times their width to this power
+END = 1 / 9  # an end bin of an action axis is played at the end of the axis if it is so narrow
 EVEN = 0.1  # share of the bins of an action axis that is placed evenly, not by the data
 # The regression.
 PRIOR = 0.01  # weight of the trend, in samples, against the kernel's mass
@@ -32,7 +36,7 @@ RIDGE = 0.1  # samples against each coefficient of the trend
 ENOUGH = 4.0  # samples for each coefficient; with fewer, the trend is the mean
 FLAT, NARROW, FIRST_WIDTH = 2.0, -10.0, -2.0  # bandwidths are powers of 2; FLAT ignores the axis
 GAIN = 0.995  # another bandwidth must lower the leave-one-out error by this factor
-DOUBT = 2.0  # steps are apart if the error falls by this share over the root of the samples
+DOUBT = 2.0  # a step is apart if its squared errors fall by this many standard deviations
 SHARES = np.array([1e9, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.01])  # see `leave_one_out`
 EMPTY = 0.05  # kernel mass added to the visited cells around a cell
 THIN = 1e-3  # kernel mass added to the samples around a cell
@@ -52,12 +56,12 @@ CORE = np.dtype(
         ("due", "i8"),  # number of episodes after which the next plan is made
         ("n_plans", "i8"),
         ("random", "u8"),  # state of the agent's own generator
+        ("explores", "i8"),  # 1: this episode goes to what is farthest from all samples
+        ("far", "f8"),  # the least distance from samples that is worth going to
         ("boldness", "f8"),  # weight of the bonus in this episode
         ("horizon", "i8"),
         ("n_state", "i8"),
         ("n_action", "i8"),
-        ("rewards_apart", "i8"),  # 1: each step has rewards of its own; 0: steps are pooled
-        ("values_apart", "i8"),  # the same for next values
         ("reward_low", "f8"),  # rewards outside are refused or clipped
         ("reward_high", "f8"),
         ("highest", "f8"),  # highest reward that is possible, as far as is known
@@ -65,8 +69,6 @@ CORE = np.dtype(
         ("most", "f8"),
         ("reward_noise", "f8"),  # leave-one-out variance of rewards
         ("value_noise", "f8"),  # and of next values at step 0
-        ("reward_gap", "f8"),  # squared error, without noise, of predicting a cell from others
-        ("value_gap", "f8"),
     ],
     align=True,
 )
@@ -96,6 +98,7 @@ class Plan(NamedTuple):
 
     q: Any  # [horizon, n_cells]
     bonus: Any  # [horizon, n_cells]
+    way: Any  # [horizon, n_cells]: distance from samples that is expected to be reached
     visits: Any  # [horizon, n_cells]: samples of the cell, those of all steps if pooled
     played: Any  # [n_cells]: plays since the plan was made, in shares of the visits
     best: Any  # [horizon, n_states] int32: the best action's cell
@@ -107,7 +110,7 @@ GRID_TYPE = types.NamedTuple(
     [int64[::1], int64[::1], int64[::1], int64[:, ::1], float64[:, ::1], int16[:, ::1]], Grid
 )
 PLAN_TYPE = types.NamedTuple(
-    [*[float64[:, ::1]] * 3, float64[::1], int32[:, ::1], float64[:, ::1]], Plan
+    [*[float64[:, ::1]] * 4, float64[::1], int32[:, ::1], float64[:, ::1]], Plan
 )
 CORE_TYPE = numba.from_dtype(CORE)[::1]
 

@@ -56,6 +56,7 @@ class CellTable:
             )
         self.samples = _allocate(0, len(axes) + axes.n_state)
         self.widths = np.full((2, 2, len(axes)), layout.FIRST_WIDTH)
+        self.apart = np.zeros((2, int(core["horizon"][0])), np.int64)
         self.grid = self._first_grid()
         self.plan = self._new_plan(self.grid)
         self._policy: tuple[tuple[int, int], Plan, Floats] | None = None
@@ -117,12 +118,19 @@ class CellTable:
             self.n_categories, self.n_others,
         )  # fmt: skip
         bins, edges = lay_grid(samples, n, self.kinds, self.units, n_state, n_cells)
-        grid = Grid(*make_grid(self.kinds, self.units, bins, edges))
+        grid = Grid(*make_grid(self.kinds, self.units, bins, edges, self.axes.n_state))
         plan = self._new_plan(grid)
-        make_plan(core, samples, n, grid, widths, plan, True)
+        apart = self.apart.copy()
+        make_plan(core, samples, n, grid, widths, apart, plan, True)
         # One call, so that an interrupt finds either the old plan or the new one.
         vars(self).update(
-            core=core, widths=widths, samples=samples, grid=grid, plan=plan, _policy=None
+            core=core,
+            widths=widths,
+            apart=apart,
+            samples=samples,
+            grid=grid,
+            plan=plan,
+            _policy=None,
         )
 
     def policy(self) -> tuple[Plan, Floats]:
@@ -134,7 +142,7 @@ class CellTable:
         key = (n, int(self.core["n_plans"][0]))
         if self._policy is None or self._policy[0] != key:
             plan = self._new_plan(self.grid)
-            make_plan(self.core, self.samples, n, self.grid, self.widths, plan, False)
+            make_plan(self.core, self.samples, n, self.grid, self.widths, self.apart, plan, False)
             self._policy = key, plan, self._counts(n)
         return self._policy[1:]
 
@@ -155,7 +163,7 @@ class CellTable:
         edges = np.zeros((len(bins), int(bins.max()) + 1), np.int64)
         for row, n_bins, n_units in zip(edges, bins, self.units, strict=True):
             row[: n_bins + 1] = np.linspace(0, n_units, n_bins + 1)
-        return Grid(*make_grid(self.kinds, self.units, bins, edges))
+        return Grid(*make_grid(self.kinds, self.units, bins, edges, self.axes.n_state))
 
     def _new_plan(self, grid: Grid) -> Plan:
         horizon, n_state = int(self.core["horizon"][0]), self.axes.n_state
@@ -164,6 +172,7 @@ class CellTable:
         return Plan(
             q=np.zeros((horizon, n_cells)),
             bonus=np.zeros((horizon, n_cells)),
+            way=np.zeros((horizon, n_cells)),
             visits=np.zeros((horizon, n_cells)),
             played=np.zeros(n_cells),
             best=np.zeros((horizon, n_states), np.int32),
@@ -193,7 +202,7 @@ class CellTable:
     def nbytes(self) -> int:
         """Bytes of the samples and of the plan for learning, without reserved memory."""
         row = sum(int(part[:1].nbytes) for part in _allocate(1, self.samples.places.shape[1]))
-        arrays = (*self.grid, *self.plan, self.widths, self.core)
+        arrays = (*self.grid, *self.plan, self.widths, self.apart, self.core)
         return self.n_samples * row + sum(int(array.nbytes) for array in arrays)
 
     def view(self, step: int) -> Partition:
@@ -237,10 +246,12 @@ class CellTable:
             "places": self.samples.places[:n],
             "numbers": self.samples.numbers[:n],
             "widths": self.widths,
+            "apart": self.apart,
             "bins": self.grid.bins,
             "edges": self.grid.edges,
             "q": self.plan.q,
             "bonus": self.plan.bonus,
+            "way": self.plan.way,
             "played": self.plan.played,
         }
 
@@ -259,6 +270,9 @@ class CellTable:
         self._check_samples(core, given)
         bins, edges = arrays["bins"], arrays["edges"]
         _check_form("widths", arrays["widths"], self.widths)
+        _check_form("apart", arrays["apart"], self.apart)
+        if not np.isin(arrays["apart"], (0, 1)).all():
+            raise ValueError("a step is apart or not: 1 or 0")
         _check_form("bins", bins, self.units)
         if (bins < 1).any() or (bins > self.units).any():
             raise ValueError("the bins of an axis are none, or more than its places")
@@ -269,16 +283,20 @@ class CellTable:
                 raise ValueError("the edges of the bins are not in order")
         if math.prod(bins.tolist()) > max(layout.MOST_CELLS, self.n_categories) * 3:
             raise ValueError(f"{math.prod(bins.tolist()):,} cells are too many")
-        grid = Grid(*make_grid(self.kinds, self.units, bins.copy(), edges.copy()))
+        grid = Grid(
+            *make_grid(self.kinds, self.units, bins.copy(), edges.copy(), self.axes.n_state)
+        )
         plan = self._new_plan(grid)
-        for name in ("q", "bonus", "played"):
+        for name in ("q", "bonus", "way", "played"):
             _check_form(name, arrays[name], getattr(plan, name))
             getattr(plan, name)[:] = arrays[name]
         values: dict[str, Any] = {"core": core, "widths": arrays["widths"].copy(), "grid": grid}
+        values["apart"] = arrays["apart"].copy()
         samples = Samples(*(part.copy() for part in given))
         vars(self).update(values, samples=samples, plan=plan, _policy=None)
         counts = self._counts(int(core["n_planned"][0]))
-        plan.visits[:] = counts if core["rewards_apart"][0] else counts.sum(axis=0)
+        is_apart = self.apart[0][:, None] == 1
+        plan.visits[:] = np.where(is_apart, counts, counts[self.apart[0] == 0].sum(axis=0))
         total = (plan.q + plan.bonus).reshape(*plan.best.shape, -1)
         plan.best[:] = total.argmax(axis=2)
 

@@ -1,0 +1,120 @@
+"""Explore: how much of a space the samples cover, and the way to what they do not.
+
+The distance of a cell is that to the nearest cell with samples, along the axes, with each axis 1
+long. N samples can afford to cover the space with about sqrt(N) balls of this metric; the radius
+of these balls is how far a sample speaks for its neighborhood.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zooming.kernels.jit import jit_inline, jit_kernel
+from zooming.kernels.plan_layout import CATEGORIES, ENDED, PRIOR, WEIGHT
+from zooming.kernels.smoothing import COUNT, MASS, NEAR, set_decay, smooth
+
+
+@jit_kernel
+def covering_radius(grid, n_balls):
+    """Return the radius of balls that cover the axes with more than one bin, if none overlap.
+
+    A ball of radius r in d dimensions has the volume (2 r)^d / d!.
+    """
+    n_axes, factorial = 0, 1.0
+    for n_bins in grid.bins:
+        if n_bins > 1:
+            n_axes += 1
+            factorial *= n_axes
+    return 0.5 * (factorial / n_balls) ** (1.0 / max(1, n_axes))
+
+
+@jit_kernel
+def narrow_kernel(work, grid, widths, widest, decay, buffer):
+    """Measure MASS and NEAR anew with no bandwidth above 2^widest, if any is wider.
+
+    A wide bandwidth says that samples far away predict well where there were samples. It is no
+    evidence about places far from all of them.
+    """
+    narrow = np.minimum(widths, widest)
+    if not np.any(narrow < widths):
+        return
+    set_decay(grid, narrow, decay)
+    for c in range(work.shape[1]):
+        work[MASS, c] = work[COUNT, c]
+        work[NEAR, c] = 1.0 if work[COUNT, c] > 0 else 0.0
+    smooth(work[MASS], grid, decay, buffer)
+    smooth(work[NEAR], grid, decay, buffer)
+
+
+@jit_kernel
+def measure_distances(cells, grid, distances):
+    """Write the distance of each cell to the nearest one of `cells`: axis by axis, forth, back."""
+    n_cells, inner = distances.shape[0], 1
+    for c in range(n_cells):
+        distances[c] = np.inf
+    for cell in cells:
+        distances[cell] = 0.0
+    for j in range(grid.bins.shape[0] - 1, -1, -1):
+        n = grid.bins[j]
+        if grid.kinds[j] == CATEGORIES:
+            measure_categories(distances, n, inner)
+        else:
+            for c in range(n_cells):
+                i = (c // inner) % n
+                if i > 0:
+                    step = grid.centers[j, i] - grid.centers[j, i - 1]
+                    distances[c] = min(distances[c], distances[c - inner] + step)
+            for c in range(n_cells - 1, -1, -1):
+                i = (c // inner) % n
+                if i < n - 1:
+                    step = grid.centers[j, i + 1] - grid.centers[j, i]
+                    distances[c] = min(distances[c], distances[c + inner] + step)
+        inner *= n
+
+
+@jit_inline
+def measure_categories(distances, n, inner):
+    """Let each category be at most 1 farther than the nearest other one."""
+    for start in range(0, distances.shape[0], n * inner):
+        for k in range(start, start + inner):
+            nearest = np.inf
+            for c in range(k, k + n * inner, inner):
+                nearest = min(nearest, distances[c])
+            for c in range(k, k + n * inner, inner):
+                distances[c] = min(distances[c], nearest + 1.0)
+
+
+@jit_kernel
+def find_way(
+    cells, nexts, numbers, first, step, own, apart, distances, values, share, grid, decay, sums,
+    buffer, plan,
+):  # fmt: skip
+    """Write `plan.way` of a step: the distance of the farthest cell that is expected to be reached.
+
+    way_h(cell) = max(distance, mean over the samples around of the largest way_{h+1} after them),
+    with the kernel, the share and the steps of next values; `values` has their counts and masses.
+    The last step has no next one.
+    """
+    n_cells, n_states = distances.shape[0], plan.values.shape[1]
+    n_actions = n_cells // n_states
+    has_next = step + 1 < plan.way.shape[0]
+    for c in range(n_cells):
+        sums[0, c] = 0.0
+    if has_next:
+        farthest = np.zeros(n_states)
+        for c in range(n_cells):
+            farthest[c // n_actions] = max(farthest[c // n_actions], plan.way[step + 1, c])
+        for h in range(first.shape[0] - 1):
+            if h == step or not (own or apart[h]):
+                for i in range(first[h], first[h + 1]):
+                    if nexts[i] != ENDED:
+                        sums[0, cells[i]] += numbers[i, WEIGHT] * farthest[nexts[i]]
+        for c in range(n_cells):
+            sums[1, c] = sums[0, c]
+        smooth(sums[1], grid, decay, buffer)
+    for c in range(n_cells):
+        plan.way[step, c] = distances[c]
+        if has_next:
+            mean = sums[1, c] / (values[MASS, c] + PRIOR)
+            mean += (sums[0, c] - values[COUNT, c] * mean) / (values[COUNT, c] + share)
+            plan.way[step, c] = max(distances[c], mean)
