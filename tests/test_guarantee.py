@@ -3,9 +3,12 @@ reached."""
 
 import math
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
+import zooming
+from helpers import Boxes, box
 from zooming.agents.balance import FREE, SAFE, RegretBalance, doubling_bound
 from zooming.theory import regret_bound
 
@@ -96,3 +99,56 @@ def test_a_balance_is_restored_as_it_was():
         again.restore({**balance.state(), "balance_played": np.array([1, -1])})
     with pytest.raises(ValueError, match="returns of the guarantee"):
         again.restore({**balance.state(), "balance_totals": np.array([1.0, math.nan])})
+
+
+def guarded(env):
+    """Return an agent with a guarantee whose bound is reached after a few episodes."""
+    agent = zooming.Auto(env, guarantee=0.1, reward_range=(0, 1), seed=3)
+    agent.guarantee.balance.bound = lambda n: 0.2 * n
+    agent.guarantee.balance.deviation = lambda n: 0.0
+    return agent
+
+
+def test_the_safe_agent_learns_from_its_own_episodes_only():
+    agent = guarded(gym.make("zooming/Oil-v0", horizon=2))
+    agent.learn(200)
+    n_free, n_safe = agent.guarantee.balance.n_played
+    assert 2 < n_safe == agent.guarantee.agent.n_episodes
+    assert n_free + n_safe == 200 == agent.planner.n_episodes
+    assert agent.choice.numbers[:, 0].sum() == n_free
+    assert "at most" in agent.status()["guarantee"]
+
+
+def test_both_drivers_and_a_resumed_run_agree(tmp_path):
+    fused = guarded(gym.make("zooming/Oil-v0", horizon=2))
+    returns = fused.learn(120).returns
+    stepped = guarded(gym.wrappers.TransformReward(gym.make("zooming/Oil-v0", horizon=2), float))
+    assert stepped.learn(120).returns.tobytes() == returns.tobytes()
+    first = guarded(gym.make("zooming/Oil-v0", horizon=2))
+    first.learn(50)
+    first.save(tmp_path / "half.zoom")
+    again = zooming.load(tmp_path / "half.zoom")
+    again.guarantee.balance.bound = first.guarantee.balance.bound
+    again.guarantee.balance.deviation = first.guarantee.balance.deviation
+    assert again.learn(70).returns.tobytes() == returns[50:].tobytes()
+
+
+def test_the_safe_agent_plays_once_where_its_bound_is_that_of_the_paper():
+    agent = zooming.Portfolio(
+        [zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0"), seed=0)], guarantee=0.05, seed=0
+    )
+    agent.learn(100)
+    assert agent.guarantee.balance.n_played.tolist() == [99, 1]
+
+
+def test_a_guarantee_that_cannot_be_given_is_refused():
+    env = Boxes(box((0.0, 1.0)), gym.spaces.Discrete(3))
+    for options, message in (
+        ({"guarantee": 0.05}, r"needs the range of the rewards.*reward_range=\(low, high\)"),
+        ({"guarantee": 0.05, "reward_range": (0, 1)}, "action has not: give ordered=True"),
+        ({"guarantee": 1.5, "reward_range": (0, 1)}, "guarantee"),
+        ({"guarantee": 0.0, "reward_range": (0, 1)}, "may fail, between 0 and 1"),
+        ({"guarantee": 0.05, "lipschitz": -1.0, "reward_range": (0, 1)}, "lipschitz"),
+    ):
+        with pytest.raises(zooming.ConfigurationError, match=message):
+            zooming.Auto(env, horizon=3, seed=0, **options)

@@ -30,9 +30,9 @@ class Auto(Portfolio):
     """Learns fast with nothing to set. Take it first; `AdaptiveQ` is the one with a theorem.
 
     It is a `Portfolio` of a `Planner` and three `TreeQ`, which all learn from every episode. Who
-    plays is chosen by the returns. `docs/auto.md` explains it on a page.
-    Nothing is proved about it. It costs 10 to 50 times the time of `AdaptiveQ` a step, and its
-    memory grows with the samples up to `max_samples`.
+    plays is chosen by the returns. `docs/auto.md` explains it on a page. It costs 10 to 50 times
+    the time of `AdaptiveQ` a step, and its memory grows with the samples up to `max_samples`.
+    Without `guarantee`, nothing is proved about it.
 
     Parameters
     ----------
@@ -40,6 +40,12 @@ class Auto(Portfolio):
         The environment to learn on.
     max_samples : int, default 1,000,000
         Number of samples that the planner keeps, see `Planner`.
+    guarantee : float, optional
+        The probability with which the regret may exceed a stated bound, for example 0.05: the
+        paper's learner plays when the others have lost too much. It needs the range of the rewards.
+        See docs/guarantee.md.
+    lipschitz : float, default 1.0
+        Lipschitz constant of Q* on scaled rewards and axes, for `guarantee`.
     horizon : int, optional
         Steps of an episode. By default the environment's own number.
     reward_range : (float, float), optional
@@ -72,6 +78,8 @@ class Auto(Portfolio):
         env: Any,
         *,
         max_samples: int = 1_000_000,
+        guarantee: float | None = None,
+        lipschitz: float = 1.0,
         horizon: int | None = None,
         reward_range: tuple[float, float] | None = None,
         bounds: Mapping[str, Any] | None = None,
@@ -86,7 +94,7 @@ class Auto(Portfolio):
             bounds=bounds, ordered=ordered, squash=squash, weights=weights,
             seed=seeds.derive_seed(seed, "planner"),
         )  # fmt: skip
-        super().__init__([self.planner], seed=seed)
+        super().__init__([self.planner], guarantee=guarantee, lipschitz=lipschitz, seed=seed)
         self.max_samples, self._given_range = self.planner.max_samples, reward_range
         self._known_range = stated_range(env) if reward_range is None else reward_range
         self._tree_range: tuple[float, float] | None = None  # once there are trees
@@ -155,7 +163,8 @@ class Auto(Portfolio):
         given = None if self._given_range is None else list(self._given_range)
         options = {**self.problem.options, "reward_range": given, "seed": self.seed}
         del options["rewards"]
-        return {"max_samples": self.max_samples, **options}
+        promised = {} if self.guarantee is None else self.guarantee.options()
+        return {"max_samples": self.max_samples, **promised, **options}
 
     @classmethod
     def _from_options(

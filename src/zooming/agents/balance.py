@@ -144,6 +144,6 @@ class RegretBalance:
         played, totals = arrays["balance_played"], arrays["balance_totals"]
         if played.dtype != np.int64 or played.shape != (2,) or (played < 0).any():  # type: ignore[operator]
             raise ValueError("the episodes of the guarantee are invalid")
-        if totals.dtype != np.float64 or totals.shape != (2,) or not np.isfinite(totals).all():  # type: ignore[call-overload]
+        if totals.dtype != np.float64 or totals.shape != (2,) or not np.isfinite(totals).all():
             raise ValueError("the returns of the guarantee are invalid")
         self.n_played, self.totals = played.copy(), totals.copy()  # type: ignore[assignment]

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from zooming import kernels
 from zooming.agents import cards
 from zooming.agents.agent import Agent
+from zooming.agents.balance import FREE, SAFE
 from zooming.agents.choices import Choice
 from zooming.agents.clipping import clipping_text, warn_of_clipping
 from zooming.agents.companions import check_agents, common_range
 from zooming.agents.delegates import Delegate
+from zooming.agents.guarantee import Guarantee
 from zooming.agents.history import Log
 from zooming.agents.nesting import build_arms, nested_options, nested_state, restore_arms
 from zooming.agents.planner import ANY_REWARD
@@ -28,6 +30,7 @@ from zooming.spaces.masks import has_mask
 
 # Places in `counts`: who plays, episodes left in the block, whether an episode of it is under way.
 PLAYER, LEFT, IS_OPEN, N_EPISODES = range(4)
+SAFE_PLAYS = -1  # as the number of who plays: the safe agent of a guarantee
 
 STUCK = (
     "the mean return of the last episodes is not above that of the first ones: nothing was "
@@ -42,14 +45,20 @@ class Portfolio(Delegate):
     Then the agent is chosen that plays the next block, by the returns, see `agents.choices`. What
     the portfolio predicts is what the recommended agent predicts.
 
-    Nothing is proved about it. Agents that need many more episodes than others to become good are
-    found late. An agent that cannot learn from the actions of others gains nothing here.
+    Agents that need many more episodes than others to become good are found late. An agent that
+    cannot learn from the actions of others gains nothing here. Without `guarantee`, nothing is
+    proved about it.
 
     Parameters
     ----------
     agents : sequence of Agent
         At least one agent, all made for the same environment object and horizon, and with the same
         `rewards`. The first one is played in doubt.
+    guarantee : float, optional
+        The probability with which the regret may exceed a stated bound, for example 0.05: the
+        paper's learner plays when the others have lost too much. See docs/guarantee.md.
+    lipschitz : float, default 1.0
+        Lipschitz constant of Q* on scaled rewards and axes, for `guarantee`.
     seed : int, optional
         Seed of the environment. Each agent has a seed of its own. By default a random one.
 
@@ -65,7 +74,14 @@ class Portfolio(Delegate):
     [200, 200]
     """
 
-    def __init__(self, agents: Iterable[Agent], *, seed: int | None = None) -> None:
+    def __init__(
+        self,
+        agents: Iterable[Agent],
+        *,
+        guarantee: float | None = None,
+        lipschitz: float = 1.0,
+        seed: int | None = None,
+    ) -> None:
         self.agents = check_agents(agents)
         first = self.agents[0]
         options = {**first.problem.options, "reward_range": None}
@@ -77,6 +93,7 @@ class Portfolio(Delegate):
         self.counts = np.zeros(4, np.int64)  # PLAYER, LEFT, IS_OPEN, N_EPISODES
         self._total = np.zeros(1)  # the return so far of the episode that is played
         self._played: _Played | None = None  # what some agents have not learned from yet
+        self.guarantee = None if guarantee is None else Guarantee(self, guarantee, lipschitz)
         if all(hasattr(agent, "play") for agent in self.agents):
             self.play = self._play  # only then the fused driver can play
 
@@ -85,7 +102,16 @@ class Portfolio(Delegate):
     @property
     def player(self) -> Agent:
         """The agent that plays the current block, or that played the last one."""
-        return self.agents[int(self.counts[PLAYER])]
+        return self.safe_agents[0] if self._is_safe() else self.agents[int(self.counts[PLAYER])]
+
+    @property
+    def safe_agents(self) -> list[Agent]:
+        """The agent of the guarantee, which learns from its own episodes only; or none."""
+        return [] if self.guarantee is None else [self.guarantee.agent]
+
+    def _is_safe(self) -> bool:
+        """Return whether the safe agent plays."""
+        return int(self.counts[PLAYER]) == SAFE_PLAYS
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         if self.problem.check_step(step) == 0:
@@ -116,7 +142,8 @@ class Portfolio(Delegate):
         if step == 0:
             self.counts[N_EPISODES] += 1
         masks = {"next_info": next_info} if next_info and has_mask(next_info) else {}
-        for agent in self.agents:
+        is_own = self.counts[IS_OPEN] and self._is_safe()
+        for agent in self.agents + (self.safe_agents if is_own else []):
             agent.update(step, observation, action, reward, next_observation, terminated, **masks)
         if self.counts[IS_OPEN]:
             self._total[0] += float(reward)
@@ -133,13 +160,19 @@ class Portfolio(Delegate):
         """Choose who plays, if the block is over."""
         if self.counts[LEFT] == 0:
             self._before_choice()
-            self.counts[[PLAYER, LEFT]] = self.choice.next(self.n_episodes)
+            player, n = self.choice.next(self.n_episodes)
+            if self.guarantee is not None:
+                n = min(n, self.guarantee.balance.n_allowed())
+            self.counts[[PLAYER, LEFT]] = (player, n) if n else (SAFE_PLAYS, 1)
 
     def _before_choice(self) -> None:
         """Prepare the agents for the next block; a subclass may add agents."""
 
     def _credit(self, returns: list[float]) -> None:
-        self.choice.credit(int(self.counts[PLAYER]), returns)
+        if not self._is_safe():
+            self.choice.credit(int(self.counts[PLAYER]), returns)
+        if self.guarantee is not None:
+            self.guarantee.balance.credit(SAFE if self._is_safe() else FREE, returns)
         self.trend.add(returns)
 
     def _close(self) -> None:
@@ -209,7 +242,7 @@ class Portfolio(Delegate):
             raise ValueError(f"{n} episodes, but the portfolio has counted {self.n_episodes}")
 
     def drop_paused(self) -> None:
-        for agent in self.agents:
+        for agent in self.agents + self.safe_agents:
             agent.drop_paused()
 
     @property
@@ -233,7 +266,9 @@ class Portfolio(Delegate):
     def nbytes(self) -> int:
         """Memory of all agents in bytes."""
         own = self.choice.numbers, self.trend.windows, self.counts, self._total
-        return sum(int(array.nbytes) for array in own) + sum(agent.nbytes for agent in self.agents)
+        return sum(int(array.nbytes) for array in own) + sum(
+            agent.nbytes for agent in self.agents + self.safe_agents
+        )
 
     def status(self) -> Status:
         """Return who plays and why, and how the returns develop; `print` shows it readably.
@@ -246,19 +281,23 @@ class Portfolio(Delegate):
             and the mean of its returns, late ones weighing more, with its standard error.
             "return": the mean return of the last half of the episodes, with its standard error.
             "next 1,000 episodes": by how much the mean return may rise, an extrapolation of its
-            rise so far, with its standard error. "warnings": what seems wrong.
+            rise so far, with its standard error. "guarantee": the bound so far, if one was asked
+            for. "warnings": what seems wrong.
         """
-        names, choice = self._names(), self.choice
+        names, choice, player = self._names(), self.choice, int(self.counts[PLAYER])
         gain, latest = self.trend.expected_gain(1000), self.trend.latest()
         return Status(
             {
                 "episodes": self.n_episodes,
-                "plays": names[int(self.counts[PLAYER])],
-                "why": choice.reason(int(self.counts[PLAYER]), names),
+                "plays": "the safe agent" if self._is_safe() else names[player],
+                "why": "the others may have lost more than the guarantee allows"
+                if self._is_safe()
+                else choice.reason(player, names),
                 "recommended": names[choice.recommended()],
                 "agents": {name: choice.words(k) for k, name in enumerate(names)},
                 "return": None if latest is None else "{:.4g} ± {:.2g}".format(*latest),
                 "next 1,000 episodes": None if gain is None else "+{:.2g} ± {:.2g}".format(*gain),
+                **({} if self.guarantee is None else {"guarantee": self.guarantee.words()}),
                 "warnings": self._warnings(),
             }
         )
@@ -299,34 +338,39 @@ class Portfolio(Delegate):
     # --- files ------------------------------------------------------------------------------------
 
     def _options(self) -> dict[str, Any]:
-        return {"agents": nested_options(self.agents), "seed": self.seed}
+        promised = {} if self.guarantee is None else self.guarantee.options()
+        return {"agents": nested_options(self.agents), **promised, "seed": self.seed}
 
     @classmethod
     def _from_options(
         cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> Any:
-        return cls(build_arms(env, options["agents"], arrays), seed=options["seed"])
+        return cls(**{**options, "agents": build_arms(env, options["agents"], arrays)})
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         self._settle()
-        values, arrays = nested_state(self.agents)
+        values, arrays = nested_state(self.agents + self.safe_agents)
+        balance = {} if self.guarantee is None else self.guarantee.balance.state()
         own = {
             "counts": self.counts, "total": self._total, "windows": self.trend.windows,
             "numbers": self.choice.numbers,
         }  # fmt: skip
-        return {"agents": values}, {**arrays, **own}
+        return {"agents": values}, {**arrays, **own, **balance}
 
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         counts, total = arrays["counts"], arrays["total"]
-        if counts.dtype != np.int64 or counts.shape != (4,) or (counts < 0).any():
+        if counts.dtype != np.int64 or counts.shape != (4,) or (counts[LEFT:] < 0).any():
             raise ValueError("the counts of the portfolio are invalid")
-        if counts[PLAYER] >= len(self.agents) or counts[IS_OPEN] > 1:
+        first = 0 if self.guarantee is None else SAFE_PLAYS
+        if not first <= counts[PLAYER] < len(self.agents) or counts[IS_OPEN] > 1:
             raise ValueError(f"agent {counts[PLAYER]} of {len(self.agents)} plays")
         if total.dtype != np.float64 or total.shape != (1,) or not np.isfinite(total).all():
             raise ValueError("the return of the episode is no number")
         self.choice.restore(arrays["numbers"])
         self.trend.restore(arrays["windows"])
-        restore_arms(self.agents, values["agents"], arrays)
+        restore_arms(self.agents + self.safe_agents, values["agents"], arrays)
+        if self.guarantee is not None:
+            self.guarantee.balance.restore(arrays)
         self.counts, self._total = counts.copy(), total.copy()
 
 

@@ -1,0 +1,79 @@
+"""A guarantee for a portfolio: the paper's learner beside it, and the rule when it must play."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zooming.agents import seeds
+from zooming.agents.adaptive_q import AdaptiveQ
+from zooming.agents.agent import Agent
+from zooming.agents.balance import SHARE, RegretBalance, doubling_bound
+from zooming.agents.planner import ANY_REWARD
+from zooming.bonuses import Doubling, Theory
+from zooming.errors import ConfigurationError
+from zooming.spaces.flatten import CATEGORICAL
+from zooming.validation import check_float
+
+
+class Guarantee:
+    """The safe agent of a portfolio, and the balance between it and the other agents.
+
+    Parameters
+    ----------
+    portfolio : Agent
+        The portfolio; its range of rewards, horizon, axes and seed are used.
+    delta : float
+        The probability with which the guarantee may fail, between 0 and 1.
+    lipschitz : float
+        Lipschitz constant of Q*, for rewards and axes scaled to [0, 1].
+
+    Raises
+    ------
+    ConfigurationError
+        If the range of the rewards is not known, rewards are clipped, an axis has categories
+        without an order, or a number is out of range.
+    """
+
+    def __init__(self, portfolio: Agent, delta: float, lipschitz: float) -> None:
+        if not 0 < check_float(delta, "guarantee", 0.0, 1.0) < 1:
+            raise ConfigurationError(
+                f"guarantee={delta}: give the probability with which it may fail, between 0 and 1, "
+                "for example 0.05"
+            )
+        check_float(lipschitz, "lipschitz", 0.0, float("inf"))
+        if portfolio.reward_range == ANY_REWARD or portfolio.rewards != "refuse":
+            raise ConfigurationError(
+                "guarantee= needs the range of the rewards, with others refused: give "
+                "reward_range=(low, high)"
+            )
+        loose = [
+            name
+            for name, kind in zip(portfolio.axes.names, portfolio.axes.kinds, strict=True)
+            if kind == CATEGORICAL
+        ]
+        if loose:
+            raise ConfigurationError(
+                f"guarantee= needs axes with an order, which {', '.join(loose)} has not: give "
+                "ordered=True if neighboring values are similar"
+            )
+        share = SHARE * delta
+        options = {**portfolio.problem.options, "reward_range": portfolio.reward_range}
+        bonus = Doubling(Theory(delta=share, lipschitz=lipschitz))
+        seed = seeds.derive_seed(portfolio.seed, "safe")
+        self.delta, self.lipschitz = delta, lipschitz
+        self.agent = AdaptiveQ(portfolio.env, bonus=bonus, seed=seed, **options)
+        bound = doubling_bound(portfolio.horizon, len(portfolio.axes), share, lipschitz)
+        self.balance = RegretBalance(delta, portfolio.horizon, portfolio.reward_range, bound)
+
+    def words(self) -> str:
+        """Return what is guaranteed so far."""
+        n_free, n_safe = (int(n) for n in self.balance.n_played)
+        return (
+            f"with probability {1 - self.delta:g}, the regret is at most "
+            f"{self.balance.regret_bound():.3g}, where always losing would cost at most "
+            f"{self.balance.width * (n_free + n_safe):.3g}; the safe agent played {n_safe:,}"
+        )
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of the portfolio that make the same guarantee."""
+        return {"guarantee": self.delta, "lipschitz": self.lipschitz}
