@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from zooming.agents.files import write_atomically
+from zooming.agents.files import writable_path, write_atomically
 from zooming.errors import ConfigurationError
 from zooming.validation import check_int
 
@@ -81,7 +81,7 @@ def _write(found: Any, path: Path) -> None:
         figure = Figure(figsize=(2.9 * n_steps + 1.8, 2.8 * n_rows), layout="constrained")
         axes = figure.subplots(n_rows, n_steps, squeeze=False)
         found.plot(ax=list(np.ravel(axes)))
-        figure.savefig(path, dpi=150)
+        figure.savefig(writable_path(path), dpi=150)
         return
     if path.suffix == ".csv":
         text = found.frame().write_csv()

@@ -33,6 +33,7 @@ class Side:
 
     Examples
     --------
+    >>> import numpy as np
     >>> side = Side(np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[0.0, 1.0, 2.0, 1.0]]))
     >>> side.distances.shape, side.grid.tolist()
     ((2, 2), [[0.0, 1.0, 2.0, 1.0]])
