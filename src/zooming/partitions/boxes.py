@@ -46,6 +46,8 @@ class BoxTable(Table):
     _episodes: Any = box_episodes
     _queries = box_queries.QUERIES
 
+    _beside: Any  # the handle of what is kept beside the balls; it must outlive `handle`
+
     def __init__(
         self,
         axes: Axes,
