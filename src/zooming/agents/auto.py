@@ -112,14 +112,15 @@ class Auto(Portfolio):
             return
         core = self.planner.table.core
         least, most = float(core["least"][0]), float(core["most"][0])
+        span = (most - least) or 1.0
         if not self.trees:
-            far = FAR * ((most - least) or 1.0)
-            self._add_trees(self._known_range or (least - far, most + far))
+            known = self._known_range
+            self._add_trees(known or (least - FAR * span, most + FAR * span))
             for tree in self.trees:
-                tree.rescale(least, most)
+                tree.rescale(span, None if known else most)
         for tree in self.trees:
-            if most - least > GROWTH * tree.scale:
-                tree.rescale(least, most)
+            if span > GROWTH * tree.scale:
+                tree.rescale(span)
 
     def _add_trees(self, reward_range: tuple[float, float]) -> None:
         options = {**self.planner.problem.options, "reward_range": reward_range}

@@ -111,17 +111,20 @@ class TreeQ(AdaptiveLearner):
         """The unit of rewards for bonus and noise: the span of `reward_range`, or of `rescale`."""
         return float(self.table.core["reward_span"][0])
 
-    def rescale(self, least: float, most: float) -> None:
+    def rescale(self, span: float, unknown: float | None = None) -> None:
         """Measure bonus and noise in units of rewards that were seen, not of `reward_range`.
 
         `Auto` calls it, because a range that is certain is often far too wide.
 
         Parameters
         ----------
-        least, most : float
-            Lowest and highest reward seen so far. If they are equal, the unit is 1.
+        span : float
+            The new unit, above 0.
+        unknown : float, optional
+            The reward that a ball without samples is expected to give. By default the highest of
+            `reward_range`: this optimism makes the tree explore.
         """
-        self.table.rescale(least, most)
+        self.table.rescale(check_float(span, "span", 0.0, math.inf), unknown)
 
     def _facts(self) -> dict[str, Any]:
         return {

@@ -34,14 +34,17 @@ class TreeTable(BoxTable):
         self.stats[:, FUTURE] = max(high, 0.0)
         write_rows(self.rows, self.core, self.stats, self.axes.table, 0, self.rows_in_use)
 
-    def rescale(self, least: float, most: float) -> None:
-        """Take most - least as the unit of rewards, and `most` as the value of unknown balls."""
+    def rescale(self, span: float, unknown: float | None) -> None:
+        """Take `span` as the unit of rewards, and `unknown` as the reward of balls without samples.
+
+        With None they keep the highest reward of the range.
+        """
         stats, core = self.stats, self.core
-        span = most - least if most > least else 1.0
         stats[:, NOISE] *= (float(core["reward_span"][0]) / span) ** 2
         core["reward_span"] = span
-        unknown = stats[:, WEIGHT] == 0.0
-        stats[unknown, REWARD], stats[unknown, FUTURE] = most, max(most, 0.0)
+        if unknown is not None:
+            fresh = stats[:, WEIGHT] == 0.0
+            stats[fresh, REWARD], stats[fresh, FUTURE] = unknown, max(unknown, 0.0)
         write_rows(self.rows, core, stats, self.axes.table, 0, self.rows_in_use)
 
     def is_due(self, row: int) -> bool:
