@@ -124,7 +124,7 @@ class TreeQ(AdaptiveLearner):
             The reward that a ball without samples is expected to give. By default the highest of
             `reward_range`: this optimism makes the tree explore.
         """
-        self.table.rescale(check_float(span, "span", 0.0, math.inf), unknown)
+        self.table.rescale(check_float(span, "span", math.ulp(0.0), math.inf), unknown)
 
     def _facts(self) -> dict[str, Any]:
         return {
