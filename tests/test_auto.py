@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import zooming
-from helpers import Drift, knowledge, same_history
+from helpers import Boxes, Drift, box, knowledge, same_history
 from zooming.agents.auto import PILOT, TREES
+from zooming.agents.replay import Transitions, update_each
 from zooming.agents.status import Status
 from zooming.agents.trend import Trend
 from zooming.kernels import IS_JIT_DISABLED
@@ -52,6 +53,46 @@ def test_the_trees_begin_after_the_pilot_and_know_the_scale_of_rewards():
         assert tree.n_episodes == 101
         assert span / 1.1 <= tree.scale <= span
         assert tree.reward_range == (0.0, 1.0)  # what the environment states
+
+
+def record(n, reward=lambda action: 1.0 - abs(action - 0.7)):
+    """Return n episodes of two steps with random actions."""
+    rng = np.random.default_rng(5)
+    actions, after = rng.random((2 * n, 1)), rng.random((2 * n, 1))
+    steps = np.tile([0, 1], n)
+    states = np.where(steps[:, None] == 0, 0.5, np.roll(after, 1, axis=0))
+    rewards = np.array([reward(float(action)) for action in actions[:, 0]])
+    return Transitions(steps, states, actions, rewards, after, np.zeros(2 * n, bool))
+
+
+@compiled
+def test_the_trees_learn_from_a_log_that_is_longer_than_the_pilot():
+    given, agents = record(40), [zooming.Auto(oil(horizon=2), seed=0) for _ in range(2)]
+    agents[0]._learn_transitions(given)
+    update_each(agents[1], given)
+    for agent in agents:
+        assert agent.n_episodes == agent.planner.n_episodes == 40
+        assert [tree.n_episodes for tree in agent.trees] == [40 - PILOT] * len(TREES)
+    assert knowledge(agents[0]) == knowledge(agents[1])
+
+
+@compiled
+def test_trees_wait_until_rewards_differ_and_take_any_later_one():
+    env = Boxes(box((0.0, 1.0)), box((0.0, 1.0)))
+    agent = zooming.Auto(env, horizon=2, seed=0)
+    agent._learn_transitions(record(20, lambda action: 3.0))
+    assert not agent.trees
+    agent._learn_transitions(record(5, lambda action: 3.0 + 1e-12 * round(action)))
+    agent._learn_transitions(record(5, lambda action: 7.0 * action))
+    assert agent.trees
+    assert all(tree.n_episodes == 5 for tree in agent.trees)
+
+
+@compiled
+def test_a_reward_outside_the_stated_range_is_refused_from_the_first_episode_on():
+    agent = zooming.Auto(oil(horizon=2), seed=0)
+    with pytest.raises(zooming.TransitionError, match=r"give Auto.*proposes, or rescale"):
+        agent.update(0, [0.5], [0.5], 5.0, [0.5])
 
 
 class Wide(Drift):

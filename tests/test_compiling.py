@@ -17,7 +17,7 @@ from zooming import kernels
 from zooming.kernels.records import Boxes
 table, core = np.zeros(1, kernels.BALL), np.zeros(1, kernels.CORE)
 whole, vector = np.zeros(5, np.int64), np.zeros(1)
-boxes = Boxes(table, core, np.zeros((0, 3)), np.zeros((2, 5)), whole, *[vector] * 4, whole)
+boxes = Boxes(table, core, np.zeros((0, 3)), np.zeros((2, 5)), whole, *[vector] * 4, whole, whole)
 table["parent"], core["horizon"], core["max_balls"] = kernels.NO_PARENT, 5, 10
 for _ in range(2):
     kernels.update_ball(boxes, 0, 0, 1.0, 0.0, vector)

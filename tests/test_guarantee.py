@@ -151,3 +151,15 @@ def test_a_guarantee_that_cannot_be_given_is_refused():
     ):
         with pytest.raises(zooming.ConfigurationError, match=message):
             zooming.Auto(env, horizon=3, seed=0, **options)
+
+
+def test_an_episode_that_ends_early_is_within_the_range_of_returns():
+    agent = zooming.Portfolio(
+        [zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), reward_range=(-2.0, -1.0), seed=0)],
+        guarantee=np.float32(0.05),
+        seed=0,
+    )
+    balance = agent.guarantee.balance
+    assert (balance.best, balance.width, agent.guarantee.agent.reward_range) == (0, 10, (-2, 0))
+    with pytest.raises(zooming.ConfigurationError, match="matters only to a guarantee"):
+        zooming.Portfolio(agent.agents, lipschitz=2.0)

@@ -155,11 +155,12 @@ def test_an_interrupt_between_play_and_learning_loses_nothing(monkeypatch):
     victim = agent.agents[1] if agent.player is not agent.agents[1] else agent.agents[0]
     learn, calls = victim._learn_transitions, []
 
-    def interrupt(recorded):
+    def interrupt(recorded, done):
         calls.append(len(recorded.steps))
-        if len(calls) == 1:
+        if len(calls) == 1:  # after a third of them
+            learn(recorded.part(0, calls[0] // 3), done)
             raise KeyboardInterrupt
-        learn(recorded)
+        learn(recorded, done)
 
     monkeypatch.setattr(victim, "_learn_transitions", interrupt)
     with pytest.raises(KeyboardInterrupt):

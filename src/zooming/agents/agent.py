@@ -193,12 +193,15 @@ class Agent(ABC):
         that of the feasible ones.
         """
 
-    def _learn_transitions(self, recorded: Transitions) -> None:
+    def _learn_transitions(
+        self, recorded: Transitions, done: NDArray[np.int64] | None = None
+    ) -> None:
         """Learn from recorded transitions: as `update` of each in turn, to the last bit.
 
         A TransitionError leaves what came before the bad transition learned, as a loop would.
+        done[0] is the number of transitions learned; after an interrupt, learning resumes there.
         """
-        update_each(self, recorded)
+        update_each(self, recorded, done)
 
     def learn_from(self, log: Any, **options: Any) -> Any:
         """Learn from a log: a data frame, a CSV or Parquet file, or a Minari dataset.

@@ -6,14 +6,17 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents import seeds
+from zooming.agents.agent import Agent
 from zooming.agents.choices import Choice
 from zooming.agents.companions import common_range
 from zooming.agents.planner import Planner
-from zooming.agents.portfolio import Portfolio
+from zooming.agents.portfolio import IS_OPEN, Portfolio
 from zooming.agents.problem import seed_of, stated_range
+from zooming.agents.replay import Transitions
 from zooming.agents.status import Status
 from zooming.agents.tree_q import TreeQ
 from zooming.validation import check_range
@@ -22,7 +25,7 @@ from zooming.validation import check_range
 # were worse, see docs/research.md.
 TREES = ((True, 0.0), (True, 0.6), (False, 0.6))
 PILOT = 10  # episodes of the planner before the trees begin, which then know the scale of rewards
-FAR = 1e9  # spans of the rewards seen: the range that trees take if none is known
+FAR = 1e9  # times the largest reward seen: the range that trees take if none is known
 GROWTH = 1.1  # the trees are told the span of the rewards when it has grown by this factor
 
 
@@ -30,8 +33,8 @@ class Auto(Portfolio):
     """Learns fast with nothing to set. Take it first; `AdaptiveQ` is the one with a theorem.
 
     It is a `Portfolio` of a `Planner` and three `TreeQ`, which all learn from every episode. Who
-    plays is chosen by the returns. `docs/auto.md` explains it on a page. It costs 10 to 50 times
-    the time of `AdaptiveQ` a step, and its memory grows with the samples up to `max_samples`.
+    plays is chosen by the returns. `docs/auto.md` explains it on a page. It costs 25 to 150
+    times the time of `AdaptiveQ` a step, and its memory grows with the samples up to `max_samples`.
     Without `guarantee`, nothing is proved about it.
 
     Parameters
@@ -89,14 +92,16 @@ class Auto(Portfolio):
         seed: int | None = None,
     ) -> None:
         seed = seed_of(seed)
+        known = stated_range(env) if reward_range is None else reward_range
         self.planner = Planner(
-            env, max_samples=max_samples, horizon=horizon, reward_range=reward_range,
+            env, max_samples=max_samples, horizon=horizon, reward_range=known,
             bounds=bounds, ordered=ordered, squash=squash, weights=weights,
             seed=seeds.derive_seed(seed, "planner"),
         )  # fmt: skip
+        self._name_as_part(self.planner)
         super().__init__([self.planner], guarantee=guarantee, lipschitz=lipschitz, seed=seed)
-        self.max_samples, self._given_range = self.planner.max_samples, reward_range
-        self._known_range = stated_range(env) if reward_range is None else reward_range
+        self.max_samples = self.planner.max_samples
+        self._known_range = None if known is None else self.planner.reward_range
         self._tree_range: tuple[float, float] | None = None  # once there are trees
 
     # --- the trees --------------------------------------------------------------------------------
@@ -110,17 +115,44 @@ class Auto(Portfolio):
         """Add the trees after the pilot, and tell them the scale of the rewards seen so far."""
         if self.n_episodes < PILOT:
             return
-        core = self.planner.table.core
+        core, known = self.planner.table.core, self._known_range
         least, most = float(core["least"][0]), float(core["most"][0])
-        span = (most - least) or 1.0
+        span = most - least
+        if span <= 0.0 and known is not None:
+            span = known[1] - known[0]
+        if span <= 0.0:
+            return  # all rewards were equal: nothing is known about their scale
         if not self.trees:
-            known = self._known_range
-            self._add_trees(known or (least - FAR * span, most + FAR * span))
+            far = FAR * max(span, abs(least), abs(most), 1.0)
+            self._add_trees(known or (-far, far))
             for tree in self.trees:
                 tree.rescale(span, None if known else most)
         for tree in self.trees:
             if span > GROWTH * tree.scale:
                 tree.rescale(span)
+
+    def update(self, step: int, *transition: Any, **options: Any) -> None:
+        if step == 0 and not self.trees and not self.counts[IS_OPEN]:
+            self._settle()
+            self._before_choice()
+        super().update(step, *transition, **options)
+
+    def _learn_transitions(
+        self, recorded: Transitions, done: NDArray[np.int64] | None = None
+    ) -> None:
+        starts = np.flatnonzero(np.asarray(recorded.steps) == 0)
+        n_pilot = max(0, PILOT - self.n_episodes)
+        if not self.trees and len(starts) > n_pilot:  # the trees begin within the record
+            first = int(starts[n_pilot])
+            super()._learn_transitions(recorded.part(0, first))
+            self._before_choice()
+            recorded = recorded.part(first, len(recorded.steps))
+        super()._learn_transitions(recorded)
+
+    @staticmethod
+    def _name_as_part(agent: Agent) -> None:
+        """Let the errors of a part speak of Auto and its options."""
+        agent.problem.agent_name, agent.problem.is_part = "Auto", True
 
     def _add_trees(self, reward_range: tuple[float, float]) -> None:
         options = {**self.planner.problem.options, "reward_range": reward_range}
@@ -129,6 +161,7 @@ class Auto(Portfolio):
             for shared, slope in TREES:
                 seed = seeds.derive_seed(self.seed, f"tree {shared} {slope}")
                 tree = TreeQ(self.planner.env, shared=shared, slope=slope, seed=seed, **options)
+                self._name_as_part(tree)
                 self.agents.append(tree)
         # The returns of the pilot are those of a planner that knew nothing: they would keep it from
         # playing for a thousand episodes.
@@ -161,8 +194,8 @@ class Auto(Portfolio):
     # --- files ------------------------------------------------------------------------------------
 
     def _options(self) -> dict[str, Any]:
-        given = None if self._given_range is None else list(self._given_range)
-        options = {**self.problem.options, "reward_range": given, "seed": self.seed}
+        known = None if self._known_range is None else list(self._known_range)
+        options = {**self.problem.options, "reward_range": known, "seed": self.seed}
         del options["rewards"]
         promised = {} if self.guarantee is None else self.guarantee.options()
         return {"max_samples": self.max_samples, **promised, **options}
@@ -175,15 +208,9 @@ class Auto(Portfolio):
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         values, arrays = super()._state()
-        # The environment may state another range, or none, when the file is loaded.
-        return {**values, "known_range": self._known_range, "tree_range": self._tree_range}, arrays
+        return {**values, "tree_range": self._tree_range}, arrays
 
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        known, taken = (
-            None if values[name] is None else check_range(values[name], name)
-            for name in ("known_range", "tree_range")
-        )
-        self._known_range = known
-        if taken is not None:
-            self._add_trees(taken)
+        if values["tree_range"] is not None:
+            self._add_trees(check_range(values["tree_range"], "tree_range"))
         super()._restore(values, arrays)

@@ -35,12 +35,13 @@ class Guarantee:
     """
 
     def __init__(self, portfolio: Agent, delta: float, lipschitz: float) -> None:
-        if not 0 < check_float(delta, "guarantee", 0.0, 1.0) < 1:
+        delta = check_float(delta, "guarantee", 0.0, 1.0)
+        if not 0 < delta < 1:
             raise ConfigurationError(
                 f"guarantee={delta}: give the probability with which it may fail, between 0 and 1, "
                 "for example 0.05"
             )
-        check_float(lipschitz, "lipschitz", 0.0, float("inf"))
+        lipschitz = check_float(lipschitz, "lipschitz", 0.0, float("inf"))
         if portfolio.reward_range == ANY_REWARD or portfolio.rewards != "refuse":
             raise ConfigurationError(
                 "guarantee= needs the range of the rewards, with others refused: give "
@@ -57,21 +58,24 @@ class Guarantee:
                 "ordered=True if neighboring values are similar"
             )
         share = SHARE * delta
-        options = {**portfolio.problem.options, "reward_range": portfolio.reward_range}
+        low, high = portfolio.reward_range
+        extended = min(low, 0.0), max(high, 0.0)  # an episode that ends early earns 0 from there on
+        options = {**portfolio.problem.options, "reward_range": extended}
         bonus = Doubling(Theory(delta=share, lipschitz=lipschitz))
         seed = seeds.derive_seed(portfolio.seed, "safe")
         self.delta, self.lipschitz = delta, lipschitz
         self.agent = AdaptiveQ(portfolio.env, bonus=bonus, seed=seed, **options)
         bound = doubling_bound(portfolio.horizon, len(portfolio.axes), share, lipschitz)
-        self.balance = RegretBalance(delta, portfolio.horizon, portfolio.reward_range, bound)
+        self.balance = RegretBalance(delta, portfolio.horizon, extended, bound)
 
     def words(self) -> str:
         """Return what is guaranteed so far."""
         n_free, n_safe = (int(n) for n in self.balance.n_played)
+        bound, worst = self.balance.regret_bound(), self.balance.width * (n_free + n_safe)
+        empty = "; it says nothing yet, since no policy can lose more than" if bound > worst else ""
         return (
-            f"with probability {1 - self.delta:g}, the regret is at most "
-            f"{self.balance.regret_bound():.3g}, where always losing would cost at most "
-            f"{self.balance.width * (n_free + n_safe):.3g}; the safe agent played {n_safe:,}"
+            f"with probability {1 - self.delta:g}, the regret is at most {bound:.3g}"
+            f"{f'{empty} {worst:.3g}' if empty else ''}; the safe agent played {n_safe:,}"
         )
 
     def options(self) -> dict[str, Any]:

@@ -133,11 +133,13 @@ class Planner(Agent):
             self._unit(played, self.axes.n_state), reward, self._unit(after, 0), bool(terminated),
         )  # fmt: skip
 
-    def _learn_transitions(self, recorded: Transitions) -> None:
+    def _learn_transitions(
+        self, recorded: Transitions, done: NDArray[np.int64] | None = None
+    ) -> None:
         if getattr(self.update, "__func__", None) is Planner.update:
-            record_samples(self, recorded)
+            record_samples(self, recorded, done)
         else:  # a caller's own update
-            update_each(self, recorded)
+            update_each(self, recorded, done)
 
     def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
         table = self.table

@@ -25,6 +25,7 @@ from zooming.agents.recorder import Recorder
 from zooming.agents.replay import Transitions
 from zooming.agents.status import Status, in_words
 from zooming.agents.trend import Trend
+from zooming.errors import ConfigurationError
 from zooming.kernels.crossing import Crossing
 from zooming.spaces.masks import has_mask
 
@@ -33,7 +34,7 @@ PLAYER, LEFT, IS_OPEN, N_EPISODES = range(4)
 SAFE_PLAYS = -1  # as the number of who plays: the safe agent of a guarantee
 
 STUCK = (
-    "the mean return of the last episodes is not above that of the first ones: nothing was "
+    "the mean return of the last half is not above that of episodes 8 to 31: nothing was "
     "learned, or there is nothing to learn"
 )
 
@@ -93,6 +94,11 @@ class Portfolio(Delegate):
         self.counts = np.zeros(4, np.int64)  # PLAYER, LEFT, IS_OPEN, N_EPISODES
         self._total = np.zeros(1)  # the return so far of the episode that is played
         self._played: _Played | None = None  # what some agents have not learned from yet
+        if guarantee is None and lipschitz != 1.0:
+            raise ConfigurationError(
+                f"lipschitz={lipschitz} matters only to a guarantee: give guarantee= too, or leave "
+                "it out"
+            )
         self.guarantee = None if guarantee is None else Guarantee(self, guarantee, lipschitz)
         if all(hasattr(agent, "play") for agent in self.agents):
             self.play = self._play  # only then the fused driver can play
@@ -150,7 +156,9 @@ class Portfolio(Delegate):
         if terminated or step + 1 == self.horizon:
             self._close()
 
-    def _learn_transitions(self, recorded: Transitions) -> None:
+    def _learn_transitions(
+        self, recorded: Transitions, done: NDArray[np.int64] | None = None
+    ) -> None:
         self._settle()
         for agent in self.agents:
             agent._learn_transitions(recorded)
@@ -224,8 +232,9 @@ class Portfolio(Delegate):
             return
         recorded = played.recorder.transitions()
         while played.others:
-            played.others[-1]._learn_transitions(recorded)
+            played.others[-1]._learn_transitions(recorded, played.n_learned)
             played.others.pop()
+            played.n_learned[0] = 0
         first, last = played.n_credited, int(played.log.done[0])
         played.n_credited = last
         self._credit(played.log.returns[first:last].tolist())
@@ -278,8 +287,8 @@ class Portfolio(Delegate):
         Status
             A dictionary. "episodes": how many so far. "plays": who plays, or played last. "why":
             the reason. "recommended": whose policy `predict` plays. "agents": what each has played,
-            and the mean of its returns, late ones weighing more, with its standard error.
-            "return": the mean return of the last half of the episodes, with its standard error.
+            and the mean of its returns with its standard error. "return": the mean return of
+            about the last half of the episodes, with its standard error.
             "next 1,000 episodes": by how much the mean return may rise, an extrapolation of its
             rise so far, with its standard error. "guarantee": the bound so far, if one was asked
             for. "warnings": what seems wrong.
@@ -379,3 +388,4 @@ class _Played:
 
     def __init__(self, recorder: Recorder, log: Log, n_credited: int, others: list[Agent]) -> None:
         self.recorder, self.log, self.n_credited, self.others = recorder, log, n_credited, others
+        self.n_learned = np.zeros(1, np.int64)  # by the last of the others

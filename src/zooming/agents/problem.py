@@ -63,6 +63,7 @@ class LearningProblem:
     ) -> None:
         check_env(env)
         self.agent_name, self.env_name = agent_name, name_of(env)
+        self.is_part = False  # whether the agent is a part of `Auto`, which has no option `rewards`
         self.axes = Axes(
             env.observation_space,
             env.action_space,
@@ -165,16 +166,16 @@ class LearningProblem:
     def bad_reward(self, step: int, reward: float) -> TransitionError:
         """Return the TransitionError for a reward that is outside the reward range."""
         low, high = self.reward_range
+        clip = "" if self.is_part else 'rewards="clip", or '
         rescale = (
             f"give {self.agent_name}(..., reward_range=(low, high)), which "
             f"zooming.reward_range(env, horizon={self.horizon}) proposes, or "
-            f'rewards="clip", or rescale the reward'
+            f"{clip}rescale the reward"
         )
         fix = rescale if np.isfinite(reward) else "check the environment"
-        return TransitionError(
-            f"{self.env_name}, step {step}: reward {reward} is outside the reward range [{low}, "
-            f"{high}]; {fix}"
-        )
+        is_any = high == np.finfo(np.float64).max  # only finite numbers are asked for
+        fault = "not a finite number" if is_any else f"outside the reward range [{low}, {high}]"
+        return TransitionError(f"{self.env_name}, step {step}: reward {reward} is {fault}; {fix}")
 
     def bad_coordinate(self, step: int, axis: int, value: float, what: str = "") -> TransitionError:
         """Return the error for a value outside its axis."""

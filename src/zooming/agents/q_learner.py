@@ -273,12 +273,14 @@ class QLearner(Agent):
         )  # fmt: skip
         return code
 
-    def _learn_transitions(self, recorded: Transitions) -> None:
+    def _learn_transitions(
+        self, recorded: Transitions, done: NDArray[np.int64] | None = None
+    ) -> None:
         is_own = getattr(self.update, "__func__", None) is QLearner.update
         if is_own and self._first_table is None:
-            replay(self, recorded)
+            replay(self, recorded, done)
         else:  # a caller's own update, or restarts of the doubling trick
-            update_each(self, recorded)
+            update_each(self, recorded, done)
 
     # --- the bonus and the number of episodes -----------------------------------------------------
 

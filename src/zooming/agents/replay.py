@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,22 +33,33 @@ class Transitions(NamedTuple):
     next_states: Floats  # [n, n_state]
     terminated: NDArray[np.bool_]  # [n]
 
+    def part(self, first: int, last: int) -> Transitions:
+        """Return the transitions from `first` to `last` - 1."""
+        columns: Any = (column[first:last] for column in self)
+        return Transitions(*columns)
 
-def update_each(agent: Agent, recorded: Transitions) -> None:
-    """Call `agent.update` for each transition."""
+
+Done = NDArray[np.int64] | None  # [1], the number of transitions learned; see `Agent`
+
+
+def update_each(agent: Agent, recorded: Transitions, done: Done = None) -> None:
+    """Call `agent.update` for each transition that is not done."""
     states, actions = agent.axes.states, agent.axes.actions
-    for step, state, action, reward, after, is_terminated in zip(*recorded, strict=True):
+    done = _nothing() if done is None else done
+    for k in range(int(done[0]), len(recorded.steps)):
+        step, state, action, reward, after, is_terminated = (column[k] for column in recorded)
         agent.update(
             int(step), states.shaped(state), actions.shaped(action), float(reward),
             states.shaped(after), bool(is_terminated),
         )  # fmt: skip
+        done[0] += 1
 
 
-def replay(agent: QLearner, recorded: Transitions) -> None:
+def replay(agent: QLearner, recorded: Transitions, done: Done = None) -> None:
     """Learn from all transitions in compiled code; the same as `update_each`, to the last bit."""
     problem, table = agent.problem, agent.table
     flat = flat_transitions(agent, recorded)
-    done = np.zeros(1, np.int64)
+    done = _nothing() if done is None else done
     while done[0] < len(flat.steps):
         alive = dict(vars(table))  # noqa: F841  # the kernel has addresses, and runs unlocked
         code = table.replay(
@@ -72,10 +83,10 @@ def replay(agent: QLearner, recorded: Transitions) -> None:
     warn_of_clipping(agent)
 
 
-def record_samples(agent: Planner, recorded: Transitions) -> None:
+def record_samples(agent: Planner, recorded: Transitions, done: Done = None) -> None:
     """Let a planner keep all transitions; the same as `update_each`, to the last bit."""
     problem, table, flat = agent.problem, agent.table, flat_transitions(agent, recorded)
-    done = np.zeros(1, np.int64)
+    done = _nothing() if done is None else done
     while done[0] < len(flat.steps):
         table.reserve(len(flat.steps) - int(done[0]))
         code, i = plan_replay.record_many(
@@ -128,3 +139,7 @@ def _flat(agent: Agent, points: Floats, first_axis: int) -> Floats:
     if agent.axes.are_plain:
         return flat
     return np.asarray(agent.axes.to_unit_cube(flat.copy(), first_axis))
+
+
+def _nothing() -> NDArray[np.int64]:
+    return np.zeros(1, np.int64)

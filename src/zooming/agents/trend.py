@@ -42,9 +42,12 @@ class Trend:
             )  # fmt: skip
 
     def latest(self) -> tuple[float, float] | None:
-        """Return mean return and standard error of the last window that is long enough."""
+        """Return mean return and standard error of about the last half of the episodes."""
         used = self._used()
-        return None if not used else self._mean(used[-1])
+        if not used:
+            return None
+        is_short = self.windows[used[-1], 0] < 2 ** (used[-1] - 1)
+        return self._pooled(used[-2:] if is_short else used[-1:])
 
     def expected_gain(self, n_more: int) -> tuple[float, float] | None:
         """Return the expected rise of the mean return over `n_more` episodes, and its error.
@@ -63,16 +66,23 @@ class Trend:
         return max(0.0, (new - old) * factor), math.hypot(old_error, new_error) * factor
 
     def has_improved(self) -> bool:
-        """Return whether late returns are clearly above the first ones, or it is too early."""
-        used = self._used()
-        if len(used) < 4:
+        """Return whether late returns are above those of episodes 8 to 31, or it is too early."""
+        used, latest = self._used(), self.latest()
+        if len(used) < 4 or latest is None:
             return True
-        (first, error), (last, last_error) = self._mean(used[0]), self._mean(used[-1])
-        return last - first > 2.0 * math.hypot(error, last_error)
+        return latest[0] > self._pooled(used[:2])[0]
 
     def _used(self) -> list[int]:
         """Return the windows that are long enough."""
         return [int(i) for i in np.flatnonzero(self.windows[:, 0] >= LEAST)]
+
+    def _pooled(self, windows: list[int]) -> tuple[float, float]:
+        """Return mean and standard error of the returns of some windows together."""
+        n, mean, variance = self.windows[windows].T
+        total = float(n.sum())
+        middle = float((n * mean).sum()) / total
+        spread = float((n * (variance + (mean - middle) ** 2)).sum()) / total
+        return middle, math.sqrt(spread / total)
 
     def _mean(self, i: int) -> tuple[float, float]:
         n, mean, variance = self.windows[i].tolist()

@@ -202,7 +202,7 @@ def check_solvable(env: Any) -> CompiledEnv:
 
 
 def _solve_steps(grid: Grid) -> Grid:
-    """Compute the values of all steps on the grid, from the last to the first, and return it."""
+    """Fill `grid.values` from the last step to the first; return the grid."""
     for step in reversed(range(grid.env.horizon)):
         grid.values[step], _, missed = grid.backup(step, grid.states, grid.actions, grid.search)
         grid.search_error += float(missed.max())

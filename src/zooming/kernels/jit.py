@@ -155,7 +155,7 @@ def jit_kernel(function: Any) -> Any:
 
 
 def jit_no_refcount(function: Any) -> Any:
-    """Compile without reference counts, which would take a third of the time.
+    """Compile without reference counting, which would cost a third of the running time.
 
     The function must not allocate.
     """
@@ -189,7 +189,7 @@ def jit_with_signature(
             if isinstance(expected, types.Array) and not (
                 type(value) is np.ndarray
                 and value.ndim == expected.ndim
-                and from_dtype(value.dtype) == expected.dtype
+                and _is_of(value.dtype, expected.dtype)
                 and value.flags.c_contiguous
                 and value.flags.writeable
             ):
@@ -197,3 +197,11 @@ def jit_with_signature(
         return function(*values)
 
     return call_checked
+
+
+def _is_of(dtype: np.dtype[Any], expected: Any) -> bool:
+    """Return whether Numba takes a NumPy type for this type of its own."""
+    try:
+        return bool(from_dtype(dtype) == expected)
+    except numba.core.errors.NumbaError:  # a type that Numba does not know, such as long double
+        return False

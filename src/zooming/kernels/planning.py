@@ -219,7 +219,7 @@ def sum_targets(cells, targets, numbers, first, step, own, apart, kind, work):
 
 @jit_kernel
 def find_losses(cells, targets, first, step, work, share, factor, losses):
-    """Write the leave-one-out errors of a step's samples, which are among those of the fit."""
+    """Write the leave-one-out errors of the samples of a step; the fit must include them."""
     for i in range(first[step], first[step + 1]):
         c = cells[i]
         n, mean = work[COUNT, c], work[MEAN, c]

@@ -69,7 +69,7 @@ search_at = itself if IS_JIT_DISABLED else _open_search  # return the record of 
 
 @jit_kernel
 def is_exploring(t):
-    """Return whether the current turn trains, so that balls are drawn by their values."""
+    """Return whether this episode trains: balls are then drawn by their values."""
     return search_at(t.more).state[0]["turn"] == 0
 
 

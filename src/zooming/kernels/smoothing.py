@@ -147,13 +147,11 @@ def make_features(grid, n_cells):
 
 @jit_kernel
 def remove_trend(work, features, center):
-    """Fit a quadratic to each block by ridge regression, and leave the residuals.
+    """Subtract a quadratic, fitted by ridge regression, from the sums of each block.
 
-    The sums are those of the target minus `center`, against rounding errors; the trend includes it.
-    It stays within the range of the cells' means, and is the mean if samples are few.
-
-    Return the factor by which leave-one-out errors are too small because the coefficients know the
-    sample that is left out.
+    Sums are relative to `center`, to avoid rounding errors; TREND includes it. The trend is clipped
+    to the range of the cells' means; with few samples it is their mean. Return the factor that
+    corrects leave-one-out errors for the fitted coefficients.
     """
     n_cells, p = features.shape
     n_samples, n_coefficients = 0.0, 0.0

@@ -34,7 +34,7 @@ from zooming.kernels.splitting import split as split_box
 # Columns of `stats`: r, v, m, n, and the index at step 0.
 REWARD, FUTURE, NOISE, WEIGHT, FIRST_INDEX = 0, 1, 2, 3, 4
 N_TREE_STATS = 5
-SHRINKS = 8.0  # variance of a target, in units of w^2, at which the bonus is a ninth
+SHRINKS = 8.0  # factor of the noise: at the variance w^2 the bonus is a ninth
 SPLIT_NOISE = 16.0  # a ball is split if the standard error of its mean is at most w / 4
 FINEST = 2.0**-18  # balls of this diameter are not split; see `boxes.most_splits`
 

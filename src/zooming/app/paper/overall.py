@@ -28,7 +28,7 @@ class Grows:
         return [f"oil-{self.survey}-{sharpness}" for sharpness in SHARPNESS]
 
     def check(self, found: Mapping[str, Mapping[str, Any]]) -> Verdict:
-        """Return the verdict, from the findings by problem."""
+        """Return the verdict on this claim; `found` maps each problem to its findings."""
         numbers = [Interval(*found[problem][self.measure]) for problem in self.problems]
         grows = [sign(_difference(after, before)) for before, after in itertools.pairwise(numbers)]
         shown = ", ".join(f"{n.mean:.2f} ± {(n.high - n.low) / 2:.2f}" for n in numbers)
