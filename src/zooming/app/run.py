@@ -14,6 +14,7 @@ import tyro
 
 from zooming.analysis.intervals import Interval
 from zooming.study.problems import agents_named, problem_named, settings_from
+from zooming.study.rivals.libraries import library_of, versions_of
 from zooming.study.stopping import Stopped
 from zooming.study.study import FEW_SEEDS, Row, Study
 from zooming.study.tune import PAPERS_SCALES, Tuned
@@ -259,6 +260,9 @@ def show(rows: Sequence[Row], n_seeds: int) -> None:
                 f"{row.problem}, {row.agent}: {row.n_clipped:,.1f} rewards a run were clipped.",
                 style="yellow",
             )
+    for name, number in versions_of(row.agent for row in rows).items():
+        users = dict.fromkeys(row.agent for row in rows if library_of(row.agent) == name)
+        console.print(f"{', '.join(users)}: {name} {number}.", highlight=False)
     console.print(
         "± is half a 95 % interval over the seeds. Final return: the last tenth of the episodes. "
         "Advantage over the first "
@@ -310,10 +314,16 @@ def list_names() -> None:
         )
     print("Agents")
     for name, make in AGENTS.items():
-        print(f"  {name:24}{_first_line(make)}")
+        print(f"  {name:24}{_first_line(make)}{_library(name)}")
     print("Environments")
     for env_id, text in _environments():
         print(f"  {env_id:26}{text}")
+
+
+def _library(agent: str) -> str:
+    """Return the library of an agent and its version in brackets; "" if it is zooming itself."""
+    found = versions_of([agent.partition(":")[0]])
+    return "".join(f" [{name} {number}]" for name, number in found.items())
 
 
 def _environments() -> list[tuple[str, str]]:

@@ -28,6 +28,7 @@ from zooming.analysis.optimal import Optimal
 from zooming.analysis.solve import check_solvable, default_resolution, is_finite, solve
 from zooming.errors import ConfigurationError
 from zooming.study import modules
+from zooming.study.rivals.registry import BUDGETED, RIVALS
 from zooming.validation import passes_options_to, suggest
 
 
@@ -89,6 +90,7 @@ AGENTS: dict[str, Callable[..., Agent]] = {
     "random": Random,
     "no-movement": NoMovement,
     "median": Median,
+    **RIVALS,
 }
 _OIL = {f"oil-{survey}-{sharpness:g}": {"survey": survey, "sharpness": sharpness}
         for survey in ("laplace", "quadratic") for sharpness in (1.0, 10.0, 50.0)}  # fmt: skip
@@ -178,9 +180,10 @@ class AgentChoice:
             [self.kind, *(f"{key}={value}" for key, value in sorted(self.settings.items()))]
         )
 
-    def make(self, env: Any, seed: int) -> Agent:
-        """Make the agent."""
-        return AGENTS[self.kind](env, seed=seed, **self.settings)
+    def make(self, env: Any, seed: int, episodes: int | None = None) -> Agent:
+        """Make the agent. A rival that plans for a number of episodes is told it."""
+        told = {} if episodes is None or self.kind not in BUDGETED else {"episodes": episodes}
+        return AGENTS[self.kind](env, seed=seed, **{**told, **self.settings})
 
 
 def resolve_problem(problem: str | Problem) -> Problem:
@@ -253,6 +256,8 @@ def agent_named(text: str) -> AgentChoice:
             "adaptive-q:bonus=0.5"
         )
     kind, *settings = _split(text, ":")
+    if settings and "=" not in settings[0]:
+        kind = f"{kind}:{settings.pop(0)}"  # such as sb3:PPO
     if kind not in AGENTS:
         raise ConfigurationError(
             f"no agent is named {kind!r}{suggest(kind, AGENTS)} (there are {', '.join(AGENTS)})"

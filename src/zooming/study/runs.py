@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -27,6 +28,7 @@ from zooming.errors import ConfigurationError, ZoomingError
 from zooming.study import modules
 from zooming.study.checkpoints import N_VALUES, checkpoint_episodes, learn_valued
 from zooming.study.problems import AGENTS, OPTIMUM, AgentChoice, Problem, json_default
+from zooming.study.rivals.registry import SLOW
 from zooming.validation import check_int, option_names, refuse_unknown
 
 # Limits of a chunk. Long runs get small chunks: interruptions lose little, and all cores work.
@@ -103,7 +105,7 @@ class Configuration:
                 problem.make()
             for agent in self.agents:
                 with _prefix_errors(f"{agent.label} on {problem.name}", agent.kind):
-                    agent.make(problem.make(), 0)
+                    agent.make(problem.make(), 0, self.episodes)
 
     def as_json(self) -> dict[str, Any]:
         """Return the configuration as values that JSON can hold."""
@@ -142,12 +144,18 @@ class Configuration:
     @property
     def n_chunks(self) -> int:
         """Number of chunks."""
-        per_agent = sum(-(-self.n_seeds // self._block(problem)) for problem in self.problems)
-        return per_agent * len(self.agents)
+        return sum(
+            -(-self.n_seeds // self._block(problem, agent))
+            for problem in self.problems
+            for agent in self.agents
+        )
 
-    def _block(self, problem: Problem) -> int:
-        """Number of seeds of a chunk: fewer for long runs, one for an environment of the user's."""
-        if not problem.env_id.startswith("zooming/"):
+    def _block(self, problem: Problem, agent: AgentChoice) -> int:
+        """Number of seeds of a chunk: fewer for long runs.
+
+        One for an environment of the user's, or a rival that takes seconds or minutes a run.
+        """
+        if not problem.env_id.startswith("zooming/") or agent.kind in SLOW:
             return 1
         return max(1, min(MOST_SEEDS, MOST_EPISODES // self.episodes))
 
@@ -162,7 +170,7 @@ class Configuration:
 
     def chunks_of(self, problem: Problem, agent: AgentChoice) -> list[Chunk]:
         """Return the chunks of an agent on a problem, in the order of their seeds."""
-        most = self._block(problem)
+        most = self._block(problem, agent)
         blocks = [
             (first, min(first + most, self.n_seeds)) for first in range(0, self.n_seeds, most)
         ]
@@ -224,7 +232,7 @@ class Chunk:
         with _prefix_errors(
             f"{self.agent.label} on {self.problem.name}", self.agent.kind, ours=(ZoomingError,)
         ):
-            env, make = self.problem.make(), self.agent.make
+            env, make = self.problem.make(), partial(self.agent.make, episodes=self.episodes)
             valued = [
                 learn_valued(make(self.problem.make(), seed), env, self.episodes)
                 for seed in run_seeds[: self.n_valued]

@@ -31,6 +31,7 @@ from zooming.errors import CheckpointError, ConfigurationError
 from zooming.study.differences import are_equal, list_differences
 from zooming.study.locks import LOCK, lock, write_error
 from zooming.study.problems import AgentChoice, Problem
+from zooming.study.rivals.libraries import versions_of
 from zooming.study.runs import Chunk, Configuration
 from zooming.study.stored import (
     FORMAT,
@@ -131,6 +132,7 @@ class Store:
         manifest = self.folder / MANIFEST
         versions = {name: version(name) for name in ("numpy", "numba", "gymnasium")}
         versions |= {"zooming": __version__, "python": platform.python_version()}
+        versions |= versions_of(agent.kind for agent in self.configuration.agents)
         ours = {"versions": versions, "platform": platform.platform()}
         content: dict[str, Any] = {
             "format": FORMAT,

@@ -134,7 +134,7 @@ def _value_runs(
         values = []
         for i in range(n_runs):
             seed = seeds.derive_seed(configuration.entropy, f"{configuration.stream} {i}")
-            agent = choice.make(problem.make(), seed)
+            agent = choice.make(problem.make(), seed, configuration.episodes)
             values.append(learn_valued(agent, env, configuration.episodes)[1])
     except (ZoomingError, TypeError):
         return None

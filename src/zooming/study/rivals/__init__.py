@@ -1,0 +1,1 @@
+"""Adapters for what people use today, as agents of studies. See docs/rivals.md."""

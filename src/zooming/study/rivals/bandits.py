@@ -1,0 +1,209 @@
+"""The X-armed bandits of PyXAB as agents, for one step without context."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.agents import seeds
+from zooming.envs.compiled import find_compiled
+from zooming.envs.starts import FIXED
+from zooming.errors import ConfigurationError, OptionError
+from zooming.spaces.flatten import INTERVAL
+from zooming.spaces.masks import Feasible
+from zooming.study.rivals.libraries import import_library
+from zooming.study.rivals.rival import Rival
+from zooming.validation import Floats, check_int, option_names, suggest
+
+# Name of each algorithm, and the module of PyXAB that has it.
+ALGORITHMS = {"VHCT": "VHCT", "HCT": "HCT", "T_HOO": "HOO", "POO": "POO", "Zooming": "Zooming"}
+_OURS = ("domain", "partition", "rounds", "algo")  # options that the adapter sets
+
+
+class BanditAgent(Rival):
+    """An X-armed bandit of PyXAB with its default settings, on the bounds of the actions.
+
+    It is told rewards scaled to [0, 1] by `reward_range`. `predict` plays `get_last_point` of the
+    library. Such an agent cannot be saved.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        An environment of one step with continuous actions whose state is always the same.
+    algorithm : {"VHCT", "HCT", "T_HOO", "POO", "Zooming"}
+        The class of PyXAB. POO runs VHCT with several smoothness parameters.
+    settings : dict, optional
+        Arguments of that class, for example {"rho": 0.7}.
+    episodes : int, default 2000
+        Number of rounds, which T_HOO and POO are told. A study gives its own.
+    **options
+        Options of `Agent`: horizon, reward_range, rewards, bounds, seed.
+
+    Raises
+    ------
+    ConfigurationError
+        If the library is missing, or the problem has more steps, states or other actions.
+
+    Examples
+    --------
+    >>> import gymnasium as gym
+    >>> agent = BanditAgent(gym.make("zooming/Oil-v0", horizon=1), "HCT", seed=0)
+    >>> history = agent.learn(200)
+    >>> bool(history.returns[-50:].mean() > history.returns[:50].mean())
+    True
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        algorithm: str,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        episodes: int = 2000,
+        **options: Any,
+    ) -> None:
+        super().__init__(env, **options)
+        self.algorithm, self.settings = algorithm, dict(settings or {})
+        self.episodes = check_int(episodes, "episodes", 1)
+        self._check_problem(env)
+        learner = _find(algorithm)
+        parameters = inspect.signature(learner).parameters
+        known = [name for name in parameters if name not in _OURS]
+        for name in self.settings:
+            if name not in known:
+                near = suggest(name, [*known, *_AGENT_OPTIONS])
+                raise OptionError(f"pyxab:{algorithm} has no option {name!r}{near}")
+        low, high = self.axes.action_ends
+        ours: dict[str, Any] = {"domain": np.stack([low, high], axis=1).tolist()}
+        if "rounds" in parameters:
+            ours["rounds"] = max(2, self.episodes)
+        if "algo" in parameters:
+            ours["algo"] = _find("VHCT")
+        self._generator = np.random.RandomState(seeds.derive_seed(self.seed, "agent", np.uint32))
+        with self._own_generator():
+            self.bandit = learner(**ours, **self.settings)
+        self._n_rounds, self._is_asked = 0, False
+        self._last: Floats | None = None  # the point that predict plays
+
+    def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
+        """Return the point that the bandit pulls."""
+        self.checked_state(step, observation)
+        with self._own_generator():
+            point = self._flat(self.bandit.pull(self._n_rounds + 1))
+        self._is_asked = True
+        return self.axes.shaped_action(self._nearest(point, self._feasible(step, info)))
+
+    def update(
+        self,
+        step: int,
+        observation: Any,
+        action: Any,
+        reward: float,
+        next_observation: Any,
+        terminated: bool = False,
+        *,
+        next_info: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Tell the bandit the reward of the point that it pulled last."""
+        gain = self.checked_transition(step, observation, action, reward, next_observation)[2]
+        if not self._is_asked:
+            raise ConfigurationError(
+                f"pyxab:{self.algorithm} learns only from points that it chose; call act first"
+            )
+        low, high = self.reward_range
+        with self._own_generator():
+            self.bandit.receive_reward(self._n_rounds + 1, (gain - low) / (high - low))
+        self._n_rounds, self._is_asked, self._last = self._n_rounds + 1, False, None
+
+    def _policy(
+        self,
+        steps: NDArray[np.int64],
+        states: Floats,
+        deterministic: bool,
+        allowed: Sequence[Feasible | None],
+    ) -> Floats:
+        if self._last is None:
+            with self._own_generator(keeps=False):
+                self._last = self._flat(
+                    self.bandit.get_last_point() if self._n_rounds else self.bandit.pull(1)
+                )
+        return np.repeat(self._last[None], len(steps), axis=0)
+
+    @property
+    def n_balls(self) -> int:
+        """Number of nodes of the tree, summed over the trees of POO; active balls of Zooming."""
+        if hasattr(self.bandit, "V_algo"):
+            return sum(_n_nodes(one) for one in self.bandit.V_algo)
+        return _n_nodes(self.bandit)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the pickled bandit in bytes: the library has no arrays to measure."""
+        return len(pickle.dumps(self.bandit))
+
+    def _flat(self, point: Any) -> Floats:
+        low, high = self.axes.action_ends
+        return np.clip(np.array(point, np.float64).reshape(-1), low, high)
+
+    @contextmanager
+    def _own_generator(self, keeps: bool = True) -> Iterator[None]:
+        """Exchange NumPy's global generator, from which the library draws, for the agent's own."""
+        before = np.random.get_state()
+        np.random.set_state(self._generator.get_state())
+        try:
+            yield
+        finally:
+            if keeps:
+                self._generator.set_state(np.random.get_state())
+            np.random.set_state(before)
+
+    def _check_problem(self, env: Any) -> None:
+        """Raise ConfigurationError if the problem is not one of these bandits."""
+        name, axes, who = self.env_name, self.axes, f"pyxab:{self.algorithm}"
+        if self.horizon != 1:
+            raise ConfigurationError(
+                f"{who} is a bandit for episodes of one step, and those of {name} have "
+                f"{self.horizon}"
+            )
+        if set(axes.kinds[axes.n_state :]) != {INTERVAL}:
+            raise ConfigurationError(
+                f"{who} plays continuous actions only, and those of {name} are whole numbers, at "
+                "least in part"
+            )
+        inner = find_compiled(env)
+        has_one_state = (axes.low[: axes.n_state] == axes.high[: axes.n_state]).all()
+        if not has_one_state and (inner is None or inner.start_kind != FIXED):
+            raise ConfigurationError(
+                f"{who} is a bandit without context, and the state of {name} varies; give it one "
+                "state: observation_space = Discrete(1), or start=... of a compiled environment"
+            )
+
+
+def make_bandit(algorithm: str) -> Callable[..., BanditAgent]:
+    """Return the function that makes an agent of a study: `make(env, seed=..., **settings)`."""
+
+    def make(env: Any, **options: Any) -> BanditAgent:
+        own = {name: options.pop(name) for name in [*options] if name in _AGENT_OPTIONS}
+        return BanditAgent(env, algorithm, options, **own)
+
+    make.__doc__ = f"{algorithm} of PyXAB, a bandit on boxes, for one step without context."
+    make.__name__ = algorithm
+    return make
+
+
+_AGENT_OPTIONS = frozenset(option_names(BanditAgent)) - {"env", "algorithm", "settings"}
+
+
+def _find(algorithm: str) -> Any:
+    return getattr(import_library(f"PyXAB.algos.{ALGORITHMS[algorithm]}"), algorithm)
+
+
+def _n_nodes(bandit: Any) -> int:
+    active = getattr(bandit, "active_points", None)
+    return len(active) if active is not None else sum(map(len, bandit.partition.get_node_list()))

@@ -1,0 +1,293 @@
+"""The learners of Stable-Baselines3 as agents."""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.agents import seeds
+from zooming.agents.agent import Agent
+from zooming.errors import ConfigurationError, OptionError
+from zooming.kernels import LOW, WIDTH
+from zooming.spaces.flatten import CATEGORICAL, INTERVAL
+from zooming.spaces.masks import Feasible
+from zooming.study.rivals.grids import ActionGrid
+from zooming.study.rivals.handover import Handover
+from zooming.study.rivals.libraries import import_library
+from zooming.study.rivals.rival import Rival
+from zooming.validation import Floats, check_float, check_int, option_names, suggest
+
+CONTINUOUS = ("SAC", "TD3")  # play boxes only
+GRIDDED = ("DQN",)  # play the points of a grid
+ALGORITHMS = ("PPO", "SAC", "TD3", "DQN")
+_OURS = ("policy", "env", "seed", "_init_setup_model")  # options that the adapter sets
+_FOREVER = 2**60  # steps: the agent, not the library, decides when to stop
+
+
+class DeepAgent(Rival):
+    """A learner of Stable-Baselines3 with its default settings, and the step in the observation.
+
+    An observation is every state axis scaled to [-1, 1], or one-hot if it is categorical, and the
+    step scaled to [-1, 1]. Rewards are divided by the span of `reward_range`. The end of the
+    horizon is terminal. The discount is 1, because returns are not discounted. Everything else is
+    the library's default. Every step that it plays is a step of `learn`.
+
+    Continuous actions are scaled to [-1, 1]. TD3, which the library gives no noise, explores with
+    that of its paper. DQN plays a grid of `bins` points per action axis,
+    both ends included. torch is set to one thread. Such an agent cannot be saved.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        The environment to learn on.
+    algorithm : {"PPO", "SAC", "TD3", "DQN"}
+        The class of Stable-Baselines3.
+    settings : dict, optional
+        Arguments of that class, for example {"learning_rate": 0.001}.
+    bins : int, default 11
+        Points of the grid along each action axis, for DQN.
+    noise : float, default 0.1
+        Standard deviation of the noise that TD3 adds to actions in [-1, 1].
+    episodes : int, default 2000
+        Episodes that DQN's schedule of exploration is made for. A study gives its own.
+    **options
+        Options of `Agent`: horizon, reward_range, rewards, bounds, ordered, squash, weights, seed.
+
+    Raises
+    ------
+    ConfigurationError
+        If the library is missing, or cannot play such actions.
+
+    Examples
+    --------
+    >>> import gymnasium as gym
+    >>> agent = DeepAgent(gym.make("zooming/Oil-v0"), "PPO", {"n_steps": 64}, seed=0)
+    >>> history = agent.learn(20)
+    >>> len(history), agent.n_episodes
+    (20, 20)
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        algorithm: str,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        bins: int = 11,
+        noise: float = 0.1,
+        episodes: int = 2000,
+        **options: Any,
+    ) -> None:
+        super().__init__(env, **options)
+        self.algorithm, self.settings = algorithm, dict(settings or {})
+        self.bins = check_int(bins, "bins", 2, 10_000)
+        self.noise = check_float(noise, "noise", 0.0, 10.0)
+        self.episodes = check_int(episodes, "episodes", 1)
+        learner = getattr(import_library("stable_baselines3"), algorithm)
+        _check_settings(algorithm, learner, self.settings)
+        self._coder = _Coder(self)
+        self._actions = _make_actions(self)
+        handover = Handover((self._coder.space, self._actions.space))
+        self._handover = handover
+        self.model = _make_model(self, learner, handover)
+        handover.run = _make_loop(self.model)
+        weakref.finalize(self, handover.close)
+        self._played: tuple[Floats, float, bool] | None = None  # the step that came last
+
+    def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
+        """Return the action that the library plays while it learns."""
+        state = self.checked_state(step, observation)
+        seen = self._coder.encode(np.array([step]), state[None])[0]
+        answers: list[Any] = []
+        if self._played is not None:
+            after, reward, terminated = self._played
+            is_new = step == 0
+            answers.append((after, reward, terminated, is_new and not terminated))
+        if self._played is None or step == 0:
+            answers.append(seen)  # the answer to reset, by which every episode begins
+        action = self._actions.flat(self._handover.advance(*answers))
+        self._played = None
+        return self.axes.shaped_action(self._nearest(action, self._feasible(step, info)))
+
+    def update(
+        self,
+        step: int,
+        observation: Any,
+        action: Any,
+        reward: float,
+        next_observation: Any,
+        terminated: bool = False,
+        *,
+        next_info: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Keep the transition. The library learns from it when the next action is asked for."""
+        _, _, gain, after = self.checked_transition(
+            step, observation, action, reward, next_observation
+        )
+        is_last = bool(terminated) or step + 1 == self.horizon
+        seen = self._coder.encode(np.array([step + 1]), after[None])[0]
+        self._played = seen, gain / (self.reward_range[1] - self.reward_range[0]), is_last
+
+    def _policy(
+        self,
+        steps: NDArray[np.int64],
+        states: Floats,
+        deterministic: bool,
+        allowed: Sequence[Feasible | None],
+    ) -> Floats:
+        seen = self._coder.encode(steps, states)
+        found = self.model.policy.predict(seen, deterministic=deterministic)[0]
+        return np.array([self._actions.flat(one) for one in found])
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the networks and of the filled part of the buffer, in bytes."""
+        networks: int = sum(
+            one.numel() * one.element_size() for one in self.model.policy.parameters()
+        )
+        is_off_policy = hasattr(self.model, "replay_buffer")
+        buffer = self.model.replay_buffer if is_off_policy else self.model.rollout_buffer
+        arrays = [one for one in vars(buffer).values() if isinstance(one, np.ndarray)]
+        return networks + sum(one[: buffer.size()].nbytes for one in arrays)
+
+
+def make_deep(algorithm: str) -> Callable[..., DeepAgent]:
+    """Return the function that makes an agent of a study: `make(env, seed=..., **settings)`."""
+
+    def make(env: Any, **options: Any) -> DeepAgent:
+        own = {name: options.pop(name) for name in [*options] if name in _AGENT_OPTIONS}
+        return DeepAgent(env, algorithm, options, **own)
+
+    make.__doc__ = f"{algorithm} of Stable-Baselines3, with the step in the observation."
+    make.__name__ = algorithm
+    return make
+
+
+_AGENT_OPTIONS = frozenset(option_names(DeepAgent)) - {"env", "algorithm", "settings"}
+
+
+class _Coder:
+    """Scales states and steps to the observations of a network."""
+
+    def __init__(self, agent: Agent) -> None:
+        axes = agent.axes
+        self._horizon = agent.horizon
+        self._low = axes.table[: axes.n_state, LOW]
+        self._width = np.where(
+            axes.table[: axes.n_state, WIDTH] > 0, axes.table[: axes.n_state, WIDTH], 1.0
+        )
+        kinds = axes.kinds[: axes.n_state]
+        self._plain = np.flatnonzero([kind != CATEGORICAL for kind in kinds])
+        self._values = {
+            i: np.arange(axes.low[i], axes.high[i] + 1)
+            for i in range(axes.n_state)
+            if kinds[i] == CATEGORICAL
+        }
+        n = len(self._plain) + sum(map(len, self._values.values())) + 1
+        self.space = gym.spaces.Box(-1.0, 1.0, (n,), np.float32)
+
+    def encode(self, steps: NDArray[np.int64], states: Floats) -> NDArray[np.float32]:
+        shares = 2.0 * (states - self._low) / self._width - 1.0
+        columns = [shares[:, self._plain]]
+        columns += [states[:, [i]] == values for i, values in self._values.items()]
+        columns.append((2.0 * steps / self._horizon - 1.0)[:, None])
+        found: Floats = np.clip(np.concatenate(columns, axis=1), -1.0, 1.0)
+        return found.astype(np.float32)
+
+
+class _Box:
+    """Continuous actions, scaled from [-1, 1]."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._low, self._high = agent.axes.action_ends
+        self.space = gym.spaces.Box(-1.0, 1.0, (agent.axes.n_action,), np.float32)
+
+    def flat(self, action: Any) -> Floats:
+        shares = (np.clip(np.asarray(action, np.float64), -1.0, 1.0) + 1.0) / 2.0
+        return np.clip(self._low + shares * (self._high - self._low), self._low, self._high)
+
+
+class _Points:
+    """Actions that are the points of a grid, by number."""
+
+    def __init__(self, agent: Agent, bins: int) -> None:
+        self._grid = ActionGrid(agent.axes, bins).actions
+        self.space = gym.spaces.Discrete(len(self._grid))
+
+    def flat(self, action: Any) -> Floats:
+        found: Floats = self._grid[int(action)]
+        return found.copy()
+
+
+def _make_actions(agent: DeepAgent) -> _Box | _Points:
+    """Return the form of actions that the library plays.
+
+    Raise ConfigurationError if it cannot play those of the environment.
+    """
+    are_boxes = [kind == INTERVAL for kind in agent.axes.kinds[agent.axes.n_state :]]
+    if agent.algorithm in GRIDDED:
+        return _Points(agent, agent.bins)
+    if all(are_boxes):
+        return _Box(agent)
+    if agent.algorithm in CONTINUOUS:
+        raise ConfigurationError(
+            f"sb3:{agent.algorithm} plays continuous actions only, and the actions of "
+            f"{agent.env_name} are whole numbers, at least in part; take sb3:PPO or sb3:DQN"
+        )
+    if any(are_boxes):
+        raise ConfigurationError(
+            f"sb3:{agent.algorithm} plays continuous actions or whole numbers, and those of "
+            f"{agent.env_name} are both; take sb3:DQN, which plays a grid"
+        )
+    return _Points(agent, 100_000)
+
+
+def _check_settings(algorithm: str, learner: Any, settings: Mapping[str, Any]) -> None:
+    """Raise OptionError for a setting that the class of the library does not take."""
+    known = [name for name in inspect.signature(learner).parameters if name not in _OURS]
+    for name in settings:
+        if name not in known:
+            near = suggest(name, [*known, *_AGENT_OPTIONS])
+            raise OptionError(f"sb3:{algorithm} has no option {name!r}{near}")
+
+
+def _make_model(agent: DeepAgent, learner: Any, handover: Handover) -> Any:
+    """Make the library's object, with its own generators."""
+    import random
+
+    import torch
+
+    torch.set_num_threads(1)
+    ours: dict[str, Any] = {"gamma": 1.0, "device": "cpu"}
+    if agent.algorithm == "TD3":
+        n = agent.axes.n_action
+        noises = import_library("stable_baselines3.common.noise")
+        ours["action_noise"] = noises.NormalActionNoise(np.zeros(n), np.full(n, agent.noise))
+    seed = seeds.derive_seed(agent.seed, "agent", np.uint32) >> 1
+    before = random.getstate()
+    with handover.own_generators():
+        model = learner("MlpPolicy", handover.env, **{**ours, **agent.settings, "seed": seed})
+    random.setstate(before)
+    if agent.algorithm == "DQN":
+        # The library's schedule is a share of all steps, which it is not told here.
+        schedule, planned = model.exploration_schedule, agent.episodes * agent.horizon
+        model.exploration_schedule = lambda _: schedule(
+            max(0.0, 1.0 - model.num_timesteps / planned)
+        )
+    return model
+
+
+def _make_loop(model: Any) -> Callable[[], Any]:
+    def loop() -> None:
+        import torch
+
+        torch.set_num_threads(1)  # threads have their own number
+        model.learn(_FOREVER)
+
+    return loop

@@ -1,0 +1,23 @@
+"""The rivals by name, as studies and the command line know them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from zooming.agents.agent import Agent
+from zooming.study.rivals import bandits, deep
+from zooming.study.rivals.grid_model import GridModel
+from zooming.study.rivals.grid_q import GridQ
+from zooming.study.rivals.rule_search import RuleSearch
+
+_SB3 = {f"sb3:{name}": deep.make_deep(name) for name in deep.ALGORITHMS}
+_PYXAB = {f"pyxab:{name}": bandits.make_bandit(name) for name in bandits.ALGORITHMS}
+RIVALS: dict[str, Callable[..., Agent]] = {
+    "grid-q": GridQ,
+    "grid-model": GridModel,
+    "rule-search": RuleSearch,
+    **_SB3,
+    **_PYXAB,
+}
+BUDGETED = frozenset({"rule-search", *_SB3, *_PYXAB})  # take `episodes`, that of the study
+SLOW = frozenset({*_SB3, *_PYXAB})  # seconds or minutes a run
