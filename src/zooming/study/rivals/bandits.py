@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -88,7 +89,8 @@ class BanditAgent(Rival):
         self._generator = np.random.RandomState(seeds.derive_seed(self.seed, "agent", np.uint32))
         with self._own_generator():
             self.bandit = learner(**ours, **self.settings)
-        self._n_rounds, self._is_asked = 0, False
+        self._n_rounds = 0
+        self._asked: Floats | None = None  # the point that was pulled and has no reward yet
         self._last: Floats | None = None  # the point that predict plays
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
@@ -96,8 +98,8 @@ class BanditAgent(Rival):
         self.checked_state(step, observation)
         with self._own_generator():
             point = self._flat(self.bandit.pull(self._n_rounds + 1))
-        self._is_asked = True
-        return self.axes.shaped_action(self._nearest(point, self._feasible(step, info)))
+        self._asked = self._nearest(point, self._feasible(step, info))
+        return self.axes.shaped_action(self._asked.copy())
 
     def update(
         self,
@@ -111,15 +113,14 @@ class BanditAgent(Rival):
         next_info: Mapping[str, Any] | None = None,
     ) -> None:
         """Tell the bandit the reward of the point that it pulled last."""
-        gain = self.checked_transition(step, observation, action, reward, next_observation)[2]
-        if not self._is_asked:
-            raise ConfigurationError(
-                f"pyxab:{self.algorithm} learns only from points that it chose; call act first"
-            )
+        _, played, gain, _ = self.checked_transition(
+            step, observation, action, reward, next_observation
+        )
+        self._check_asked(self._asked, played)
         low, high = self.reward_range
         with self._own_generator():
             self.bandit.receive_reward(self._n_rounds + 1, (gain - low) / (high - low))
-        self._n_rounds, self._is_asked, self._last = self._n_rounds + 1, False, None
+        self._n_rounds, self._asked, self._last = self._n_rounds + 1, None, None
 
     def _policy(
         self,
@@ -129,9 +130,10 @@ class BanditAgent(Rival):
         allowed: Sequence[Feasible | None],
     ) -> Floats:
         if self._last is None:
+            copied = copy.deepcopy(self.bandit)  # to ask it changes it
             with self._own_generator(keeps=False):
                 self._last = self._flat(
-                    self.bandit.get_last_point() if self._n_rounds else self.bandit.pull(1)
+                    copied.get_last_point() if self._n_rounds else copied.pull(1)
                 )
         return np.repeat(self._last[None], len(steps), axis=0)
 

@@ -98,22 +98,26 @@ class DeepAgent(Rival):
         self.model = _make_model(self, learner, handover)
         handover.run = _make_loop(self.model)
         weakref.finalize(self, handover.close)
-        self._played: tuple[Floats, float, bool] | None = None  # the step that came last
+        self._asked: Floats | None = None  # the action that has no outcome yet
+        self._played: tuple[Any, float, bool] | None = None  # the outcome that came last
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         """Return the action that the library plays while it learns."""
         state = self.checked_state(step, observation)
+        allowed = self._feasible(step, info)
+        if self._asked is not None:
+            # The last action led to no transition, so the library still waits for its outcome.
+            return self.axes.shaped_action(self._nearest(self._asked.copy(), allowed))
         seen = self._coder.encode(np.array([step]), state[None])[0]
         answers: list[Any] = []
         if self._played is not None:
             after, reward, terminated = self._played
-            is_new = step == 0
-            answers.append((after, reward, terminated, is_new and not terminated))
-        if self._played is None or step == 0:
+            answers.append((after, reward, terminated, step == 0 and not terminated))
+        if self._played is None or step == 0 or self._played[2]:
             answers.append(seen)  # the answer to reset, by which every episode begins
         action = self._actions.flat(self._handover.advance(*answers))
-        self._played = None
-        return self.axes.shaped_action(self._nearest(action, self._feasible(step, info)))
+        self._asked, self._played = self._nearest(action, allowed), None
+        return self.axes.shaped_action(self._asked.copy())
 
     def update(
         self,
@@ -127,12 +131,14 @@ class DeepAgent(Rival):
         next_info: Mapping[str, Any] | None = None,
     ) -> None:
         """Keep the transition. The library learns from it when the next action is asked for."""
-        _, _, gain, after = self.checked_transition(
+        _, played, gain, after = self.checked_transition(
             step, observation, action, reward, next_observation
         )
+        self._check_asked(self._asked, played)
         is_last = bool(terminated) or step + 1 == self.horizon
         seen = self._coder.encode(np.array([step + 1]), after[None])[0]
-        self._played = seen, gain / (self.reward_range[1] - self.reward_range[0]), is_last
+        span = self.reward_range[1] - self.reward_range[0]
+        self._played, self._asked = (seen, gain / span, is_last), None
 
     def _policy(
         self,

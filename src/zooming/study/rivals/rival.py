@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.agent import Agent
+from zooming.errors import ConfigurationError
 from zooming.kernels import LOW
 from zooming.spaces.masks import Feasible
 from zooming.validation import Floats
@@ -47,6 +48,17 @@ class Rival(Agent):
             if one is not None:
                 actions[k] = self._nearest(actions[k], one)
         return actions
+
+    def _check_asked(self, asked: Floats | None, played: Floats) -> None:
+        """Raise ConfigurationError if an action is not the one that `act` returned last.
+
+        Learners that own their loop cannot be told of other actions.
+        """
+        if asked is None or not np.allclose(asked, played, rtol=1e-6, atol=1e-12):
+            raise ConfigurationError(
+                f"{type(self).__name__} learns only from the action that act returned last: call "
+                "act, then update"
+            )
 
     def _facts(self) -> dict[str, Any]:
         return {**super()._facts(), "horizon": self.horizon}

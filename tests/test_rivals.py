@@ -1,0 +1,307 @@
+"""What people use today, as agents of studies."""
+
+import gc
+import json
+import sys
+import threading
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import zooming
+from helpers import Boxes, Drift
+from zooming.agents import seeds
+from zooming.app.run import list_names
+from zooming.study.problems import AGENTS, AgentChoice, agent_named, problem_named
+from zooming.study.rivals.libraries import versions_of
+from zooming.study.runs import Configuration
+from zooming.testing.trial import Gears
+
+SHOP = "zooming/Newsvendor-v0"
+
+
+def make(kind, env, seed=0, **settings):
+    return AGENTS[kind](env, seed=seed, **settings)
+
+
+def bandit(**options):
+    return gym.make("zooming/Oil-v0", horizon=1, noise=0.1, **options)
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+def test_names_with_a_colon_take_settings():
+    assert agent_named("sb3:PPO:n_steps=64") == AgentChoice("sb3:PPO", {"n_steps": 64})
+    assert agent_named("pyxab:VHCT").label == "pyxab:VHCT"
+    with pytest.raises(zooming.ConfigurationError, match="'sb3:PPI'; did you mean 'sb3:PPO'"):
+        agent_named("sb3:PPI")
+
+
+def test_the_list_names_each_library_with_its_version(capsys):
+    list_names()
+    shown = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.strip()}
+    for kind, package in (("rule-search", "cmaes"), ("sb3:DQN", "stable-baselines3")):
+        (version,) = versions_of([kind]).values()
+        assert shown[kind].endswith(f"[{package} {version}]")
+    assert shown["grid-q"].endswith("with one table per step.")
+
+
+def test_a_study_runs_rivals_and_keeps_the_versions_of_their_libraries(tmp_path):
+    study = zooming.Study([SHOP], ["grid-q:bins=5", "rule-search"], episodes=20, seeds=2)
+    rows = study.run(tmp_path / "study", workers=1)
+    assert [row.agent for row in rows] == ["grid-q:bins=5", "rule-search"]
+    manifest = json.loads((tmp_path / "study" / "manifest.json").read_text())
+    assert (
+        manifest["computed_with"][0]["versions"]["cmaes"] == versions_of(["rule-search"])["cmaes"]
+    )
+
+
+def test_slow_rivals_have_chunks_of_one_run_and_are_told_the_episodes():
+    agents = tuple(map(agent_named, ("grid-q", "sb3:PPO")))
+    study = Configuration((problem_named(SHOP),), agents, 500, 6)
+    assert [chunk.n_runs for chunk in study.chunks()] == [6, 1, 1, 1, 1, 1, 1]
+    assert study.n_chunks == 7
+    told = agent_named("rule-search").make(gym.make(SHOP), 0, 5000)
+    assert (told.episodes, told.repeats) == (5000, 10)
+    assert agent_named("rule-search:episodes=50").make(gym.make(SHOP), 0, 5000).episodes == 50
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "words"),
+    [
+        ("rule-search", "cmaes", r"needs cmaes .*pip install 'zooming\[rivals\]'"),
+        ("pyxab:HCT", "PyXAB.algos.HCT", r"needs PyXAB .*pip install 'zooming\[rivals\]'"),
+        ("sb3:PPO", "stable_baselines3", r"needs stable-baselines3 .*'zooming\[sb3\]'"),
+    ],
+)
+def test_a_missing_library_is_an_error_with_the_command(kind, module, words, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    env = bandit() if kind == "pyxab:HCT" else gym.make(SHOP)
+    with pytest.raises(zooming.ConfigurationError, match=words):
+        make(kind, env)
+
+
+# --- grids ----------------------------------------------------------------------------------------
+
+
+def test_grid_q_is_the_plain_table():
+    env, n = gym.make("zooming/Ambulance-v0", start="uniform"), 6
+    agent = make("grid-q", env, bins=n, epsilon=0.3, learning_rate=0.2)
+    table = {}
+    env.reset(seed=0)
+    for _ in range(40):
+        state, _ = env.reset()
+        for step in range(5):
+            action = agent.act(step, state)
+            k = round(float(action[0]) * (n - 1))
+            assert action[0] == pytest.approx(k / (n - 1))
+            after, reward, *_ = env.step(action)
+            agent.update(step, state, action, reward, after)
+            cell, then = (min(n - 1, int(x[0] * n)) for x in (state, after))
+            best = max(table.get((step + 1, then, a), 0.0) for a in range(n))
+            old = table.get((step, cell, k), 0.0)
+            table[step, cell, k] = old + 0.2 * (reward + (best if step < 4 else 0.0) - old)
+            state = after
+    for (step, cell, k), q in table.items():
+        assert agent.table[step, cell, k] == pytest.approx(q)
+    assert np.count_nonzero(agent.table) <= len(table)
+    best = agent.table[2, 3].argmax() / (n - 1)
+    assert agent.predict(np.array([0.55]), state=2)[0][0] == pytest.approx(best)
+
+
+@pytest.mark.parametrize("kind", ["grid-q", "grid-model"])
+def test_grids_explore_at_random_and_play_feasible_actions(kind):
+    agent = make(kind, Gears.limited(), bins=4, epsilon=1.0)
+    shifts = {agent.act(0, {"gear": 1, "speed": [0.5]}, info={"action_mask": {"shift": mask}})
+              ["shift"] for mask in [np.array([0, 1, 1], np.int8)] * 30}  # fmt: skip
+    assert shifts == {1, 2}
+    assert len({float(agent.act(0, {"gear": 1, "speed": [0.5]})["gas"][0]) for _ in range(40)}) == 4
+
+
+def test_the_grid_model_plans_like_a_net_without_bonus():
+    env = gym.make("zooming/Ambulance-v0", start="uniform")
+    agent = make("grid-model", env, bins=4, epsilon=0.5)
+    plain = zooming.NetMB(env, spacing=0.25, bonus=0.0, seed=0)
+    history = agent.learn(60, callback=lambda agent, history: None)
+    assert len(history) == agent.n_episodes == 60
+    rng = np.random.default_rng(0)
+    agent = make("grid-model", env, bins=4)
+    for _ in range(300):
+        for step in range(5):
+            s, a, after = rng.random((3, 1))
+            for one in (agent, plain):
+                one.update(step, s, a, 1.0 - abs(s[0] - a[0]), after)
+    for one in (agent, plain):
+        one.act(0, [0.5])  # plans
+    assert agent.value(0, [0.3]) == plain.value(0, [0.3])
+    assert agent.predict([0.3])[0] == plain.predict([0.3])[0] == pytest.approx(0.375)
+
+
+def test_a_grid_that_is_too_fine_is_refused_with_its_size():
+    env = gym.make("zooming/Oil-v0", dims=2)
+    with pytest.raises(zooming.ConfigurationError, match="makes 1,000,000 actions"):
+        make("grid-q", env, bins=1000)
+    with pytest.raises(zooming.ConfigurationError, match="5 steps x 40,000 cells of states"):
+        make("grid-q", env, bins=200)
+    with pytest.raises(zooming.ConfigurationError, match="epsilon=2"):
+        make("grid-model", env, epsilon=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["grid-q", "grid-model"])
+def test_grids_keep_the_promises_of_agents(kind):
+    checked = zooming.check_agent(AGENTS[kind])
+    assert len(checked.kept) >= 37
+    assert not any(line.startswith(("everything", "save")) for line in checked.skipped)
+
+
+# --- the classical rule ---------------------------------------------------------------------------
+
+
+def test_the_search_finds_the_rule_and_every_episode_counts():
+    env = gym.make("zooming/Regulator-v0")
+    agent, rule = make("rule-search", env, repeats=3), env.unwrapped.rule
+    assert agent.rule.numbers == pytest.approx((rule.low + rule.high) / 2)
+    n = 3 * agent.search.population_size * 12
+    history = agent.learn(n)
+    assert len(history) == agent.n_episodes == n
+    assert agent.search.generation == 11  # the last one is told when the next episode begins
+    agent.learn(1)
+    assert agent.search.generation == 12
+    assert agent.rule.numbers == pytest.approx(rule.numbers, abs=0.15)  # of a range from 0 to 4
+
+
+def test_a_problem_without_a_rule_is_refused():
+    with pytest.raises(zooming.ConfigurationError, match="zooming/Oil-v0 has none; take a problem"):
+        make("rule-search", gym.make("zooming/Oil-v0"))
+
+
+def test_the_search_keeps_the_promises_of_agents():
+    checked = zooming.check_agent(AGENTS["rule-search"], lambda: gym.make(SHOP))
+    assert len(checked.kept) == 11
+
+
+# --- deep learning --------------------------------------------------------------------------------
+
+
+def test_dqn_is_told_every_transition_with_its_step():
+    env = gym.make(SHOP)
+    agent = make("sb3:DQN", env, bins=5, learning_starts=10, buffer_size=500, batch_size=8)
+    seen = []
+    update = agent.update
+    agent.update = lambda *given, **more: (seen.append(given), update(*given, **more))[1]
+    state = np.random.get_state()[1].copy()
+    history = agent.learn(12)
+    assert (np.random.get_state()[1] == state).all()
+    buffer, horizon, n = agent.model.replay_buffer, agent.horizon, len(seen) - 1
+    assert n == 12 * agent.horizon - 1 == buffer.size()  # the last one waits for the next episode
+    low, high = agent.reward_range
+    for k, (step, observation, action, reward, *_) in enumerate(seen[:-1]):
+        assert buffer.rewards[k, 0] * (high - low) == pytest.approx(reward, rel=1e-6)
+        assert buffer.observations[k, 0] == pytest.approx(
+            [observation[0] / 10 - 1, 2 * step / horizon - 1]
+        )
+        assert buffer.actions[k, 0, 0] * 5.0 == action[0]  # five actions from 0 to 20
+        assert bool(buffer.dones[k, 0]) == (step == horizon - 1)
+    total = sum(row[3] for row in seen)
+    assert history.returns.sum() == pytest.approx(total)
+    assert agent.model.exploration_rate == pytest.approx(
+        1 - 0.95 * (12 * horizon - 2) / 1400, abs=1e-3
+    )
+    assert agent.nbytes > 1000
+
+
+def test_a_pause_changes_nothing_and_a_seed_repeats():
+    def learner():
+        return make("sb3:PPO", gym.make("zooming/Oil-v0"), n_steps=32, batch_size=16, n_epochs=1)
+
+    n_threads = threading.active_count()
+    first, second = learner(), learner()
+    once = first.learn(30)
+    twice = second.learn(7)
+    action, _ = second.predict(np.array([[0.1], [0.9]]), state=np.array([0, 4]))
+    assert action.shape == (2, 1)
+    twice += second.learn(23)
+    assert once.returns.tolist() == twice.returns.tolist()
+    assert len(set(once.returns.tolist())) > 25
+    assert threading.active_count() == n_threads + 2
+    threads = [one._handover._thread for one in (first, second)]
+    del first, second, once, twice
+    gc.collect()
+    for one in threads:
+        one.join(10)
+    assert not any(one.is_alive() for one in threads)
+
+
+def test_deep_learners_say_what_they_cannot_take():
+    with pytest.raises(zooming.ConfigurationError, match="sb3:SAC plays continuous actions only"):
+        make("sb3:SAC", gym.make("zooming/GraphAmbulance-v0"))
+    with pytest.raises(zooming.ConfigurationError, match="are both; take sb3:DQN"):
+        make("sb3:PPO", Gears.limited())
+    with pytest.raises(
+        zooming.ConfigurationError, match="no option 'n_step'; did you mean 'n_steps'"
+    ):
+        make("sb3:PPO", gym.make(SHOP), n_step=3)
+    agent = make("sb3:TD3", gym.make(SHOP), noise=0.2)
+    assert agent.model.action_noise._sigma == pytest.approx(0.2)
+    with pytest.raises(zooming.ConfigurationError, match="cannot be saved"):
+        agent.save("agent.zoom")
+    with pytest.raises(zooming.ConfigurationError, match="learns only from the action that act"):
+        agent.update(0, [0.0], [1.0], 0.0, [0.0])
+
+
+def test_an_error_of_the_problem_leaves_a_deep_learner_usable():
+    def flaw(step, state, reward):
+        return (state, np.nan) if step == 1 and next(left, 0) else (state, reward)
+
+    left = iter([1])
+    env = Drift(flaw=flaw)
+    agent = make("sb3:PPO", env, horizon=3, n_steps=16, batch_size=16)
+    with pytest.raises(zooming.TransitionError, match="reward"):
+        agent.learn(5)
+    assert len(agent.learn(10)) == 10
+
+
+# --- bandits --------------------------------------------------------------------------------------
+
+
+def test_a_bandit_pulls_what_its_library_pulls():
+    from PyXAB.algos.VHCT import VHCT
+
+    agent = make("pyxab:VHCT", bandit(dims=2), seed=3, nu=0.5)
+    played, update, state = [], agent.update, np.random.get_state()[1].copy()
+    agent.update = lambda *given: (played.append(given), update(*given))[1]
+    agent.learn(80)
+    assert (np.random.get_state()[1] == state).all()  # NumPy's generator is left alone
+    low, high = agent.reward_range
+    np.random.seed(seeds.derive_seed(3, "agent", np.uint32))
+    plain = VHCT(nu=0.5, domain=[[0.0, 1.0], [0.0, 1.0]])
+    for k, (_, _, action, reward, *_) in enumerate(played):
+        assert action.tolist() == plain.pull(k + 1)
+        plain.receive_reward(k + 1, (reward - low) / (high - low))
+    assert agent.predict(np.full(2, 0.5))[0].tolist() == plain.get_last_point()
+    assert agent.n_balls == sum(map(len, plain.partition.get_node_list())) > 10
+
+
+@pytest.mark.parametrize("kind", ["pyxab:VHCT", "pyxab:POO"])
+def test_bandits_keep_the_promises_of_agents(kind):
+    checked = zooming.check_agent(AGENTS[kind], lambda: gym.make("zooming/Oil-v0", horizon=1))
+    assert len(checked.kept) == 11
+
+
+def test_bandits_refuse_other_problems():
+    for env, options, words in (
+        (
+            gym.make("zooming/Oil-v0"),
+            {},
+            "episodes of one step, and those of zooming/Oil-v0 have 5",
+        ),
+        (bandit(start="uniform"), {}, "without context, and the state of zooming/Oil-v0 varies"),
+        (gym.make("zooming/Bidding-v0"), {}, "without context"),
+        (Boxes(gym.spaces.Discrete(1), gym.spaces.Discrete(3)), {"horizon": 1}, "whole numbers"),
+        (bandit(), {"rh": 1}, "no option 'rh'; did you mean 'rho'"),
+    ):
+        with pytest.raises(zooming.ConfigurationError, match=words):
+            make("pyxab:VHCT", env, **options)
