@@ -256,7 +256,7 @@ def agent_named(text: str) -> AgentChoice:
             "adaptive-q:bonus=0.5"
         )
     kind, *settings = _split(text, ":")
-    if settings and "=" not in settings[0]:
+    if kind not in AGENTS and settings:
         kind = f"{kind}:{settings.pop(0)}"  # such as sb3:PPO
     if kind not in AGENTS:
         raise ConfigurationError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,19 +15,19 @@ from numpy.typing import NDArray
 from zooming.agents import seeds
 from zooming.envs.compiled import find_compiled
 from zooming.envs.starts import FIXED
-from zooming.errors import ConfigurationError, OptionError
+from zooming.errors import ConfigurationError
 from zooming.spaces.flatten import INTERVAL
 from zooming.spaces.masks import Feasible
 from zooming.study.rivals.libraries import import_library
-from zooming.study.rivals.rival import Rival
-from zooming.validation import Floats, check_int, option_names, suggest
+from zooming.study.rivals.rival import LibraryAgent, Transition
+from zooming.validation import Floats, check_choice, check_int
 
 # Name of each algorithm, and the module of PyXAB that has it.
 ALGORITHMS = {"VHCT": "VHCT", "HCT": "HCT", "T_HOO": "HOO", "POO": "POO", "Zooming": "Zooming"}
 _OURS = ("domain", "partition", "rounds", "algo")  # options that the adapter sets
 
 
-class BanditAgent(Rival):
+class BanditAgent(LibraryAgent):
     """An X-armed bandit of PyXAB with its default settings, on the bounds of the actions.
 
     It is told rewards scaled to [0, 1] by `reward_range`. `predict` plays `get_last_point` of the
@@ -60,6 +60,8 @@ class BanditAgent(Rival):
     True
     """
 
+    family = "pyxab"
+
     def __init__(
         self,
         env: Any,
@@ -69,17 +71,12 @@ class BanditAgent(Rival):
         episodes: int = 2000,
         **options: Any,
     ) -> None:
-        super().__init__(env, **options)
-        self.algorithm, self.settings = algorithm, dict(settings or {})
+        super().__init__(env, algorithm, settings, **options)
         self.episodes = check_int(episodes, "episodes", 1)
         self._check_problem(env)
-        learner = _find(algorithm)
+        learner = _find(check_choice("algorithm", algorithm, ALGORITHMS))
+        self._check_settings(learner, _OURS)
         parameters = inspect.signature(learner).parameters
-        known = [name for name in parameters if name not in _OURS]
-        for name in self.settings:
-            if name not in known:
-                near = suggest(name, [*known, *_AGENT_OPTIONS])
-                raise OptionError(f"pyxab:{algorithm} has no option {name!r}{near}")
         low, high = self.axes.action_ends
         ours: dict[str, Any] = {"domain": np.stack([low, high], axis=1).tolist()}
         if "rounds" in parameters:
@@ -90,7 +87,6 @@ class BanditAgent(Rival):
         with self._own_generator():
             self.bandit = learner(**ours, **self.settings)
         self._n_rounds = 0
-        self._asked: Floats | None = None  # the point that was pulled and has no reward yet
         self._last: Floats | None = None  # the point that predict plays
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
@@ -101,25 +97,11 @@ class BanditAgent(Rival):
         self._asked = self._nearest(point, self._feasible(step, info))
         return self.axes.shaped_action(self._asked.copy())
 
-    def update(
-        self,
-        step: int,
-        observation: Any,
-        action: Any,
-        reward: float,
-        next_observation: Any,
-        terminated: bool = False,
-        *,
-        next_info: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Tell the bandit the reward of the point that it pulled last."""
-        _, played, gain, _ = self.checked_transition(
-            step, observation, action, reward, next_observation
-        )
-        self._check_asked(self._asked, played)
+    def _learn(self, seen: Transition) -> None:
+        self._check_asked(seen.action)
         low, high = self.reward_range
         with self._own_generator():
-            self.bandit.receive_reward(self._n_rounds + 1, (gain - low) / (high - low))
+            self.bandit.receive_reward(self._n_rounds + 1, (seen.reward - low) / (high - low))
         self._n_rounds, self._asked, self._last = self._n_rounds + 1, None, None
 
     def _policy(
@@ -167,7 +149,7 @@ class BanditAgent(Rival):
 
     def _check_problem(self, env: Any) -> None:
         """Raise ConfigurationError if the problem is not one of these bandits."""
-        name, axes, who = self.env_name, self.axes, f"pyxab:{self.algorithm}"
+        name, axes, who = self.env_name, self.axes, self.label
         if self.horizon != 1:
             raise ConfigurationError(
                 f"{who} is a bandit for episodes of one step, and those of {name} have "
@@ -185,21 +167,6 @@ class BanditAgent(Rival):
                 f"{who} is a bandit without context, and the state of {name} varies; give it one "
                 "state: observation_space = Discrete(1), or start=... of a compiled environment"
             )
-
-
-def make_bandit(algorithm: str) -> Callable[..., BanditAgent]:
-    """Return the function that makes an agent of a study: `make(env, seed=..., **settings)`."""
-
-    def make(env: Any, **options: Any) -> BanditAgent:
-        own = {name: options.pop(name) for name in [*options] if name in _AGENT_OPTIONS}
-        return BanditAgent(env, algorithm, options, **own)
-
-    make.__doc__ = f"{algorithm} of PyXAB, a bandit on boxes, for one step without context."
-    make.__name__ = algorithm
-    return make
-
-
-_AGENT_OPTIONS = frozenset(option_names(BanditAgent)) - {"env", "algorithm", "settings"}
 
 
 def _find(algorithm: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,15 +12,15 @@ from numpy.typing import NDArray
 
 from zooming.agents import seeds
 from zooming.agents.agent import Agent
-from zooming.errors import ConfigurationError, OptionError
+from zooming.errors import ConfigurationError
 from zooming.kernels import LOW, WIDTH
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL
 from zooming.spaces.masks import Feasible
 from zooming.study.rivals.grids import ActionGrid
 from zooming.study.rivals.handover import Handover
 from zooming.study.rivals.libraries import import_library
-from zooming.study.rivals.rival import Rival
-from zooming.validation import Floats, check_float, check_int, option_names, suggest
+from zooming.study.rivals.rival import LibraryAgent, Transition
+from zooming.validation import Floats, check_choice, check_float, check_int
 
 CONTINUOUS = ("SAC", "TD3")  # play boxes only
 GRIDDED = ("DQN",)  # play the points of a grid
@@ -30,7 +29,7 @@ _OURS = ("policy", "env", "seed", "_init_setup_model")  # options that the adapt
 _FOREVER = 2**60  # steps: the agent, not the library, decides when to stop
 
 
-class DeepAgent(Rival):
+class DeepAgent(LibraryAgent):
     """A learner of Stable-Baselines3 with its default settings, and the step in the observation.
 
     An observation is every state axis scaled to [-1, 1], or one-hot if it is categorical, and the
@@ -73,6 +72,8 @@ class DeepAgent(Rival):
     (20, 20)
     """
 
+    family = "sb3"
+
     def __init__(
         self,
         env: Any,
@@ -84,13 +85,13 @@ class DeepAgent(Rival):
         episodes: int = 2000,
         **options: Any,
     ) -> None:
-        super().__init__(env, **options)
-        self.algorithm, self.settings = algorithm, dict(settings or {})
+        super().__init__(env, algorithm, settings, **options)
         self.bins = check_int(bins, "bins", 2, 10_000)
         self.noise = check_float(noise, "noise", 0.0, 10.0)
         self.episodes = check_int(episodes, "episodes", 1)
+        check_choice("algorithm", algorithm, ALGORITHMS)
         learner = getattr(import_library("stable_baselines3"), algorithm)
-        _check_settings(algorithm, learner, self.settings)
+        self._check_settings(learner, _OURS)
         self._coder = _Coder(self)
         self._actions = _make_actions(self)
         handover = Handover((self._coder.space, self._actions.space))
@@ -98,7 +99,6 @@ class DeepAgent(Rival):
         self.model = _make_model(self, learner, handover)
         handover.run = _make_loop(self.model)
         weakref.finalize(self, handover.close)
-        self._asked: Floats | None = None  # the action that has no outcome yet
         self._played: tuple[Any, float, bool] | None = None  # the outcome that came last
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
@@ -107,7 +107,8 @@ class DeepAgent(Rival):
         allowed = self._feasible(step, info)
         if self._asked is not None:
             # The last action led to no transition, so the library still waits for its outcome.
-            return self.axes.shaped_action(self._nearest(self._asked.copy(), allowed))
+            self._asked = self._nearest(self._asked.copy(), allowed)
+            return self.axes.shaped_action(self._asked.copy())
         seen = self._coder.encode(np.array([step]), state[None])[0]
         answers: list[Any] = []
         if self._played is not None:
@@ -119,26 +120,12 @@ class DeepAgent(Rival):
         self._asked, self._played = self._nearest(action, allowed), None
         return self.axes.shaped_action(self._asked.copy())
 
-    def update(
-        self,
-        step: int,
-        observation: Any,
-        action: Any,
-        reward: float,
-        next_observation: Any,
-        terminated: bool = False,
-        *,
-        next_info: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Keep the transition. The library learns from it when the next action is asked for."""
-        _, played, gain, after = self.checked_transition(
-            step, observation, action, reward, next_observation
-        )
-        self._check_asked(self._asked, played)
-        is_last = bool(terminated) or step + 1 == self.horizon
-        seen = self._coder.encode(np.array([step + 1]), after[None])[0]
+    def _learn(self, seen: Transition) -> None:
+        # The library learns from the transition when the next action is asked for.
+        self._check_asked(seen.action)
+        after = self._coder.encode(np.array([seen.step + 1]), seen.next_state[None])[0]
         span = self.reward_range[1] - self.reward_range[0]
-        self._played, self._asked = (seen, gain / span, is_last), None
+        self._played, self._asked = (after, seen.reward / span, seen.is_last), None
 
     def _policy(
         self,
@@ -161,21 +148,6 @@ class DeepAgent(Rival):
         buffer = self.model.replay_buffer if is_off_policy else self.model.rollout_buffer
         arrays = [one for one in vars(buffer).values() if isinstance(one, np.ndarray)]
         return networks + sum(one[: buffer.size()].nbytes for one in arrays)
-
-
-def make_deep(algorithm: str) -> Callable[..., DeepAgent]:
-    """Return the function that makes an agent of a study: `make(env, seed=..., **settings)`."""
-
-    def make(env: Any, **options: Any) -> DeepAgent:
-        own = {name: options.pop(name) for name in [*options] if name in _AGENT_OPTIONS}
-        return DeepAgent(env, algorithm, options, **own)
-
-    make.__doc__ = f"{algorithm} of Stable-Baselines3, with the step in the observation."
-    make.__name__ = algorithm
-    return make
-
-
-_AGENT_OPTIONS = frozenset(option_names(DeepAgent)) - {"env", "algorithm", "settings"}
 
 
 class _Coder:
@@ -243,24 +215,15 @@ def _make_actions(agent: DeepAgent) -> _Box | _Points:
         return _Box(agent)
     if agent.algorithm in CONTINUOUS:
         raise ConfigurationError(
-            f"sb3:{agent.algorithm} plays continuous actions only, and the actions of "
+            f"{agent.label} plays continuous actions only, and the actions of "
             f"{agent.env_name} are whole numbers, at least in part; take sb3:PPO or sb3:DQN"
         )
     if any(are_boxes):
         raise ConfigurationError(
-            f"sb3:{agent.algorithm} plays continuous actions or whole numbers, and those of "
+            f"{agent.label} plays continuous actions or whole numbers, and those of "
             f"{agent.env_name} are both; take sb3:DQN, which plays a grid"
         )
     return _Points(agent, 100_000)
-
-
-def _check_settings(algorithm: str, learner: Any, settings: Mapping[str, Any]) -> None:
-    """Raise OptionError for a setting that the class of the library does not take."""
-    known = [name for name in inspect.signature(learner).parameters if name not in _OURS]
-    for name in settings:
-        if name not in known:
-            near = suggest(name, [*known, *_AGENT_OPTIONS])
-            raise OptionError(f"sb3:{algorithm} has no option {name!r}{near}")
 
 
 def _make_model(agent: DeepAgent, learner: Any, handover: Handover) -> Any:

@@ -12,7 +12,7 @@ from zooming.agents import seeds
 from zooming.errors import ConfigurationError
 from zooming.spaces.masks import Feasible, has_mask
 from zooming.study.rivals.grids import ActionGrid, StateGrid
-from zooming.study.rivals.rival import Rival
+from zooming.study.rivals.rival import Rival, Transition
 from zooming.validation import Floats, check_float
 
 MOST_ENTRIES = 50_000_000  # of a table: 400 MB
@@ -93,28 +93,15 @@ class GridQ(Rival):
         chosen = self.actions.actions[k if choices is None else choices[k]]
         return self.axes.shaped_action(self._nearest(chosen.copy(), allowed))
 
-    def update(
-        self,
-        step: int,
-        observation: Any,
-        action: Any,
-        reward: float,
-        next_observation: Any,
-        terminated: bool = False,
-        *,
-        next_info: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Move Q of the cell and the nearest action towards reward plus the next largest Q."""
-        state, played, gain, after = self.checked_transition(
-            step, observation, action, reward, next_observation
-        )
-        target = gain
-        if not terminated and step + 1 < self.horizon:
-            row = self.table[step + 1, self.states.cells(after)]
-            if next_info and has_mask(next_info):
-                row = row[self.actions.feasible(self._feasible(step + 1, next_info))]
+    def _learn(self, seen: Transition) -> None:
+        target = seen.reward
+        if not seen.is_last:
+            row = self.table[seen.step + 1, self.states.cells(seen.next_state)]
+            if seen.next_info and has_mask(seen.next_info):
+                allowed = self._feasible(seen.step + 1, seen.next_info)
+                row = row[self.actions.feasible(allowed)]
             target += row.max()
-        place = step, self.states.cells(state), self.actions.nearest(played)
+        place = seen.step, self.states.cells(seen.state), self.actions.nearest(seen.action)
         self.table[place] += self.learning_rate * (target - self.table[place])
 
     def _policy(

@@ -6,12 +6,25 @@ from collections.abc import Callable
 
 from zooming.agents.agent import Agent
 from zooming.study.rivals import bandits, deep
+from zooming.study.rivals.bandits import BanditAgent
+from zooming.study.rivals.deep import DeepAgent
 from zooming.study.rivals.grid_model import GridModel
 from zooming.study.rivals.grid_q import GridQ
+from zooming.study.rivals.rival import maker
 from zooming.study.rivals.rule_search import RuleSearch
 
-_SB3 = {f"sb3:{name}": deep.make_deep(name) for name in deep.ALGORITHMS}
-_PYXAB = {f"pyxab:{name}": bandits.make_bandit(name) for name in bandits.ALGORITHMS}
+_SB3 = {
+    f"sb3:{name}": maker(
+        DeepAgent, name, f"{name} of Stable-Baselines3, with the step in the observation."
+    )
+    for name in deep.ALGORITHMS
+}
+_PYXAB = {
+    f"pyxab:{name}": maker(
+        BanditAgent, name, f"{name} of PyXAB, a bandit on boxes, for one step without context."
+    )
+    for name in bandits.ALGORITHMS
+}
 RIVALS: dict[str, Callable[..., Agent]] = {
     "grid-q": GridQ,
     "grid-model": GridModel,

@@ -1,26 +1,59 @@
-"""The base class of adapters."""
+"""The base class of adapters, and what those of libraries share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.agent import Agent
-from zooming.errors import ConfigurationError
+from zooming.errors import ConfigurationError, OptionError
 from zooming.kernels import LOW
 from zooming.spaces.masks import Feasible
-from zooming.validation import Floats
+from zooming.validation import Floats, option_names, suggest
+
+
+class Transition(NamedTuple):
+    """A validated transition in flat form. `next_info` is the info of the next state."""
+
+    step: int
+    state: Floats
+    action: Floats
+    reward: float
+    next_state: Floats
+    is_last: bool  # whether the episode ended, by the environment or the horizon
+    next_info: Mapping[str, Any] | None
 
 
 class Rival(Agent):
     """Base class of agents that wrap what people use today. Their policy answers in batches.
 
-    An action that `info` excludes is moved to the nearest feasible one. Subclasses define
-    `_policy`, `act` and `update`.
+    An action that `info` excludes is moved to the nearest feasible one. Subclasses define `act`,
+    `_learn` and `_policy`.
     """
+
+    def update(
+        self,
+        step: int,
+        observation: Any,
+        action: Any,
+        reward: float,
+        next_observation: Any,
+        terminated: bool = False,
+        *,
+        next_info: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Learn from one transition; a TransitionError leaves the agent unchanged."""
+        checked = self.checked_transition(step, observation, action, reward, next_observation)
+        is_last = bool(terminated) or step + 1 == self.horizon
+        self._learn(Transition(step, *checked, is_last, next_info))
+
+    def _learn(self, seen: Transition) -> None:
+        """Learn from one transition."""
+        raise NotImplementedError
 
     def _policy(
         self,
@@ -49,16 +82,75 @@ class Rival(Agent):
                 actions[k] = self._nearest(actions[k], one)
         return actions
 
-    def _check_asked(self, asked: Floats | None, played: Floats) -> None:
-        """Raise ConfigurationError if an action is not the one that `act` returned last.
 
-        Learners that own their loop cannot be told of other actions.
+class LibraryAgent(Rival):
+    """Base class of agents that run a class of another library, which chooses every action.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        The environment to learn on.
+    algorithm : str
+        Name of the library's class.
+    settings : dict, optional
+        Arguments of that class.
+    **options
+        Options of `Agent`.
+    """
+
+    family = ""  # the part of names before the colon
+
+    def __init__(
+        self,
+        env: Any,
+        algorithm: str,
+        settings: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(env, **options)
+        self.algorithm, self.settings = algorithm, dict(settings or {})
+        self._asked: Floats | None = None  # the action that has no outcome yet
+
+    @property
+    def label(self) -> str:
+        """Name in studies."""
+        return f"{self.family}:{self.algorithm}"
+
+    def _check_settings(self, learner: Any, ours: Iterable[str]) -> None:
+        """Raise OptionError for a setting that the library's class does not take.
+
+        `ours` are its arguments that the adapter sets.
         """
-        if asked is None or not np.allclose(asked, played, rtol=1e-6, atol=1e-12):
+        known = [name for name in inspect.signature(learner).parameters if name not in ours]
+        for name in self.settings:
+            if name not in known:
+                near = suggest(name, [*known, *own_options(type(self))])
+                raise OptionError(f"{self.label} has no option {name!r}{near}")
+
+    def _check_asked(self, played: Floats) -> None:
+        """Raise ConfigurationError if an action is not the one that `act` returned last."""
+        if self._asked is None or not np.allclose(self._asked, played, rtol=1e-6, atol=1e-12):
             raise ConfigurationError(
-                f"{type(self).__name__} learns only from the action that act returned last: call "
-                "act, then update"
+                f"{self.label} learns only from the action that act returned last: call act, then "
+                "update"
             )
 
-    def _facts(self) -> dict[str, Any]:
-        return {**super()._facts(), "horizon": self.horizon}
+
+def own_options(kind: type[LibraryAgent]) -> frozenset[str]:
+    """Return the options of an adapter, without those of the library."""
+    return frozenset(option_names(kind)) - {"env", "algorithm", "settings"}
+
+
+def maker(kind: type[LibraryAgent], algorithm: str, line: str) -> Callable[..., LibraryAgent]:
+    """Return the function that makes an agent of a study: `make(env, seed=..., **settings)`.
+
+    Options that are not the adapter's own go to the library. `line` describes the agent in lists.
+    """
+    own = own_options(kind)
+
+    def make(env: Any, **options: Any) -> LibraryAgent:
+        ours = {name: options.pop(name) for name in [*options] if name in own}
+        return kind(env, algorithm, options, **ours)
+
+    make.__doc__, make.__name__ = line, algorithm
+    return make

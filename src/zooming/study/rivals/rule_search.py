@@ -13,7 +13,7 @@ from zooming.agents import seeds
 from zooming.errors import ConfigurationError
 from zooming.spaces.masks import Feasible
 from zooming.study.rivals.libraries import import_library
-from zooming.study.rivals.rival import Rival
+from zooming.study.rivals.rival import Rival, Transition
 from zooming.validation import Floats, check_float, check_int
 
 
@@ -94,22 +94,10 @@ class RuleSearch(Rival):
         action = self._play(self._playing, np.array([step]), state[None])[0]
         return self.axes.shaped_action(self._nearest(action, self._feasible(step, info)))
 
-    def update(
-        self,
-        step: int,
-        observation: Any,
-        action: Any,
-        reward: float,
-        next_observation: Any,
-        terminated: bool = False,
-        *,
-        next_info: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Add the reward to the return of the episode."""
-        paid = self.checked_transition(step, observation, action, reward, next_observation)[2]
-        if step == 0 or not self._returns:
+    def _learn(self, seen: Transition) -> None:
+        if seen.step == 0 or not self._returns:
             self._returns.append(0.0)
-        self._returns[-1] += paid
+        self._returns[-1] += seen.reward
 
     def _policy(
         self,
