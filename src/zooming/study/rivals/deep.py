@@ -25,7 +25,7 @@ from zooming.validation import Floats, check_choice, check_float, check_int
 CONTINUOUS = ("SAC", "TD3")  # play boxes only
 GRIDDED = ("DQN",)  # play the points of a grid
 ALGORITHMS = ("PPO", "SAC", "TD3", "DQN")
-_OURS = ("policy", "env", "seed", "_init_setup_model")  # options that the adapter sets
+_OURS = ("policy", "env", "seed")  # options that the adapter sets
 _FOREVER = 2**60  # steps: the agent, not the library, decides when to stop
 
 

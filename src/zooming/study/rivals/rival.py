@@ -121,7 +121,8 @@ class LibraryAgent(Rival):
 
         `ours` are its arguments that the adapter sets.
         """
-        known = [name for name in inspect.signature(learner).parameters if name not in ours]
+        taken = inspect.signature(learner).parameters
+        known = [name for name in taken if name not in ours and not name.startswith("_")]
         for name in self.settings:
             if name not in known:
                 near = suggest(name, [*known, *own_options(type(self))])
