@@ -675,14 +675,6 @@ def test_masks_are_respected_where_the_best_action_is_not_feasible():
 
 
 @compiled_only
-def test_a_policy_that_interpolates_is_not_exported_as_a_tree(tmp_path):
-    agent = zooming.Planner(oil(), seed=0)
-    agent.learn(5)
-    with pytest.raises(zooming.ConfigurationError, match="interpolates its actions"):
-        agent.export(tmp_path / "policy.py")
-
-
-@compiled_only
 @pytest.mark.slow
 def test_it_learns_a_noisy_problem_in_few_episodes():
     env = gym.make("zooming/Ambulance-v0", arrivals="beta", travel_weight=0.25)

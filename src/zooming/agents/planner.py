@@ -19,7 +19,7 @@ from zooming.agents.status import Status
 from zooming.kernels import FIRST_VALUE, pausing, plan_actions, plan_episodes, to_unit
 from zooming.kernels.crossing import Crossing
 from zooming.kernels.grids import action_cell, state_cell
-from zooming.kernels.plan_layout import CORE, FLAT
+from zooming.kernels.plan_layout import CORE, FLAT, SMOOTH
 from zooming.partitions.cells import CellTable
 from zooming.partitions.view import Partition
 from zooming.spaces.masks import Feasible
@@ -69,8 +69,6 @@ class Planner(Agent):
     >>> agent.status()["steps"]
     'alike'
     """
-
-    interpolates = True
 
     def __init__(
         self,
@@ -247,6 +245,13 @@ class Planner(Agent):
     def partition(self, step: int) -> Partition:
         """Return the cells of the grid as arrays, with Q of the policy and samples of the step."""
         return self.table.view(self.problem.check_step(step))
+
+    @property
+    def interpolates(self) -> bool:  # type: ignore[override]
+        """Whether the action varies within a cell: some state and action axes are intervals."""
+        is_smooth = (self.table.kinds == SMOOTH) & (self.table.units > 1)
+        n_state = self.axes.n_state
+        return bool(is_smooth[:n_state].any() and is_smooth[n_state:].any())
 
     @property
     def n_balls(self) -> int:

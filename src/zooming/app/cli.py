@@ -71,6 +71,7 @@ def export_file(
     number: str = "double",
     scale: float = 1.0,
     table: str = "states",
+    rules: int | None = None,
 ) -> None:
     """Write the policy of a saved agent as Python, JSON, C or SQL.
 
@@ -81,12 +82,14 @@ def export_file(
         number: type of a state in C: double, float, or int for whole multiples of 1 / scale.
         scale: units per 1 of a state, with --number int.
         table: name of the SQL table.
+        rules: write at most this many rules a step, as zooming explain prints them, in place of the
+            exact policy.
     """
     import zooming
 
-    path = zooming.export_policy(
-        zooming.load(file), to, name=name, number=number, scale=scale, table=table
-    )
+    agent = zooming.load(file)
+    chosen = agent if rules is None else agent.explain(n_rules=rules, episodes=0)
+    path = chosen.export(to, name=name, number=number, scale=scale, table=table)
     print(f"{path}: {path.stat().st_size:,} bytes")
 
 

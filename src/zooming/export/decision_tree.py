@@ -1,12 +1,12 @@
 """A learned policy as one decision tree per step: compare a state axis, go left or right, act.
 
-All formats are written from this tree. Regions of states with the same action are merged, and
-equal subtrees are stored once, also across steps.
+Regions of states with the same action are merged, and equal subtrees are stored once, also across
+steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,21 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.errors import ConfigurationError
-from zooming.export.regions import (
-    divide,
-    greedy_actions,
-    has_boxes,
-    low_corners,
-    merge,
-    state_boxes,
-)
-from zooming.validation import Floats
+from zooming.export.forms import PolicyForm, about, head_of
+from zooming.export.regions import action_boxes, has_boxes, merge
+from zooming.validation import Floats, count_noun
 
 MOST_CUTS = 64  # cuts per axis among which the best one is chosen
 
 
-@dataclass(frozen=True)
-class DecisionTree:
+@dataclass(frozen=True, kw_only=True)
+class DecisionTree(PolicyForm):
     """The policy of an agent as nodes of binary trees. Returned by `decision_tree(agent)`.
 
     A reference is the number of a node if it is 0 or more, and ~reference is the number of an
@@ -39,17 +33,11 @@ class DecisionTree:
     roots : array [horizon]
         Reference of the tree of each step.
     axis, threshold : arrays [n_nodes]
-        A state with state[axis] >= threshold goes to the right.
+        A state with state[axis] >= threshold goes to the right. A squashed axis is mapped first.
     left, right : arrays [n_nodes]
         References.
     actions : array [n_actions, n_action_axes]
         The different actions, in the environment's units.
-    state_names, action_names : tuples of str
-        Names of the axes.
-    state_is_whole, action_is_whole : tuples of bool
-        Whether an axis has integers only.
-    about : str
-        One line that says which agent and environment the policy comes from.
     """
 
     roots: NDArray[np.int64]
@@ -58,11 +46,8 @@ class DecisionTree:
     left: NDArray[np.int64]
     right: NDArray[np.int64]
     actions: Floats
-    state_names: tuple[str, ...]
-    action_names: tuple[str, ...]
-    state_is_whole: tuple[bool, ...]
-    action_is_whole: tuple[bool, ...]
-    about: str
+
+    kind = "tree"
 
     @property
     def horizon(self) -> int:
@@ -70,28 +55,34 @@ class DecisionTree:
 
     @property
     def depth(self) -> int:
-        """The largest number of comparisons that an action takes."""
         depth = np.zeros(len(self.axis) + 1, np.int64)  # the last entry stands for every action
         for i in range(len(self.axis)):  # children come before their parents
             depth[i] = 1 + max(depth[max(self.left[i], -1)], depth[max(self.right[i], -1)])
         return int(depth[np.maximum(self.roots, -1)].max())
 
-    def act(self, step: int, state: Floats) -> Floats:
+    def own_tables(self) -> dict[str, NDArray[Any]]:
+        is_whole = all(self.action_is_whole)
+        return {
+            "roots": self.roots,
+            "axis": self.axis,
+            "threshold": self.threshold,
+            "left": self.left,
+            "right": self.right,
+            "actions": self.actions.astype(np.int64) if is_whole else self.actions,
+        }
+
+    def facts(self) -> list[str]:
+        return [
+            f"{count_noun(self.horizon, 'step')}, {count_noun(len(self.axis), 'comparison')} "
+            f"stored, {count_noun(len(self.actions), 'different action')}"
+        ]
+
+    def act(self, step: int, state: Any) -> Floats:
         """Return the action of a state; the plain form of what every format computes."""
-        at = int(self.roots[step])
+        state, at = self.squashed(state), int(self.roots[step])
         while at >= 0:
             at = int((self.right if state[self.axis[at]] >= self.threshold[at] else self.left)[at])
         return np.asarray(self.actions[~at])
-
-    def describe(self) -> list[str]:
-        """Return the facts that head every file."""
-        return [
-            self.about,
-            f"state: {', '.join(self.state_names)}; action: {', '.join(self.action_names)}",
-            f"{self.horizon} steps, {len(self.axis):,} comparisons stored, {len(self.actions):,} "
-            f"different actions, at most {self.depth} comparisons for an action",
-            "A state outside the space gets the action of the nearest region.",
-        ]
 
 
 def decision_tree(agent: Any) -> DecisionTree:
@@ -99,13 +90,13 @@ def decision_tree(agent: Any) -> DecisionTree:
 
     Parameters
     ----------
-    agent : AdaptiveQ or NetQ
-        The agent.
+    agent : AdaptiveQ, NetQ, TreeQ, or an agent of the same kind
+        The agent. Its policy has one action in each of some boxes of states.
 
     Raises
     ------
     ConfigurationError
-        If the agent has no partition, or squashes a state axis.
+        If the agent has no partition, or interpolates its actions.
 
     Examples
     --------
@@ -116,48 +107,35 @@ def decision_tree(agent: Any) -> DecisionTree:
     >>> tree.act(0, [0.5]).tolist() == agent.predict([0.5])[0].tolist()
     True
     """
-    axes = _exportable(agent)
-    n_state = axes.n_state
-    store = _Store()
-    roots = []
-    for step in range(agent.horizon):
-        boxes = divide(*state_boxes(agent, step))
-        chosen = greedy_actions(agent, step, low_corners(agent.axes, boxes[:, 0]))
-        numbers = np.array([store.action(action) for action in chosen])
-        roots.append(_grow(store, *merge(boxes[:, 0], boxes[:, 1], numbers)))
-    is_whole = [kind != "interval" for kind in axes.kinds]
-    nodes = store.nodes()
-    return DecisionTree(
-        np.array(roots),
-        *nodes,
-        np.array(list(store.actions)),
-        tuple(axes.names[:n_state]),
-        tuple(axes.names[n_state:]),
-        tuple(is_whole[:n_state]),
-        tuple(is_whole[n_state:]),
-        f"Policy of {type(agent).__name__} on {agent.env_name} after {agent.n_episodes:,} episodes",
-    )
-
-
-def _exportable(agent: Any) -> Any:
-    """Return the axes of the agent; ConfigurationError if its policy is not a set of boxes."""
-    name = type(agent).__name__
-    if getattr(agent, "interpolates", False):
-        raise ConfigurationError(
-            f"{name} interpolates its actions between cells, which a decision tree cannot say; "
-            "export an AdaptiveQ or a NetQ"
-        )
     if not has_boxes(agent):
         raise ConfigurationError(
-            f"{name} has no partition of the states to export; export an AdaptiveQ or a NetQ"
+            f"{type(agent).__name__} has no partition of the states into boxes with one action "
+            "each; agent.explain(n_rules=None).export(path) writes rules that are close to it"
         )
-    squashed = [agent.axes.names[i] for i in range(agent.axes.n_state) if agent.axes[i].squash]
-    if squashed:
-        raise ConfigurationError(
-            f"{squashed[0]} is squashed, and a policy with squashed state axes cannot be exported; "
-            f"give bounds={{{squashed[0]!r}: (low, high)}} instead of squash"
-        )
-    return agent.axes
+    boxes = [action_boxes(agent, step) for step in range(agent.horizon)]
+    return tree_of(boxes, head_of(agent.axes, f"Policy of {about(agent)}"))
+
+
+def tree_of(boxes: Sequence[tuple[Floats, Floats, Floats]], head: dict[str, Any]) -> DecisionTree:
+    """Return a tree that plays, at each step, the actions of some boxes (low, high, action).
+
+    The boxes of a step cover all states.
+    """
+    store = _Store()
+    roots = []
+    for low, high, chosen in boxes:
+        numbers = np.array([store.action(action) for action in chosen])
+        roots.append(_grow(store, *merge(low, high, numbers)))
+    axis, threshold, left, right = store.nodes()
+    return DecisionTree(
+        **head,
+        roots=np.array(roots),
+        axis=axis,
+        threshold=threshold,
+        left=left,
+        right=right,
+        actions=np.array(list(store.actions)),
+    )
 
 
 class _Store:

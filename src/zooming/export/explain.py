@@ -9,6 +9,7 @@ import numpy as np
 from zooming.errors import ConfigurationError
 from zooming.export.differences import Differences, compare
 from zooming.export.evidence import gather, weigh
+from zooming.export.forms import about
 from zooming.export.played import Measured, RulePolicy, default_episodes, difference, play
 from zooming.export.regions import Regions, contain, merge, policy_regions, whole_states
 from zooming.export.rules import PolicyRule, Rules, make_rules
@@ -119,11 +120,6 @@ def explain(
         tuple(agent.axes.names[:n_state]), tuple(agent.axes.names[n_state:]),
         tuple(whole_states(agent.axes).tolist()), policy, regions,
     )  # fmt: skip
-
-
-def about(agent: Any) -> str:
-    """Return which agent and environment a policy comes from."""
-    return f"{type(agent).__name__} on {agent.env_name} after {agent.n_episodes:,} episodes"
 
 
 def _check_agent(agent: Any, name: str) -> None:

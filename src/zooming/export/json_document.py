@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import json
 
-from zooming.export.decision_tree import DecisionTree
+from zooming.export.forms import PolicyForm
 from zooming.version import __version__
 
 FORMAT, VERSION = "zooming-policy", 1
 
 
-def json_document(tree: DecisionTree) -> str:
-    """Return the policy as a JSON document."""
+def json_document(form: PolicyForm) -> str:
+    """Return the policy as a JSON document, one line for each table."""
     content = {
         "format": FORMAT,
         "version": VERSION,
+        "form": form.kind,
         "written_by": f"zooming {__version__}",
-        "about": tree.describe(),
-        "horizon": tree.horizon,
-        "state": _axes(tree.state_names, tree.state_is_whole),
-        "action": _axes(tree.action_names, tree.action_is_whole),
-        "roots": tree.roots.tolist(),
-        "axis": tree.axis.tolist(),
-        "threshold": tree.threshold.tolist(),
-        "left": tree.left.tolist(),
-        "right": tree.right.tolist(),
-        "actions": tree.actions.tolist(),
-        "most_comparisons": tree.depth,
+        "about": form.describe(),
+        "horizon": form.horizon,
+        "state": _axes(form.state_names, form.state_is_whole),
+        "action": _axes(form.action_names, form.action_is_whole),
+        "most_comparisons": form.depth,
+        **{name: table.tolist() for name, table in form.tables().items()},
     }
-    return json.dumps(content, indent=1) + "\n"
+    lines = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def _axes(names: tuple[str, ...], whole: tuple[bool, ...]) -> list[dict[str, object]]:

@@ -49,8 +49,8 @@ class RulePolicy:
     ) -> tuple[Any, NDArray[np.int64]]:
         """Return the action of the rules, and the next steps; see `Agent.predict`."""
         axes = self.agent.axes
-        steps, flat, is_batch = check_steps(self.agent.problem, observation, state, episode_start)
-        states = axes.from_unit_cube(flat, 0)
+        steps, _, is_batch = check_steps(self.agent.problem, observation, state, episode_start)
+        states = axes.states.batch(observation, "observation")[0]
         infos = split_info(info, len(steps), is_batch)
         played = np.empty((len(steps), axes.n_action))
         for step in np.unique(steps).tolist():

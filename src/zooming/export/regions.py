@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.errors import ConfigurationError
-from zooming.kernels import LOW
+from zooming.export.forms import recommended
+from zooming.kernels import ATOMS, LOW, WIDTH
+from zooming.partitions.borders import in_units
+from zooming.partitions.cells import CellTable
 from zooming.spaces.flatten import INTERVAL
 from zooming.validation import Floats
 
@@ -111,28 +114,75 @@ def _grid(axes: Any) -> tuple[Floats, Floats, Floats]:
             borders.append(np.linspace(start, end, n + 1))
         else:  # borders lie between integers
             borders.append(start + np.unique(np.rint(np.linspace(0, end - start, n + 1))))
-    low, high = (
-        np.stack(np.meshgrid(*corner, indexing="ij"), axis=-1).reshape(-1, n_state)
-        for corner in ([b[:-1] for b in borders], [b[1:] for b in borders])
-    )
+    low, high = _product([b[:-1] for b in borders]), _product([b[1:] for b in borders])
     points = axes.from_unit_cube((low + high) / 2, 0)
     is_outer = low == low.min(axis=0), high == high.max(axis=0)
     low, high = axes.from_unit_cube(low, 0), axes.from_unit_cube(high, 0)
     return np.where(is_outer[0], -np.inf, low), np.where(is_outer[1], np.inf, high), points
 
 
-def state_boxes(agent: Any, step: int) -> tuple[Floats, Floats]:
+def action_boxes(agent: Any, step: int) -> tuple[Floats, Floats, Floats]:
+    """Return low, high and action of boxes over all states, with one action each.
+
+    The corners are in the environment's units, but squashed axes stay squashed, so that a state on
+    a border is in the same box as for `agent.predict`.
+    """
+    axes, n_state = agent.axes, agent.axes.n_state
+    boxes = divide(*state_boxes(agent, step, squashed=True))
+    corners = np.clip(boxes[:, 0], axes.table[:n_state, LOW], axes.ends[:n_state])
+    whole = whole_states(axes)
+    corners[:, whole] = np.ceil(corners[:, whole])
+    played = axes.shaped_action(np.array([agent.greedy(step, corner) for corner in corners]))
+    return boxes[:, 0], boxes[:, 1], np.asarray(axes.actions.batch(played, "action")[0])
+
+
+def state_boxes(agent: Any, step: int, *, squashed: bool = False) -> tuple[Floats, Floats]:
     """Return the different state sides of the balls of a step, in the environment's units.
 
-    The outer faces are moved to infinity: states beyond them count as on them.
+    The outer faces are moved to infinity: states beyond them count as on them. With `squashed`,
+    squashed axes stay squashed.
     """
-    found = agent.partition(step)
-    n = agent.axes.n_state
-    sides = np.unique(np.hstack([found.low[:, :n], found.high[:, :n]]), axis=0)
+    axes, n = agent.axes, agent.axes.n_state
+    inner = recommended(agent)
+    if isinstance(getattr(inner, "table", None), CellTable):
+        borders = [bin_borders(inner.table, j) for j in range(n)]
+        low = _product(borders)
+        high = _product([np.append(border[1:], np.inf) for border in borders])
+        if not squashed:
+            inside = np.isfinite(high)
+            low, high = axes.from_unit_cube(low, 0), axes.from_unit_cube(high, 0)
+            high[~inside] = np.inf
+    elif squashed and any(axes[i].squash for i in range(n)):
+        low, high = (
+            in_units(corner, axes.table, axes.ends)[:, :n]
+            for corner in inner.learned.boxes(step)[1:]
+        )
+    else:
+        found = agent.partition(step)
+        low, high = found.low[:, :n], found.high[:, :n]
+    sides = np.unique(np.hstack([low, high]), axis=0)
     low, high = sides[:, :n].copy(), sides[:, n:].copy()
     low[low == low.min(axis=0)] = -np.inf
     high[high == high.max(axis=0)] = np.inf
     return low, high
+
+
+def bin_borders(table: CellTable, axis: int) -> Floats:
+    """Return the smallest state of each bin of a planner's axis, squashed axes squashed.
+
+    A border of an axis of integers lies between two of them.
+    """
+    axes, unit = table.axes, table.bin_borders(axis)
+    low, width, n_values = axes.table[axis, [LOW, WIDTH, ATOMS]]
+    if n_values:
+        numbers = np.arange(n_values)
+        return np.asarray(low + np.searchsorted((numbers + 0.5) / width, unit))
+    return in_units(unit[:, None], axes.table[axis : axis + 1], axes.ends[axis : axis + 1])[:, 0]
+
+
+def _product(columns: list[Floats]) -> Floats:
+    """Return all combinations of some numbers for each axis, one row each."""
+    return np.stack(np.meshgrid(*columns, indexing="ij"), axis=-1).reshape(-1, len(columns))
 
 
 def divide(low: Floats, high: Floats) -> Floats:
@@ -156,14 +206,6 @@ def divide(low: Floats, high: Floats) -> Floats:
             meets = low[:, axis] < cut if side == 0 else high[:, axis] > cut
             waiting.append((new_first, new_last, low[meets], high[meets]))
     return np.array(done)
-
-
-def low_corners(axes: Any, low: Floats) -> Floats:
-    """Return the lowest state of each box, in the space."""
-    states = np.clip(low, axes.low[: axes.n_state], axes.high[: axes.n_state])
-    whole = whole_states(axes)
-    states[:, whole] = np.ceil(states[:, whole])
-    return np.asarray(states)
 
 
 def greedy_actions(agent: Any, step: int, states: Floats) -> Floats:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from zooming import notebook
+from zooming.errors import ConfigurationError
+from zooming.export.decision_tree import tree_of
+from zooming.export.forms import head_of
 from zooming.export.played import Measured, RulePolicy
 from zooming.export.regions import Regions
+from zooming.export.write import write_policy
 from zooming.validation import Floats, count_noun
 
 FEW_VISITS = 10
@@ -178,6 +184,39 @@ class Rules:
         import zooming  # plots and export do not know each other
 
         return zooming.plots.rules(self, step, ax)
+
+    def export(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write the rules as Python, JSON, C or SQL that runs without zooming.
+
+        The file plays exactly what `rules.policy` plays.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file: `.py`, `.json`, `.h` (C99) or `.sql`.
+        **options
+            Other arguments of `zooming.export_policy`.
+
+        Raises
+        ------
+        ConfigurationError
+            If not all steps are explained, or an option is wrong. Nothing is written.
+        """
+        missing = sorted(set(range(self.policy.horizon)) - set(self.steps))
+        if missing:
+            raise ConfigurationError(
+                f"the rules lack {count_noun(len(missing), 'step')}, for example step "
+                f"{missing[0]}; explain all steps: agent.explain().export(path)"
+            )
+        axes = self.policy.agent.axes
+        boxes = []
+        for step in self.steps:
+            low, high, actions = self.policy.rules[step]
+            played = axes.shaped_action(axes.to_unit_cube(actions.copy(), axes.n_state))
+            boxes.append((low, high, np.asarray(axes.actions.batch(played, "action")[0])))
+        about = f"{count_noun(len(self), 'rule')} for the policy of {self.about}"
+        # Rules compare states in the environment's units, also on squashed axes.
+        return write_policy(tree_of(boxes, head_of(axes, about, squashes=False)), path, **options)
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         """Return the header and the rows of the rules as text."""

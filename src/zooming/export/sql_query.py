@@ -1,24 +1,40 @@
-"""Write a policy as a SQL query over a table of states."""
+"""Write a policy as a SQL query over a table of states.
+
+The query uses CASE, abs, VALUES and LEFT JOIN only, which mean the same in all dialects.
+"""
 
 from __future__ import annotations
 
 import re
 
+from zooming.export.action_grid import ActionGrid
 from zooming.export.decision_tree import DecisionTree
+from zooming.export.forms import PolicyForm
+from zooming.export.sql_grid import float_text, grid_parts
 
 
-def sql_query(tree: DecisionTree, table: str = "states") -> str:
+def sql_query(form: PolicyForm, table: str = "states") -> str:
     """Return a query that adds the action to every row of `table`.
 
     The table has a column `step` and one column for each state axis. The action is NULL for a step
     outside the episode.
     """
-    state, action = (_columns(names) for names in (tree.state_names, tree.action_names))
-    heading = "\n".join(f"-- {line}" for line in tree.describe())
-    cases = ",\n  ".join(
-        f"CASE step\n{_steps(tree, state, k)}\n  END AS {column}" for k, column in enumerate(action)
-    )
-    return f"{heading}\nSELECT\n  {table}.*,\n  {cases}\nFROM {table};\n"
+    action = _columns(form.action_names)
+    state = [f"{table}.{column}" for column in _columns(form.state_names)]
+    for i, origin, scale, offset, gain in form.squash:
+        z = f"(({state[int(i)]} - {float_text(origin)}) / {float_text(scale)})"
+        share = f"({z} / (1e0 + abs({z})))"
+        state[int(i)] = f"({float_text(offset)} + {float_text(gain)} * {share})"
+    if isinstance(form, DecisionTree):
+        tables, joins = "", ""
+        values = [f"CASE {table}.step\n{_steps(form, state, k)}\n  END" for k in range(len(action))]
+    else:
+        assert isinstance(form, ActionGrid)
+        tables, values, joins = grid_parts(form, table, state)
+    heading = "\n".join(f"-- {line}" for line in form.describe())
+    columns = [f"{value} AS {name}" for value, name in zip(values, action, strict=True)]
+    chosen = ",\n  ".join([f"{table}.*", *columns])
+    return f"{heading}\n{tables}SELECT\n  {chosen}\nFROM {table}{joins};\n"
 
 
 def _columns(names: tuple[str, ...]) -> list[str]:
@@ -41,19 +57,9 @@ def _case(tree: DecisionTree, state: list[str], k: int, at: int) -> str:
     """Return coordinate `k` of the action of a subtree as a SQL expression."""
     if at < 0:
         value = float(tree.actions[~at, k])
-        return str(int(value)) if tree.action_is_whole[k] else _float(value)
+        return str(int(value)) if tree.action_is_whole[k] else float_text(value)
     left, right = (_case(tree, state, k, int(side[at])) for side in (tree.left, tree.right))
     if left == right:  # the subtrees differ in another coordinate of the action
         return left
-    axis, threshold = state[tree.axis[at]], _float(tree.threshold[at])
+    axis, threshold = state[tree.axis[at]], float_text(tree.threshold[at])
     return f"CASE WHEN {axis} >= {threshold} THEN {right} ELSE {left} END"
-
-
-def _float(value: float) -> str:
-    """Return a SQL literal of type double.
-
-    >>> _float(0.5), _float(1e-7)
-    ('0.5e0', '1e-07')
-    """
-    text = repr(float(value))
-    return text if "e" in text else f"{text}e0"

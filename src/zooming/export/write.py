@@ -8,11 +8,14 @@ from typing import Any
 
 from zooming.agents.files import write_atomically
 from zooming.errors import ConfigurationError
+from zooming.export.action_grid import action_grid
 from zooming.export.c_header import c_header
 from zooming.export.decision_tree import decision_tree
+from zooming.export.forms import PolicyForm, recommended
 from zooming.export.json_document import json_document
 from zooming.export.python_module import python_module
 from zooming.export.sql_query import sql_query
+from zooming.partitions.cells import CellTable
 
 FORMATS = (".py", ".json", ".h", ".sql")
 
@@ -28,19 +31,22 @@ def export_policy(
 ) -> Path:
     """Write the policy of an agent to a file that runs without zooming.
 
-    The file gives exactly the action of `agent.predict`, for every state.
+    The file gives exactly the action of `agent.predict` without `info`, for every state.
+    `docs/export.md` says what holds for each format.
 
     Parameters
     ----------
-    agent : AdaptiveQ or NetQ
-        The agent.
+    agent : Agent
+        `Auto`, `Planner`, `AdaptiveQ`, `NetQ`, `TreeQ` or a relative of them. The rules of other
+        agents can be exported: `agent.explain().export(path)`.
     path : str or Path
-        The file. Its ending chooses the format: `.py` (a module without imports), `.json`, `.h` (a
-        C99 header without allocation) or `.sql` (a query over a table of states).
+        The file. Its ending chooses the format: `.py` (a module without packages), `.json`, `.h`
+        (a C99 header without allocation) or `.sql` (a query over a table of states).
     name : str, optional
         Prefix of the C names. By default the name of the file.
     number : {"double", "float", "int"}, default "double"
-        Type of a state in C. With "int" a state is a whole multiple of 1 / `scale`.
+        Type of a state in C. With "int" a state is a whole multiple of 1 / `scale`. With "float"
+        actions have this type, too.
     scale : float, default 1.0
         Units per 1 of a state, for "int".
     table : str, default "states"
@@ -54,7 +60,8 @@ def export_policy(
     Raises
     ------
     ConfigurationError
-        If the ending is unknown, or the agent has no partition. Nothing is written.
+        If the ending is unknown, the agent has no partition, or the format cannot say its policy.
+        Nothing is written.
 
     Examples
     --------
@@ -67,17 +74,46 @@ def export_policy(
     >>> policy["act"](0, [0.5]) == tuple(agent.predict([0.5])[0])
     True
     """
+    check_path(path)  # before the work
+    return write_policy(
+        policy_form(agent), path, name=name, number=number, scale=scale, table=table
+    )
+
+
+def check_path(path: str | os.PathLike[str]) -> Path:
+    """Return the path; ConfigurationError if no format has its ending."""
     path = Path(path)
     if path.suffix not in FORMATS:
         raise ConfigurationError(
             f"{path}: no format has the ending {path.suffix!r}; choose one of {', '.join(FORMATS)}"
         )
-    tree = decision_tree(agent)
+    return path
+
+
+def policy_form(agent: Any) -> PolicyForm:
+    """Return the policy of an agent: a decision tree, or a grid of actions that are mixed."""
+    inner = recommended(agent)
+    if inner.interpolates and isinstance(getattr(inner, "table", None), CellTable):
+        return action_grid(agent)
+    return decision_tree(agent)
+
+
+def write_policy(
+    form: PolicyForm,
+    path: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    number: str = "double",
+    scale: float = 1.0,
+    table: str = "states",
+) -> Path:
+    """Write a policy in the format of the path; see `export_policy`."""
+    path = check_path(path)
     text = {
-        ".py": lambda: python_module(tree),
-        ".json": lambda: json_document(tree),
-        ".h": lambda: c_header(tree, name or path.stem, number, scale),
-        ".sql": lambda: sql_query(tree, table),
+        ".py": lambda: python_module(form),
+        ".json": lambda: json_document(form),
+        ".h": lambda: c_header(form, name or path.stem, number, scale),
+        ".sql": lambda: sql_query(form, table),
     }[path.suffix]()
     write_atomically(path, text.encode())
     return path

@@ -235,6 +235,21 @@ class CellTable:
             weights=tuple(axes.weights),
         )
 
+    def bin_borders(self, axis: int) -> Floats:
+        """Return the smallest coordinate of the unit cube in each bin of an axis.
+
+        It is the smallest u with floor(u * units) >= edge, as floats are rounded.
+        """
+        edges, units = self.grid.edges[axis, : self.grid.bins[axis]], int(self.grid.units[axis])
+        found = edges / units
+        while True:
+            before, after = np.nextafter(found, 0.0), np.nextafter(found, 1.0)
+            is_high = (found > 0.0) & (np.floor(before * units) >= edges)
+            is_low = np.floor(found * units) < edges
+            if not (is_high | is_low).any():
+                return np.asarray(found)
+            found = np.where(is_high, before, np.where(is_low, after, found))
+
     # --- files ------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, NDArray[Any]]:

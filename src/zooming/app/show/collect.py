@@ -9,7 +9,7 @@ import numpy as np
 from zooming.agents.problem import reset
 from zooming.errors import ConfigurationError
 from zooming.export.evidence import gather, spread_visits, weigh
-from zooming.export.explain import about
+from zooming.export.forms import about
 from zooming.export.regions import policy_regions, volumes, whole_states
 from zooming.spaces.flatten import INTERVAL
 from zooming.spaces.masks import has_mask

@@ -1,0 +1,148 @@
+"""What all forms of a policy have in common: the axes, the facts in the head, and the tables.
+
+A form computes the action with plain arithmetic on tables. `DecisionTree` compares and looks up;
+`ActionGrid` also interpolates. The writers of the formats write the tables of either.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.validation import Floats
+
+WHOLE_TYPES = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyForm(ABC):
+    """The policy of an agent as tables.
+
+    Attributes
+    ----------
+    state_names, action_names : tuples of str
+        Names of the axes.
+    state_is_whole, action_is_whole : tuples of bool
+        Whether an axis has integers only.
+    squash : array [n_squashed, 5]
+        Rows (axis, origin, scale, offset, gain) of the squashed state axes. First of all, a state x
+        on such an axis becomes offset + gain * (z / (1 + |z|)) with z = (x - origin) / scale.
+    about : str
+        One line that says which agent and environment the policy comes from.
+    """
+
+    state_names: tuple[str, ...]
+    action_names: tuple[str, ...]
+    state_is_whole: tuple[bool, ...]
+    action_is_whole: tuple[bool, ...]
+    squash: Floats
+    about: str
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """Name of the form in files."""
+
+    @property
+    @abstractmethod
+    def horizon(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def depth(self) -> int:
+        """The largest number of comparisons that an action takes."""
+
+    @abstractmethod
+    def own_tables(self) -> dict[str, NDArray[Any]]:
+        """Return the tables of this form by name."""
+
+    @abstractmethod
+    def facts(self) -> list[str]:
+        """Return what the head says about the tables."""
+
+    def tables(self) -> dict[str, NDArray[Any]]:
+        """Return all tables by name, integers in the smallest type that holds them."""
+        found = {"squash": self.squash} if len(self.squash) else {}
+        return {name: narrow(table) for name, table in {**found, **self.own_tables()}.items()}
+
+    def describe(self, n_bytes: int | None = None) -> list[str]:
+        """Return the facts that head every file. `n_bytes` is the size of the tables."""
+        if n_bytes is None:
+            n_bytes = sum(table.nbytes for table in self.tables().values())
+        return [
+            self.about,
+            f"state: {', '.join(self.state_names)}; action: {', '.join(self.action_names)}",
+            *self.facts(),
+            f"At most {self.depth} comparisons for an action; tables of {n_bytes:,} bytes in C",
+            "A state outside the space gets the action of the nearest region.",
+        ]
+
+    def squashed(self, given: Any) -> Floats:
+        """Return a state with its squashed axes mapped."""
+        state: Floats = np.array(given, np.float64)
+        for i, origin, scale, offset, gain in self.squash:
+            z = (state[int(i)] - origin) / scale
+            state[int(i)] = offset + gain * (z / (1.0 + abs(z)))
+        return state
+
+
+def narrow(table: Any) -> NDArray[Any]:
+    """Return a table with integers in the smallest type that holds them.
+
+    >>> narrow([1, -2]).dtype, narrow([200, 0]).dtype, narrow([-1, 200]).dtype
+    (dtype('int8'), dtype('uint8'), dtype('int16'))
+    """
+    table = np.asarray(table)
+    if table.dtype.kind == "f":
+        return np.asarray(table, np.float64)
+    ends = (int(table.min()), int(table.max())) if table.size else (0, 0)
+    fits = (
+        kind
+        for kind in WHOLE_TYPES
+        if np.iinfo(kind).min <= ends[0] and ends[1] <= np.iinfo(kind).max
+    )
+    return np.asarray(table, next(fits))
+
+
+def recommended(agent: Any) -> Any:
+    """Return the agent whose policy an agent plays: itself, or one of those it is made of."""
+    while hasattr(agent, "recommended"):
+        agent = agent.recommended
+    return agent
+
+
+def about(agent: Any) -> str:
+    """Return which agent and environment a policy comes from."""
+    return f"{type(agent).__name__} on {agent.env_name} after {agent.n_episodes:,} episodes"
+
+
+def head_of(axes: Any, about: str, *, squashes: bool = True) -> dict[str, Any]:
+    """Return the attributes that all forms have. Without `squashes`, states stay as they are."""
+    n_state = axes.n_state
+    is_whole = [kind != "interval" for kind in axes.kinds]
+    rows = [(i, *squash_of(axes[i])) for i in range(n_state) if squashes and axes[i].squash]
+    return {
+        "state_names": tuple(axes.names[:n_state]),
+        "action_names": tuple(axes.names[n_state:]),
+        "state_is_whole": tuple(is_whole[:n_state]),
+        "action_is_whole": tuple(is_whole[n_state:]),
+        "squash": np.array(rows, np.float64).reshape(-1, 5),
+        "about": about,
+    }
+
+
+def squash_of(axis: Any) -> tuple[float, float, float, float]:
+    """Return (origin, scale, offset, gain) of a squashed axis, which is what `kernels.bend` does.
+
+    Its three cases are the same arithmetic to the last bit: a gain of 1/2 and the sign of z do not
+    round.
+    """
+    if np.isfinite(axis.low):
+        return axis.low, axis.squash, 0.0, 1.0
+    if np.isfinite(axis.high):
+        return axis.high, axis.squash, 1.0, 1.0
+    return 0.0, axis.squash, 0.5, 0.5

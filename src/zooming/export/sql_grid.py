@@ -1,0 +1,156 @@
+"""A grid of actions in SQL: tables of bins and cells, which are joined with the states.
+
+Table axis_J has the bins of state axis J: their borders, their center, and its distance from the
+centers below and above. Table cells has for each plan and cell the own point, and the change
+towards each neighbor, which is 0 if nothing is mixed. A state lies nearer to the center of its bin
+than to any other center, so its weight is always below 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from zooming.errors import ConfigurationError
+from zooming.export.action_grid import LARGEST, ActionGrid
+
+MOST_ROWS = 50_000  # of the table of cells
+Rows = list[tuple[float, ...]]
+
+
+def grid_parts(grid: ActionGrid, table: str, state: list[str]) -> tuple[str, list[str], str]:
+    """Return the tables of the query, the expression of each action axis, and the joins.
+
+    `state` has the expression of each state axis.
+    """
+    _check(grid)
+    n_state, n_action = len(grid.state_names), len(grid.action_names)
+    tables: dict[str, Rows] = {"steps(step, plan)": list(enumerate(grid.plan.tolist()))}
+    joins = [f"LEFT JOIN steps ON steps.step = {table}.step"]
+    units = []
+    for j in range(n_state):
+        units.append(_unit(state[j], grid.low[j], grid.width[j]))
+        tables[f"axis_{j}(bin, low, high, center, below, above)"] = _bins(grid, j)
+        inside = f"{units[j]} >= axis_{j}.low AND {units[j]} < axis_{j}.high"
+        joins.append(f"LEFT JOIN axis_{j} ON {inside}")
+    columns = [f"bin_{j}" for j in range(n_state)] + [f"own_{k}" for k in range(n_action)]
+    columns += [f"{side}_{j}_{k}" for j, k, side in _changes(grid)]
+    tables[f"cells(plan, {', '.join(columns)})"] = _cells(grid)
+    same = ["cells.plan = steps.plan", *(f"cells.bin_{j} = axis_{j}.bin" for j in range(n_state))]
+    joins.append(f"LEFT JOIN cells ON {' AND '.join(same)}")
+    first = ",\n".join(
+        f"{name} AS (VALUES\n  " + ",\n  ".join(map(_row, rows)) + "\n)"
+        for name, rows in tables.items()
+    )
+    values = [_action(grid, k, units) for k in range(n_action)]
+    return f"WITH\n{first}\n", values, "\n" + "\n".join(joins)
+
+
+def float_text(value: float) -> str:
+    """Return a SQL literal of type double.
+
+    >>> float_text(0.5), float_text(1e-7)
+    ('0.5e0', '1e-07')
+    """
+    text = repr(float(value))
+    return text if "e" in text else f"{text}e0"
+
+
+def _check(grid: ActionGrid) -> None:
+    if grid.cells.size > MOST_ROWS:
+        raise ConfigurationError(
+            f"the query would hold a table of {grid.cells.size:,} cells, and the limit is "
+            f"{MOST_ROWS:,}; export .py, .json or .h, or rules: agent.explain().export(path)"
+        )
+    if len(grid.action_squash):
+        name = grid.action_names[int(grid.action_squash[0, 0])]
+        raise ConfigurationError(
+            f"{name} is squashed, and a query cannot undo that; export .py, .json or .h, or give "
+            f"the agent bounds={{{name!r}: (low, high)}} instead of squash"
+        )
+
+
+def _unit(state: str, low: float, width: float) -> str:
+    """Return the expression of a unit coordinate, without operations that change nothing.
+
+    >>> _unit("x", -1.0, 2.0), _unit("x", 0.0, 1.0)
+    ('(x + 1.0e0) / 2.0e0', 'x')
+    """
+    if low:
+        state = f"({state} {'+' if low < 0 else '-'} {float_text(abs(low))})"
+    return state if width == 1.0 else f"{state} / {float_text(width)}"
+
+
+def _bins(grid: ActionGrid, j: int) -> Rows:
+    """Return the rows of the table of a state axis."""
+    first, last = grid.first[j : j + 2].tolist()
+    inner, center = grid.border[first + 1 : last], grid.center[first:last]
+    gaps = np.abs(np.diff(center))
+    columns = [
+        np.append(-LARGEST, inner),
+        np.append(inner, LARGEST),
+        center,
+        np.append(1.0, gaps),  # the outer bins lack a neighbor
+        np.append(gaps, 1.0),
+    ]
+    return list(zip(range(last - first), *(column.tolist() for column in columns), strict=True))
+
+
+def _changes(grid: ActionGrid) -> list[tuple[int, int, str]]:
+    """Return (state axis, action axis, side) of all changes."""
+    mixed, n_state = np.flatnonzero(grid.is_mixed).tolist(), len(grid.state_names)
+    return [(j, k, side) for j in range(n_state) for k in mixed for side in ("below", "above")]
+
+
+def _cells(grid: ActionGrid) -> Rows:
+    """Return the rows of the table of cells."""
+    places = np.array(np.unravel_index(np.arange(grid.cells.shape[1]), np.diff(grid.first))).T
+    is_final = np.array(grid.action_is_whole) & (grid.is_mixed == 0)
+    changes = [(1 + 2 * j + (side == "above"), k) for j, k, side in _changes(grid)]
+    rows: Rows = []
+    for plan, numbers in enumerate(grid.cells):
+        pieces = grid.pieces[numbers]
+        own = grid.points[pieces[:, 0]]
+        change = [grid.points[pieces[:, i], k] - own[:, k] for i, k in changes]
+        points = [x.astype(int) if whole else x for x, whole in zip(own.T, is_final, strict=True)]
+        columns = [column.tolist() for column in (*places.T, *points, *change)]
+        rows += [(plan, *row) for row in zip(*columns, strict=True)]
+    return rows
+
+
+def _action(grid: ActionGrid, k: int, units: Sequence[str]) -> str:
+    """Return coordinate `k` of the action as a SQL expression."""
+    point = f"cells.own_{k}"
+    if not grid.is_mixed[k]:
+        return point
+    n_bins = np.diff(grid.first)
+    mixing = [j for j in reversed(range(len(units))) if n_bins[j] > 1]
+    for j in mixing:
+        unit, axis = units[j], f"axis_{j}"
+        above = f"({unit} - {axis}.center) / {axis}.above * cells.above_{j}_{k}"
+        below = f"({axis}.center - {unit}) / {axis}.below * cells.below_{j}_{k}"
+        point += f"\n    + CASE WHEN {unit} > {axis}.center THEN {above} ELSE {below} END"
+    low, n_values = float(grid.action_low[k]), int(grid.n_values[k])
+    if len(mixing) > 1:  # several changes may add up to too much
+        point = _between(point, float(grid.point_low[k]), float(grid.point_high[k]))
+    if n_values:
+        number = _between(f"floor(({point}) * {n_values})", None, n_values - 1)
+        return f"CAST({float_text(low + 0.5)} + {number} AS BIGINT)"
+    value = f"({point}) * {float_text(grid.action_width[k])}"
+    value = f"{float_text(low)} + {value}" if low else value
+    is_clipped = grid.is_single[k] and grid.action_least[k] > low
+    return _between(value, float(grid.action_least[k]), None) if is_clipped else value
+
+
+def _between(value: str, low: float | None, high: float | None) -> str:
+    """Return an expression clipped to [low, high]; None is no end."""
+    ends = [(end, side) for end, side in ((low, "<"), (high, ">")) if end is not None]
+    cases = " ".join(
+        f"WHEN {value} {side} {float_text(end)} THEN {float_text(end)}" for end, side in ends
+    )
+    return f"CASE {cases} ELSE {value} END"
+
+
+def _row(row: Sequence[float]) -> str:
+    return "(" + ", ".join(str(x) if isinstance(x, int) else float_text(x) for x in row) + ")"
