@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from zooming.errors import ConfigurationError
-from zooming.export.regions import Regions, contain, volumes
+from zooming.export.forms import recommended
+from zooming.export.regions import Regions, bin_borders, cell_boxes, contain, volumes
 from zooming.kernels import NO_PARENT
+from zooming.partitions.cells import CellTable
 from zooming.validation import Floats
 
 MOST_PAIRS = 2_000_000  # of cells and balls that are compared at once
@@ -39,6 +41,9 @@ class Evidence:
 
 def gather(agent: Any, step: int, regions: Regions, actions: Floats) -> Evidence:
     """Return what an agent knows about one action in each cell of a step."""
+    inner = recommended(agent)
+    if isinstance(getattr(inner, "table", None), CellTable):
+        return _look_up(inner.table, step, regions, actions)
     try:
         balls = agent.partition(step)
     except (AttributeError, NotImplementedError, ConfigurationError):
@@ -92,6 +97,32 @@ def spread_visits(agent: Any, step: int, balls: Any, size: Floats) -> Floats:
     for at in path:
         np.add.at(volume, at, size)
     return np.asarray(sum(own[at] * size / volume[at] for at in path))
+
+
+def _look_up(table: CellTable, step: int, regions: Regions, actions: Floats) -> Evidence:
+    """Return the evidence of a planner, from its cells."""
+    axes, n_state, bins = table.axes, table.axes.n_state, table.grid.bins
+    plan, counts = table.policy()
+    points = np.hstack(
+        [
+            axes.to_unit_cube(regions.points.copy(), 0),
+            axes.to_unit_cube(actions.copy(), n_state),
+        ]
+    )
+    borders = [bin_borders(table, j) for j in range(len(axes))]
+    places = [
+        np.maximum(0, np.searchsorted(border, points[:, j], "right") - 1)
+        for j, border in enumerate(borders)
+    ]
+    state = np.ravel_multi_index(places[:n_state], bins[:n_state])
+    action = np.ravel_multi_index(places[n_state:], bins[n_state:])
+    low, high = cell_boxes(table)
+    part = regions.volumes / volumes(low, high, regions.first, regions.last)[state]
+    shape = plan.values.shape[1], -1
+    q, visits = plan.q[step].reshape(shape), counts[step].reshape(shape)
+    return Evidence(
+        q[state, action], visits[state, action] * part, visits.sum(axis=1)[state] * part
+    )
 
 
 def _ask(agent: Any, step: int, regions: Regions, actions: Floats) -> Evidence:

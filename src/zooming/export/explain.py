@@ -17,6 +17,7 @@ from zooming.export.simplify import comparable, simplify
 from zooming.validation import Floats, check_int, count_noun
 
 DEFAULT_RULES = 8
+CLOSE = 0.005  # mean distance of actions, in shares of their axes, that needs no more rules
 
 
 @overload
@@ -141,7 +142,8 @@ def _rules_of(
     boxes = low[order], high[order], rows[chosen[order]]
     if n_rules is not None and n_regions > n_rules:
         distances = comparable(agent.axes, regions.actions)
-        boxes = simplify(regions, regions.actions, distances, weights, n_rules)
+        enough = 0.0 if regions.is_exact else CLOSE
+        boxes = simplify(regions, regions.actions, distances, weights, n_rules, enough)
     cells = contain(boxes[0], boxes[1], regions.points).argmax(axis=1)
     if not np.array_equal(boxes[2][cells], regions.actions):
         known = gather(agent, step, regions, boxes[2][cells])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ from zooming.validation import Floats
 Ints = NDArray[np.int64]
 MOST_SAMPLES = 4096  # states at which a policy without boxes is asked
 MOST_ALONG_AXIS = 128  # of these, along one axis
+PARTS = (9, 5, 3)  # of a side of a planner's cell; odd, so that the center of the cell is asked
+MOST_PARTS = 1500  # of all cells of a planner
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,8 @@ class Regions:
 def policy_regions(step: int, *agents: Any) -> Regions:
     """Return boxes in which every one of the agents has one action, with the first one's actions.
 
-    If an agent has no such boxes, return the cells of a grid.
+    If an agent has no such boxes, return the cells of a grid: the parts of its own cells for one
+    planner, and an even grid otherwise.
     """
     axes, whole = agents[0].axes, whole_states(agents[0].axes)
     is_exact = all(has_boxes(agent) for agent in agents)
@@ -67,7 +71,7 @@ def policy_regions(step: int, *agents: Any) -> Regions:
         first, last = (end[: axes.n_state] for end in agents[0].partition(step).window())
         points = (np.maximum(low, first) + np.minimum(high, last)) / 2
     else:
-        low, high, points = _grid(axes)
+        low, high, points = _grid(axes, _borders(agents))
         start, end = axes.low[: axes.n_state] - 0.5 * whole, axes.high[: axes.n_state] + 0.5 * whole
         first = np.where(np.isfinite(start), start, points.min(axis=0))
         last = np.where(np.isfinite(end), end, points.max(axis=0))
@@ -103,17 +107,32 @@ def contain(low: Floats, high: Floats, points: Floats) -> NDArray[np.bool_]:
     return np.asarray(inside.all(axis=2))
 
 
-def _grid(axes: Any) -> tuple[Floats, Floats, Floats]:
-    """Return the corners and centers of the cells of an even grid over the states."""
-    n_state = axes.n_state
+def _borders(agents: Sequence[Any]) -> list[Floats]:
+    """Return the borders of a grid of states along each axis, squashed axes squashed."""
+    axes = agents[0].axes
+    n_state, borders = axes.n_state, []
+    table = getattr(recommended(agents[0]), "table", None)
+    if len(agents) == 1 and isinstance(table, CellTable):
+        n_cells = int(np.prod(table.grid.bins[:n_state]))
+        n_parts = max([k for k in PARTS if n_cells * k**n_state <= MOST_PARTS] or [1])
+        for i in range(n_state):
+            cuts = np.append(bin_borders(table, i), axes.ends[i])
+            n = n_parts if axes.kinds[i] == INTERVAL else 1
+            places = np.arange(n * (len(cuts) - 1) + 1) / n
+            borders.append(np.interp(places, np.arange(len(cuts)), cuts))
+        return borders
     n = min(MOST_ALONG_AXIS, max(2, int(MOST_SAMPLES ** (1 / n_state))))
-    borders = []
     for i in range(n_state):
         start, end = axes.table[i, LOW], axes.ends[i]
         if axes.kinds[i] == INTERVAL:
             borders.append(np.linspace(start, end, n + 1))
         else:  # borders lie between integers
             borders.append(start + np.unique(np.rint(np.linspace(0, end - start, n + 1))))
+    return borders
+
+
+def _grid(axes: Any, borders: list[Floats]) -> tuple[Floats, Floats, Floats]:
+    """Return the corners and centers of the cells between some borders."""
     low, high = _product([b[:-1] for b in borders]), _product([b[1:] for b in borders])
     points = axes.from_unit_cube((low + high) / 2, 0)
     is_outer = low == low.min(axis=0), high == high.max(axis=0)
@@ -145,14 +164,8 @@ def state_boxes(agent: Any, step: int, *, squashed: bool = False) -> tuple[Float
     axes, n = agent.axes, agent.axes.n_state
     inner = recommended(agent)
     if isinstance(getattr(inner, "table", None), CellTable):
-        borders = [bin_borders(inner.table, j) for j in range(n)]
-        low = _product(borders)
-        high = _product([np.append(border[1:], np.inf) for border in borders])
-        if not squashed:
-            inside = np.isfinite(high)
-            low, high = axes.from_unit_cube(low, 0), axes.from_unit_cube(high, 0)
-            high[~inside] = np.inf
-    elif squashed and any(axes[i].squash for i in range(n)):
+        return cell_boxes(inner.table, squashed=squashed)
+    if squashed and any(axes[i].squash for i in range(n)):
         low, high = (
             in_units(corner, axes.table, axes.ends)[:, :n]
             for corner in inner.learned.boxes(step)[1:]
@@ -165,6 +178,15 @@ def state_boxes(agent: Any, step: int, *, squashed: bool = False) -> tuple[Float
     low[low == low.min(axis=0)] = -np.inf
     high[high == high.max(axis=0)] = np.inf
     return low, high
+
+
+def cell_boxes(table: CellTable, *, squashed: bool = False) -> tuple[Floats, Floats]:
+    """Return the corners of a planner's cells of states, as `state_boxes` does."""
+    axes = table.axes
+    borders = [bin_borders(table, j) for j in range(axes.n_state)]
+    low = _product([np.append(-np.inf, border[1:]) for border in borders])
+    high = _product([np.append(border[1:], np.inf) for border in borders])
+    return (low, high) if squashed else (axes.from_unit_cube(low, 0), axes.from_unit_cube(high, 0))
 
 
 def bin_borders(table: CellTable, axis: int) -> Floats:

@@ -34,7 +34,12 @@ class _Box:
 
 
 def simplify(
-    regions: Regions, actions: Floats, distances: Floats, weights: Floats, n_boxes: int
+    regions: Regions,
+    actions: Floats,
+    distances: Floats,
+    weights: Floats,
+    n_boxes: int,
+    enough: float = 0.0,
 ) -> tuple[Floats, Floats, Floats]:
     """Return low, high and action of at most `n_boxes` boxes over all states.
 
@@ -51,6 +56,8 @@ def simplify(
         Weight of each cell.
     n_boxes : int
         Largest number of boxes.
+    enough : float, default 0.0
+        Cost for each unit of weight below which no more boxes are made.
     """
     rows, number = np.unique(actions, axis=0, return_inverse=True)
     number = number.ravel()
@@ -62,7 +69,8 @@ def simplify(
     boxes = [_box(regions, costs, *everything, np.arange(len(actions)))]
     while len(boxes) < n_boxes:
         i = max(range(len(boxes)), key=lambda k: boxes[k].gain)
-        if not boxes[i].gain > 0:
+        cost = sum(box.cost for box in boxes)
+        if not boxes[i].gain > 0 or cost <= enough * weights.sum():
             break
         boxes[i : i + 1] = _cut(regions, costs, boxes[i])
     low, high = np.array([box.low for box in boxes]), np.array([box.high for box in boxes])
