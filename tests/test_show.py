@@ -21,10 +21,12 @@ def agents():
     found = {
         "one": zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0", horizon=3), seed=0),
         "two": zooming.AdaptiveQ(gym.make("zooming/Inventory-v0"), seed=0),
+        "mixed": zooming.Planner(gym.make("zooming/Inventory-v0", horizon=4), seed=0),
         "grid": zooming.Median(gym.make("zooming/Ambulance-v0", horizon=3), seed=0),
     }
     for kind in ("one", "two"):
         found[kind].learn(1500)
+    found["mixed"].learn(100)
     return found
 
 
@@ -127,6 +129,24 @@ def test_a_click_on_the_map_moves_two_axes(agents, opened):
             -20 + 60 * (share * box["width"] - 46) / (box["width"] - 54), abs=0.3
         )
         assert number(page, "#action") == played(agents["two"], page)
+
+
+def test_a_policy_that_interpolates_is_shown_to_the_last_bit(agents, opened):
+    agent, page = agents["mixed"], opened("mixed", width=390)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert "interpolates its action between the cells" in page.locator("#note").inner_text()
+    assert "Each row is a cell of actions" in page.locator("#entries").inner_text()
+    page.locator("#state-0").focus()
+    for key in ["Home", *["ArrowRight"] * 5, "End", "Tab", "End", *["ArrowLeft"] * 5]:
+        page.keyboard.press(key)
+        assert number(page, "#action") == played(agent, page)
+    states = np.random.default_rng(0).uniform([-20.0, 0.0], [40.0, 30.0], (500, 2))
+    found = page.evaluate(
+        "states => states.map((state) => interpolated(0, state))", states.tolist()
+    )
+    expected = agent.predict(states, state=np.zeros(500, int))[0]
+    assert len(np.unique(expected)) > 50
+    assert (np.array(found) == expected).all()
 
 
 def test_a_policy_without_regions_is_shown_on_a_grid(opened):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from zooming.export.forms import PolicyForm
 from zooming.version import __version__
@@ -12,7 +13,14 @@ FORMAT, VERSION = "zooming-policy", 1
 
 def json_document(form: PolicyForm) -> str:
     """Return the policy as a JSON document, one line for each table."""
-    content = {
+    content = json_content(form)
+    lines = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def json_content(form: PolicyForm) -> dict[str, Any]:
+    """Return the entries of the document."""
+    return {
         "format": FORMAT,
         "version": VERSION,
         "form": form.kind,
@@ -24,8 +32,6 @@ def json_document(form: PolicyForm) -> str:
         "most_comparisons": form.depth,
         **{name: table.tolist() for name, table in form.tables().items()},
     }
-    lines = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
-    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def _axes(names: tuple[str, ...], whole: tuple[bool, ...]) -> list[dict[str, object]]:

@@ -226,7 +226,7 @@ class Rules:
         for rule in self.rules:
             sides = zip(rule.low, rule.high, self.is_whole, strict=True)
             row = [*([str(rule.step)] if several else []), *(side_text(*side) for side in sides)]
-            row += [f"{x:.4g}" for x in rule.action]
+            row += [f"{round(x, 12):.4g}" for x in rule.action]  # not 2e-15 after interpolating
             row += ["" if rule.value is None else f"{rule.value:.4g}"]
             row += ["" if rule.visits is None else f"{rule.visits:,}"]
             row += ["" if rule.share is None else f"{rule.share:.0%}", rule.sure]

@@ -233,6 +233,7 @@ class CellTable:
             step=step,
             kinds=tuple(axes.kinds),
             weights=tuple(axes.weights),
+            noun="cell",
         )
 
     def bin_borders(self, axis: int) -> Floats:

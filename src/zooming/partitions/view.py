@@ -44,6 +44,8 @@ class Partition:
         Kind of each axis, see `Axes.kinds`. Empty if all are intervals.
     weights : tuple of float
         Weight of each axis in the metric. Empty if all are 1.
+    noun : str
+        What an entry is: "ball", or "cell" for a planner.
 
     Examples
     --------
@@ -64,13 +66,14 @@ class Partition:
     step: int
     kinds: tuple[str, ...] = ()
     weights: tuple[float, ...] = ()
+    noun: str = "ball"
 
     def __len__(self) -> int:
         return len(self.q_value)
 
     def __repr__(self) -> str:
         return (
-            f"Partition(step={self.step}, n_balls={len(self)}, depth {self.depth.min()} to "
+            f"Partition(step={self.step}, n_{self.noun}s={len(self)}, depth {self.depth.min()} to "
             f"{self.depth.max()}, "
             f"q_value {self.q_value.min():.3f} to {self.q_value.max():.3f})"
         )

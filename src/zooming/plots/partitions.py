@@ -119,7 +119,7 @@ def partition(
         set_ticks(ax.yaxis, view, vertical, value_names)
         part = f", a slice through {int(shown.sum())}" if len(balls.names) > 2 else ""
         title = (
-            f"step {balls.step}: {count_noun(len(balls), 'ball')}"
+            f"step {balls.step}: {count_noun(len(balls), balls.noun)}"
             + ("" if optimal is None else " over Q*")
             + part
         )

@@ -9,8 +9,10 @@ import numpy as np
 from zooming.agents.problem import reset
 from zooming.errors import ConfigurationError
 from zooming.export.evidence import gather, spread_visits, weigh
-from zooming.export.forms import about
-from zooming.export.regions import policy_regions, volumes, whole_states
+from zooming.export.forms import about, recommended
+from zooming.export.json_document import json_content
+from zooming.export.regions import Regions, policy_regions, volumes, whole_states
+from zooming.export.write import policy_form
 from zooming.spaces.flatten import INTERVAL
 from zooming.spaces.masks import has_mask
 from zooming.validation import Floats
@@ -27,6 +29,7 @@ def collect(agent: Any, episodes: int) -> dict[str, Any]:
     axes, n_state = agent.axes, agent.axes.n_state
     with_balls = agent.n_balls <= MOST_BALLS
     steps, start = [], np.zeros(n_state)
+    corners = _Corners()
     for step in range(agent.horizon):
         regions = policy_regions(step, agent)
         known = gather(agent, step, regions, regions.actions)
@@ -36,12 +39,11 @@ def collect(agent: Any, episodes: int) -> dict[str, Any]:
             start = regions.points[int(np.argmax(weights))]
         steps.append(
             {
-                "low": _faces(regions.low),
-                "high": _faces(regions.high),
+                "corners": corners.number(regions.low, regions.high),
                 "action": regions.actions.tolist(),
                 "value": _numbers(known.q_value),
                 "visits": _numbers(known.visits),
-                "balls": _balls(agent, step, regions.first, regions.last) if with_balls else None,
+                "balls": _balls(agent, step, regions, corners) if with_balls else None,
             }
         )
     played = _play(agent, episodes) if agent.env is not None else []
@@ -52,7 +54,7 @@ def collect(agent: Any, episodes: int) -> dict[str, Any]:
         "n_episodes": agent.n_episodes,
         "horizon": agent.horizon,
         "is_sampled": is_sampled,
-        "has_alternatives": steps[0]["balls"] is not None,
+        "policy": _interpolated(agent),
         "state": [
             {
                 "name": axes.names[i],
@@ -67,9 +69,26 @@ def collect(agent: Any, episodes: int) -> dict[str, Any]:
             for i in range(n_state, len(axes))
         ],
         "start": start.tolist(),
+        "corners": corners.found,
         "steps": steps,
         "episodes": played,
     }
+
+
+class _Corners:
+    """Collects the corners of boxes. Those that several steps share are written once."""
+
+    def __init__(self) -> None:
+        self.found: list[dict[str, Any]] = []
+        self._numbers: dict[tuple[bytes, bytes], int] = {}
+
+    def number(self, low: Floats, high: Floats) -> int:
+        """Return the number of some boxes in `found`; an outer face is None."""
+        key = low.tobytes(), high.tobytes()
+        if key not in self._numbers:
+            self._numbers[key] = len(self.found)
+            self.found.append({"low": _faces(low), "high": _faces(high)})
+        return self._numbers[key]
 
 
 def _faces(corner: Floats) -> list[list[float | None]]:
@@ -81,7 +100,17 @@ def _numbers(values: Floats) -> list[float | None]:
     return [round(x, 6) if np.isfinite(x) else None for x in values.tolist()]
 
 
-def _balls(agent: Any, step: int, first: Floats, last: Floats) -> dict[str, Any] | None:
+def _interpolated(agent: Any) -> dict[str, Any] | None:
+    """Return the policy as in an exported JSON document if it interpolates, for exact actions."""
+    if not recommended(agent).interpolates:
+        return None
+    try:
+        return json_content(policy_form(agent))
+    except ConfigurationError:
+        return None
+
+
+def _balls(agent: Any, step: int, regions: Regions, corners: _Corners) -> dict[str, Any] | None:
     """Return the balls of a step, with their visits by each unit of state."""
     try:
         found = agent.partition(step)
@@ -90,16 +119,17 @@ def _balls(agent: Any, step: int, first: Floats, last: Floats) -> dict[str, Any]
     n_state = agent.axes.n_state
     size = volumes(found.low, found.high, *found.window())
     visits = spread_visits(agent, step, found, size)
-    density = visits / volumes(found.low[:, :n_state], found.high[:, :n_state], first, last)
+    states = found.low[:, :n_state], found.high[:, :n_state]
+    density = visits / volumes(*states, regions.first, regions.last)
     low, high = found.low.copy(), found.high.copy()
     low[:, :n_state][low[:, :n_state] == low[:, :n_state].min(axis=0)] = -np.inf
     high[:, :n_state][high[:, :n_state] == high[:, :n_state].max(axis=0)] = np.inf
     return {
-        "low": _faces(low),
-        "high": _faces(high),
+        "noun": found.noun,
+        "corners": corners.number(low, high),
         "q": _numbers(found.q_value),
         "visits": _numbers(visits),
-        "density": density.tolist(),
+        "density": [float(f"{x:.6g}") for x in density],
     }
 
 

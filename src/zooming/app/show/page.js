@@ -4,15 +4,19 @@ const at = (id) => document.getElementById(id);
 const N_STATE = DATA.state.length;
 const MOST_ROWS = 10;
 const STOPS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
+for (const cells of DATA.steps) { // steps may share corners
+  Object.assign(cells, DATA.corners[cells.corners]);
+  if (cells.balls) Object.assign(cells.balls, DATA.corners[cells.balls.corners]);
+}
 let step = 0;
 let x = DATA.start.slice();
-let episode = -1; // -1: the state was moved by hand
+let episode = DATA.episodes.length ? 0 : -1; // -1: the state was moved by hand
 let place = 0;
 
 // --- what the policy says --------------------------------------------------------------------
 
 function text(value, digits = 4) {
-  return String(Number(value.toPrecision(digits)));
+  return String(Number((Math.abs(value) < 1e-12 ? 0 : value).toPrecision(digits)));
 }
 
 function holds(low, high, point) {
@@ -23,6 +27,45 @@ function holds(low, high, point) {
 function cellAt(h, point) {
   const cells = DATA.steps[h];
   return cells.low.findIndex((low, k) => holds(low, cells.high[k], point));
+}
+
+// The action of a policy that interpolates, as docs/export.md defines it for the form "grid".
+function interpolated(h, state) {
+  const p = DATA.policy, values = state.slice(), bins = [], units = [];
+  for (const [i, origin, scale, offset, gain] of p.squash || []) {
+    const z = (values[i] - origin) / scale;
+    values[i] = offset + gain * (z / (1 + Math.abs(z)));
+  }
+  let cell = 0;
+  values.forEach((value, j) => {
+    const first = p.first[j], last = p.first[j + 1], u = (value - p.low[j]) / p.width[j];
+    let bin = first;
+    while (bin + 1 < last && u >= p.border[bin + 1]) bin += 1;
+    cell = cell * (last - first) + bin - first;
+    bins.push(bin);
+    units.push(u);
+  });
+  const [own, ...others] = p.pieces[p.cells[p.plan[h]][cell]];
+  return p.points[own].map((start, k) => {
+    let point = start;
+    for (let j = N_STATE - 1; j >= 0; j -= 1) {
+      const away = units[j] - p.center[bins[j]], side = away > 0 ? 1 : 0;
+      const there = others[2 * j + side];
+      if (!p.is_mixed[k] || there === own) continue;
+      const gap = Math.abs(p.center[bins[j] + 2 * side - 1] - p.center[bins[j]]);
+      point += Math.abs(away) / gap * (p.points[there][k] - start);
+    }
+    point = Math.min(p.point_high[k], Math.max(p.point_low[k], point));
+    let value = p.action_low[k] + point * p.action_width[k];
+    const n = p.n_values ? p.n_values[k] : 0;
+    if (n) value = p.action_low[k] + 0.5 + Math.min(n - 1, Math.floor(point * n));
+    for (const [i, origin, scale, offset, gain] of p.action_squash || []) {
+      const share = (value - offset) / gain;
+      if (i === k) value = origin + share / Math.max(1 - Math.abs(share), 1e-6) * scale;
+    }
+    if (p.action_least) value = Math.min(p.action_most[k], Math.max(p.action_least[k], value));
+    return p.is_single && p.is_single[k] ? Math.fround(value) : value;
+  });
 }
 
 function ballsAt(h, point) {
@@ -130,7 +173,8 @@ function drawMap() {
   const side = (value, fallback) => value === null ? fallback : value;
   const up = N_STATE === 1 ? actions : reach(1);
   const toY = (value) => mapped(value, ...up, bottom, top);
-  cells.low.forEach((low, k) => {
+  if (DATA.policy) drawMixed(area, actions);
+  else cells.low.forEach((low, k) => {
     const high = cells.high[k];
     if (!holds(low.slice(2), high.slice(2), x.slice(2))) return;
     const x0 = toX(Math.max(across[0], side(low[0], across[0])));
@@ -160,6 +204,23 @@ function drawMap() {
   const key = N_STATE === 1 ? "" : "Color: " + DATA.action[0].name + " from " +
     text(Math.min(...played)) + " (dark) to " + text(Math.max(...played)) + " (light). ";
   at("map-caption").textContent = key + "Click, or focus it and use the arrow keys.";
+}
+
+function drawMixed({pen, left, right, top, bottom}, actions) { // a policy that interpolates
+  const by = N_STATE === 1 ? 1 : 3, point = x.slice();
+  pen.strokeStyle = "#0072b2";
+  pen.lineWidth = 2.5;
+  pen.beginPath();
+  for (let px = left; px <= right; px += by) {
+    point[0] = snapped(0, mapped(px, left, right, ...reach(0)));
+    for (let py = top; N_STATE > 1 && py < bottom; py += by) {
+      point[1] = snapped(1, mapped(py, bottom, top, ...reach(1)));
+      pen.fillStyle = shade(mapped(interpolated(step, point)[0], ...actions, 0, 1));
+      pen.fillRect(px, py, Math.min(by, right - px), Math.min(by, bottom - py));
+    }
+    if (N_STATE === 1) pen.lineTo(px, mapped(interpolated(step, point)[0], ...actions, bottom, top));
+  }
+  pen.stroke();
 }
 
 function drawBars(balls, chosen) {
@@ -199,7 +260,8 @@ function update() {
   }
   at("step").value = step;
   at("step-shown").textContent = String(step);
-  const k = cellAt(step, x), found = DATA.steps[step], action = found.action[k];
+  const k = cellAt(step, x), found = DATA.steps[step];
+  const action = DATA.policy ? interpolated(step, x) : found.action[k];
   const balls = ballsAt(step, x).sort((a, b) => b.q - a.q);
   const chosen = balls.find((ball) => contains(ball, action)) || null;
   const total = balls.reduce((sum, ball) => sum + ball.density, 0);
@@ -229,10 +291,13 @@ function update() {
   showEpisode();
 }
 
-function moveTo(i, value) {
+function snapped(i, value) { // to the values of a state axis
   const axis = DATA.state[i];
-  const rounded = axis.is_whole ? Math.round(value) : value;
-  x[i] = Math.min(axis.high, Math.max(axis.low, rounded));
+  return Math.min(axis.high, Math.max(axis.low, axis.is_whole ? Math.round(value) : value));
+}
+
+function moveTo(i, value) {
+  x[i] = snapped(i, value);
   episode = -1;
 }
 
@@ -280,9 +345,15 @@ function begin() {
     canvas.dataset.width = canvas.width;
     canvas.dataset.height = canvas.height;
   }
-  at("note").textContent = DATA.is_sampled
-    ? "This policy has no regions of one action: the page has it on a grid of states."
-    : "Move the state, and see what the policy plays.";
+  at("note").textContent = DATA.policy
+    ? "Move the state, and see what the policy plays. It interpolates its action between the " +
+      "cells of a grid; the value and the visits are those of the cell."
+    : DATA.is_sampled
+      ? "This policy has no regions of one action: the page has it on a grid of states."
+      : "Move the state, and see what the policy plays.";
+  const balls = DATA.steps[0].balls;
+  if (balls) at("entries").textContent = "Each row is a " + balls.noun + " of actions near this " +
+    "state. The visits are those of this step.";
   slider("step", "step", 0, DATA.horizon - 1, 1, (value) => { step = value; episode = -1; });
   DATA.state.forEach((axis, i) => {
     const by = axis.is_whole ? 1 : (axis.high - axis.low) / 200;
