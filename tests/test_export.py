@@ -344,17 +344,16 @@ def test_the_query_gives_the_action_of_every_row(agents, kind, engine, tmp_path)
             agent.export(tmp_path / "policy.sql")
         return
     query = agent.export(tmp_path / "policy.sql", table="seen").read_text()
-    states = states_of(agent, form, MANY if engine == "sqlite" and kind in BIG else 1_000)
+    states = states_of(agent, form, MANY if kind in BIG else 1_000)
     columns = [re.sub(r"\W+", "_", name).strip("_") for name in form.state_names]
     step = agent.horizon - 1
     rows = [(k, step, *state) for k, state in enumerate(states.tolist())]
     rows.append((len(rows), agent.horizon, *states[0].tolist()))
-    if engine == "sqlite":
-        base = sqlite3.connect(":memory:")
-    else:
-        base = duckdb.connect(":memory:")
+    base = (sqlite3 if engine == "sqlite" else duckdb).connect(":memory:")
     base.execute(f"CREATE TABLE seen (k INTEGER, step INTEGER, {' DOUBLE, '.join(columns)} DOUBLE)")
-    base.executemany(f"INSERT INTO seen VALUES ({', '.join('?' * len(rows[0]))})", rows)
+    for first in range(0, len(rows), 5_000):
+        values = ", ".join(map(repr, rows[first : first + 5_000]))
+        base.execute(f"INSERT INTO seen VALUES {values}")
     answer = sorted(base.execute(query).fetchall())
     assert set(answer[-1][len(rows[0]) :]) == {None}  # the step is outside the episode
     found = np.array([row[len(rows[0]) :] for row in answer[:-1]], float)

@@ -235,8 +235,9 @@ def names_of_values(view: View, i: int, value_names: ValueNames | None) -> Seque
 
 def add_colorbar(drawn: Any, ax: Any, text: str) -> Any:
     """Add a colorbar next to one Axes, or next to several, and return it."""
-    first = ax if not isinstance(ax, (list, np.ndarray)) else ax[0]
-    bar = first.figure.colorbar(drawn, ax=ax, label=text)
+    several = list(np.ravel(ax)) if isinstance(ax, (list, np.ndarray)) else [ax]
+    n = len(several)  # Matplotlib takes shares of the width of all of them
+    bar = several[0].figure.colorbar(drawn, ax=several, label=text, fraction=0.15 / n, pad=0.05 / n)
     bar.outline.set_linewidth(0.8)
     bar.ax.tick_params(labelsize=TICKS)
     return bar
