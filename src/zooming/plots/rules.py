@@ -143,9 +143,10 @@ def _draw_boxes(
         )
         if width > 0.14 * (last[0] - first[0]) and height > 0.06 * (last[1] - first[1]):
             is_dark = alpha * sum(color[:3]) + 3 * (1 - alpha) < 1.5
+            text = f"{round(rule.action[r], 12):.3g}"
             ax.text(
-                low[0] + width / 2, low[1] + height / 2, f"{round(rule.action[r], 12):.3g}", ha="center",
-                va="center", fontsize=7, color="white" if is_dark else "black",
+                low[0] + width / 2, low[1] + height / 2, text, ha="center", va="center", fontsize=7,
+                color="white" if is_dark else "black",
             )  # fmt: skip
     ax.set(xlim=(first[0], last[0]), ylim=(first[1], last[1]))
     return shades
