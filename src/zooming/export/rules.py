@@ -17,7 +17,7 @@ from zooming.export.decision_tree import tree_of
 from zooming.export.forms import head_of
 from zooming.export.played import Measured, RulePolicy
 from zooming.export.regions import Regions
-from zooming.export.write import write_policy
+from zooming.export.write import export_policy
 from zooming.validation import Floats, count_noun
 
 FEW_VISITS = 10
@@ -216,7 +216,7 @@ class Rules:
             boxes.append((low, high, np.asarray(axes.actions.batch(played, "action")[0])))
         about = f"{count_noun(len(self), 'rule')} for the policy of {self.about}"
         # Rules compare states in the environment's units, also on squashed axes.
-        return write_policy(tree_of(boxes, head_of(axes, about, squashes=False)), path, **options)
+        return export_policy(tree_of(boxes, head_of(axes, about, squashes=False)), path, **options)
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         """Return the header and the rows of the rules as text."""

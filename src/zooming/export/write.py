@@ -36,7 +36,7 @@ def export_policy(
 
     Parameters
     ----------
-    agent : Agent
+    agent : Agent or PolicyForm
         `Auto`, `Planner`, `AdaptiveQ`, `NetQ`, `TreeQ` or a relative of them. The rules of other
         agents can be exported: `agent.explain().export(path)`.
     path : str or Path
@@ -74,19 +74,19 @@ def export_policy(
     >>> policy["act"](0, [0.5]) == tuple(agent.predict([0.5])[0])
     True
     """
-    check_path(path)  # before the work
-    return write_policy(
-        policy_form(agent), path, name=name, number=number, scale=scale, table=table
-    )
-
-
-def check_path(path: str | os.PathLike[str]) -> Path:
-    """Return the path; ConfigurationError if no format has its ending."""
     path = Path(path)
     if path.suffix not in FORMATS:
         raise ConfigurationError(
             f"{path}: no format has the ending {path.suffix!r}; choose one of {', '.join(FORMATS)}"
         )
+    form = agent if isinstance(agent, PolicyForm) else policy_form(agent)
+    text = {
+        ".py": lambda: python_module(form),
+        ".json": lambda: json_document(form),
+        ".h": lambda: c_header(form, name or path.stem, number, scale),
+        ".sql": lambda: sql_query(form, table),
+    }[path.suffix]()
+    write_atomically(path, text.encode())
     return path
 
 
@@ -96,24 +96,3 @@ def policy_form(agent: Any) -> PolicyForm:
     if inner.interpolates and isinstance(getattr(inner, "table", None), CellTable):
         return action_grid(agent)
     return decision_tree(agent)
-
-
-def write_policy(
-    form: PolicyForm,
-    path: str | os.PathLike[str],
-    *,
-    name: str | None = None,
-    number: str = "double",
-    scale: float = 1.0,
-    table: str = "states",
-) -> Path:
-    """Write a policy in the format of the path; see `export_policy`."""
-    path = check_path(path)
-    text = {
-        ".py": lambda: python_module(form),
-        ".json": lambda: json_document(form),
-        ".h": lambda: c_header(form, name or path.stem, number, scale),
-        ".sql": lambda: sql_query(form, table),
-    }[path.suffix]()
-    write_atomically(path, text.encode())
-    return path
