@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
 from abc import ABC, abstractmethod
@@ -98,6 +99,7 @@ class Agent(ABC):
         self.learner = 0  # thread that runs learn(), 0 if none does
         self.latest_run: Any = None  # the `Pauses` of a running or failed learn()
         self.stop_flag: threading.Event | None = None  # set by learn_many when it is interrupted
+        self.guide: Any = None  # the `Guide` of warm_start()
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -161,6 +163,93 @@ class Agent(ABC):
             checkpoints=checkpoints,
             callback=callback,
         )
+
+    @known_options
+    def warm_start(
+        self,
+        rule: Any,
+        episodes: int = 200,
+        *,
+        confidence: float = 0.95,
+        loss: float | None = None,
+        margin: float = 0.0,
+        noise: float = 0.2,
+        spread: float = 0.1,
+        bound: str = "normal",
+        progress_bar: bool = False,
+    ) -> History:
+        """Play a rule and learn from it; `learn` then keeps it until the agent is as good.
+
+        Every second episode is played exactly, the others with noise. From then on `learn` lets the
+        agent play as long as it loses at most `loss` per episode against the rule, and the rule
+        otherwise. A test on the returns lets go of the rule, and the history says when.
+        docs/offline.md states what is guaranteed. `predict` is the agent's own policy;
+        `agent.guide.predict` is the rule's until it is let go.
+
+        Parameters
+        ----------
+        rule : function, Agent or rule
+            A function `rule(step, observation)` that returns an action, or what has `predict`: an
+            agent, or the rule of a gallery problem.
+        episodes : int, default 200
+            Episodes of the rule at first, at least 40.
+        confidence : float, default 0.95
+            Probability with which the bounds on the mean returns hold.
+        loss : float, optional
+            Return per episode that may be lost against the rule until it is let go. By default 5 %
+            of the absolute mean return of the rule.
+        margin : float, default 0.0
+            The rule is let go when the agent is better, or worse by at most this, in units of the
+            return.
+        noise : float, default 0.2
+            Share of the steps of noisy episodes at which the action is drawn near the rule's.
+        spread : float, default 0.1
+            How near, as a share of the range of each action axis. Categories are drawn from all.
+        bound : {"normal", "range"}, default "normal"
+            "normal" is exact for normal returns and about right for others. "range" holds for all
+            returns within the reward range, and needs far more episodes.
+        progress_bar : bool, default False
+            Show a progress bar. Needs rich.
+
+        Returns
+        -------
+        History
+            The episodes that the rule played.
+
+        Raises
+        ------
+        ConfigurationError
+            If an option is wrong, another rule is in use, or the rule gives something that is no
+            action.
+
+        Examples
+        --------
+        >>> import gymnasium as gym, zooming
+        >>> env = gym.make("zooming/Oil-v0", noise=0.05)
+        >>> agent = zooming.AdaptiveQ(env, seed=0)
+        >>> history = agent.warm_start(lambda step, state: [0.5], episodes=100)
+        >>> history += agent.learn(1000)
+        >>> history.let_go, len(history.rule_episodes), agent.guide.is_open
+        (151, 100, False)
+        """
+        from zooming.agents.guide import Guide  # imported here because guides use agents
+
+        if self.guide is not None and self.guide.is_open:
+            raise ConfigurationError(
+                f"a rule guides this agent already ({self.guide.words()}); to end that, set "
+                "agent.guide = None"
+            )
+        before, n_before, generator = self.guide, self.n_episodes, copy.deepcopy(self.env_rng)
+        self.guide = Guide(
+            self, rule, episodes, confidence=confidence, loss=loss, margin=margin, noise=noise,
+            spread=spread, bound=bound,
+        )  # fmt: skip
+        try:
+            return self.learn(episodes, progress_bar=progress_bar)
+        finally:
+            if not self.guide.has_played:  # the rule failed in its first episode
+                self.guide = before
+                self.env_rng = generator if self.n_episodes == n_before else self.env_rng
 
     @property
     def interrupted_history(self) -> History | None:

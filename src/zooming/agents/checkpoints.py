@@ -16,6 +16,7 @@ from zooming.agents import files
 from zooming.agents.adaptive_q import AdaptiveQ
 from zooming.agents.agent import Agent
 from zooming.agents.auto import Auto
+from zooming.agents.guide import Guide
 from zooming.agents.heuristics import Median, NoMovement, Random
 from zooming.agents.metric_q import MetricQ
 from zooming.agents.net_q import NetQ
@@ -97,6 +98,7 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
         "agent": type(agent).__name__,
         "options": agent._options(),
         "values": values,
+        "guide": None if agent.guide is None else agent.guide.state(),
         "n_episodes": agent.n_episodes,
         "n_clipped": agent.n_clipped,
         "axes": agent.axes.describe(),
@@ -221,6 +223,8 @@ def _build_agent(
             f"{n_clipped} rewards were clipped by an agent with rewards={agent.rewards!r}"
         )
     agent.has_warned_of_clipping = n_clipped > 0
+    if header.get("guide") is not None:  # not in older files
+        agent.guide = Guide.restored(agent, header["guide"])
     generator = header["env"]["generator"]
     if own is None:
         agent.env, agent.stored_env = None, header["env"]

@@ -38,6 +38,8 @@ class Log:
         self.returns = np.zeros(episodes)
         self.n_balls, self.n_steps = np.zeros(episodes, np.int64), np.zeros(episodes, np.int64)
         self.done, self.trouble = np.zeros(1, np.int64), np.zeros(3)
+        self.rule_episodes: list[int] = []  # from 1, see `Agent.warm_start`
+        self.let_go: int | None = None  # the episode, from 1, after which the rule was let go
         self.is_full = False  # the last kernel call returned because it needs more rows
 
 
@@ -61,6 +63,10 @@ class History:
         Length of each episode. Empty if unknown.
     n_clipped : int, default 0
         Number of rewards that were clipped.
+    rule_episodes : array of int, optional
+        Episodes, from 1, that the rule of `Agent.warm_start` played.
+    let_go : int, optional
+        The episode, from 1, after which the rule was let go.
 
     Examples
     --------
@@ -83,6 +89,10 @@ class History:
         default_factory=lambda: np.empty(0, np.int64)
     )  # per episode; empty if not known
     n_clipped: int = 0  # rewards that were clipped, see Agent
+    rule_episodes: NDArray[np.int64] = field(
+        default_factory=lambda: np.empty(0, np.int64)
+    )  # episodes, counted from 1
+    let_go: int | None = None
 
     def __len__(self) -> int:
         return len(self.returns)
@@ -98,6 +108,8 @@ class History:
             if len(self.n_steps) == len(self) and len(later.n_steps) == len(later)
             else np.empty(0, np.int64),
             self.n_clipped + later.n_clipped,
+            np.concatenate([self.rule_episodes, len(self) + later.rule_episodes]),
+            self.let_go if later.let_go is None else len(self) + later.let_go,
         )
 
     def __repr__(self) -> str:
@@ -106,7 +118,17 @@ class History:
         tail = self.returns[-200:]
         clipped = f", {self.n_clipped:,} rewards clipped" if self.n_clipped else ""
         mean = f"mean return of the last {len(tail)}: {tail.mean():.4f}"
-        return f"History({len(self)} episodes, {mean}, {self.n_balls[-1]} balls{clipped})"
+        rule = f", {words}" if (words := self._rule_words()) else ""
+        return f"History({len(self)} episodes, {mean}, {self.n_balls[-1]} balls{clipped}{rule})"
+
+    def _rule_words(self) -> str:
+        """Return what a rule played, and when it was let go; empty if there was none."""
+        found = []
+        if len(self.rule_episodes):
+            found.append(f"the rule played {len(self.rule_episodes):,}")
+        if self.let_go is not None:
+            found.append(f"the rule was let go after {self.let_go:,}")
+        return ", ".join(found)
 
     def _repr_html_(self) -> str:
         if not len(self):
@@ -124,6 +146,8 @@ class History:
             )
         if self.n_clipped:
             facts["rewards clipped"] = f"{self.n_clipped:,}"
+        if words := self._rule_words():
+            facts["warm start"] = words
         lines = [
             notebook.sparkline(self.returns, "return"),
             notebook.sparkline(self.n_balls, "active balls"),

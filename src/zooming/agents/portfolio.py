@@ -291,7 +291,7 @@ class Portfolio(Delegate):
             about the last half of the episodes, with its standard error.
             "next 1,000 episodes": by how much the mean return may rise, an extrapolation of its
             rise so far, with its standard error. "guarantee": the bound so far, if one was asked
-            for. "warnings": what seems wrong.
+            for. "rule": what the rule of a warm start does. "warnings": what seems wrong.
         """
         names, choice, player = self._names(), self.choice, int(self.counts[PLAYER])
         gain, latest = self.trend.expected_gain(1000), self.trend.latest()
@@ -307,6 +307,7 @@ class Portfolio(Delegate):
                 "return": None if latest is None else "{:.4g} ± {:.2g}".format(*latest),
                 "next 1,000 episodes": None if gain is None else "+{:.2g} ± {:.2g}".format(*gain),
                 **({} if self.guarantee is None else {"guarantee": self.guarantee.words()}),
+                **({} if self.guide is None else {"rule": self.guide.words()}),
                 "warnings": self._warnings(),
             }
         )

@@ -20,6 +20,7 @@ from zooming import kernels
 from zooming.agents import seeds
 from zooming.agents.agent import Agent
 from zooming.agents.clipping import warn_of_clipping
+from zooming.agents.guided import Guided
 from zooming.agents.history import History, Log
 from zooming.agents.many import accepts
 from zooming.agents.pauses import Callback, Pauses
@@ -76,11 +77,13 @@ def learn(
     agent.latest_run = pauses  # for `interrupted_history`, if an exception ends this call
     inner, twin = agent.env.unwrapped, None
     with _progress(agent, episodes, progress_bar) as advance, _mark_learning(agent):
-        run = (
+        run: Any = (
             _Python(agent, pauses.log)
             if driver == "python" or not can_fuse
             else _Fused(agent, env, pauses.log)
         )
+        if agent.guide is not None and agent.guide.is_open:
+            run = Guided(agent, run, _Python, pauses.log)
         while pauses.n_done < episodes and not pauses.is_stopped:
             run.play(pauses.next_pause(), advance)
             if pauses.callbacks or pauses.stops:

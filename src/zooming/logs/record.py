@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from zooming.agents.problem import bad_step, check_env, horizon_of, reset
 from zooming.agents.replay import Transitions
+from zooming.agents.rules import as_function
 from zooming.errors import ConfigurationError
 from zooming.kernels.layout import LOW, WIDTH
 from zooming.kernels.plan_layout import ENDED, MEAN_REWARD, WEIGHT
 from zooming.logs.columns import column_names
 from zooming.spaces.flatten import build_tree
-from zooming.spaces.masks import has_mask
 from zooming.validation import check_float, check_int
 
 
@@ -73,7 +72,7 @@ def record(
     check_int(episodes, "episodes", 1)
     check_float(epsilon, "epsilon", 0.0, 1.0)
     n_steps = horizon_of(env, horizon)
-    act = _as_function(policy)
+    act = as_function(policy)
     states = build_tree(env.observation_space, "state", "observation_space")
     actions = build_tree(env.action_space, "action", "action_space")
     generator = np.random.default_rng(check_int(seed, "seed", 0))
@@ -105,19 +104,6 @@ def record(
     )  # fmt: skip
     names = [name for leaf in (*states.leaves(), *actions.leaves()) for name in leaf.names]
     return make_log(found, episode_of, names, n_state, library)
-
-
-def _as_function(policy: Any) -> Callable[[int, Any, Any], Any]:
-    """Return what is played at (step, observation, info)."""
-    if hasattr(policy, "predict"):
-        return lambda step, observation, info: policy.predict(
-            observation, state=np.array([step]), info=info if has_mask(info) else None
-        )[0]
-    if callable(policy):
-        return lambda step, observation, info: policy(step, observation)
-    raise ConfigurationError(
-        f"policy={policy!r}: give an agent, or a function policy(step, observation)"
-    )
 
 
 def to_log(agent: Any, library: str = "polars") -> Any:

@@ -1,0 +1,93 @@
+"""The driver of learn() while a rule guides the agent: its episodes, and those of the learner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from zooming.agents.guide import LEARNER, LEFT, LET_GO, PLAYED, Guide
+from zooming.agents.history import Log
+
+Advance = Callable[[int], None]
+
+
+class Guided:
+    """Driver that lets the guide choose who plays.
+
+    Parameters
+    ----------
+    agent : Agent
+        The agent, which has a guide.
+    own : driver
+        Plays the learner's episodes.
+    by_rule : function
+        Makes the driver that plays an agent step by step, for the rule's episodes.
+    log : Log
+        The log of the call.
+    """
+
+    def __init__(self, agent: Any, own: Any, by_rule: Callable[[Any, Log], Any], log: Log) -> None:
+        self.agent, self.own, self.by_rule, self.log = agent, own, by_rule, log
+
+    def play(self, end: int, advance: Advance) -> None:
+        """Play until the log has `end` episodes."""
+        log, guide = self.log, self.agent.guide
+        while (first := int(log.done[0])) < end:
+            guide.choose()
+            is_own, was_open = guide.player == LEARNER, guide.is_open
+            n_before = int(guide.counts[PLAYED])
+            last = min(end, first + int(guide.counts[LEFT]))
+            run = self.own if is_own else self.by_rule(RuleSide(self.agent, guide), log)
+            try:
+                run.play(last, advance)
+            finally:  # an interrupt may come between two episodes
+                done = int(log.done[0])
+                guide.credit(log.returns[first:done].tolist())
+                if not is_own:
+                    log.rule_episodes += range(first + 1, done + 1)
+                if was_open and not guide.is_open:
+                    log.let_go = first + int(guide.counts[LET_GO]) - n_before
+
+
+class RuleSide:
+    """An agent whose actions are those of the rule; all else is passed on.
+
+    Parameters
+    ----------
+    agent : Agent
+        The agent, which learns.
+    guide : Guide
+        The guide, which acts.
+    """
+
+    def __init__(self, agent: Any, guide: Guide) -> None:
+        self.agent, self.guide = agent, guide
+        self.env, self.horizon, self.env_name = agent.env, agent.horizon, agent.env_name
+        self.seed, self.stop_flag, self.update = agent.seed, agent.stop_flag, agent.update
+        self.drop_paused, self._take_n_episodes = agent.drop_paused, agent._take_n_episodes
+
+    def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
+        """Return the rule's action."""
+        return self.guide.rule_action(step, observation, info)
+
+    @property
+    def n_episodes(self) -> int:
+        """Episodes of the agent."""
+        return int(self.agent.n_episodes)
+
+    @property
+    def n_balls(self) -> int:
+        """Balls of the agent."""
+        return int(self.agent.n_balls)
+
+    @property
+    def env_rng(self) -> np.random.Generator | None:
+        """The generator of the environment."""
+        found: np.random.Generator | None = self.agent.env_rng
+        return found
+
+    @env_rng.setter
+    def env_rng(self, generator: np.random.Generator | None) -> None:
+        self.agent.env_rng = generator

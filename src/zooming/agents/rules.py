@@ -1,0 +1,103 @@
+"""Policies that are not learned: a function, an agent or a classical rule, and noise around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from zooming.errors import ConfigurationError, ZoomingError
+from zooming.spaces.flatten import CATEGORICAL, INTERVAL
+from zooming.spaces.masks import has_mask
+from zooming.validation import Floats, short_repr
+
+Policy = Callable[[int, Any, Mapping[str, Any] | None], Any]
+
+
+def as_function(policy: Any, what: str = "policy") -> Policy:
+    """Return what is played at (step, observation, info). `what` names it in the error."""
+    if isinstance(policy, type):
+        raise ConfigurationError(f"{what}={policy.__name__} is a class; give an instance of it")
+    if hasattr(policy, "predict"):
+        return lambda step, observation, info: policy.predict(
+            observation, state=np.array([step]), info=info if has_mask(info or {}) else None
+        )[0]
+    if callable(policy):
+        return lambda step, observation, info: policy(step, observation)
+    raise ConfigurationError(
+        f"{what}={short_repr(policy)}: give an agent, or a function {what}(step, observation)"
+    )
+
+
+def rule_action(
+    agent: Any, rule: Policy, step: int, observation: Any, info: Mapping[str, Any] | None
+) -> Floats:
+    """Return the flat action of a rule, checked, and feasible according to `info`.
+
+    ConfigurationError if it is no action of the agent's environment.
+    """
+    played = rule(step, observation, info)
+    try:
+        flat = agent.problem.flat_action(step, played)
+        flat = agent.problem.check_point(step, flat, agent.axes.n_state)
+    except ZoomingError as error:
+        raise ConfigurationError(f"the rule gave {short_repr(played)}: {error}") from error
+    return np.asarray(agent.nearest_feasible(step, flat, info), np.float64)
+
+
+def perturb(
+    action: Floats,
+    low: Floats,
+    high: Floats,
+    kinds: Sequence[str],
+    spread: float,
+    generator: np.random.Generator,
+) -> Floats:
+    """Return a random action near another one: uniform where `noise_density` is positive."""
+    found = action.copy()
+    for i, (first, last) in enumerate(_near(action, low, high, kinds, spread)):
+        if kinds[i] == INTERVAL:
+            found[i] = generator.uniform(first, last)
+        else:
+            found[i] = generator.integers(int(first), int(last) + 1)
+    return found
+
+
+def noise_density(
+    action: Floats,
+    center: Floats,
+    low: Floats,
+    high: Floats,
+    kinds: Sequence[str],
+    spread: float,
+) -> float:
+    """Return the density of `perturb(center, ...)` at an action; a probability on whole axes.
+
+    >>> ends = np.array([0.0]), np.array([10.0])
+    >>> noise_density(np.array([4.5]), np.array([4.0]), *ends, ["interval"], 0.1)
+    0.5
+    >>> noise_density(np.array([0.5]), np.array([0.0]), *ends, ["interval"], 0.1)  # 0 to 1
+    1.0
+    """
+    density = 1.0
+    for i, (first, last) in enumerate(_near(center, low, high, kinds, spread)):
+        if not first <= action[i] <= last:
+            return 0.0
+        density /= last - first if kinds[i] == INTERVAL else last - first + 1
+    return density
+
+
+def _near(
+    action: Floats, low: Floats, high: Floats, kinds: Sequence[str], spread: float
+) -> list[tuple[float, float]]:
+    """Return the range of each axis: `spread` of its width to both sides; all of a category."""
+    found = []
+    for value, lowest, highest, kind in zip(action, low, high, kinds, strict=True):
+        reach = spread * (highest - lowest)
+        if kind == CATEGORICAL:
+            reach = highest - lowest
+        elif kind != INTERVAL:
+            reach = max(1.0, np.rint(reach))
+        found.append((float(max(lowest, value - reach)), float(min(highest, value + reach))))
+    return found
