@@ -39,6 +39,7 @@ from zooming.errors import TransitionError as TransitionError
 from zooming.errors import ZoomingError as ZoomingError
 from zooming.export.explain import explain as explain
 from zooming.export.write import export_policy as export_policy
+from zooming.logs.evaluate_on import evaluate_on as evaluate_on
 from zooming.logs.learn import learn_from as learn_from
 from zooming.logs.record import record as record
 from zooming.logs.record import to_log as to_log

@@ -1,10 +1,10 @@
 """A rule as a start: who plays, the rule or the learner, and the test that lets go of the rule.
 
 `docs/offline.md` has the statement. Let mu be the mean return of the rule, U its upper confidence
-bound, and x the returns of the episodes that the rule did not play exactly.
+bound, and x the returns of the learner's episodes.
 
-- Budget: the learner plays if sum(U - x) <= loss * (all episodes so far), and if the rule has
-  played a quarter as many episodes as the learner, for comparison.
+- Budget: the learner plays if sum(U - x) <= loss * (all episodes since the warm start), and if the
+  rule has played a quarter as many episodes as the learner, for comparison.
 - Test: the rule is let go when the lower confidence bound of the learner's mean return, over all
   its episodes or over those since its 32nd, 64th, 128th, ..., is at least U - margin.
 """
@@ -99,7 +99,6 @@ class Guide:
         self.windows: Floats = np.zeros(
             (N_WINDOWS, N_NUMBERS)
         )  # statistics of the learner's episodes
-        self.others: Floats = np.zeros(2)  # episodes not played by the exact rule; their returns
         self._total: float | None = None  # return so far of an episode played by hand
 
     # --- who plays --------------------------------------------------------------------------------
@@ -135,11 +134,9 @@ class Guide:
 
     def room(self) -> float:
         """Return what may still be lost; the learner plays if it is not below 0."""
-        n_played = float(self.counts[PLAYED])
-        if not self.others[0]:
-            return self.allowed_loss * n_played
-        spent = float(self.others[0]) * self.upper_of_rule() - float(self.others[1])
-        return self.allowed_loss * n_played - spent
+        n_own, mean = self.windows[0, [N, MEAN]].tolist()
+        spent = n_own * (self.upper_of_rule() - mean) if n_own else 0.0
+        return self.allowed_loss * float(self.counts[PLAYED] - self.counts[WARMED]) - spent
 
     def choose(self) -> None:
         """Decide who plays, if the block is over."""
@@ -169,9 +166,7 @@ class Guide:
             counts[WARMED] += counts[WARMED] < counts[TO_WARM]
             if player == RULE:
                 add_sample(self.of_rule, value, self.alpha, self.ends)
-                continue
-            self.others += 1.0, value
-            if player == LEARNER and self.is_open:
+            elif player == LEARNER and self.is_open:
                 self._add_to_windows(value)
                 if self._is_better():
                     counts[LET_GO] = counts[PLAYED]
@@ -307,11 +302,12 @@ class Guide:
     def status(self) -> Status:
         """Return who plays and why, the budget and the test; `print` shows it readably."""
         counts, window = self.counts, self.windows[0]
+        n_exact, n_noisy = int(self.of_rule[N]), int(counts[WARMED]) // 2
         return Status(
             {
                 "plays": "the agent" if not self.is_open else PLAYERS[self.player],
-                "episodes": f"{int(self.of_rule[N]):,} of the rule, {self._n_noisy():,} of the rule"
-                f" with noise, {int(self.others[0]) - self._n_noisy():,} of the agent",
+                "episodes": f"{n_exact:,} of the rule, {n_noisy:,} of the rule with noise, "
+                f"{int(counts[PLAYED]) - n_exact - n_noisy:,} of the agent",
                 "rule": _words(self.of_rule),
                 "agent": _words(window),
                 "allowed loss": f"{self.allowed_loss:.4g} per episode; {self.room():.4g} are left"
@@ -333,9 +329,6 @@ class Guide:
     def __repr__(self) -> str:
         return f"Guide(the rule {self.words()})"
 
-    def _n_noisy(self) -> int:
-        return int(self.counts[WARMED]) // 2
-
     # --- files ------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
@@ -347,7 +340,6 @@ class Guide:
             "counts": self.counts.tolist(),
             "of_rule": self.of_rule.tolist(),
             "windows": self.windows.tolist(),
-            "others": self.others.tolist(),
         }
 
     @classmethod
@@ -356,7 +348,6 @@ class Guide:
         counts = np.array(kept["counts"], np.int64)
         found = cls(agent, None, 2 * LEAST, **kept["options"])
         numbers = {name: np.array(kept[name], np.float64) for name in ("of_rule", "windows")}
-        numbers["others"] = np.array(kept["others"], np.float64)
         are_shaped = all(
             array.shape == getattr(found, name).shape for name, array in numbers.items()
         )

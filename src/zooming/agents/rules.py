@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from zooming.errors import ConfigurationError, ZoomingError
-from zooming.spaces.flatten import CATEGORICAL, INTERVAL
+from zooming.spaces.flatten import CATEGORICAL, INTERVAL, Leaf
 from zooming.spaces.masks import has_mask
 from zooming.validation import Floats, short_repr
 
@@ -44,6 +44,57 @@ def rule_action(
     except ZoomingError as error:
         raise ConfigurationError(f"the rule gave {short_repr(played)}: {error}") from error
     return np.asarray(agent.nearest_feasible(step, flat, info), np.float64)
+
+
+class Exploration:
+    """Random actions of a log: with probability `epsilon` any, otherwise near the policy's.
+
+    Parameters
+    ----------
+    leaves : list of Leaf
+        The axes of the action space.
+    epsilon : float
+        Probability of an action from all of the space.
+    noise : float
+        How far other actions are from the policy's, as a share of the range of each axis; 0: they
+        are the policy's.
+    """
+
+    def __init__(self, leaves: list[Leaf], epsilon: float, noise: float) -> None:
+        self.epsilon, self.noise = epsilon, noise
+        self.low = np.concatenate([leaf.low for leaf in leaves])
+        self.high = np.concatenate([leaf.high for leaf in leaves])
+        self.kinds = [leaf.kind for leaf in leaves for _ in leaf.low]
+        self.names = [name for leaf in leaves for name in leaf.names]
+        if noise:
+            self.check_bounded()
+
+    def check_bounded(self) -> None:
+        """Raise ConfigurationError if an axis is unbounded: then there is no uniform density."""
+        for name, low, high in zip(self.names, self.low, self.high, strict=True):
+            if not np.isfinite(high - low):
+                raise ConfigurationError(
+                    f"{name} is unbounded; noise and propensities need a bounded action space"
+                )
+
+    def near(self, center: Floats, generator: np.random.Generator) -> Floats:
+        """Return a random action near `center`."""
+        return perturb(center, self.low, self.high, self.kinds, self.noise, generator)
+
+    def density(self, action: Floats, center: Floats | None, is_random: bool) -> float:
+        """Return the density of an action; a probability if all axes are whole numbers."""
+        is_interval = np.array([kind == INTERVAL for kind in self.kinds])
+        sizes = self.high - self.low + np.where(is_interval, 0.0, 1.0)
+        found = self.epsilon / float(np.prod(sizes))
+        if center is None:
+            return found
+        if self.noise:
+            own = noise_density(action, center, self.low, self.high, self.kinds, self.noise)
+        elif is_interval.any():
+            own = 0.0 if is_random else np.inf
+        else:
+            own = float((action == center).all())
+        return found + (1.0 - self.epsilon) * own
 
 
 def perturb(

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.replay import Transitions
+from zooming.errors import ConfigurationError, TransitionError
 from zooming.kernels.layout import BOUND_TOLERANCE, LOW
 from zooming.logs.columns import Rows
 from zooming.spaces.flatten import INTERVAL
@@ -49,6 +50,8 @@ class Checker:
         self.n_rows = self.n_kept = self.n_episodes = 0
         self.faults: dict[str, Fault] = {}
         self._known: set[Any] = set()  # episodes that have ended
+        self.is_kept: Mask = np.zeros(0, bool)  # of the rows that were fed last
+        self.runs: NDArray[np.int64] = np.zeros(0, np.int64)  # number of the episode of each row
 
     def feed(self, rows: Rows) -> Transitions:
         """Return the transitions of some rows, which are whole episodes, without the bad rows."""
@@ -86,11 +89,26 @@ class Checker:
         keep = usable & is_action & is_reward
         self.n_rows += n
         self.n_kept += int(keep.sum())
-        self.n_episodes += len(np.unique(np.cumsum(is_new)[keep]))
+        self.is_kept, self.runs = keep, np.cumsum(is_new)
+        self.n_episodes += len(np.unique(self.runs[keep]))
         return Transitions(
             steps[keep].astype(np.int64), rows.states[keep], rows.actions[keep],
             rows.rewards[keep], after[keep], is_terminated[keep],
         )  # fmt: skip
+
+    def refuse(self, name: str, bad: str, what: str) -> None:
+        """Raise if the log has no rows, or faults that are not to be skipped.
+
+        `name` is that of the log, and `what` says what was not done.
+        """
+        if not self.n_rows:
+            raise ConfigurationError(f"{name} has no rows")
+        if self.faults and bad == "refuse":
+            listed = "; ".join(str(fault) for fault in self.faults.values())
+            raise TransitionError(
+                f"{name} has faults, and nothing was {what}: {listed}. Rows count from 0. "
+                'Mend them, or skip them with bad="skip"'
+            )
 
     # --- one check each ---------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ class Rows(NamedTuple):
     rewards: Floats
     next_states: Floats | None  # [n, n_state]
     terminated: Floats | None
+    propensities: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,12 @@ class Columns:
     reward: str
     next_state: tuple[str, ...]
     terminated: str | None
+    propensity: str | None = None
 
     @property
     def used(self) -> list[str]:
         """All columns that are read."""
-        single = [self.episode, self.step, self.reward, self.terminated]
+        single = [self.episode, self.step, self.reward, self.terminated, self.propensity]
         return [*filter(None, single), *self.state, *self.action, *self.next_state]
 
 
@@ -70,8 +72,11 @@ def choose_columns(
     reward: Names,
     next_state: Names,
     terminated: Names,
+    propensity: Names = None,
 ) -> Columns:
     """Return the columns of a log: those that were named, otherwise those with the usual names.
+
+    A column of propensities is read only if it is named.
 
     ConfigurationError if a column is missing, or does not fit the axes.
     """
@@ -89,6 +94,7 @@ def choose_columns(
         _one(there, "reward" if reward is None else reward, "reward"),
         _several(there, next_state, usual_next, "next_state", n_state) if has_next else (),
         _optional(there, terminated, "terminated"),
+        None if propensity is None else _one(there, propensity, "propensity"),
     )
     if found.episode is None and found.step is None:
         raise ConfigurationError(
@@ -164,6 +170,7 @@ def read_rows(frame: Any, columns: Columns, first_row: int) -> Rows:
         _numbers(frame, columns.reward),
         matrix(columns.next_state) if columns.next_state else None,
         None if columns.terminated is None else _numbers(frame, columns.terminated),
+        None if columns.propensity is None else _numbers(frame, columns.propensity),
     )
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from zooming.agents.agent import Agent
 from zooming.agents.replay import Transitions
-from zooming.errors import ConfigurationError, TransitionError
 from zooming.logs.checks import Checker, Fault
 from zooming.logs.columns import Rows
 from zooming.logs.reading import Source, join, open_log
@@ -116,20 +115,13 @@ def learn_from(
     source = open_log(log, agent.axes, options)
     checker = Checker(agent)
     kept: list[Transitions] = []
-    for n, rows in enumerate(_whole_episodes(source, agent.horizon)):
+    for n, rows in enumerate(whole_episodes(source, agent.horizon)):
         if n > 0 and not source.is_in_memory:
             kept.clear()  # several pieces: they are read again, so that one is in memory at a time
             checker.feed(rows)
         else:
             kept.append(checker.feed(rows))
-    if not checker.n_rows:
-        raise ConfigurationError(f"{source.name} has no rows")
-    if checker.faults and bad == "refuse":
-        listed = "; ".join(str(fault) for fault in checker.faults.values())
-        raise TransitionError(
-            f"{source.name} has faults, and nothing was learned: {listed}. Rows count from 0. "
-            'Mend them, or skip them with bad="skip"'
-        )
+    checker.refuse(source.name, bad, "learned")
     before = agent.n_episodes
     for found in kept or _again(source, agent):
         agent._learn_transitions(found)
@@ -141,11 +133,11 @@ def learn_from(
 def _again(source: Source, agent: Agent) -> Iterator[Transitions]:
     """Yield the transitions of a source that was checked before."""
     checker = Checker(agent)
-    for rows in _whole_episodes(source, agent.horizon):
+    for rows in whole_episodes(source, agent.horizon):
         yield checker.feed(rows)
 
 
-def _whole_episodes(source: Source, horizon: int) -> Iterator[Rows]:
+def whole_episodes(source: Source, horizon: int) -> Iterator[Rows]:
     """Yield the rows in pieces that end with an episode."""
     rest: Rows | None = None
     for piece in source.pieces():

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from zooming.agents.problem import bad_step, check_env, horizon_of, reset
 from zooming.agents.replay import Transitions
-from zooming.agents.rules import as_function
+from zooming.agents.rules import Exploration, as_function
+from zooming.agents.seeds import derive_seed
 from zooming.errors import ConfigurationError
 from zooming.kernels.layout import LOW, WIDTH
 from zooming.kernels.plan_layout import ENDED, MEAN_REWARD, WEIGHT
 from zooming.logs.columns import column_names
 from zooming.spaces.flatten import build_tree
 from zooming.validation import check_float, check_int
+
+LIBRARIES = ("polars", "pandas")
 
 
 def record(
@@ -24,6 +28,8 @@ def record(
     episodes: int,
     *,
     epsilon: float = 0.0,
+    noise: float = 0.0,
+    propensities: bool = False,
     seed: int = 0,
     horizon: int | None = None,
     library: str = "polars",
@@ -41,6 +47,13 @@ def record(
         Number of episodes.
     epsilon : float, default 0.0
         Probability of a random action instead, drawn from the action space.
+    noise : float, default 0.0
+        Draw the other actions uniformly near those of the policy: this share of the range of each
+        axis to both sides. Categories are drawn from all.
+    propensities : bool, default False
+        Add the column "propensity" for `zooming.evaluate_on`: the density of the logged action,
+        which is its probability if all axes are whole numbers. It is infinite for the action of a
+        policy that is played without noise on a continuous axis.
     seed : int, default 0
         Seed of the environment and of random actions.
     horizon : int, optional
@@ -52,7 +65,8 @@ def record(
     -------
     DataFrame
         One row per step: episode and step from 0, state_0, ..., action_0, ..., reward,
-        next_state_0, ..., terminated. Write it with `write_parquet` or `write_csv`.
+        next_state_0, ..., terminated, and propensity on request. Write it with `write_parquet` or
+        `write_csv`.
 
     Raises
     ------
@@ -71,20 +85,36 @@ def record(
     check_env(env)
     check_int(episodes, "episodes", 1)
     check_float(epsilon, "epsilon", 0.0, 1.0)
+    check_float(noise, "noise", 0.0, 1.0)
+    if library not in LIBRARIES:
+        raise ConfigurationError(f'library={library!r}: choose "polars" or "pandas"')
     n_steps = horizon_of(env, horizon)
     act = as_function(policy)
     states = build_tree(env.observation_space, "state", "observation_space")
     actions = build_tree(env.action_space, "action", "action_space")
-    generator = np.random.default_rng(check_int(seed, "seed", 0))
-    env.action_space.seed(seed)
-    numbers, rows = [], []
+    # Streams of their own: actions that share the environment's random numbers know its noise.
+    generator = np.random.default_rng(derive_seed(check_int(seed, "seed", 0), "exploration"))
+    env.action_space.seed(derive_seed(seed, "actions", np.uint32))
+    exploring = Exploration(list(actions.leaves()), epsilon, noise)
+    if propensities:
+        exploring.check_bounded()
+    numbers, rows, chances = [], [], []
     for episode in range(episodes):
         observation, info = reset(env, seed if episode == 0 else None)
         for step in range(n_steps):
-            if epsilon and generator.random() < epsilon:
-                action = env.action_space.sample()
-            else:
+            is_random = bool(epsilon) and generator.random() < epsilon
+            center = None  # the flat action of the policy
+            if not is_random or (propensities and epsilon < 1):
                 action = act(step, observation, info)
+                center = actions.flat(action, "action")
+            if is_random:
+                action = env.action_space.sample()
+            elif noise:
+                assert center is not None
+                action = actions.shaped(exploring.near(center, generator))
+            flat_action = actions.flat(action, "action")
+            if propensities:
+                chances.append(exploring.density(flat_action, center, is_random))
             before = states.flat(observation, "observation")
             answer = env.step(action)
             if len(answer) != 5:
@@ -92,7 +122,7 @@ def record(
             observation, reward, terminated, truncated, info = answer
             after = states.flat(observation, "observation")
             numbers.append((episode, step, bool(terminated)))
-            rows.append([*before, *actions.flat(action, "action"), float(reward), *after])
+            rows.append([*before, *flat_action, float(reward), *after])
             if terminated or truncated:
                 break
     flat, (episode_of, steps, ended) = np.array(rows), np.array(numbers).T
@@ -103,7 +133,7 @@ def record(
         ended.astype(bool),
     )  # fmt: skip
     names = [name for leaf in (*states.leaves(), *actions.leaves()) for name in leaf.names]
-    return make_log(found, episode_of, names, n_state, library)
+    return make_log(found, episode_of, names, n_state, library, chances)
 
 
 def to_log(agent: Any, library: str = "polars") -> Any:
@@ -165,7 +195,14 @@ def to_log(agent: Any, library: str = "polars") -> Any:
     return make_log(found, np.cumsum(steps == 0) - 1, axes.names, n_state, library)
 
 
-def make_log(found: Transitions, episodes: Any, names: Any, n_state: int, library: str) -> Any:
+def make_log(
+    found: Transitions,
+    episodes: Any,
+    names: Any,
+    n_state: int,
+    library: str,
+    propensities: Sequence[float] = (),
+) -> Any:
     """Return transitions as a data frame with the columns of a log."""
     state, action = column_names(names[:n_state]), column_names(names[n_state:])
     columns: dict[str, Any] = {"episode": np.asarray(episodes, np.int64), "step": found.steps}
@@ -174,6 +211,8 @@ def make_log(found: Transitions, episodes: Any, names: Any, n_state: int, librar
     columns["reward"] = found.rewards
     columns |= {f"next_{name}": found.next_states[:, i] for i, name in enumerate(state)}
     columns["terminated"] = found.terminated
-    if library not in ("polars", "pandas"):
+    if len(propensities):
+        columns["propensity"] = np.array(propensities, np.float64)
+    if library not in LIBRARIES:
         raise ConfigurationError(f'library={library!r}: choose "polars" or "pandas"')
     return importlib.import_module(library).DataFrame(columns)

@@ -1,0 +1,60 @@
+"""From last year's log to a policy that runs anywhere: what would another rule have earned, a start
+that is no worse than the rule, and the policy as C, SQL and a page."""
+
+from pathlib import Path
+
+import gymnasium as gym
+import matplotlib.pyplot as plt
+import numpy as np
+
+import zooming
+from zooming.app import cli
+
+OUT = Path("out/from_log_to_policy.png")
+LEVELS = (12, 14, 16, 18, 20, 22)
+
+
+def base_stock(level: float):
+    """Return the rule that orders up to a level."""
+    return lambda step, stock: np.clip(level - stock, 0.0, 30.0)
+
+
+def main(episodes: int = 2000) -> None:
+    env = gym.make("zooming/Inventory-v0", lead_time=1, fixed_cost=0.0)
+    rule = base_stock(20.0)  # last year's: too much stock
+    log = zooming.record(env, rule, 400, noise=0.2, seed=0)
+    OUT.parent.mkdir(exist_ok=True)
+    log.write_parquet(OUT.with_suffix(".parquet"))
+
+    offline = zooming.AdaptiveQ(env, seed=0)
+    print(offline.learn_from(OUT.with_suffix(".parquet")))
+    print("The agent after the log:", str(zooming.evaluate_on(log, offline)).splitlines()[0])
+    found = [zooming.evaluate_on(log, base_stock(level), env=env) for level in LEVELS]
+
+    agent = zooming.AdaptiveQ(env, seed=0)
+    history = agent.warm_start(rule, episodes=200, loss=10.0) + agent.learn(episodes)
+    print(f"{history}\n{agent.guide.status()}")
+    agent.save(OUT.with_suffix(".zoom"))
+    for path in (agent.export(OUT.with_suffix(".h")), agent.export(OUT.with_suffix(".sql"))):
+        print(f"{path}: {path.stat().st_size:,} bytes")
+    cli.main(["show", str(OUT.with_suffix(".zoom")), "--out", str(OUT.with_suffix(".html"))])
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    truth = [zooming.record(env, base_stock(n), 500)["reward"].sum() / 500 for n in LEVELS]
+    means, ends = np.array([one.mean for one in found]), np.array([one.interval for one in found])
+    left.errorbar(LEVELS, means, np.abs(ends.T - means), fmt="o", capsize=4, label="by the log")
+    left.plot(LEVELS, truth, "k_", markersize=16, label="truth")
+    left.set(xlabel="order up to", ylabel="mean return", title="what a rule would have earned")
+    cold = zooming.AdaptiveQ(env, seed=0).learn(200 + episodes)
+    for label, one in (("warm start", history), ("no rule", cold)):
+        right.plot(np.convolve(one.returns, np.full(100, 0.01), "valid"), label=label)
+    right.axhline(truth[LEVELS.index(20)], color="k", linestyle=":", label="the rule")
+    right.axvline(history.let_go or np.nan, color="0.6", label="let go")
+    right.set(xlabel="episode", ylabel="mean return of 100", title="learning")
+    left.legend()
+    right.legend(loc="lower right")
+    figure.savefig(OUT, dpi=110)
+
+
+if __name__ == "__main__":
+    main()
