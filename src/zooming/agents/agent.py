@@ -230,7 +230,7 @@ class Agent(ABC):
         >>> history = agent.warm_start(lambda step, state: [0.5], episodes=100)
         >>> history += agent.learn(1000)
         >>> history.let_go, len(history.rule_episodes), agent.guide.is_open
-        (151, 100, False)
+        (167, 115, False)
         """
         from zooming.agents.guide import Guide  # imported here because guides use agents
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from zooming import notebook
 from zooming.agents.agent import Agent
 from zooming.agents.problem import LearningProblem, check_env
 from zooming.agents.rules import as_function
 from zooming.analysis.intervals import t_quantile
 from zooming.errors import ConfigurationError
+from zooming.logs.estimate import Estimate
 from zooming.logs.fitted import FittedModel
 from zooming.logs.trajectories import Played, Trajectories, read_episodes
 from zooming.logs.weighting import effective_samples, importance_weights, weighted_sums
@@ -38,79 +37,6 @@ _BALL = (
     "around its action"
 )
 _EITHER = "the propensities or the regression are right; not both need to be"
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """The answer of `zooming.evaluate_on`; `print` shows it with its assumptions.
-
-    Attributes
-    ----------
-    method : str
-        "model", "importance" or "doubly robust".
-    mean : float
-        Estimated mean return of the policy; NaN if there is no answer.
-    interval : (float, float)
-        Confidence interval; NaN if there is no answer.
-    level : float
-        Its confidence.
-    effective_samples : float
-        To how many episodes the evidence amounts.
-    support : float
-        Share of the policy's steps near which the log has data.
-    n_episodes : int
-        Episodes that were used.
-    logged_mean : float
-        Mean return of the log itself.
-    assumptions : tuple of str
-        What the answer rests on.
-    reason : str or None
-        Why there is no answer.
-    """
-
-    method: str
-    mean: float
-    interval: tuple[float, float]
-    level: float
-    effective_samples: float
-    support: float
-    n_episodes: int
-    logged_mean: float
-    assumptions: tuple[str, ...]
-    reason: str | None = None
-
-    def __str__(self) -> str:
-        low, high = self.interval
-        found = (
-            f"{self.mean:.4g} ({self.level:.0%} interval {low:.4g} to {high:.4g})"
-            if self.reason is None
-            else f"no answer: {self.reason}"
-        )
-        return "\n".join(
-            [
-                f"{found}, by {self.method}",
-                f"the log itself: {self.logged_mean:.4g} in {self.n_episodes:,} episodes",
-                f"effective samples: {self.effective_samples:.1f}",
-                f"support: the log has data near {self.support:.1%} of the policy's steps",
-                "assumptions:",
-                *(f"  {one}" for one in self.assumptions),
-            ]
-        )
-
-    def _repr_html_(self) -> str:
-        low, high = self.interval
-        facts = {
-            "mean return": f"{self.mean:.4g}" if self.reason is None else "no answer",
-            f"{self.level:.0%} interval": f"{low:.4g} to {high:.4g}"
-            if self.reason is None
-            else self.reason,
-            "method": self.method,
-            "the log itself": f"{self.logged_mean:.4g} in {self.n_episodes:,} episodes",
-            "effective samples": f"{self.effective_samples:.1f}",
-            "support": f"{self.support:.1%} of the policy's steps",
-            "assumptions": "; ".join(self.assumptions),
-        }
-        return notebook.card("Estimate", facts)
 
 
 def evaluate_on(

@@ -1,0 +1,192 @@
+"""A rule as a start: who plays, what it may cost, when it is let go, and what a file keeps."""
+
+from types import SimpleNamespace
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import zooming
+from helpers import knowledge
+from zooming.agents import confidence
+from zooming.agents.guide import LEARNER, NOISY, RULE, Guide
+
+QUEUE = "zooming/Queue-v0"
+
+
+def env():
+    return gym.make("zooming/Oil-v0", noise=0.05)
+
+
+def half(step, state):
+    return [0.5]
+
+
+def started(kind=zooming.AdaptiveQ, name=QUEUE, episodes=40, **options):
+    made = gym.make(name)
+    agent = kind(made, seed=1)
+    return agent, agent.warm_start(made.unwrapped.rule, episodes, **options)
+
+
+def test_a_poor_rule_is_let_go_and_the_history_says_when():
+    agent = zooming.AdaptiveQ(env(), seed=0)
+    history = agent.warm_start(half, episodes=100)
+    assert history.rule_episodes.tolist() == list(range(1, 101))
+    history += agent.learn(400)
+    assert not agent.guide.is_open
+    assert 100 < history.let_go < 500
+    assert f"the rule was let go after {history.let_go}" in repr(history)
+    assert "after episode" in agent.guide.status()["let go"]
+    assert (history.rule_episodes <= history.let_go).all()
+    again = zooming.AdaptiveQ(env(), seed=0)
+    assert again.warm_start(half, episodes=100).let_go is None
+
+
+def test_a_rule_that_is_the_optimum_is_kept_and_the_loss_stays_within_the_budget():
+    agent, history = started(zooming.Random, "zooming/Newsvendor-v0")
+    history += agent.learn(600)
+    guide = agent.guide
+    assert guide.is_open
+    returns = history.returns[40:]
+    by_rule = np.isin(np.arange(41, 641), history.rule_episodes)
+    assert 5 < (~by_rule).sum() < 200
+    spent = np.cumsum(np.where(by_rule, 0.0, guide.of_rule[confidence.MEAN] - returns))
+    worst = (guide.of_rule[confidence.MEAN] - returns).max()
+    assert (spent <= guide.allowed_loss * np.arange(1, 601) + 2 * worst).all()
+
+
+@pytest.mark.parametrize("kind", [zooming.AdaptiveQ, zooming.Auto])
+def test_drivers_and_pieces_and_files_and_loops_give_the_same_history(kind, tmp_path):
+    agent, history = started(kind)
+    history += agent.learn(60)
+    for driver, parts in (("auto", (13, 47)), ("python", (60,))):
+        other, found = started(kind)
+        for n in parts:
+            found += other.learn(n, driver=driver)
+        assert (found.returns == history.returns).all()
+        assert (found.rule_episodes == history.rule_episodes).all()
+        assert other.guide.state() == agent.guide.state()
+    other, found = started(kind)
+    found += other.learn(20)
+    other.save(tmp_path / "a.zoom")
+    loaded = zooming.load(tmp_path / "a.zoom")
+    with pytest.raises(zooming.ConfigurationError, match=r"give it again: agent.guide.set_rule"):
+        loaded.learn(40)
+    loaded = zooming.load(tmp_path / "a.zoom")
+    loaded.guide.set_rule(gym.make(QUEUE).unwrapped.rule)
+    assert ((found + loaded.learn(40)).returns == history.returns).all()
+
+
+def test_a_loop_of_your_own_plays_the_same_episodes():
+    agent, _ = started()
+    wanted = agent.learn(30)
+    other, _ = started()
+    made = gym.make(QUEUE)
+    made.unwrapped.np_random = other.env_rng
+    returns = []
+    for _ in range(30):
+        observation, _ = made.reset()
+        total, is_over, step = 0.0, False, 0
+        while not is_over:
+            action = other.guide.act(step, observation)
+            after, reward, terminated, truncated, _ = made.step(action)
+            other.guide.update(step, observation, action, reward, after, terminated)
+            total, observation, step = total + reward, after, step + 1
+            is_over = terminated or truncated
+        returns.append(total)
+    assert returns == wanted.returns.tolist()
+
+
+def test_the_guide_predicts_the_rule_until_it_is_let_go():
+    agent = zooming.AdaptiveQ(env(), seed=0)
+    agent.warm_start(half, episodes=40)
+    assert agent.guide.predict([0.3])[0] == [0.5]
+    agent.guide.counts[-1] = 40
+    assert agent.guide.predict([0.3])[0] == agent.predict([0.3])[0]
+
+
+@pytest.mark.parametrize(
+    ("rule", "options", "message"),
+    [
+        (3, {}, r"rule=3: give an agent, or a function rule\(step, observation\)"),
+        (zooming.Median, {}, "Median is a class; give an instance"),
+        (half, {"episodes": 39}, "episodes=39"),
+        (half, {"confidence": 1.0}, "give a probability below 1"),
+        (half, {"loss": -1.0}, "loss"),
+        (half, {"margin": float("nan")}, "margin"),
+        (half, {"noise": 1.5}, "noise"),
+        (half, {"spread": -0.1}, "spread"),
+        (half, {"bound": "student"}, "bound='student'"),
+        (half, {"bonus": 1.0}, "bonus"),
+        (lambda step, state: [1.5], {}, r"the rule gave \[1.5\]: .* is outside"),
+        (lambda step, state: "left", {}, "the rule gave 'left': "),
+    ],
+)
+def test_a_wrong_argument_changes_nothing(rule, options, message):
+    agent = zooming.AdaptiveQ(env(), seed=0)
+    before = knowledge(agent)
+    with pytest.raises((zooming.ConfigurationError, TypeError), match=message):
+        agent.warm_start(rule, **{"episodes": 40, **options})
+    assert (knowledge(agent), agent.guide, agent.env_rng) == (before, None, None)
+
+
+def test_a_second_rule_is_refused_and_the_range_must_be_known():
+    agent, _ = started()
+    with pytest.raises(zooming.ConfigurationError, match="a rule guides this agent already"):
+        agent.warm_start(half)
+    agent = zooming.Planner(gym.make(QUEUE), seed=0, reward_range=None, rewards="clip")
+    with pytest.raises(zooming.ConfigurationError, match="needs the range of the rewards"):
+        agent.warm_start(half, bound="range")
+
+
+def fake():
+    return SimpleNamespace(reward_range=(0.0, 20.0), rewards="refuse", horizon=1)
+
+
+def simulate(gap, seed, bound="normal", episodes=400):
+    """Return a guide after episodes with normal returns; the learner's mean is that of the rule
+    plus `gap`."""
+    generator = np.random.default_rng(seed)
+    guide = Guide(fake(), half, 60, bound=bound)
+    while guide.is_open and guide.counts[4] < episodes:
+        guide.choose()
+        mean = 10.0 + {RULE: 0.0, NOISY: -0.3, LEARNER: gap}[guide.player]
+        guide.credit([min(20.0, max(0.0, generator.normal(mean)))])
+    return guide
+
+
+@pytest.mark.slow
+def test_the_rule_is_let_go_for_a_better_agent_and_seldom_for_an_equal_one():
+    assert sum(not simulate(0.0, seed).is_open for seed in range(40)) <= 2
+    assert sum(not simulate(-0.2, seed).is_open for seed in range(20)) <= 1
+    assert sum(not simulate(1.5, seed).is_open for seed in range(10)) == 10
+    assert not simulate(4.0, 0, "range").is_open
+    assert simulate(0.0, 0, "range").is_open
+
+
+def test_the_confidence_sequence_of_normal_samples_holds_at_all_times():
+    n, runs = np.arange(1, 1001), 1000
+    samples = np.random.default_rng(0).normal(size=(runs, len(n)))
+    mean = samples.cumsum(axis=1) / n
+    deviation = np.sqrt(np.maximum((samples**2).cumsum(axis=1) / n - mean**2, 0.0))
+    width = np.array([confidence.half_width(float(k), 1.0, 0.05) for k in n])
+    far = np.abs(mean[:, 10:]) > width[10:] * deviation[:, 10:]
+    assert 0.005 < far.any(axis=1).mean() < 0.05
+    # an interval for one sample size is not enough
+    assert (np.abs(mean[:, 10:]) > 1.96 * deviation[:, 10:] / np.sqrt(n[10:])).any(
+        axis=1
+    ).mean() > 0.2
+
+
+def test_the_confidence_sequence_of_bounded_samples_holds_for_rare_events():
+    generator, missed = np.random.default_rng(0), 0
+    for _ in range(30):
+        numbers = np.zeros(confidence.N_NUMBERS)
+        is_missed = False
+        for sample in (generator.random(200) < 0.05).astype(float).tolist():
+            confidence.add_sample(numbers, sample, 0.05, (0.0, 1.0))
+            low, high = confidence.interval(numbers, 0.05, (0.0, 1.0), "range")
+            is_missed |= not low <= 0.05 <= high
+        missed += is_missed
+    assert missed <= 3
+    assert high < 0.5
