@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from zooming.agents.problem import LearningProblem
 from zooming.errors import ConfigurationError, ZoomingError
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL, Leaf
 from zooming.spaces.masks import has_mask
@@ -37,13 +38,17 @@ def rule_action(
 
     ConfigurationError if it is no action of the agent's environment.
     """
-    played = rule(step, observation, info)
-    try:
-        flat = agent.problem.flat_action(step, played)
-        flat = agent.problem.check_point(step, flat, agent.axes.n_state)
-    except ZoomingError as error:
-        raise ConfigurationError(f"the rule gave {short_repr(played)}: {error}") from error
+    flat = checked_action(agent.problem, step, rule(step, observation, info), "rule")
     return np.asarray(agent.nearest_feasible(step, flat, info), np.float64)
+
+
+def checked_action(problem: LearningProblem, step: int, played: Any, who: str) -> Floats:
+    """Return an action as a flat vector; ConfigurationError, naming `who`, if it is none."""
+    try:
+        flat = problem.flat_action(step, played)
+        return problem.check_point(step, flat, problem.axes.n_state)
+    except ZoomingError as error:
+        raise ConfigurationError(f"the {who} gave {short_repr(played)}: {error}") from error
 
 
 class Exploration:

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from zooming.agents.agent import Agent
 from zooming.agents.problem import LearningProblem
-from zooming.agents.rules import as_function
-from zooming.errors import ConfigurationError, TransitionError, ZoomingError
+from zooming.agents.rules import as_function, checked_action
+from zooming.errors import ConfigurationError, TransitionError
 from zooming.kernels.layout import LOW, WIDTH
 from zooming.logs.checks import Checker
 from zooming.logs.learn import whole_episodes
 from zooming.logs.reading import open_log
-from zooming.validation import Floats, short_repr
+from zooming.validation import Floats
 
 Mask = NDArray[np.bool_]
 
@@ -176,11 +176,7 @@ class Played:
     def _one(self, step: int, state: Floats) -> Floats:
         assert self._act is not None
         played = self._act(step, self.axes.states.shaped(state), None)
-        try:
-            flat = self.problem.flat_action(step, played)
-            flat = self.problem.check_point(step, flat, self.axes.n_state)
-        except ZoomingError as error:
-            raise ConfigurationError(f"the policy gave {short_repr(played)}: {error}") from error
+        flat = checked_action(self.problem, step, played, "policy")
         return np.asarray(self.axes.from_unit_cube(flat, self.axes.n_state))
 
     def in_unit_cube(self, points: Floats, first: int) -> Floats:
