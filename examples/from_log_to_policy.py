@@ -1,5 +1,5 @@
-"""From last year's log to a policy that runs anywhere: what would another rule have earned, a start
-that is no worse than the rule, and the policy as C, SQL and a page."""
+"""From last year's log to a policy that runs anywhere: what other rules would have earned, a start
+with a limited loss against the rule, and the policy as C, SQL and a page."""
 
 from pathlib import Path
 
@@ -25,7 +25,6 @@ def main(episodes: int = 2000) -> None:
     log = zooming.record(env, rule, 400, noise=0.2, seed=0)
     OUT.parent.mkdir(exist_ok=True)
     log.write_parquet(OUT.with_suffix(".parquet"))
-
     offline = zooming.AdaptiveQ(env, seed=0)
     print(offline.learn_from(OUT.with_suffix(".parquet")))
     print("The agent after the log:", str(zooming.evaluate_on(log, offline)).splitlines()[0])
