@@ -290,8 +290,8 @@ def plan_of(horizon):
     )  # fmt: skip
 
 
-def plan_plainly(samples, grid, widths, horizon, apart):
-    """Q by (step, cell), from dictionaries of samples: no bonus, bandwidths as they are."""
+def plan_plainly(samples, grid, widths, horizon, apart, value):
+    """Q by (step, cell), from dictionaries of samples and the values of states; no bandwidth changes."""
     n_cells, n_actions = math.prod(grid.bins), int(grid.bins[1])
 
     def place(x, j):
@@ -329,8 +329,8 @@ def plan_plainly(samples, grid, widths, horizon, apart):
                 totals[k] += (g * (y - trend[cell] - mean[cell]) - w * rest[cell]) ** 2
         return SHARES[np.argmin(totals)]
 
-    q, value = {}, {}
-    for step in reversed(range(horizon)):
+    q = {}
+    for step in range(horizon):
         total = np.zeros(n_cells)
         for key in (0, 1) if step < horizon - 1 else (0,):
             targets = [
@@ -342,9 +342,7 @@ def plan_plainly(samples, grid, widths, horizon, apart):
             total += finish(parts, share_of(parts))
         for cell in range(n_cells):
             q[step, cell] = total[cell]
-        for state in range(grid.bins[0]):
-            value[step, state] = max(q[step, state * n_actions + b] for b in range(n_actions))
-    return q, value
+    return q
 
 
 @pytest.mark.plain
@@ -358,17 +356,32 @@ def test_backward_induction_is_that_of_dictionaries(rewards, values):
     before = core.tobytes(), widths.tobytes(), apart.tobytes()
     plan = plan_of(horizon)
     planning.make_plan(core, samples, 60, grid, widths, apart, plan, False)
-    q, value = plan_plainly(samples, grid, widths, horizon, apart)
+    q = plan_plainly(samples, grid, widths, horizon, apart, plan.values)
     for (step, cell), expected in q.items():
         assert plan.q[step, cell] == pytest.approx(expected, rel=1e-6, abs=1e-9)
-    for (step, state), expected in value.items():
-        assert plan.values[step, state] == pytest.approx(expected, rel=1e-6, abs=1e-9)
-        best = step, state * 3 + plan.best[step, state]
-        assert q[best] == pytest.approx(expected)
+    cautious = (plan.q + plan.bonus).reshape(horizon, 5, 3)
+    assert (plan.best == cautious.argmax(axis=2)).all()
+    taken = np.take_along_axis(plan.q.reshape(horizon, 5, 3), plan.best[..., None], axis=2)
+    assert (plan.values[:horizon] == taken[..., 0]).all()
     after = core.tobytes(), widths.tobytes(), apart.tobytes()
     assert after == before  # a plan of the policy changes nothing
-    assert not plan.bonus.any()
     assert not plan.way.any()
+
+
+@pytest.mark.plain
+def test_a_policy_takes_off_what_a_plan_for_learning_adds():
+    grid, horizon = grid_of(*PLANE), 1
+    samples, core = random_samples(60, horizon), core_of(horizon)
+    apart, plans = np.zeros((2, 1), np.int64), [plan_of(1), plan_of(1)]
+    for plan, is_learning in zip(plans, (True, False), strict=True):
+        core["most"] = core["least"]  # no bonus for ties
+        widths = np.full((2, 2, 2), -1.0)
+        core["n_plans"] = 11  # bandwidths are not tuned
+        planning.make_plan(core, samples, 60, grid, widths, apart, plan, is_learning)
+    bold, cautious = plans
+    assert (cautious.bonus < 0.0).all()
+    ratio = plan_layout.CAUTION / plan_layout.OPTIMISM
+    np.testing.assert_allclose(cautious.bonus, -ratio * bold.bonus, rtol=1e-9)
 
 
 @pytest.mark.plain

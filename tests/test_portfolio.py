@@ -73,9 +73,9 @@ def test_both_drivers_agree_to_the_last_bit_over_many_blocks(make_env):
 def test_episodes_that_the_environment_ends_early_are_credited_once():
     agent = boxes(Drift(n_steps=2), horizon=5)
     history = agent.learn(40)
-    plays, means = agent.choice.numbers[:, 0], agent.choice.numbers[:, 1]
-    assert plays.sum() == agent.n_episodes == 40
-    assert (plays * means).sum() == pytest.approx(history.returns.sum())
+    assert agent.choice.numbers[:, 0].sum() == agent.n_episodes == 40
+    number, mean, _ = agent.trend.windows.T
+    assert (number * mean).sum() == pytest.approx(history.returns.sum())
 
 
 def test_a_copy_and_a_pickle_go_on_alike():
@@ -209,8 +209,31 @@ def test_clipped_rewards_are_counted_by_every_agent():
 # --- the choice -----------------------------------------------------------------------------------
 
 
-def oracle(returns, n_agents):
-    """Return who plays each of 400 episodes, by a bandit that keeps all returns."""
+def weighted(seen):
+    """Return plays that count, mean and variance of returns, the j-th with a weight near j^2."""
+    weights = [1.0]  # of the first three returns, only the last counts
+    for j in range(2, len(seen) + 1):
+        share = min(1.0, 3.0 / j)
+        weights = [(1.0 - share) * w for w in weights] + [share]
+    mean = sum(w * x for w, x in zip(weights, seen, strict=True))
+    variance = sum(w * (x - mean) ** 2 for w, x in zip(weights, seen, strict=True))
+    return max(1.0, len(seen) * 5.0 / 9.0), mean, variance
+
+
+def leads(played, doubt, prior=0.0):
+    """Return the lead of each agent from all of its returns."""
+    found, (n_first, first, noise) = [0.0], weighted(played[0])
+    for seen in played[1:]:
+        n, mean, variance = weighted(seen)
+        variance = (n * variance + prior * noise) / (n + prior)
+        error = math.sqrt(variance / n + noise / n_first)
+        lead = mean - first - max(error, doubt * math.sqrt(variance))
+        found.append(lead if len(seen) > 1 else -math.inf)
+    return found
+
+
+def oracle(returns, n_agents, doubt):
+    """Return who plays each of 400 episodes, by a choice that keeps all returns."""
     played = [[] for _ in range(n_agents)]
     order = []
     while len(order) < 400:
@@ -220,50 +243,48 @@ def oracle(returns, n_agents):
         if missing > 0:
             chosen, block = least, math.ceil(missing)
         else:
-            indices = []
-            for seen in played:
-                mean = sum(seen) / len(seen)
-                variance = sum((x - mean) ** 2 for x in seen) / len(seen)
-                indices.append(mean + math.sqrt(0.3 * math.log(k + 2) * variance / len(seen)))
-            chosen, block = indices.index(max(indices)), max(1, int(0.05 * k))
+            found = leads(played, doubt)
+            chosen, block = found.index(max(found)), max(1, int(0.05 * k))
         for _ in range(block):
             played[chosen].append(returns(chosen, len(order)))
             order.append(chosen)
     return order, played
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_choice_is_that_of_a_bandit_in_plain_python(seed):
-    noise = np.random.default_rng(seed).random((3, 1000))
+@pytest.mark.parametrize("doubt", [0.0, 1.0])
+@pytest.mark.parametrize("better", [0.0, 0.1, 0.6])
+def test_the_choice_is_that_of_plain_python(better, doubt):
+    noise = np.random.default_rng(int(10 * better)).random((3, 1000))
 
     def returns(agent, k):
-        return float(noise[agent, k] + 0.1 * agent)
+        return float(noise[agent, k] + better * agent)
 
-    choice, order = Choice(3), []
+    choice, order = Choice(3, doubt), []
     while len(order) < 400:
         agent, block = choice.next(len(order))
         choice.credit(agent, [returns(agent, len(order) + i) for i in range(block)])
         order += [agent] * block
-    expected, played = oracle(returns, 3)
+    expected, played = oracle(returns, 3, doubt)
     assert order == expected
-    leads = [0.0]
-    for seen in played[1:]:
-        error = math.sqrt(np.var(played[0]) / len(played[0]) + np.var(seen) / len(seen))
-        leads.append(np.mean(seen) - np.mean(played[0]) - error)
-    assert choice.recommended() == leads.index(max(leads))
+    found = leads(played, doubt, prior=3.0)
+    assert choice.recommended() == found.index(max(found))
+    if better == 0.6:
+        assert order.count(2) > 200  # what is clearly better plays most
+    if better == 0.1 and doubt == 1.0:
+        assert order.count(0) > 200  # a third of a standard deviation leaves doubt
 
 
 def test_in_doubt_the_first_agent_is_recommended():
     choice = Choice(3)
     assert choice.recommended() == 0
-    choice.credit(0, [1.0, 2.0, 3.0])
-    choice.credit(1, [1.5, 2.5, 3.5])
+    choice.credit(0, [1.0, 2.0, 3.0, 2.0, 1.0])
+    choice.credit(1, [1.5, 2.5, 3.5, 2.5, 1.5])
     assert choice.recommended() == 0
     choice.credit(1, [4.0] * 20)
     assert choice.recommended() == 1
-    assert choice.next(23) == (2, 2)  # 0.3 sqrt(24) plays are missing
+    assert choice.next(25) == (2, 2)  # 0.3 sqrt(26) plays are missing
     assert choice.words(2) == "has not played"
-    assert choice.words(0) == "played 3, mean return 2 ± 0.47"
+    assert choice.words(0) == "played 5, mean return 1.5 ± 0.3"
 
 
 def test_a_portfolio_plays_the_better_agent_and_recommends_it():

@@ -24,8 +24,9 @@ from zooming.validation import check_range
 # Trees: one partition for all steps or one for each; and the slope of the bonus. Two and four trees
 # were worse, see docs/research.md.
 TREES = ((True, 0.0), (True, 0.6), (False, 0.6))
-PILOT = 10  # episodes of the planner before the trees begin, which then know the scale of rewards
+PILOT = 5  # episodes of the planner before the trees begin, which then know the scale of rewards
 FAR = 1e9  # times the largest reward seen: the range that trees take if none is known
+DOUBT = 1.0  # see `Choice`: where returns are noisy, the planner has learned more than they show
 GROWTH = 1.1  # the trees are told the span of the rewards when it has grown by this factor
 
 
@@ -164,8 +165,8 @@ class Auto(Portfolio):
                 self._name_as_part(tree)
                 self.agents.append(tree)
         # The returns of the pilot are those of a planner that knew nothing: they would keep it from
-        # playing for a thousand episodes.
-        self.choice = Choice(len(self.agents))
+        # playing for many episodes.
+        self.choice = Choice(len(self.agents), DOUBT)
         self._tree_range = reward_range
         self.reward_range = self.problem.reward_range = common_range(self.agents)
 

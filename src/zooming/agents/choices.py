@@ -13,37 +13,58 @@ from zooming.validation import Floats
 # docs/research.md has the experiments behind these constants.
 BLOCK = 0.05  # share of the episodes so far that the chosen agent plays before the next choice
 FORCED = 0.3  # every agent has at least this number times the root of the episodes
-WIDTH = 0.3  # square of the confidence interval, in log(episodes) variances / plays
+LATE = 3.0  # the j-th return of an agent has a weight that grows like j^2: agents improve
+PRIOR = 3.0  # plays: a policy is recommended as if it had so many more, as uneven as the first's
 
 
 class Choice:
     """Statistics of the agents' returns; who plays next, and who is recommended.
 
+    Late returns count more than early ones. The first agent plays, unless another one leads.
+
+    Parameters
+    ----------
+    n_agents : int
+        Number of agents.
+    doubt : float, default 0.0
+        Standard deviations of a return by which another agent must be better than the first.
+
     Attributes
     ----------
     numbers : array [n_agents, 3]
-        Episodes played, mean return, and variance of the returns of each agent.
+        Episodes played, weighted mean of the returns, and their variance, of each agent.
     """
 
-    def __init__(self, n_agents: int) -> None:
+    def __init__(self, n_agents: int, doubt: float = 0.0) -> None:
         self.numbers: Floats = np.zeros((n_agents, 3))
+        self.doubt = doubt
 
     def next(self, n_episodes: int) -> tuple[int, int]:
         """Return who plays next, and how many episodes.
 
-        An agent with too few plays makes up for them. Otherwise the largest index plays a block.
+        An agent with too few plays makes up for them. Otherwise the largest lead plays a block.
         """
         plays = self.numbers[:, 0]
         least, wanted = int(plays.argmin()), FORCED * math.sqrt(n_episodes + 1.0)
         if plays[least] < wanted:
             return least, math.ceil(wanted - plays[least])
-        return int(self.indices(n_episodes).argmax()), max(1, int(BLOCK * n_episodes))
+        return int(self.leads().argmax()), max(1, int(BLOCK * n_episodes))
 
-    def indices(self, n_episodes: int) -> Floats:
-        """Return mean return + sqrt(WIDTH log(episodes) variance / plays) of each agent."""
+    def leads(self, prior: float = 0.0) -> Floats:
+        """Return by how much the mean return of each agent exceeds what would replace the first.
+
+        That is the first agent's mean, plus the standard error of the difference, or plus `doubt`
+        standard deviations of the agent's returns if that is more. The lead of the first agent is
+        0. `prior` plays with the first agent's variance are added to those of each agent.
+        """
         plays, mean, variance = self.numbers.T
-        width = WIDTH * math.log(n_episodes + 2.0) * variance / np.maximum(1.0, plays)
-        found: Floats = mean + np.sqrt(width)
+        # The number of equal weights that give a mean the same variance.
+        n = np.maximum(1.0, plays * (2.0 * LATE - 1.0) / LATE**2)
+        spread = (n * variance + prior * variance[0]) / (n + prior)
+        error = np.sqrt(spread / n + variance[0] / n[0])
+        lead = mean - mean[0] - np.maximum(error, self.doubt * np.sqrt(spread))
+        found: Floats = np.where((plays > 1) & (plays[0] > 0), lead, -np.inf)
+        found[0] = 0.0
         return found
 
     def credit(self, agent: int, returns: list[float]) -> None:
@@ -51,21 +72,14 @@ class Choice:
         plays, mean, variance = self.numbers[agent].tolist()
         for return_ in returns:
             plays += 1.0
-            share, away = 1.0 / plays, return_ - mean
+            share, away = min(1.0, LATE / plays), return_ - mean
             mean += share * away
             variance = (1.0 - share) * (variance + share * away * away)
         self.numbers[agent] = plays, mean, variance
 
     def recommended(self) -> int:
-        """Return the first agent, or the one that exceeds it most if any does so clearly.
-
-        Clearly is by more than the standard error of the difference of the mean returns.
-        """
-        plays, mean, variance = self.numbers.T
-        error = np.sqrt(variance[0] / max(1.0, plays[0]) + variance / np.maximum(1.0, plays))
-        lead = np.where((plays > 1) & (plays[0] > 0), mean - mean[0] - error, -np.inf)
-        lead[0] = 0.0
-        return int(lead.argmax())
+        """Return the first agent, or the one with the largest lead if any has one."""
+        return int(self.leads(PRIOR).argmax())
 
     # --- words ------------------------------------------------------------------------------------
 
@@ -86,9 +100,9 @@ class Choice:
             return "every agent is tried now and then, and it had the fewest episodes"
         played = np.where(plays > 0, mean, -np.inf)
         if int(played.argmax()) == player:
-            return "it has the highest mean return"
+            return "it has the highest mean return, late episodes counting more"
         best = names[int(played.argmax())]
-        return f"its mean return may be above that of {best}: it has played less, or less evenly"
+        return f"it plays in doubt: the mean return of {best} is not clearly higher"
 
     # --- files ------------------------------------------------------------------------------------
 

@@ -46,7 +46,8 @@ def is_feasible(grid, n_state, b, allowed):
 def choose(core, grid, plan, step, state, boldness, allowed, action):
     """Write the best feasible action (unit cube) under Q + boldness * bonus; return its cell.
 
-    Ties are broken at random if `boldness` is positive. `allowed` without rows allows everything.
+    Ties are broken at random if `boldness` is positive. If it is 0, the plan is that of a policy,
+    whose bonus is negative and counts in full. `allowed` without rows allows everything.
     The bonus of a cell falls with the plays since the plan was made. The best action of the plan
     is mixed with those of neighboring states. An episode that explores takes the way to what is far
     from all samples.
@@ -66,6 +67,8 @@ def choose(core, grid, plan, step, state, boldness, allowed, action):
         q = plan.q[step, c]
         if boldness > 0.0:
             q += boldness * plan.bonus[step, c] / np.sqrt(1.0 + plan.played[c])
+        else:
+            q += plan.bonus[step, c]
         if explores:
             q = plan.way[step, c]
         if best >= 0 and q < most - slack:

@@ -16,6 +16,7 @@ from numba import float64, int16, int32, int64, types
 
 # How much the planner explores, and when it plans.
 OPTIMISM = 0.5  # weight of the standard error in the bonus
+CAUTION = 0.5  # and in what the policy takes off: it does not rely on what was never tried
 BALLS = 4.0  # a sample speaks for a ball; this times sqrt(samples) cover the space
 EXPLORING = 0.5  # over the root of the episodes: the share of episodes that go far from samples
 FAR_BALLS = 0.2  # as BALLS, for distances that are worth such an episode

@@ -8,6 +8,9 @@ step back,
     bonus_h = OPTIMISM sqrt(variance_h) + a little where samples are few
     V_h = max over actions of Q_h + bonus_h, at most the cap
 
+A plan of the policy has the bonus -CAUTION sqrt(variance), so that it prefers what is known, and
+V_h = Q_h of the action it takes.
+
 The variance of a target is noise / kernel mass, plus, as far as a cell has no samples of its own,
 the error of predicting a cell from others. Its kernel is at most as wide as N samples can cover.
 """
@@ -21,6 +24,7 @@ from zooming.kernels.grids import largest, sort_by_step
 from zooming.kernels.jit import jit_inline, jit_kernel
 from zooming.kernels.plan_layout import (
     BALLS,
+    CAUTION,
     DOUBT,
     EMPTY,
     ENDED,
@@ -261,16 +265,17 @@ def back_up(core, step, rewards, reward_fit, values, value_fit, is_learning, pla
                 q += values[MEAN, c]
             plan.q[step, c] = q
             plan.visits[step, c] = rewards[COUNT, c]
-            plan.bonus[step, c] = 0.0
+            variance = variance_at(rewards, c, reward_fit)
+            if has_next:
+                variance += variance_at(values, c, value_fit)
+            error = np.sqrt(variance)
             if is_learning:
-                variance = variance_at(rewards, c, reward_fit)
-                if has_next:
-                    variance += variance_at(values, c, value_fit)
-                bonus = OPTIMISM * np.sqrt(variance)
-                bonus += little / np.sqrt(rewards[MASS, c] + THIN)
-                plan.bonus[step, c] = bonus
-                q += bonus
+                plan.bonus[step, c] = OPTIMISM * error + little / np.sqrt(rewards[MASS, c] + THIN)
+            else:
+                plan.bonus[step, c] = -CAUTION * error
+            q += plan.bonus[step, c]
             if q > most:
                 best, most = b, q
         plan.best[step, state] = best
-        plan.values[step, state] = min(most, cap) if is_learning else most
+        value = plan.q[step, state * n_actions + best]
+        plan.values[step, state] = min(most, cap) if is_learning else value
