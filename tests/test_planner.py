@@ -291,7 +291,7 @@ def plan_of(horizon):
 
 
 def plan_plainly(samples, grid, widths, horizon, apart, value):
-    """Q by (step, cell), from dictionaries of samples and the values of states; no bandwidth changes."""
+    """Q by (step, cell), from dictionaries of samples and the values of states."""
     n_cells, n_actions = math.prod(grid.bins), int(grid.bins[1])
 
     def place(x, j):

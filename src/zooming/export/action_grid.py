@@ -233,7 +233,7 @@ def _pieces(table: Any) -> Ints:
 def _chosen(table: Any, plan: Any) -> Ints:
     """Return [horizon, n_states]: the best action cell, the first one among almost equal ones."""
     horizon, n_states = plan.best.shape
-    q = plan.q.reshape(horizon, n_states, -1)
+    q = (plan.q + plan.bonus).reshape(horizon, n_states, -1)  # as `plan_actions.choose`
     core = table.core[0]
     slack = 1e-12 * max(0.0, core["most"] - core["least"])
     chosen, most = np.zeros((horizon, n_states), np.int64), q[:, :, 0].copy()
