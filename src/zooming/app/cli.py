@@ -98,6 +98,7 @@ def main(args: Sequence[str] | None = None) -> None:
     import zooming
     from zooming.app import bench, run
     from zooming.app.explain import explain_file
+    from zooming.app.leaderboard.command import leaderboard
     from zooming.app.paper.command import reproduce
     from zooming.app.report.page import report
     from zooming.app.show.command import show_file
@@ -109,6 +110,7 @@ def main(args: Sequence[str] | None = None) -> None:
     commands: dict[str, Callable[..., Any]] = {
         "run": run.run,
         "tune": run.tune,
+        "leaderboard": leaderboard,
         "reproduce": reproduce,
         "report": report,
         "audit": audit_file,

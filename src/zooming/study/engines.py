@@ -58,15 +58,20 @@ def check_engine(engine: str, workers: int | None, address: str | None) -> None:
 
 
 def _run(chunk: Chunk, folders: Sequence[str] = ()) -> tuple[dict[str, NDArray[Any]], float]:
-    """Compute a chunk in a worker. `folders` are searched for the module of its problem too."""
+    """Compute a chunk in a worker. Return its arrays and the processor seconds of learning.
+
+    `folders` are searched for the module of its problem too.
+    """
     modules.extend_search_path(folders)
     chunk.problem.import_module()
     kind = (chunk.problem.env_id, chunk.agent.kind)
     if kind not in _WARM:
         _WARM.add(kind)
         chunk.warm_up()
-    began = time.perf_counter()
-    return chunk.run(), time.perf_counter() - began
+    began = time.process_time()
+    runs = chunk.learn()
+    seconds = time.process_time() - began
+    return chunk.measure(runs), seconds
 
 
 _WARM: set[tuple[str, str]] = set()  # environments and agents that this process has compiled

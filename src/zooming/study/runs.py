@@ -12,7 +12,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -23,7 +23,9 @@ from gymnasium.envs.registration import load_env_creator
 from numpy.typing import NDArray
 
 from zooming.agents import seeds
+from zooming.agents.history import History
 from zooming.agents.many import learn_many
+from zooming.analysis.sampling import sample_value
 from zooming.errors import ConfigurationError, ZoomingError
 from zooming.study import modules
 from zooming.study.checkpoints import N_VALUES, checkpoint_episodes, learn_valued
@@ -34,6 +36,8 @@ from zooming.validation import check_int, option_names, refuse_unknown
 # Limits of a chunk. Long runs get small chunks: interruptions lose little, and all cores work.
 # An environment of the user's may take seconds a run, so each of its runs is a chunk.
 MOST_SEEDS, MOST_EPISODES = 20, 40_000
+WARM_UP = 20  # episodes; some kernels are first called after several
+FINAL_VALUE = "final_value"  # name of the array of sampled values
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,8 @@ class Configuration:
 
     `stream` separates the seeds of tuning from those of evaluation. `optimum` is the precision of
     the optima: "fine", or "rough" at half the resolution. The policies of the first `n_valued` runs
-    of each agent on each problem are valued exactly.
+    of each agent on each problem are valued exactly. The final policy of every run is valued on
+    `value_episodes` sampled episodes.
     """
 
     problems: tuple[Problem, ...]
@@ -53,9 +58,11 @@ class Configuration:
     stream: str = "run"
     optimum: str = "fine"
     n_valued: int = 0
+    value_episodes: int = 0
 
     def __post_init__(self) -> None:
         check_int(self.n_valued, "valued", 0)
+        check_int(self.value_episodes, "value_episodes", 0)
         check_int(self.episodes, "episodes", 1)
         check_int(self.n_seeds, "seeds", 1)
         check_int(self.entropy, "entropy", 0, most=None)
@@ -110,8 +117,9 @@ class Configuration:
     def as_json(self) -> dict[str, Any]:
         """Return the configuration as values that JSON can hold."""
         described: dict[str, Any] = json.loads(json.dumps(asdict(self), default=json_default))
-        if not self.n_valued:
-            del described["n_valued"]
+        for name in ("n_valued", "value_episodes"):  # as before there was such a setting
+            if not described[name]:
+                del described[name]
         return described
 
     @classmethod
@@ -184,6 +192,7 @@ class Configuration:
                 self.entropy,
                 self.stream,
                 max(0, min(last, self.n_valued) - first),
+                self.value_episodes,
             )
             for first, last in blocks
         ]
@@ -193,7 +202,8 @@ class Configuration:
 class Chunk:
     """The runs of one agent on one problem with the seeds from `first` to `last` - 1.
 
-    The policies of the first `n_valued` of them are valued exactly.
+    The policies of the first `n_valued` of them are valued exactly, and the final policies of all
+    on `value_episodes` sampled episodes.
     """
 
     problem: Problem
@@ -204,12 +214,14 @@ class Chunk:
     entropy: int
     stream: str
     n_valued: int = 0
+    value_episodes: int = 0
 
     @property
     def name(self) -> str:
         """File name: readable, and unique for each chunk."""
         what = [asdict(self.problem), asdict(self.agent), self.episodes, self.entropy, self.stream]
         what += [self.n_valued] if self.n_valued else []
+        what += [f"value {self.value_episodes}"] if self.value_episodes else []
         name = _file_name(f"{self.problem.name}--{self.agent.label}", what)
         return f"{name}--{self.first:05d}-{self.last:05d}"
 
@@ -219,35 +231,49 @@ class Chunk:
         return self.last - self.first
 
     def warm_up(self) -> None:
-        """Play one episode, so that compilation does not count as time of a run."""
-        replace(self, episodes=1, last=self.first + 1).run()
+        """Play a few episodes, so that compilation does not count as time of a run."""
+        few = WARM_UP if self.problem.env_id.startswith("zooming/") else 1
+        replace(
+            self,
+            episodes=min(few, self.episodes),
+            last=self.first + 1,
+            value_episodes=min(self.value_episodes, 1),
+        ).run()
 
     def run(self, n_threads: int = 1) -> dict[str, NDArray[Any]]:
         """Train the agents. Return totals per run, and curves per run and checkpoint."""
+        return self.measure(self.learn(n_threads))
+
+    def learn(self, n_threads: int = 1) -> list[tuple[History, list[float]]]:
+        """Train the agents. Return the history of each run, and its exact policy values, if any."""
         run_seeds = [
             seeds.derive_seed(self.entropy, f"{self.stream} {i}")
             for i in range(self.first, self.last)
         ]
         # The engines start one process per core, so each uses one thread.
-        with _prefix_errors(
-            f"{self.agent.label} on {self.problem.name}", self.agent.kind, ours=(ZoomingError,)
-        ):
+        with self._name_errors():
             env, make = self.problem.make(), partial(self.agent.make, episodes=self.episodes)
             valued = [
                 learn_valued(make(self.problem.make(), seed), env, self.episodes)
                 for seed in run_seeds[: self.n_valued]
             ]
-            histories = [history for history, _ in valued] + learn_many(
+            others = learn_many(
                 make, env, run_seeds[self.n_valued :], self.episodes, n_workers=n_threads
             )
+        return [*valued, *((history, list[float]()) for history in others)]
+
+    def measure(self, runs: list[tuple[History, list[float]]]) -> dict[str, NDArray[Any]]:
+        """Return the arrays of the chunk from what `learn` returned."""
+        histories = [history for history, _ in runs]
         episodes = checkpoint_episodes(self.episodes)
         totals = [np.cumsum(history.returns) for history in histories]
         tail = max(1, self.episodes // 10)
-        values = [found for _, found in valued if found]
+        values = [found for _, found in runs if found]
         n_points = len(checkpoint_episodes(self.episodes, N_VALUES))
         policy_values = {"policy_values": np.array(values).reshape(len(values), n_points)}
         return {
             **(policy_values if self.n_valued else {}),
+            **({FINAL_VALUE: self._final_values(histories)} if self.value_episodes else {}),
             "seed": np.arange(self.first, self.last),
             "final_return": np.array([history.returns[-tail:].mean() for history in histories]),
             "total_return": np.array([total[-1] for total in totals]),
@@ -259,6 +285,30 @@ class Chunk:
             "curve_total": np.array([total[episodes - 1] for total in totals]),
             "curve_n_balls": np.array([history.n_balls[episodes - 1] for history in histories]),
         }
+
+    def _final_values(self, histories: list[History]) -> NDArray[np.float64]:
+        """Return the value of each final policy on sampled episodes.
+
+        Runs with the same number play the same episodes, whatever the agent, and runs with other
+        numbers play others.
+        """
+        with self._name_errors():
+            env = self.problem.make()
+            return np.array([
+                sample_value(
+                    history.agent,
+                    env,
+                    self.value_episodes,
+                    seeds.derive_seed(self.entropy, f"{self.stream} {i} value"),
+                )
+                for i, history in enumerate(histories, self.first)
+            ])  # fmt: skip
+
+    def _name_errors(self) -> AbstractContextManager[None]:
+        """Prefix errors of the block with the agent and the problem."""
+        return _prefix_errors(
+            f"{self.agent.label} on {self.problem.name}", self.agent.kind, ours=(ZoomingError,)
+        )
 
 
 @contextmanager

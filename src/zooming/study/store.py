@@ -3,7 +3,7 @@
 manifest.json            configuration; versions and platforms that computed it
 .lock                    held by the running command
 optima.json              the optimum of each problem that can be solved
-timings.jsonl            seconds of each chunk; the one file that differs from run to run
+timings.jsonl            processor seconds of each chunk; the one file that differs from run to run
 chunks/NAME.zoom         written atomically when a chunk is finished, so every file is complete
 results.parquet          one row per run
 curves.parquet           one row per run and checkpoint
@@ -32,7 +32,7 @@ from zooming.study.differences import are_equal, list_differences
 from zooming.study.locks import LOCK, lock, write_error
 from zooming.study.problems import AgentChoice, Problem
 from zooming.study.rivals.libraries import versions_of
-from zooming.study.runs import Chunk, Configuration
+from zooming.study.runs import FINAL_VALUE, Chunk, Configuration
 from zooming.study.stored import (
     FORMAT,
     PER_CHECKPOINT,
@@ -48,6 +48,7 @@ from zooming.validation import check_float, count_own_frames
 from zooming.version import __version__
 
 MANIFEST, OPTIMA, TIMINGS, CHUNKS = "manifest.json", "optima.json", "timings.jsonl", "chunks"
+_IN_RESULTS = ("seed", "final_return", "total_return", "n_balls", "nbytes")
 
 
 class Store:
@@ -241,10 +242,8 @@ class Store:
         `curve_episode` holds the checkpoints.
         """
         found = [self.read(chunk) for chunk in self.configuration.chunks_of(problem, agent)]
-        joined = {
-            name: np.concatenate([arrays[name] for arrays in found])
-            for name in (*PER_RUN, *PER_CHECKPOINT)
-        }
+        names = (*PER_RUN, *PER_CHECKPOINT, *self._optional())
+        joined = {name: np.concatenate([arrays[name] for arrays in found]) for name in names}
         return {**joined, "curve_episode": found[0]["curve_episode"]}
 
     def optima(self) -> Optima | None:
@@ -278,10 +277,7 @@ class Store:
                 if best is None
                 else chunk.episodes * best - arrays["total_return"]
             )
-            per_run = {
-                name: arrays[name]
-                for name in ("seed", "final_return", "total_return", "n_balls", "nbytes")
-            }
+            per_run = {name: arrays[name] for name in (*_IN_RESULTS, *self._optional())}
             results.append(
                 pl.DataFrame(
                     {**{k: [v] * n for k, v in named.items()}, **per_run, "regret": regret}
@@ -302,6 +298,10 @@ class Store:
             pl.concat(frames).write_parquet(content)
             if not path.is_file() or path.read_bytes() != content.getvalue():
                 files.write_atomically(path, content.getvalue())
+
+    def _optional(self) -> tuple[str, ...]:
+        """Return the names of the arrays that only some studies have."""
+        return (FINAL_VALUE,) if self.configuration.value_episodes else ()
 
     def _path(self, chunk: Chunk) -> Path:
         return self.folder / CHUNKS / f"{chunk.name}.zoom"

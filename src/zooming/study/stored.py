@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from zooming.agents import files
 from zooming.errors import CheckpointError, ConfigurationError
 from zooming.study.checkpoints import N_VALUES, checkpoint_episodes
-from zooming.study.runs import Chunk, Configuration
+from zooming.study.runs import FINAL_VALUE, Chunk, Configuration
 
 FORMAT = 1  # of manifest.json and optima.json
 REMEDY = (
@@ -150,7 +150,8 @@ def read_chunk(path: Path, chunk: Chunk) -> dict[str, NDArray[Any]]:
 def _find_fault(chunk: Chunk, arrays: dict[str, NDArray[Any]]) -> str | None:
     """Return what is wrong with the arrays of a chunk, or None."""
     points = checkpoint_episodes(chunk.episodes)
-    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(PER_RUN, (chunk.n_runs,))
+    per_run = (*PER_RUN, FINAL_VALUE) if chunk.value_episodes else PER_RUN
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(per_run, (chunk.n_runs,))
     shapes |= {name: (chunk.n_runs, len(points)) for name in PER_CHECKPOINT} | {
         "curve_episode": points.shape
     }

@@ -46,7 +46,7 @@ class Row:
     n_balls, nbytes
         Mean number of balls and mean memory of the agent after a run.
     seconds
-        Mean time of a run.
+        Mean processor time of learning in a run.
     n_clipped
         Mean number of clipped rewards in a run.
     """
@@ -91,6 +91,9 @@ class Study:
     valued
         Number of runs of each agent whose policies are valued exactly, for the expected regret. It
         takes about as long again as such a run.
+    value_episodes
+        Number of episodes on which the final policy of every run is valued, without learning.
+        `results.parquet` then has a column `final_value`. 0 values none.
 
     Raises
     ------
@@ -118,6 +121,7 @@ class Study:
         stream: str = "run",
         optimum: str = "fine",
         valued: int = 0,
+        value_episodes: int = 0,
     ) -> None:
         self.configuration = Configuration(
             tuple(resolve_problem(problem) for problem in problems),
@@ -128,6 +132,7 @@ class Study:
             stream,
             optimum,
             valued,
+            value_episodes,
         )
 
     def __repr__(self) -> str:

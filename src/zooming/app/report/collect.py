@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from zooming.study.stored import read_json, read_manifest
 from zooming.study.study import FEW_SEEDS, Row, Study
 from zooming.study.tune import TUNED
 from zooming.study.values import value_policies
-from zooming.validation import check_float, check_int, count_noun
+from zooming.validation import Floats, check_float, check_int, count_noun
 
 MOST_SEEDS_SHOWN = 100  # as markers
 
@@ -202,7 +202,7 @@ def _agent(row: Row, names: dict[str, str], i: int, runs: Runs, is_winner: bool)
         "n_valued": 0 if expected is None else len(expected),
         "curve": {
             "episode": runs.episode.tolist(),
-            "returns": _learning_curve(runs),
+            "returns": learning_curve(runs),
             "objective": _band(objective),
             "expected": None
             if expected is None
@@ -215,8 +215,13 @@ def _agent(row: Row, names: dict[str, str], i: int, runs: Runs, is_winner: bool)
     }  # fmt: skip
 
 
-def _learning_curve(runs: Runs) -> dict[str, list[Any]]:
-    """Return mean returns over bins of at least a fortieth of the episodes, except the last."""
+def learning_curve(
+    runs: Runs, scaled: Callable[[Floats], Floats] = lambda returns: returns
+) -> dict[str, list[Any]]:
+    """Return mean returns over bins of at least a fortieth of the episodes, except the last.
+
+    `scaled` gives the returns another unit.
+    """
     episode, total = (
         np.concatenate([[0], runs.episode]),
         np.pad(runs.total_return, ((0, 0), (1, 0))),
@@ -227,7 +232,7 @@ def _learning_curve(runs: Runs) -> dict[str, list[Any]]:
             edges.append(k)
     means = np.diff(total[:, edges], axis=1) / np.diff(episode[edges])
     middle = (episode[edges][:-1] + episode[edges][1:] + 1) / 2
-    return {"episode": middle.tolist(), **_band(means)}
+    return {"episode": middle.tolist(), **_band(scaled(means))}
 
 
 def _band(samples: np.ndarray[Any, Any]) -> dict[str, list[Any]]:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import html
-import json
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
 from zooming.agents import files
+from zooming.app.pages import fill_page, plotly_script, read_text
 from zooming.app.report.collect import collect
 from zooming.errors import ConfigurationError
 from zooming.study import modules
 from zooming.validation import check_int
-from zooming.version import __version__
 
+PACKAGE = "zooming.app.report"
 Imports = Annotated[
     tuple[str, ...], tyro.conf.arg(name="import", metavar="MODULE"), tyro.conf.UseAppendAction
 ]
@@ -66,22 +64,9 @@ def report(
 
 def render_page(data: dict[str, Any]) -> str:
     """Return the HTML of the data from `collect`. Strings are inserted as data, never as markup."""
-    try:
-        from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]  # it ships no types
-    except ImportError as error:
-        raise ConfigurationError("the report needs plotly: pip install 'zooming[study]'") from error
-    ours = resources.files("zooming.app.report")
-    parts = {
-        "TITLE": html.escape(data["title"]),
-        "SIZE": html.escape(data["size"]),
-        "STYLE": (ours / "page.css").read_text(),
-        # Escape `<`, which could end the script element that holds the data.
-        "DATA": json.dumps(data, allow_nan=False, default=str).replace("<", "\\u003c"),
-        "PLOTLY": get_plotlyjs(),
-        "SCRIPT": (ours / "page.js").read_text(),
-        "VERSION": html.escape(__version__),
-    }
-    page = (ours / "page.html").read_text()
-    # One pass, so that placeholders in inserted text are not replaced.
-    pieces = page.split("%%")
-    return "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces))
+    return fill_page(
+        PACKAGE,
+        data,
+        PLOTLY=plotly_script(),
+        SCRIPT=read_text(PACKAGE, "common.js") + read_text(PACKAGE, "page.js"),
+    )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import html
-import json
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
 from zooming.agents import files
+from zooming.app.pages import fill_page
 from zooming.app.show.collect import collect
 from zooming.errors import ConfigurationError
 from zooming.validation import check_int
@@ -58,14 +56,4 @@ def show_file(
 
 def render(data: dict[str, Any]) -> str:
     """Return the HTML of the data from `collect`. Strings are inserted as data, never as markup."""
-    ours = resources.files("zooming.app.show")
-    parts = {
-        "TITLE": html.escape(data["title"]),
-        "STYLE": (ours / "page.css").read_text(),
-        # Escape `<`, which could end the script element that holds the data.
-        "DATA": json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
-        "SCRIPT": (ours / "page.js").read_text(),
-    }
-    # One pass, so that placeholders in inserted text are not replaced.
-    pieces = (ours / "page.html").read_text().split("%%")
-    return "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces))
+    return fill_page("zooming.app.show", data)

@@ -1,0 +1,176 @@
+"""Compare the agents of a leaderboard: over all problems, and each with the first agent.
+
+The first agent is the reference, by default `auto`. It loses a problem to another agent if the 95 %
+interval of the difference, paired by seed, excludes 0. With many comparisons at this level, about
+one in forty of those between equals is called a loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from zooming.analysis.intervals import Interval
+from zooming.analysis.rankings import interquartile_means, mean_ranks, performance_profile
+from zooming.app.leaderboard.measures import Result, Scale, mean_or_interval, paired
+
+THRESHOLDS = np.linspace(0.0, 100.0, 101)  # of performance profiles
+
+
+@dataclass(frozen=True)
+class Record:
+    """On how many problems the reference is better than an agent, level with it, or worse."""
+
+    better: int
+    level: int
+    worse: int
+
+    def __str__(self) -> str:
+        return f"{self.better} / {self.level} / {self.worse}"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One agent over the problems of a group, at one number of episodes.
+
+    The ranks are None for an agent that cannot play all of the problems. `record` is None for the
+    reference, and of agents with one seed.
+    """
+
+    agent: str
+    n_problems: int
+    loss: Interval
+    percent: Interval
+    rank_loss: Interval | None
+    rank_percent: Interval | None
+    record: Record | None
+    cpu_seconds: float | None
+    nbytes: float
+    profile: list[float]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A problem on which the reference loses to `agent`, at one number of episodes.
+
+    `regret` is how much more regret the reference has, `percent` how much worse its final policy
+    is; each is paired by seed. `others` are further agents that beat it by regret.
+    """
+
+    problem: str
+    agent: str
+    ours: Result
+    theirs: Result
+    regret: Interval
+    percent: Interval
+    others: tuple[str, ...]
+
+    @property
+    def why(self) -> str:
+        """What the loss consists of, in words."""
+        ours, theirs = float(self.ours.percent.mean()), float(self.theirs.percent.mean())
+        ends = f"{ours:.0f} % against {theirs:.0f} %"
+        if self.percent.low > 0:
+            return f"it ends with a worse policy ({ends})"
+        if self.percent.high < 0:
+            return f"it pays more while it learns, and ends with a better policy ({ends})"
+        return f"it pays more while it learns; the final policies are level ({ends})"
+
+
+def standings(results: Sequence[Result], names: Sequence[str], reference: str) -> list[Standing]:
+    """Return the standing of every agent over the problems `names`, in order of their loss.
+
+    `results` are those of one number of episodes.
+    """
+    table = {(result.problem, result.agent): result for result in results}
+    agents = list(dict.fromkeys(result.agent for result in results))
+    played = {
+        agent: [table[name, agent] for name in names if (name, agent) in table] for agent in agents
+    }
+    complete = {agent: ours for agent, ours in played.items() if len(ours) == len(names)}
+    ranks = [
+        mean_ranks({agent: [sign * getattr(one, part) for one in ours]
+                    for agent, ours in complete.items()}) if complete else {}
+        for sign, part in ((-1, "regret"), (1, "percent"))
+    ]  # fmt: skip
+    found = []
+    for agent, ours in played.items():
+        if not ours:
+            continue
+        loss, percent = (
+            interquartile_means({agent: [getattr(one, part) for one in ours]})[agent]
+            for part in ("loss", "percent")
+        )
+        times = [one.cpu_seconds for one in ours if one.cpu_seconds is not None]
+        found.append(
+            Standing(
+                agent,
+                len(ours),
+                loss,
+                percent,
+                ranks[0].get(agent),
+                ranks[1].get(agent),
+                _record(ours, {one.problem: one for one in played.get(reference, [])}),
+                float(np.mean(times)) if times else None,
+                float(np.mean([one.nbytes for one in ours])),
+                performance_profile([one.percent for one in ours], THRESHOLDS).tolist(),
+            )
+        )
+    return sorted(found, key=lambda one: (one.n_problems < len(names), one.loss.mean))
+
+
+def _record(theirs: Sequence[Result], ours: dict[str, Result]) -> Record | None:
+    """Return the record of the reference against an agent, by regret."""
+    differences = [
+        paired(one.regret, ours[one.problem].regret)
+        for one in theirs
+        if one.problem in ours and one.agent != ours[one.problem].agent
+    ]
+    known = [found for found in differences if found is not None]
+    if not known:
+        return None
+    better, worse = sum(one.low > 0 for one in known), sum(one.high < 0 for one in known)
+    return Record(better, len(known) - better - worse, worse)
+
+
+def losses(results: Sequence[Result], scales: dict[str, Scale], reference: str) -> list[Loss]:
+    """Return the problems on which the reference has more regret than another agent.
+
+    The agent that is named is the one with the least regret of those that beat it. The largest
+    differences come first. `results` are those of one number of episodes.
+    """
+    found = []
+    for name in scales:
+        here = {one.agent: one for one in results if one.problem == name}
+        ours = here.pop(reference, None)
+        if ours is None:
+            continue
+        beaten_by: list[tuple[Result, Interval]] = []
+        for theirs in here.values():
+            difference = paired(ours.regret, theirs.regret)
+            if difference is not None and difference.low > 0:
+                beaten_by.append((theirs, difference))
+        beaten_by.sort(key=lambda pair: float(pair[0].regret.mean()))
+        if beaten_by:
+            (best, difference), *rest = beaten_by
+            worse = paired(best.percent, ours.percent)
+            assert worse is not None  # as many seeds as the regret has
+            others = tuple(one.agent for one, _ in rest)
+            found.append(Loss(name, best.agent, ours, best, difference, worse, others))
+    return sorted(found, key=lambda one: -one.regret.mean)
+
+
+def lowest_regret(results: Sequence[Result]) -> dict[str, str]:
+    """Return the agent with the least mean regret on each problem."""
+    best: dict[str, Result] = {}
+    for one in results:
+        if one.problem not in best or one.regret.mean() < best[one.problem].regret.mean():
+            best[one.problem] = one
+    return {name: one.agent for name, one in best.items()}
+
+
+def regret_of(result: Result) -> Interval:
+    """Return the mean regret with its interval over the seeds."""
+    return mean_or_interval(result.regret)

@@ -1,0 +1,127 @@
+"""Write a leaderboard as one HTML page with all data, styles and scripts inline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zooming.analysis.intervals import Interval
+from zooming.app.leaderboard.compare import THRESHOLDS, Standing
+from zooming.app.leaderboard.measures import Result, mean_or_interval, paired
+from zooming.app.leaderboard.plan import RIVALS
+from zooming.app.leaderboard.ready import Finished
+from zooming.app.leaderboard.tables import TITLES, say_loss, say_settings
+from zooming.app.pages import fill_page, plotly_script, read_text
+from zooming.plots import COLORS
+
+PAGE = "leaderboard.html"
+_OURS, _REPORT = "zooming.app.leaderboard", "zooming.app.report"
+
+
+def render(finished: Finished) -> str:
+    """Return the HTML of a leaderboard."""
+    return fill_page(
+        _OURS,
+        collect(finished),
+        PLOTLY=plotly_script(),
+        STYLE=read_text(_REPORT, "page.css") + read_text(_OURS, "page.css"),
+        SCRIPT=read_text(_REPORT, "common.js") + read_text(_OURS, "page.js"),
+    )
+
+
+def collect(finished: Finished) -> dict[str, Any]:
+    """Return all data of the page."""
+    agents = list(dict.fromkeys(one.agent for one in finished.results))
+    most = max(one.n_seeds for one in finished.results)
+    counts = ", ".join(f"{episodes:,}" for episodes in finished.episodes)
+    return {
+        "title": finished.title,
+        "size": f"{counts} episodes, up to {most} seeds",
+        "reference": finished.reference,
+        "episodes": list(finished.episodes),
+        "agents": [
+            {
+                "name": name,
+                "color": COLORS[i % len(COLORS)],
+                "is_rival": name.partition(",")[0] in RIVALS,
+            }
+            for i, name in enumerate(agents)
+        ],
+        "groups": [
+            {
+                "title": TITLES[group],
+                "n_problems": len(finished.problems_of(group)),
+                "standings": {
+                    str(episodes): [_standing(one) for one in finished.standings(group, episodes)]
+                    for episodes in finished.episodes
+                },
+            }
+            for group in finished.groups
+        ],
+        "thresholds": THRESHOLDS.tolist(),
+        "losses": {
+            str(episodes): [say_loss(one) for one in finished.losses(episodes)]
+            for episodes in finished.episodes
+        },
+        "problems": [_problem(finished, name) for name in finished.scales],
+        "absent": [f"{agent}: {reason}" for agent, reason in finished.absent.items()],
+    }
+
+
+def _standing(one: Standing) -> dict[str, Any]:
+    return {
+        "agent": one.agent,
+        "n_problems": one.n_problems,
+        "loss": _as_list(one.loss),
+        "percent": _as_list(one.percent),
+        "rank_loss": _as_list(one.rank_loss),
+        "rank_percent": _as_list(one.rank_percent),
+        "record": None if one.record is None else str(one.record),
+        "cpu_seconds": one.cpu_seconds,
+        "nbytes": one.nbytes,
+        "profile": one.profile,
+    }
+
+
+def _problem(finished: Finished, name: str) -> dict[str, Any]:
+    scale = finished.scales[name]
+    return {
+        "name": name,
+        "group": TITLES[scale.group],
+        "optimum": scale.optimum,
+        "error": 100 * scale.error / scale.gain,
+        "random": scale.random,
+        "cells": {
+            str(episodes): [
+                _cell(one, finished.find(name, finished.reference, episodes))
+                for one in sorted(finished.of(name, episodes), key=lambda one: one.regret.mean())
+            ]
+            for episodes in finished.episodes
+        },
+        "empty": [
+            f"{agent}: {reason}"
+            for (problem, agent), reason in finished.refused.items()
+            if problem == name and agent not in finished.absent
+        ],
+    }
+
+
+def _cell(one: Result, reference: Result | None) -> dict[str, Any]:
+    against = (
+        None if reference is None or reference is one else paired(one.regret, reference.regret)
+    )
+    return {
+        "agent": one.agent,
+        "settings": say_settings(one),
+        "regret": _as_list(mean_or_interval(one.regret)),
+        "against": _as_list(against),
+        "percent": _as_list(mean_or_interval(one.percent)),
+        "reached": one.reached,
+        "cpu_seconds": one.cpu_seconds,
+        "nbytes": one.nbytes,
+        "n_seeds": one.n_seeds,
+        "curve": one.curve,
+    }
+
+
+def _as_list(interval: Interval | None) -> list[float] | None:
+    return None if interval is None else [interval.mean, interval.low, interval.high]

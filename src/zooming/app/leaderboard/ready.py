@@ -1,0 +1,70 @@
+"""The finished part of a leaderboard, as tables and page read it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from zooming.app.leaderboard import compare
+from zooming.app.leaderboard.measures import Result, Scale
+from zooming.app.leaderboard.plan import GROUPS, OTHER
+from zooming.validation import count_noun
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """All results of the numbers of episodes that are done.
+
+    `refused` has the reason of each empty cell by (problem, agent), and `absent` that of each agent
+    that played nothing.
+    """
+
+    reference: str
+    scales: dict[str, Scale]
+    episodes: tuple[int, ...]
+    results: Sequence[Result]
+    refused: dict[tuple[str, str], str]
+    absent: dict[str, str]
+
+    @property
+    def title(self) -> str:
+        """Title of the page and of the table."""
+        agents = dict.fromkeys(one.agent for one in self.results)
+        return (
+            f"Leaderboard: {count_noun(len(agents), 'agent')} on "
+            f"{count_noun(len(self.scales), 'problem')}"
+        )
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups that have problems."""
+        return [group for group in (*GROUPS, OTHER) if self.problems_of(group)]
+
+    def problems_of(self, group: str) -> list[str]:
+        """Return the problems of a group."""
+        return [name for name, scale in self.scales.items() if scale.group == group]
+
+    def at(self, episodes: int) -> list[Result]:
+        """Return the results of one number of episodes."""
+        return [one for one in self.results if one.episodes == episodes]
+
+    def of(self, problem: str, episodes: int) -> list[Result]:
+        """Return the results on one problem."""
+        return [one for one in self.at(episodes) if one.problem == problem]
+
+    def find(self, problem: str, agent: str, episodes: int) -> Result | None:
+        """Return the result of one cell, or None if it is empty."""
+        return next((one for one in self.of(problem, episodes) if one.agent == agent), None)
+
+    @functools.cache  # noqa: B019  # one object lives as long as the command
+    def standings(self, group: str, episodes: int) -> list[compare.Standing]:
+        """Return the standings of a group."""
+        names = self.problems_of(group)
+        here = [one for one in self.at(episodes) if one.problem in names]
+        return compare.standings(here, names, self.reference)
+
+    @functools.cache  # noqa: B019
+    def losses(self, episodes: int) -> list[compare.Loss]:
+        """Return where the reference loses."""
+        return compare.losses(self.at(episodes), self.scales, self.reference)

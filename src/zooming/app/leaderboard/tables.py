@@ -1,0 +1,228 @@
+"""Write a leaderboard as tables: CSV and Parquet for programs, Markdown for people."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from zooming.agents import files
+from zooming.analysis.intervals import Interval
+from zooming.app.leaderboard.compare import Loss, Standing
+from zooming.app.leaderboard.measures import Result, mean_or_interval, paired
+from zooming.app.leaderboard.ready import Finished
+from zooming.errors import ConfigurationError
+
+CSV, PARQUET, TABLE, SUMMARY = (
+    "leaderboard.csv",
+    "leaderboard.parquet",
+    "leaderboard.md",
+    "summary.md",
+)
+TITLES = {"operations": "Operations problems", "paper": "Problems of the paper", "other": "Others"}
+READING = """\
+Numbers are in units of the possible gain V\\* − V_random of a problem. Regret is what all episodes
+of learning lost against the optimum; the loss is regret per episode, in percent. The final policy
+is valued on 1,000 episodes: 0 % is random, 100 % optimal. The error of V\\* and of sampling may
+bring it above 100. "After" is the number of episodes before returns are at 95 % of the gain, "–" if
+they never are. ± is half a 95 % interval over the seeds. Tuned agents have the best of 11 bonuses
+for each problem, chosen on other seeds; those runs are not counted."""
+
+
+def write_tables(folder: Path, finished: Finished) -> None:
+    """Write the four tables of a leaderboard into its folder."""
+    try:
+        import polars as pl
+    except ImportError as error:
+        raise ConfigurationError("tables need polars: pip install 'zooming[study]'") from error
+    frame = pl.DataFrame(list(rows(finished)), infer_schema_length=None)
+    content = io.BytesIO()
+    frame.write_parquet(content)
+    files.write_atomically(folder / PARQUET, content.getvalue())
+    files.write_atomically(folder / CSV, frame.write_csv().encode())
+    files.write_atomically(folder / SUMMARY, summary(finished).encode())
+    whole = f"# {finished.title}\n\n{READING}\n\n{summary(finished)}\n{details(finished)}"
+    files.write_atomically(folder / TABLE, whole.encode())
+
+
+def rows(finished: Finished) -> Iterator[dict[str, Any]]:
+    """Yield one row per problem, number of episodes and agent; empty cells have a reason."""
+    for result in finished.results:
+        scale = finished.scales[result.problem]
+        reference = finished.find(result.problem, finished.reference, result.episodes)
+        against = (
+            paired(result.regret, reference.regret)
+            if reference is not None and reference is not result
+            else None
+        )
+        yield {
+            "group": scale.group,
+            "problem": result.problem,
+            "episodes": result.episodes,
+            "agent": result.agent,
+            "settings": json.dumps(result.settings, default=str),
+            "seeds": result.n_seeds,
+            **_spread("regret", mean_or_interval(result.regret)),
+            **_spread("percent", mean_or_interval(result.percent)),
+            "episodes_to_95": result.reached,
+            "cpu_seconds": result.cpu_seconds,
+            "bytes": result.nbytes,
+            **_spread(f"regret_minus_{finished.reference}", against),
+            "optimum": scale.optimum,
+            "optimum_error": scale.error,
+            "random": scale.random,
+            "reason": None,
+        }
+    for (problem, agent), reason in finished.refused.items():
+        yield {
+            "group": finished.scales[problem].group,
+            "problem": problem,
+            "agent": agent,
+            "reason": reason,
+        }
+
+
+def _spread(name: str, interval: Interval | None) -> dict[str, float | None]:
+    return {
+        name: None if interval is None else interval.mean,
+        f"{name}_low": None if interval is None else interval.low,
+        f"{name}_high": None if interval is None else interval.high,
+    }
+
+
+def summary(finished: Finished) -> str:
+    """Return the standings of each group and number of episodes, and where the reference loses."""
+    parts = []
+    for group in finished.groups:
+        for episodes in finished.episodes:
+            n_problems = len(finished.problems_of(group))
+            found = finished.standings(group, episodes)
+            parts.append(
+                f"### {TITLES[group]}, {episodes:,} episodes\n\n"
+                + _standings_table(found, n_problems, finished.reference)
+            )
+    parts.append(f"### Where {finished.reference} loses\n\n" + _losses(finished))
+    if finished.absent or finished.refused:
+        parts.append("### Not played\n\n" + "\n".join(_refusals(finished)))
+    return "\n\n".join(parts) + "\n"
+
+
+def _standings_table(found: Sequence[Standing], n_problems: int, reference: str) -> str:
+    lines = [
+        "| agent | problems | loss, % | rank | final policy, % | rank | "
+        f"{reference} better / level / worse | CPU s | kB |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for one in found:
+        cells = [
+            one.agent,
+            str(one.n_problems) if one.n_problems < n_problems else "all",
+            _pm(one.loss, 1),
+            _rank(one.rank_loss),
+            _pm(one.percent, 1),
+            _rank(one.rank_percent),
+            "–" if one.record is None else str(one.record),
+            _seconds(one.cpu_seconds),
+            f"{one.nbytes / 1e3:,.0f}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _losses(finished: Finished) -> str:
+    lines = []
+    for episodes in finished.episodes:
+        found = finished.losses(episodes)
+        n = len(finished.scales)
+        lines.append(
+            f"- {episodes:,} episodes: on {len(found)} of {n} problems another agent has less "
+            "regret" + (", the 95 % interval of the difference excludes 0." if found else ".")
+        )
+        lines += [f"  - {say_loss(one)}" for one in found]
+    return "\n".join(lines)
+
+
+def say_loss(one: Loss) -> str:
+    """Return a sentence about a problem that the reference loses."""
+    half = (one.regret.high - one.regret.low) / 2
+    others = f" Also: {', '.join(one.others)}." if one.others else ""
+    return (
+        f"{one.problem}, to {one.agent}: regret {one.ours.regret.mean():,.1f} against "
+        f"{one.theirs.regret.mean():,.1f} (difference {one.regret.mean:,.1f} ± {half:,.1f}); "
+        f"{one.why}.{others}"
+    )
+
+
+def _refusals(finished: Finished) -> Iterator[str]:
+    for agent, reason in finished.absent.items():
+        yield f"- {agent}: {reason}"
+    for (problem, agent), reason in finished.refused.items():
+        if agent not in finished.absent:
+            yield f"- {agent} on {problem}: {reason}"
+
+
+def details(finished: Finished) -> str:
+    """Return one table per problem and number of episodes."""
+    parts = []
+    for name, scale in finished.scales.items():
+        share = 100 * scale.error / scale.gain
+        lines = [
+            f"## {name}",
+            f"V\\* = {scale.optimum:.5g} (within {share:.1f} % of the gain), V_random = "
+            f"{scale.random:.5g}.",
+        ]
+        for episodes in finished.episodes:
+            lines.append(_problem_table(finished, name, episodes))
+        parts.append("\n\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def _problem_table(finished: Finished, problem: str, episodes: int) -> str:
+    reference = finished.find(problem, finished.reference, episodes)
+    lines = [
+        f"| {episodes:,} episodes | settings | regret | minus {finished.reference} | final policy, "
+        "% | after | CPU s | bytes | seeds |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for one in sorted(finished.of(problem, episodes), key=lambda one: one.regret.mean()):
+        against = (
+            paired(one.regret, reference.regret)
+            if reference is not None and one is not reference
+            else None
+        )
+        cells = [
+            one.agent,
+            say_settings(one),
+            _pm(mean_or_interval(one.regret), 1),
+            "–" if against is None else _pm(against, 1, sign=True),
+            _pm(mean_or_interval(one.percent), 1),
+            "–" if one.reached is None else f"{one.reached:,}",
+            _seconds(one.cpu_seconds),
+            f"{one.nbytes:,.0f}",
+            str(one.n_seeds),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def say_settings(result: Result) -> str:
+    """Return the settings of an agent as text."""
+    return ", ".join(f"{key}={value}" for key, value in result.settings.items()) or "as they come"
+
+
+def _pm(interval: Interval, digits: int, sign: bool = False) -> str:
+    form = f"{'+' if sign else ''},.{digits}f"
+    half = (interval.high - interval.low) / 2
+    return f"{interval.mean:{form}}" + (f" ± {half:,.{digits}f}" if half > 0 else "")
+
+
+def _rank(interval: Interval | None) -> str:
+    if interval is None:
+        return "–"
+    return f"{interval.mean:.1f} ({interval.low:.1f} to {interval.high:.1f})"
+
+
+def _seconds(seconds: float | None) -> str:
+    return "–" if seconds is None else f"{seconds:.3g}"

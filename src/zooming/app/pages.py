@@ -1,0 +1,47 @@
+"""Fill in the templates of self-contained HTML pages."""
+
+from __future__ import annotations
+
+import html
+import json
+from importlib import resources
+from typing import Any
+
+from zooming.errors import ConfigurationError
+from zooming.version import __version__
+
+
+def fill_page(package: str, data: dict[str, Any], **parts: str) -> str:
+    """Return the page.html of a package with its data, style and script inline.
+
+    `%%NAME%%` in the template is replaced by the part of that name. TITLE and SIZE are escaped
+    texts of the data, DATA is all of it as JSON, STYLE and SCRIPT are page.css and page.js. Strings
+    of the data never become markup.
+    """
+    known = {
+        "TITLE": html.escape(data["title"]),
+        "SIZE": html.escape(data.get("size", "")),
+        "STYLE": read_text(package, "page.css"),
+        # Escape `<`, which could end the script element that holds the data.
+        "DATA": json.dumps(data, allow_nan=False, default=str).replace("<", "\\u003c"),
+        "SCRIPT": read_text(package, "page.js"),
+        "VERSION": html.escape(__version__),
+        **parts,
+    }
+    # One pass, so that placeholders in inserted text are not replaced.
+    pieces = read_text(package, "page.html").split("%%")
+    return "".join(known[piece] if i % 2 else piece for i, piece in enumerate(pieces))
+
+
+def read_text(package: str, name: str) -> str:
+    """Return the text of a file in a package."""
+    return (resources.files(package) / name).read_text()
+
+
+def plotly_script() -> str:
+    """Return plotly's JavaScript. Raise ConfigurationError if it is not installed."""
+    try:
+        from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]  # it ships no types
+    except ImportError as error:
+        raise ConfigurationError("the page needs plotly: pip install 'zooming[study]'") from error
+    return str(get_plotlyjs())
