@@ -336,5 +336,10 @@ def _environments() -> list[tuple[str, str]]:
     ]
 
 
+def say_about(env: Any) -> str:
+    """Return what the docstring of an environment says after the colon of its first line."""
+    return _first_line(env.unwrapped).partition(": ")[2]
+
+
 def _first_line(documented: Any) -> str:
-    return (documented.__doc__ or "").strip().splitlines()[0]
+    return next(iter((documented.__doc__ or "").strip().splitlines()), "")

@@ -76,7 +76,7 @@ class Loss:
             return f"it ends with a worse policy ({ends})"
         if self.percent.high < 0:
             return f"it pays more while it learns, and ends with a better policy ({ends})"
-        return f"it pays more while it learns; the final policies are level ({ends})"
+        return f"it pays more while it learns; the final policies cannot be told apart ({ends})"
 
 
 def standings(results: Sequence[Result], names: Sequence[str], reference: str) -> list[Standing]:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from zooming.analysis.intervals import Interval, mean_interval
 from zooming.app.leaderboard.plan import Board, Cell, group_of
 from zooming.app.report.collect import learning_curve
+from zooming.app.run import say_about
 from zooming.errors import ConfigurationError
 from zooming.plots.runs import Runs
 from zooming.study.optima import find_optima
@@ -32,15 +33,20 @@ from zooming.study.store import Store
 from zooming.validation import Floats
 
 ENOUGH = 0.95  # share of the possible gain
+N_BINS = 25  # of a learning curve
 WINDOW = 50  # episodes whose mean return must be enough
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The scale of a problem: optimum with its error, and value of random actions."""
+    """The scale of a problem: optimum with its error, and value of random actions.
+
+    `about` says what the problem is.
+    """
 
     problem: str
     group: str
+    about: str
     optimum: float
     error: float
     random: float
@@ -89,7 +95,8 @@ def read_scales(board: Board) -> dict[str, Scale]:
         assert optimum is not None  # the board has only problems that can be solved
         totals = store.runs(configuration.problems[0], configuration.agents[0])["total_return"]
         random = float(totals.mean()) / configuration.episodes
-        scale = Scale(name, group_of(name), optimum.return_, optimum.error, random)
+        about = say_about(configuration.problems[0].make())
+        scale = Scale(name, group_of(name), about, optimum.return_, optimum.error, random)
         if not scale.gain > 0:
             raise ConfigurationError(
                 f"{name}: random actions earn {random:g}, and the optimum is {optimum.return_:g}, "
@@ -106,7 +113,9 @@ def read_result(cell: Cell, scale: Scale) -> Result:
     timings = store.seconds()
     seconds = [timings.get(chunk.name, math.nan) for chunk in cell.study.configuration.chunks()]
     curves = Runs(runs["curve_episode"], runs["curve_total"], runs["curve_n_balls"], runs["nbytes"])
-    points = learning_curve(curves, lambda returns: 100 * (returns - scale.random) / scale.gain)
+    points = learning_curve(
+        curves, lambda returns: 100 * (returns - scale.random) / scale.gain, N_BINS
+    )
     return Result(
         cell.problem.name,
         cell.name,

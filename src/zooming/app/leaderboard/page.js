@@ -4,7 +4,7 @@ const FIRST_SHOWN = 5; // agents in the curves at first: the reference and those
 const number = new Map(data.agents.map((agent, i) => [agent.name, i]));
 const agentOf = (name) => data.agents[number.get(name)];
 const state = { episodes: data.episodes.at(-1), group: 0, problem: 0, shown: new Set() };
-const dashOf = (i) => i + Math.floor(i / 6); // colors repeat after six: then the dash differs
+const dashOf = (i) => i + Math.floor(i / 12); // colors repeat after twelve: then the dash differs
 
 function press(holder, labels, chosen, choose) {
   at(holder).replaceChildren(...labels.map((label, i) => {
@@ -38,6 +38,14 @@ function named(name) {
 function measured(bounds, digits, sign) {
   const cell = element("td");
   bounded(cell, bounds, digits, sign);
+  return cell;
+}
+
+// The difference in regret to the reference: whether it wins or loses, where the interval excludes 0.
+function against(bounds) {
+  const cell = measured(bounds, 1, true);
+  if (bounds && bounds[1] > 0) cell.classList.add("wins");
+  if (bounds && bounds[2] < 0) cell.classList.add("loses");
   return cell;
 }
 
@@ -109,10 +117,10 @@ function problem() {
   const ours = data.problems[state.problem], cells = ours.cells[state.episodes];
   at("problem-heading").textContent = `${ours.name}, ${fixed(state.episodes, 0)} episodes`;
   at("problem-choice").value = String(state.problem);
-  at("problem-scale").textContent = `${ours.group}. Optimum ${Number(ours.optimum.toPrecision(5))} (within ${fixed(ours.error, 1)} % of the gain), random actions ${Number(ours.random.toPrecision(5))}.`;
+  at("problem-scale").textContent = `${ours.about}. Optimum ${Number(ours.optimum.toPrecision(5))} (within ${fixed(ours.error, 1)} % of the gain), random actions ${Number(ours.random.toPrecision(5))}.`;
   const body = element("tbody");
   body.append(...cells.map((one) => row([
-    named(one.agent), element("td", one.settings), measured(one.regret, 1), measured(one.against, 1, true), measured(one.percent, 1),
+    named(one.agent), element("td", one.settings), measured(one.regret, 1), against(one.against), measured(one.percent, 1),
     element("td", one.reached === null ? "–" : fixed(one.reached, 0)), seconds(one.cpu_seconds), element("td", fixed(one.nbytes, 0)), element("td", one.n_seeds),
   ], rowClass(one.agent))));
   at("cells").replaceChildren(head(["agent", "settings", "regret", `minus ${data.reference}`, "final policy, %", "after", "CPU s", "bytes", "seeds"]), body);
@@ -145,6 +153,8 @@ function curves(cells) {
   const isLog = at("curves-log").checked, ends = [isLog ? 1 : 0, state.episodes];
   traces.push({ x: ends, y: [100, 100], mode: "lines", name: "optimum", hoverinfo: "name", line: { color: "#595959", dash: "dot", width: 1.5 } });
   const made = layout("episode", "% of the gain");
+  const means = traces.filter((one) => one.name).flatMap((one) => one.y);
+  made.yaxis.range = [Math.min(0, ...means) - 5, Math.max(100, ...means) + 5]; // bands may go beyond
   if (isLog) made.xaxis.type = "log";
   Plotly.react("curves", traces, made, CONFIG);
 }

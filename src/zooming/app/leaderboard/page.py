@@ -14,6 +14,8 @@ from zooming.app.pages import fill_page, plotly_script, read_text
 from zooming.plots import COLORS
 
 PAGE = "leaderboard.html"
+# More than plots need: the dark colors of Paul Tol's muted palette, and black.
+PALETTE = (*COLORS, "#332288", "#882255", "#117733", "#AA4499", "#999933", "#000000")
 _OURS, _REPORT = "zooming.app.leaderboard", "zooming.app.report"
 
 
@@ -41,7 +43,7 @@ def collect(finished: Finished) -> dict[str, Any]:
         "agents": [
             {
                 "name": name,
-                "color": COLORS[i % len(COLORS)],
+                "color": PALETTE[i % len(PALETTE)],
                 "is_rival": name.partition(",")[0] in RIVALS,
             }
             for i, name in enumerate(agents)
@@ -86,7 +88,7 @@ def _problem(finished: Finished, name: str) -> dict[str, Any]:
     scale = finished.scales[name]
     return {
         "name": name,
-        "group": TITLES[scale.group],
+        "about": scale.about or TITLES[scale.group],
         "optimum": scale.optimum,
         "error": 100 * scale.error / scale.gain,
         "random": scale.random,

@@ -113,7 +113,8 @@ class Board:
         if not self.episodes:
             raise ConfigurationError("episodes: give at least one number, such as 500")
         for episodes in self.episodes:
-            check_int(episodes, "episodes", 1)
+            # Names and settings are checked as those of one study with all cells would be.
+            Study(self.problems, self.agents, episodes, self.n_seeds, entropy=self.entropy)
         for problem in self.problems:
             try:
                 check_solvable(problem.make())

@@ -22,6 +22,9 @@ CSV, PARQUET, TABLE, SUMMARY = (
     "summary.md",
 )
 TITLES = {"operations": "Operations problems", "paper": "Problems of the paper", "other": "Others"}
+KNOWN = {  # what an agent is told that others are not
+    "rule-search": "It is told the shape of the rule that people use, and searches its numbers.",
+}
 READING = """\
 Numbers are in units of the possible gain V\\* − V_random of a problem. Regret is what all episodes
 of learning lost against the optimum; the loss is regret per episode, in percent. The final policy
@@ -148,10 +151,11 @@ def say_loss(one: Loss) -> str:
     """Return a sentence about a problem that the reference loses."""
     half = (one.regret.high - one.regret.low) / 2
     others = f" Also: {', '.join(one.others)}." if one.others else ""
+    knows = f" {KNOWN[one.agent]}" if one.agent in KNOWN else ""
     return (
         f"{one.problem}, to {one.agent}: regret {one.ours.regret.mean():,.1f} against "
         f"{one.theirs.regret.mean():,.1f} (difference {one.regret.mean:,.1f} ± {half:,.1f}); "
-        f"{one.why}.{others}"
+        f"{one.why}.{knows}{others}"
     )
 
 

@@ -216,9 +216,9 @@ def _agent(row: Row, names: dict[str, str], i: int, runs: Runs, is_winner: bool)
 
 
 def learning_curve(
-    runs: Runs, scaled: Callable[[Floats], Floats] = lambda returns: returns
+    runs: Runs, scaled: Callable[[Floats], Floats] = lambda returns: returns, n_bins: int = 40
 ) -> dict[str, list[Any]]:
-    """Return mean returns over bins of at least a fortieth of the episodes, except the last.
+    """Return mean returns over at most `n_bins` bins of equal length, except the last.
 
     `scaled` gives the returns another unit.
     """
@@ -228,7 +228,7 @@ def learning_curve(
     )
     edges = [0]
     for k in range(1, len(episode)):
-        if episode[k] - episode[edges[-1]] >= runs.episode[-1] / 40 or k == len(episode) - 1:
+        if episode[k] - episode[edges[-1]] >= runs.episode[-1] / n_bins or k == len(episode) - 1:
             edges.append(k)
     means = np.diff(total[:, edges], axis=1) / np.diff(episode[edges])
     middle = (episode[edges][:-1] + episode[edges][1:] + 1) / 2
