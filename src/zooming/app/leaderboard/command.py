@@ -109,6 +109,7 @@ def check_folder(board: Board) -> None:
 
 def run(board: Board, absent: dict[str, str], runner: _Runner) -> Finished:
     """Run what is missing. Write tables and page each time a number of episodes is done."""
+    reference = next(agent.label for agent in board.agents if agent.label not in absent)
     tunings = board.tunings()
     searches = [(one.search.study, one.folder) for one in tunings]
     runner.run([*board.references().values(), *searches], "random actions, tuning")
@@ -122,10 +123,10 @@ def run(board: Board, absent: dict[str, str], runner: _Runner) -> Finished:
         lost = [cell for cell, _ in failed]
         results += [read_result(cell, scales[cell.problem.name]) for cell in cells
                     if cell not in lost]  # fmt: skip
+        if not results:
+            raise ConfigurationError("no agent of the leaderboard could play its problems")
         done.append(episodes)
-        finished = Finished(
-            board.agents[0].label, scales, tuple(done), results, board.refused, absent
-        )
+        finished = Finished(reference, scales, tuple(done), results, board.refused, absent)
         write(board, finished)
     return finished
 

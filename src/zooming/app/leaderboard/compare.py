@@ -14,7 +14,7 @@ import numpy as np
 
 from zooming.analysis.intervals import Interval
 from zooming.analysis.rankings import interquartile_means, mean_ranks, performance_profile
-from zooming.app.leaderboard.measures import Result, Scale, mean_or_interval, paired
+from zooming.app.leaderboard.measures import Result, Scale, paired
 
 THRESHOLDS = np.linspace(0.0, 100.0, 101)  # of performance profiles
 
@@ -160,17 +160,3 @@ def losses(results: Sequence[Result], scales: dict[str, Scale], reference: str) 
             others = tuple(one.agent for one, _ in rest)
             found.append(Loss(name, best.agent, ours, best, difference, worse, others))
     return sorted(found, key=lambda one: -one.regret.mean)
-
-
-def lowest_regret(results: Sequence[Result]) -> dict[str, str]:
-    """Return the agent with the least mean regret on each problem."""
-    best: dict[str, Result] = {}
-    for one in results:
-        if one.problem not in best or one.regret.mean() < best[one.problem].regret.mean():
-            best[one.problem] = one
-    return {name: one.agent for name, one in best.items()}
-
-
-def regret_of(result: Result) -> Interval:
-    """Return the mean regret with its interval over the seeds."""
-    return mean_or_interval(result.regret)

@@ -6,7 +6,7 @@ from typing import Any
 
 from zooming.analysis.intervals import Interval
 from zooming.app.leaderboard.compare import THRESHOLDS, Standing
-from zooming.app.leaderboard.measures import Result, mean_or_interval, paired
+from zooming.app.leaderboard.measures import Result, mean_or_interval
 from zooming.app.leaderboard.plan import RIVALS
 from zooming.app.leaderboard.ready import Finished
 from zooming.app.leaderboard.tables import TITLES, say_loss, say_settings
@@ -94,7 +94,7 @@ def _problem(finished: Finished, name: str) -> dict[str, Any]:
         "random": scale.random,
         "cells": {
             str(episodes): [
-                _cell(one, finished.find(name, finished.reference, episodes))
+                _cell(one, finished.against(one))
                 for one in sorted(finished.of(name, episodes), key=lambda one: one.regret.mean())
             ]
             for episodes in finished.episodes
@@ -107,10 +107,7 @@ def _problem(finished: Finished, name: str) -> dict[str, Any]:
     }
 
 
-def _cell(one: Result, reference: Result | None) -> dict[str, Any]:
-    against = (
-        None if reference is None or reference is one else paired(one.regret, reference.regret)
-    )
+def _cell(one: Result, against: Interval | None) -> dict[str, Any]:
     return {
         "agent": one.agent,
         "settings": say_settings(one),

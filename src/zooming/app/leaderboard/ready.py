@@ -6,8 +6,9 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from zooming.analysis.intervals import Interval
 from zooming.app.leaderboard import compare
-from zooming.app.leaderboard.measures import Result, Scale
+from zooming.app.leaderboard.measures import Result, Scale, paired
 from zooming.app.leaderboard.plan import GROUPS, OTHER
 from zooming.validation import count_noun
 
@@ -56,6 +57,16 @@ class Finished:
     def find(self, problem: str, agent: str, episodes: int) -> Result | None:
         """Return the result of one cell, or None if it is empty."""
         return next((one for one in self.of(problem, episodes) if one.agent == agent), None)
+
+    def against(self, result: Result, part: str = "regret") -> Interval | None:
+        """Return a measure of a result minus that of the reference, paired by seed.
+
+        Return None for the reference itself, where it has no result, and with one seed.
+        """
+        reference = self.find(result.problem, self.reference, result.episodes)
+        if reference is None or reference is result:
+            return None
+        return paired(getattr(result, part), getattr(reference, part))
 
     @functools.cache  # noqa: B019  # one object lives as long as the command
     def standings(self, group: str, episodes: int) -> list[compare.Standing]:

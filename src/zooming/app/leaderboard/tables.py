@@ -11,7 +11,7 @@ from typing import Any
 from zooming.agents import files
 from zooming.analysis.intervals import Interval
 from zooming.app.leaderboard.compare import Loss, Standing
-from zooming.app.leaderboard.measures import Result, mean_or_interval, paired
+from zooming.app.leaderboard.measures import Result, mean_or_interval
 from zooming.app.leaderboard.ready import Finished
 from zooming.errors import ConfigurationError
 
@@ -54,12 +54,6 @@ def rows(finished: Finished) -> Iterator[dict[str, Any]]:
     """Yield one row per problem, number of episodes and agent; empty cells have a reason."""
     for result in finished.results:
         scale = finished.scales[result.problem]
-        reference = finished.find(result.problem, finished.reference, result.episodes)
-        against = (
-            paired(result.regret, reference.regret)
-            if reference is not None and reference is not result
-            else None
-        )
         yield {
             "group": scale.group,
             "problem": result.problem,
@@ -72,7 +66,8 @@ def rows(finished: Finished) -> Iterator[dict[str, Any]]:
             "episodes_to_95": result.reached,
             "cpu_seconds": result.cpu_seconds,
             "bytes": result.nbytes,
-            **_spread(f"regret_minus_{finished.reference}", against),
+            **_spread(f"regret_minus_{finished.reference}", finished.against(result)),
+            **_spread(f"percent_minus_{finished.reference}", finished.against(result, "percent")),
             "optimum": scale.optimum,
             "optimum_error": scale.error,
             "random": scale.random,
@@ -184,18 +179,13 @@ def details(finished: Finished) -> str:
 
 
 def _problem_table(finished: Finished, problem: str, episodes: int) -> str:
-    reference = finished.find(problem, finished.reference, episodes)
     lines = [
         f"| {episodes:,} episodes | settings | regret | minus {finished.reference} | final policy, "
         "% | after | CPU s | bytes | seeds |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for one in sorted(finished.of(problem, episodes), key=lambda one: one.regret.mean()):
-        against = (
-            paired(one.regret, reference.regret)
-            if reference is not None and one is not reference
-            else None
-        )
+        against = finished.against(one)
         cells = [
             one.agent,
             say_settings(one),
