@@ -29,9 +29,11 @@ from zooming.errors import ConfigurationError
 from zooming.plots.runs import Runs
 from zooming.study.optima import find_optima
 from zooming.study.runs import FINAL_VALUE
-from zooming.study.store import Store
+from zooming.study.store import MANIFEST, Store
+from zooming.study.stored import read_manifest
 from zooming.validation import Floats
 
+NEEDED = ("numpy", "numba", "gymnasium", "zooming", "python")  # by every study
 ENOUGH = 0.95  # share of the possible gain
 N_BINS = 25  # of a learning curve
 WINDOW = 50  # episodes whose mean return must be enough
@@ -71,6 +73,7 @@ class Result:
     cpu_seconds: float | None
     nbytes: float
     curve: dict[str, list[Any]]
+    library: str = ""  # with its version, if the agent is that of another library
 
     @property
     def n_seeds(self) -> int:
@@ -127,7 +130,14 @@ def read_result(cell: Cell, scale: Scale) -> Result:
         None if math.isnan(sum(seconds)) else sum(seconds) / len(runs["seed"]),
         float(runs["nbytes"].mean()),
         points,
+        _library(cell),
     )
+
+
+def _library(cell: Cell) -> str:
+    """Return the libraries that a study adds to those that all need, with their versions."""
+    versions = read_manifest(cell.folder / MANIFEST)["computed_with"][-1]["versions"]
+    return ", ".join(f"{name} {number}" for name, number in versions.items() if name not in NEEDED)
 
 
 def episodes_to(

@@ -59,6 +59,7 @@ def rows(finished: Finished) -> Iterator[dict[str, Any]]:
             "problem": result.problem,
             "episodes": result.episodes,
             "agent": result.agent,
+            "library": result.library,
             "settings": json.dumps(result.settings, default=str),
             "seeds": result.n_seeds,
             **_spread("regret", mean_or_interval(result.regret)),
@@ -202,8 +203,9 @@ def _problem_table(finished: Finished, problem: str, episodes: int) -> str:
 
 
 def say_settings(result: Result) -> str:
-    """Return the settings of an agent as text."""
-    return ", ".join(f"{key}={value}" for key, value in result.settings.items()) or "as they come"
+    """Return the settings of an agent and its library as text."""
+    settings = ", ".join(f"{key}={value}" for key, value in result.settings.items())
+    return "; ".join(filter(None, [settings or "as they come", result.library]))
 
 
 def _pm(interval: Interval, digits: int, sign: bool = False) -> str:
