@@ -88,7 +88,7 @@ def test_differences_are_paired_and_tuned_agents_have_their_best_bonus(board):
         env, seed = gym.make("zooming/Bidding-v0"), seeds.derive_seed(0, "tune 0")
         returns[bonus] = zooming.NetQ(env, bonus=bonus, seed=seed).learn(20).returns.sum()
     best = max(returns, key=returns.get)
-    assert rows.filter(agent="net-q, tuned")["settings"].to_list() == [f'{{"bonus": {best}}}']
+    assert rows.filter(agent="net-q (tuned)")["settings"].to_list() == [f'{{"bonus": {best}}}']
 
 
 def test_an_agent_that_cannot_play_a_problem_is_an_empty_cell_with_a_reason(board):
@@ -211,7 +211,7 @@ def test_losses_name_the_best_of_those_that_are_better_and_why():
     (found,) = losses([ours, good, best, level], scales, "auto")
     assert (found.agent, found.others) == ("best", ("good",))
     assert found.regret.mean == pytest.approx(41.0)
-    assert found.why == "it ends with a worse policy (81 % against 99 %)"
+    assert found.why == "it ends with a worse policy (81.0 % against 98.7 %)"
     (found,) = losses([ours, good], scales, "auto")
     assert found.why.startswith("it pays more while it learns; the final policies cannot be told")
     table = {one.agent: one for one in standings([ours, good, best, level], ["p"], "auto")}

@@ -71,7 +71,7 @@ class Loss:
     def why(self) -> str:
         """What the loss consists of, in words."""
         ours, theirs = float(self.ours.percent.mean()), float(self.theirs.percent.mean())
-        ends = f"{ours:.0f} % against {theirs:.0f} %"
+        ends = f"{ours:.1f} % against {theirs:.1f} %"
         if self.percent.low > 0:
             return f"it ends with a worse policy ({ends})"
         if self.percent.high < 0:

@@ -111,13 +111,14 @@ function lost() {
   const lines = found.map((sentence) => element("li", sentence, { className: "no" }));
   if (!lines.length) lines.push(element("li", "No agent has less regret on any problem, at the 95 % level.", { className: "yes" }));
   at("losses").replaceChildren(...lines);
+  at("lost-note").textContent = data.known[state.episodes];
 }
 
 function problem() {
   const ours = data.problems[state.problem], cells = ours.cells[state.episodes];
   at("problem-heading").textContent = `${ours.name}, ${fixed(state.episodes, 0)} episodes`;
   at("problem-choice").value = String(state.problem);
-  at("problem-scale").textContent = `${ours.about}. Optimum ${Number(ours.optimum.toPrecision(5))} (within ${fixed(ours.error, 1)} % of the gain), random actions ${Number(ours.random.toPrecision(5))}.`;
+  at("problem-scale").textContent = `${ours.about} Optimum ${Number(ours.optimum.toPrecision(5))} (within ${fixed(ours.error, 1)} % of the gain), random actions ${Number(ours.random.toPrecision(5))}.`;
   const body = element("tbody");
   body.append(...cells.map((one) => row([
     named(one.agent), element("td", one.settings), measured(one.regret, 1), against(one.against), measured(one.percent, 1),

@@ -9,7 +9,7 @@ from zooming.app.leaderboard.compare import THRESHOLDS, Standing
 from zooming.app.leaderboard.measures import Result, mean_or_interval
 from zooming.app.leaderboard.plan import RIVALS
 from zooming.app.leaderboard.ready import Finished
-from zooming.app.leaderboard.tables import TITLES, say_loss, say_settings
+from zooming.app.leaderboard.tables import TITLES, say_known, say_loss, say_settings
 from zooming.app.pages import fill_page, plotly_script, read_text
 from zooming.plots import COLORS
 
@@ -44,7 +44,7 @@ def collect(finished: Finished) -> dict[str, Any]:
             {
                 "name": name,
                 "color": PALETTE[i % len(PALETTE)],
-                "is_rival": name.partition(",")[0] in RIVALS,
+                "is_rival": name.partition(" (")[0] in RIVALS,
             }
             for i, name in enumerate(agents)
         ],
@@ -63,6 +63,9 @@ def collect(finished: Finished) -> dict[str, Any]:
         "losses": {
             str(episodes): [say_loss(one) for one in finished.losses(episodes)]
             for episodes in finished.episodes
+        },
+        "known": {
+            str(episodes): say_known(finished.losses(episodes)) for episodes in finished.episodes
         },
         "problems": [_problem(finished, name) for name in finished.scales],
         "absent": [f"{agent}: {reason}" for agent, reason in finished.absent.items()],
@@ -88,7 +91,7 @@ def _problem(finished: Finished, name: str) -> dict[str, Any]:
     scale = finished.scales[name]
     return {
         "name": name,
-        "about": scale.about or TITLES[scale.group],
+        "about": _sentence(scale.about or TITLES[scale.group]),
         "optimum": scale.optimum,
         "error": 100 * scale.error / scale.gain,
         "random": scale.random,
@@ -120,6 +123,10 @@ def _cell(one: Result, against: Interval | None) -> dict[str, Any]:
         "n_seeds": one.n_seeds,
         "curve": one.curve,
     }
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:].rstrip('.')}."
 
 
 def _as_list(interval: Interval | None) -> list[float] | None:

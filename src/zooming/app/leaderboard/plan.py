@@ -173,7 +173,7 @@ class Board:
                     self.n_tuning_seeds,
                     self.entropy,
                 )
-                name = f"{choice.label}, tuned"
+                name = f"{choice.label} (tuned)"
                 folder = self._folder("tuning", str(episodes), choice.label, study=search.study)
                 found.append(Tuning(problem, name, choice, episodes, option, search, folder))
         return found
@@ -214,7 +214,7 @@ class Board:
 
     def _folder(self, *parts: str, study: Study) -> Path:
         """Return the folder of a study: readable, and another for other settings."""
-        readable = [re.sub(r"[^A-Za-z0-9._=-]+", "_", part) for part in parts]
+        readable = [re.sub(r"[^A-Za-z0-9._=-]+", "_", part).strip("_") for part in parts]
         return self.folder.joinpath(*readable, study.configuration.name)
 
 

@@ -23,7 +23,8 @@ CSV, PARQUET, TABLE, SUMMARY = (
 )
 TITLES = {"operations": "Operations problems", "paper": "Problems of the paper", "other": "Others"}
 KNOWN = {  # what an agent is told that others are not
-    "rule-search": "It is told the shape of the rule that people use, and searches its numbers.",
+    "rule-search": "rule-search is told the shape of the rule that people use on the problem, and "
+    "searches its numbers.",
 }
 READING = """\
 Numbers are in units of the possible gain V\\* − V_random of a problem. Regret is what all episodes
@@ -140,19 +141,25 @@ def _losses(finished: Finished) -> str:
             "regret" + (", the 95 % interval of the difference excludes 0." if found else ".")
         )
         lines += [f"  - {say_loss(one)}" for one in found]
-    return "\n".join(lines)
+    known = say_known([one for episodes in finished.episodes for one in finished.losses(episodes)])
+    return "\n".join(lines) + (f"\n\n{known}" if known else "")
 
 
 def say_loss(one: Loss) -> str:
     """Return a sentence about a problem that the reference loses."""
     half = (one.regret.high - one.regret.low) / 2
     others = f" Also: {', '.join(one.others)}." if one.others else ""
-    knows = f" {KNOWN[one.agent]}" if one.agent in KNOWN else ""
     return (
         f"{one.problem}, to {one.agent}: regret {one.ours.regret.mean():,.1f} against "
         f"{one.theirs.regret.mean():,.1f} (difference {one.regret.mean:,.1f} ± {half:,.1f}); "
-        f"{one.why}.{knows}{others}"
+        f"{one.why}.{others}"
     )
+
+
+def say_known(found: Sequence[Loss]) -> str:
+    """Return what the agents that beat the reference are told that it is not."""
+    agents = dict.fromkeys(one.agent for one in found)
+    return " ".join(KNOWN[agent] for agent in agents if agent in KNOWN)
 
 
 def _refusals(finished: Finished) -> Iterator[str]:
@@ -205,7 +212,7 @@ def _problem_table(finished: Finished, problem: str, episodes: int) -> str:
 def say_settings(result: Result) -> str:
     """Return the settings of an agent and its library as text."""
     settings = ", ".join(f"{key}={value}" for key, value in result.settings.items())
-    return "; ".join(filter(None, [settings or "as they come", result.library]))
+    return "; ".join(filter(None, [settings or "default", result.library]))
 
 
 def _pm(interval: Interval, digits: int, sign: bool = False) -> str:
