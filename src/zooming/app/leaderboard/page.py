@@ -33,11 +33,9 @@ def render(finished: Finished) -> str:
 def collect(finished: Finished) -> dict[str, Any]:
     """Return all data of the page."""
     agents = list(dict.fromkeys(one.agent for one in finished.results))
-    most = max(one.n_seeds for one in finished.results)
-    counts = ", ".join(f"{episodes:,}" for episodes in finished.episodes)
     return {
         "title": finished.title,
-        "size": f"{counts} episodes, up to {most} seeds",
+        "size": finished.size,
         "reference": finished.reference,
         "episodes": list(finished.episodes),
         "agents": [

@@ -38,6 +38,13 @@ class Finished:
         )
 
     @property
+    def size(self) -> str:
+        """Numbers of episodes and of seeds."""
+        counts = ", ".join(f"{episodes:,}" for episodes in self.episodes)
+        most = max(one.n_seeds for one in self.results)
+        return f"{counts} episodes, up to {count_noun(most, 'seed')}"
+
+    @property
     def groups(self) -> list[str]:
         """The groups that have problems."""
         return [group for group in (*GROUPS, OTHER) if self.problems_of(group)]

@@ -94,7 +94,7 @@ def _spread(name: str, interval: Interval | None) -> dict[str, float | None]:
 
 def summary(finished: Finished) -> str:
     """Return the standings of each group and number of episodes, and where the reference loses."""
-    parts = []
+    parts = [f"{finished.title}, {finished.size}."]
     for group in finished.groups:
         for episodes in finished.episodes:
             n_problems = len(finished.problems_of(group))
