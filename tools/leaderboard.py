@@ -41,7 +41,8 @@ def short_table(summary: str) -> str:
         if group == found[0][0]
     ]
     episodes, table = max(one for one in first if one[0] <= max(SHOWN, first[0][0]))
-    return f"{found[0][0]}, {episodes:,} episodes:\n\n{table}"
+    seeds = re.search(r"up to (\d+ seeds?)", summary)
+    return f"{found[0][0]}, {episodes:,} episodes, {seeds and seeds[1]}:\n\n{table}"
 
 
 if __name__ == "__main__":

@@ -70,9 +70,9 @@ function overall() {
     measured(one.loss, 1), rank(one.rank_loss), measured(one.percent, 1), rank(one.rank_percent),
     element("td", one.record || "–"), seconds(one.cpu_seconds), element("td", fixed(one.nbytes / 1000, 0)),
   ], rowClass(one.agent))));
-  const titles = ["agent", "problems", "loss, %", "rank", "final policy, %", "rank", `${data.reference} better / level / worse`, "CPU s", "kB"];
+  const titles = ["agent", "problems", "loss, %", "rank by loss", "final policy, %", "rank by policy", `${data.reference} better / level / worse`, "CPU s", "kB"];
   at("standings").replaceChildren(head(titles), body);
-  at("standings-note").textContent = "Sorted by loss, the regret per episode: less is better. The first rank is by regret, the second by final policy.";
+  at("standings-note").textContent = "Sorted by loss, the regret per episode: less is better.";
   drawRanks(found);
   drawProfiles(found);
 }

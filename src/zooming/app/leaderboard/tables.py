@@ -111,7 +111,7 @@ def summary(finished: Finished) -> str:
 
 def _standings_table(found: Sequence[Standing], n_problems: int, reference: str) -> str:
     lines = [
-        "| agent | problems | loss, % | rank | final policy, % | rank | "
+        "| agent | problems | loss, % | rank by loss | final policy, % | rank by policy | "
         f"{reference} better / level / worse | CPU s | kB |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
