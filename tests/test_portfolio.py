@@ -238,10 +238,11 @@ def oracle(returns, n_agents, doubt):
     order = []
     while len(order) < 400:
         k = len(order)
-        least = min(range(n_agents), key=lambda i: len(played[i]))
-        missing = 0.3 * math.sqrt(k + 1) - len(played[least])
-        if missing > 0:
-            chosen, block = least, math.ceil(missing)
+        missing = [
+            (0.3 if i else 1.0) * math.sqrt(k + 1) - len(seen) for i, seen in enumerate(played)
+        ]
+        if max(missing) > 0:
+            chosen, block = missing.index(max(missing)), math.ceil(max(missing))
         else:
             found = leads(played, doubt)
             chosen, block = found.index(max(found)), max(1, int(0.05 * k))
@@ -285,6 +286,8 @@ def test_in_doubt_the_first_agent_is_recommended():
     assert choice.next(25) == (2, 2)  # 0.3 sqrt(26) plays are missing
     assert choice.words(2) == "has not played"
     assert choice.words(0) == "played 5, mean return 1.5 ± 0.3"
+    choice.credit(2, [0.0, 0.0])
+    assert choice.next(120) == (0, 6)  # sqrt(121) - 5 are missing
 
 
 def test_a_portfolio_plays_the_better_agent_and_recommends_it():

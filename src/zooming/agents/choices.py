@@ -12,7 +12,8 @@ from zooming.validation import Floats
 
 # docs/research.md has the experiments behind these constants.
 BLOCK = 0.05  # share of the episodes so far that the chosen agent plays before the next choice
-FORCED = 0.3  # every agent has at least this number times the root of the episodes
+FORCED = 0.3  # every agent has at least this number times the root of the episodes,
+FIRST = 1.0  # and the first agent this number: it finds what others, stuck, do not look for
 LATE = 3.0  # the j-th return of an agent has a weight that grows like j^2: agents improve
 PRIOR = 3.0  # plays: a policy is recommended as if it had so many more, as uneven as the first's
 
@@ -44,11 +45,17 @@ class Choice:
 
         An agent with too few plays makes up for them. Otherwise the largest lead plays a block.
         """
-        plays = self.numbers[:, 0]
-        least, wanted = int(plays.argmin()), FORCED * math.sqrt(n_episodes + 1.0)
-        if plays[least] < wanted:
-            return least, math.ceil(wanted - plays[least])
+        missing = self._wanted(n_episodes) - self.numbers[:, 0]
+        needy = int(missing.argmax())
+        if missing[needy] > 0.0:
+            return needy, math.ceil(missing[needy])
         return int(self.leads().argmax()), max(1, int(BLOCK * n_episodes))
+
+    def _wanted(self, n_episodes: float) -> Floats:
+        """Return the least number of plays of each agent after so many episodes."""
+        wanted = np.full(len(self.numbers), FORCED * math.sqrt(n_episodes + 1.0))
+        wanted[0] *= FIRST / FORCED
+        return wanted
 
     def leads(self, prior: float = 0.0) -> Floats:
         """Return by how much the mean return of each agent exceeds what would replace the first.
@@ -96,8 +103,8 @@ class Choice:
         plays, mean, _ = self.numbers.T
         if len(plays) == 1:
             return "it is the only agent so far"
-        if plays[player] < FORCED * math.sqrt(plays.sum() + 1.0) + 1.0:
-            return "every agent is tried now and then, and it had the fewest episodes"
+        if plays[player] < self._wanted(plays.sum())[player] + 1.0:
+            return "every agent is tried now and then, and it had too few episodes"
         played = np.where(plays > 0, mean, -np.inf)
         if int(played.argmax()) == player:
             return "it has the highest mean return, late episodes counting more"
