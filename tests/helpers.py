@@ -4,6 +4,7 @@ import gymnasium as gym
 import numpy as np
 
 import zooming
+from zooming.agents.replay import Transitions
 from zooming.kernels import IS_JIT_DISABLED
 from zooming.testing.trial import knowledge
 
@@ -18,6 +19,7 @@ __all__ = [
     "Drift",
     "box",
     "knowledge",
+    "recorded",
     "same_history",
     "stock",
     "stock_env",
@@ -86,6 +88,25 @@ def same_history(one, other):
         one.returns.tobytes() == other.returns.tobytes()
         and one.n_balls.tobytes() == other.n_balls.tobytes()
     )
+
+
+def recorded(env, n_episodes, seed=0, horizon=4):
+    """Return transitions of random states and actions; some episodes end early."""
+    axes, rng = zooming.Random(env, horizon=horizon, seed=0).axes, np.random.default_rng(seed)
+    env.observation_space.seed(seed)
+    env.action_space.seed(seed)
+    rows = []
+    for _ in range(n_episodes):
+        state = axes.states.flat(env.observation_space.sample(), "state")
+        for step in range(horizon):
+            after = axes.states.flat(env.observation_space.sample(), "state")
+            action = axes.actions.flat(env.action_space.sample(), "action")
+            ends = bool(rng.random() < 0.1)
+            rows.append((step, state, action, rng.random(), after, ends))
+            state = after
+            if ends:
+                break
+    return Transitions(*(np.array(column) for column in zip(*rows, strict=True)))
 
 
 # --- compiled problems ----------------------------------------------------------------------------

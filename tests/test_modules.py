@@ -121,16 +121,7 @@ def test_the_installed_command_runs_and_reports_plain_and_compiled_environments_
         "study",
     )
     assert "shop:FastShop-v0, optimum 1.0000" in shown
-    command(
-        [sys.executable, "-m", "zooming"],
-        "run",
-        "shop:Shop-v0",
-        *SIZE,
-        "--workers",
-        "1",
-        "--out",
-        "plain",
-    )
+    cli.main(["run", "shop:Shop-v0", *SIZE, "--workers", "1", "--out", "plain"])
     assert len(chunks("study")) == 4  # one run each: a user's environment may be slow
     assert chunks("plain").items() <= chunks("study").items()
     (shop / "trace").unlink()

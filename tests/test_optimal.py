@@ -117,6 +117,7 @@ def test_a_kink_between_grid_points_is_part_of_the_error():
     assert off.error >= abs(off.return_ - (5 - 0.2625)) > 0.005
 
 
+@pytest.mark.bounds
 @pytest.mark.parametrize("dims", [1, 2, 3])
 def test_oil_in_several_dimensions(dims):
     optimal = zooming.solve(

@@ -498,6 +498,7 @@ def oil(**options):
     return gym.make("zooming/Oil-v0", **{"sharpness": 10.0, "center": 0.7071, **options})
 
 
+@pytest.mark.bounds
 @compiled_only
 @pytest.mark.parametrize("options", [{}, {"dims": 2, "noise": 0.1, "horizon": 3}, {"horizon": 1}])
 def test_both_drivers_give_the_same_run(options):
@@ -595,6 +596,7 @@ def test_categories_order_and_weights_shape_the_grid():
         zooming.Planner(Boxes(gym.spaces.Discrete(500), gym.spaces.Discrete(500)), horizon=2)
 
 
+@pytest.mark.bounds
 @compiled_only
 def test_full_memory_joins_samples_and_forgets_none():
     agent = zooming.Planner(oil(noise=0.1), max_samples=1000, seed=0)
@@ -671,6 +673,7 @@ def test_a_damaged_file_is_refused(tmp_path, name, spoil):
     zooming.Planner(oil(), seed=0)._restore(values, arrays)
 
 
+@pytest.mark.bounds
 @compiled_only
 def test_masks_are_respected_where_the_best_action_is_not_feasible():
     agent = zooming.Planner(oil(horizon=2), seed=0)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import zooming
-from helpers import Boxes, box, knowledge
+from helpers import Boxes, box, knowledge, recorded
 from zooming.agents.replay import Transitions, update_each
 from zooming.kernels import IS_JIT_DISABLED
 
@@ -55,25 +55,6 @@ AGENTS = {
 
 if not IS_JIT_DISABLED:  # without compilation, one plan takes seconds
     AGENTS["Planner"] = zooming.Planner
-
-
-def recorded(env, n_episodes, seed=0):
-    """Return transitions of random states and actions; some episodes end early."""
-    axes, rng = zooming.Random(env, horizon=HORIZON, seed=0).axes, np.random.default_rng(seed)
-    env.observation_space.seed(seed)
-    env.action_space.seed(seed)
-    rows = []
-    for _ in range(n_episodes):
-        state = axes.states.flat(env.observation_space.sample(), "state")
-        for step in range(HORIZON):
-            after = axes.states.flat(env.observation_space.sample(), "state")
-            action = axes.actions.flat(env.action_space.sample(), "action")
-            ends = bool(rng.random() < 0.1)
-            rows.append((step, state, action, rng.random(), after, ends))
-            state = after
-            if ends:
-                break
-    return Transitions(*(np.array(column) for column in zip(*rows, strict=True)))
 
 
 @pytest.mark.plain

@@ -120,7 +120,7 @@ def test_results_do_not_depend_on_the_number_of_workers(undisturbed, tmp_path):
 def test_killed_at_random_moments_and_run_again_gives_the_same_files(undisturbed, tmp_path):
     folder, kills = tmp_path / "study", 0
     source = random.Random(0)
-    for latest in (0.5, 3.0, 4.0):  # the first kill comes before anything can be finished
+    for latest in (0.5, 3.0):  # the first kill comes before anything can be finished
         process = command(folder, "--workers", "2", start_new_session=True)
         try:
             process.communicate(timeout=latest * source.uniform(0.6, 1.0))
@@ -137,16 +137,15 @@ def test_killed_at_random_moments_and_run_again_gives_the_same_files(undisturbed
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_told_to_stop_it_keeps_what_is_done_and_says_how_to_continue(tmp_path, number, code):
+def test_told_to_stop_it_keeps_what_is_done_and_says_how_to_continue(tmp_path):
     folder = tmp_path / "study"
     process = command(folder, "--episodes", "50000", "--workers", "1")
     while not any(Path(folder, "chunks").glob("*.zoom")):
         time.sleep(0.05)
         assert process.poll() is None
-    process.send_signal(number)
+    process.send_signal(signal.SIGTERM)
     shown, _ = process.communicate(timeout=60)
-    assert process.returncode == code
+    assert process.returncode == 143
     assert "To continue: zooming run oil-laplace-1" in shown
     assert any(Path(folder, "chunks").glob("*.zoom"))
 
@@ -197,14 +196,16 @@ def test_ctrl_c_reaches_all_processes_and_only_the_command_speaks(tmp_path):
     process = command(
         tmp_path / "study", "--episodes", "50000", stderr=subprocess.STDOUT, start_new_session=True
     )
-    while not any(is_worker(pid) for pid in children(process.pid)):
+    while not any(Path(tmp_path, "study", "chunks").glob("*.zoom")):
         time.sleep(0.01)
         assert process.poll() is None
+    assert any(is_worker(pid) for pid in children(process.pid))
     os.killpg(process.pid, signal.SIGINT)
     shown, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in shown
     assert "To continue: zooming run oil-laplace-1" in shown
+    assert any(Path(tmp_path, "study", "chunks").glob("*.zoom"))
 
 
 @pytest.mark.process

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 import zooming
-from helpers import Boxes, box, knowledge, same_history
-from test_replay import recorded
+from helpers import Boxes, box, knowledge, recorded, same_history
 from zooming import kernels
 from zooming.agents.replay import Transitions
 from zooming.export.decision_tree import decision_tree
