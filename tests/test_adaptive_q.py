@@ -1,5 +1,6 @@
 """AdaptiveQ against the plain-Python reference, and against the laws of the paper."""
 
+import copy
 import math
 
 import gymnasium as gym
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import zooming
+from helpers import knowledge
 from oracles import agreeing, stay, unit_env
 from reference import ReferenceQ
 from zooming import bonuses, kernels
@@ -420,3 +422,24 @@ def test_either_child_of_a_ball_must_name_it_as_its_parent(side):
     rows = agent.table.rows
     rows["parent"][rows["child"][0] + side] += 1
     assert agent.table.fault() == "a row names the wrong parent"
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(("max_balls", "n_balls"), [(3, 1), (4, 4)])
+def test_a_split_may_reach_max_balls_and_not_exceed_them(max_balls, n_balls):
+    agent = zooming.AdaptiveQ(unit_env(1, 1, 1), max_balls=max_balls, seed=0)
+    for _ in range(10):
+        agent.update(0, [0.5], [0.5], 0.5, [0.5])
+    assert agent.n_balls == n_balls
+
+
+@pytest.mark.plain
+def test_a_copy_of_boxes_knows_the_same_and_learns_in_its_own_memory():
+    agent = zooming.AdaptiveQ(unit_env(1, 1, 2), seed=0)
+    for reward in (0.2, 0.9, 0.4):
+        agent.update(0, [0.3], [0.6], reward, [0.5])
+    before, twin = knowledge(agent), copy.deepcopy(agent)
+    assert knowledge(twin) == before
+    twin.update(0, [0.3], [0.6], 0.1, [0.5])
+    assert knowledge(twin) != before
+    assert knowledge(agent) == before

@@ -59,7 +59,16 @@ class Room:
 
 
 _ALL = "not slow and not process"
-_BOXES = ("adaptive_q", "net_q", "tree_q", "splits", "mixed_spaces", "feasible", "bonuses")
+_BOXES = (
+    "adaptive_q",
+    "net_q",
+    "tree_q",
+    "relatives",
+    "splits",
+    "mixed_spaces",
+    "feasible",
+    "bonuses",
+)
 _PLAIN = dict.fromkeys(
     (f"tests/test_{name}.py" for name in (*_BOXES, "metric_q", "pairs")), "plain"
 )
