@@ -13,7 +13,6 @@ from helpers import AGENTS, BOXES, KINDS, Drift
 from zooming.errors import BrokenPromise
 from zooming.testing.promises import PROMISES
 
-
 PLAIN_KINDS = [pytest.param(kind, marks=pytest.mark.plain) for kind in KINDS]
 
 
