@@ -425,9 +425,11 @@ def test_either_child_of_a_ball_must_name_it_as_its_parent(side):
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize(("max_balls", "n_balls"), [(3, 1), (4, 4)])
-def test_a_split_may_reach_max_balls_and_not_exceed_them(max_balls, n_balls):
-    agent = zooming.AdaptiveQ(unit_env(1, 1, 1), max_balls=max_balls, seed=0)
+@pytest.mark.parametrize(
+    ("split", "max_balls", "n_balls"), [("all", 3, 1), ("all", 4, 4), ("longest", 2, 2)]
+)
+def test_a_split_may_reach_max_balls_and_not_exceed_them(split, max_balls, n_balls):
+    agent = zooming.AdaptiveQ(unit_env(1, 1, 1), split=split, max_balls=max_balls, seed=0)
     for _ in range(10):
         agent.update(0, [0.5], [0.5], 0.5, [0.5])
     assert agent.n_balls == n_balls
