@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -128,8 +127,8 @@ class BanditAgent(LibraryAgent):
 
     @property
     def nbytes(self) -> int:
-        """Size of the pickled bandit in bytes: the library has no arrays to measure."""
-        return len(pickle.dumps(self.bandit))
+        """Bytes of the numbers and references that make up the bandit."""
+        return _size(self.bandit)
 
     def _flat(self, point: Any) -> Floats:
         low, high = self.axes.action_ends
@@ -176,3 +175,28 @@ def _find(algorithm: str) -> Any:
 def _n_nodes(bandit: Any) -> int:
     active = getattr(bandit, "active_points", None)
     return len(active) if active is not None else sum(map(len, bandit.partition.get_node_list()))
+
+
+def _size(root: Any) -> int:
+    """Return 8 bytes for each number and each reference that an object leads to.
+
+    The interpreter's own sizes depend on how a list has grown, so a copy would differ.
+    """
+    total, seen, rest = 0, set(), [root]
+    while rest:
+        one = rest.pop()
+        if isinstance(one, type) or inspect.isroutine(one) or id(one) in seen:
+            continue
+        if isinstance(one, np.ndarray):
+            items: list[Any] = [0.0] * one.size
+        elif isinstance(one, Mapping):
+            items = list(one.values())
+        elif isinstance(one, list | tuple | set):
+            items = list(one)
+        else:
+            items = list(getattr(one, "__dict__", {}).values())
+        if items:
+            seen.add(id(one))
+        total += 8 * len(items)
+        rest += [item for item in items if not isinstance(item, int | float | str)]
+    return total
