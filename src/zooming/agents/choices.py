@@ -65,8 +65,7 @@ class Choice:
         0. `prior` plays with the first agent's variance are added to those of each agent.
         """
         plays, mean, variance = self.numbers.T
-        # The number of equal weights that give a mean the same variance.
-        n = np.maximum(1.0, plays * (2.0 * LATE - 1.0) / LATE**2)
+        n = _equal_weights(plays)
         spread = (n * variance + prior * variance[0]) / (n + prior)
         error = np.sqrt(spread / n + variance[0] / n[0])
         lead = mean - mean[0] - np.maximum(error, self.doubt * np.sqrt(spread))
@@ -95,7 +94,9 @@ class Choice:
         plays, mean, variance = self.numbers[agent].tolist()
         if not plays:
             return "has not played"
-        error = math.sqrt(variance / plays)
+        if plays <= LATE:
+            return f"played {int(plays):,}, last return {mean:.4g}"
+        error = math.sqrt(variance / float(_equal_weights(plays)))
         return f"played {int(plays):,}, mean return {mean:.4g} ± {error:.2g}"
 
     def reason(self, player: int, names: list[str]) -> str:
@@ -120,3 +121,8 @@ class Choice:
         if not np.isfinite(numbers).all() or (numbers[:, [0, 2]] < 0).any():
             raise ValueError("the statistics of an agent are invalid")
         self.numbers = numbers.copy()
+
+
+def _equal_weights(plays: Any) -> Any:
+    """Return the number of equally weighted returns whose mean has the same variance."""
+    return np.maximum(1.0, plays * (2.0 * LATE - 1.0) / LATE**2)
