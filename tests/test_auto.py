@@ -173,7 +173,7 @@ def test_the_status_says_who_plays_and_why():
     assert "plays: " in text
     assert "  planner: played " in text
     assert "warnings: none" in text
-    assert "inf" in text or "state[0]: " in text
+    assert "    state[0]: reward bandwidth " in text
     card = agent._repr_html_()
     assert "next 1,000 episodes" in card
     assert found["why"] in card
@@ -206,6 +206,9 @@ def test_the_status_warns_where_the_data_contradict_the_description():
     fine = zooming.Planner(oil(), seed=0)
     fine.learn(30)
     assert fine.status()["warnings"] == []
+    long = zooming.Planner(Drift(n_steps=2), horizon=3, seed=0)
+    long.learn(30)
+    assert "no episode was longer than 2 of 3 steps" in long.status()["warnings"][0]
 
 
 def test_a_status_prints_lists_and_numbers():

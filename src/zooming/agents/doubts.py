@@ -31,6 +31,12 @@ def doubts(agent: Planner) -> list[str]:
         )
     if least == most:
         found.append(f"every reward was {least:.4g}: no action was better than another")
+    longest = int(table.samples.steps[:n].max()) + 1
+    if longest < agent.horizon:
+        found.append(
+            f"no episode was longer than {longest} of {agent.horizon} steps; if none can be, give "
+            f"horizon={longest}"
+        )
     places = table.samples.places[:n]
     for j in range(agent.axes.n_state):
         after = places[:, len(agent.axes) + j]

@@ -15,7 +15,7 @@ from zooming.agents.doubts import doubts
 from zooming.agents.history import Log
 from zooming.agents.problem import stated_range
 from zooming.agents.replay import Transitions, record_samples, update_each
-from zooming.agents.status import Status
+from zooming.agents.status import Bandwidths, Status
 from zooming.kernels import FIRST_VALUE, pausing, plan_actions, plan_episodes, to_unit
 from zooming.kernels.crossing import Crossing
 from zooming.kernels.grids import action_cell, state_cell
@@ -275,7 +275,8 @@ class Planner(Agent):
             differ" or "differ".
             "reward noise" and "value noise": standard deviation of what the model does not explain.
             "axes": for each axis the bandwidths of rewards and of next values, as shares of the
-            axis; infinity if the axis does not matter. "warnings": what in the data contradicts
+            axis. The smaller a bandwidth, the sharper the target varies; it is infinite if the
+            axis does not matter beyond a quadratic trend. "warnings": what in the data contradicts
             the description of the problem.
         """
         core, widths = self.table.core[0], self.table.widths
@@ -294,7 +295,7 @@ class Planner(Agent):
             "reward noise": float(np.sqrt(core["reward_noise"])),
             "value noise": float(np.sqrt(core["value_noise"])),
             "axes": {
-                name: (float(bandwidths[0, apart[0], j]), float(bandwidths[1, apart[1], j]))
+                name: Bandwidths(*(float(bandwidths[k, apart[k], j]) for k in range(2)))
                 for j, name in enumerate(self.axes.names)
             },
             "warnings": self._warnings(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class Status(dict[str, Any]):
@@ -10,15 +10,23 @@ class Status(dict[str, Any]):
 
     Examples
     --------
-    >>> print(Status({"plays": "Planner", "axes": {"state[0]": (0.25, float("inf"))}, "gain": 0.5}))
+    >>> axes = {"state[0]": Bandwidths(0.25, float("inf"))}
+    >>> print(Status({"plays": "Planner", "axes": axes, "gain": 0.5}))
     plays: Planner
     axes:
-      state[0]: 0.25, inf
+      state[0]: reward bandwidth 0.25, value bandwidth inf
     gain: 0.5
     """
 
     def __str__(self) -> str:
         return "\n".join(_lines(self, ""))
+
+
+class Bandwidths(NamedTuple):
+    """Bandwidths of a planner's models along an axis, as shares of the axis."""
+
+    reward_bandwidth: float
+    value_bandwidth: float
 
 
 def _lines(entries: dict[str, Any], indent: str) -> list[str]:
@@ -37,6 +45,10 @@ def _lines(entries: dict[str, Any], indent: str) -> list[str]:
 
 def in_words(value: Any) -> str:
     """Return a value of a status as text: numbers with at most four digits."""
+    if isinstance(value, Bandwidths):
+        return ", ".join(
+            f"{name.replace('_', ' ')} {in_words(one)}" for name, one in value._asdict().items()
+        )
     if isinstance(value, tuple):
         return ", ".join(in_words(one) for one in value)
     if isinstance(value, bool) or value is None:
