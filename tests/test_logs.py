@@ -226,6 +226,9 @@ def test_bad_arguments_and_files_are_refused_with_a_sentence(log, tmp_path):
         (lambda: zooming.Planner(env()).to_log(), "has no transitions yet"),
         (lambda: zooming.record(env(), 3, 1), "policy=3: give an agent, or a function"),
         (lambda: zooming.record(env(), one, 1, library="dask"), "library='dask'"),
+        (lambda: zooming.record(env(), lambda h, x: [2.0], 1), "= 2, which is outside"),
+        (lambda: zooming.record(env(), lambda x: [0.5], 1), r"takes \(x\); give a function"),
+        (lambda: one.learn_from(log, reward="money"), "for reward=; its columns are"),
     ]
     before = knowledge(one)
     for ask, message in refusals:

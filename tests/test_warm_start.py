@@ -120,6 +120,7 @@ def test_the_guide_predicts_the_rule_until_it_is_let_go():
         (half, {"bonus": 1.0}, "bonus"),
         (lambda step, state: [1.5], {}, r"the rule gave \[1.5\]: .* is outside"),
         (lambda step, state: "left", {}, "the rule gave 'left': "),
+        (lambda state: [0.5], {}, r"takes \(state\); give a function rule\(step, observation\)"),
     ],
 )
 def test_a_wrong_argument_changes_nothing(rule, options, message):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from zooming.agents.problem import LearningProblem
 from zooming.errors import ConfigurationError, ZoomingError
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL, Leaf
 from zooming.spaces.masks import has_mask
-from zooming.validation import Floats, short_repr
+from zooming.validation import Floats, clip_rounding, short_repr
 
 Policy = Callable[[int, Any, Mapping[str, Any] | None], Any]
 
@@ -25,10 +26,26 @@ def as_function(policy: Any, what: str = "policy") -> Policy:
             observation, state=np.array([step]), info=info if has_mask(info or {}) else None
         )[0]
     if callable(policy):
+        _check_signature(policy, what)
         return lambda step, observation, info: policy(step, observation)
     raise ConfigurationError(
         f"{what}={short_repr(policy)}: give an agent, or a function {what}(step, observation)"
     )
+
+
+def _check_signature(policy: Callable[..., Any], what: str) -> None:
+    """Raise ConfigurationError if a function cannot be called with (step, observation)."""
+    try:
+        signature = inspect.signature(policy)
+    except (TypeError, ValueError):
+        return  # written in C: it has no signature
+    try:
+        signature.bind(0, None)
+    except TypeError as error:
+        raise ConfigurationError(
+            f"{what}={short_repr(policy)} takes {signature}; give a function "
+            f"{what}(step, observation)"
+        ) from error
 
 
 def rule_action(
@@ -81,6 +98,15 @@ class Exploration:
                 raise ConfigurationError(
                     f"{name} is unbounded; noise and propensities need a bounded action space"
                 )
+
+    def check_inside(self, action: Floats, step: int) -> None:
+        """Raise ConfigurationError if the action of a policy is outside the space."""
+        i = clip_rounding(action, self.low, self.high)[1]
+        if i is not None:
+            raise ConfigurationError(
+                f"step {step}: the policy gave {self.names[i]} = {action[i]:g}, which is outside "
+                f"[{self.low[i]:g}, {self.high[i]:g}]; clip the value"
+            )
 
     def near(self, center: Floats, generator: np.random.Generator) -> Floats:
         """Return a random action near `center`."""

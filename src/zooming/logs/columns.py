@@ -109,9 +109,9 @@ def _one(there: Sequence[str], name: Any, option: str) -> str:
         raise ConfigurationError(f"{option}={name!r}: give the name of one column")
     if name not in there:
         close = difflib.get_close_matches(name, there, 1, 0.6)
-        hint = f"did you mean {close[0]!r}? " if close else ""
+        hint = f"did you mean {close[0]!r}? Its" if close else "its"
         raise ConfigurationError(
-            f"the log has no column {name!r} for {option}=; {hint}Its columns are {_listed(there)}"
+            f"the log has no column {name!r} for {option}=; {hint} columns are {_listed(there)}"
         )
     return name
 

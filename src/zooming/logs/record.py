@@ -71,7 +71,7 @@ def record(
     Raises
     ------
     ConfigurationError
-        If an argument is wrong.
+        If an argument is wrong, or the policy gives an action outside the space.
 
     Examples
     --------
@@ -107,6 +107,7 @@ def record(
             if not is_random or (propensities and epsilon < 1):
                 action = act(step, observation, info)
                 center = actions.flat(action, "action")
+                exploring.check_inside(center, step)
             if is_random:
                 action = env.action_space.sample()
             elif noise:
