@@ -16,7 +16,7 @@ from zooming.validation import check_int
 
 def show_file(
     file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")],
-    out: Annotated[str, tyro.conf.arg(metavar="FILE")],
+    out: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
     episodes: int = 10,
     env: str | None = None,
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE")] = (),
@@ -27,10 +27,10 @@ def show_file(
 
     Args:
         file: file written by agent.save().
-        out: HTML file to write.
+        out: HTML file to write. By default the name of the file, ending in .html.
         episodes: episodes of the policy to step through, 0 for none.
-        env: environment of the agent, a preset or Gymnasium id as for zooming run. Needed for the
-            episodes if the environment is not one of zooming's own.
+        env: environment of the agent: a preset, a Gymnasium id, or module:Id of your own, as for
+            zooming run. Needed for the episodes if the environment is not one of zooming's own.
         set: options of the environment. Requires --env.
     """
     import zooming
@@ -38,7 +38,7 @@ def show_file(
 
     if set and env is None:
         raise ConfigurationError("--set requires --env")
-    path = Path(out)
+    path = Path(file).with_suffix(".html") if out is None else Path(out)
     if path.suffix not in (".html", ".htm"):
         raise ConfigurationError(f"--out {path}: give the page a name that ends in .html")
     check_int(episodes, "episodes", 0, 1000)
