@@ -213,10 +213,11 @@ class LearningProblem:
 def check_env(env: Any) -> None:
     """Raise ConfigurationError if `env` is not an environment, or is a vector environment."""
     if isinstance(env, (str, type)) or not hasattr(env, "observation_space"):
-        example = env if isinstance(env, str) and not env.endswith("Policy") else "zooming/Oil-v0"
+        named = env if isinstance(env, str) and not env.endswith("Policy") else "zooming/Oil-v0"
+        is_class = isinstance(env, type) and issubclass(env, gym.Env)
+        example = f"{env.__name__}()" if is_class else f'gymnasium.make("{named}")'
         raise ConfigurationError(
-            f"{env!r} is not an environment; give an instance, for example "
-            f'gymnasium.make("{example}")'
+            f"{env!r} is not an environment; give an instance, for example {example}"
         )
     if isinstance(env, gym.vector.VectorEnv) or hasattr(
         env, "num_envs"

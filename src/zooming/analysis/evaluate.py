@@ -19,7 +19,7 @@ from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
 from zooming.errors import ConfigurationError, ZoomingError
 from zooming.kernels.backups import spread_states
 from zooming.spaces.masks import has_mask
-from zooming.validation import check_int
+from zooming.validation import check_int, short_repr
 
 N_OUTCOMES = {1: 400, 2: 100, 3: 40}  # outcomes that replace a density, by number of state axes
 MOST_STATES = 20_000_000
@@ -127,7 +127,8 @@ def evaluate(
     """
     if not hasattr(agent, "predict"):
         raise ConfigurationError(
-            f"{agent!r} is not an agent; write evaluate(agent, env), the agent first"
+            f"{short_repr(agent)} is not an agent; write evaluate(agent, env), the agent first. "
+            "The returns of a function are in its log: zooming.record(env, function, episodes)"
         )
     env = _env_of(agent) if env is None else env
     check_env(env)
