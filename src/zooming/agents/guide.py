@@ -324,7 +324,7 @@ class Guide:
         """Return in one sentence who plays."""
         if not self.is_open:
             return f"let go after {int(self.counts[LET_GO]):,} episodes"
-        return f"is kept: {self.room():.4g} may be lost before it plays"
+        return f"is kept: the agent may lose {self.room():.4g} more before the rule plays"
 
     def __repr__(self) -> str:
         return f"Guide(the rule {self.words()})"
