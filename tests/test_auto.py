@@ -254,7 +254,7 @@ def test_the_expected_gain_is_that_of_returns_that_approach_their_limit_as_a_roo
 
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
-    [(lambda w: w[1:], "another form"), (lambda w: w - 1, "are invalid"),
+    [(lambda w: w[1:], "wrong shape"), (lambda w: w - 1, "are invalid"),
      (lambda w: w * 3, "are invalid"), (lambda w: w * np.nan, "are invalid")],
 )  # fmt: skip
 def test_spoiled_windows_are_refused(spoil, sentence):

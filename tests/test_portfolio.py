@@ -269,7 +269,7 @@ def test_the_choice_is_that_of_plain_python(better, doubt):
     expected, played = oracle(returns, 3, doubt)
     assert order == expected
     found = leads(played, doubt, prior=3.0)
-    assert choice.recommended() == found.index(max(found))
+    assert choice.recommend() == found.index(max(found))
     if better == 0.6:
         assert order.count(2) > 200  # what is clearly better plays most
     if better == 0.1 and doubt == 1.0:
@@ -278,12 +278,12 @@ def test_the_choice_is_that_of_plain_python(better, doubt):
 
 def test_in_doubt_the_first_agent_is_recommended():
     choice = Choice(3)
-    assert choice.recommended() == 0
+    assert choice.recommend() == 0
     choice.credit(0, [1.0, 2.0, 3.0, 2.0, 1.0])
     choice.credit(1, [1.5, 2.5, 3.5, 2.5, 1.5])
-    assert choice.recommended() == 0
+    assert choice.recommend() == 0
     choice.credit(1, [4.0] * 20)
-    assert choice.recommended() == 1
+    assert choice.recommend() == 1
     assert choice.next(25) == (2, 2)  # 0.3 sqrt(26) plays are missing
     assert choice.words(2) == "has not played"
     assert choice.words(0) == "played 5, mean return 1.5 ± 0.4"
@@ -326,7 +326,7 @@ def test_agents_that_cannot_learn_together_are_refused_in_words():
         ([one, "NetQ"], "agent 1 of the portfolio is 'NetQ'"),
         ([one, zooming.NetQ], "agent 1 of the portfolio is <class"),
         ([one, other, one], "agents 0 and 2 of the portfolio are the same object"),
-        ([one, zooming.AdaptiveQ(oil(), seed=0)], "have environments of their own"),
+        ([one, zooming.AdaptiveQ(oil(), seed=0)], "have different environment objects"),
         (make_pair(horizon=3), "have the horizons 5 and 3"),
         (make_pair(rewards="clip"), "have rewards='refuse' and 'clip'"),
         (make_pair(bounds={"state": (0.2, 0.8)}), "different axes"),
@@ -376,10 +376,10 @@ def test_an_agent_of_a_user_takes_part_in_the_python_driver():
     [
         ("counts", lambda array: array - 1, "the counts of the portfolio"),
         ("counts", lambda array: np.array([9, 0, 0, 20]), "agent 9 of 3 plays"),
-        ("total", lambda array: array * np.nan, "no number"),
+        ("total", lambda array: array * np.nan, "not a finite number"),
         ("numbers", lambda array: -array, "of an agent are invalid"),
-        ("numbers", lambda array: array[:1], "another form"),
-        ("windows", lambda array: array[:1], "another form"),
+        ("numbers", lambda array: array[:1], "wrong shape"),
+        ("windows", lambda array: array[:1], "wrong shape"),
     ],
 )
 def test_a_spoiled_state_is_refused(name, spoil, sentence):

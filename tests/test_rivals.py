@@ -238,7 +238,7 @@ def test_a_pause_changes_nothing_and_a_seed_repeats():
 def test_deep_learners_say_what_they_cannot_take():
     with pytest.raises(zooming.ConfigurationError, match="sb3:SAC plays continuous actions only"):
         make("sb3:SAC", gym.make("zooming/GraphAmbulance-v0"))
-    with pytest.raises(zooming.ConfigurationError, match="are both; take sb3:DQN"):
+    with pytest.raises(zooming.ConfigurationError, match="axes of both kinds; take sb3:DQN"):
         make("sb3:PPO", Gears.limited())
     with pytest.raises(
         zooming.ConfigurationError, match="no option 'n_step'; did you mean 'n_steps'"

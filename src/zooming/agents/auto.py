@@ -152,7 +152,7 @@ class Auto(Portfolio):
 
     @staticmethod
     def _name_as_part(agent: Agent) -> None:
-        """Let the errors of a part speak of Auto and its options."""
+        """Make the error messages of an inner agent name Auto and its options."""
         agent.problem.agent_name, agent.problem.is_part = "Auto", True
 
     def _add_trees(self, reward_range: tuple[float, float]) -> None:

@@ -136,11 +136,11 @@ class RegretBalance:
     # --- files ------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, NDArray[np.generic]]:
-        """Return what a file keeps."""
+        """Return the arrays to save."""
         return {"balance_played": self.n_played, "balance_totals": self.totals}
 
     def restore(self, arrays: dict[str, NDArray[np.generic]]) -> None:
-        """Take what a file kept; ValueError if it is invalid."""
+        """Restore the arrays of `state`; ValueError if they are invalid."""
         played, totals = arrays["balance_played"], arrays["balance_totals"]
         if played.dtype != np.int64 or played.shape != (2,) or (played < 0).any():  # type: ignore[operator]
             raise ValueError("the episodes of the guarantee are invalid")

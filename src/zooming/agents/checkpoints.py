@@ -224,7 +224,7 @@ def _build_agent(
         )
     agent.has_warned_of_clipping = n_clipped > 0
     if header.get("guide") is not None:  # not in older files
-        agent.guide = Guide.restored(agent, header["guide"])
+        agent.guide = Guide.from_state(agent, header["guide"])
     generator = header["env"]["generator"]
     if own is None:
         agent.env, agent.stored_env = None, header["env"]

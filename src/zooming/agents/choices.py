@@ -19,7 +19,7 @@ PRIOR = 3.0  # plays: a policy is recommended as if it had so many more, as unev
 
 
 class Choice:
-    """Statistics of the agents' returns; who plays next, and who is recommended.
+    """Choose by the agents' returns who plays next, and whose policy is recommended.
 
     Late returns count more than early ones. The first agent plays, unless another one leads.
 
@@ -43,7 +43,8 @@ class Choice:
     def next(self, n_episodes: int) -> tuple[int, int]:
         """Return who plays next, and how many episodes.
 
-        An agent with too few plays makes up for them. Otherwise the largest lead plays a block.
+        An agent with too few episodes plays those that it lacks. Otherwise the agent with the
+        largest lead plays a block.
         """
         missing = self._wanted(n_episodes) - self.numbers[:, 0]
         needy = int(missing.argmax())
@@ -58,11 +59,11 @@ class Choice:
         return wanted
 
     def leads(self, prior: float = 0.0) -> Floats:
-        """Return by how much the mean return of each agent exceeds what would replace the first.
+        """Return the lead of each agent over the first one, whose own lead is 0.
 
-        That is the first agent's mean, plus the standard error of the difference, or plus `doubt`
-        standard deviations of the agent's returns if that is more. The lead of the first agent is
-        0. `prior` plays with the first agent's variance are added to those of each agent.
+        The lead is the difference of the mean returns, minus its standard error, or minus `doubt`
+        standard deviations of the agent's returns if that is more. `prior` plays with the first
+        agent's variance are added to those of each agent.
         """
         plays, mean, variance = self.numbers.T
         n = _equal_weights(plays)
@@ -83,8 +84,8 @@ class Choice:
             variance = (1.0 - share) * (variance + share * away * away)
         self.numbers[agent] = plays, mean, variance
 
-    def recommended(self) -> int:
-        """Return the first agent, or the one with the largest lead if any has one."""
+    def recommend(self) -> int:
+        """Return the agent with the largest lead; the first agent if no lead is positive."""
         return int(self.leads(PRIOR).argmax())
 
     # --- words ------------------------------------------------------------------------------------
@@ -115,9 +116,9 @@ class Choice:
     # --- files ------------------------------------------------------------------------------------
 
     def restore(self, numbers: NDArray[Any]) -> None:
-        """Take back `numbers`; ValueError if they are invalid."""
+        """Restore saved `numbers`; ValueError if they are invalid."""
         if numbers.dtype != np.float64 or numbers.shape != self.numbers.shape:
-            raise ValueError("the statistics of the agents have another form")
+            raise ValueError("the statistics of the agents have the wrong shape or type")
         if not np.isfinite(numbers).all() or (numbers[:, [0, 2]] < 0).any():
             raise ValueError("the statistics of an agent are invalid")
         self.numbers = numbers.copy()

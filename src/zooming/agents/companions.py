@@ -38,7 +38,7 @@ def check_agents(agents: Any) -> list[Agent]:
         first = found[0]
         if agent.env is not first.env:
             raise ConfigurationError(
-                f"agents 0 and {k} of the portfolio have environments of their own "
+                f"agents 0 and {k} of the portfolio have different environment objects "
                 f"({first.env_name}, {agent.env_name}); make one environment, and all agents on it"
             )
         if agent.horizon != first.horizon:

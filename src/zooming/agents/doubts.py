@@ -1,4 +1,4 @@
-"""Signs in a planner's samples that the problem was not described as it is."""
+"""Find signs in a planner's samples that an option of the agent does not fit the problem."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SMALL = 0.02  # share of the reward range that the rewards seen should span
 
 
 def doubts(agent: Planner) -> list[str]:
-    """Return what in the data contradicts the description of the problem, in words."""
+    """Return a sentence for each sign that an option may not fit the problem."""
     table, core = agent.table, agent.table.core[0]
     if agent.n_episodes < ENOUGH:
         return []

@@ -1,4 +1,4 @@
-"""A guarantee for a portfolio: the paper's learner beside it, and the rule when it must play."""
+"""A guarantee for a portfolio: the paper's learner, and the rule that decides when it plays."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Guarantee:
         ]
         if loose:
             raise ConfigurationError(
-                f"guarantee= needs axes with an order, which {', '.join(loose)} has not: give "
+                f"guarantee= needs ordered axes, but {', '.join(loose)} has categories; give "
                 "ordered=True if neighboring values are similar"
             )
         share = SHARE * delta
@@ -69,7 +69,7 @@ class Guarantee:
         self.balance = RegretBalance(delta, portfolio.horizon, extended, bound)
 
     def words(self) -> str:
-        """Return what is guaranteed so far."""
+        """Return the guarantee so far as a sentence."""
         n_free, n_safe = (int(n) for n in self.balance.n_played)
         bound, worst = self.balance.regret_bound(), self.balance.width * (n_free + n_safe)
         empty = "; it says nothing yet, since no policy can lose more than" if bound > worst else ""
@@ -79,5 +79,5 @@ class Guarantee:
         )
 
     def options(self) -> dict[str, Any]:
-        """Return the options of the portfolio that make the same guarantee."""
+        """Return the options of `Portfolio` that give the same guarantee."""
         return {"guarantee": self.delta, "lipschitz": self.lipschitz}

@@ -1,4 +1,4 @@
-"""A rule as a start: who plays, the rule or the learner, and the test that lets go of the rule.
+"""Warm start: decide whether the rule or the learner plays, and test when to drop the rule.
 
 `docs/offline.md` has the statement. Let mu be the mean return of the rule, U its upper confidence
 bound, and x the returns of the learner's episodes.
@@ -133,7 +133,7 @@ class Guide:
         return interval(self.of_rule, self.alpha, self.ends, self.bound)[1]
 
     def room(self) -> float:
-        """Return what may still be lost; the learner plays if it is not below 0."""
+        """Return the return that may still be lost; the learner plays unless it is negative."""
         n_own, mean = self.windows[0, [N, MEAN]].tolist()
         spent = n_own * (self.upper_of_rule() - mean) if n_own else 0.0
         return self.allowed_loss * float(self.counts[PLAYED] - self.counts[WARMED]) - spent
@@ -191,7 +191,7 @@ class Guide:
         return False
 
     def _share(self, j: int) -> float:
-        """Return the probability of error of window j; they add up to alpha."""
+        """Return the probability of error of window j. The sum over all windows is alpha."""
         return self.alpha / ((j + 1) * (j + 2))
 
     # --- playing ----------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ class Guide:
     def rule_action(
         self, step: int, observation: Any, info: Mapping[str, Any] | None = None
     ) -> Any:
-        """Return the action of the rule, with noise if it is the turn of that."""
+        """Return the action of the rule, with noise in a noisy episode."""
         assert self.rule is not None
         agent, axes = self.agent, self.agent.axes
         flat = rules.rule_action(agent, self.rule, step, observation, info)
@@ -239,7 +239,7 @@ class Guide:
         *,
         next_info: Mapping[str, Any] | None = None,
     ) -> None:
-        """Let the agent learn from one transition; at the end of an episode its return counts."""
+        """Let the agent learn from one transition, and count the return when the episode ends."""
         masks = {"next_info": next_info} if next_info else {}
         agent = self.agent
         agent.update(step, observation, action, reward, next_observation, terminated, **masks)
@@ -280,9 +280,10 @@ class Guide:
         *,
         info: Any = None,
     ) -> tuple[Any, NDArray[np.int64]]:
-        """Return the action of the rule for one observation; of the agent after letting go.
+        """Return the action of the rule, or of the agent once the rule was let go.
 
-        The arguments are those of `Agent.predict`, without batches as long as the rule plays.
+        The arguments are those of `Agent.predict`. As long as the rule is kept, give one
+        observation, no batch.
         """
         agent = self.agent
         if not self.is_open:
@@ -332,7 +333,7 @@ class Guide:
     # --- files ------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Return what a file keeps, as JSON; the rule itself is not part of it."""
+        """Return the state to save, as JSON. The rule itself is not saved."""
         self._close()
         options = ("confidence", "loss", "margin", "noise", "spread", "bound")
         return {
@@ -343,8 +344,8 @@ class Guide:
         }
 
     @classmethod
-    def restored(cls, agent: Any, kept: dict[str, Any]) -> Guide:
-        """Return the guide that `state` described; ValueError if it is invalid."""
+    def from_state(cls, agent: Any, kept: dict[str, Any]) -> Guide:
+        """Return a guide with the saved `state`; ValueError if it is invalid."""
         counts = np.array(kept["counts"], np.int64)
         found = cls(agent, None, 2 * LEAST, **kept["options"])
         numbers = {name: np.array(kept[name], np.float64) for name in ("of_rule", "windows")}
@@ -361,7 +362,7 @@ class Guide:
 
 
 def _return_range(agent: Any) -> tuple[float, float]:
-    """Return the least and the largest return of an episode; it may end early."""
+    """Return the least and the largest return of an episode, which may end early."""
     low, high = agent.reward_range
     if (low, high) == ANY_REWARD or agent.rewards != "refuse":
         return NO_ENDS

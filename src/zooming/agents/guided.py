@@ -1,4 +1,4 @@
-"""The driver of learn() while a rule guides the agent: its episodes, and those of the learner."""
+"""The driver of learn() after a warm start: plays episodes of the rule and of the learner."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Guided:
 
 
 class RuleSide:
-    """An agent whose actions are those of the rule; all else is passed on.
+    """The learning agent, but with the actions of the rule.
 
     Parameters
     ----------

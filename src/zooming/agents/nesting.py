@@ -50,7 +50,7 @@ def nested_state(agents: Sequence[Agent]) -> tuple[list[dict[str, Any]], Arrays]
 
 
 def restore_arms(agents: Sequence[Agent], values: list[dict[str, Any]], arrays: Arrays) -> None:
-    """Take back what `nested_state` returned; ValueError or KeyError if it is invalid."""
+    """Restore the agents from `nested_state`; ValueError or KeyError if it is invalid."""
     for k, (agent, one) in enumerate(zip(agents, values, strict=True)):
         agent._restore(one["values"], arrays_of(k, arrays))
         agent._take_n_episodes(check_int(one["n_episodes"], "n_episodes", 0))

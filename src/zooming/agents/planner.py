@@ -154,7 +154,7 @@ class Planner(Agent):
 
     def _take_n_episodes(self, n: int) -> None:
         if n != self.n_episodes:
-            raise ValueError(f"{n} episodes, but the samples are from {self.n_episodes}")
+            raise ValueError(f"{n} episodes were saved, but the samples are of {self.n_episodes}")
 
     # --- points -----------------------------------------------------------------------------------
 

@@ -43,10 +43,10 @@ class Portfolio(Delegate):
     """Several agents that all learn from every episode, with a choice of who plays.
 
     An agent plays a block of episodes, a twentieth of those so far, and all others learn from them.
-    Then the agent is chosen that plays the next block, by the returns, see `agents.choices`. What
-    the portfolio predicts is what the recommended agent predicts.
+    Their returns decide which agent plays the next block, see `agents.choices`. `predict` plays the
+    policy of the recommended agent.
 
-    Agents that need many more episodes than others to become good are found late. An agent that
+    An agent that needs many more episodes than others to become good is chosen late. An agent that
     cannot learn from the actions of others gains nothing here. Without `guarantee`, nothing is
     proved about it.
 
@@ -112,7 +112,7 @@ class Portfolio(Delegate):
 
     @property
     def safe_agents(self) -> list[Agent]:
-        """The agent of the guarantee, which learns from its own episodes only; or none."""
+        """The agent of the guarantee, which learns from its own episodes only; [] without one."""
         return [] if self.guarantee is None else [self.guarantee.agent]
 
     def _is_safe(self) -> bool:
@@ -225,7 +225,7 @@ class Portfolio(Delegate):
     def _settle(self) -> None:
         """Let the others learn from what was played, and credit its returns to the player.
 
-        An interrupt may come between an agent's play and this; then the next call does it.
+        After an interrupt in between, the next call of any method does it.
         """
         played = self._played
         if played is None:
@@ -248,7 +248,7 @@ class Portfolio(Delegate):
 
     def _take_n_episodes(self, n: int) -> None:
         if n != self.n_episodes:
-            raise ValueError(f"{n} episodes, but the portfolio has counted {self.n_episodes}")
+            raise ValueError(f"{n} episodes were saved, but the portfolio has {self.n_episodes}")
 
     def drop_paused(self) -> None:
         for agent in self.agents + self.safe_agents:
@@ -264,7 +264,7 @@ class Portfolio(Delegate):
     @property
     def recommended(self) -> Agent:
         """The agent whose policy `predict` plays."""
-        return self.agents[self.choice.recommended()]
+        return self.agents[self.choice.recommend()]
 
     @property
     def n_balls(self) -> int:
@@ -302,7 +302,7 @@ class Portfolio(Delegate):
                 "why": "the others may have lost more than the guarantee allows"
                 if self._is_safe()
                 else choice.reason(player, names),
-                "recommended": names[choice.recommended()],
+                "recommended": names[choice.recommend()],
                 "agents": {name: choice.words(k) for k, name in enumerate(names)},
                 "return": None if latest is None else "{:.4g} ± {:.2g}".format(*latest),
                 "next 1,000 episodes": None if gain is None else "+{:.2g} ± {:.2g}".format(*gain),
@@ -313,7 +313,7 @@ class Portfolio(Delegate):
         )
 
     def _names(self) -> list[str]:
-        """Return a name for each agent, different ones."""
+        """Return a unique name for each agent."""
         kinds = [type(agent).__name__ for agent in self.agents]
         return [
             kind if kinds.count(kind) == 1 else f"{kind} {kinds[: k + 1].count(kind)}"
@@ -373,9 +373,11 @@ class Portfolio(Delegate):
             raise ValueError("the counts of the portfolio are invalid")
         first = 0 if self.guarantee is None else SAFE_PLAYS
         if not first <= counts[PLAYER] < len(self.agents) or counts[IS_OPEN] > 1:
-            raise ValueError(f"agent {counts[PLAYER]} of {len(self.agents)} plays")
+            raise ValueError(
+                f"the player is agent {counts[PLAYER]}, but there are {len(self.agents)} agents"
+            )
         if total.dtype != np.float64 or total.shape != (1,) or not np.isfinite(total).all():
-            raise ValueError("the return of the episode is no number")
+            raise ValueError("the return of the episode is not a finite number")
         self.choice.restore(arrays["numbers"])
         self.trend.restore(arrays["windows"])
         restore_arms(self.agents + self.safe_agents, values["agents"], arrays)
@@ -385,7 +387,7 @@ class Portfolio(Delegate):
 
 
 class _Played:
-    """A part of a block: its transitions, who has not learned from them, and its returns."""
+    """Episodes just played: their transitions and returns, and the agents still to learn them."""
 
     def __init__(self, recorder: Recorder, log: Log, n_credited: int, others: list[Agent]) -> None:
         self.recorder, self.log, self.n_credited, self.others = recorder, log, n_credited, others

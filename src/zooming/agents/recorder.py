@@ -13,7 +13,7 @@ from zooming.kernels.crossing import Crossing
 
 
 class Recorder:
-    """A compiled environment that writes down its transitions while an agent plays it.
+    """A compiled environment that records its transitions while an agent plays it.
 
     It is passed to `play` in place of the environment, with `crossing` in place of its crossing.
 
@@ -48,7 +48,7 @@ class Recorder:
 
     @property
     def n_rows(self) -> int:
-        """Transitions written down."""
+        """Number of recorded transitions."""
         return int(self.params[recording.COUNT])
 
     @property
@@ -65,7 +65,7 @@ class Recorder:
         self.params[recording.COUNT] -= 1.0
 
     def transitions(self) -> Transitions:
-        """Return all transitions that were written down."""
+        """Return all recorded transitions."""
         rows, n_state = self._rows(), self.n_state
         after = 2 + n_state + self.n_action
         steps = rows[:, 0].astype(np.int64)

@@ -45,7 +45,7 @@ Done = NDArray[np.int64] | None  # [1], the number of transitions learned; see `
 def update_each(agent: Agent, recorded: Transitions, done: Done = None) -> None:
     """Call `agent.update` for each transition that is not done."""
     states, actions = agent.axes.states, agent.axes.actions
-    done = _nothing() if done is None else done
+    done = _none_done() if done is None else done
     for k in range(int(done[0]), len(recorded.steps)):
         step, state, action, reward, after, is_terminated = (column[k] for column in recorded)
         agent.update(
@@ -59,7 +59,7 @@ def replay(agent: QLearner, recorded: Transitions, done: Done = None) -> None:
     """Learn from all transitions in compiled code; the same as `update_each`, to the last bit."""
     problem, table = agent.problem, agent.table
     flat = flat_transitions(agent, recorded)
-    done = _nothing() if done is None else done
+    done = _none_done() if done is None else done
     while done[0] < len(flat.steps):
         alive = dict(vars(table))  # noqa: F841  # the kernel has addresses, and runs unlocked
         code = table.replay(
@@ -86,7 +86,7 @@ def replay(agent: QLearner, recorded: Transitions, done: Done = None) -> None:
 def record_samples(agent: Planner, recorded: Transitions, done: Done = None) -> None:
     """Let a planner keep all transitions; the same as `update_each`, to the last bit."""
     problem, table, flat = agent.problem, agent.table, flat_transitions(agent, recorded)
-    done = _nothing() if done is None else done
+    done = _none_done() if done is None else done
     while done[0] < len(flat.steps):
         table.reserve(len(flat.steps) - int(done[0]))
         code, i = plan_replay.record_many(
@@ -106,7 +106,7 @@ def record_samples(agent: Planner, recorded: Transitions, done: Done = None) -> 
 
 
 def flat_transitions(agent: Agent, recorded: Transitions) -> Transitions:
-    """Return the transitions as kernels take them: flat points of the agent's own axes.
+    """Return the transitions in the form of the kernels: flat points of the agent's own axes.
 
     TransitionError if a step is outside the episode.
     """
@@ -141,5 +141,5 @@ def _flat(agent: Agent, points: Floats, first_axis: int) -> Floats:
     return np.asarray(agent.axes.to_unit_cube(flat.copy(), first_axis))
 
 
-def _nothing() -> NDArray[np.int64]:
+def _none_done() -> NDArray[np.int64]:
     return np.zeros(1, np.int64)

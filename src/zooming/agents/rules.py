@@ -18,7 +18,10 @@ Policy = Callable[[int, Any, Mapping[str, Any] | None], Any]
 
 
 def as_function(policy: Any, what: str = "policy") -> Policy:
-    """Return what is played at (step, observation, info). `what` names it in the error."""
+    """Return a policy as a function of (step, observation, info).
+
+    `what` is the noun used in error messages.
+    """
     if isinstance(policy, type):
         raise ConfigurationError(f"{what}={policy.__name__} is a class; give an instance of it")
     if hasattr(policy, "predict"):
@@ -55,11 +58,11 @@ def rule_action(
 
     ConfigurationError if it is no action of the agent's environment.
     """
-    flat = checked_action(agent.problem, step, rule(step, observation, info), "rule")
+    flat = check_action(agent.problem, step, rule(step, observation, info), "rule")
     return np.asarray(agent.nearest_feasible(step, flat, info), np.float64)
 
 
-def checked_action(problem: LearningProblem, step: int, played: Any, who: str) -> Floats:
+def check_action(problem: LearningProblem, step: int, played: Any, who: str) -> Floats:
     """Return an action as a flat vector; ConfigurationError, naming `who`, if it is none."""
     try:
         flat = problem.flat_action(step, played)
@@ -69,7 +72,7 @@ def checked_action(problem: LearningProblem, step: int, played: Any, who: str) -
 
 
 class Exploration:
-    """Random actions of a log: with probability `epsilon` any, otherwise near the policy's.
+    """Random actions for a log: uniform with probability `epsilon`, else near the policy's.
 
     Parameters
     ----------
@@ -78,8 +81,8 @@ class Exploration:
     epsilon : float
         Probability of an action from all of the space.
     noise : float
-        How far other actions are from the policy's, as a share of the range of each axis; 0: they
-        are the policy's.
+        Largest distance of the other actions from the policy's, as a share of the range of each
+        axis. With 0 they are the policy's own.
     """
 
     def __init__(self, leaves: list[Leaf], epsilon: float, noise: float) -> None:
@@ -108,12 +111,12 @@ class Exploration:
                 f"[{self.low[i]:g}, {self.high[i]:g}]; clip the value"
             )
 
-    def near(self, center: Floats, generator: np.random.Generator) -> Floats:
+    def draw_near(self, center: Floats, generator: np.random.Generator) -> Floats:
         """Return a random action near `center`."""
         return perturb(center, self.low, self.high, self.kinds, self.noise, generator)
 
     def density(self, action: Floats, center: Floats | None, is_random: bool) -> float:
-        """Return the density of an action; a probability if all axes are whole numbers."""
+        """Return the density of an action; a probability if all axes are integers."""
         is_interval = np.array([kind == INTERVAL for kind in self.kinds])
         sizes = self.high - self.low + np.where(is_interval, 0.0, 1.0)
         found = self.epsilon / float(np.prod(sizes))
@@ -138,7 +141,7 @@ def perturb(
 ) -> Floats:
     """Return a random action near another one: uniform where `noise_density` is positive."""
     found = action.copy()
-    for i, (first, last) in enumerate(_near(action, low, high, kinds, spread)):
+    for i, (first, last) in enumerate(_noise_ranges(action, low, high, kinds, spread)):
         if kinds[i] == INTERVAL:
             found[i] = generator.uniform(first, last)
         else:
@@ -154,7 +157,7 @@ def noise_density(
     kinds: Sequence[str],
     spread: float,
 ) -> float:
-    """Return the density of `perturb(center, ...)` at an action; a probability on whole axes.
+    """Return the density of `perturb(center, ...)` at an action; a probability on integer axes.
 
     >>> ends = np.array([0.0]), np.array([10.0])
     >>> noise_density(np.array([4.5]), np.array([4.0]), *ends, ["interval"], 0.1)
@@ -163,17 +166,21 @@ def noise_density(
     1.0
     """
     density = 1.0
-    for i, (first, last) in enumerate(_near(center, low, high, kinds, spread)):
+    for i, (first, last) in enumerate(_noise_ranges(center, low, high, kinds, spread)):
         if not first <= action[i] <= last:
             return 0.0
         density /= last - first if kinds[i] == INTERVAL else last - first + 1
     return density
 
 
-def _near(
+def _noise_ranges(
     action: Floats, low: Floats, high: Floats, kinds: Sequence[str], spread: float
 ) -> list[tuple[float, float]]:
-    """Return the range of each axis: `spread` of its width to both sides; all of a category."""
+    """Return the range (low, high) of each axis from which `perturb` draws.
+
+    It reaches `spread` times the width of the axis to both sides of the center. A categorical axis
+    has its whole range.
+    """
     found = []
     for value, lowest, highest, kind in zip(action, low, high, kinds, strict=True):
         reach = spread * (highest - lowest)

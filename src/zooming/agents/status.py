@@ -1,4 +1,4 @@
-"""What an agent says of itself: a dictionary that prints as readable lines."""
+"""The status of an agent: a dictionary that prints as readable lines."""
 
 from __future__ import annotations
 

@@ -158,6 +158,6 @@ class TreeQ(AdaptiveLearner):
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         scale = values["scale"]
         if not (isinstance(scale, float) and 0.0 < scale < math.inf):
-            raise ValueError(f"the scale of rewards is {scale}")
+            raise ValueError(f"the scale of rewards is {scale}, not a positive number")
         self.table.core["reward_span"] = scale
         super()._restore(values, arrays)

@@ -43,18 +43,18 @@ class Trend:
 
     def latest(self) -> tuple[float, float] | None:
         """Return mean return and standard error of about the last half of the episodes."""
-        used = self._used()
+        used = self._long_windows()
         if not used:
             return None
         is_short = self.windows[used[-1], 0] < 2 ** (used[-1] - 1)
-        return self._pooled(used[-2:] if is_short else used[-1:])
+        return self._pool(used[-2:] if is_short else used[-1:])
 
     def expected_gain(self, n_more: int) -> tuple[float, float] | None:
         """Return the expected rise of the mean return over `n_more` episodes, and its error.
 
-        It is an extrapolation, not below 0. None if there are too few episodes.
+        It is an extrapolation, at least 0. None if there are too few episodes.
         """
-        used = self._used()
+        used = self._long_windows()
         if len(used) < 2:
             return None
         before, last = used[-2:]
@@ -66,18 +66,18 @@ class Trend:
         return max(0.0, (new - old) * factor), math.hypot(old_error, new_error) * factor
 
     def has_improved(self) -> bool:
-        """Return whether late returns are above those of episodes 8 to 31, or it is too early."""
-        used, latest = self._used(), self.latest()
+        """Return whether late returns exceed those of episodes 8 to 31; True if it is too early."""
+        used, latest = self._long_windows(), self.latest()
         if len(used) < 4 or latest is None:
             return True
-        return latest[0] > self._pooled(used[:2])[0]
+        return latest[0] > self._pool(used[:2])[0]
 
-    def _used(self) -> list[int]:
-        """Return the windows that are long enough."""
+    def _long_windows(self) -> list[int]:
+        """Return the numbers of the windows with enough episodes."""
         return [int(i) for i in np.flatnonzero(self.windows[:, 0] >= LEAST)]
 
-    def _pooled(self, windows: list[int]) -> tuple[float, float]:
-        """Return mean and standard error of the returns of some windows together."""
+    def _pool(self, windows: list[int]) -> tuple[float, float]:
+        """Return mean and standard error of the returns of some windows, pooled."""
         n, mean, variance = self.windows[windows].T
         total = float(n.sum())
         middle = float((n * mean).sum()) / total
@@ -94,9 +94,9 @@ class Trend:
         return 2.0 * (math.sqrt(first + n) - math.sqrt(first)) / n
 
     def restore(self, windows: NDArray[Any]) -> None:
-        """Take back `windows`; ValueError if they are invalid."""
+        """Restore saved `windows`; ValueError if they are invalid."""
         if windows.dtype != np.float64 or windows.shape != self.windows.shape:
-            raise ValueError("the windows of the returns have another form")
+            raise ValueError("the windows of the returns have the wrong shape or type")
         full = 2.0 ** np.arange(N_WINDOWS)
         n = windows[:, 0]
         if not np.isfinite(windows).all() or (n < 0).any() or (n > full).any():

@@ -57,7 +57,7 @@ def check_weights(env: CompiledEnv) -> None:
 
 
 def weights_fault(env: CompiledEnv, step: int, state: Floats, action: Floats) -> str:
-    """Return what is wrong with the weights that `weigh` fills in here, or ""."""
+    """Return what is wrong with the weights that `weigh` fills in, as text, or ""."""
     values, weights = env.outcomes(step, 1)
     if env.weigh is None:
         return ""

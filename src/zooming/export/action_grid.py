@@ -105,7 +105,7 @@ class ActionGrid(PolicyForm):
 
     @property
     def parts(self) -> list[str]:
-        """What is to be done with an action in the environment's units, in this order."""
+        """Names of the operations that make an action of the mixed points, in their order."""
         is_squashed, is_single = bool(len(self.action_squash)), bool(self.is_single.any())
         needed = {
             "whole": bool(self.n_values.any()),
@@ -133,8 +133,8 @@ class ActionGrid(PolicyForm):
         ]
 
     def act(self, step: int, state: Any) -> Floats:
-        """Return the action of a state; the plain form of what every format computes."""
-        unit = (self.squashed(state) - self.low) / self.width
+        """Return the action of a state, by the computation that every format writes out."""
+        unit = (self.squash_state(state) - self.low) / self.width
         cell = 0
         entries: list[int] = []
         for j, u in enumerate(unit):
@@ -211,7 +211,7 @@ def _pieces(table: Any) -> Ints:
     grid, n_state = table.grid, table.axes.n_state
     plan, _ = table.policy()
     best = plan.best.astype(np.int64)
-    chosen = _chosen(table, plan)
+    chosen = _best_cells(table, plan)
     found = np.repeat(chosen[:, :, None], 1 + 2 * n_state, axis=2)
     places = np.array(np.unravel_index(np.arange(best.shape[1]), grid.bins[:n_state]))
     points = _points(grid, n_state, np.arange(math.prod(grid.bins[n_state:].tolist())))
@@ -230,8 +230,8 @@ def _pieces(table: Any) -> Ints:
     return found
 
 
-def _chosen(table: Any, plan: Any) -> Ints:
-    """Return [horizon, n_states]: the best action cell, the first one among almost equal ones."""
+def _best_cells(table: Any, plan: Any) -> Ints:
+    """Return the best action cell [horizon, n_states]; the first of almost equal ones."""
     horizon, n_states = plan.best.shape
     q = (plan.q + plan.bonus).reshape(horizon, n_states, -1)  # as `plan_actions.choose`
     core = table.core[0]

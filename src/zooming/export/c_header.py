@@ -222,7 +222,8 @@ def _thresholds(threshold: Floats, number: str, scale: float) -> NDArray[Any]:
         whole = np.floor(threshold * scale) - 1.0
         if (np.abs(whole) >= 2**31 - 8).any():
             raise ConfigurationError(
-                f"scale={scale:g}: a state does not fit into 32 bits; give less"
+                f"scale={scale:g}: a state times the scale does not fit into 32 bits; "
+                "give a smaller scale"
             )
         for _ in range(3):
             whole = np.where(whole / scale < threshold, whole + 1.0, whole)

@@ -79,7 +79,7 @@ class DecisionTree(PolicyForm):
 
     def act(self, step: int, state: Any) -> Floats:
         """Return the action of a state; the plain form of what every format computes."""
-        state, at = self.squashed(state), int(self.roots[step])
+        state, at = self.squash_state(state), int(self.roots[step])
         while at >= 0:
             at = int((self.right if state[self.axis[at]] >= self.threshold[at] else self.left)[at])
         return np.asarray(self.actions[~at])

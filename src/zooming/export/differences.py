@@ -14,7 +14,7 @@ from zooming.export.evidence import gather, weigh
 from zooming.export.played import Measured, SwitchedPolicy, difference, play
 from zooming.export.regions import contain, greedy_actions, merge, policy_regions, whole_states
 from zooming.export.rules import align, side_text
-from zooming.export.simplify import comparable, simplify
+from zooming.export.simplify import scale_actions, simplify
 
 MOST_MEASURED = 8  # regions whose worth is measured by itself, those with the most weight
 
@@ -96,7 +96,7 @@ class Differences:
         if self.worth is None:
             return [*found, "What b is worth was not measured."]
         more = "more" if self.worth.mean >= 0 else "less"
-        size = self.worth if self.worth.mean >= 0 else self.worth.negated()
+        size = self.worth if self.worth.mean >= 0 else self.worth.negate()
         found.append(f"b earns {size.text} {more} than a, which earns {self.worth.instead_of:.4g}.")
         if any(one.worth is not None for one in self.regions):
             found.append("worth: what it earns to play b in this region only.")
@@ -160,7 +160,7 @@ def compare(
         base = play(agent, env, episodes, seed)
         worth = difference(play(other, env, episodes, seed), base)
         found = [
-            _measured(one, agent, other, env, base, seed) if k < MOST_MEASURED else one
+            _measure(one, agent, other, env, base, seed) if k < MOST_MEASURED else one
             for k, one in enumerate(found)
         ]
     n_state = agent.axes.n_state
@@ -204,7 +204,7 @@ def _differences(
     low, high, chosen = merge(regions.low, regions.high, number.ravel())
     actions = rows[chosen]
     if n_rules is not None and (actions[:, :n] != actions[:, n:]).any(axis=1).sum() > n_rules:
-        both = comparable(agent.axes, np.vstack([pairs[:, :n], pairs[:, n:]]))
+        both = scale_actions(agent.axes, np.vstack([pairs[:, :n], pairs[:, n:]]))
         first, second = np.split(both, 2)
         distances = np.hstack([first, second, first - second])
         low, high, actions = simplify(regions, pairs, distances, weights, n_rules)
@@ -220,10 +220,8 @@ def _differences(
     ], regions.is_exact  # fmt: skip
 
 
-def _measured(
-    one: Difference, agent: Any, other: Any, env: Any, base: Any, seed: int
-) -> Difference:
-    """Return the region with what it earns to play the other policy there only."""
+def _measure(one: Difference, agent: Any, other: Any, env: Any, base: Any, seed: int) -> Difference:
+    """Return the region with `worth`: the gain of playing the other policy only there."""
     switched = SwitchedPolicy(agent, other, one.step, np.array(one.low), np.array(one.high))
     worth = difference(play(switched, env, len(base), seed), base)
     return Difference(one.step, one.low, one.high, one.action, one.other_action, one.weight, worth)

@@ -1,4 +1,4 @@
-"""What an agent knows about an action in some states: its Q, its visits, and those of all actions.
+"""What an agent knows about an action in some states: Q, its visits, and all actions' visits.
 
 A visit is spread evenly over the ball that was visited, also if that ball was split later. So the
 visits of all cells of a step sum to the number of episodes.
@@ -64,11 +64,11 @@ def gather(agent: Any, step: int, regions: Regions, actions: Floats) -> Evidence
         total[part], visits[part] = is_near @ density, is_own @ density
         q_value[part] = balls.q_value[is_own.argmax(axis=1)]
     inside = regions.volumes
-    return Evidence(_capped(agent, step, regions, q_value), visits * inside, total * inside)
+    return Evidence(_cap(agent, step, regions, q_value), visits * inside, total * inside)
 
 
 def weigh(regions: Regions, evidence: Evidence) -> Floats:
-    """Return how much each cell counts: its visits, and a little for its volume."""
+    """Return the weight of each cell: its visits, plus a small weight for its volume."""
     known = next(
         (x for x in (evidence.total, evidence.visits) if np.isfinite(x).all() and x.sum() > 0),
         np.zeros(len(regions.points)),
@@ -138,10 +138,10 @@ def _ask(agent: Any, step: int, regions: Regions, actions: Floats) -> Evidence:
         visits = np.array([agent.visits(step, *pair) for pair in pairs], np.float64)
     except (AttributeError, NotImplementedError, ConfigurationError):
         return Evidence(unknown, unknown, unknown)
-    return Evidence(_capped(agent, step, regions, q_value), visits, unknown)
+    return Evidence(_cap(agent, step, regions, q_value), visits, unknown)
 
 
-def _capped(agent: Any, step: int, regions: Regions, q_value: Floats) -> Floats:
-    """Return Q, at most the value of the state, which has a cap."""
+def _cap(agent: Any, step: int, regions: Regions, q_value: Floats) -> Floats:
+    """Return Q, capped by the value of the state."""
     shaped = agent.axes.states.shaped
     return np.minimum(q_value, [agent.value(step, shaped(point)) for point in regions.points])

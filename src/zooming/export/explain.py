@@ -13,7 +13,7 @@ from zooming.export.forms import about
 from zooming.export.played import Measured, RulePolicy, default_episodes, difference, play
 from zooming.export.regions import Regions, contain, merge, policy_regions, whole_states
 from zooming.export.rules import PolicyRule, Rules, make_rules
-from zooming.export.simplify import comparable, simplify
+from zooming.export.simplify import scale_actions, simplify
 from zooming.validation import Floats, check_int, count_noun
 
 DEFAULT_RULES = 8
@@ -141,7 +141,7 @@ def _rules_of(
     order = np.lexsort(low.T[::-1])
     boxes = low[order], high[order], rows[chosen[order]]
     if n_rules is not None and n_regions > n_rules:
-        distances = comparable(agent.axes, regions.actions)
+        distances = scale_actions(agent.axes, regions.actions)
         enough = 0.0 if regions.is_exact else CLOSE
         boxes = simplify(regions, regions.actions, distances, weights, n_rules, enough)
     cells = contain(boxes[0], boxes[1], regions.points).argmax(axis=1)
@@ -159,5 +159,5 @@ def _loss(
         why = "episodes=0" if env is not None else f"the agent has no environment {agent.env_name}"
         return None, f"{instead} The loss was not measured: {why}."
     found = difference(play(agent, env, episodes, seed), play(policy, env, episodes, seed))
-    word, size = ("falls", found) if found.mean >= 0 else ("rises", found.negated())
+    word, size = ("falls", found) if found.mean >= 0 else ("rises", found.negate())
     return found, f"{instead} The mean return {word} by {size.text} from {found.of:.4g}."

@@ -81,7 +81,7 @@ class PolicyForm(ABC):
             "A state outside the space gets the action of the nearest region.",
         ]
 
-    def squashed(self, given: Any) -> Floats:
+    def squash_state(self, given: Any) -> Floats:
         """Return a state with its squashed axes mapped."""
         state: Floats = np.array(given, np.float64)
         for i, origin, scale, offset, gain in self.squash:
@@ -109,7 +109,7 @@ def narrow(table: Any) -> NDArray[Any]:
 
 
 def recommended(agent: Any) -> Any:
-    """Return the agent whose policy an agent plays: itself, or one of those it is made of."""
+    """Return the agent whose policy `agent` plays: itself, or one of its inner agents."""
     while hasattr(agent, "recommended"):
         agent = agent.recommended
     return agent
@@ -136,7 +136,7 @@ def head_of(axes: Any, about: str, *, squashes: bool = True) -> dict[str, Any]:
 
 
 def squash_of(axis: Any) -> tuple[float, float, float, float]:
-    """Return (origin, scale, offset, gain) of a squashed axis, which is what `kernels.bend` does.
+    """Return (origin, scale, offset, gain) of a squashed axis, as `kernels.bend` computes it.
 
     Its three cases are the same arithmetic to the last bit: a gain of 1/2 and the sign of z do not
     round.

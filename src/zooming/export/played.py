@@ -107,7 +107,7 @@ class Measured:
     instead_of: float
     episodes: int
 
-    def negated(self) -> Measured:
+    def negate(self) -> Measured:
         """Return the same difference seen from the other policy."""
         return Measured(-self.mean, -self.high, -self.low, self.instead_of, self.of, self.episodes)
 

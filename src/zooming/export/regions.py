@@ -96,19 +96,19 @@ def whole_states(axes: Any) -> NDArray[np.bool_]:
 
 
 def volumes(low: Floats, high: Floats, first: Floats, last: Floats) -> Floats:
-    """Return the volume of each box between `first` and `last`."""
+    """Return the volume of each box, cut off at `first` and `last`."""
     widths = np.minimum(high, last) - np.maximum(low, first)
     return np.asarray(np.maximum(widths, 0.0).prod(axis=1))
 
 
 def contain(low: Floats, high: Floats, points: Floats) -> NDArray[np.bool_]:
-    """Return [n_points, n_boxes]: whether a box holds a point. A box lacks its high faces."""
+    """Return [n_points, n_boxes]: whether a box contains a point. Its high faces are outside."""
     inside = (low <= points[:, None]) & (points[:, None] < high)
     return np.asarray(inside.all(axis=2))
 
 
 def _borders(agents: Sequence[Any]) -> list[Floats]:
-    """Return the borders of a grid of states along each axis, squashed axes squashed."""
+    """Return the borders of a grid along each state axis; squashed axes stay squashed."""
     axes = agents[0].axes
     n_state, borders = axes.n_state, []
     table = getattr(recommended(agents[0]), "table", None)
@@ -190,7 +190,7 @@ def cell_boxes(table: CellTable, *, squashed: bool = False) -> tuple[Floats, Flo
 
 
 def bin_borders(table: CellTable, axis: int) -> Floats:
-    """Return the smallest state of each bin of a planner's axis, squashed axes squashed.
+    """Return the smallest state of each bin of a planner's axis; squashed axes stay squashed.
 
     A border of an axis of integers lies between two of them.
     """
@@ -203,12 +203,12 @@ def bin_borders(table: CellTable, axis: int) -> Floats:
 
 
 def _product(columns: list[Floats]) -> Floats:
-    """Return all combinations of some numbers for each axis, one row each."""
+    """Return all combinations of the numbers of each axis, one row each."""
     return np.stack(np.meshgrid(*columns, indexing="ij"), axis=-1).reshape(-1, len(columns))
 
 
 def divide(low: Floats, high: Floats) -> Floats:
-    """Return boxes [n, 2, n_state] over all states, each inside or outside of every given box."""
+    """Cut the states into boxes [n, 2, n_state] that no face of a given box crosses."""
     n_axes = low.shape[1]
     done: list[tuple[Floats, Floats]] = []
     waiting = [(np.full(n_axes, -np.inf), np.full(n_axes, np.inf), low, high)]

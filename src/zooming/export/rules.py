@@ -248,11 +248,11 @@ def side_text(low: float, high: float, is_whole: bool) -> str:
         low, high = np.ceil(low), np.ceil(high) - 1
         if low == high:
             return f"{low:g}"
-        return f"up to {high:g}" if low == -np.inf else _from(low, high)
-    return f"below {high:.4g}" if low == -np.inf else _from(low, high)
+        return f"up to {high:g}" if low == -np.inf else _range_text(low, high)
+    return f"below {high:.4g}" if low == -np.inf else _range_text(low, high)
 
 
-def _from(low: float, high: float) -> str:
+def _range_text(low: float, high: float) -> str:
     return f"from {low:.4g}" if high == np.inf else f"{low:.4g} to {high:.4g}"
 
 

@@ -21,7 +21,7 @@ MOST_CANDIDATES = 256  # actions among which a box chooses, those of the largest
 
 @dataclass
 class _Box:
-    """A box under construction: its cells, its action, and the cut that helps it most."""
+    """A box under construction: its cells, its action, and the cut that reduces its cost most."""
 
     low: Floats
     high: Floats
@@ -80,8 +80,8 @@ def simplify(
     return low[order], high[order], rows[chosen[order]]
 
 
-def comparable(axes: Any, actions: Floats) -> Floats:
-    """Return actions in units in which the sum of absolute differences compares them.
+def scale_actions(axes: Any, actions: Floats) -> Floats:
+    """Return actions scaled so that the sum of absolute differences is their distance.
 
     An interval has length 1. Two categories of an axis are 1 apart.
     """

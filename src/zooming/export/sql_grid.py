@@ -66,8 +66,8 @@ def _check(grid: ActionGrid) -> None:
     if len(grid.action_squash):
         name = grid.action_names[int(grid.action_squash[0, 0])]
         raise ConfigurationError(
-            f"{name} is squashed, and a query cannot undo that; export .py, .json or .h, or give "
-            f"the agent bounds={{{name!r}: (low, high)}} instead of squash"
+            f"{name} is a squashed axis, which a query cannot compute; export .py, .json or .h, "
+            f"or give the agent bounds={{{name!r}: (low, high)}} instead of squash"
         )
 
 
@@ -133,18 +133,18 @@ def _action(grid: ActionGrid, k: int, units: Sequence[str]) -> str:
         point += f"\n    + CASE WHEN {unit} > {axis}.center THEN {above} ELSE {below} END"
     low, n_values = float(grid.action_low[k]), int(grid.n_values[k])
     if len(mixing) > 1:  # several changes may add up to too much
-        point = _between(point, float(grid.point_low[k]), float(grid.point_high[k]))
+        point = _clip(point, float(grid.point_low[k]), float(grid.point_high[k]))
     if n_values:
-        number = _between(f"floor(({point}) * {n_values})", None, n_values - 1)
+        number = _clip(f"floor(({point}) * {n_values})", None, n_values - 1)
         return f"CAST({float_text(low + 0.5)} + {number} AS BIGINT)"
     value = f"({point}) * {float_text(grid.action_width[k])}"
     value = f"{float_text(low)} + {value}" if low else value
     is_clipped = grid.is_single[k] and grid.action_least[k] > low
-    return _between(value, float(grid.action_least[k]), None) if is_clipped else value
+    return _clip(value, float(grid.action_least[k]), None) if is_clipped else value
 
 
-def _between(value: str, low: float | None, high: float | None) -> str:
-    """Return an expression clipped to [low, high]; None is no end."""
+def _clip(value: str, low: float | None, high: float | None) -> str:
+    """Return the SQL expression of `value` clipped to [low, high]; None means no limit."""
     ends = [(end, side) for end, side in ((low, "<"), (high, ">")) if end is not None]
     cases = " ".join(
         f"WHEN {value} {side} {float_text(end)} THEN {float_text(end)}" for end, side in ends

@@ -73,8 +73,8 @@ class Checker:
             ~is_step & ~is_missing, first, lambda k: f"step {steps[k]:g}",
         )  # fmt: skip
         is_ordered = self._order(steps, is_new, is_back, is_step & ~is_missing, first)
-        is_state = self._inside(rows.states, 0, "state", is_missing, first)
-        is_action = self._inside(rows.actions, self.axes.n_state, "action", is_missing, first)
+        is_state = self._is_inside(rows.states, 0, "state", is_missing, first)
+        is_action = self._is_inside(rows.actions, self.axes.n_state, "action", is_missing, first)
         is_reward = self._rewards(rows.rewards, is_missing, first)
         usable = ~is_missing & is_step & is_ordered & is_state
         after = rows.states.copy()
@@ -85,7 +85,7 @@ class Checker:
         else:
             given = ~(has_no_value & np.isnan(rows.next_states).any(axis=1))
             after[given] = rows.next_states[given]
-            usable &= self._inside(after, 0, "next state", is_missing, first)
+            usable &= self._is_inside(after, 0, "next state", is_missing, first)
         keep = usable & is_action & is_reward
         self.n_rows += n
         self.n_kept += int(keep.sum())
@@ -99,7 +99,7 @@ class Checker:
     def refuse(self, name: str, bad: str, what: str) -> None:
         """Raise if the log has no rows, or faults that are not to be skipped.
 
-        `name` is that of the log, and `what` says what was not done.
+        `name` is the name of the log. The message says that nothing was `what`, such as "learned".
         """
         if not self.n_rows:
             raise ConfigurationError(f"{name} has no rows")
@@ -107,14 +107,13 @@ class Checker:
             listed = "; ".join(str(fault) for fault in self.faults.values())
             raise TransitionError(
                 f"{name} has faults, and nothing was {what}: {listed}. Rows count from 0. "
-                'Mend them, or skip them with bad="skip"'
+                'Correct these rows, or skip them with bad="skip"'
             )
 
     # --- one check each ---------------------------------------------------------------------------
 
     def _runs(self, rows: Rows) -> tuple[Mask, Mask, Mask]:
-        """Return where an episode begins, which rows are of one that has ended before, and which
-        do not name their episode."""
+        """Return three masks of rows: begins an episode, resumes an ended one, names no episode."""
         n = len(rows.rewards)
         is_new, nothing = np.ones(n, bool), np.zeros(n, bool)
         names, steps = rows.episodes, rows.steps
@@ -149,7 +148,7 @@ class Checker:
     def _order(
         self, steps: Floats, is_new: Mask, is_back: Mask, is_known: Mask, first: int
     ) -> Mask:
-        """Return which rows follow the one before; count gaps, which cost no row by themselves."""
+        """Return which rows follow the row before. Gaps are counted; no row is dropped for one."""
         change = np.diff(steps, prepend=-1.0)
         change[is_new] = steps[is_new] + 1
         is_order = is_back | ((change < 0) & is_known)
@@ -163,7 +162,7 @@ class Checker:
         )  # fmt: skip
         return np.asarray(~(is_order | is_twice))
 
-    def _inside(
+    def _is_inside(
         self, points: Floats, first_axis: int, what: str, is_missing: Mask, first: int
     ) -> Mask:
         """Return which rows have a point inside its space, up to rounding errors."""
@@ -186,7 +185,7 @@ class Checker:
         return np.asarray(~is_bad)
 
     def _rewards(self, rewards: Floats, is_missing: Mask, first: int) -> Mask:
-        """Return which rewards the agent takes; one that clips takes all finite ones."""
+        """Return which rewards are accepted; an agent that clips accepts all finite ones."""
         low, high = self.agent.reward_range
         is_good = np.isfinite(rewards)
         if self.agent.rewards != "clip":
@@ -198,7 +197,7 @@ class Checker:
         return is_good
 
     def _flag(self, kind: str, what: str, mask: Mask, first: int, example: Any = None) -> None:
-        """Count the rows of a fault."""
+        """Count the rows with a fault."""
         found = np.flatnonzero(mask)
         if not len(found):
             return

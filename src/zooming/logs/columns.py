@@ -82,48 +82,50 @@ def choose_columns(
     """
     n_state = axes.n_state
     usual_state = column_names(axes.names[:n_state])
-    states = _several(there, state, usual_state, "state", n_state)
-    actions = _several(there, action, column_names(axes.names[n_state:]), "action", axes.n_action)
+    states = _find_columns(there, state, usual_state, "state", n_state)
+    actions = _find_columns(
+        there, action, column_names(axes.names[n_state:]), "action", axes.n_action
+    )
     usual_next = tuple(f"next_{name}" for name in usual_state)
     has_next = next_state is not None or set(usual_next) <= set(there)
     found = Columns(
-        _optional(there, episode, "episode"),
-        _optional(there, step, "step"),
+        _find_optional(there, episode, "episode"),
+        _find_optional(there, step, "step"),
         states,
         actions,
-        _one(there, "reward" if reward is None else reward, "reward"),
-        _several(there, next_state, usual_next, "next_state", n_state) if has_next else (),
-        _optional(there, terminated, "terminated"),
-        None if propensity is None else _one(there, propensity, "propensity"),
+        _find_column(there, "reward" if reward is None else reward, "reward"),
+        _find_columns(there, next_state, usual_next, "next_state", n_state) if has_next else (),
+        _find_optional(there, terminated, "terminated"),
+        None if propensity is None else _find_column(there, propensity, "propensity"),
     )
     if found.episode is None and found.step is None:
         raise ConfigurationError(
             f"the log has no column 'episode' or 'step' to tell its episodes apart; name one of "
-            f"its columns, episode=... or step=...: {_listed(there)}"
+            f"its columns, episode=... or step=...: {_join_names(there)}"
         )
     return found
 
 
-def _one(there: Sequence[str], name: Any, option: str) -> str:
+def _find_column(there: Sequence[str], name: Any, option: str) -> str:
     if not isinstance(name, str):
         raise ConfigurationError(f"{option}={name!r}: give the name of one column")
     if name not in there:
         close = difflib.get_close_matches(name, there, 1, 0.6)
         hint = f"did you mean {close[0]!r}? Its" if close else "its"
         raise ConfigurationError(
-            f"the log has no column {name!r} for {option}=; {hint} columns are {_listed(there)}"
+            f"the log has no column {name!r} for {option}=; {hint} columns are {_join_names(there)}"
         )
     return name
 
 
-def _optional(there: Sequence[str], name: Any, usual: str) -> str | None:
+def _find_optional(there: Sequence[str], name: Any, usual: str) -> str | None:
     """Return the named column; by default the usual one, or None if the log lacks it."""
     if name is None:
         return usual if usual in there else None
-    return _one(there, name, usual)
+    return _find_column(there, name, usual)
 
 
-def _several(
+def _find_columns(
     there: Sequence[str], names: Any, usual: tuple[str, ...], option: str, n: int
 ) -> tuple[str, ...]:
     given = (names,) if isinstance(names, str) else usual if names is None else tuple(names)
@@ -131,10 +133,10 @@ def _several(
         raise ConfigurationError(
             f"{option}={names!r}: give one column for each of the {n} axes, in their order"
         )
-    return tuple(_one(there, name, option) for name in given)
+    return tuple(_find_column(there, name, option) for name in given)
 
 
-def _listed(there: Sequence[str]) -> str:
+def _join_names(there: Sequence[str]) -> str:
     shown = ", ".join(map(repr, there[:20]))
     return shown + (", ..." if len(there) > 20 else "")
 
@@ -143,7 +145,7 @@ def _listed(there: Sequence[str]) -> str:
 
 
 def library_of(frame: Any) -> str | None:
-    """Return "polars", "pandas", or "dict" for what holds columns; None for anything else."""
+    """Return "polars", "pandas" or "dict", the kind of `frame`; None if it is no frame."""
     name = type(frame).__module__.split(".")[0]
     if name in ("polars", "pandas") and type(frame).__name__ == "DataFrame":
         return name
@@ -188,11 +190,11 @@ def _numbers(frame: Any, name: str) -> Floats:
             words = column.str.strip_chars().str.to_lowercase()
             column = words.replace({"true": "1", "false": "0"})
         elif column.dtype.is_nested():
-            raise _nested(name)
+            raise _nested_error(name)
         return np.asarray(column.cast(pl.Float64, strict=False).to_numpy(), np.float64)
     values = np.asarray(column) if library == "dict" else column.to_numpy()
     if values.ndim != 1:
-        raise _nested(name)
+        raise _nested_error(name)
     if values.dtype.kind in "fiub":
         return values.astype(np.float64)
     return np.array([_number(value, name) for value in values.tolist()], np.float64)
@@ -200,7 +202,7 @@ def _numbers(frame: Any, name: str) -> Floats:
 
 def _number(value: Any, name: str) -> float:
     if isinstance(value, (list, tuple, np.ndarray)):
-        raise _nested(name)
+        raise _nested_error(name)
     if isinstance(value, str):
         word = value.strip().lower()
         if word in BOOLEANS:
@@ -211,7 +213,7 @@ def _number(value: Any, name: str) -> float:
         return np.nan
 
 
-def _nested(name: str) -> ConfigurationError:
+def _nested_error(name: str) -> ConfigurationError:
     return ConfigurationError(
         f"the column {name!r} holds lists; give a log with one column for each axis"
     )

@@ -1,4 +1,4 @@
-"""Off-policy evaluation: what a policy would have earned, by the log of another one."""
+"""Off-policy evaluation: estimate the return of a policy from the log of another one."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def evaluate_on(
     terminated: str | None = None,
     bad: str = "refuse",
 ) -> Estimate:
-    """Estimate what a policy would have earned, by a log that another policy made.
+    """Estimate the mean return of a policy from a log that another policy made.
 
     docs/offline.md describes the methods, and how often their intervals were right.
 
@@ -155,7 +155,7 @@ def evaluate_on(
         found = found.part(np.sort(generator.choice(len(found), MOST_EPISODES, replace=False)))
     played = Played(policy, problem)
     answer = _Answer(found, played, radius, level, resamples, generator)
-    estimate = answer.by(method)
+    estimate = answer.estimate(method)
     if estimate.reason is not None and unsupported == "raise":
         raise ConfigurationError(f"evaluate_on has no answer: {estimate.reason}")
     return estimate
@@ -185,10 +185,10 @@ class _Answer:
             else None
         )
 
-    def by(self, method: str) -> Estimate:
+    def estimate(self, method: str) -> Estimate:
         """Return the estimate of a method."""
         if method == MODEL:
-            return self._by_model()
+            return self._model_estimate()
         weights = importance_weights(self.log, self.played, self.radius)
         effective = effective_samples(weights)
         common = (_SAME, _MARKOV, _PROPENSITY, _BALL.format(radius=self.radius))
@@ -198,12 +198,12 @@ class _Answer:
         if self.reason is not None:  # no regression where there is no data
             nothing = np.full(2, np.nan)
             return self._estimate(method, nothing, effective, (*common, _EITHER, _WIDER))
-        means = self._corrected(weights, self.counts, self.model.k)
-        rough = self._corrected(weights, self.counts[:, :1], self.model.wide)
+        means = self._doubly_robust(weights, self.counts, self.model.k)
+        rough = self._doubly_robust(weights, self.counts[:, :1], self.model.wide)
         bias = abs(float(means[0] - rough[0]))
         return self._estimate(method, means, effective, (*common, _EITHER, _WIDER), bias)
 
-    def _corrected(self, weights: Floats, counts: Floats, k: int) -> Floats:
+    def _doubly_robust(self, weights: Floats, counts: Floats, k: int) -> Floats:
         """Return the doubly robust estimates by regressions on k neighbors."""
         log = self.log
         values = self.model.values(counts, k)
@@ -213,7 +213,7 @@ class _Answer:
         own = (counts * values[0]).sum(axis=0) / len(log)
         return np.asarray(own + weighted_sums(weights, gains, counts))
 
-    def _by_model(self) -> Estimate:
+    def _model_estimate(self) -> Estimate:
         assumptions, effective = (_SAME, _MARKOV, _SMOOTH, _WIDER), self.model.effective_samples
         if self.reason is not None:
             return self._estimate(MODEL, np.full(2, np.nan), effective, assumptions)
@@ -266,7 +266,7 @@ def _problem(policy: Any, env: Any, horizon: int | None) -> LearningProblem:
     as_function(policy)
     if env is None:
         raise ConfigurationError(
-            "a policy that is no agent needs env=, for the spaces and the horizon of the log"
+            "a function or a rule as policy needs env=, for the spaces and the horizon of the log"
         )
     check_env(env)
     return LearningProblem(env, "evaluate_on", horizon=horizon)

@@ -32,7 +32,7 @@ class Neighbors:
     at : array of int [n, k]
         Numbers of the episodes, nearest first.
     away : array [n, k, axes]
-        Their places, seen from the point, in scaled axes.
+        Neighbor minus point, in scaled axes.
     is_supported : array of bool [n]
         Whether there are enough logged points within the radius.
     is_equal : array of bool [n, k]
@@ -70,7 +70,7 @@ class Neighbors:
 
 
 def _design(away: Floats) -> Floats:
-    """Return 1, the coordinates, and their products where there are enough neighbors for them."""
+    """Return the regressors: 1, the coordinates, and their products if k is large enough."""
     n, k, axes = away.shape
     first, second = np.triu_indices(axes)
     parts = [np.ones((n, k, 1)), away]
@@ -146,7 +146,7 @@ def find_neighbors(
 
 
 class FittedModel:
-    """The log around what a policy would do: a regression for each step.
+    """Regressions of each step on the logged points near the actions of a policy.
 
     Parameters
     ----------
@@ -171,10 +171,12 @@ class FittedModel:
         wanted = max(2 * len(played.axes) + 4, round(len(log) ** SHARE))
         self.k = max(2, min(self.fewest - 1, wanted))
         self.wide = max(2, min(self.fewest - 1, 2 * self.k))
-        self.steps = [self._at(step) for step in range(log.horizon)] if self.fewest > 2 else []
+        self.steps = (
+            [self._neighbors_of(step) for step in range(log.horizon)] if self.fewest > 2 else []
+        )
         self.support, self.effective_samples = self._occupancy() if self.steps else (0.0, 0.0)
 
-    def _logged(self, step: int) -> tuple[Indices, Floats]:
+    def _logged_points(self, step: int) -> tuple[Indices, Floats]:
         """Return the episodes that have a step, and their points."""
         log, played = self.log, self.played
         found = np.flatnonzero(log.has_step[:, step])
@@ -182,7 +184,7 @@ class FittedModel:
         actions = played.in_unit_cube(log.actions[found, step], played.axes.n_state)
         return found, np.concatenate([states, actions], axis=1)
 
-    def _at(self, step: int) -> tuple[Indices, Neighbors]:
+    def _neighbors_of(self, step: int) -> tuple[Indices, Neighbors]:
         """Return the episodes whose value at a step is needed, and the neighbors there."""
         log, played = self.log, self.played
         if step == 0:
@@ -198,11 +200,11 @@ class FittedModel:
             ],
             axis=1,
         )
-        episodes, logged = self._logged(step)
+        episodes, logged = self._logged_points(step)
         return own, find_neighbors(points, own, logged, episodes, played, self.wide, self.radius)
 
     def _occupancy(self) -> tuple[float, float]:
-        """Follow the policy through the log: how often it has data, and from how many episodes."""
+        """Return `support` and `effective_samples`, by following the policy through the log."""
         log = self.log
         mass = np.full(len(log), 1.0 / len(log))  # of the policy's visits, at the next states
         seen = lost = 0.0
@@ -245,7 +247,7 @@ class FittedModel:
         found = np.zeros((len(log), log.horizon, counts.shape[1]))
         for step in range(log.horizon):
             after = values[step + 1] if step + 1 < log.horizon else np.zeros(counts.shape)
-            own, logged = self._logged(step)
+            own, logged = self._logged_points(step)
             neighbors = find_neighbors(logged, own, logged, own, self.played, k, self.radius)
             targets = log.rewards[:, step, None] + after
             found[own, step] = neighbors.regress(targets, counts, k)

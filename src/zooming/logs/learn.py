@@ -123,15 +123,15 @@ def learn_from(
             kept.append(checker.feed(rows))
     checker.refuse(source.name, bad, "learned")
     before = agent.n_episodes
-    for found in kept or _again(source, agent):
+    for found in kept or _read_again(source, agent):
         agent._learn_transitions(found)
     if type(agent).n_episodes is Agent.n_episodes:  # an agent that does not count
         agent._take_n_episodes(before + checker.n_episodes)
     return Learned(checker.n_rows, checker.n_kept, checker.n_episodes, checker.faults)
 
 
-def _again(source: Source, agent: Agent) -> Iterator[Transitions]:
-    """Yield the transitions of a source that was checked before."""
+def _read_again(source: Source, agent: Agent) -> Iterator[Transitions]:
+    """Read a checked source once more, and yield its transitions."""
     checker = Checker(agent)
     for rows in whole_episodes(source, agent.horizon):
         yield checker.feed(rows)

@@ -1,4 +1,4 @@
-"""Write logs: of a policy that is played, and of the samples that an agent keeps."""
+"""Write logs: play a policy and record it, or take the samples that an agent keeps."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def record(
                 action = env.action_space.sample()
             elif noise:
                 assert center is not None
-                action = actions.shaped(exploring.near(center, generator))
+                action = actions.shaped(exploring.draw_near(center, generator))
             flat_action = actions.flat(action, "action")
             if propensities:
                 chances.append(exploring.density(flat_action, center, is_random))
@@ -178,7 +178,7 @@ def to_log(agent: Any, library: str = "polars") -> Any:
     steps, places, numbers = (part[:n] for part in table.samples)
     if not n or (numbers[:, WEIGHT] != 1).any():
         why = "has no transitions yet" if not n else "has joined similar transitions"
-        raise ConfigurationError(f"{type(keeper).__name__} {why}, so there is no log of them")
+        raise ConfigurationError(f"{type(keeper).__name__} {why}, so there is no log to return")
     is_ended = places[:, len(axes)] == ENDED
     after = np.where(is_ended[:, None], places[:, :n_state], places[:, len(axes) :])
     units = np.asarray(table.units, np.float64)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from zooming.agents.agent import Agent
 from zooming.agents.problem import LearningProblem
-from zooming.agents.rules import as_function, checked_action
+from zooming.agents.rules import as_function, check_action
 from zooming.errors import ConfigurationError, TransitionError
 from zooming.kernels.layout import LOW, WIDTH
 from zooming.logs.checks import Checker
@@ -54,11 +54,11 @@ class Trajectories:
 
     @property
     def horizon(self) -> int:
-        """Steps of the longest episode that there may be."""
+        """Largest number of steps of an episode."""
         return int(self.rewards.shape[1])
 
     def are_whole(self) -> bool:
-        """Return whether every episode goes on until its end."""
+        """Return whether every episode reaches the horizon or a terminal state."""
         n_steps = self.has_step.sum(axis=1)
         return bool(self.is_last[np.arange(len(self)), n_steps - 1].all())
 
@@ -145,7 +145,7 @@ def _check_propensities(chances: Floats, rows: NDArray[np.int64]) -> None:
 
 
 class Played:
-    """What a policy would play.
+    """The actions that a policy would play in the states of a log.
 
     Parameters
     ----------
@@ -170,13 +170,13 @@ class Played:
             played = self.policy._greedy(steps, flat, True, [None] * len(flat))
             actions = axes.from_unit_cube(np.asarray(played, np.float64), n_state)
         else:
-            actions = np.array([self._one(step, state) for state in found])
+            actions = np.array([self._action(step, state) for state in found])
         return np.asarray(actions)[place.reshape(-1)]
 
-    def _one(self, step: int, state: Floats) -> Floats:
+    def _action(self, step: int, state: Floats) -> Floats:
         assert self._act is not None
         played = self._act(step, self.axes.states.shaped(state), None)
-        flat = checked_action(self.problem, step, played, "policy")
+        flat = check_action(self.problem, step, played, "policy")
         return np.asarray(self.axes.from_unit_cube(flat, self.axes.n_state))
 
     def in_unit_cube(self, points: Floats, first: int) -> Floats:

@@ -55,11 +55,11 @@ def metric_from_json(stored: dict[str, Any], arrays: dict[str, NDArray[Any]]) ->
     if stored.get("kind") == "Pairs":
         states, actions = (_from_json(stored[name]) for name in SIDES)
         return Pairs(states, actions, np.array(arrays.get("pair_distances"), np.float64))
-    states, actions = (_rebuilt(stored[name], arrays.get(f"{name}_distances")) for name in SIDES)
+    states, actions = (_rebuild(stored[name], arrays.get(f"{name}_distances")) for name in SIDES)
     return Product(states, actions, stored["combine"], tuple(stored["scale"]))
 
 
-def _rebuilt(stored: dict[str, Any], found: NDArray[Any] | None) -> Metric:
+def _rebuild(stored: dict[str, Any], found: NDArray[Any] | None) -> Metric:
     if stored["kind"] == "Matrix":
         return Matrix(np.array(found, np.float64), _from_json(stored["points"]))
     if stored["kind"] not in ("L1", "L2", "LInf"):

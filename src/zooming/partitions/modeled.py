@@ -211,7 +211,7 @@ class ModelTable(BoxTable):
         if plan["n_levels"][0] != len(self.bins) or values.shape != self.values.shape:
             raise ValueError("the grids of the model do not fit the balls")
         if any(plan[name] != fresh[name] for name in ("is_full", "is_monotone", "lipschitz")):
-            raise ValueError("the model plans in another way than the options say")
+            raise ValueError("the planning of the model differs from the options")
         if len(model) != n or model.ndim != 1 or counts.ndim != 1:
             raise ValueError("the model does not fit the balls")
         self._check_model(plan, model, counts, values)

@@ -58,7 +58,7 @@ class SearchTable(BoxTable):
         now["n_balls"] = self.core["n_balls"]
 
     def best(self) -> BoxTable:
-        """Return the best table so far, the one that is trained if none is known yet."""
+        """Return the best table so far; before the first evaluation, the table in training."""
         n = int(self.search["kept_rows"][0])
         if not self.search["n_copies"][0]:
             return self
@@ -123,7 +123,7 @@ class SearchTable(BoxTable):
         core["n_rows"], core["n_balls"] = n, now["kept_balls"]
         found = fault(core, kept, np.zeros((0, int(core["n_stats"][0]))), self.axes.table)
         if n and found:
-            raise ValueError(f"the copy of the best table: {found}")
+            raise ValueError(f"the copy of the best table is invalid: {found}")
         super().restore(arrays)
         self.reserve(n - self.rows_in_use)
         self.kept[:n] = kept

@@ -139,7 +139,7 @@ def cuts(rule: Any, ball: Ball, axes: Floats) -> tuple[int, Floats]:
 
 
 def _check_cut(where: Any, low: float, high: float, n_values: float, said: str) -> float:
-    """Return the cut, moved so that it leaves something on both sides."""
+    """Return the cut, moved inward if one of its sides would be empty."""
     is_number = isinstance(where, (int, float, np.number)) and not isinstance(where, bool)
     if not (is_number and low < where < high):
         raise ConfigurationError(

@@ -24,9 +24,9 @@ class TreeTable(BoxTable):
     _queries = tree_episodes.QUERIES
 
     def set_due(self) -> None:
-        """Set what a new table knows, the index of each ball, and when it may be split.
+        """Initialize a new table: the index of each ball, and when it may be split.
 
-        Nothing is known: every ball has the best reward now and in each step that is left.
+        Without samples, every ball has the best reward now and in each remaining step.
         """
         high = float(self.core["reward_high"][0])
         self.stats[:, REWARD] = high

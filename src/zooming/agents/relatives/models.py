@@ -44,8 +44,8 @@ class ModelLearner(QLearner):
         core["learning"] = kernels.MODEL
         if core["bonus_rule"][0] != kernels.SCALED or isinstance(self.bonus, Doubling):
             raise ConfigurationError(
-                f"{type(self).__name__} plans with a bonus c / sqrt(n), for which bonus="
-                f"{self.bonus} is none; give a number, or bonuses.Theory"
+                f"{type(self).__name__} needs a bonus of the form c / sqrt(n), and bonus="
+                f"{self.bonus} has another form; give a number, or bonuses.Theory"
             )
         return core
 

@@ -94,8 +94,8 @@ class SinglePartitionQ(AdaptiveLearner):
         core["learning"] = kernels.SEARCH
         if core["bonus_rule"][0] != kernels.SCALED or isinstance(self.bonus, Doubling):
             raise ConfigurationError(
-                f"SinglePartitionQ goes back to earlier tables, for which bonus={self.bonus} keeps "
-                "no numbers; give a number, or bonuses.Theory"
+                f"SinglePartitionQ goes back to earlier tables, which bonus={self.bonus} cannot "
+                "do; give a number, or bonuses.Theory"
             )
         table = self.make_table(core, SearchTable)
         table.start(
@@ -122,7 +122,7 @@ class SinglePartitionQ(AdaptiveLearner):
         return self.axes.shaped_action(action)
 
     def status(self) -> dict[str, Any]:
-        """Return how the search stands.
+        """Return the progress of the search.
 
         Returns
         -------

@@ -96,7 +96,10 @@ def _first_run(choice: AgentChoice, problem: Problem, configuration: Configurati
 
 
 def _cuts(agent: Agent, episodes: int) -> list[Cut]:
-    """Return the cut of each step; with more than two axes the agent is trained first."""
+    """Return the plane through each step's partition to draw.
+
+    With more than two axes it depends on what was learned, so the agent is trained first.
+    """
     if len(agent.axes) > 2:
         agent.learn(episodes)
     return [agent.partition(step).cut() for step in range(agent.horizon)]

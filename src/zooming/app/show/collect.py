@@ -54,7 +54,7 @@ def collect(agent: Any, episodes: int) -> dict[str, Any]:
         "n_episodes": agent.n_episodes,
         "horizon": agent.horizon,
         "is_sampled": is_sampled,
-        "policy": _interpolated(agent),
+        "policy": _interpolation(agent),
         "state": [
             {
                 "name": axes.names[i],
@@ -83,7 +83,7 @@ class _Corners:
         self._numbers: dict[tuple[bytes, bytes], int] = {}
 
     def number(self, low: Floats, high: Floats) -> int:
-        """Return the number of some boxes in `found`; an outer face is None."""
+        """Return the index of these corners in `found`, where they are added if they are new."""
         key = low.tobytes(), high.tobytes()
         if key not in self._numbers:
             self._numbers[key] = len(self.found)
@@ -92,7 +92,7 @@ class _Corners:
 
 
 def _faces(corner: Floats) -> list[list[float | None]]:
-    """Return corners as lists; None where a box has no end."""
+    """Return corners as lists, with None for infinity."""
     return [[x if np.isfinite(x) else None for x in row] for row in corner.tolist()]
 
 
@@ -100,7 +100,7 @@ def _numbers(values: Floats) -> list[float | None]:
     return [round(x, 6) if np.isfinite(x) else None for x in values.tolist()]
 
 
-def _interpolated(agent: Any) -> dict[str, Any] | None:
+def _interpolation(agent: Any) -> dict[str, Any] | None:
     """Return the policy as in an exported JSON document if it interpolates, for exact actions."""
     if not recommended(agent).interpolates:
         return None
@@ -111,7 +111,7 @@ def _interpolated(agent: Any) -> dict[str, Any] | None:
 
 
 def _balls(agent: Any, step: int, regions: Regions, corners: _Corners) -> dict[str, Any] | None:
-    """Return the balls of a step, with their visits by each unit of state."""
+    """Return the balls of a step, with their visits per unit of state volume."""
     try:
         found = agent.partition(step)
     except (AttributeError, NotImplementedError, ConfigurationError):

@@ -29,7 +29,7 @@ _OURS = ("domain", "partition", "rounds", "algo")  # options that the adapter se
 class BanditAgent(LibraryAgent):
     """An X-armed bandit of PyXAB with its default settings, on the bounds of the actions.
 
-    It is told rewards scaled to [0, 1] by `reward_range`. `predict` plays `get_last_point` of the
+    It receives rewards scaled to [0, 1] by `reward_range`. `predict` plays `get_last_point` of the
     library. Such an agent cannot be saved.
 
     Parameters
@@ -89,7 +89,7 @@ class BanditAgent(LibraryAgent):
         self._last: Floats | None = None  # the point that predict plays
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
-        """Return the point that the bandit pulls."""
+        """Return the action that the bandit chooses."""
         self.checked_state(step, observation)
         with self._own_generator():
             point = self._flat(self.bandit.pull(self._n_rounds + 1))

@@ -220,8 +220,8 @@ def _make_actions(agent: DeepAgent) -> _Box | _Points:
         )
     if any(are_boxes):
         raise ConfigurationError(
-            f"{agent.label} plays continuous actions or whole numbers, and those of "
-            f"{agent.env_name} are both; take sb3:DQN, which plays a grid"
+            f"{agent.label} plays either continuous actions or whole numbers, but "
+            f"{agent.env_name} has axes of both kinds; take sb3:DQN, which plays a grid"
         )
     return _Points(agent, 100_000)
 

@@ -63,7 +63,7 @@ class Handover:
                 torch.set_rng_state(before[1])
 
     def advance(self, *answers: Any) -> Any:
-        """Answer the questions of the loop in turn, and return the action that it then plays.
+        """Pass answers to the waiting loop in turn, and return the action that it plays next.
 
         The answer to `reset` is an observation, that to `step` is (observation, reward, terminated,
         truncated).
@@ -85,7 +85,7 @@ class Handover:
         self._answers.put(_Closed())
 
     def _wait(self) -> Any:
-        """Return the next question of the loop: None for `reset`, an action for `step`."""
+        """Return the next request of the loop: None for `reset`, an action for `step`."""
         try:
             asked = self._asked.get()
         except BaseException:  # an interrupt
@@ -100,7 +100,7 @@ class Handover:
         return asked
 
     def ask(self, action: Any) -> Any:
-        """Hand an action (None for `reset`) to the agent, and return its answer."""
+        """Pass an action (None for `reset`) to the agent, and return its answer."""
         self._asked.put(action)
         answer = self._answers.get()
         if isinstance(answer, _Closed):

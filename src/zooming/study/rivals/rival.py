@@ -1,4 +1,4 @@
-"""The base class of adapters, and what those of libraries share."""
+"""The base classes of rivals: of all of them, and of those that run another library."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Transition(NamedTuple):
 
 
 class Rival(Agent):
-    """Base class of agents that wrap what people use today. Their policy answers in batches.
+    """Base class of agents that wrap what people use today.
 
     An action that `info` excludes is moved to the nearest feasible one. Subclasses define `act`,
     `_learn` and `_policy`.

@@ -84,7 +84,7 @@ class RuleSearch(Rival):
         self._tried: list[tuple[Floats, float]] = []
         self._returns: list[float] = []
         self._playing = self._shape
-        self.rule = self._with(self.search.mean)
+        self.rule = self._rule_at(self.search.mean)
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         """Return the action of the candidate; a step 0 begins an episode."""
@@ -115,24 +115,24 @@ class RuleSearch(Rival):
         return 8 * (n + n * n)
 
     def _begin(self) -> None:
-        """Choose the numbers of the next episode. Tell the search what a full candidate earned."""
+        """Choose the parameters of the next episode; report a finished candidate to CMA-ES."""
         if self._asked is not None and len(self._returns) >= self.repeats:
             self._tried.append((self._asked, -float(np.mean(self._returns))))
             self._asked = None
             if len(self._tried) == self.search.population_size:
                 self.search.tell(self._tried)
                 self._tried = []
-                self.rule = self._with(self.search.mean)
+                self.rule = self._rule_at(self.search.mean)
         if self._asked is None:
             self._returns = []
             if self.search.should_stop():
                 self._playing = self.rule
             else:
                 self._asked = self.search.ask()
-                self._playing = self._with(self._asked)
+                self._playing = self._rule_at(self._asked)
 
-    def _with(self, place: Floats) -> Any:
-        """Return the rule with numbers from the unit cube."""
+    def _rule_at(self, place: Floats) -> Any:
+        """Return the rule with the parameters at this point of the unit cube."""
         low, high = self._shape.low, self._shape.high
         return self._shape.with_numbers(np.clip(low + place * (high - low), low, high))
 
