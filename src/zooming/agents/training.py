@@ -239,7 +239,10 @@ def _check_takes_info(agent: Any) -> None:
 
 @contextmanager
 def _mark_learning(agent: Agent) -> Iterator[None]:
-    """Mark the agent as learning; finally give the environment a copy of the agent's generator."""
+    """Mark the agent as learning inside the block.
+
+    Afterwards the environment gets a copy of the generator with which the agent played it.
+    """
     inner = agent.env.unwrapped
     agent.learner = threading.get_ident()
     try:

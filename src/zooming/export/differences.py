@@ -57,7 +57,8 @@ class Differences:
     worth : Measured or None
         What the second policy earns more than the first one, in episodes with the same seeds.
     is_sampled : bool
-        Whether a policy has no regions of one action, so that both were asked on a grid of states.
+        Whether the policies were compared on a grid of states. This is done if one of them has no
+        regions with one action each.
     about : str
         Which agents and environment the policies come from.
     state_names, action_names : tuple of str

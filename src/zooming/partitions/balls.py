@@ -352,7 +352,7 @@ def _answer(
 
 
 def _pair(given: Any, hint: str) -> tuple[int, int]:
-    """Return the oracle's answer as two integers; raise ConfigurationError if it is none."""
+    """Return the oracle's answer as two integers; ConfigurationError if it is no such pair."""
     try:
         x, a = (operator.index(part) for part in given)
     except (TypeError, ValueError) as error:

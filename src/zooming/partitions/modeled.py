@@ -80,7 +80,7 @@ class ModelTable(BoxTable):
     # --- grids of next states ---------------------------------------------------------------------
 
     def _bins(self, level: int) -> NDArray[np.int64]:
-        """Return the number of cells along each state axis."""
+        """Return the number of cells along each state axis of the grid of a level."""
         n = self.axes.n_state
         if self.borders.shape[1]:
             return np.asarray(np.isfinite(self.borders).sum(axis=1) + 1)

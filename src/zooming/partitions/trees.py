@@ -35,9 +35,9 @@ class TreeTable(BoxTable):
         write_rows(self.rows, self.core, self.stats, self.axes.table, 0, self.rows_in_use)
 
     def rescale(self, span: float, unknown: float | None) -> None:
-        """Take `span` as the unit of rewards, and `unknown` as the reward of balls without samples.
+        """Set the unit of rewards, and the reward that balls without samples are given.
 
-        With None they keep the highest reward of the range.
+        With `unknown=None`, balls without samples keep the reward that they have.
         """
         stats, core = self.stats, self.core
         stats[:, NOISE] *= (float(core["reward_span"][0]) / span) ** 2

@@ -35,7 +35,7 @@ class StateGrid:
         self.n_cells = math.prod(self._n.tolist())
 
     def cells(self, states: Floats) -> NDArray[np.int64]:
-        """Return the number of the cell of each flat state, the last axis of `states`."""
+        """Return the index of the cell of each flat state. `states` is [..., n_state]."""
         parts = ((states - self._low) * self._scale).astype(np.int64)
         found: NDArray[np.int64] = np.minimum(parts, self._n - 1) @ self._strides
         return found
@@ -70,11 +70,11 @@ class ActionGrid:
         return len(self.actions)
 
     def nearest(self, action: Floats) -> int:
-        """Return the number of the grid's action that is nearest to a flat action."""
+        """Return the index of the grid point that is nearest to a flat action."""
         return int((np.abs(self.actions - action) / self._scale).max(axis=1).argmin())
 
     def feasible(self, allowed: Feasible | None) -> NDArray[np.int64]:
-        """Return the numbers of the actions that are allowed; all of them if none is."""
+        """Return the indices of the allowed actions; all indices if none is allowed."""
         if allowed is None:
             return np.arange(len(self))
         n_state, axes = self._axes.n_state, self._axes
