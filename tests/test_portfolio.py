@@ -375,7 +375,7 @@ def test_an_agent_of_a_user_takes_part_in_the_python_driver():
     ("name", "spoil", "sentence"),
     [
         ("counts", lambda array: array - 1, "the counts of the portfolio"),
-        ("counts", lambda array: np.array([9, 0, 0, 20]), "agent 9 of 3 plays"),
+        ("counts", lambda array: np.array([9, 0, 0, 20]), "the player is agent 9"),
         ("total", lambda array: array * np.nan, "not a finite number"),
         ("numbers", lambda array: -array, "of an agent are invalid"),
         ("numbers", lambda array: array[:1], "wrong shape"),

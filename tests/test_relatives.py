@@ -197,7 +197,7 @@ def test_the_copies_of_a_stage_are_spread_as_the_bayesian_bootstrap_says():
 
 def test_a_model_says_what_it_cannot_take():
     for options, words in (
-        ({"bonus": zooming.bonuses.Bernstein()}, "plans with a bonus c / sqrt"),
+        ({"bonus": zooming.bonuses.Bernstein()}, "needs a bonus of the form c / sqrt"),
         ({"split": "longest"}, "halves all sides"),
         ({"planning": "half"}, "'full', 'one-step'"),
         ({"monotone": 1}, "give True or False"),
@@ -300,7 +300,7 @@ def test_a_file_of_a_model_whose_numbers_contradict_each_other_is_refused(tmp_pa
     for array, name, bad, words in (
         ("plan", "used", 3, "contradict"),
         ("plan", "n_levels", 2, "grids of the model"),
-        ("plan", "is_full", 0, "plans in another way"),
+        ("plan", "is_full", 0, "planning of the model differs"),
         ("model", "first", 10**6, "contradict"),
         ("model", "step", 1, "contradict"),
     ):

@@ -39,7 +39,7 @@ def check_agents(agents: Any) -> list[Agent]:
         if agent.env is not first.env:
             raise ConfigurationError(
                 f"agents 0 and {k} of the portfolio have different environment objects "
-                f"({first.env_name}, {agent.env_name}); make one environment, and all agents on it"
+                f"({first.env_name}, {agent.env_name}); make all agents with one env"
             )
         if agent.horizon != first.horizon:
             raise ConfigurationError(

@@ -44,8 +44,8 @@ class Guarantee:
         lipschitz = check_float(lipschitz, "lipschitz", 0.0, float("inf"))
         if portfolio.reward_range == ANY_REWARD or portfolio.rewards != "refuse":
             raise ConfigurationError(
-                "guarantee= needs the range of the rewards, with others refused: give "
-                "reward_range=(low, high)"
+                "guarantee= needs the range of the rewards: give reward_range=(low, high), and "
+                'leave rewards="refuse" as it is'
             )
         loose = [
             name

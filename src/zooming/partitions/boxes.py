@@ -104,7 +104,7 @@ class BoxTable(Table):
         return table
 
     def set_due(self) -> None:
-        """Make every active ball due as the rule says: at (1 / diameter)^2 visits, or as asked.
+        """Set when each active ball is due: at (1 / diameter)^2 visits, or as its split rule says.
 
         All balls of an initial partition have the same diameter.
         """

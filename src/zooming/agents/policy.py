@@ -1,0 +1,160 @@
+"""The learned policy of an agent: its actions, values, visits and balls."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.agents.problem import LearningProblem
+from zooming.agents.steps import check_steps
+from zooming.errors import ConfigurationError
+from zooming.partitions.view import Partition
+from zooming.spaces.axes import Axes
+from zooming.spaces.flatten import as_numbers
+from zooming.spaces.masks import Feasible, feasible, has_mask, split_info
+
+
+class LearnedPolicy(ABC):
+    """Base class of `Agent`: methods that read the learned policy and change nothing.
+
+    A subclass defines `greedy` for one state, or `_greedy` for many.
+    """
+
+    interpolates = False  # whether the policy's action varies within a ball
+
+    problem: LearningProblem
+    axes: Axes
+    env_name: str
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+        *,
+        info: Any = None,
+    ) -> tuple[Any, NDArray[np.int64]]:
+        """Return the greedy action, with Stable-Baselines3's signature; learning is not affected.
+
+        Gymnasium's vector environments must use `AutoresetMode.SAME_STEP`.
+
+        Parameters
+        ----------
+        observation : Any
+            One observation, or a batch of them.
+        state : int or array of int, optional
+            Step of each environment, on which the policy depends. By default 0.
+        episode_start : bool or array of bool, optional
+            Where true, the step is reset to 0.
+        deterministic : bool, default True
+            If false, draw the action uniformly from the best ball.
+        info : dict or sequence of dicts, optional
+            Info of the observation: only feasible actions are played. For a batch, one dict per
+            environment or the dict of arrays of a vector environment.
+
+        Returns
+        -------
+        action : Any
+            The action, or a batch of actions.
+        state : array of int
+            The next step of each environment.
+        """
+        steps, states, is_batch = check_steps(self.problem, observation, state, episode_start)
+        infos = split_info(info, len(states), is_batch)
+        allowed = [
+            self._feasible(step, one) for step, one in zip(steps.tolist(), infos, strict=True)
+        ]
+        actions = self._greedy(steps, states, deterministic, allowed)
+        return self.axes.shaped_action(actions if is_batch else actions[0]), steps + 1
+
+    def greedy(self, step: int, state: NDArray[np.float64]) -> Any:
+        """Return the flat action of the learned policy, without learning or random draws.
+
+        `state` is a vector from `checked_state`. The action has the form of `checked_transition`
+        and lies between `axes.action_ends`.
+        """
+        if type(self)._greedy is LearnedPolicy._greedy:
+            name = type(self).__name__
+            raise NotImplementedError(
+                f"{name} does not say what its policy plays: define greedy(self, step, state)"
+            )
+        return self._greedy(
+            np.array([self.problem.check_step(step)]), state.reshape(1, -1), True, [None]
+        )[0]
+
+    def _greedy(
+        self,
+        steps: NDArray[np.int64],
+        states: NDArray[np.float64],
+        deterministic: bool,
+        allowed: Sequence[Feasible | None],
+    ) -> NDArray[np.float64]:
+        """Return one allowed flat action per (step, state); None allows all actions."""
+        actions = np.empty((len(steps), self.axes.n_action))
+        for k, step in enumerate(steps.tolist()):
+            action = as_numbers(
+                self.greedy(step, self.problem.check_point(step, states[k], 0)), "greedy's action"
+            )
+            if action.shape != actions[k].shape:
+                raise ConfigurationError(
+                    f"greedy gave an action of shape {action.shape}; give the flat vector of "
+                    f"{self.axes.n_action} numbers that checked_transition gives"
+                )
+            actions[k] = self._nearest(action, allowed[k])
+        return actions
+
+    def nearest_feasible(
+        self, step: int, action: Any, info: Mapping[str, Any] | None
+    ) -> NDArray[np.float64]:
+        """Return the flat action that is nearest to `action` and feasible according to `info`."""
+        return self._nearest(as_numbers(action, "action"), self._feasible(step, info))
+
+    def _feasible(self, step: int, info: Mapping[str, Any] | None) -> Feasible | None:
+        return (
+            feasible(self.axes, info, f"{self.env_name}, step {step}")
+            if info and has_mask(info)
+            else None
+        )
+
+    def _nearest(
+        self, action: NDArray[np.float64], allowed: Feasible | None
+    ) -> NDArray[np.float64]:
+        """Return the allowed flat action nearest to `action`."""
+        if allowed is None:
+            return action
+        n_state = self.axes.n_state
+        return self.axes.to_unit_cube(
+            allowed.nearest(self.axes.from_unit_cube(action, n_state)), n_state
+        )
+
+    def q_value(self, step: int, observation: Any, action: Any) -> float:
+        """Return Q, the optimistic estimate, of the ball that contains (observation, action)."""
+        raise self._no_estimate()
+
+    def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
+        """Return V(x), the capped largest Q of the relevant (given `info`, feasible) balls."""
+        raise self._no_estimate()
+
+    def visits(self, step: int, observation: Any, action: Any) -> int:
+        """Return n of the ball that contains (observation, action), with its ancestors' visits."""
+        raise self._no_estimate()
+
+    def partition(self, step: int) -> Partition:
+        """Return the active balls of a step as arrays."""
+        raise self._no_estimate()
+
+    @property
+    def n_balls(self) -> int:
+        """Number of active balls, summed over all steps."""
+        return 0
+
+    def _no_estimate(self) -> ConfigurationError:
+        return ConfigurationError(
+            f"{type(self).__name__} is a heuristic: it keeps no balls and no estimates. AdaptiveQ "
+            "and NetQ do."
+        )
