@@ -101,7 +101,7 @@ def _numbers(values: Floats) -> list[float | None]:
 
 
 def _interpolation(agent: Any) -> dict[str, Any] | None:
-    """Return the policy as in an exported JSON document if it interpolates, for exact actions."""
+    """Return the JSON document of a policy that interpolates, as exported; None for others."""
     if not recommended(agent).interpolates:
         return None
     try:
