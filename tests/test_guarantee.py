@@ -144,7 +144,7 @@ def test_a_guarantee_that_cannot_be_given_is_refused():
     env = Boxes(box((0.0, 1.0)), gym.spaces.Discrete(3))
     for options, message in (
         ({"guarantee": 0.05}, r"needs the range of the rewards.*reward_range=\(low, high\)"),
-        ({"guarantee": 0.05, "reward_range": (0, 1)}, "action has not: give ordered=True"),
+        ({"guarantee": 0.05, "reward_range": (0, 1)}, "action has categories; give ordered=True"),
         ({"guarantee": 1.5, "reward_range": (0, 1)}, "guarantee"),
         ({"guarantee": 0.0, "reward_range": (0, 1)}, "may fail, between 0 and 1"),
         ({"guarantee": 0.05, "lipschitz": -1.0, "reward_range": (0, 1)}, "lipschitz"),
