@@ -342,7 +342,7 @@ def test_the_query_gives_the_action_of_every_row(agents, kind, engine, tmp_path)
     agent = agents[kind]
     form = policy_form(agent)
     if kind == "planner, squashed":
-        with pytest.raises(zooming.ConfigurationError, match=r"is squashed.*or give .*bounds="):
+        with pytest.raises(zooming.ConfigurationError, match=r"squashed axis.*or give .*bounds="):
             agent.export(tmp_path / "policy.sql")
         return
     query = agent.export(tmp_path / "policy.sql", table="seen").read_text()
