@@ -404,6 +404,8 @@ def test_what_cannot_be_exported_is_refused_and_nothing_is_written(tmp_path, age
         (lambda: agent.export(tmp_path / "a.h", scale=0.0), "scale=0.0: give a positive number"),
         (lambda: agent.export(tmp_path / "a.h", number="half"), "number='half': choose one of"),
         (lambda: agent.export(tmp_path / "1.h"), "a C name begins with a letter"),
+        (lambda: agent.export(tmp_path / "a.sql", table="a b"), "table='a b': give the name of a"),
+        (lambda: agent.export(tmp_path / "a.sql", table=3), "table=3: give the name of a table"),
         (lambda: agent.export(tmp_path / "a.h", number="int", scale=1e10), "does not fit into 32"),
     ]
     for ask, message in refusals:

@@ -204,6 +204,20 @@ def test_one_agent_teaches_another(log):
     assert again["action_0"][0] == pupil.predict([again["state_0"][0]])[0][0]
 
 
+def test_a_log_of_episodes_that_lack_their_first_step_keeps_them_apart(log):
+    planner = zooming.Planner(env(), seed=0)
+    planner.learn_from(change(log, 5, "reward", None), bad="skip")  # step 0 of the second episode
+    kept = planner.to_log()
+    assert len(kept) == len(log) - 1
+    assert kept["episode"].n_unique() == log["episode"].n_unique()
+    assert kept["step"][5] == 1
+
+
+def test_columns_that_are_no_names_are_refused(log):
+    with pytest.raises(zooming.ConfigurationError, match="state=3: give one column for each of"):
+        agent().learn_from(log, state=3)
+
+
 def test_bad_arguments_and_files_are_refused_with_a_sentence(log, tmp_path):
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "no.parquet").write_text("nothing")

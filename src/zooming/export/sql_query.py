@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from zooming.errors import ConfigurationError
 from zooming.export.action_grid import ActionGrid
 from zooming.export.decision_tree import DecisionTree
 from zooming.export.forms import PolicyForm
@@ -20,6 +21,10 @@ def sql_query(form: PolicyForm, table: str = "states") -> str:
     outside the episode.
     """
     action = _columns(form.action_names)
+    if not (isinstance(table, str) and re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?", table)):
+        raise ConfigurationError(
+            f"table={table!r}: give the name of a table, of letters, digits and underscores"
+        )
     state = [f"{table}.{column}" for column in _columns(form.state_names)]
     for i, origin, scale, offset, gain in form.squash:
         z = f"(({state[int(i)]} - {float_text(origin)}) / {float_text(scale)})"

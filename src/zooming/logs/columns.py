@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -128,7 +128,8 @@ def _find_optional(there: Sequence[str], name: Any, usual: str) -> str | None:
 def _find_columns(
     there: Sequence[str], names: Any, usual: tuple[str, ...], option: str, n: int
 ) -> tuple[str, ...]:
-    given = (names,) if isinstance(names, str) else usual if names is None else tuple(names)
+    names = (names,) if isinstance(names, str) else usual if names is None else names
+    given = tuple(names) if isinstance(names, Iterable) else ()
     if len(given) != n:
         raise ConfigurationError(
             f"{option}={names!r}: give one column for each of the {n} axes, in their order"

@@ -177,7 +177,10 @@ class _Answer:
         n = len(log)
         drawn = generator.multinomial(n, np.full(n, 1.0 / n), resamples).T.astype(np.float64)
         self.counts: Floats = np.concatenate([np.ones((n, 1)), drawn], axis=1)
-        model = self.model = FittedModel(log, played, radius)
+        some = log
+        if n > MOST_EPISODES:  # importance sampling asks the model for the support only
+            some = log.part(np.sort(generator.choice(n, MOST_EPISODES, replace=False)))
+        model = self.model = FittedModel(some, played, radius)
         self.reason = (
             f"the log has data near {model.support:.0%} of the policy's steps only; record a log "
             "with more random actions, or evaluate a policy nearer to the logged one"

@@ -193,7 +193,9 @@ def to_log(agent: Any, library: str = "polars") -> Any:
         values(places[:, n_state : len(axes)], n_state), numbers[:, MEAN_REWARD].copy(),
         values(after, 0), is_ended,
     )  # fmt: skip
-    return make_log(found, np.cumsum(steps == 0) - 1, axes.names, n_state, library)
+    # An episode may lack its first steps, where rows of a log were skipped.
+    begins = np.diff(steps, prepend=steps[:1] + 1) <= 0
+    return make_log(found, np.cumsum(begins) - 1, axes.names, n_state, library)
 
 
 def make_log(
