@@ -182,8 +182,8 @@ class AgentChoice:
 
     def make(self, env: Any, seed: int, episodes: int | None = None) -> Agent:
         """Make the agent. A rival that plans for a number of episodes is told it."""
-        told = {} if episodes is None or self.kind not in BUDGETED else {"episodes": episodes}
-        return AGENTS[self.kind](env, seed=seed, **{**told, **self.settings})
+        budget = {} if episodes is None or self.kind not in BUDGETED else {"episodes": episodes}
+        return AGENTS[self.kind](env, seed=seed, **{**budget, **self.settings})
 
 
 def resolve_problem(problem: str | Problem) -> Problem:
