@@ -188,7 +188,7 @@ def _interquartile_means(values: Floats) -> Floats:
 
 
 def _rank(means: Floats) -> Floats:
-    """Return the rank of each row within each column; 1 is the largest, equals share."""
+    """Return the rank of each row within its column: 1 for the largest; ties get the mean rank."""
     above = (means[None, :, :] > means[:, None, :]).sum(axis=1)
     equal = (means[None, :, :] == means[:, None, :]).sum(axis=1)
     return np.asarray(1.0 + above + (equal - 1) / 2)
