@@ -34,6 +34,8 @@ def leaderboard(
     episodes: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="K ...")] = None,
     seeds: int | None = None,
     deep_seeds: int = plan.N_DEEP_SEEDS,
+    deep_episodes: int | None = None,
+    long_seeds: int = plan.N_LONG_SEEDS,
     tuning_seeds: int = plan.N_TUNING_SEEDS,
     entropy: int = 0,
     engine: str = "local",
@@ -56,6 +58,9 @@ def leaderboard(
         episodes: numbers of episodes, each with runs of its own. By default 200 500 2000 20000.
         seeds: number of runs of each agent on each problem. By default 20.
         deep_seeds: number of runs of agents that take minutes a run (sb3:...).
+        deep_episodes: leave these agents out where an agent plays more episodes than this.
+        long_seeds: number of runs of the other rivals with 10,000 episodes or more, because they
+            are driven from Python.
         tuning_seeds: number of runs of each bonus that is tried for adaptive-q and net-q, on
             other seeds. 0 leaves tuned agents out.
         entropy: number from which the seeds are derived. Another number gives other seeds.
@@ -76,6 +81,8 @@ def leaderboard(
         deep_seeds,
         tuning_seeds,
         entropy,
+        long_seeds,
+        deep_episodes,
     )
     check_folder(board)
     board.refuse_unplayable()

@@ -57,6 +57,7 @@ AGENTS = (*OURS[:-1], *RIVALS)
 EPISODES = (200, 500, 2_000, 20_000)
 N_SEEDS, N_DEEP_SEEDS, N_TUNING_SEEDS = 20, 3, 5
 DEEP = "sb3:"  # agents that take minutes a run
+LONG, N_LONG_SEEDS = 10_000, 5  # rivals are driven from Python: fewer runs from so many episodes on
 TUNABLE = {"adaptive-q": "bonus", "net-q": "bonus"}
 VALUE_EPISODES = 1_000  # on which a final policy is valued
 REFERENCE_EPISODES, REFERENCE_SEEDS = 2_000, 20
@@ -103,11 +104,18 @@ class Board:
     n_deep_seeds: int = N_DEEP_SEEDS
     n_tuning_seeds: int = N_TUNING_SEEDS
     entropy: int = 0
+    n_long_seeds: int = N_LONG_SEEDS
+    deep_episodes: int | None = None  # the most that agents of `DEEP` play; None: no limit
     # {(problem, agent): why it is an empty cell}
     refused: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, number in (("seeds", self.n_seeds), ("deep_seeds", self.n_deep_seeds)):
+        for name, number in (
+            ("seeds", self.n_seeds),
+            ("deep_seeds", self.n_deep_seeds),
+            ("long_seeds", self.n_long_seeds),
+            ("deep_episodes", 1 if self.deep_episodes is None else self.deep_episodes),
+        ):
             check_int(number, name, 1)
         check_int(self.n_tuning_seeds, "tuning_seeds", 0)
         if not self.episodes:
@@ -184,6 +192,7 @@ class Board:
             self._cell(problem, choice.label, choice, episodes)
             for episodes in self.episodes
             for problem, choice in self._pairs()
+            if not self._is_too_long(choice, episodes)
         ]
         for tuning in tunings:
             best = tuning.search.best(tuning.folder)[tuning.problem.name, tuning.choice.label]
@@ -200,12 +209,22 @@ class Board:
             if (problem.name, choice.label) not in self.refused
         ]
 
+    def _is_too_long(self, choice: AgentChoice, episodes: int) -> bool:
+        limit = self.deep_episodes
+        return choice.kind.startswith(DEEP) and limit is not None and episodes > limit
+
+    def _n_runs(self, choice: AgentChoice, episodes: int) -> int:
+        if choice.kind.startswith(DEEP):
+            return self.n_deep_seeds
+        is_slow = choice.kind in RIVALS and episodes >= LONG
+        return min(self.n_seeds, self.n_long_seeds) if is_slow else self.n_seeds
+
     def _cell(self, problem: Problem, name: str, choice: AgentChoice, episodes: int) -> Cell:
         study = Study(
             [problem],
             [choice],
             episodes,
-            self.n_deep_seeds if choice.kind.startswith(DEEP) else self.n_seeds,
+            self._n_runs(choice, episodes),
             entropy=self.entropy,
             value_episodes=VALUE_EPISODES,
         )
