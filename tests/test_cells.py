@@ -267,6 +267,8 @@ def without_last(name):
         (spoiled("edges", (0, 0), 1), "the edges of the bins are not in order"),
         (spoiled("edges", (0, 1), 2), "the edges of the bins are not in order"),
         (spoiled("edges", (0, 3), 4), "the edges of the bins are not in order"),
+        (without_last("centers"), "centers is"),
+        (spoiled("centers", (0, 0), 0.9), "the center of a bin is outside of it"),
         (spoiled("q", (0, 0), np.inf), "q has an entry that is not finite"),
     ],
 )

@@ -12,7 +12,7 @@ import zooming
 from helpers import Boxes, Drift, box, knowledge, same_history
 from zooming.agents.planner import ANY_REWARD
 from zooming.kernels import IS_JIT_DISABLED, exploring, plan_layout, planning, smoothing
-from zooming.kernels.grids import cut_axis, lay_grid, make_grid, sort_by_step
+from zooming.kernels.grids import center_states, cut_axis, lay_grid, make_grid, sort_by_step
 from zooming.kernels.plan_layout import CATEGORIES, ENDED, ORDERED, PRIOR, SHARES, SMOOTH
 
 compiled_only = pytest.mark.skipif(IS_JIT_DISABLED, reason="plans take seconds if not compiled")
@@ -255,11 +255,40 @@ def test_samples_are_sorted_by_step_with_their_cells():
     grid = grid_of(*PLANE)
     places = [[0, 26, 8], [20, 0, ENDED], [1, 9, 26]]
     samples = samples_at(places, [1, 0, 1], [[1, 5, 0], [2, 6, 1], [1, 7, 0]])
-    cells, nexts, numbers, first = sort_by_step(samples, 3, grid, 1, 2)
+    cells, nexts, shifts, numbers, first = sort_by_step(samples, 3, grid, 1, 2)
     assert cells.tolist() == [4 * 3 + 0, 0 * 3 + 2, 1 * 3 + 1]
     assert nexts.tolist() == [ENDED, 2, 4]
     assert numbers[:, 1].tolist() == [6, 5, 7]
     assert first.tolist() == [0, 1, 3]
+    # Place 8 is 2.5 places beyond the center of bin 2, and the next center is 8 away from it.
+    np.testing.assert_allclose(shifts[:, 0], [0.0, 3.0 / 8.0, 0.0])
+
+
+@pytest.mark.plain
+def test_the_value_of_a_next_state_is_interpolated_along_each_interval():
+    grid = grid_of(PLANE[0], MIXED[2], PLANE[1])  # an interval and a value, and one action
+    places = [[0, 0, 0, 7, 2], [0, 0, 0, 4, 4], [0, 0, 0, ENDED, ENDED]]
+    samples = samples_at(places)
+    _, nexts, shifts, numbers, _ = sort_by_step(samples, 3, grid, 2, 1)
+    after, targets = np.arange(20.0) ** 2, np.zeros(3)
+    planning.fill_targets(targets, numbers, nexts, shifts, np.array([4, 1]), after, 1)
+    centers = grid.centers[0, :5] * 27
+    columns = after.reshape(5, 4)
+    expected = [np.interp(7.5, centers, columns[:, 1]), np.interp(4.5, centers, columns[:, 3]), 0.0]
+    np.testing.assert_allclose(targets, expected)
+
+
+@pytest.mark.plain
+def test_the_center_of_a_bin_of_states_is_the_mean_of_the_states_in_it():
+    grid = grid_of(*PLANE)
+    before = grid.centers.copy()
+    samples = samples_at(
+        [[3, 26, 8], [20, 0, ENDED], [20, 9, 20]], numbers=[[1, 5, 0], [2, 6, 1], [1, 7, 0]]
+    )
+    center_states(grid, samples, 3, 1)
+    np.testing.assert_allclose(grid.centers[0, 2:] * 27, [(3.5 + 8.5) / 2, 13.5, 20.5])
+    np.testing.assert_array_equal(grid.centers[0, :2], before[0, :2])  # no state in them
+    np.testing.assert_array_equal(grid.centers[1], before[1])  # actions are played at their centers
 
 
 # --- planning -------------------------------------------------------------------------------------
@@ -298,7 +327,7 @@ def plan_plainly(samples, grid, widths, horizon, apart, value):
         return int(grid.bin_of[j, x])
 
     rows = [
-        (int(step), place(x, 0) * n_actions + place(a, 1), None if y < 0 else place(y, 0), number)
+        (int(step), place(x, 0) * n_actions + place(a, 1), None if y < 0 else y, number)
         for step, (x, a, y), (_, number, _) in zip(*samples, strict=True)
     ]
 
@@ -329,12 +358,16 @@ def plan_plainly(samples, grid, widths, horizon, apart, value):
                 totals[k] += (g * (y - trend[cell] - mean[cell]) - w * rest[cell]) ** 2
         return SHARES[np.argmin(totals)]
 
+    def value_at(step, y):
+        centers = grid.centers[0, : grid.bins[0]]
+        return np.interp((y + 0.5) / grid.units[0], centers, value[step])
+
     q = {}
     for step in range(horizon):
         total = np.zeros(n_cells)
         for key in (0, 1) if step < horizon - 1 else (0,):
             targets = [
-                (c, r if key == 0 else (0.0 if y is None else value[step + 1, y]))
+                (c, r if key == 0 else (0.0 if y is None else value_at(step + 1, y)))
                 for h, c, y, r in rows
                 if h == step or not (apart[key, step] or apart[key, h])
             ]
@@ -472,7 +505,7 @@ def test_the_way_leads_to_the_farthest_cell_that_samples_lead_to():
     # From state bin 0, the first action leads to bin 4, far from which there are no samples.
     grid = grid_of(*PLANE)
     samples = samples_at([[0, 0, 26], [0, 13, 0], [0, 26, 0]])
-    cells, nexts, numbers, first = sort_by_step(samples, 3, grid, 1, 2)
+    cells, nexts, _, numbers, first = sort_by_step(samples, 3, grid, 1, 2)
     first = np.array([0, 3, 3])
     distances, sums, buffer = np.zeros(15), np.zeros((2, 15)), np.empty(30)
     exploring.measure_distances(cells, grid, distances)

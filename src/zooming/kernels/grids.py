@@ -163,6 +163,30 @@ def make_grid(kinds, units, bins, edges, n_state):
     return Grid(kinds, units, bins, trimmed, centers, bin_of)
 
 
+@jit_kernel
+def center_states(grid, samples, n_samples, n_state):
+    """Move the center of each bin of an interval of states to the mean of the states in it.
+
+    Values are interpolated between centers. A state that is always the same, such as a full stock,
+    then has a value of its own.
+    """
+    n_axes = grid.bins.shape[0]
+    for j in range(n_state):
+        if grid.kinds[j] != SMOOTH or grid.units[j] < 2:
+            continue
+        counts, totals = np.zeros(grid.bins[j]), np.zeros(grid.bins[j])
+        for k in range(n_samples):
+            for column in (j, n_axes + j):
+                place = samples.places[k, column]
+                if place != ENDED:
+                    i = grid.bin_of[j, place]
+                    counts[i] += samples.numbers[k, WEIGHT]
+                    totals[i] += samples.numbers[k, WEIGHT] * (place + 0.5)
+        for i in range(grid.bins[j]):
+            if counts[i] > 0.0:
+                grid.centers[j, i] = totals[i] / counts[i] / grid.units[j]
+
+
 @jit_inline
 def state_cell(grid, n_state, state):
     """Return the number of the state's cell, for a point of the unit cube."""
@@ -185,9 +209,11 @@ def action_cell(grid, n_state, action):
 
 @jit_kernel
 def sort_by_step(samples, n_samples, grid, n_state, horizon):
-    """Return (cells, next states' cells or ENDED, numbers, first) of the samples, sorted by step.
+    """Return (cells, nexts, shifts, numbers, first) of the samples, sorted by step.
 
-    The samples of step h are those from first[h] to first[h + 1] - 1.
+    The samples of step h are those from first[h] to first[h + 1] - 1. `nexts` are the next states'
+    cells, or ENDED, and `shifts` [n_samples, n_state] where in the cell they are: the way from its
+    center to that of the next cell along each axis, as a share, negative towards the cell below.
     """
     n_axes = grid.bins.shape[0]
     first = np.zeros(horizon + 1, np.int64)
@@ -198,19 +224,33 @@ def sort_by_step(samples, n_samples, grid, n_state, horizon):
     free = first.copy()
     cells = np.zeros(n_samples, np.int64)
     nexts = np.zeros(n_samples, np.int64)
+    shifts = np.zeros((n_samples, n_state))
     numbers = np.zeros((n_samples, 3))
     for k in range(n_samples):
         cell, after = np.int64(0), np.int64(0)
         for j in range(n_axes):
             cell = cell * grid.bins[j] + grid.bin_of[j, samples.places[k, j]]
+        i = free[samples.steps[k]]
+        free[samples.steps[k]] += 1
         if samples.places[k, n_axes] == ENDED:
             after = np.int64(ENDED)
         else:
             for j in range(n_state):
-                after = after * grid.bins[j] + grid.bin_of[j, samples.places[k, n_axes + j]]
-        i = free[samples.steps[k]]
-        free[samples.steps[k]] += 1
+                place = samples.places[k, n_axes + j]
+                after = after * grid.bins[j] + grid.bin_of[j, place]
+                shifts[i, j] = shift_of(grid, j, place)
         cells[i], nexts[i] = cell, after
         for q in range(3):
             numbers[i, q] = samples.numbers[k, q]
-    return cells, nexts, numbers, first
+    return cells, nexts, shifts, numbers, first
+
+
+@jit_inline
+def shift_of(grid, axis, place):
+    """Return the signed share of the way from a bin's center to the next one's, 0 for values."""
+    i = np.int64(grid.bin_of[axis, place])
+    away = (place + 0.5) / grid.units[axis] - grid.centers[axis, i]
+    neighbor = i + 1 if away > 0.0 else i - 1
+    if grid.kinds[axis] != SMOOTH or neighbor < 0 or neighbor >= grid.bins[axis]:
+        return 0.0
+    return away / abs(grid.centers[axis, neighbor] - grid.centers[axis, i])

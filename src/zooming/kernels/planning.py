@@ -70,9 +70,12 @@ def make_plan(core, samples, n_samples, grid, widths, apart, plan, is_learning):
     turn = core[0]["n_plans"]  # bandwidths are tuned at every turn at first, then now and then
     is_early = turn < 10
     compares = is_learning and horizon > 1 and (is_early or turn % 3 == 0)
-    cells, nexts, numbers, first = sort_by_step(
+    cells, nexts, shifts, numbers, first = sort_by_step(
         samples, n_samples, grid, core[0]["n_state"], horizon
     )
+    strides = np.ones(shifts.shape[1], np.int64)  # from a state's cell to the next one of each axis
+    for j in range(strides.shape[0] - 2, -1, -1):
+        strides[j] = strides[j + 1] * grid.bins[j + 1]
     decay = np.ones((widths.shape[2], largest(grid.bins)))
     buffer, errors = np.zeros(2 * n_cells), np.zeros(SHARES.shape[0])
     features, work = make_features(grid, n_cells), np.zeros((3, N_ROWS, n_cells))
@@ -88,7 +91,7 @@ def make_plan(core, samples, n_samples, grid, widths, apart, plan, is_learning):
     for step in range(horizon - 1, -1, -1):
         was_apart = apart[REWARDS, step]
         if is_stale:
-            fill_targets(targets, numbers, nexts, plan.values[horizon], REWARDS)
+            fill_targets(targets, numbers, nexts, shifts, strides, plan.values[horizon], REWARDS)
             is_search = is_learning and step == horizon - 1 and (is_early or turn % 2 == 0)
             share, noise, factor = fit(
                 cells, targets, numbers, first, -1, 0, apart[REWARDS], REWARDS, features, grid,
@@ -102,7 +105,7 @@ def make_plan(core, samples, n_samples, grid, widths, apart, plan, is_learning):
         for kind in range(2 if step < horizon - 1 else 1):
             if kind == REWARDS and not (compares or was_apart):
                 continue
-            fill_targets(targets, numbers, nexts, plan.values[step + 1], kind)
+            fill_targets(targets, numbers, nexts, shifts, strides, plan.values[step + 1], kind)
             is_search = is_learning and (kind == REWARDS or step == (horizon - 1) // 2)
             is_search = is_search and (is_early or turn % 2 == kind)
             now = apart[kind, step]
@@ -184,13 +187,24 @@ def finish(work, grid, widths, radius, decay, share, noise, buffer, found):
 
 
 @jit_kernel
-def fill_targets(targets, numbers, nexts, after, kind):
-    """Write each sample's reward, or its next value: 0 if the episode ended."""
+def fill_targets(targets, numbers, nexts, shifts, strides, after, kind):
+    """Write each sample's reward, or its next value: 0 if the episode ended.
+
+    The next value is interpolated, axis by axis, between the centers of neighboring cells.
+    """
     for i in range(targets.shape[0]):
         if kind == REWARDS:
             targets[i] = numbers[i, MEAN_REWARD]
+        elif nexts[i] == ENDED:
+            targets[i] = 0.0
         else:
-            targets[i] = 0.0 if nexts[i] == ENDED else after[nexts[i]]
+            here = after[nexts[i]]
+            targets[i] = here
+            for j in range(strides.shape[0]):
+                shift = shifts[i, j]
+                if shift != 0.0:
+                    there = after[nexts[i] + (strides[j] if shift > 0.0 else -strides[j])]
+                    targets[i] += abs(shift) * (there - here)
 
 
 @jit_kernel

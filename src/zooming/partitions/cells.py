@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from zooming.errors import SpaceError
 from zooming.kernels import plan_layout as layout
-from zooming.kernels.grids import lay_grid, make_grid, sort_by_step
+from zooming.kernels.grids import center_states, lay_grid, make_grid, sort_by_step
 from zooming.kernels.layout import ATOMS
 from zooming.kernels.plan_layout import CORE, MEAN_REWARD, SPREAD, WEIGHT, Grid, Plan, Samples
 from zooming.kernels.planning import make_plan
@@ -119,6 +119,7 @@ class CellTable:
         )  # fmt: skip
         bins, edges = lay_grid(samples, n, self.kinds, self.units, n_state, n_cells)
         grid = Grid(*make_grid(self.kinds, self.units, bins, edges, self.axes.n_state))
+        center_states(grid, samples, n, n_state)
         plan = self._new_plan(grid)
         apart = self.apart.copy()
         make_plan(core, samples, n, grid, widths, apart, plan, True)
@@ -149,7 +150,7 @@ class CellTable:
     def _counts(self, n: int) -> Floats:
         """Return the number of the first n samples in each cell, by step."""
         horizon, n_cells = self.plan.q.shape
-        cells, _, numbers, first = sort_by_step(
+        cells, _, _, numbers, first = sort_by_step(
             self.samples, n, self.grid, self.axes.n_state, horizon
         )
         steps = np.repeat(np.arange(horizon), np.diff(first))
@@ -265,6 +266,7 @@ class CellTable:
             "apart": self.apart,
             "bins": self.grid.bins,
             "edges": self.grid.edges,
+            "centers": self.grid.centers,
             "q": self.plan.q,
             "bonus": self.plan.bonus,
             "way": self.plan.way,
@@ -302,6 +304,7 @@ class CellTable:
         grid = Grid(
             *make_grid(self.kinds, self.units, bins.copy(), edges.copy(), self.axes.n_state)
         )
+        self._restore_centers(grid, arrays["centers"])
         plan = self._new_plan(grid)
         for name in ("q", "bonus", "way", "played"):
             _check_form(name, arrays[name], getattr(plan, name))
@@ -315,6 +318,16 @@ class CellTable:
         plan.visits[:] = np.where(is_apart, counts, counts[self.apart[0] == 0].sum(axis=0))
         total = (plan.q + plan.bonus).reshape(*plan.best.shape, -1)
         plan.best[:] = total.argmax(axis=2)
+
+    def _restore_centers(self, grid: Grid, centers: NDArray[Any]) -> None:
+        """Take back the centers of the bins; ValueError if one is outside of its bin."""
+        _check_form("centers", centers, grid.centers)
+        is_used = np.arange(centers.shape[1]) < grid.bins[:, None]
+        places = centers * grid.units[:, None]
+        is_inside = (places >= grid.edges[:, :-1]) & (places <= grid.edges[:, 1:])
+        if not (is_inside | ~is_used).all():
+            raise ValueError("the center of a bin is outside of it")
+        grid.centers[:] = np.where(is_used, centers, 0.0)
 
     def _check_samples(self, core: NDArray[Any], samples: Samples) -> None:
         """Raise ValueError if samples cannot have come from this problem."""
