@@ -15,6 +15,7 @@ from reference import ReferenceQ
 from references import ReferenceWidthQ
 from zooming import bonuses, kernels, metrics
 from zooming.agents import seeds
+from zooming.agents.table_policy import row_at
 from zooming.bonuses import Bernstein, Doubling, Exact, Scaled, Theory
 
 pytestmark = pytest.mark.plain
@@ -167,7 +168,7 @@ def test_both_sides_of_the_bernstein_minimum_are_met():
     beta = []
     for _ in range(60):
         agent.update(0, [0.3], [0.3], 0.5, [0.3])
-        row = agent._row(0, [0.3], [0.3])
+        row = row_at(agent, 0, [0.3], [0.3])
         beta.append(
             agent.table.stats[row, 2]
             / (0.06 * math.sqrt(27 * agent.table.core["iota"][0] / (len(beta) + 1)))

@@ -30,8 +30,8 @@ FLOOR = {room: floor for floor, rooms in enumerate(ROOMS) for room in rooms}
 # the package itself.
 FRONT_DOOR = {
     ("zooming.agents.q_learner", "learn_pac"),
-    ("zooming.agents.agent", "export"),
-    ("zooming.agents.agent", "explain"),
+    ("zooming.agents.policy", "export"),
+    ("zooming.agents.policy", "explain"),
     ("zooming.agents.agent", "learn_from"),
     ("zooming.agents.agent", "to_log"),
     ("zooming.export.rules", "plot"),

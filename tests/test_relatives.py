@@ -11,6 +11,7 @@ from helpers import Boxes
 from oracles import Tables
 from references import Bits, ReferenceMB, ReferenceRandomizedQ, ReferenceSingleQ
 from zooming.agents import files
+from zooming.agents.table_policy import row_at
 
 RELATIVES = {
     "SinglePartitionQ": zooming.SinglePartitionQ,
@@ -171,7 +172,7 @@ def test_randomized_learning_rates_are_those_of_the_plain_version():
             action = agent.act(step, state)
             assert action.tolist() == plain.act(step, state.tolist())
             after, reward, *_ = env.step(action)
-            plain.row = agent._row(step, state, action)
+            plain.row = row_at(agent, step, state, action)
             agent.update(step, state, action, reward, after)
             plain.update(step, state.tolist(), action.tolist(), reward, after.tolist())
             state = after

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from zooming.agents.adaptive import AdaptiveLearner
+from zooming.agents.q_learner import QLearner
+from zooming.agents.splitting import first_boxes, split_core, take_split_options
 from zooming.bonuses import Bonus
 from zooming.partitions.splits import Rule, TreeRule
 from zooming.theory import MOST_SIDES
 
 
-class AdaptiveQ(AdaptiveLearner):
+class AdaptiveQ(QLearner):
     """Q-learning on an adaptive partition of the state-action space. [SBY19 Alg. 1]
 
     The partition becomes finer where the agent plays often, which is where the return is high.
@@ -83,10 +84,10 @@ class AdaptiveQ(AdaptiveLearner):
         super().__init__(
             env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon,
             reward_range=reward_range, rewards=rewards,
-            bounds=bounds, ordered=ordered, squash=squash, weights=weights, split=split,
-            max_balls=max_balls, seed=seed,
+            bounds=bounds, ordered=ordered, squash=squash, weights=weights, seed=seed,
         )  # fmt: skip
-        self.begin(self.make_table(self.make_core()))
+        take_split_options(self, split, max_balls)
+        self.begin(first_boxes(self, split_core(self)))
 
     @classmethod
     def as_published(cls, env: Any, bonus: float | Bonus, **options: Any) -> AdaptiveQ:

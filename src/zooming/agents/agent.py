@@ -7,18 +7,17 @@ import os
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.agents import cards
 from zooming.agents.clipping import count_clipped
 from zooming.agents.history import History
 from zooming.agents.policy import LearnedPolicy
-from zooming.agents.problem import LearningProblem, generator_at, seed_of
+from zooming.agents.problem import LearningProblem
 from zooming.agents.replay import Transitions, update_each
+from zooming.agents.seeds import generator_at, seed_of
 from zooming.errors import ConfigurationError
 from zooming.validation import as_float, known_options
 
@@ -369,90 +368,7 @@ class Agent(LearnedPolicy):
         """Number of rewards that were clipped; 0 with `rewards="refuse"`."""
         return int(self.clipping[1])
 
-    # --- for notebooks and status -----------------------------------------------------------------
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of the learned data in bytes."""
-        return 0
-
-    def _repr_html_(self) -> str:
-        return cards.card(self)
-
-    def _facts(self) -> dict[str, Any]:
-        """Return the rows that this kind of agent adds to its notebook card."""
-        return {"bytes": f"{self.nbytes:,}"}
-
-    def _pictures(self) -> list[str]:
-        return []
-
-    def _warnings(self) -> list[str]:
-        """Return what seems wrong, in words, for the `status()` of a portfolio."""
-        return []
-
     # --- files ------------------------------------------------------------------------------------
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the agent to one file, atomically; `zooming.load` continues where it stopped.
-
-        Parameters
-        ----------
-        path : str or PathLike
-            The file. A symbolic link is followed.
-
-        Raises
-        ------
-        ConfigurationError
-            If the agent cannot be saved, for example with a split rule of your own.
-        OSError
-            If the path exists and is not a regular file, or its folder does not exist.
-        """
-        from zooming.agents import checkpoints  # imported here because checkpoints import agents
-
-        checkpoints.save(self, path)
-
-    def export(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write the learned policy as Python, JSON, C or SQL that runs without zooming.
-
-        See `zooming.export_policy`.
-
-        Parameters
-        ----------
-        path : str or PathLike
-            The file: `.py`, `.json`, `.h` (C99) or `.sql`.
-        **options
-            Other arguments of `zooming.export_policy`.
-        """
-        import zooming
-
-        return zooming.export_policy(self, path, **options)
-
-    def explain(self, step: int | None = None, **options: Any) -> Any:
-        """Return the learned policy as rules that people read: states, action, value, visits.
-
-        See `zooming.explain`.
-
-        Parameters
-        ----------
-        step : int, optional
-            The step to explain. By default all of them.
-        **options
-            Other arguments of `zooming.explain`, for example `n_rules`.
-
-        Returns
-        -------
-        Rules
-            Print it, or use `frame()` and `plot()`.
-        """
-        import zooming
-
-        return zooming.explain(self, step=step, **options)
-
-    def check_savable(self) -> None:
-        """Raise ConfigurationError if `save` would refuse this agent. Called before long runs."""
-        from zooming.agents import checkpoints
-
-        checkpoints.check_savable(self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: Any = None) -> Self:
@@ -465,26 +381,9 @@ class Agent(LearnedPolicy):
 
         return checkpoints.load_as(cls, path, env)
 
-    def _options(self) -> dict[str, Any]:
-        """Return the keyword arguments that rebuild this agent, as JSON."""
-        from zooming.agents import checkpoints
-
-        return checkpoints.options_of(self)
-
-    def _known_options(self) -> dict[str, Any]:
-        return {**self.problem.options, "seed": self.seed}
-
     @classmethod
     def _from_options(
         cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> Self:
         """Return a new agent with these options; `_restore` then takes back what was learned."""
         return cls(env, **options)
-
-    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return what was learned as JSON values and arrays."""
-        raise NotImplementedError
-
-    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Restore what `_state` returned; raise ValueError or KeyError if it is invalid."""
-        raise NotImplementedError

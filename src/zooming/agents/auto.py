@@ -13,10 +13,11 @@ from zooming.agents import seeds
 from zooming.agents.agent import Agent
 from zooming.agents.choices import Choice
 from zooming.agents.companions import common_range
+from zooming.agents.env_facts import stated_range
 from zooming.agents.planner import Planner
 from zooming.agents.portfolio import IS_OPEN, Portfolio
-from zooming.agents.problem import seed_of, stated_range
 from zooming.agents.replay import Transitions
+from zooming.agents.seeds import seed_of
 from zooming.agents.status import Status
 from zooming.agents.tree_q import TreeQ
 from zooming.validation import check_range

@@ -5,51 +5,39 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import gymnasium as gym
-import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents import files
 from zooming.agents.adaptive_q import AdaptiveQ
 from zooming.agents.agent import Agent
 from zooming.agents.auto import Auto
+from zooming.agents.env_facts import horizon_of
 from zooming.agents.guide import Guide
 from zooming.agents.heuristics import Median, NoMovement, Random
 from zooming.agents.metric_q import MetricQ
 from zooming.agents.net_q import NetQ
 from zooming.agents.planner import Planner
 from zooming.agents.portfolio import Portfolio
-from zooming.agents.problem import generator_at, horizon_of
 from zooming.agents.relatives.adaptive_mb import AdaptiveMB
 from zooming.agents.relatives.net_mb import NetMB
 from zooming.agents.relatives.randomized_q import RandomizedQ
 from zooming.agents.relatives.single_partition_q import SinglePartitionQ
+from zooming.agents.seeds import generator_at
+from zooming.agents.stored_env import StoredEnv, compare_env, env_recipe, make_env
 from zooming.agents.tree_q import TreeQ
 from zooming.errors import CheckpointError, ConfigurationError
-from zooming.spaces.flatten import Leaf, space_of
+from zooming.spaces.flatten import space_of
 from zooming.validation import check_int, short_repr
 from zooming.version import __version__
 
-PARTS = ("states", "actions")  # of `Axes`
 _KINDS: tuple[type[Agent], ...] = (
     AdaptiveQ, NetQ, MetricQ, TreeQ, Planner, Portfolio, Auto, SinglePartitionQ, RandomizedQ,
     NetMB, AdaptiveMB, Random, NoMovement, Median,
 )  # fmt: skip
 AGENTS: dict[str, type[Agent]] = {kind.__name__: kind for kind in _KINDS}
 Kind = TypeVar("Kind", bound=Agent)
-
-
-@dataclass
-class _StoredEnv:
-    """Spaces and name of an environment: enough for an agent to act and update, not to learn."""
-
-    observation_space: gym.Space[Any]
-    action_space: gym.Space[Any]
-    name: str
-    spec: None = None
 
 
 def check_savable(agent: Agent) -> None:
@@ -105,7 +93,7 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
         "spaces": {"state": agent.axes.states.describe(), "action": agent.axes.actions.describe()},
         "env": {
             "name": agent.env_name,
-            "make": _env_recipe(agent.env),
+            "make": env_recipe(agent.env),
             "generator": agent.env_generator,
         }
         if agent.env is not None
@@ -206,14 +194,14 @@ def _build_agent(
             "if the class is yours, call its own load, for example Mine.load(path)"
         )
     kind = kinds[name]
-    stored = _StoredEnv(
+    stored = StoredEnv(
         space_of(header["spaces"]["state"]),
         space_of(header["spaces"]["action"]),
         str(header["env"]["name"]),
     )
-    own = env if env is not None else _make_env(header["env"]["make"])
+    own = env if env is not None else make_env(header["env"]["make"])
     if own is not None:
-        _compare(path, kind._from_options(stored, header["options"], arrays), own)
+        compare_env(path, kind._from_options(stored, header["options"], arrays), own)
     agent = kind._from_options(own if own is not None else stored, header["options"], arrays)
     agent._restore(header["values"], arrays)
     agent._take_n_episodes(check_int(header["n_episodes"], "n_episodes", 0))
@@ -232,73 +220,3 @@ def _build_agent(
         generator_at(generator)  # raises now, not at the next learn(), if the state is invalid
         agent.env_generator = generator
     return agent
-
-
-def _compare(path: Any, stored: Agent, env: Any) -> None:
-    """Raise CheckpointError for the first axis in which `env` differs from the stored spaces."""
-    try:
-        given = type(stored.axes)(env.observation_space, env.action_space, **stored.axes.options)
-    except ConfigurationError as error:
-        raise CheckpointError(f"{path}: the given environment does not fit: {error}") from error
-    if stored.axes.names != given.names:
-        raise CheckpointError(
-            f"{path}: learned on the axes {stored.axes.names}, but the given environment has "
-            f"{given.names}"
-        )
-    leaves = [
-        (part, list(getattr(stored.axes, part).leaves()), list(getattr(given, part).leaves()))
-        for part in PARTS
-    ]
-    for part, were, are in leaves:
-        for was, now in zip(were, are, strict=True):
-            if (was.dtype, was.shape) != (now.dtype, now.shape):
-                raise CheckpointError(
-                    f"{path}: {_part_name(was, part)} was {was.dtype} of shape {was.shape} when "
-                    "the "
-                    "agent learned, "
-                    f"but is {now.dtype} of shape {now.shape} in the given environment"
-                )
-    for (name, low, high, kind), (_, given_low, given_high, given_kind) in zip(
-        stored.axes.describe(), given.describe(), strict=True
-    ):
-        if (low, high, kind) != (given_low, given_high, given_kind):
-            was, now = ("", "") if kind == given_kind else (f" {kind}", f" {given_kind}")
-            raise CheckpointError(
-                f"{path}: axis {name} was{was} [{low}, {high}] when the agent learned, "
-                f"but is{now} [{given_low}, {given_high}] in the given environment"
-            )
-
-
-def _part_name(leaf: Leaf, part: str) -> str:
-    return f"the {part[:-1]} space" if leaf.name in ("state", "action") else leaf.name
-
-
-def _env_recipe(env: Any) -> dict[str, Any] | None:
-    """Return id and arguments of one of zooming's environments, None for any other.
-
-    load() would run the code of the environment that a file names.
-    """
-    spec = getattr(env, "spec", None)
-    if spec is None or not spec.id.startswith("zooming/") or spec.additional_wrappers:
-        return None
-    kwargs = _to_json(spec.kwargs)
-    if any(callable(value) for value in kwargs.values()):
-        return None
-    return {"id": spec.id, "max_episode_steps": spec.max_episode_steps, "kwargs": kwargs}
-
-
-def _make_env(make: dict[str, Any] | None) -> Any:
-    if make is None:
-        return None
-    if not str(make["id"]).startswith("zooming/") or make["id"] not in gym.registry:
-        raise ValueError(f"{make['id']} is not one of zooming's environments")
-    return gym.make(make["id"], max_episode_steps=make["max_episode_steps"], **make["kwargs"])
-
-
-def _to_json(value: Any) -> Any:
-    """Return the value with arrays and tuples as lists, for JSON."""
-    if isinstance(value, dict):
-        return {key: _to_json(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_to_json(entry) for entry in value]
-    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value

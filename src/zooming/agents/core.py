@@ -15,6 +15,8 @@ from zooming.errors import ConfigurationError
 from zooming.spaces.axes import Axes
 from zooming.validation import as_float, check_int
 
+MOST_BALLS = 2**30 - 1  # a table of twice as many rows still has 31-bit row numbers
+
 
 def write_bonus(core: NDArray[Any], given: Bonus, has_only_atoms: bool) -> None:
     """Write the bonus of the coming episode, or of its doubling phase, into a core.

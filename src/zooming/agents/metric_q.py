@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from zooming import bonuses
 from zooming.agents.clipping import clipping_text
-from zooming.agents.q_learner import MOST_BALLS, QLearner
+from zooming.agents.core import MOST_BALLS
+from zooming.agents.q_learner import QLearner
 from zooming.errors import ConfigurationError
 from zooming.kernels import METRIC_CORE
 from zooming.metrics.kinds import KINDS

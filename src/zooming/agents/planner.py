@@ -12,8 +12,8 @@ from zooming.agents import cards, seeds
 from zooming.agents.agent import Agent
 from zooming.agents.clipping import clipping_text
 from zooming.agents.doubts import doubts
+from zooming.agents.env_facts import stated_range
 from zooming.agents.history import Log
-from zooming.agents.problem import stated_range
 from zooming.agents.replay import Transitions, record_samples, update_each
 from zooming.agents.status import Bandwidths, Status
 from zooming.kernels import FIRST_VALUE, pausing, plan_actions, plan_episodes, to_unit

@@ -1,14 +1,17 @@
-"""The learned policy of an agent: its actions, values, visits and balls."""
+"""The learned policy of an agent: read it, show it, and write it to a file."""
 
 from __future__ import annotations
 
+import os
 from abc import ABC
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zooming.agents import cards
 from zooming.agents.problem import LearningProblem
 from zooming.agents.steps import check_steps
 from zooming.errors import ConfigurationError
@@ -17,11 +20,15 @@ from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import as_numbers
 from zooming.spaces.masks import Feasible, feasible, has_mask, split_info
 
+if TYPE_CHECKING:
+    from zooming.agents.agent import Agent
+
 
 class LearnedPolicy(ABC):
-    """Base class of `Agent`: methods that read the learned policy and change nothing.
+    """Base class of `Agent`: methods that read, show and save what was learned, and change nothing.
 
-    A subclass defines `greedy` for one state, or `_greedy` for many.
+    A subclass defines `greedy` for one state, or `_greedy` for many. To be saved it also defines
+    `_state` and `_restore`. Every policy here is an `Agent`: the casts below say so.
     """
 
     interpolates = False  # whether the policy's action varies within a ball
@@ -29,6 +36,7 @@ class LearnedPolicy(ABC):
     problem: LearningProblem
     axes: Axes
     env_name: str
+    seed: int
 
     def predict(
         self,
@@ -158,3 +166,105 @@ class LearnedPolicy(ABC):
             f"{type(self).__name__} is a heuristic: it keeps no balls and no estimates. AdaptiveQ "
             "and NetQ do."
         )
+
+    # --- for notebooks and status -----------------------------------------------------------------
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the learned data in bytes."""
+        return 0
+
+    def _repr_html_(self) -> str:
+        return cards.card(cast("Agent", self))
+
+    def _facts(self) -> dict[str, Any]:
+        """Return the rows that this kind of agent adds to its notebook card."""
+        return {"bytes": f"{self.nbytes:,}"}
+
+    def _pictures(self) -> list[str]:
+        return []
+
+    def _warnings(self) -> list[str]:
+        """Return what seems wrong, in words, for the `status()` of a portfolio."""
+        return []
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the agent to one file, atomically; `zooming.load` continues where it stopped.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The file. A symbolic link is followed.
+
+        Raises
+        ------
+        ConfigurationError
+            If the agent cannot be saved, for example with a split rule of your own.
+        OSError
+            If the path exists and is not a regular file, or its folder does not exist.
+        """
+        from zooming.agents import checkpoints  # imported here because checkpoints import agents
+
+        checkpoints.save(cast("Agent", self), path)
+
+    def export(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write the learned policy as Python, JSON, C or SQL that runs without zooming.
+
+        See `zooming.export_policy`.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The file: `.py`, `.json`, `.h` (C99) or `.sql`.
+        **options
+            Other arguments of `zooming.export_policy`.
+        """
+        import zooming
+
+        return zooming.export_policy(self, path, **options)
+
+    def explain(self, step: int | None = None, **options: Any) -> Any:
+        """Return the learned policy as rules that people read: states, action, value, visits.
+
+        See `zooming.explain`.
+
+        Parameters
+        ----------
+        step : int, optional
+            The step to explain. By default all of them.
+        **options
+            Other arguments of `zooming.explain`, for example `n_rules`.
+
+        Returns
+        -------
+        Rules
+            Print it, or use `frame()` and `plot()`.
+        """
+        import zooming
+
+        return zooming.explain(self, step=step, **options)
+
+    def check_savable(self) -> None:
+        """Raise ConfigurationError if `save` would refuse this agent. Called before long runs."""
+        from zooming.agents import checkpoints
+
+        checkpoints.check_savable(cast("Agent", self))
+
+    def _options(self) -> dict[str, Any]:
+        """Return the keyword arguments that rebuild this agent, as JSON."""
+        from zooming.agents import checkpoints
+
+        return checkpoints.options_of(cast("Agent", self))
+
+    def _known_options(self) -> dict[str, Any]:
+        return {**self.problem.options, "seed": self.seed}
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return what was learned as JSON values and arrays."""
+        raise NotImplementedError
+
+    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Restore what `_state` returned; raise ValueError or KeyError if it is invalid."""
+        raise NotImplementedError

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import numbers
 import operator
-import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
-from gymnasium.wrappers import NormalizeReward
 from numpy.typing import NDArray
 
-from zooming.envs.compiled import CompiledEnv
-from zooming.envs.limits import time_limits
-from zooming.errors import ConfigurationError, TransitionError, ZoomingError
+from zooming.agents.env_facts import check_env, horizon_of, name_of, stated_range
+from zooming.errors import TransitionError, ZoomingError
 from zooming.kernels import LOW
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import INTERVAL
 from zooming.validation import (
     as_float,
     check_choice,
-    check_int,
     check_range,
     clip_rounding,
-    count_own_frames,
     short_repr,
 )
 
@@ -208,133 +202,3 @@ class LearningProblem:
         assert next_state is not None
         i -= len(axes)
         return self.bad_coordinate(step, i, float(axes.from_unit_cube(next_state, 0)[i]), "next ")
-
-
-def check_env(env: Any) -> None:
-    """Raise ConfigurationError if `env` is not an environment, or is a vector environment."""
-    if isinstance(env, (str, type)) or not hasattr(env, "observation_space"):
-        named = env if isinstance(env, str) and not env.endswith("Policy") else "zooming/Oil-v0"
-        is_class = isinstance(env, type) and issubclass(env, gym.Env)
-        example = f"{env.__name__}()" if is_class else f'gymnasium.make("{named}")'
-        raise ConfigurationError(
-            f"{env!r} is not an environment; give an instance, for example {example}"
-        )
-    if isinstance(env, gym.vector.VectorEnv) or hasattr(
-        env, "num_envs"
-    ):  # Gymnasium's or Stable-Baselines3's
-        raise ConfigurationError(
-            f"{type(env).__name__} is a vector environment of "
-            f"{getattr(env, 'num_envs', 'several')}; an agent learns on one: "
-            "give gymnasium.make(...) instead. zooming.learn_many learns many seeds at once, and "
-            "agent.predict takes a "
-            f"vector environment's observations"
-        )
-
-
-def reset(env: Any, seed: int | None) -> tuple[Any, Mapping[str, Any]]:
-    """Return the (observation, info) of `env.reset`; ConfigurationError for Gym's old interface."""
-    try:
-        answer = env.reset(seed=seed)
-    except TypeError as error:
-        if "seed" in str(error) and "unexpected keyword" in str(error):
-            raise ConfigurationError(
-                f"{name_of(env)}: reset takes no seed; {_NEW_RESET}"
-            ) from error
-        raise
-    if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Mapping)):
-        raise ConfigurationError(
-            f"{name_of(env)}: reset gave {answer_text(answer)}, not (observation, info); "
-            f"{_NEW_RESET}"
-        )
-    return answer
-
-
-def bad_step(env: Any, answer: Any) -> ConfigurationError:
-    """Return the error for a `step` that did not give five values."""
-    old = "the old interface of Gym; " if isinstance(answer, tuple) and len(answer) == 4 else ""
-    return ConfigurationError(
-        f"{name_of(env)}: step gave {answer_text(answer)}, {old}give five: observation, reward, "
-        "terminated (the task has ended), "
-        f"truncated (it was cut off), info"
-    )
-
-
-def answer_text(answer: Any) -> str:
-    """Return how many values an environment gave, or their type if they are no tuple."""
-    return f"{len(answer)} values" if isinstance(answer, tuple) else f"a {type(answer).__name__}"
-
-
-_NEW_RESET = (
-    "write def reset(self, *, seed=None, options=None), call super().reset(seed=seed), "
-    "and return observation, {}"
-)
-
-
-def horizon_of(env: Any, horizon: int | None) -> int:
-    """Return the steps of an episode: `horizon` if given, otherwise the environment's.
-
-    Warn if the environment's episodes are shorter than the given horizon.
-    """
-    # Compiled environments have a horizon; others may have a spec. A TimeLimit may shorten it.
-    inner = getattr(env, "unwrapped", env)
-    own = inner.horizon if isinstance(inner, CompiledEnv) else None
-    said = [*([] if own is None else [own]), *time_limits(env)]
-    if horizon is not None and said and check_int(horizon, "horizon", 1) > min(said):
-        message = (
-            f"horizon={horizon}, but an episode of {name_of(env)} ends after {min(said)} "
-            "steps: values will be too optimistic"
-        )
-        warnings.warn(message, stacklevel=count_own_frames())
-    found = horizon if horizon is not None else min(said) if said else None
-    if found is None:
-        raise ConfigurationError(
-            f"the environment {name_of(env)} does not say how long an episode is. Give "
-            "horizon=..., "
-            f"or make the environment with gymnasium.make(..., max_episode_steps=...)"
-        )
-    return check_int(found, "horizon", 1)
-
-
-def generator_at(state: dict[str, Any]) -> np.random.Generator:
-    """Return a PCG64 generator, Gymnasium's kind, with the given state."""
-    if state["bit_generator"] != "PCG64":
-        raise ConfigurationError(
-            f"the environment uses a {state['bit_generator']} generator; only Gymnasium's own, "
-            "PCG64, can be continued"
-        )
-    generator = np.random.Generator(np.random.PCG64())
-    generator.bit_generator.state = state
-    return generator
-
-
-def stated_range(env: Any) -> tuple[float, float] | None:
-    """Return the reward range that an environment states, or None.
-
-    The outermost `reward_range` counts, and none behind a wrapper that changes rewards. Old Gym's
-    (-inf, inf) states nothing.
-    """
-    while True:
-        stated = getattr(env, "reward_range", None)
-        if isinstance(stated, (tuple, list, np.ndarray)) and tuple(stated) != (-np.inf, np.inf):
-            return check_range(stated, f"{name_of(env)}: reward_range")
-        if not isinstance(env, gym.Wrapper) or isinstance(
-            env, (gym.RewardWrapper, NormalizeReward)
-        ):
-            return None
-        env = env.env
-
-
-def seed_of(seed: Any) -> int:
-    """Return a checked seed, a random one for None."""
-    if seed is None:
-        return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]  # one integer when none was given
-    return check_int(seed, "seed", 0, most=None)
-
-
-def name_of(env: Any) -> str:
-    """Return the name of an environment for error messages."""
-    spec = getattr(env, "spec", None)
-    if spec is not None:
-        return str(spec.id)
-    inner = env.unwrapped if isinstance(env, gym.Env) else env
-    return str(getattr(inner, "name", None) or type(inner).__name__)

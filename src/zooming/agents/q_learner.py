@@ -16,13 +16,15 @@ from zooming import bonuses, kernels
 from zooming.agents import cards, seeds
 from zooming.agents.agent import Agent
 from zooming.agents.clipping import clipping_text, count_clipped
-from zooming.agents.core import check_core, check_n_rows, write_bonus
+from zooming.agents.core import MOST_BALLS, check_core, check_n_rows, write_bonus
 from zooming.agents.doubling import prepare_episodes, restart_if_due
 from zooming.agents.history import Log
 from zooming.agents.replay import Transitions, replay, update_each
+from zooming.agents.splitting import check_savable_rule
+from zooming.agents.table_policy import greedy_actions, row_at, select, value_at
 from zooming.kernels import pausing
 from zooming.kernels.crossing import Crossing
-from zooming.partitions.table import Answer
+from zooming.partitions.splits import Rule, TreeRule
 from zooming.partitions.view import Partition
 from zooming.spaces.masks import Feasible, has_mask
 from zooming.validation import Floats, check_choice
@@ -34,7 +36,6 @@ CAPS = ("remaining", "horizon")
 TIES = {"random": kernels.RANDOM, "first": kernels.FIRST}
 ACTIONS = {"center": kernels.CENTER, "uniform": kernels.UNIFORM}
 DEFAULT_BONUS = 0.1  # c, for rewards that span 1
-MOST_BALLS = 2**30 - 1  # a table of twice as many rows still has 31-bit row numbers
 
 
 class QLearner(Agent):
@@ -61,6 +62,8 @@ class QLearner(Agent):
         Options of `Agent`.
     """
 
+    split: str | Rule | TreeRule  # of agents whose balls are split, see `agents.splitting`
+    max_balls: int | None  # of agents that have this option
     _actions = ACTIONS
     _shares_steps = False  # whether all steps share one partition
 
@@ -123,7 +126,7 @@ class QLearner(Agent):
         return self._act(step, observation, info, False)
 
     def _act(self, step: int, observation: Any, info: Mapping[str, Any] | None, keeps: bool) -> Any:
-        """Return `act`; with `keeps`, `step_on` may follow."""
+        """Return `act`; with `keeps`, `stepping.step_on` may follow."""
         if type(step) is not int or not 0 <= step < self.horizon:
             step = self.problem.check_step(step)
         if step == 0 and self._first_table is not None:
@@ -133,7 +136,7 @@ class QLearner(Agent):
         if info and has_mask(info):
             state, allowed = self.problem.flat_state(step, observation), self._feasible(step, info)
             rule = int(table.core["action_rule"][0])
-            action, _ = self._select(table, step, state, TIES[self.ties], rule, allowed)
+            action, _ = select(self, table, step, state, TIES[self.ties], rule, allowed)
             return axes.shaped_action(action)
         action = np.empty(axes.n_action)
         flat = observation if axes.has_plain_states else self.problem.flat_state(step, observation)
@@ -147,16 +150,6 @@ class QLearner(Agent):
             if code != kernels.FINE:
                 raise self.problem.bad_point(step, table.payload, state)
         return action if axes.has_plain_actions else axes.shaped_action(action)
-
-    def _select(
-        self, table: Any, step: int, state: Floats, ties: int, rule: int, allowed: Feasible | None
-    ) -> tuple[Floats, int]:
-        """Return an allowed action and the row of its ball."""
-        action = np.empty(self.axes.n_action)
-        code, row = table.select(step, state, action, ties=ties, rule=rule, allowed=allowed)
-        if code != kernels.FINE:
-            raise self.problem.bad_point(step, row, state)
-        return action, row
 
     def update(
         self,
@@ -191,7 +184,7 @@ class QLearner(Agent):
         if next_info and has_mask(next_info) and not terminated and step + 1 < self.horizon:
             flat = problem.flat_state(step, next_observation, "next ")
             problem.check_point(step, flat, 0, "next ")
-            next_value = self._value(self.table, step + 1, next_observation, next_info)
+            next_value = value_at(self, self.table, step + 1, next_observation, next_info)
         try:
             code = self.table.update(step, state, played, reward, after, terminated, next_value)
         except (TypeError, ValueError):  # not float64 vectors: convert them below
@@ -210,54 +203,12 @@ class QLearner(Agent):
             self.table.split(self.table.payload)
 
     def can_step_on(self) -> bool:
-        """Return whether a driver may call `start` and `step_on` in place of `act` and `update`.
+        """Return whether a driver may call `agents.stepping` in place of `act` and `update`.
 
         It may not if a subclass or a caller has replaced one of these.
         """
         own = getattr(self.act, "__func__", None), getattr(self.update, "__func__", None)
         return own == (QLearner.act, QLearner.update)
-
-    def start(self, observation: Any) -> Any:
-        """Return the first action of an episode, from which `step_on` goes on."""
-        return self._act(0, observation, None, True)
-
-    def step_on(
-        self,
-        step: int,
-        observation: Any,
-        action: Any,
-        reward: float,
-        next_observation: Any,
-        terminated: bool,
-        truncated: bool,
-    ) -> Any:
-        """Learn from a step and return the next action, or None if the episode is over.
-
-        It is `update` and the next `act` in one call of a kernel. `action` must be the last one
-        that `start` or `step_on` returned.
-        """
-        axes, table = self.axes, self.table
-        is_over = terminated or truncated or step + 1 >= self.horizon
-        if isinstance(reward, float) and self._lowest_reward <= reward <= self._highest_reward:
-            after = (
-                next_observation
-                if axes.has_plain_states
-                else self.problem.flat_state(step, next_observation, "next ")
-            )
-            end = kernels.TERMINATED if terminated else kernels.TRUNCATED if truncated else 0
-            played = np.empty(axes.n_action)
-            try:
-                code = table.next_step(table.handle, step, reward, after, end, played)
-            except (TypeError, ValueError):  # not a float64 vector: `update` converts it
-                code = kernels.WRONG_SIZE
-            if code == kernels.FINE or code == kernels.DUE:
-                if code == kernels.DUE:
-                    table.split(table.payload)
-                if is_over:
-                    return None
-                return played if axes.has_plain_actions else axes.shaped_action(played)
-        self.update(step, observation, action, reward, next_observation, terminated)
-        return None if is_over else self._act(step + 1, next_observation, None, True)
 
     def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
         n_done = int(log.done[0])
@@ -314,47 +265,17 @@ class QLearner(Agent):
         deterministic: bool,
         allowed: Sequence[Feasible | None],
     ) -> Floats:
-        table = self.learned
-        core = table.core
-        rule = int(core["action_rule"][0]) if self.action != "uniform" else kernels.CENTER
-        if not deterministic:
-            # Draw from a copy with fresh randomness, so that predict does not change learning.
-            core, rule = core.copy(), kernels.UNIFORM
-            core["random"] = np.random.SeedSequence().generate_state(1, np.uint64)
-        actions = np.empty((len(steps), self.axes.n_action))
-        k, i = table.select_many(steps, states, actions, rule=rule, allowed=allowed, core=core)
-        if k >= 0:
-            raise self.problem.bad_point(int(steps[k]), i, states[k])
-        return actions
+        return greedy_actions(self, steps, states, deterministic, allowed)
 
     def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
-        return self._value(self.learned, step, observation, info)
-
-    def _value(
-        self, table: Any, step: int, observation: Any, info: Mapping[str, Any] | None
-    ) -> float:
-        """Return V(x) of one table."""
-        step = self.problem.check_step(step)
-        state, allowed = self.problem.flat_state(step, observation), self._feasible(step, info)
-        _, row = self._select(table, step, state, kernels.EITHER, kernels.CENTER, allowed)
-        return float(table.value(step, row))
+        return value_at(self, self.learned, step, observation, info)
 
     def q_value(self, step: int, observation: Any, action: Any) -> float:
-        row = self._row(step, observation, action)
+        row = row_at(self, step, observation, action)
         return float(self.learned.q_values(int(step), row))
 
     def visits(self, step: int, observation: Any, action: Any) -> int:
-        return int(self.learned.rows["n_visits"][self._row(step, observation, action)])
-
-    def _row(self, step: int, observation: Any, action: Any) -> int:
-        """Return the row of the ball that contains (observation, action)."""
-        problem = self.problem
-        step = problem.check_step(step)
-        state, played = problem.flat_state(step, observation), problem.flat_action(step, action)
-        answer: Answer = self.learned.locate(step, state, played)
-        if answer[0] != kernels.FINE:
-            raise problem.bad_point(step, answer[1], state, played)
-        return answer[1]
+        return int(self.learned.rows["n_visits"][row_at(self, step, observation, action)])
 
     def partition(self, step: int) -> Partition:
         found: Partition = self.learned.view(self.problem.check_step(step))
@@ -363,6 +284,11 @@ class QLearner(Agent):
     @property
     def n_balls(self) -> int:
         return int(self.table.n_balls)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether `max_balls` prevented a split of a user's rule."""
+        return bool(getattr(self.table, "is_full", False))
 
     @property
     def nbytes(self) -> int:
@@ -387,20 +313,10 @@ class QLearner(Agent):
             f"episodes{clipping_text(self)})"
         )
 
-    def learn_pac(
-        self,
-        epsilon: float,
-        delta: float,
-        *,
-        episodes: int | None = None,
-        best_of: int = 1,
-        evaluation_episodes: int = 1000,
-        progress_bar: bool = False,
-    ) -> Certificate:
+    def learn_pac(self, epsilon: float, delta: float, **options: Any) -> Certificate:
         """Learn, and return one of the policies played, drawn uniformly, with a certificate.
 
-        The certificate states what is proved, under which assumptions, and what was measured. Its
-        `policy` is a separate agent. This agent keeps all it has learned.
+        See `zooming.learn_pac`.
 
         Parameters
         ----------
@@ -408,38 +324,18 @@ class QLearner(Agent):
             Largest accepted gap to the optimal value, above 0.
         delta : float
             Failure probability, between 0 and 1.
-        episodes : int, optional
-            Episodes to learn. By default the number of the theory for `epsilon` and `delta`;
-            required where no bound is known (`NetQ`, `MetricQ`).
-        best_of : int, default 1
-            Number of policies drawn. The best one in evaluation is returned.
-        evaluation_episodes : int, default 1000
-            Fresh episodes for each evaluation; 0 for none.
-        progress_bar : bool, default False
-            Show a progress bar. Needs rich.
+        **options
+            Other arguments of `zooming.learn_pac`: episodes, best_of, evaluation_episodes,
+            progress_bar.
 
         Returns
         -------
         Certificate
             The policy and what is known about it.
-
-        Examples
-        --------
-        >>> import gymnasium as gym, zooming
-        >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
-        >>> certificate = agent.learn_pac(
-        ...     epsilon=0.5, delta=0.1, episodes=2000, best_of=3, evaluation_episodes=100
-        ... )
-        >>> certificate.status, certificate.drawn, certificate.evaluation_episodes
-        ('nothing', (551, 1587, 1900), 400)
         """
         import zooming  # imported here because analysis imports agents
 
-        return zooming.learn_pac(
-            self, epsilon, delta, episodes=episodes, best_of=best_of,
-            evaluation_episodes=evaluation_episodes,
-            progress_bar=progress_bar,
-        )  # fmt: skip
+        return zooming.learn_pac(self, epsilon, delta, **options)
 
     def _without_bound(self) -> str | None:
         """Return why no regret bound with constants is known for this class; None if one is."""
@@ -451,8 +347,13 @@ class QLearner(Agent):
 
     # --- files ------------------------------------------------------------------------------------
 
+    def _options(self) -> dict[str, Any]:
+        check_savable_rule(getattr(self, "split", None))
+        return super()._options()
+
     def _known_options(self) -> dict[str, Any]:
-        own = {"cap": self.cap, "ties": self.ties, "action": self.action}
+        names = ("cap", "ties", "action", "split", "max_balls")  # not all agents have the last two
+        own = {name: getattr(self, name) for name in names if hasattr(self, name)}
         return {"bonus": bonuses.to_json(self.bonus), **own, **super()._known_options()}
 
     @classmethod

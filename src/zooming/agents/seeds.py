@@ -1,10 +1,14 @@
-"""Named random streams of one seed. Global generators are never used."""
+"""Seeds and generators: named random streams of one seed. Global generators are never used."""
 
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
 import numpy as np
+
+from zooming.errors import ConfigurationError
+from zooming.validation import check_int
 
 
 def seed_sequence(seed: int, name: str) -> np.random.SeedSequence:
@@ -15,3 +19,22 @@ def seed_sequence(seed: int, name: str) -> np.random.SeedSequence:
 def derive_seed(seed: int, name: str, dtype: type[np.unsignedinteger] = np.uint64) -> int:
     """Return the first integer of a stream, to seed a generator or an environment."""
     return int(seed_sequence(seed, name).generate_state(1, dtype)[0])
+
+
+def seed_of(seed: Any) -> int:
+    """Return a checked seed, a random one for None."""
+    if seed is None:
+        return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]  # one integer when none was given
+    return check_int(seed, "seed", 0, most=None)
+
+
+def generator_at(state: dict[str, Any]) -> np.random.Generator:
+    """Return a PCG64 generator, Gymnasium's kind, with the given state."""
+    if state["bit_generator"] != "PCG64":
+        raise ConfigurationError(
+            f"the environment uses a {state['bit_generator']} generator; only Gymnasium's own, "
+            "PCG64, can be continued"
+        )
+    generator = np.random.Generator(np.random.PCG64())
+    generator.bit_generator.state = state
+    return generator

@@ -20,12 +20,13 @@ from zooming import kernels
 from zooming.agents import seeds
 from zooming.agents.agent import Agent
 from zooming.agents.clipping import warn_of_clipping
+from zooming.agents.env_facts import bad_step, reset
 from zooming.agents.guided import Guided
 from zooming.agents.history import History, Log
 from zooming.agents.many import accepts
 from zooming.agents.pauses import Callback, Pauses
-from zooming.agents.problem import bad_step, reset
 from zooming.agents.q_learner import QLearner
+from zooming.agents.stepping import start, step_on
 from zooming.envs.compiled import CompiledEnv, find_compiled, find_fusible
 from zooming.errors import ConfigurationError
 from zooming.kernels.crossing import Crossing
@@ -177,7 +178,7 @@ class _Python:
                     if info and has_mask(info):
                         action = act(step, observation, info=info)
                     elif is_quick and step == 0:
-                        action, is_kept = agent.start(observation), True
+                        action, is_kept = start(agent, observation), True
                     else:
                         action = act(step, observation)
                 answer = env.step(action)
@@ -196,9 +197,10 @@ class _Python:
                     )
                     action = None
                 elif is_kept:
-                    action = agent.step_on(
-                        step, observation, action, reward, next_observation, terminated, truncated
-                    )
+                    action = step_on(
+                        agent, step, observation, action, reward, next_observation, terminated,
+                        truncated,
+                    )  # fmt: skip
                 else:
                     update(step, observation, action, reward, next_observation, terminated)
                     action = None

@@ -9,9 +9,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from zooming.agents import cards
-from zooming.agents.adaptive import AdaptiveLearner
 from zooming.agents.clipping import clipping_text
 from zooming.agents.core import check_n_rows
+from zooming.agents.q_learner import QLearner
+from zooming.agents.splitting import first_boxes, split_core, take_split_options
 from zooming.errors import ConfigurationError
 from zooming.kernels.layout import INDEX
 from zooming.kernels.trees import N_TREE_STATS
@@ -20,7 +21,7 @@ from zooming.partitions.trees import TreeTable
 from zooming.validation import check_choice, check_float
 
 
-class TreeQ(AdaptiveLearner):
+class TreeQ(QLearner):
     """Q-learning on an optimistic tree of boxes, which all steps may share.
 
     A ball keeps its mean reward and its mean future reward per remaining step. So one partition can
@@ -99,12 +100,13 @@ class TreeQ(AdaptiveLearner):
         super().__init__(
             env, bonus=0.0, ties=ties, horizon=horizon, reward_range=reward_range, rewards=rewards,
             bounds=bounds, ordered=ordered, squash=squash, weights=weights,
-            split=check_choice("split", split, RULES), max_balls=max_balls, seed=seed,
+            seed=seed,
         )  # fmt: skip
+        take_split_options(self, check_choice("split", split, RULES), max_balls)
         self.slope: float = check_float(slope, "slope", 0.0, math.inf)
-        core = self.make_core()
+        core = split_core(self)
         core["bonus_rule"], core["n_stats"], core["lipschitz"] = INDEX, N_TREE_STATS, self.slope
-        self.begin(self.make_table(core, TreeTable))
+        self.begin(first_boxes(self, core, TreeTable))
 
     @property
     def scale(self) -> float:

@@ -45,7 +45,50 @@ def learn_pac(
     evaluation_episodes: int = 1000,
     progress_bar: bool = False,
 ) -> Certificate:
-    """Train the agent and return a certificate with one of its policies; see `agent.learn_pac`."""
+    """Learn, and return one of the policies played, drawn uniformly, with a certificate.
+
+    The certificate states what is proved, under which assumptions, and what was measured. Its
+    `policy` is a separate agent. The agent itself keeps all it has learned.
+
+    Parameters
+    ----------
+    agent : AdaptiveQ or another agent with a table of balls
+        The agent to train.
+    epsilon : float
+        Largest accepted gap to the optimal value, above 0.
+    delta : float
+        Failure probability, between 0 and 1.
+    episodes : int, optional
+        Episodes to learn. By default the number of the theory for `epsilon` and `delta`;
+        required where no bound is known (`NetQ`, `MetricQ`).
+    best_of : int, default 1
+        Number of policies drawn. The best one in evaluation is returned.
+    evaluation_episodes : int, default 1000
+        Fresh episodes for each evaluation; 0 for none.
+    progress_bar : bool, default False
+        Show a progress bar. Needs rich.
+
+    Returns
+    -------
+    Certificate
+        The policy and what is known about it.
+
+    Raises
+    ------
+    ConfigurationError
+        If an option is wrong, or the theory names no affordable number of episodes and `episodes`
+        is missing.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    >>> certificate = agent.learn_pac(
+    ...     epsilon=0.5, delta=0.1, episodes=2000, best_of=3, evaluation_episodes=100
+    ... )
+    >>> certificate.status, certificate.drawn, certificate.evaluation_episodes
+    ('nothing', (551, 1587, 1900), 400)
+    """
     span = agent.reward_range[1] - agent.reward_range[0]
     if not 0 < check_float(epsilon, "epsilon", 0.0, math.inf) <= agent.horizon * span:
         raise ConfigurationError(

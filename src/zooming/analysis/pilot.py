@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from zooming.agents.problem import bad_step, check_env, horizon_of, name_of, reset, stated_range
+from zooming.agents.env_facts import bad_step, check_env, horizon_of, name_of, reset, stated_range
 from zooming.errors import TransitionError
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import feasible, has_mask

@@ -12,6 +12,7 @@ import gymnasium as gym
 import numpy as np
 
 import zooming
+from zooming.agents import stepping
 from zooming.kernels import box_queries
 
 BONUS = 0.1
@@ -127,8 +128,10 @@ def _python_driven(case: Case, agent: Any) -> tuple[float, float]:
         began = time.process_time()
         for step, observation, action, reward, after, terminated in transitions:
             if step == 0:
-                action = agent.start(observation)
-            agent.step_on(step, observation, action, reward, after, terminated, False)
+                action = stepping.start(agent, observation)
+            stepping.step_on(
+                agent, step, observation, action, reward, after, terminated, False
+            )  # fmt: skip
         best = min(best, time.process_time() - began)
     return best / len(transitions) * 1e9, float(np.mean(rows_read))
 

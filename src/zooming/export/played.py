@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.agents.problem import bad_step, reset
+from zooming.agents.env_facts import bad_step, reset
 from zooming.agents.steps import check_steps
 from zooming.analysis.intervals import mean_interval
 from zooming.export.regions import contain

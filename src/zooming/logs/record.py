@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from zooming.agents.problem import bad_step, check_env, horizon_of, reset
+from zooming.agents.env_facts import bad_step, check_env, horizon_of, reset
 from zooming.agents.replay import Transitions
 from zooming.agents.rules import Exploration, as_function
 from zooming.agents.seeds import derive_seed

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from zooming import bonuses
-from zooming.agents.adaptive import AdaptiveLearner
 from zooming.agents.relatives.models import ModelLearner
+from zooming.agents.splitting import first_boxes, split_core, take_split_options
 from zooming.errors import ConfigurationError
 from zooming.kernels import WEIGHT
 from zooming.partitions.modeled import ModelTable
@@ -14,7 +14,7 @@ from zooming.spaces.flatten import CATEGORICAL
 from zooming.validation import check_float
 
 
-class AdaptiveMB(ModelLearner, AdaptiveLearner):
+class AdaptiveMB(ModelLearner):
     """A model of rewards and next states on an adaptive partition, planned with a bonus: AdaMB.
 
     A ball counts next states on a grid that is as fine as the ball. A ball of depth l, whose side
@@ -34,9 +34,13 @@ class AdaptiveMB(ModelLearner, AdaptiveLearner):
         Largest change of V per distance of states, by which V is smoothed. By default it is not.
     split_factor : float, default 1.0
         Factor of the visits after which a ball is split.
+    split : {"all"}, default "all"
+        Sides that a split halves: all, as the grids of next states do.
+    max_balls : int, optional
+        Largest number of active balls. A ball is split only while its children fit in.
     **options
         Options of `AdaptiveQ`: bonus (c / sqrt(n), not Exact or Bernstein), cap, ties, action,
-        horizon, reward_range, rewards, bounds, ordered, squash, weights, max_balls, seed.
+        horizon, reward_range, rewards, bounds, ordered, squash, weights, seed.
 
     Examples
     --------
@@ -55,9 +59,12 @@ class AdaptiveMB(ModelLearner, AdaptiveLearner):
         monotone: bool = False,
         lipschitz: float | None = None,
         split_factor: float = 1.0,
+        split: str = "all",
+        max_balls: int | None = None,
         **options: Any,
     ) -> None:
         super().__init__(env, planning=planning, monotone=monotone, **options)
+        take_split_options(self, split, max_balls)
         self.lipschitz = (
             None if lipschitz is None else check_float(lipschitz, "lipschitz", 0.0, 1e12)
         )
@@ -71,9 +78,9 @@ class AdaptiveMB(ModelLearner, AdaptiveLearner):
         d = sum(
             axes.kinds[i] != CATEGORICAL and axes.table[i, WEIGHT] > 0 for i in range(axes.n_state)
         )
-        core = self.make_core()
+        core = split_core(self)
         core["due_power"], core["due_factor"] = d + 2 if d <= 2 else d, self.split_factor
-        table = self.make_table(core, ModelTable)
+        table = first_boxes(self, core, ModelTable)
         table.start(self.planning == "full", self.monotone, self.lipschitz)
         self.begin(table)
 

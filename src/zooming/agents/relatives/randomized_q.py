@@ -8,13 +8,15 @@ from numpy.typing import NDArray
 
 from zooming import kernels
 from zooming.agents import seeds
-from zooming.agents.adaptive import AdaptiveLearner
 from zooming.agents.core import check_n_rows
+from zooming.agents.q_learner import QLearner
+from zooming.agents.splitting import first_boxes, split_core, take_split_options
 from zooming.errors import ConfigurationError
+from zooming.partitions.splits import Rule, TreeRule
 from zooming.validation import check_float, check_int
 
 
-class RandomizedQ(AdaptiveLearner):
+class RandomizedQ(QLearner):
     """Q-learning on an adaptive partition that explores by random learning rates, without a bonus.
 
     A ball has several copies of Q. Each visit moves each copy towards reward + V(x') by a weight
@@ -30,9 +32,13 @@ class RandomizedQ(AdaptiveLearner):
         Copies of Q for each ball. More copies explore more.
     prior_samples : float, default 1.0
         Number of samples that the largest possible return is worth at the beginning of a stage.
+    split : {"all", "longest"} or a rule, default "all"
+        Sides that a split halves: all that are longer than half the diameter, or one longest side.
+    max_balls : int, optional
+        Largest number of active balls. A ball is split only while its children fit in.
     **options
         Options of `AdaptiveQ` except `bonus`: cap, ties, action, horizon, reward_range, rewards,
-        bounds, ordered, squash, weights, split, max_balls, seed.
+        bounds, ordered, squash, weights, seed.
 
     Examples
     --------
@@ -44,7 +50,14 @@ class RandomizedQ(AdaptiveLearner):
     """
 
     def __init__(
-        self, env: Any, *, copies: int = 10, prior_samples: float = 1.0, **options: Any
+        self,
+        env: Any,
+        *,
+        copies: int = 10,
+        prior_samples: float = 1.0,
+        split: str | Rule | TreeRule = "all",
+        max_balls: int | None = None,
+        **options: Any,
     ) -> None:
         if "bonus" in options:
             raise ConfigurationError(
@@ -52,13 +65,14 @@ class RandomizedQ(AdaptiveLearner):
                 "or give more copies= to explore more"
             )
         super().__init__(env, bonus=0.0, **options)
+        take_split_options(self, split, max_balls)
         self.copies = check_int(copies, "copies", 1, 1000)
         self.prior_samples = check_float(prior_samples, "prior_samples", 1e-6, 1e6)
-        core = self.make_core()
+        core = split_core(self)
         core["bonus_rule"], core["n_stats"] = kernels.RANDOMIZED, kernels.FIRST_COPY + self.copies
         core["prior_samples"] = self.prior_samples
         core["rates_seed"] = seeds.derive_seed(self.seed, "learning rates")
-        self.begin(self.make_table(core))
+        self.begin(first_boxes(self, core))
 
     def _facts(self) -> dict[str, Any]:
         return {**super()._facts(), "bonus": "none", "copies": self.copies}

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from zooming import kernels
-from zooming.agents.adaptive import AdaptiveLearner
-from zooming.agents.q_learner import TIES
+from zooming.agents.q_learner import TIES, QLearner
+from zooming.agents.splitting import first_boxes, split_core, take_split_options
 from zooming.bonuses import Doubling
 from zooming.errors import ConfigurationError
 from zooming.kernels import box_episodes
@@ -19,7 +19,7 @@ from zooming.spaces.masks import has_mask
 from zooming.validation import check_float, check_int
 
 
-class SinglePartitionQ(AdaptiveLearner):
+class SinglePartitionQ(QLearner):
     """Q-learning on one adaptive partition for all steps: a search by training and evaluation.
 
     An episode trains, or it is one of `evaluations` episodes of the greedy policy, which come
@@ -51,9 +51,13 @@ class SinglePartitionQ(AdaptiveLearner):
         Exponent of `growth` at each improvement, from 0 to 1.
     patience : int, default 2
         Training episodes with a split, without improvement, after which the agent goes back.
+    split : {"all", "longest"}, default "all"
+        Sides that a split halves: all that are longer than half the diameter, or one longest side.
+    max_balls : int, optional
+        Largest number of active balls. A ball is split only while its children fit in.
     **options
         Options of `AdaptiveQ`: cap (here "horizon" by default), ties, action, horizon,
-        reward_range, rewards, bounds, ordered, squash, weights, split, max_balls, seed.
+        reward_range, rewards, bounds, ordered, squash, weights, seed.
 
     Examples
     --------
@@ -78,9 +82,12 @@ class SinglePartitionQ(AdaptiveLearner):
         damping: float = 0.8,
         patience: int = 2,
         cap: str = "horizon",
+        split: str = "all",
+        max_balls: int | None = None,
         **options: Any,
     ) -> None:
         super().__init__(env, cap=cap, **options)
+        take_split_options(self, split, max_balls)
         self.evaluations = check_int(evaluations, "evaluations", 1)
         self.temperature = check_float(temperature, "temperature", 1e-6, 10.0)
         self.growth = check_float(growth, "growth", 1.0, 1e6)
@@ -90,14 +97,14 @@ class SinglePartitionQ(AdaptiveLearner):
             raise ConfigurationError(
                 'SinglePartitionQ splits in compiled code; give split="all" or split="longest"'
             )
-        core = self.make_core()
+        core = split_core(self)
         core["learning"] = kernels.SEARCH
         if core["bonus_rule"][0] != kernels.SCALED or isinstance(self.bonus, Doubling):
             raise ConfigurationError(
                 f"SinglePartitionQ goes back to earlier tables, which bonus={self.bonus} cannot "
                 "do; give a number, or bonuses.Theory"
             )
-        table = self.make_table(core, SearchTable)
+        table = first_boxes(self, core, SearchTable)
         table.start(
             self.evaluations, self.temperature, self.growth, self.damping, self.patience
         )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from zooming.agents.problem import reset
+from zooming.agents.env_facts import reset
 from zooming.errors import ConfigurationError
 from zooming.export.evidence import gather, spread_visits, weigh
 from zooming.export.forms import about, recommended

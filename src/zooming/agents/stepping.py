@@ -1,0 +1,59 @@
+"""Learn from a step and select the next action in one call of a kernel, for the Python driver.
+
+`act` and `update` of a `QLearner` do the same in two calls.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zooming import kernels
+
+if TYPE_CHECKING:
+    from zooming.agents.q_learner import QLearner
+
+
+def start(agent: QLearner, observation: Any) -> Any:
+    """Return the first action of an episode, from which `step_on` goes on."""
+    return agent._act(0, observation, None, True)
+
+
+def step_on(
+    agent: QLearner,
+    step: int,
+    observation: Any,
+    action: Any,
+    reward: float,
+    next_observation: Any,
+    terminated: bool,
+    truncated: bool,
+) -> Any:
+    """Learn from a step and return the next action, or None if the episode is over.
+
+    It is `update` and the next `act` in one call of a kernel. `action` must be the last one that
+    `start` or `step_on` returned.
+    """
+    axes, table = agent.axes, agent.table
+    is_over = terminated or truncated or step + 1 >= agent.horizon
+    if isinstance(reward, float) and agent._lowest_reward <= reward <= agent._highest_reward:
+        after = (
+            next_observation
+            if axes.has_plain_states
+            else agent.problem.flat_state(step, next_observation, "next ")
+        )
+        end = kernels.TERMINATED if terminated else kernels.TRUNCATED if truncated else 0
+        played = np.empty(axes.n_action)
+        try:
+            code = table.next_step(table.handle, step, reward, after, end, played)
+        except (TypeError, ValueError):  # not a float64 vector: `update` converts it
+            code = kernels.WRONG_SIZE
+        if code == kernels.FINE or code == kernels.DUE:
+            if code == kernels.DUE:
+                table.split(table.payload)
+            if is_over:
+                return None
+            return played if axes.has_plain_actions else axes.shaped_action(played)
+    agent.update(step, observation, action, reward, next_observation, terminated)
+    return None if is_over else agent._act(step + 1, next_observation, None, True)

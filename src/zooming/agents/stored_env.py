@@ -1,0 +1,97 @@
+"""The environment of a saved agent: its spaces, and how to make it again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+
+from zooming.errors import CheckpointError, ConfigurationError
+from zooming.spaces.flatten import Leaf
+
+if TYPE_CHECKING:
+    from zooming.agents.agent import Agent
+
+PARTS = ("states", "actions")  # of `Axes`
+
+
+@dataclass
+class StoredEnv:
+    """Spaces and name of an environment: enough for an agent to act and update, not to learn."""
+
+    observation_space: gym.Space[Any]
+    action_space: gym.Space[Any]
+    name: str
+    spec: None = None
+
+
+def compare_env(path: Any, stored: Agent, env: Any) -> None:
+    """Raise CheckpointError for the first axis in which `env` differs from the stored spaces."""
+    try:
+        given = type(stored.axes)(env.observation_space, env.action_space, **stored.axes.options)
+    except ConfigurationError as error:
+        raise CheckpointError(f"{path}: the given environment does not fit: {error}") from error
+    if stored.axes.names != given.names:
+        raise CheckpointError(
+            f"{path}: learned on the axes {stored.axes.names}, but the given environment has "
+            f"{given.names}"
+        )
+    leaves = [
+        (part, list(getattr(stored.axes, part).leaves()), list(getattr(given, part).leaves()))
+        for part in PARTS
+    ]
+    for part, were, are in leaves:
+        for was, now in zip(were, are, strict=True):
+            if (was.dtype, was.shape) != (now.dtype, now.shape):
+                raise CheckpointError(
+                    f"{path}: {_part_name(was, part)} was {was.dtype} of shape {was.shape} when "
+                    "the "
+                    "agent learned, "
+                    f"but is {now.dtype} of shape {now.shape} in the given environment"
+                )
+    for (name, low, high, kind), (_, given_low, given_high, given_kind) in zip(
+        stored.axes.describe(), given.describe(), strict=True
+    ):
+        if (low, high, kind) != (given_low, given_high, given_kind):
+            was, now = ("", "") if kind == given_kind else (f" {kind}", f" {given_kind}")
+            raise CheckpointError(
+                f"{path}: axis {name} was{was} [{low}, {high}] when the agent learned, "
+                f"but is{now} [{given_low}, {given_high}] in the given environment"
+            )
+
+
+def _part_name(leaf: Leaf, part: str) -> str:
+    return f"the {part[:-1]} space" if leaf.name in ("state", "action") else leaf.name
+
+
+def env_recipe(env: Any) -> dict[str, Any] | None:
+    """Return id and arguments of one of zooming's environments, None for any other.
+
+    load() would run the code of the environment that a file names.
+    """
+    spec = getattr(env, "spec", None)
+    if spec is None or not spec.id.startswith("zooming/") or spec.additional_wrappers:
+        return None
+    kwargs = _to_json(spec.kwargs)
+    if any(callable(value) for value in kwargs.values()):
+        return None
+    return {"id": spec.id, "max_episode_steps": spec.max_episode_steps, "kwargs": kwargs}
+
+
+def make_env(make: dict[str, Any] | None) -> Any:
+    if make is None:
+        return None
+    if not str(make["id"]).startswith("zooming/") or make["id"] not in gym.registry:
+        raise ValueError(f"{make['id']} is not one of zooming's environments")
+    return gym.make(make["id"], max_episode_steps=make["max_episode_steps"], **make["kwargs"])
+
+
+def _to_json(value: Any) -> Any:
+    """Return the value with arrays and tuples as lists, for JSON."""
+    if isinstance(value, dict):
+        return {key: _to_json(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_to_json(entry) for entry in value]
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
