@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import inspect
 import pkgutil
 import re
 import runpy
@@ -42,11 +43,26 @@ def run(*command, **options):
 
 
 def test_every_public_name_exists_and_is_documented():
-    for name in zooming.__all__:
-        assert getattr(zooming, name).__doc__, name
-    assert set(zooming.__all__) <= set(dir(zooming))
+    for name in zooming._HOME:
+        assert name == "__version__" or getattr(zooming, name).__doc__, name
+    assert {*zooming.__all__, "__version__"} == set(dir(zooming))
     with pytest.raises(AttributeError, match="Adaptive"):
         zooming.Adaptive  # noqa: B018
+
+
+def test_the_front_door_is_narrow_and_the_other_names_are_still_found():
+    modules = {name for name in zooming.__all__ if inspect.ismodule(getattr(zooming, name))}
+    assert modules == {"bonuses", "callbacks", "errors", "metrics", "plots", "splits", "theory"}
+    assert len(set(zooming.__all__) - modules) <= 27
+    assert {"History", "Agent", "ConfigurationError", "learn_from"} <= set(zooming._HOME)
+    imported = {}
+    exec("from zooming import *", imported)
+    assert set(imported) - {"__builtins__"} == set(zooming.__all__)
+
+
+def test_three_classes_from_agent_to_adaptive_q():
+    depth = zooming.AdaptiveQ.__mro__.index(zooming.Agent) + 1
+    assert depth == 3
 
 
 @pytest.mark.process

@@ -1,8 +1,8 @@
 """Reinforcement learning in continuous state-action spaces that learns its own discretization.
 
 Importing zooming registers its environments, `zooming/Oil-v0` and the others that `zooming list`
-shows. The public names are listed in `__init__.pyi`. Each is loaded on first use, which keeps the
-import fast.
+shows. The public names are listed in `__init__.pyi`: first those of `__all__`, then others that are
+found, too. Each is loaded on first use, which keeps the import fast.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ import gymnasium as _gym
 
 from zooming.version import __version__ as __version__
 
+_STUB = _ast.parse(_Path(__file__).with_suffix(".pyi").read_text()).body
 _HOME = {
     alias.name: node.module or ""
-    for node in _ast.parse(_Path(__file__).with_suffix(".pyi").read_text()).body
+    for node in _STUB
     if isinstance(node, _ast.ImportFrom)
     for alias in node.names
 }
+_N_LISTED = next(i for i, node in enumerate(_STUB) if isinstance(node, _ast.AnnAssign))
 _PACKAGES = ("zooming", "zooming.partitions")  # names from these are modules
-__all__ = [name for name in _HOME if name not in ("__version__", "learn_pac")]
+__all__ = list(_HOME)[:_N_LISTED]  # each import of the stub is one name
 
 
 def __getattr__(name: str) -> _Any:
