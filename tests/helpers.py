@@ -6,7 +6,7 @@ import numpy as np
 import zooming
 from zooming.agents.replay import Transitions
 from zooming.kernels import IS_JIT_DISABLED
-from zooming.testing.trial import knowledge
+from zooming.testing.tools import knowledge
 
 __all__ = [
     "AGENTS",

@@ -34,7 +34,7 @@ FRONT_DOOR = {
     ("zooming.agents.policy", "explain"),
     ("zooming.agents.agent", "learn_from"),
     ("zooming.agents.agent", "to_log"),
-    ("zooming.export.rules", "plot"),
+    ("zooming.export.policy_rules", "plot"),
     ("zooming.agents.history", "regret"),
     ("zooming.agents.history", "plot"),
     ("zooming.agents.pauses", "_policy_value"),
@@ -42,7 +42,7 @@ FRONT_DOOR = {
     ("zooming.envs.oil", "draw"),
     ("zooming.envs.rendered", "draw"),
     ("zooming.envs.rendered", "render"),
-    ("zooming.metrics.view", "plot"),
+    ("zooming.metrics.ball_view", "plot"),
     ("zooming.partitions.view", "plot"),
 }
 

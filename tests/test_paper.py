@@ -10,7 +10,7 @@ import pytest
 
 import zooming
 from zooming.app import cli
-from zooming.app.paper import claims, fineness, measures
+from zooming.app.paper import claims, fineness, quantities
 from zooming.app.paper.claims import (
     AdaptiveBeats,
     EndsAhead,
@@ -27,7 +27,7 @@ from zooming.app.paper.fineness import FineAlongDiagonal, FineNear, FinestAt, Fo
 from zooming.app.paper.overall import overall
 from zooming.app.paper.sweep import SCALES, Evidence, sweep
 from zooming.partitions.view import Partition
-from zooming.plots.runs import Runs
+from zooming.plots.curve_data import Runs
 from zooming.study.locks import lock
 from zooming.study.problems import PRESETS, AgentChoice
 
@@ -207,8 +207,8 @@ def test_cells_played_are_counted_on_the_net_for_both_agents():
     )
     net = found.train_again("net", 1)
     visited = sum(int((net.partition(h).n_visits > 0).sum()) for h in range(5))
-    assert measures.n_cells_played(found, "net", 1) == visited > 50
-    assert 5 <= measures.n_cells_played(found, "adaptive", 1) <= 500
+    assert quantities.n_cells_played(found, "net", 1) == visited > 50
+    assert 5 <= quantities.n_cells_played(found, "adaptive", 1) <= 500
 
 
 def balls(is_fine, deepest=5, coarsest=1):
@@ -366,7 +366,7 @@ def test_the_best_that_the_points_of_the_net_allow_is_known(problem, best):
     found = replace(
         found, choices={"net": AgentChoice("net-q-published", {"episodes": 2000, "bonus": 0.1})}
     )
-    assert measures.best_on_net(found) == pytest.approx(best, abs=1e-4)
+    assert quantities.best_on_net(found) == pytest.approx(best, abs=1e-4)
     found = replace(found, choices={"net": AgentChoice("net-q", {"episodes": 2000})})
     has_well = {
         "laplace-1": 4.75,
@@ -375,7 +375,7 @@ def test_the_best_that_the_points_of_the_net_allow_is_known(problem, best):
         "quadratic-1": 4.8,
         "quadratic-10": 4.75,
     }
-    assert measures.best_on_net(found) == pytest.approx(has_well.get(problem, 4.75), abs=1e-4)
+    assert quantities.best_on_net(found) == pytest.approx(has_well.get(problem, 4.75), abs=1e-4)
 
 
 def test_the_sentence_has_the_numbers():

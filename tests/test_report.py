@@ -16,8 +16,8 @@ from zooming.app.report import findings
 from zooming.app.report.collect import _winner, collect
 from zooming.app.report.page import render_page
 from zooming.app.report.replays import q_star
-from zooming.plots.runs import Runs, read_study
-from zooming.study.checkpoints import N_VALUES, checkpoint_episodes
+from zooming.plots.curve_data import Runs, read_study
+from zooming.study.curve_episodes import N_VALUES, checkpoint_episodes
 from zooming.study.problems import Problem, problem_named
 from zooming.study.values import value_policies
 

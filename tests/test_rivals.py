@@ -16,7 +16,7 @@ from zooming.app.run import list_names
 from zooming.study.problems import AGENTS, AgentChoice, agent_named, problem_named
 from zooming.study.rivals.libraries import versions_of
 from zooming.study.runs import Configuration
-from zooming.testing.trial import Gears
+from zooming.testing.tools import Gears
 
 SHOP = "zooming/Newsvendor-v0"
 

@@ -16,7 +16,7 @@ from zooming.app import cli
 from zooming.app.report.collect import _evaluations, collect
 from zooming.app.report.page import render_page
 from zooming.plots import read_study
-from zooming.study.checkpoints import N_VALUES, checkpoint_episodes
+from zooming.study.curve_episodes import N_VALUES, checkpoint_episodes
 from zooming.study.problems import Problem, problem_named
 from zooming.study.store import Store
 from zooming.study.stored import read_chunk

@@ -23,7 +23,7 @@ from zooming.agents import seeds
 from zooming.app import cli
 from zooming.study import engines
 from zooming.study.bars import progress_line
-from zooming.study.checkpoints import checkpoint_episodes
+from zooming.study.curve_episodes import checkpoint_episodes
 from zooming.study.problems import (
     PRESETS,
     Problem,

@@ -55,7 +55,7 @@ class Scaled:
 
 
 class _Confident:
-    """Base of bonuses with a failure probability: scale = per_root_iota sqrt(iota) + plain."""
+    """Base of bonuses with a failure probability: scale = a sqrt(iota) + b."""
 
     episodes: int | None
     delta: float
@@ -75,13 +75,13 @@ class _Confident:
         return self.log_term(horizon) + (2 * math.log(episode) if self.episodes is None else 0.0)
 
     def terms(self, horizon: int, reward_span: float) -> tuple[float, float]:
-        """Return (per_root_iota, plain)."""
+        """Return (a, b) of the scale a sqrt(iota) + b."""
         raise NotImplementedError
 
     def scale(self, horizon: int, reward_span: float, episode: int = 1) -> float:
         """Return the factor of 1 / sqrt(t). `episode` matters only if K is unknown."""
-        per_root_iota, plain = self.terms(horizon, reward_span)
-        return per_root_iota * math.sqrt(self.iota(horizon, episode)) + plain
+        per_root_iota, constant = self.terms(horizon, reward_span)
+        return per_root_iota * math.sqrt(self.iota(horizon, episode)) + constant
 
     def _check(self) -> None:
         kind = type(self).__name__

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from zooming.agents.q_learner import QLearner
-from zooming.agents.splitting import first_boxes, split_core, take_split_options
+from zooming.agents.split_options import first_boxes, split_core, take_split_options
 from zooming.bonuses import Bonus
 from zooming.partitions.splits import Rule, TreeRule
 from zooming.theory import MOST_SIDES

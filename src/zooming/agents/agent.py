@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from zooming.agents.clipping import count_clipped
 from zooming.agents.history import History
+from zooming.agents.learning_problem import LearningProblem
 from zooming.agents.policy import LearnedPolicy
-from zooming.agents.problem import LearningProblem
 from zooming.agents.replay import Transitions, update_each
 from zooming.agents.seeds import generator_at, seed_of
 from zooming.errors import ConfigurationError

@@ -18,14 +18,14 @@ from zooming.agents.core import MOST_BALLS
 from zooming.agents.q_learner import QLearner
 from zooming.errors import ConfigurationError
 from zooming.kernels import METRIC_CORE
+from zooming.metrics.ball_view import Balls
 from zooming.metrics.kinds import KINDS
 from zooming.metrics.norms import Norm
 from zooming.metrics.oracles import Greedy, Oracle, Packing, packing
 from zooming.metrics.pairs import Pairs, Product
 from zooming.metrics.sides import Metric
 from zooming.metrics.space import Space
-from zooming.metrics.stored import SIDES, metric_from_json, metric_to_json
-from zooming.metrics.view import Balls
+from zooming.metrics.stored_metrics import SIDES, metric_from_json, metric_to_json
 from zooming.partitions.balls import BallTable
 from zooming.partitions.view import Partition
 from zooming.spaces.axes import Axes

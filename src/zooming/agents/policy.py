@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents import cards
-from zooming.agents.problem import LearningProblem
+from zooming.agents.learning_problem import LearningProblem
 from zooming.agents.steps import check_steps
 from zooming.errors import ConfigurationError
 from zooming.partitions.view import Partition

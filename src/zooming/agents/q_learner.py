@@ -20,7 +20,7 @@ from zooming.agents.core import MOST_BALLS, check_core, check_n_rows, write_bonu
 from zooming.agents.doubling import prepare_episodes, restart_if_due
 from zooming.agents.history import Log
 from zooming.agents.replay import Transitions, replay, update_each
-from zooming.agents.splitting import check_savable_rule
+from zooming.agents.split_options import check_savable_rule
 from zooming.agents.table_policy import greedy_actions, row_at, select, value_at
 from zooming.kernels import pausing
 from zooming.kernels.crossing import Crossing
@@ -62,7 +62,7 @@ class QLearner(Agent):
         Options of `Agent`.
     """
 
-    split: str | Rule | TreeRule  # of agents whose balls are split, see `agents.splitting`
+    split: str | Rule | TreeRule  # of agents whose balls are split, see `agents.split_options`
     max_balls: int | None  # of agents that have this option
     _actions = ACTIONS
     _shares_steps = False  # whether all steps share one partition

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from zooming.agents.problem import LearningProblem
+from zooming.agents.learning_problem import LearningProblem
 from zooming.errors import ConfigurationError, ZoomingError
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL, Leaf
 from zooming.spaces.masks import has_mask

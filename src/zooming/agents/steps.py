@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.agents.problem import LearningProblem
+from zooming.agents.learning_problem import LearningProblem
 from zooming.errors import ConfigurationError, ZoomingError
 
 

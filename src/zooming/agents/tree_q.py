@@ -12,7 +12,7 @@ from zooming.agents import cards
 from zooming.agents.clipping import clipping_text
 from zooming.agents.core import check_n_rows
 from zooming.agents.q_learner import QLearner
-from zooming.agents.splitting import first_boxes, split_core, take_split_options
+from zooming.agents.split_options import first_boxes, split_core, take_split_options
 from zooming.errors import ConfigurationError
 from zooming.kernels.layout import INDEX
 from zooming.kernels.trees import N_TREE_STATS

@@ -46,9 +46,9 @@ def explain_file(
         raise ConfigurationError("--set requires --env")
     check_int(rules, "rules", 1)
     path = None if out is None else _check_ending(Path(out), is_pair=against is not None)
-    made = None if env is None else problem_named(env, settings_from(set)).make()
-    agent = zooming.load(file, made)
-    other: Any = None if against is None else zooming.load(against, made)
+    chosen_env = None if env is None else problem_named(env, settings_from(set)).make()
+    agent = zooming.load(file, chosen_env)
+    other: Any = None if against is None else zooming.load(against, chosen_env)
     found: Any = zooming.explain(agent, other, step=step, n_rules=rules, episodes=episodes)
     if path is None:
         print(found)

@@ -12,8 +12,8 @@ from zooming import notebook
 from zooming.errors import ConfigurationError
 from zooming.export.evidence import gather, weigh
 from zooming.export.played import Measured, SwitchedPolicy, difference, play
+from zooming.export.policy_rules import align, side_text
 from zooming.export.regions import contain, greedy_actions, merge, policy_regions, whole_states
-from zooming.export.rules import align, side_text
 from zooming.export.simplify import scale_actions, simplify
 
 MOST_MEASURED = 8  # regions whose worth is measured by itself, those with the most weight

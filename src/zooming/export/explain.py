@@ -11,8 +11,8 @@ from zooming.export.differences import Differences, compare
 from zooming.export.evidence import gather, weigh
 from zooming.export.forms import about
 from zooming.export.played import Measured, RulePolicy, default_episodes, difference, play
+from zooming.export.policy_rules import PolicyRule, Rules, make_rules
 from zooming.export.regions import Regions, contain, merge, policy_regions, whole_states
-from zooming.export.rules import PolicyRule, Rules, make_rules
 from zooming.export.simplify import scale_actions, simplify
 from zooming.validation import Floats, check_int, count_noun
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from zooming.agents.agent import Agent
 from zooming.agents.env_facts import check_env
-from zooming.agents.problem import LearningProblem
+from zooming.agents.learning_problem import LearningProblem
 from zooming.agents.rules import as_function
 from zooming.analysis.intervals import t_quantile
 from zooming.errors import ConfigurationError

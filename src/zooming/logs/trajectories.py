@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.agent import Agent
-from zooming.agents.problem import LearningProblem
+from zooming.agents.learning_problem import LearningProblem
 from zooming.agents.rules import as_function, check_action
 from zooming.errors import ConfigurationError, TransitionError
 from zooming.kernels.layout import LOW, WIDTH

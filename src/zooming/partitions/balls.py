@@ -31,7 +31,7 @@ from zooming.kernels import (
 )
 from zooming.kernels.balls import MAX_DEPTH
 from zooming.kernels.records import Balls, pack
-from zooming.metrics import view
+from zooming.metrics import ball_view
 from zooming.metrics.oracles import Greedy, Oracle, Packing
 from zooming.metrics.space import Space
 from zooming.partitions.table import Answer, Table, root_values
@@ -263,7 +263,7 @@ class BallTable(Table):
 
     # --- what was learned -------------------------------------------------------------------------
 
-    def view(self, step: int) -> view.Balls:
+    def view(self, step: int) -> ball_view.Balls:
         """Return the active balls of a step."""
         axes = self.axes
         used = self.rows[: self.rows_in_use]
@@ -273,7 +273,7 @@ class BallTable(Table):
         whole_numbers = {
             name: found[name].astype(np.int64) for name in ("n_visits", "depth", "n_points")
         }
-        return view.Balls(
+        return ball_view.Balls(
             state=states[found["state"]], action=actions[found["action"]],
             radius=found["radius"].copy(),
             q_value=found["value"].copy(), **whole_numbers,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zooming.plots.curve_data import Runs
 from zooming.plots.groups import half_interval
 from zooming.plots.look import (
     BAND,
@@ -16,7 +17,6 @@ from zooming.plots.look import (
     line,
     set_integer_ticks,
 )
-from zooming.plots.runs import Runs
 from zooming.validation import Floats
 
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from zooming.agents.history import History
 from zooming.analysis.intervals import t_quantile
 from zooming.errors import ConfigurationError
-from zooming.plots.runs import NOT_VALUED, Runs
+from zooming.plots.curve_data import NOT_VALUED, Runs
 from zooming.validation import Floats
 
 Group = Runs | Sequence[History] | ArrayLike

@@ -12,6 +12,7 @@ from zooming.agents.history import History
 from zooming.analysis.regret import Regret, regret_exponent
 from zooming.errors import ConfigurationError
 from zooming.plots.bands import draw_band, draw_legend, make_room
+from zooming.plots.curve_data import Runs
 from zooming.plots.groups import Group, as_runs, half_interval, label_groups
 from zooming.plots.look import (
     COLORS,
@@ -20,7 +21,6 @@ from zooming.plots.look import (
     format_number,
     set_integer_ticks,
 )
-from zooming.plots.runs import Runs
 
 SCALES = ("log", "linear")
 

@@ -185,11 +185,14 @@ def _narrow(
         row[:2] = np.clip((np.array([low[i], high[i]]) - place[LOW]) / place[WIDTH], 0.0, 1.0)
 
 
-def _inner_single(end: float, inwards: float) -> float:
-    """Return the float32 nearest to an end, on its feasible side."""
+def _inner_single(end: float, direction: float) -> float:
+    """Return the float32 nearest to an end, on its feasible side.
+
+    `direction` is the infinity towards which the feasible side lies.
+    """
     single = np.float32(end)
-    is_outside = float(single) < end if inwards > 0 else float(single) > end
-    return float(np.nextafter(single, np.float32(inwards)) if is_outside else single)
+    is_outside = float(single) < end if direction > 0 else float(single) > end
+    return float(np.nextafter(single, np.float32(direction)) if is_outside else single)
 
 
 def _read_mask(axes: Axes, node: Leaf | Branch, mask: Any, allowed: Floats, what: str) -> None:

@@ -28,7 +28,7 @@ from zooming.agents.many import learn_many
 from zooming.analysis.sampling import sample_value
 from zooming.errors import ConfigurationError, ZoomingError
 from zooming.study import modules
-from zooming.study.checkpoints import N_VALUES, checkpoint_episodes, learn_valued
+from zooming.study.curve_episodes import N_VALUES, checkpoint_episodes, learn_valued
 from zooming.study.problems import AGENTS, OPTIMUM, AgentChoice, Problem, json_default
 from zooming.study.rivals.registry import SLOW
 from zooming.validation import check_int, option_names, refuse_unknown

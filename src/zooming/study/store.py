@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from zooming.agents import files
 from zooming.errors import CheckpointError, ConfigurationError
-from zooming.study.differences import are_equal, list_differences
+from zooming.study.config_differences import are_equal, list_differences
 from zooming.study.locks import LOCK, lock, write_error
 from zooming.study.problems import AgentChoice, Problem
 from zooming.study.rivals.libraries import versions_of

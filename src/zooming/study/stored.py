@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from zooming.agents import files
 from zooming.errors import CheckpointError, ConfigurationError
-from zooming.study.checkpoints import N_VALUES, checkpoint_episodes
+from zooming.study.curve_episodes import N_VALUES, checkpoint_episodes
 from zooming.study.runs import FINAL_VALUE, Chunk, Configuration
 
 FORMAT = 1  # of manifest.json and optima.json
@@ -72,8 +72,10 @@ def read_manifest(path: Path) -> dict[str, Any]:
     elif not isinstance(content.get("configuration"), dict):
         fault = "it has no configuration"
     else:
-        made = content.get("computed_with")
-        if not (isinstance(made, list) and made and all(isinstance(one, dict) for one in made)):
+        versions = content.get("computed_with")
+        if not (isinstance(versions, list) and versions) or not all(
+            isinstance(one, dict) for one in versions
+        ):
             fault = "it does not say what the study was computed with"
     if fault is not None:
         raise ConfigurationError(f"{path} is damaged ({fault}); {REMEDY}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from zooming.errors import BrokenPromise, ConfigurationError
 from zooming.testing.promises import PROMISES
-from zooming.testing.trial import Broken, Gears, Skipped, Trial, Uneven, make_ambulance
+from zooming.testing.tools import Broken, Gears, Skipped, Trial, Uneven, make_ambulance
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from zooming.agents.training import Compiled
 from zooming.envs.compiled import find_compiled
 from zooming.errors import ConfigurationError
 from zooming.spaces.masks import has_mask
-from zooming.testing.trial import EPISODES, Broken, Skipped, Trial, as_bytes, knowledge, require
+from zooming.testing.tools import EPISODES, Broken, Skipped, Trial, as_bytes, knowledge, require
 
 
 def _has_the_surface(trial: Trial) -> None:

@@ -45,14 +45,19 @@ from zooming.theory.estimates import (
 )
 from zooming.theory.expected_regret import expected_regret_bound, expected_regret_delta
 from zooming.theory.lower_bounds import lower_bound, metric_lower_bound
-from zooming.theory.pac import START_SHARE, discrete_pac_episodes, pac_episodes, start_error
-from zooming.theory.regret import (
+from zooming.theory.regret_bounds import (
     CONSTANTS,
     bound_name,
     discrete_regret_bound,
     metric_regret_bound,
     regret_bound,
     regret_exponent_bound,
+)
+from zooming.theory.sample_complexity import (
+    START_SHARE,
+    discrete_pac_episodes,
+    pac_episodes,
+    start_error,
 )
 
 __all__ = [

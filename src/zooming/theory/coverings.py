@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from zooming.errors import ConfigurationError
-from zooming.theory.checks import check_positive, check_whole
+from zooming.theory.arguments import check_positive, check_whole
 
 METRICS = ("linf", "l1", "l2", "discrete")
 Covering = Callable[[float], float]

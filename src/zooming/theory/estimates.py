@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.errors import ConfigurationError
-from zooming.theory.checks import check_positive, check_whole
+from zooming.theory.arguments import check_positive, check_whole
 from zooming.theory.coverings import QUOTIENT_TOLERANCE, scale_of
 
 MOST_TERMS = 1000  # longer geometric sums are computed by their closed form

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from zooming.theory.checks import check_whole
-from zooming.theory.regret import regret_bound, regret_exponent_bound
+from zooming.theory.arguments import check_whole
+from zooming.theory.regret_bounds import regret_bound, regret_exponent_bound
 
 
 def expected_regret_delta(episodes: int, dimension: float) -> float:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from zooming.theory.checks import check_positive, check_whole
+from zooming.theory.arguments import check_positive, check_whole
 from zooming.theory.coverings import Covering, scale_of
-from zooming.theory.regret import least_sum, regret_exponent_bound
+from zooming.theory.regret_bounds import least_sum, regret_exponent_bound
 
 
 def lower_bound(

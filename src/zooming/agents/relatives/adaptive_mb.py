@@ -6,7 +6,7 @@ from typing import Any
 
 from zooming import bonuses
 from zooming.agents.relatives.models import ModelLearner
-from zooming.agents.splitting import first_boxes, split_core, take_split_options
+from zooming.agents.split_options import first_boxes, split_core, take_split_options
 from zooming.errors import ConfigurationError
 from zooming.kernels import WEIGHT
 from zooming.partitions.modeled import ModelTable

@@ -10,7 +10,7 @@ from zooming import kernels
 from zooming.agents import seeds
 from zooming.agents.core import check_n_rows
 from zooming.agents.q_learner import QLearner
-from zooming.agents.splitting import first_boxes, split_core, take_split_options
+from zooming.agents.split_options import first_boxes, split_core, take_split_options
 from zooming.errors import ConfigurationError
 from zooming.partitions.splits import Rule, TreeRule
 from zooming.validation import check_float, check_int

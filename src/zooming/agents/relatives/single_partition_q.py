@@ -10,7 +10,7 @@ import numpy as np
 
 from zooming import kernels
 from zooming.agents.q_learner import TIES, QLearner
-from zooming.agents.splitting import first_boxes, split_core, take_split_options
+from zooming.agents.split_options import first_boxes, split_core, take_split_options
 from zooming.bonuses import Doubling
 from zooming.errors import ConfigurationError
 from zooming.kernels import box_episodes

@@ -26,7 +26,7 @@ from zooming.app.leaderboard.plan import Board, Cell, group_of
 from zooming.app.report.collect import learning_curve
 from zooming.app.run import say_about
 from zooming.errors import ConfigurationError
-from zooming.plots.runs import Runs
+from zooming.plots.curve_data import Runs
 from zooming.study.optima import find_optima
 from zooming.study.runs import FINAL_VALUE
 from zooming.study.store import MANIFEST, Store

@@ -239,7 +239,7 @@ class Board:
 
 def find_problems(names: Sequence[str]) -> tuple[Problem, ...]:
     """Return the problems of the given names: of the board, presets or Gymnasium ids."""
-    ours = {name: made for group in GROUPS.values() for name, made in group.items()}
+    ours = {name: recipe for group in GROUPS.values() for name, recipe in group.items()}
     return tuple(
         Problem(name, *ours[name]) if name in ours else problem_named(name) for name in names
     )

@@ -17,7 +17,7 @@ from zooming.analysis.intervals import Interval, mean_interval
 
 if TYPE_CHECKING:
     from zooming.app.paper.sweep import Evidence
-from zooming.app.paper.measures import (
+from zooming.app.paper.quantities import (
     CLOSE,
     allowed_gap,
     best_on_net,

@@ -21,8 +21,8 @@ from zooming.analysis.intervals import Interval, mean_interval
 from zooming.app.paper.claims import Verdict
 from zooming.app.paper.draw import SUFFIXES, draw
 from zooming.app.paper.figures import Figure, figures_named
-from zooming.app.paper.measures import final_returns
 from zooming.app.paper.overall import overall
+from zooming.app.paper.quantities import final_returns
 from zooming.app.paper.sweep import ADAPTIVE, CENTERS, NET, UNTUNED, Evidence, sweep
 from zooming.app.report.findings import FINDINGS
 from zooming.app.run import say_how_to_continue, wide_console

@@ -18,8 +18,8 @@ from zooming.analysis.regret import regret_exponent
 from zooming.app.paper.claims import Verdict
 from zooming.app.paper.sweep import ADAPTIVE, HEURISTICS, NET, Evidence
 from zooming.errors import ConfigurationError
+from zooming.plots.curve_data import Runs
 from zooming.plots.look import COLORS, GRAY, MARKERS, drawing, format_number, line
-from zooming.plots.runs import Runs
 from zooming.validation import count_noun
 
 SUFFIXES = (".png", ".pdf")  # one to view, one for publications

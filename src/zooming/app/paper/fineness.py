@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from zooming.analysis.intervals import Interval, mean_interval
 from zooming.app.paper.claims import CAPTION, Claim, Verdict, sign
-from zooming.app.paper.measures import n_trained
+from zooming.app.paper.quantities import n_trained
 from zooming.partitions.view import Partition
 from zooming.validation import Floats
 

@@ -19,7 +19,7 @@ from zooming.agents import seeds
 from zooming.agents.agent import Agent
 from zooming.analysis.optimal import Optimal
 from zooming.app.paper.figures import Figure
-from zooming.plots.runs import Runs, read_study
+from zooming.plots.curve_data import Runs, read_study
 from zooming.study.grid_search import GridSearch
 from zooming.study.problems import AgentChoice
 from zooming.study.study import Study, run_all
@@ -50,8 +50,8 @@ class Evidence:
 
     def agent(self, name: str, run: int, env: Any = None) -> Agent:
         """Return the untrained agent of an evaluation run; `env` may wrap the environment."""
-        made = self.figure.preset.make() if env is None else env
-        return self.choices[name].make(made, seeds.derive_seed(self.entropy, f"run {run}"))
+        problem_env = self.figure.preset.make() if env is None else env
+        return self.choices[name].make(problem_env, seeds.derive_seed(self.entropy, f"run {run}"))
 
     def train_again(self, name: str, run: int) -> Agent:
         """Return the agent of an evaluation run, trained again with bit-identical results."""

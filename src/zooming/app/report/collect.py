@@ -18,7 +18,7 @@ from zooming.app.report.replays import collect_replays, q_star
 from zooming.envs.compiled import CompiledEnv
 from zooming.errors import ConfigurationError, ZoomingError
 from zooming.plots import COLORS
-from zooming.plots.runs import Runs, read_study
+from zooming.plots.curve_data import Runs, read_study
 from zooming.study.problems import Problem
 from zooming.study.store import MANIFEST, Store
 from zooming.study.stored import read_json, read_manifest

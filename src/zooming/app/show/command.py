@@ -9,7 +9,7 @@ import tyro
 
 from zooming.agents import files
 from zooming.app.pages import fill_page
-from zooming.app.show.collect import collect
+from zooming.app.show.page_data import collect
 from zooming.errors import ConfigurationError
 from zooming.validation import check_int
 

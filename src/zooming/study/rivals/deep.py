@@ -16,7 +16,7 @@ from zooming.errors import ConfigurationError
 from zooming.kernels import LOW, WIDTH
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL
 from zooming.spaces.masks import Feasible
-from zooming.study.rivals.grids import ActionGrid
+from zooming.study.rivals.bins import ActionGrid
 from zooming.study.rivals.handover import Handover
 from zooming.study.rivals.libraries import import_library
 from zooming.study.rivals.rival import LibraryAgent, Transition

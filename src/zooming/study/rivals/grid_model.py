@@ -12,7 +12,7 @@ from zooming.agents import seeds
 from zooming.agents.agent import Agent
 from zooming.agents.delegates import Delegate
 from zooming.agents.relatives.net_mb import NetMB
-from zooming.study.rivals.grids import MOST_BINS, ActionGrid
+from zooming.study.rivals.bins import MOST_BINS, ActionGrid
 from zooming.validation import check_float, check_int
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from zooming.agents import seeds
 from zooming.errors import ConfigurationError
 from zooming.spaces.masks import Feasible, has_mask
-from zooming.study.rivals.grids import ActionGrid, StateGrid
+from zooming.study.rivals.bins import ActionGrid, StateGrid
 from zooming.study.rivals.rival import Rival, Transition
 from zooming.validation import Floats, check_float
 

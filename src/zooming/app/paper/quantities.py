@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 
-from zooming.plots.runs import Runs
+from zooming.plots.curve_data import Runs
 from zooming.validation import Floats
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 
 from zooming.errors import ConfigurationError
-from zooming.theory.checks import check_positive, check_whole
-from zooming.theory.regret import discrete_regret_bound, regret_bound
+from zooming.theory.arguments import check_positive, check_whole
+from zooming.theory.regret_bounds import discrete_regret_bound, regret_bound
 
 START_SHARE = 0.25  # share of delta for random starts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from zooming.errors import ConfigurationError
-from zooming.theory.checks import check_positive, check_whole
+from zooming.theory.arguments import check_positive, check_whole
 from zooming.theory.coverings import Covering, covering_at, scale_of
 from zooming.theory.estimates import bias_of, iota
 
