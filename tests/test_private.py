@@ -19,7 +19,7 @@ from gymnasium.wrappers import TimeLimit
 import zooming
 from helpers import Drift
 from zooming import kernels
-from zooming.envs import limits
+from zooming.envs import gymnasium_parts
 from zooming.kernels import jit
 from zooming.study import pools
 
@@ -35,9 +35,9 @@ USED_IN = {
     "_index_key": "kernels/jit.py",
     "_get_jit_address": "kernels/crossing.py",
     "_get_wrapper_address": "kernels/crossing.py",
-    "_max_episode_steps": "envs/limits.py",
-    "_np_random": ("analysis/pilot.py", "envs/compiled.py"),
-    "_np_random_seed": "analysis/pilot.py",
+    "_max_episode_steps": "envs/gymnasium_parts.py",
+    "_np_random": "envs/gymnasium_parts.py",
+    "_np_random_seed": "envs/gymnasium_parts.py",
     "_processes": "study/pools.py",
 }
 # Of os and sys, of named tuples, and the ending of C types.
@@ -76,10 +76,7 @@ def test_private_parts_of_other_libraries_are_used_only_where_they_are_guarded()
                 used.setdefault(name, set()).add(str(path.relative_to(SOURCES)))
     foreign = {name: where for name, where in used.items() if name not in defined | DOCUMENTED}
     foreign = {name: where for name, where in foreign.items() if len(name) > 1}
-    listed = {
-        name: {where} if isinstance(where, str) else set(where) for name, where in USED_IN.items()
-    }
-    assert foreign == listed
+    assert foreign == {name: {where} for name, where in USED_IN.items()}
 
 
 # --- Numba ----------------------------------------------------------------------------------------
@@ -153,17 +150,33 @@ def test_private_parts_of_this_gymnasium_are_there():
     limited = TimeLimit(Drift(), 7)
     assert hasattr(limited, "_max_episode_steps"), "horizon= must be given under a TimeLimit"
     assert zooming.AdaptiveQ(limited, seed=0).horizon == 7
+    assert Drift()._np_random is None, "a copy of an environment seeds the original"
+    assert hasattr(Drift(), "_np_random_seed")
 
 
 def test_without_private_parts_of_gymnasium_the_spec_has_the_limit(monkeypatch):
     class Bare(gym.Wrapper):
         """A TimeLimit that keeps its limit elsewhere."""
 
-    monkeypatch.setattr(limits, "TimeLimit", Bare)
+    monkeypatch.setattr(gymnasium_parts, "TimeLimit", Bare)
     made = gym.make("Pendulum-v1", max_episode_steps=9)
     assert zooming.AdaptiveQ(Bare(made), reward_range=(-17, 0), seed=0).horizon == 9
     with pytest.raises(zooming.ConfigurationError, match="horizon="):
         zooming.AdaptiveQ(Bare(Drift()), seed=0)
+
+
+def test_without_private_parts_of_gymnasium_a_generator_is_copied_by_its_property():
+    class Bare:
+        """An environment that keeps its generator elsewhere."""
+
+        def __init__(self, seed):
+            self.np_random = np.random.default_rng(seed)
+
+    first, second = Bare(1), Bare(2)
+    gymnasium_parts.set_generator(second, *gymnasium_parts.generator_of(first))
+    assert second.np_random is first.np_random
+    gymnasium_parts.set_generator(second, *gymnasium_parts.generator_of(object()))
+    assert second.np_random is first.np_random  # there was none to take
 
 
 # --- the process pool -----------------------------------------------------------------------------

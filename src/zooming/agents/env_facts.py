@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.wrappers import NormalizeReward
 
 from zooming.envs.compiled import CompiledEnv
-from zooming.envs.limits import time_limits
+from zooming.envs.gymnasium_parts import time_limits
 from zooming.errors import ConfigurationError
 from zooming.validation import check_int, check_range, count_own_frames
 

@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 
 from zooming.agents.env_facts import bad_step, check_env, horizon_of, name_of, reset, stated_range
+from zooming.envs.gymnasium_parts import generator_of, set_generator
 from zooming.errors import TransitionError
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import feasible, has_mask
@@ -145,11 +146,11 @@ def _make_feasible(env: Any, action: Any, info: Any, step: int) -> Any:
 def _restore_generator(env: Any) -> Iterator[None]:
     """Restore the environment's random generator at the end of the block."""
     inner = env.unwrapped
-    generator, seed = getattr(inner, "_np_random", None), getattr(inner, "_np_random_seed", None)
+    generator, seed = generator_of(inner)
     state = None if generator is None else generator.bit_generator.state
     try:
         yield
     finally:
         if generator is not None:
             generator.bit_generator.state = state
-        inner._np_random, inner._np_random_seed = generator, seed
+        set_generator(inner, generator, seed)

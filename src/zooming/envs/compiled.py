@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from zooming.envs import starts
 from zooming.envs.functions import compile_as
+from zooming.envs.gymnasium_parts import generator_of, set_generator
 from zooming.envs.rendered import RenderedEnv
 from zooming.envs.starts import Start, Weighted
 from zooming.errors import ConfigurationError, TransitionError
@@ -257,7 +258,8 @@ class CompiledEnv(RenderedEnv):
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledEnv:
         # Compiled functions cannot be copied, so they are shared; generator and state are copied.
         twin = copy.copy(self)
-        twin._np_random = copy.deepcopy(self._np_random, memo)
+        generator, seed = generator_of(self)
+        set_generator(twin, copy.deepcopy(generator, memo), seed)
         twin.params = self.params.copy()
         twin._state = None if self._state is None else self._state.copy()
         twin._played, twin._pictures = self._played.copy(), None
