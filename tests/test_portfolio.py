@@ -160,11 +160,11 @@ def test_an_interrupt_between_play_and_learning_loses_nothing(monkeypatch):
         calls.append(len(recorded.steps))
         if len(calls) == 1:  # after a third of them
             learn(recorded.part(0, calls[0] // 3), done)
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt("at a call")
         learn(recorded, done)
 
     monkeypatch.setattr(victim, "_learn_transitions", interrupt)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="at a call"):
         agent.learn(200)
     n_done = len(agent.interrupted_history)
     agent.learn(200 - n_done)

@@ -79,7 +79,8 @@ def test_the_first_compilation_can_be_interrupted(seed):
 
 
 class Stop(Exception):
-    pass
+    def __init__(self):
+        super().__init__("stopped by the test")
 
 
 @pytest.mark.plain
@@ -91,7 +92,7 @@ def test_the_history_of_a_run_that_an_exception_ended_is_kept(driver):
 
     agent, whole = (zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0"), seed=0) for _ in range(2))
     assert agent.interrupted_history is None
-    with pytest.raises(Stop):
+    with pytest.raises(Stop, match="by the test"):
         agent.learn(50, driver=driver, callback=stop)
     kept = agent.interrupted_history
     assert len(kept) == agent.n_episodes == 7
@@ -128,7 +129,7 @@ def test_a_split_that_fails_is_made_when_learning_goes_on(driver):
 
     rule = Moody()
     agent = zooming.AdaptiveQ(signals.own(), split=rule, seed=0)
-    with pytest.raises(Stop):
+    with pytest.raises(Stop, match="by the test"):
         agent.learn(50, driver=driver)
     n, kept = agent.n_episodes, agent.interrupted_history
     assert n == len(kept) + (driver == "python")
@@ -151,7 +152,7 @@ def test_learn_many_stops_the_others_when_one_run_fails():
         return zooming.AdaptiveQ(env, seed=seed)
 
     began = time.perf_counter()
-    with pytest.raises(Stop):
+    with pytest.raises(Stop, match="by the test"):
         zooming.learn_many(make, gym.make("zooming/Oil-v0"), range(4), 50_000_000, n_workers=2)
     while any(thread.name.startswith("ThreadPoolExecutor") for thread in threading.enumerate()):
         assert time.perf_counter() - began < 20.0
