@@ -50,6 +50,25 @@ def test_every_public_name_exists_and_is_documented():
         zooming.Adaptive  # noqa: B018
 
 
+def sections_missing(name):
+    """Return the sections that the docstring of a public name should have and has not."""
+    value = getattr(zooming, name)
+    wanted = ["Parameters", "Examples"] + ([] if inspect.isclass(value) else ["Returns", "Raises"])
+    return [one for one in wanted if f"\n{one}\n{'-' * len(one)}\n" not in inspect.getdoc(value)]
+
+
+def test_every_public_class_and_function_has_the_sections_of_numpydoc():
+    values = {name: getattr(zooming, name) for name in zooming._HOME}
+    named = [
+        name
+        for name, value in values.items()
+        if inspect.isfunction(value)
+        or (inspect.isclass(value) and not issubclass(value, Exception))
+    ]
+    assert len(named) > 30
+    assert not {name: found for name in named if (found := sections_missing(name))}
+
+
 def test_the_front_door_is_narrow_and_the_other_names_are_still_found():
     modules = {name for name in zooming.__all__ if inspect.ismodule(getattr(zooming, name))}
     assert modules == {"bonuses", "callbacks", "errors", "metrics", "plots", "splits", "theory"}

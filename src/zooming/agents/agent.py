@@ -56,6 +56,21 @@ class Agent(LearnedPolicy):
         weight 0 is ignored.
     seed : int, optional
         Seed of the agent and of its environment. By default a random one.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> class Middle(zooming.Agent):
+    ...     def act(self, step, observation, *, info=None):
+    ...         return self.axes.shaped_action(self.greedy(step, observation))
+    ...     def update(self, step, observation, action, reward, next_observation, *rest, **info):
+    ...         pass
+    ...     def greedy(self, step, state):
+    ...         low, high = self.axes.action_ends
+    ...         return (low + high) / 2
+    >>> agent = Middle(gym.make("zooming/Oil-v0"), seed=0)
+    >>> round(float(agent.learn(10).returns.mean()), 2), agent.predict([0.3])[0]
+    (3.89, array([0.5]))
     """
 
     def __init_subclass__(cls, **arguments: Any) -> None:

@@ -52,6 +52,13 @@ def learn_many(
     list of History
         One history per seed, with the agent as `history.agent`.
 
+    Raises
+    ------
+    ConfigurationError
+        If `make_agent` does not make agents from an environment and a seed, or an option is wrong.
+    TransitionError
+        If a state or reward of a run is outside its range. The other runs then stop, too.
+
     Examples
     --------
     >>> import gymnasium as gym, zooming

@@ -159,6 +159,15 @@ def to_log(agent: Any, library: str = "polars") -> Any:
     ------
     ConfigurationError
         If the agent keeps no transitions, or has joined some of them.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> agent = zooming.Planner(gym.make("zooming/Oil-v0"), seed=0)
+    >>> history = agent.learn(3)
+    >>> log = zooming.to_log(agent)
+    >>> log.columns[:4], len(log)
+    (['episode', 'step', 'state_0', 'action_0'], 15)
     """
     keeper = next(
         (
