@@ -13,9 +13,9 @@ import zooming
 from helpers import Boxes, Drift
 from zooming.agents import seeds
 from zooming.app.run import list_names
+from zooming.study.configuration import Configuration
 from zooming.study.problems import AGENTS, AgentChoice, agent_named, problem_named
 from zooming.study.rivals.libraries import versions_of
-from zooming.study.runs import Configuration
 from zooming.testing.tools import Gears
 
 SHOP = "zooming/Newsvendor-v0"

@@ -23,6 +23,7 @@ from zooming.agents import seeds
 from zooming.app import cli
 from zooming.study import engines
 from zooming.study.bars import progress_line
+from zooming.study.chunks import Chunk
 from zooming.study.curve_episodes import checkpoint_episodes
 from zooming.study.problems import (
     PRESETS,
@@ -32,7 +33,6 @@ from zooming.study.problems import (
     problem_named,
     settings_from,
 )
-from zooming.study.runs import Chunk
 from zooming.study.store import Store
 from zooming.study.tune import tune
 

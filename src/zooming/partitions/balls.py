@@ -6,19 +6,15 @@ Only this module allocates the table and asks the covering oracle.
 from __future__ import annotations
 
 import copy
-import operator
-from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.errors import ConfigurationError
 from zooming.kernels import (
     FINE,
     FIRST_VALUE,
     FULL,
-    LENGTH_TOLERANCE,
     LOW,
     METRIC_BALL,
     N_PLACES,
@@ -34,6 +30,7 @@ from zooming.kernels.records import Balls, pack
 from zooming.metrics import ball_view
 from zooming.metrics.oracles import Greedy, Oracle, Packing
 from zooming.metrics.space import Space
+from zooming.partitions.oracle_splits import split_by_oracle
 from zooming.partitions.table import Answer, Table, root_values
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import Feasible
@@ -136,7 +133,7 @@ class BallTable(Table):
         """Cover the domain of a ball by balls of half its radius, as far as `max_balls` allows."""
         oracle = self.oracle
         if not isinstance(oracle, Greedy):
-            self._ask(row, oracle)
+            split_by_oracle(self, row, oracle)
             return
         if self._covering is None or self._covering[0] != row:
             points = np.empty(int(self.rows["n_points"][row]), np.int64)
@@ -148,77 +145,6 @@ class BallTable(Table):
             self.reserve(1)
             answer = ball_domains.cover_domain(self.handle, row, oracle.tries, points, n_left)
         self._covering = None
-
-    def _ask(self, row: int, oracle: Packing | Oracle) -> None:
-        """Split a ball with an oracle that is not compiled, and check each of its answers."""
-        step, radius = int(self.rows["step"][row]), float(self.rows["radius"][row]) / 2
-        while self.core["n_balls"][0] < self.core["max_balls"][0]:
-            uncovered = self.owner[step] == row
-            if isinstance(oracle, Packing):
-                if not uncovered.any():
-                    return
-                self._add_packing(
-                    row, _answer(oracle.give, uncovered, radius, self.space), uncovered, radius
-                )
-                continue
-            answer = _answer(oracle, uncovered, radius, self.space)
-            if answer is None:
-                if uncovered.any():
-                    x, a = np.argwhere(uncovered)[0].tolist()
-                    raise ConfigurationError(
-                        f"the oracle says that all is covered, but the pair (state {x}, action "
-                        f"{a}) is not"
-                    )
-                return
-            x, a = _pair(answer, "expected a pair (state, action) of whole numbers, or None")
-            if not (
-                0 <= x < uncovered.shape[0] and 0 <= a < uncovered.shape[1] and uncovered[x, a]
-            ):
-                raise ConfigurationError(
-                    f"the oracle gave the pair (state {x}, action {a}), which is covered already "
-                    "or not in the ball's domain; "
-                    f"it must give one where uncovered[state, action] is true, or None"
-                )
-            self.add(row, x, a)
-
-    def _add_packing(
-        self, row: int, answer: Any, uncovered: NDArray[np.bool_], radius: float
-    ) -> None:
-        """Add balls around the points of a packing of the uncovered pairs, up to `max_balls`."""
-        hint = "expected a list of pairs (state, action) of whole numbers"
-        if (
-            isinstance(answer, str)
-            or not isinstance(answer, Iterable)
-            or not (listed := list(answer))
-        ):
-            raise ConfigurationError(
-                f"the oracle gave {answer!r} for a packing of {int(uncovered.sum())} pairs; "
-                f"{hint}, at least one"
-            )
-        step = int(self.rows["step"][row])
-        centers: list[tuple[int, int]] = []
-        for given in listed:
-            x, a = _pair(given, hint)
-            if not (
-                0 <= x < uncovered.shape[0] and 0 <= a < uncovered.shape[1] and uncovered[x, a]
-            ):
-                raise ConfigurationError(
-                    f"the oracle's packing has the pair (state {x}, action {a}), which is not in "
-                    "the set"
-                )
-            if self.owner[step, x, a] != row:  # a ball just added contains it
-                away = self.space.distances_from(x, a)
-                other = min(centers, key=lambda center: float(away[center]))
-                if away[other] < radius * (1 - LENGTH_TOLERANCE):
-                    raise ConfigurationError(
-                        f"the oracle's packing has the pairs (state {x}, action {a}) and (state "
-                        f"{other[0]}, action "
-                        f"{other[1]}) at the distance {away[other]:g}; they must be further than "
-                        f"{radius:g} from each other"
-                    )
-            elif self.core["n_balls"][0] < self.core["max_balls"][0]:
-                centers.append((x, a))
-                self.add(row, x, a)
 
     # --- size -------------------------------------------------------------------------------------
 
@@ -337,24 +263,3 @@ class BallTable(Table):
                 )
         if self.core["n_balls"][0] != core["n_balls"][0]:
             raise ValueError("the number of active balls is wrong")
-
-
-def _answer(
-    oracle: Callable[..., Any], uncovered: NDArray[np.bool_], radius: float, space: Space
-) -> Any:
-    """Call the oracle; raise ConfigurationError if it fails."""
-    try:
-        return oracle(uncovered.copy(), radius, space)
-    except Exception as error:
-        raise ConfigurationError(
-            f"the oracle, called with (uncovered, radius, space), failed: {error!r}"
-        ) from error
-
-
-def _pair(given: Any, hint: str) -> tuple[int, int]:
-    """Return the oracle's answer as two integers; ConfigurationError if it is no such pair."""
-    try:
-        x, a = (operator.index(part) for part in given)
-    except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"the oracle gave {given!r}; {hint}") from error
-    return x, a

@@ -9,7 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from zooming.study.runs import Chunk
+from zooming.study.chunks import Chunk
 from zooming.study.stored import StoredOptimum
 
 

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from zooming.errors import ConfigurationError, ZoomingError
 from zooming.study import modules
+from zooming.study.chunks import Chunk
 from zooming.study.pools import stop_workers
-from zooming.study.runs import Chunk
 from zooming.validation import check_int, n_cores
 
 Finished = tuple[Chunk, dict[str, NDArray[Any]], float]

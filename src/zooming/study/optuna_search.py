@@ -12,10 +12,10 @@ import numpy as np
 from zooming.agents import seeds
 from zooming.errors import ConfigurationError
 from zooming.study.bars import progress_line
+from zooming.study.chunks import Chunk
 from zooming.study.grid_search import GridSearch
 from zooming.study.locks import lock
 from zooming.study.problems import AgentChoice, Problem
-from zooming.study.runs import Chunk
 from zooming.study.searches import STREAM, Best, Scope, Searched, Tried
 from zooming.study.stopping import Stopped, record_stop
 from zooming.validation import n_cores

@@ -28,11 +28,12 @@ from numpy.typing import NDArray
 
 from zooming.agents import files
 from zooming.errors import CheckpointError, ConfigurationError
+from zooming.study.chunks import FINAL_VALUE, Chunk
 from zooming.study.config_differences import are_equal, list_differences
+from zooming.study.configuration import Configuration
 from zooming.study.locks import LOCK, lock, write_error
 from zooming.study.problems import AgentChoice, Problem
 from zooming.study.rivals.libraries import versions_of
-from zooming.study.runs import FINAL_VALUE, Chunk, Configuration
 from zooming.study.stored import (
     FORMAT,
     PER_CHECKPOINT,

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from zooming.agents import files
 from zooming.errors import CheckpointError, ConfigurationError
+from zooming.study.chunks import FINAL_VALUE, Chunk
+from zooming.study.configuration import Configuration
 from zooming.study.curve_episodes import N_VALUES, checkpoint_episodes
-from zooming.study.runs import FINAL_VALUE, Chunk, Configuration
 
 FORMAT = 1  # of manifest.json and optima.json
 REMEDY = (

@@ -13,9 +13,9 @@ from zooming.analysis.intervals import Interval, mean_interval
 from zooming.errors import ConfigurationError
 from zooming.study import engines
 from zooming.study.bars import show_progress
+from zooming.study.configuration import Configuration
 from zooming.study.optima import find_optima
 from zooming.study.problems import AgentChoice, Problem, agent_named, resolve_problem
-from zooming.study.runs import Configuration
 from zooming.study.stopping import Stopped, raise_on_sigterm
 from zooming.study.store import CHUNKS, Store
 from zooming.study.stored import Optima

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from zooming.agents import files, seeds
 from zooming.analysis.regret import optimum_error
 from zooming.errors import CheckpointError, ConfigurationError, ZoomingError
+from zooming.study.configuration import Configuration
 from zooming.study.curve_episodes import N_VALUES, checkpoint_episodes, learn_valued
 from zooming.study.optima import find_optima
 from zooming.study.problems import AgentChoice, Problem
-from zooming.study.runs import Configuration
 from zooming.study.store import Store
 from zooming.validation import Floats
 

@@ -40,11 +40,10 @@ from zooming.theory.estimates import (
     learning_rate,
     learning_rate_weights,
     lipschitz_of_q,
-    partition_size_bound,
-    visits_per_depth,
 )
 from zooming.theory.expected_regret import expected_regret_bound, expected_regret_delta
 from zooming.theory.lower_bounds import lower_bound, metric_lower_bound
+from zooming.theory.partition_sizes import partition_size_bound, visits_per_depth
 from zooming.theory.regret_bounds import (
     CONSTANTS,
     bound_name,

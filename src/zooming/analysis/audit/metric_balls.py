@@ -19,6 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.metric_q import MetricQ
+from zooming.analysis.audit.metric_domains import (
+    ball_text,
+    check_centers,
+    check_covering,
+    pair_text,
+)
 from zooming.analysis.audit.optimism import find_optimistic_bonus
 from zooming.analysis.audit.report import Audit, Law, growth
 from zooming.analysis.optimal import Optimal
@@ -26,11 +32,8 @@ from zooming.analysis.solve import is_finite
 from zooming.bonuses import Exact
 from zooming.kernels import NO_PARENT
 from zooming.kernels.balls import MAX_DEPTH
-from zooming.metrics.space import Space
-from zooming.validation import Floats
 
 RADIUS_TOLERANCE = 1e-9
-ENTRIES = 4_000_000  # distances between centers computed at once: 32 MB
 
 
 def audit_balls(agent: MetricQ, optimal: Optimal | None, n_points: int, seed: int) -> Audit:
@@ -39,8 +42,8 @@ def audit_balls(agent: MetricQ, optimal: Optimal | None, n_points: int, seed: in
     table = _table(agent, rows)
     laws = [table]
     if table.holds:  # the other checks need a valid table
-        separation, parents = _centers(agent, rows)
-        laws = [_covering(agent, rows), separation, parents, _visits(agent, rows), table]
+        separation, parents = check_centers(agent, rows)
+        laws = [check_covering(agent, rows), separation, parents, _visits(agent, rows), table]
     failures = dimension = None
     if optimal is not None and table.holds:
         law, failures = _optimism(agent, optimal, n_points, np.random.default_rng(seed))
@@ -54,35 +57,6 @@ def audit_balls(agent: MetricQ, optimal: Optimal | None, n_points: int, seed: in
     return Audit(
         f"Audit of {agent!r}", tuple(laws), c1, c2, None, None, failures, dimension, agent.nbytes
     )
-
-
-def _ball_text(agent: MetricQ, row: int) -> str:
-    """Return the name of a ball for a message: its step, center, radius, depth and visits."""
-    ball = agent.table.rows[row]
-    where = _pair_text(agent, int(ball["state"]), int(ball["action"]))
-    return (
-        f"step {ball['step']}, the ball {row} around {where} (radius {ball['radius']:.4g}, depth "
-        f"{ball['depth']}, "
-        f"{ball['n_visits']} visits)"
-    )
-
-
-def _pair_text(agent: MetricQ, state: int, action: int) -> str:
-    """Return a pair for a message: the names of its points, or their coordinates in a box."""
-    sides = (agent.metric.states, "state", 0, state), (agent.metric.actions, "action", 1, action)
-    named = []
-    for metric, what, side, index in sides:
-        points = agent.table.space.points(side, agent.axes)
-        if not 0 <= index < len(points):
-            named.append(f"{what} number {index}")
-        else:
-            names = (
-                metric if isinstance(metric, list) else getattr(metric, "points", None)
-            )  # of Pairs; of a finite side
-            named.append(
-                f"{what} {points[index].round(6).tolist() if names is None else names[index]}"
-            )
-    return f"({', '.join(named)})"
 
 
 def _table(agent: MetricQ, rows: NDArray[Any]) -> Law:
@@ -115,142 +89,11 @@ def _table(agent: MetricQ, rows: NDArray[Any]) -> Law:
     }  # fmt: skip
     for fault, wrong in faults.items():
         if wrong.any():
-            return Law("ball table", False, f"{_ball_text(agent, int(np.argmax(wrong)))} {fault}")
+            return Law("ball table", False, f"{ball_text(agent, int(np.argmax(wrong)))} {fault}")
     return Law(
         "ball table",
         True,
         f"{n} balls so far, each of half its parent's radius, with finite values",
-    )
-
-
-def _covering(agent: MetricQ, rows: NDArray[Any]) -> Law:
-    """Check that each pair is owned by the smallest ball that holds it, of equals the oldest.
-
-    Also check the number of points that each ball stores, and the number of active balls.
-    """
-    table, space = agent.table, agent.table.space
-    for step in range(agent.horizon):
-        right = np.full(table.owner.shape[1:], -1, np.int32)
-        found = np.flatnonzero(rows["step"] == step)
-        # From large to small radius, then from young to old: the last ball holding a pair owns it.
-        for row in found[np.lexsort((-found, rows["depth"][found]))].tolist():
-            ball = rows[row]
-            if not space.is_product:
-                near = space.distances[
-                    int(ball["state"]) * space.n_actions + int(ball["action"])
-                ].reshape(right.shape)
-                right[near <= ball["reach"]] = row
-                continue
-            along, across, reach = (
-                space.distances[ball["state"]],
-                space.action_distances[ball["action"]],
-                ball["reach"],
-            )
-            x, a = np.flatnonzero(along <= reach), np.flatnonzero(across <= reach)
-            block = np.ix_(x, a)
-            if space.power:
-                right[block] = np.where(
-                    along[x][:, None] + across[a][None, :] <= reach, row, right[block]
-                )
-            else:
-                right[block] = row
-        wrong = table.owner[step] != right
-        if wrong.any():
-            x, a = np.argwhere(wrong)[0].tolist()
-            owner, ought = int(table.owner[step, x, a]), int(right[x, a])
-            holder = (
-                "no ball holds it"
-                if ought < 0
-                else f"the smallest ball that holds it is {_ball_text(agent, ought)}"
-            )
-            pair = f"the pair {_pair_text(agent, x, a)} is in the domain of ball {owner}"
-            return Law("covering", False, f"step {step}: {pair}, but {holder}")
-        counts = np.bincount(right.ravel(), minlength=len(rows))
-        wrong = (counts != rows["n_points"]) & (rows["step"] == step)
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            said = f"says that its domain has {rows['n_points'][row]} pairs; it has {counts[row]}"
-            return Law("covering", False, f"{_ball_text(agent, row)} {said}")
-    active = int((rows["n_points"] > 0).sum())
-    if active != agent.n_balls:
-        return Law(
-            "covering",
-            False,
-            f"the agent counts {agent.n_balls} active balls; {active} have a domain",
-        )
-    return Law(
-        "covering",
-        True,
-        "every pair is in exactly one domain, that of the smallest ball that holds it",
-    )
-
-
-def _centers(agent: MetricQ, rows: NDArray[Any]) -> tuple[Law, Law]:
-    """Check the separation of centers, and that each center was in its parent's domain.
-
-    Both follow from the distances between each center and the centers of the older balls.
-    """
-    space, closest = agent.table.space, np.inf
-    separation = parents = None
-    for step in range(agent.horizon):
-        number = np.flatnonzero(rows["step"] == step)
-        balls = rows[number]
-        size = max(1, ENTRIES // len(balls))
-        for start in range(0, len(balls), size):
-            younger = np.arange(start, min(start + size, len(balls)))
-            apart = _center_distances(space, balls, balls[younger])
-            is_older = np.arange(len(balls))[:, None] < younger[None, :]
-            is_equal = is_older & (balls["depth"][:, None] == balls["depth"][younger][None, :])
-            ratio = np.where(
-                is_equal, apart / balls["reach"][:, None] if space.reach else np.inf, np.inf
-            )
-            closest = min(closest, float(ratio.min()))
-            if separation is None and not ratio.min() > 1.0:
-                i, j = np.argwhere(ratio <= 1.0)[0].tolist()
-                other = _ball_text(agent, int(number[i]))
-                fault = (
-                    f"{_ball_text(agent, int(number[younger[j]]))} is no further than its radius "
-                    f"from {other}"
-                )
-                separation = Law("separation", False, fault)
-            depth = np.where(
-                is_older & (apart <= balls["reach"][:, None]), balls["depth"][:, None], -1
-            )
-            smallest = number[depth.argmax(axis=0)]  # of equals the oldest
-            wrong = (balls["parent"][younger] != NO_PARENT) & (smallest != balls["parent"][younger])
-            if parents is None and wrong.any():
-                j = int(np.argmax(wrong))
-                fault = (
-                    f"{_ball_text(agent, int(number[younger[j]]))} had its center in the domain of "
-                    f"ball {smallest[j]}, not in"
-                )
-                parents = Law(
-                    "parents",
-                    False,
-                    f"{fault} that of its parent {balls['parent'][younger[j]]}, when it was made",
-                )
-    least = (
-        f", the nearest {closest ** (1 / space.exponent):.3f} radii" if np.isfinite(closest) else ""
-    )
-    return (
-        separation
-        or Law(
-            "separation", True, f"centers of equal radius are further than the radius apart{least}"
-        ),
-        parents
-        or Law(
-            "parents", True, "every center was in the domain of its parent when the ball was made"
-        ),
-    )
-
-
-def _center_distances(space: Space, ones: NDArray[Any], others: NDArray[Any]) -> Floats:
-    """Return the distances of centers [ones, others], in the form that the kernels use."""
-    first, second = (
-        (both["state"].astype(np.int64), both["action"].astype(np.int64)) for both in (ones, others)
-    )
-    return space.pair_distances(
-        *(part[:, None] for part in first), *(part[None, :] for part in second)
     )
 
 
@@ -277,7 +120,7 @@ def _visits(agent: MetricQ, rows: NDArray[Any]) -> Law:
         return Law(
             "visits per depth",
             False,
-            f"{_ball_text(agent, row)} should have from {np.ceil(least[row]):.0f} {last}",
+            f"{ball_text(agent, row)} should have from {np.ceil(least[row]):.0f} {last}",
         )
     deepest = int(depth[rows["n_points"] > 0].max())
     found = (
@@ -319,7 +162,7 @@ def _optimism(
         worst = max(worst, float(short.max()))
         if not first and (short > RADIUS_TOLERANCE).any():
             i = int(np.argmax(short > RADIUS_TOLERANCE))
-            where = f"step {step}, {_pair_text(agent, int(x[i]), int(a[i]))}"
+            where = f"step {step}, {pair_text(agent, int(x[i]), int(a[i]))}"
             first = f"; first at {where}: Q = {estimate[i]:.4f} < Q* = {truth[i]:.4f}"
     share = failed / looked
     promise = find_optimistic_bonus(agent.bonus, optimal.grid.env, generator)

@@ -27,8 +27,8 @@ from zooming.app.report.collect import learning_curve
 from zooming.app.run import say_about
 from zooming.errors import ConfigurationError
 from zooming.plots.curve_data import Runs
+from zooming.study.chunks import FINAL_VALUE
 from zooming.study.optima import find_optima
-from zooming.study.runs import FINAL_VALUE
 from zooming.study.store import MANIFEST, Store
 from zooming.study.stored import read_manifest
 from zooming.validation import Floats

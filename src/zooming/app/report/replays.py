@@ -14,8 +14,8 @@ from zooming.errors import ZoomingError
 from zooming.partitions.boxes import BoxTable
 from zooming.partitions.cuts import Cut
 from zooming.partitions.view import Partition
+from zooming.study.configuration import Configuration
 from zooming.study.problems import AgentChoice, Problem
-from zooming.study.runs import Configuration
 
 N_FRAMES = 40  # of a replay
 N_POINTS = 61  # grid points of Q* along each axis

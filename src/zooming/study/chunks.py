@@ -1,0 +1,176 @@
+"""Chunks of the runs of a study.
+
+A chunk is one problem, one agent and a block of seeds. Its content is a function of the
+configuration alone. So a study gives the same files for any number of workers, any order and any
+engine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.agents import seeds
+from zooming.agents.history import History
+from zooming.agents.many import learn_many
+from zooming.analysis.sampling import sample_value
+from zooming.errors import ConfigurationError, ZoomingError
+from zooming.study.curve_episodes import N_VALUES, checkpoint_episodes, learn_valued
+from zooming.study.problems import AgentChoice, Problem, json_default
+
+WARM_UP = 20  # episodes; some kernels are first called after several
+FINAL_VALUE = "final_value"  # name of the array of sampled values
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """The runs of one agent on one problem with the seeds from `first` to `last` - 1.
+
+    The policies of the first `n_valued` of them are valued exactly, and the final policies of all
+    on `value_episodes` sampled episodes.
+    """
+
+    problem: Problem
+    agent: AgentChoice
+    episodes: int
+    first: int
+    last: int
+    entropy: int
+    stream: str
+    n_valued: int = 0
+    value_episodes: int = 0
+
+    @property
+    def name(self) -> str:
+        """File name: readable, and unique for each chunk."""
+        what = [asdict(self.problem), asdict(self.agent), self.episodes, self.entropy, self.stream]
+        what += [self.n_valued] if self.n_valued else []
+        what += [f"value {self.value_episodes}"] if self.value_episodes else []
+        name = file_name(f"{self.problem.name}--{self.agent.label}", what)
+        return f"{name}--{self.first:05d}-{self.last:05d}"
+
+    @property
+    def n_runs(self) -> int:
+        """Number of runs."""
+        return self.last - self.first
+
+    def warm_up(self) -> None:
+        """Play a few episodes, so that compilation does not count as time of a run."""
+        few = WARM_UP if self.problem.env_id.startswith("zooming/") else 1
+        replace(
+            self,
+            episodes=min(few, self.episodes),
+            last=self.first + 1,
+            value_episodes=min(self.value_episodes, 1),
+        ).run()
+
+    def run(self, n_threads: int = 1) -> dict[str, NDArray[Any]]:
+        """Train the agents. Return totals per run, and curves per run and checkpoint."""
+        return self.measure(self.learn(n_threads))
+
+    def learn(self, n_threads: int = 1) -> list[tuple[History, list[float]]]:
+        """Train the agents. Return the history of each run, and its exact policy values, if any."""
+        run_seeds = [
+            seeds.derive_seed(self.entropy, f"{self.stream} {i}")
+            for i in range(self.first, self.last)
+        ]
+        # The engines start one process per core, so each uses one thread.
+        with self._name_errors():
+            env, make = self.problem.make(), partial(self.agent.make, episodes=self.episodes)
+            valued = [
+                learn_valued(make(self.problem.make(), seed), env, self.episodes)
+                for seed in run_seeds[: self.n_valued]
+            ]
+            others = learn_many(
+                make, env, run_seeds[self.n_valued :], self.episodes, n_workers=n_threads
+            )
+        return [*valued, *((history, list[float]()) for history in others)]
+
+    def measure(self, runs: list[tuple[History, list[float]]]) -> dict[str, NDArray[Any]]:
+        """Return the arrays of the chunk from what `learn` returned."""
+        histories = [history for history, _ in runs]
+        episodes = checkpoint_episodes(self.episodes)
+        totals = [np.cumsum(history.returns) for history in histories]
+        tail = max(1, self.episodes // 10)
+        values = [found for _, found in runs if found]
+        n_points = len(checkpoint_episodes(self.episodes, N_VALUES))
+        policy_values = {"policy_values": np.array(values).reshape(len(values), n_points)}
+        return {
+            **(policy_values if self.n_valued else {}),
+            **({FINAL_VALUE: self._final_values(histories)} if self.value_episodes else {}),
+            "seed": np.arange(self.first, self.last),
+            "final_return": np.array([history.returns[-tail:].mean() for history in histories]),
+            "total_return": np.array([total[-1] for total in totals]),
+            "n_balls": np.array([history.agent.n_balls for history in histories]),
+            "nbytes": np.array([history.agent.nbytes for history in histories]),
+            "n_clipped": np.array([history.n_clipped for history in histories]),
+            "horizon": np.array([history.agent.horizon for history in histories]),
+            "curve_episode": episodes,
+            "curve_total": np.array([total[episodes - 1] for total in totals]),
+            "curve_n_balls": np.array([history.n_balls[episodes - 1] for history in histories]),
+        }
+
+    def _final_values(self, histories: list[History]) -> NDArray[np.float64]:
+        """Return the value of each final policy on sampled episodes.
+
+        Runs with the same number play the same episodes, whatever the agent, and runs with other
+        numbers play others.
+        """
+        with self._name_errors():
+            env = self.problem.make()
+            return np.array([
+                sample_value(
+                    history.agent,
+                    env,
+                    self.value_episodes,
+                    seeds.derive_seed(self.entropy, f"{self.stream} {i} value"),
+                )
+                for i, history in enumerate(histories, self.first)
+            ])  # fmt: skip
+
+    def _name_errors(self) -> AbstractContextManager[None]:
+        """Prefix errors of the block with the agent and the problem."""
+        return prefix_errors(
+            f"{self.agent.label} on {self.problem.name}", self.agent.kind, ours=(ZoomingError,)
+        )
+
+
+@contextmanager
+def prefix_errors(
+    where: str,
+    kind: str | None = None,
+    ours: tuple[type[Exception], ...] = (TypeError, ValueError, gym.error.Error),
+) -> Iterator[None]:
+    """Prefix errors of the block with `where`.
+
+    If a message names an option in Python's syntax, append how a study takes it.
+    """
+    try:
+        yield
+    except ours as error:
+        hint = ""
+        if kind is not None and "max_episode_steps=" in str(error):
+            hint = f" (here: --set max_episode_steps=N for the problem, or {kind}:horizon=N)"
+        elif kind is not None and re.search(r"\bgive\b.*\w=", str(error), re.IGNORECASE):
+            hint = f" (here: {kind}:option=value for the agent, --set option=value for the problem)"
+        raise (type(error) if isinstance(error, ZoomingError) else ConfigurationError)(
+            f"{where}: {error}{hint}"
+        ) from error
+
+
+def file_name(readable: str, content: Any) -> str:
+    """Return a file name: a readable text and a digest of the content."""
+    digest = hashlib.sha256(
+        json.dumps(content, default=json_default, sort_keys=True).encode()
+    ).hexdigest()[:8]
+    return f"{re.sub(r'[^A-Za-z0-9._=-]+', '_', readable)[:80]}--{digest}"
