@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import threading
 from abc import abstractmethod
@@ -18,7 +17,6 @@ from zooming.agents.learning_problem import LearningProblem
 from zooming.agents.policy import LearnedPolicy
 from zooming.agents.replay import Transitions, update_each
 from zooming.agents.seeds import generator_at, seed_of
-from zooming.errors import ConfigurationError
 from zooming.validation import as_float, known_options
 
 
@@ -173,27 +171,11 @@ class Agent(LearnedPolicy):
             callback=callback,
         )
 
-    @known_options
-    def warm_start(
-        self,
-        rule: Any,
-        episodes: int = 200,
-        *,
-        confidence: float = 0.95,
-        loss: float | None = None,
-        margin: float = 0.0,
-        noise: float = 0.2,
-        spread: float = 0.1,
-        bound: str = "normal",
-        progress_bar: bool = False,
-    ) -> History:
+    def warm_start(self, rule: Any, episodes: int = 200, **options: Any) -> History:
         """Play a rule and learn from it; `learn` then keeps it until the agent is as good.
 
-        Every second episode is played exactly, the others with noise. From then on `learn` lets the
-        agent play as long as it loses at most `loss` per episode against the rule, and the rule
-        otherwise. A test on the returns lets go of the rule, and the history says when.
-        docs/offline.md states what is guaranteed. `predict` is the agent's own policy;
-        `agent.guide.predict` is the rule's until it is let go.
+        See `zooming.agents.warm_start`. `predict` is the agent's own policy; `agent.guide.predict`
+        is the rule's until it is let go.
 
         Parameters
         ----------
@@ -202,63 +184,17 @@ class Agent(LearnedPolicy):
             agent, or the rule of a gallery problem.
         episodes : int, default 200
             Episodes of the rule at first, at least 40.
-        confidence : float, default 0.95
-            Probability with which the bounds on the mean returns hold.
-        loss : float, optional
-            Return per episode that may be lost against the rule until it is let go. By default 5 %
-            of the absolute mean return of the rule.
-        margin : float, default 0.0
-            The rule is let go when the agent is better, or worse by at most this, in units of the
-            return.
-        noise : float, default 0.2
-            Share of the steps of noisy episodes at which the action is drawn near the rule's.
-        spread : float, default 0.1
-            How near, as a share of the range of each action axis. Categories are drawn from all.
-        bound : {"normal", "range"}, default "normal"
-            "normal" is exact for normal returns and about right for others. "range" holds for all
-            returns within the reward range, and needs far more episodes.
-        progress_bar : bool, default False
-            Show a progress bar. Needs rich.
+        **options
+            confidence, loss, margin, noise, spread, bound and progress_bar.
 
         Returns
         -------
         History
             The episodes that the rule played.
-
-        Raises
-        ------
-        ConfigurationError
-            If an option is wrong, another rule is in use, or the rule gives something that is no
-            action.
-
-        Examples
-        --------
-        >>> import gymnasium as gym, zooming
-        >>> env = gym.make("zooming/Oil-v0", noise=0.05)
-        >>> agent = zooming.AdaptiveQ(env, seed=0)
-        >>> history = agent.warm_start(lambda step, state: [0.5], episodes=100)
-        >>> history += agent.learn(1000)
-        >>> history.let_go, len(history.rule_episodes), agent.guide.is_open
-        (167, 115, False)
         """
-        from zooming.agents.guide import Guide  # imported here because guides use agents
+        from zooming.agents.warm_start import warm_start  # imported here because it uses agents
 
-        if self.guide is not None and self.guide.is_open:
-            raise ConfigurationError(
-                f"a rule guides this agent already ({self.guide.words()}); to end that, set "
-                "agent.guide = None"
-            )
-        before, n_before, generator = self.guide, self.n_episodes, copy.deepcopy(self.env_rng)
-        self.guide = Guide(
-            self, rule, episodes, confidence=confidence, loss=loss, margin=margin, noise=noise,
-            spread=spread, bound=bound,
-        )  # fmt: skip
-        try:
-            return self.learn(episodes, progress_bar=progress_bar)
-        finally:
-            if not self.guide.has_played:  # the rule failed in its first episode
-                self.guide = before
-                self.env_rng = generator if self.n_episodes == n_before else self.env_rng
+        return warm_start(self, rule, episodes, **options)
 
     @property
     def interrupted_history(self) -> History | None:
