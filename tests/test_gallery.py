@@ -179,6 +179,31 @@ def test_the_solved_optimum_is_that_of_the_formula(name, options, resolution):
     assert optimal.return_ == pytest.approx(formula, rel=2e-3, abs=1e-6)
 
 
+@pytest.mark.parametrize("resolution", [20, 60])
+def test_the_bracket_of_a_coarse_grid_holds_the_formula(resolution):
+    env = make("Regulator")
+    optimal, formula = zooming.solve(env, resolution), env.unwrapped.closed_form()
+    assert optimal.return_low <= formula <= optimal.return_high
+    assert optimal.return_low <= optimal.return_ <= optimal.return_high
+    assert optimal.return_error < optimal.error / 2
+
+
+def test_the_lower_end_of_the_bracket_is_earned_by_a_policy():
+    env = make("Allocation", horizon=5).unwrapped
+    rough, fine = (zooming.solve(env, resolution) for resolution in (8, 60))
+    returns = []
+    for seed in range(400):  # the policy of the rough grid
+        state, _ = env.reset(seed=seed)
+        total = 0.0
+        for step in range(env.horizon):
+            state, reward, *_ = env.step(rough.action(step, state))
+            total += reward
+        returns.append(total)
+    half = 1.96 * np.std(returns) / 20
+    assert abs(np.mean(returns) - rough.return_low) <= 1.5 * half
+    assert rough.return_low < fine.return_low < fine.return_high < rough.return_high
+
+
 @pytest.mark.parametrize(
     ("name", "options"),
     [

@@ -28,11 +28,17 @@ class Optimal:
     resolution
         Cells per axis; None if the optimum is exact.
     return_
-        Expected return of the optimal policy from the start distribution.
+        Expected return of the optimal policy from the start distribution: the mean of the values,
+        or the nearer end of [return_low, return_high] if that mean is outside.
     error
         Error of every value: an estimate, or a bound if `lipschitz` was given.
     return_error
-        Error of `return_`: `error`, plus the error of the mean over the start distribution.
+        Error of `return_`: the larger of its distances to `return_low` and `return_high`.
+    return_low, return_high
+        Where the optimal return lies. If outcomes and start states are finite sets, at least two
+        outcomes, `return_low` is what a policy earns, so the optimum is at least that (the lower
+        end of a 95 % interval over sampled episodes), and `return_high` is an estimate. Otherwise
+        they are `return_` minus and plus `error` and the error of the mean over the start.
     is_bound
         Whether `return_error` is a bound, not an estimate.
     seconds
@@ -53,6 +59,8 @@ class Optimal:
     return_: float
     error: float
     return_error: float
+    return_low: float
+    return_high: float
     is_bound: bool
     seconds: float = field(compare=False)
 
@@ -69,6 +77,7 @@ class Optimal:
             "environment": self.grid.env.name,
             "optimal return": f"{self.return_:.4f}",
             "error": within,
+            "between": f"{self.return_low:.4f} and {self.return_high:.4f}",
             "how": "exact"
             if self.resolution is None
             else f"grid of {self.resolution} cells per axis",

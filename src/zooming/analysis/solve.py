@@ -26,6 +26,9 @@ The return is the mean of V over the start distribution. `return_error` adds the
 1.96 standard errors for a start function, which is known only by draws, and the difference to half
 as many points along each axis for "uniform" on a box. It adds nothing for one state, for
 (states, weights) and for "uniform" on a Discrete space.
+
+If outcomes and start states are finite sets, `return_error` is narrower: `brackets.py` finds a
+lower end of the optimal return that is proved, and an upper end that is estimated.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from typing import Any
 
 import numpy as np
 
+from zooming.analysis.brackets import bracket, can_bracket
 from zooming.analysis.grids import Grid, n_cells
 from zooming.analysis.optimal import Optimal
 from zooming.envs.compiled import CompiledEnv, find_compiled
@@ -74,7 +78,7 @@ def solve(
     Returns
     -------
     Optimal
-        The optimal return, values and actions, with their error.
+        The optimal return, values and actions, with their errors.
 
     Raises
     ------
@@ -128,18 +132,23 @@ def solve(
             f"Try resolution={2 * resolution}, or accept tolerance={error:.2g}"
         )
     return_, start_error = fine.start_value()
-    is_bound, seconds = (
-        (is_exact or lipschitz is not None) and not start_error,
-        time.perf_counter() - began,
-    )
+    return_error = error + start_error
+    low, high = return_ - return_error, return_ + return_error
+    if not is_exact and lipschitz is None and can_bracket(inner):
+        least, most = bracket(fine)
+        low, high = max(low, least), min(high, most)
+        return_ = min(max(return_, low), high)
+        return_error = max(high - return_, return_ - low, _SUM_TOLERANCE)
     return Optimal(
         fine,
         None if is_exact else resolution,
         return_,
         error,
-        error + start_error,
-        is_bound,
-        seconds,
+        return_error,
+        low,
+        high,
+        (is_exact or lipschitz is not None) and not start_error,
+        time.perf_counter() - began,
     )
 
 
@@ -160,14 +169,17 @@ def default_resolution(env: CompiledEnv, most_backups: float = MOST_BACKUPS) -> 
     usual = (DETERMINISTIC_RESOLUTION if is_deterministic else DEFAULT_RESOLUTION)[n_state]
     default = env.resolution or usual
     values = 1  # number of states and actions of Discrete spaces
-    n_axes = 0 if is_deterministic else 1
+    n_axes = 0
     for box, n, is_whole in (
         (env.state_box, n_state, env.has_whole_states),
         (env.action_box, n_action, env.has_whole_actions),
     ):
         values *= n_cells(box) + 1 if is_whole else 1
         n_axes += 0 if is_whole else n
-    while default > 4 and env.horizon * values * (default + 1) ** n_axes > most_backups:
+    while default > 4:
+        n_outcomes = min(len(env.outcomes(0, default)[1]), default + 1)
+        if env.horizon * values * n_outcomes * (default + 1) ** n_axes <= most_backups:
+            break
         default -= 2
     return default
 

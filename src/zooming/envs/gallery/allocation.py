@@ -135,7 +135,7 @@ class Allocation(GalleryEnv):
             params=[s.value, len(s.needs), *s.needs, *s.chances], given=allocation_given,
             weigh=allocation_law, values=s.needs,
             reward_range=(0.0, s.value * math.sqrt(min(s.budget, high) * high)),
-            name="allocation", resolution=40, render_mode=render_mode,
+            name="allocation", resolution=120, render_mode=render_mode,
         )  # fmt: skip
 
     def _rule(self) -> tuple[str, Decide, Mapping[str, tuple[float, float, float]]]:

@@ -1,0 +1,135 @@
+"""Bracket the optimal return of a problem whose outcomes are a finite set.
+
+Let V be the values on a grid, interpolated, and Q_h(x, a) one backup of them. Then every policy pi
+earns
+
+    V^pi = Q_0(x_0, a_0) + E_pi sum over h > 0 of (Q_h(x_h, a_h) - V_h(x_h))
+
+The lower end is this sum for the policy that maximizes Q, over sampled episodes. The optimum is at
+least that much, whatever the grid misses: the lower end is proved, at the level of the interval
+over the episodes. Only the terms of the sum are sampled, and they are as small as the errors of the
+grid, so few episodes are enough.
+
+The upper end is an estimate. A second backward induction adds, at every step, what the grid may
+miss near each point: the height of a peak that the action search passed by, and the height of V
+above its interpolation inside of the neighboring cells. Let V rise by l, m and r over three
+consecutive cells. If V is concave there, it lies below both outer slopes extended into the middle
+cell, so at most (l - m)(m - r) / (l - r) above the interpolation, and in a cell at the border at
+most as far as the slopes of the two cells differ. If V is convex, it lies below the interpolation.
+Elsewhere a quarter of the largest difference is added. So a feature narrower than a cell can
+escape. Unlike `Optimal.error`, the largest error over all states, the upper end weighs each error
+by how much an optimal policy meets it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from zooming.analysis.grids import DEVIATIONS, Grid
+from zooming.envs.compiled import CompiledEnv
+from zooming.envs.starts import FUNCTION, UNIFORM
+from zooming.validation import Floats
+
+N_EPISODES = 400  # sampled for the lower end
+
+
+def can_bracket(env: CompiledEnv) -> bool:
+    """Return whether outcomes and start states are finite sets, and some step has two outcomes.
+
+    Problems without chance are left out: their grids are fine enough without a bracket.
+    """
+    if env.start_kind in (FUNCTION, UNIFORM):
+        return False
+    few, more = ([len(env.outcomes(step, n)[1]) for step in range(env.horizon)] for n in (4, 8))
+    return few == more and max(few) > 1
+
+
+def bracket(solved: Grid) -> tuple[float, float]:
+    """Return (low, high) of the optimal return. The grid has the values of all steps."""
+    starts, weights = solved.env.start_states(1)
+    weights = weights / weights.sum()
+    at_start = float(weights @ solved.backup(0, starts, solved.actions, solved.search)[0])
+    terms = _sample_terms(solved, starts, weights)
+    half = DEVIATIONS * float(terms.std(ddof=1)) / math.sqrt(len(terms))
+    low = at_start + float(terms.mean()) - half
+    raised = _solve_raised(Grid(solved.env, solved.resolution))
+    values, _, missed = raised.backup(0, starts, raised.actions, raised.search)
+    return low, max(low, float(weights @ (values + missed)))
+
+
+def _sample_terms(grid: Grid, starts: Floats, weights: Floats) -> Floats:
+    """Return the sum of Q_h - V_h over the steps after the first, for each sampled episode."""
+    env, rng = grid.env, np.random.default_rng(0)
+    states = starts[rng.choice(len(starts), N_EPISODES, p=weights)]
+    terms = np.zeros(N_EPISODES)
+    for step in range(env.horizon):
+        different, place = np.unique(states, axis=0, return_inverse=True)
+        place = place.ravel()
+        q_values, actions, _ = grid.backup(step, different, grid.actions, grid.search)
+        if step > 0:
+            terms += (q_values - [grid.value(step, state) for state in different])[place]
+        after = np.empty_like(states)
+        for i, k in enumerate(place):
+            _draw_next(env, step, different[k], actions[k], rng, after[i])
+        states = after
+    return terms
+
+
+def _draw_next(
+    env: CompiledEnv,
+    step: int,
+    state: Floats,
+    action: Floats,
+    rng: np.random.Generator,
+    after: Floats,
+) -> None:
+    """Draw an outcome by its weight and write the next state."""
+    assert env.given is not None
+    outcomes, weights = env.outcomes(step, 4)
+    if env.weigh is not None:
+        weights = weights.copy()
+        env.weigh(state, action, step, env.params, outcomes, weights)
+    sums = np.cumsum(weights)
+    drawn = min(int(np.searchsorted(sums, rng.random() * sums[-1], "right")), len(sums) - 1)
+    env.given(state, action, step, env.params, outcomes[drawn], after)
+
+
+def _solve_raised(grid: Grid) -> Grid:
+    """Fill `grid.values` with values raised by what the grid may miss; return the grid."""
+    shape = [grid.n_cells + 1] * grid.n_state
+    for step in reversed(range(1, grid.env.horizon)):
+        values, _, missed = grid.backup(step, grid.states, grid.actions, grid.search)
+        values += missed
+        if not grid.env.has_whole_states:
+            values += _excess(values.reshape(shape)).ravel()
+        grid.values[step] = values
+    return grid
+
+
+def _excess(values: Floats) -> Floats:
+    """Return, at each grid point, how far V may exceed its interpolation in the cells around it."""
+    total = np.zeros_like(values)
+    for axis in range(values.ndim):
+        rise = np.diff(np.moveaxis(values, axis, 0), axis=0)
+        above = np.empty_like(rise)
+        left, middle, right = rise[:-2], rise[1:-1], rise[2:]
+        product, bend = (left - middle) * (middle - right), left - right
+        concave = np.divide(product, bend, out=np.zeros_like(bend), where=bend > 1e-12)
+        more = np.maximum(np.abs(left - middle), np.abs(middle - right)) / 4
+        above[1:-1] = np.where(product >= 0, concave, more)
+        above[0] = np.maximum(rise[0] - rise[1], 0.0)
+        above[-1] = np.maximum(rise[-2] - rise[-1], 0.0)
+        for other in range(1, values.ndim):  # a line between two lines of the grid
+            above = _largest_around(above, other)
+        cells = np.concatenate([above[:1], above, above[-1:]])
+        total += np.moveaxis(np.maximum(cells[:-1], cells[1:]), 0, axis)
+    return total
+
+
+def _largest_around(values: Floats, axis: int) -> Floats:
+    """Return the maximum of each entry and its two neighbors along an axis."""
+    along = np.moveaxis(values, axis, 0)
+    wide = np.concatenate([along[:1], along, along[-1:]])
+    return np.moveaxis(np.maximum(np.maximum(wide[:-2], along), wide[2:]), 0, axis)
