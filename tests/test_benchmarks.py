@@ -1,19 +1,51 @@
 """The benchmark against plain Python, and its verdicts."""
 
+import dataclasses
 import doctest
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
 import bandits
 import learning
 import reference
+import relatives
 import speed
+import zooming
 from zooming.app import bench
 
 
 def test_the_examples_of_the_reference_are_true():
     assert doctest.testmod(reference).failed == 0
+
+
+def test_the_plain_model_on_a_net_plays_and_plans_as_the_compiled_one():
+    assert doctest.testmod(relatives).failed == 0
+    env = gym.make("zooming/Ambulance-v0", arrivals="beta")
+    agent = zooming.NetMB(env, spacing=0.25, bonus=0.1, ties="first", seed=0)
+    plain = relatives.PlainNetMB(4, 5, 0.1)
+    env.reset(seed=0)
+    for _ in range(30):
+        state, _ = env.reset()
+        for step in range(5):
+            action = agent.act(step, state)
+            assert action.tolist() == plain.act(step, state.tolist())
+            after, reward, *_ = env.step(action)
+            agent.update(step, state, action, reward, after)
+            plain.update(step, state.tolist(), action.tolist(), reward, after.tolist())
+            state = after
+    for step in range(5):
+        balls = agent.partition(step)
+        cells = (balls.low * 4).astype(int).T
+        assert balls.q_value == pytest.approx(np.array(plain.q_values[step])[tuple(cells)])
+
+
+def test_a_relative_is_compared_with_its_plain_version():
+    short = dataclasses.replace(relatives.RELATIVES[0], episodes=50)
+    plain, compiled, (low, high) = relatives.compare(short)
+    assert 1 < low <= plain / compiled * 10
+    assert low <= high
 
 
 @pytest.mark.slow

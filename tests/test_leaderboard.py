@@ -18,6 +18,7 @@ from zooming.app.leaderboard import command, plan
 from zooming.app.leaderboard.compare import losses, standings
 from zooming.app.leaderboard.measures import Result, Scale, episodes_to
 from zooming.app.leaderboard.page import render
+from zooming.app.leaderboard.tables import say_libraries
 from zooming.errors import ConfigurationError
 from zooming.study import engines
 from zooming.study.problems import AGENTS
@@ -150,6 +151,24 @@ def test_an_interrupted_leaderboard_continues_with_the_same_numbers(
     assert table(tmp_path / "board").drop(TIMED).equals(table(board).drop(TIMED))
 
 
+@pytest.mark.process
+@pytest.mark.slow
+def test_ray_gives_the_same_leaderboard(tmp_path):
+    import ray
+
+    small = ["--problems", "graph-ambulance", "--agents", "net-q,random", "--episodes", "10",
+             "--seeds", "2", "--tuning-seeds", "0"]  # fmt: skip
+    try:
+        ray.init(num_cpus=1, include_dashboard=False)
+        for engine in ("local", "ray"):
+            cli.main(["leaderboard", *small, "--engine", engine, "--out", str(tmp_path / engine)])
+    finally:
+        ray.shutdown()
+    ours, theirs = (table(tmp_path / engine).drop(TIMED) for engine in ("local", "ray"))
+    assert ours.height == 2
+    assert ours.equals(theirs)
+
+
 def test_an_agent_that_fails_while_it_learns_loses_its_cell_and_no_other(
     tmp_path, monkeypatch, capsys
 ):
@@ -223,6 +242,13 @@ def test_losses_name_the_best_of_those_that_are_better_and_why():
     assert table["best"].loss.mean == pytest.approx(11.0)  # percent per episode, 100 episodes
 
 
+def test_libraries_are_named_with_their_versions():
+    ours = result("auto", "p", [1.0], [99.0])
+    theirs = dataclasses.replace(ours, agent="rule-search", library="cmaes 0.12.0")
+    assert say_libraries([ours, theirs, theirs]) == "Libraries: rule-search uses cmaes 0.12.0."
+    assert say_libraries([ours]) == ""
+
+
 def test_an_agent_without_all_problems_has_no_rank():
     both = [result("auto", problem, [5.0, 6.0], [90.0, 91.0]) for problem in "pq"]
     one = result("few", "p", [1.0, 1.0], [99.0, 99.0])
@@ -274,6 +300,9 @@ def test_the_summary_replaces_what_is_between_the_comments_of_two_pages(
         assert "old" not in text
     tool["main"](board)
     assert [page.read_text() for page in pages] == [whole, short]
+    said = "Libraries: rule-search uses cmaes 0.12.0."
+    table = "### Operations problems, 20 episodes\n\n| agent |"
+    assert tool["short_table"](f"up to 2 seeds.\n\n{said}\n\n{table}\n").endswith(f"\n\n{said}")
 
 
 @pytest.mark.process

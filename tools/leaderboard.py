@@ -5,7 +5,7 @@
 BOARD is a folder of `zooming leaderboard`. The text between the two comments `<!-- leaderboard -->`
 and `<!-- end of leaderboard -->` of each page is replaced: by all of summary.md in the
 documentation, and by the table of the operations problems at 500 episodes (or the largest number
-below) in the README.
+below) and the versions of libraries in the README.
 """
 
 import re
@@ -42,7 +42,9 @@ def short_table(summary: str) -> str:
     ]
     episodes, table = max(one for one in first if one[0] <= max(SHOWN, first[0][0]))
     seeds = re.search(r"up to (\d+ seeds?)", summary)
-    return f"{found[0][0]}, {episodes:,} episodes, {seeds and seeds[1]}:\n\n{table}"
+    libraries = re.search(r"^Libraries: .*", summary, re.M)
+    note = f"\n\n{libraries[0]}" if libraries else ""
+    return f"{found[0][0]}, {episodes:,} episodes, {seeds and seeds[1]}:\n\n{table}{note}"
 
 
 if __name__ == "__main__":

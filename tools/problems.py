@@ -2,8 +2,8 @@
 
     python tools/problems.py [NAME ...]
 
-Each picture has what was learned beside the optimum and the rule that people use, and the learning
-curve. It takes about ten seconds a problem.
+Each picture has the policy that `Auto` learned beside the optimum and the rule that people use, and
+the value of that policy over the episodes. It takes about half a minute a problem.
 """
 
 import sys
@@ -21,12 +21,22 @@ import numpy as np
 from PIL import Image
 
 import zooming
-from zooming import plots
-from zooming.plots.look import COLORS, GRAY, drawing
+from zooming.analysis.brackets import policy_value
+from zooming.plots.look import BAND, COLORS, GRAY, drawing
 
 FOLDER = Path(__file__).parent.parent / "docs" / "problems"
-EPISODES, N_SEEDS, N_POINTS = 20_000, 5, 61
-FEW_VISITS = 10  # a policy that was tried less often is not drawn
+N_SEEDS, N_POINTS = 5, 61
+# Episodes after which policies are valued, ten per decade.
+CHECKPOINTS = [
+    round(number * scale)
+    for scale in (10, 100, 1_000, 10_000)
+    for number in (1, 1.25, 1.6, 2, 2.5, 3.2, 4, 5, 6.3, 8)
+    if 20 <= number * scale <= 20_000
+]
+SHORT, LONG = 500, CHECKPOINTS[-1]  # episodes of the table
+CHECKED = (100, 500, 2_000, LONG)  # episodes of the message
+VALUE_EPISODES = 200  # sampled for a value; see `policy_value`
+FEW_VISITS = 10  # a policy that was tried less often is drawn faintly
 
 
 @dataclass
@@ -38,14 +48,15 @@ class View:
     action: str  # label of the actions
     axis: int = 0
     fixed: tuple[float, ...] = ()  # a whole state, whose other axes stay; by default there are none
+    is_counted: bool = False  # only whole numbers occur on the axis
 
 
 VIEWS = {
     "Newsvendor": View(3, "stock in the morning", "units to order"),
     "Inventory": View(3, "stock, nothing under way", "units to order", 0, (0.0, 0.0)),
-    "Pricing": View(4, "seats left", "price"),
-    "Queue": View(6, "jobs that wait", "service rate"),
-    "Admission": View(6, "jobs that wait", "share admitted"),
+    "Pricing": View(4, "seats left", "price", is_counted=True),
+    "Queue": View(6, "jobs that wait", "service rate", is_counted=True),
+    "Admission": View(6, "jobs that wait", "share admitted", is_counted=True),
     "Storage": View(12, "price, battery half full", "energy to buy", 1, (5.0, 0.0)),
     "Autoscaling": View(8, "servers that run", "servers to run"),
     "Bidding": View(0, "value", "bid"),
@@ -62,8 +73,11 @@ def main(names: list[str]) -> None:
         sys.exit(
             f"no view of {', '.join(unknown)}: add it to VIEWS of this file ({', '.join(VIEWS)})"
         )
-    print("| problem | H | optimum | within | by formula | rule | random | learned | 95 % after |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print(
+        "| problem | H | optimum | within | by formula | rule | random | "
+        f"{SHORT:,} episodes | {LONG:,} episodes | 90 % after | 95 % after |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
     for name in names or VIEWS:
         print(draw(name, VIEWS[name]), flush=True)
 
@@ -74,37 +88,67 @@ def draw(name: str, view: View) -> str:
     env = gym.make(f"zooming/{name}-v0")
     inner = env.unwrapped
     optimal = zooming.solve(env)
-    rule = zooming.evaluate(inner.rule, env, episodes=4_000).mean
-    random = zooming.Random(env, seed=0).learn(4_000).returns.mean()
-    histories = zooming.learn_many(zooming.AdaptiveQ, env, range(N_SEEDS), EPISODES)
-    agent = zooming.AdaptiveQ(env, seed=0)
-    agent.learn(EPISODES)
+    rule = value_of(optimal, inner.rule)
+    random = zooming.Random(env, seed=0).learn(20_000).returns.mean()
+    agents = [zooming.Auto(env, seed=seed) for seed in range(N_SEEDS)]
+    values = np.array([learn(agent, optimal) for agent in agents])
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 2.9), layout="constrained")
-    draw_policies(left, view, inner, optimal, agent)
-    plots.learning_curves({"AdaptiveQ": histories}, right, optimum=optimal)
-    with drawing(right):
-        right.axhline(rule, color=COLORS[1], linestyle="-.", label="rule")
-        right.axhline(random, color=COLORS[2], linestyle=":", label="random")
-        put_legend_above(right)
+    draw_policies(left, view, inner, optimal, agents[0])
+    draw_values(right, values, optimal.return_, rule, random)
     save(figure, FOLDER / f"{stem(name)}.png")
 
-    returns = np.mean([history.returns for history in histories], axis=0)
-    learned = returns[-EPISODES // 10 :].mean()
+    mean, gain = values.mean(axis=0), optimal.return_ - random
     formula = inner.closed_form()
-    shown = "" if formula is None else f"{formula:.5g}"
-    print(f"{name}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
-    return (
-        f"| [{name}]({stem(name)}.md) | {inner.horizon} | {optimal.return_:.5g} | "
-        f"{optimal.return_error:.2g} | {shown} | {rule:.5g} | {random:.4g} | {learned:.5g} | "
-        f"{episodes_to(0.95, returns, random, optimal.return_)} |"
+    cells = [
+        f"[{name}]({stem(name)}.md)",
+        str(inner.horizon),
+        f"{optimal.return_:.5g}",
+        f"{optimal.return_error:.2g}",
+        "" if formula is None else f"{formula:.5g}",
+        f"{rule:.5g}",
+        f"{random:.4g}",
+        *(f"{mean[CHECKPOINTS.index(k)]:.5g}" for k in (SHORT, LONG)),
+        *(episodes_to(random + share * gain, mean) for share in (0.9, 0.95)),
+    ]
+    low, high = (100 * (end - random) / gain for end in (values.min(0)[-1], values.max(0)[-1]))
+    shares = 100 * (mean - random) / gain
+    ends = ", ".join(f"{shares[CHECKPOINTS.index(k)]:.1f}" for k in CHECKED)
+    print(
+        f"{name}: {time.perf_counter() - began:.0f} s; percent of the gain after {CHECKED} "
+        f"episodes: {ends}; in the end {low:.1f} to {high:.1f}; "
+        f"rule {100 * (rule - random) / gain:.1f}",
+        file=sys.stderr,
     )
+    return f"| {' | '.join(cells)} |"
+
+
+def learn(agent, optimal) -> list[float]:
+    """Return the value of an agent's policy at each checkpoint."""
+    values, done = [], 0
+    for episodes in CHECKPOINTS:
+        agent.learn(episodes - done)
+        done = episodes
+        values.append(value_of(optimal, agent))
+    return values
+
+
+def value_of(optimal, policy) -> float:
+    """Return the value of a policy that has `predict`."""
+    env = optimal.grid.env
+
+    def choose(step, states):
+        played = policy.predict(env.observations(states), state=np.full(len(states), step))[0]
+        return env.actions(played)
+
+    return policy_value(optimal.grid, choose, VALUE_EPISODES)[0]
 
 
 def draw_policies(ax, view, inner, optimal, agent) -> None:
     """Draw the actions of the optimum, the rule and the agent over one axis of the state."""
     low, high = inner.state_box.low[view.axis], inner.state_box.high[view.axis]
-    n = int(high - low) + 1 if inner.has_whole_states else N_POINTS
+    is_counted = view.is_counted or inner.has_whole_states
+    n = int(high - low) + 1 if is_counted else N_POINTS
     places = np.linspace(low, high, n)
     states = np.tile(np.array(view.fixed or [0.0]), (n, 1))
     states[:, view.axis] = places
@@ -112,20 +156,40 @@ def draw_policies(ax, view, inner, optimal, agent) -> None:
     steps = np.full(n, view.step)
     best = np.array([np.ravel(optimal.action(view.step, x))[0] for x in observed])
     chosen = {"optimum": best}
-    for label, policy in (("rule", inner.rule), ("AdaptiveQ", agent)):
+    for label, policy in (("rule", inner.rule), ("Auto", agent)):
         played = policy.predict(observed, state=steps)[0]
         chosen[label] = inner.actions(played)[:, 0]
-    for i, (observation, action) in enumerate(zip(observed, played, strict=True)):
-        if agent.visits(view.step, observation, action) < FEW_VISITS:
-            chosen["AdaptiveQ"][i] = np.nan
-    styles = ("s", "D", "o") if inner.has_whole_states else ("-", "-.", "-")
+    visits = [
+        agent.visits(view.step, x, action) for x, action in zip(observed, played, strict=True)
+    ]
+    learned = np.where(np.array(visits) >= FEW_VISITS, chosen["Auto"], np.nan)
+    styles = ("s", "D", "o") if is_counted else ("-", "-.", "-")
     with drawing(ax):
         for (label, actions), style, color, width in zip(
             chosen.items(), styles, (GRAY, COLORS[1], COLORS[0]), (4, 2, 1.5), strict=True
         ):
-            marks = {"markersize": 2.2 * width} if inner.has_whole_states else {"linewidth": width}
+            marks = {"markersize": 2.2 * width} if is_counted else {"linewidth": width}
+            if label == "Auto":
+                ax.plot(places, actions, style, color=color, alpha=0.35, **marks)
+                actions = learned
             ax.plot(places, actions, style, color=color, label=label, **marks)
         ax.set(xlabel=f"{view.state}, step {view.step}", ylabel=view.action)
+        put_legend_above(ax)
+
+
+def draw_values(ax, values, optimum: float, rule: float, random: float) -> None:
+    """Draw the value of the learned policies over the episodes, below the optimum."""
+    with drawing(ax):
+        ax.axhline(optimum, color=GRAY, linestyle="--", label="optimum")
+        ax.axhline(rule, color=COLORS[1], linestyle="-.", label="rule")
+        ax.axhline(random, color=COLORS[2], linestyle=":", label="random")
+        ax.fill_between(
+            CHECKPOINTS, values.min(0), values.max(0), color=COLORS[0], alpha=BAND, lw=0
+        )
+        ax.plot(CHECKPOINTS, values.mean(axis=0), color=COLORS[0], label="Auto")
+        ax.set_xscale("log")
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+        ax.set(xlabel="episodes", ylabel="value of the policy")
         put_legend_above(ax)
 
 
@@ -134,12 +198,11 @@ def put_legend_above(ax) -> None:
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, handlelength=1.8)
 
 
-def episodes_to(share: float, returns, random: float, optimum: float) -> str:
-    """Return after how many episodes the mean of 200 is this share of the way up from random."""
-    window = 200
-    means = np.convolve(returns, np.ones(window) / window, "valid")
-    reached = np.flatnonzero(means >= random + share * (optimum - random))
-    return f"{round(reached[0] + window, -2):,}" if len(reached) else "not yet"
+def episodes_to(enough: float, means) -> str:
+    """Return the first checkpoint from which on the mean value is enough."""
+    below = np.flatnonzero(means < enough)
+    first = 0 if not len(below) else below[-1] + 1
+    return f"{CHECKPOINTS[first]:,}" if first < len(CHECKPOINTS) else "not yet"
 
 
 def save(figure, path: Path) -> None:

@@ -24,12 +24,14 @@ by how much an optimal policy meets it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from zooming.analysis.grids import DEVIATIONS, Grid
 from zooming.envs.compiled import CompiledEnv
-from zooming.envs.starts import FUNCTION, UNIFORM
+from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
+from zooming.kernels.backups import GIVEN_ACTIONS
 from zooming.validation import Floats
 
 N_EPISODES = 400  # sampled for the lower end
@@ -48,33 +50,53 @@ def can_bracket(env: CompiledEnv) -> bool:
 
 def bracket(solved: Grid) -> tuple[float, float]:
     """Return (low, high) of the optimal return. The grid has the values of all steps."""
+
+    def choose(step: int, states: Floats) -> Floats:
+        return solved.backup(step, states, solved.actions, solved.search)[1]
+
+    value, half = policy_value(solved, choose)
     starts, weights = solved.env.start_states(1)
-    weights = weights / weights.sum()
-    at_start = float(weights @ solved.backup(0, starts, solved.actions, solved.search)[0])
-    terms = _sample_terms(solved, starts, weights)
-    half = DEVIATIONS * float(terms.std(ddof=1)) / math.sqrt(len(terms))
-    low = at_start + float(terms.mean()) - half
     raised = _solve_raised(Grid(solved.env, solved.resolution))
     values, _, missed = raised.backup(0, starts, raised.actions, raised.search)
-    return low, max(low, float(weights @ (values + missed)))
+    return value - half, max(value - half, float(weights @ (values + missed)))
 
 
-def _sample_terms(grid: Grid, starts: Floats, weights: Floats) -> Floats:
-    """Return the sum of Q_h - V_h over the steps after the first, for each sampled episode."""
+def policy_value(
+    grid: Grid, choose: Callable[[int, Floats], Floats], n_episodes: int = N_EPISODES
+) -> tuple[float, float]:
+    """Return the value of a policy, and half of its 95 % interval over the sampled episodes.
+
+    The formula at the top of this module holds for any values on the grid. The nearer they are to
+    the optimum, and the policy to the best, the narrower is the interval.
+
+    Parameters
+    ----------
+    grid
+        The grid with the values of all steps. Its environment has a finite set of outcomes.
+    choose
+        `choose(step, states)` returns the actions [n, n_action] in n states.
+    n_episodes
+        Number of sampled episodes, at least 2.
+    """
     env, rng = grid.env, np.random.default_rng(0)
-    states = starts[rng.choice(len(starts), N_EPISODES, p=weights)]
-    terms = np.zeros(N_EPISODES)
+    starts, weights = env.start_states(N_STARTS)
+    weights = weights / weights.sum()
+    at_start = float(weights @ grid.backup(0, starts, choose(0, starts), GIVEN_ACTIONS)[0])
+    states = starts[rng.choice(len(starts), n_episodes, p=weights)]
+    terms = np.zeros(n_episodes)
     for step in range(env.horizon):
         different, place = np.unique(states, axis=0, return_inverse=True)
         place = place.ravel()
-        q_values, actions, _ = grid.backup(step, different, grid.actions, grid.search)
+        actions = np.ascontiguousarray(choose(step, different))
         if step > 0:
+            q_values = grid.backup(step, different, actions, GIVEN_ACTIONS)[0]
             terms += (q_values - [grid.value(step, state) for state in different])[place]
         after = np.empty_like(states)
         for i, k in enumerate(place):
             _draw_next(env, step, different[k], actions[k], rng, after[i])
         states = after
-    return terms
+    half = DEVIATIONS * float(terms.std(ddof=1)) / math.sqrt(n_episodes)
+    return at_start + float(terms.mean()), half
 
 
 def _draw_next(

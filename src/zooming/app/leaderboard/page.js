@@ -1,6 +1,6 @@
 // Draws the leaderboard from the data in #data.
 const PLOTS = ["ranks", "profiles", "curves", "finals"];
-const FIRST_SHOWN = 5; // agents in the curves at first: the reference and those with the least regret
+const FIRST_SHOWN = 3; // agents in the curves at first: the reference and those with the least regret
 const number = new Map(data.agents.map((agent, i) => [agent.name, i]));
 const agentOf = (name) => data.agents[number.get(name)];
 const state = { episodes: data.episodes.at(-1), group: 0, problem: 0, shown: new Set() };
@@ -121,10 +121,11 @@ function problem() {
   at("problem-scale").textContent = `${ours.about} Optimum ${Number(ours.optimum.toPrecision(5))} (within ${fixed(ours.error, 1)} % of the gain), random actions ${Number(ours.random.toPrecision(5))}.`;
   const body = element("tbody");
   body.append(...cells.map((one) => row([
-    named(one.agent), element("td", one.settings), measured(one.regret, 1), against(one.against), measured(one.percent, 1),
+    named(one.agent), measured(one.regret, 1), against(one.against), measured(one.percent, 1),
     element("td", one.reached === null ? "–" : fixed(one.reached, 0)), seconds(one.cpu_seconds), element("td", fixed(one.nbytes, 0)), element("td", one.n_seeds),
+    element("td", one.settings),
   ], rowClass(one.agent))));
-  at("cells").replaceChildren(head(["agent", "settings", "regret", `minus ${data.reference}`, "final policy, %", "after", "CPU s", "bytes", "seeds"]), body);
+  at("cells").replaceChildren(head(["agent", "regret", `minus ${data.reference}`, "final policy, %", "after", "CPU s", "bytes", "seeds", "settings"]), body);
   at("empty").replaceChildren(...ours.empty.map((line) => element("li", line)));
   chips(cells);
   curves(cells);

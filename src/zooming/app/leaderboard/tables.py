@@ -94,7 +94,7 @@ def _spread(name: str, interval: Interval | None) -> dict[str, float | None]:
 
 def summary(finished: Finished) -> str:
     """Return the standings of each group and number of episodes, and where the reference loses."""
-    parts = [f"{finished.title}, {finished.size}."]
+    parts = [f"{finished.title}, {finished.size}.", say_libraries(finished.results)]
     for group in finished.groups:
         for episodes in finished.episodes:
             n_problems = len(finished.problems_of(group))
@@ -106,7 +106,14 @@ def summary(finished: Finished) -> str:
     parts.append(f"### Where {finished.reference} loses\n\n" + _losses(finished))
     if finished.absent or finished.refused:
         parts.append("### Not played\n\n" + "\n".join(_refusals(finished)))
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def say_libraries(results: Sequence[Result]) -> str:
+    """Return the libraries of agents that come from elsewhere, with their versions; or nothing."""
+    found = dict.fromkeys((one.agent, one.library) for one in results if one.library)
+    listed = "; ".join(f"{agent} uses {library}" for agent, library in found)
+    return f"Libraries: {listed}." if listed else ""
 
 
 def _standings_table(found: Sequence[Standing], n_problems: int, reference: str) -> str:
