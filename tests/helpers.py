@@ -2,6 +2,7 @@
 
 import gymnasium as gym
 import numpy as np
+import pytest
 
 import zooming
 from zooming.agents.replay import Transitions
@@ -151,3 +152,18 @@ def stock(state, action, step, params, rng, next_state):
 def stock_env(**options):
     box = gym.spaces.Box(0.0, 10.0, (1,), np.float64)
     return zooming.compiled_env(stock, box, box, horizon=6, start=[2.0], params=[3.0], **options)
+
+
+def play_alike(agent, plain, episodes):
+    """Let both learn from the agent's episodes; assert that they choose the same actions."""
+    env = agent.env
+    env.reset(seed=0)
+    for _ in range(episodes):
+        state, _ = env.reset()
+        for step in range(agent.horizon):
+            action = agent.act(step, state)
+            assert action == pytest.approx(plain.act(step, state.tolist()), abs=1e-12)
+            after, reward, *_ = env.step(action)
+            agent.update(step, state, action, reward, after)
+            plain.update(step, state.tolist(), action.tolist(), reward, after.tolist())
+            state = after

@@ -13,6 +13,7 @@ import reference
 import relatives
 import speed
 import zooming
+from helpers import play_alike
 from zooming.app import bench
 
 
@@ -25,16 +26,7 @@ def test_the_plain_model_on_a_net_plays_and_plans_as_the_compiled_one():
     env = gym.make("zooming/Ambulance-v0", arrivals="beta")
     agent = zooming.NetMB(env, spacing=0.25, bonus=0.1, ties="first", seed=0)
     plain = relatives.PlainNetMB(4, 5, 0.1)
-    env.reset(seed=0)
-    for _ in range(30):
-        state, _ = env.reset()
-        for step in range(5):
-            action = agent.act(step, state)
-            assert action.tolist() == plain.act(step, state.tolist())
-            after, reward, *_ = env.step(action)
-            agent.update(step, state, action, reward, after)
-            plain.update(step, state.tolist(), action.tolist(), reward, after.tolist())
-            state = after
+    play_alike(agent, plain, 30)
     for step in range(5):
         balls = agent.partition(step)
         cells = (balls.low * 4).astype(int).T

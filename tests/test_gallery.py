@@ -13,6 +13,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import zooming
+from zooming.analysis.brackets import policy_value
 from zooming.app.run import list_names
 
 UPS_AND_DOWNS = [0.2, 0.12, 0.4, 0.28, 0.44, 0.2]  # on the grid of 20 cells from 0 to 0.8
@@ -153,6 +154,20 @@ def test_the_computed_value_of_a_rule_is_the_mean_of_its_episodes(name):
     assert computed.mean <= optimum(name).return_ + optimum(name).return_error
 
 
+def test_the_value_of_a_rule_from_a_rough_grid_is_the_computed_one():
+    env = make("Inventory", horizon=6)
+    rule, inner = env.unwrapped.rule, env.unwrapped
+
+    def choose(step, states):
+        return inner.actions(rule.predict(states, state=np.full(len(states), step))[0])
+
+    computed = zooming.evaluate(rule, env, exact=True)
+    value, half = policy_value(zooming.solve(env, 10).grid, choose)
+    assert abs(value - computed.mean) <= 1.5 * half
+    played = zooming.evaluate(rule, env, episodes=400)
+    assert half < (played.high - played.mean) / 2  # the same number of episodes says less
+
+
 # --- closed forms -------------------------------------------------------------------------------
 
 
@@ -189,17 +204,17 @@ def test_the_bracket_of_a_coarse_grid_holds_the_formula(resolution):
 
 
 def test_the_lower_end_of_the_bracket_is_earned_by_a_policy():
-    env = make("Allocation", horizon=5).unwrapped
+    env = make("Allocation", horizon=3).unwrapped
     rough, fine = (zooming.solve(env, resolution) for resolution in (8, 60))
     returns = []
-    for seed in range(400):  # the policy of the rough grid
+    for seed in range(200):  # the policy of the rough grid
         state, _ = env.reset(seed=seed)
         total = 0.0
         for step in range(env.horizon):
             state, reward, *_ = env.step(rough.action(step, state))
             total += reward
         returns.append(total)
-    half = 1.96 * np.std(returns) / 20
+    half = 1.96 * np.std(returns) / 200**0.5
     assert abs(np.mean(returns) - rough.return_low) <= 1.5 * half
     assert rough.return_low < fine.return_low < fine.return_high < rough.return_high
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import zooming
-from helpers import Boxes
+from helpers import Boxes, play_alike
 from oracles import Tables
 from references import Bits, ReferenceMB, ReferenceRandomizedQ, ReferenceSingleQ
 from zooming.agents import files
@@ -217,17 +217,7 @@ def test_a_randomized_agent_refuses_a_bonus():
 
 def compare_models(agent, plain, episodes):
     """Whether an agent with a model and the plain version play and value alike."""
-    env = agent.env
-    env.reset(seed=0)
-    for _ in range(episodes):
-        state, _ = env.reset()
-        for step in range(agent.horizon):
-            action = agent.act(step, state)
-            assert action == pytest.approx(plain.act(step, state.tolist()), abs=1e-12)
-            after, reward, *_ = env.step(action)
-            agent.update(step, state, action, reward, after)
-            plain.update(step, state.tolist(), action.tolist(), reward, after.tolist())
-            state = after
+    play_alike(agent, plain, episodes)
     for step in range(agent.horizon):
         found = agent.partition(step)
         assert len(found.q_value) == len(plain.balls[step])

@@ -34,7 +34,6 @@ CHECKPOINTS = [
     if 20 <= number * scale <= 20_000
 ]
 SHORT, LONG = 500, CHECKPOINTS[-1]  # episodes of the table
-CHECKED = (100, 500, 2_000, LONG)  # episodes of the message
 VALUE_EPISODES = 200  # sampled for a value; see `policy_value`
 FEW_VISITS = 10  # a policy that was tried less often is drawn faintly
 
@@ -49,21 +48,24 @@ class View:
     axis: int = 0
     fixed: tuple[float, ...] = ()  # a whole state, whose other axes stay; by default there are none
     is_counted: bool = False  # only whole numbers occur on the axis
+    ends: tuple[float, float] | None = None  # part of the axis to show; by default all
 
 
 VIEWS = {
-    "Newsvendor": View(3, "stock in the morning", "units to order"),
+    "Newsvendor": View(3, "stock in the morning", "units to order", ends=(0.0, 12.0)),
     "Inventory": View(3, "stock, nothing under way", "units to order", 0, (0.0, 0.0)),
     "Pricing": View(4, "seats left", "price", is_counted=True),
     "Queue": View(6, "jobs that wait", "service rate", is_counted=True),
     "Admission": View(6, "jobs that wait", "share admitted", is_counted=True),
-    "Storage": View(12, "price, battery half full", "energy to buy", 1, (5.0, 0.0)),
+    "Storage": View(
+        12, "price, battery half full", "energy to buy", 1, (5.0, 0.0), ends=(0.0, 0.5)
+    ),
     "Autoscaling": View(8, "servers that run", "servers to run"),
     "Bidding": View(0, "value", "bid"),
     "Allocation": View(4, "budget left, need 20", "share to give", 0, (0.0, 20.0)),
     "GraphAmbulance": View(2, "node of the ambulance", "node to wait at"),
     "RiverSwim": View(8, "place", "stroke"),
-    "Regulator": View(2, "deviation", "push"),
+    "Regulator": View(2, "deviation", "push", ends=(-1.5, 1.5)),
 }
 
 
@@ -88,7 +90,7 @@ def draw(name: str, view: View) -> str:
     env = gym.make(f"zooming/{name}-v0")
     inner = env.unwrapped
     optimal = zooming.solve(env)
-    rule = value_of(optimal, inner.rule)
+    rule = value_of(optimal, inner.rule, 20 * VALUE_EPISODES)
     random = zooming.Random(env, seed=0).learn(20_000).returns.mean()
     agents = [zooming.Auto(env, seed=seed) for seed in range(N_SEEDS)]
     values = np.array([learn(agent, optimal) for agent in agents])
@@ -98,7 +100,7 @@ def draw(name: str, view: View) -> str:
     draw_values(right, values, optimal.return_, rule, random)
     save(figure, FOLDER / f"{stem(name)}.png")
 
-    mean, gain = values.mean(axis=0), optimal.return_ - random
+    middle, gain = np.median(values, axis=0), optimal.return_ - random
     formula = inner.closed_form()
     cells = [
         f"[{name}]({stem(name)}.md)",
@@ -108,18 +110,13 @@ def draw(name: str, view: View) -> str:
         "" if formula is None else f"{formula:.5g}",
         f"{rule:.5g}",
         f"{random:.4g}",
-        *(f"{mean[CHECKPOINTS.index(k)]:.5g}" for k in (SHORT, LONG)),
-        *(episodes_to(random + share * gain, mean) for share in (0.9, 0.95)),
+        *(f"{middle[CHECKPOINTS.index(k)]:.5g}" for k in (SHORT, LONG)),
+        *(episodes_to(random + share * gain, middle) for share in (0.9, 0.95)),
     ]
-    low, high = (100 * (end - random) / gain for end in (values.min(0)[-1], values.max(0)[-1]))
-    shares = 100 * (mean - random) / gain
-    ends = ", ".join(f"{shares[CHECKPOINTS.index(k)]:.1f}" for k in CHECKED)
-    print(
-        f"{name}: {time.perf_counter() - began:.0f} s; percent of the gain after {CHECKED} "
-        f"episodes: {ends}; in the end {low:.1f} to {high:.1f}; "
-        f"rule {100 * (rule - random) / gain:.1f}",
-        file=sys.stderr,
-    )
+    print(f"{name}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
+    for episodes, found in zip(CHECKPOINTS, 100 * (values.T - random) / gain, strict=True):
+        runs = ", ".join(f"{percent:.1f}" for percent in sorted(found))
+        print(f"  {episodes:,} episodes: {runs} % of the gain", file=sys.stderr)
     return f"| {' | '.join(cells)} |"
 
 
@@ -133,7 +130,7 @@ def learn(agent, optimal) -> list[float]:
     return values
 
 
-def value_of(optimal, policy) -> float:
+def value_of(optimal, policy, episodes: int = VALUE_EPISODES) -> float:
     """Return the value of a policy that has `predict`."""
     env = optimal.grid.env
 
@@ -141,12 +138,13 @@ def value_of(optimal, policy) -> float:
         played = policy.predict(env.observations(states), state=np.full(len(states), step))[0]
         return env.actions(played)
 
-    return policy_value(optimal.grid, choose, VALUE_EPISODES)[0]
+    return policy_value(optimal.grid, choose, episodes)[0]
 
 
 def draw_policies(ax, view, inner, optimal, agent) -> None:
     """Draw the actions of the optimum, the rule and the agent over one axis of the state."""
-    low, high = inner.state_box.low[view.axis], inner.state_box.high[view.axis]
+    box = inner.state_box
+    low, high = view.ends or (box.low[view.axis], box.high[view.axis])
     is_counted = view.is_counted or inner.has_whole_states
     n = int(high - low) + 1 if is_counted else N_POINTS
     places = np.linspace(low, high, n)
@@ -170,15 +168,15 @@ def draw_policies(ax, view, inner, optimal, agent) -> None:
         ):
             marks = {"markersize": 2.2 * width} if is_counted else {"linewidth": width}
             if label == "Auto":
-                ax.plot(places, actions, style, color=color, alpha=0.35, **marks)
-                actions = learned
+                ax.plot(places, learned, style, color=color, label=label, **marks)
+                marks["alpha"], label = 0.35, "rarely tried"
             ax.plot(places, actions, style, color=color, label=label, **marks)
         ax.set(xlabel=f"{view.state}, step {view.step}", ylabel=view.action)
         put_legend_above(ax)
 
 
 def draw_values(ax, values, optimum: float, rule: float, random: float) -> None:
-    """Draw the value of the learned policies over the episodes, below the optimum."""
+    """Draw the value of the learned policies over the episodes: the median and all of the runs."""
     with drawing(ax):
         ax.axhline(optimum, color=GRAY, linestyle="--", label="optimum")
         ax.axhline(rule, color=COLORS[1], linestyle="-.", label="rule")
@@ -186,7 +184,7 @@ def draw_values(ax, values, optimum: float, rule: float, random: float) -> None:
         ax.fill_between(
             CHECKPOINTS, values.min(0), values.max(0), color=COLORS[0], alpha=BAND, lw=0
         )
-        ax.plot(CHECKPOINTS, values.mean(axis=0), color=COLORS[0], label="Auto")
+        ax.plot(CHECKPOINTS, np.median(values, axis=0), color=COLORS[0], label="Auto")
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter("{x:,.0f}")
         ax.set(xlabel="episodes", ylabel="value of the policy")
@@ -195,12 +193,14 @@ def draw_values(ax, values, optimum: float, rule: float, random: float) -> None:
 
 def put_legend_above(ax) -> None:
     """Put the legend above the panel, where it hides no line."""
-    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, handlelength=1.8)
+    ax.legend(
+        loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, handlelength=1.5, columnspacing=1.2
+    )
 
 
-def episodes_to(enough: float, means) -> str:
-    """Return the first checkpoint from which on the mean value is enough."""
-    below = np.flatnonzero(means < enough)
+def episodes_to(enough: float, values) -> str:
+    """Return the first checkpoint from which on the value is enough."""
+    below = np.flatnonzero(values < enough)
     first = 0 if not len(below) else below[-1] + 1
     return f"{CHECKPOINTS[first]:,}" if first < len(CHECKPOINTS) else "not yet"
 
