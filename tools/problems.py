@@ -3,7 +3,7 @@
     python tools/problems.py [NAME ...]
 
 Each picture has the policy that `Auto` learned beside the optimum and the rule that people use, and
-the value of that policy over the episodes. It takes about a quarter of a minute of processor time a problem.
+the value of that policy over the episodes. A problem takes about 20 s of processor time.
 """
 
 import sys
