@@ -1,7 +1,5 @@
 """Auto: a planner and trees with nothing to set, and what an agent says of itself."""
 
-import math
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -9,6 +7,7 @@ import pytest
 import zooming
 from helpers import Boxes, Drift, box, knowledge, same_history
 from zooming.agents.auto import PILOT, TREES
+from zooming.agents.ceilings import ceiling
 from zooming.agents.replay import Transitions, update_each
 from zooming.agents.status import Status
 from zooming.agents.trend import Trend
@@ -141,9 +140,11 @@ def test_a_saved_auto_goes_on_with_and_without_its_environment(tmp_path, episode
     assert knowledge(owned) == knowledge(alone)
 
 
-def test_there_is_nothing_to_tune(tmp_path):
-    with pytest.raises(zooming.ConfigurationError, match="auto has nothing to tune"):
-        zooming.tune(["oil-laplace-1"], ["auto"], tmp_path)
+@pytest.mark.parametrize("agent", ["auto", "planner", "auto:max_samples=5000"])
+def test_there_is_nothing_to_tune(tmp_path, agent):
+    message = f"{agent.partition(':')[0]} has nothing to tune.*--agents {agent}$"
+    with pytest.raises(zooming.ConfigurationError, match=message):
+        zooming.tune(["oil-laplace-1"], [agent], tmp_path, option="max_samples", values=(1, 2))
 
 
 def test_auto_has_no_bonus():
@@ -236,20 +237,47 @@ def test_windows_have_number_mean_and_variance_of_their_returns():
     assert trend.latest()[0] == pytest.approx(np.mean(returns[63:]))
 
 
-def test_the_expected_gain_is_that_of_returns_that_approach_their_limit_as_a_root():
-    trend, few = Trend(), Trend()
-    trend.add([4.0 - 3.0 / math.sqrt(k) for k in range(1, 1025)])
-    gain, error = trend.expected_gain(1000)
-    true = 3.0 / math.sqrt(1024) - np.mean([3.0 / math.sqrt(k) for k in range(1025, 2025)])
-    assert gain == pytest.approx(true, rel=0.02)
-    assert 0 < error < gain
-    few.add([1.0] * 10)
+def test_the_expected_gain_is_that_of_returns_that_approach_their_limit_as_one_over_k():
+    trend, few, falling, noisy = Trend(), Trend(), Trend(), Trend()
+    returns = [4.0 - 30.0 / k for k in range(1, 2024)]
+    trend.add(returns[:1023])
+    gain = trend.expected_gain(1000)
+    assert gain.rise == pytest.approx(
+        np.mean(returns[1023:]) - np.mean(returns[511:1023]), rel=0.01
+    )
+    assert gain.is_visible
+    assert gain.words() == f"+{gain.rise:.2g} ± {gain.error:.2g}"
+    capped = trend.expected_gain(1000, ceiling=np.mean(returns[511:1023]) + 0.01)
+    assert capped.rise == pytest.approx(0.01)
+    assert capped.words() == "up to +0.01, the most that seems possible"
+    few.add([1.0] * 30)
     assert few.expected_gain(1000) is None
-    falling = Trend()
     falling.add([-float(k) for k in range(100)])
-    assert falling.expected_gain(1000)[0] == 0.0
+    assert falling.expected_gain(1000).rise == 0.0
+    assert "no visible trend" in falling.expected_gain(1000).words()
     assert not falling.has_improved()
     assert trend.has_improved()
+    noisy.add(np.random.default_rng(1).normal(size=1000).tolist())
+    assert noisy.expected_gain(1000).words().startswith("no visible trend, ± 0.0")
+
+
+@compiled
+def test_the_status_promises_no_more_than_is_possible():
+    agent = zooming.Auto(oil(), seed=1)
+    assert ceiling(agent, 0.0) == 5.0  # five steps with rewards up to 1
+    agent.learn(100)
+    hoped = ceiling(agent, 0.0)
+    assert 4.5 < hoped < 5.0  # of the planner, on a problem with an optimum of 4.75
+    assert ceiling(agent, hoped) == 5.0  # the planner's hope was exceeded, so it does not count
+    agent.trend = Trend()
+    agent.trend.add([5.3 - 350.0 / k for k in range(1, 1024)])
+    latest = agent.trend.latest()[0]
+    assert latest + agent.trend.expected_gain(1000).rise > 5.0
+    left = ceiling(agent, latest) - latest
+    assert 0.0 < left < 0.2
+    assert agent.status()["next 1,000 episodes"] == (
+        f"up to +{left:.2g}, the most that seems possible"
+    )
 
 
 @pytest.mark.parametrize(

