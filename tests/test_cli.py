@@ -56,6 +56,7 @@ TUNE = ["tune", "oil-laplace-1", "--out", "OUT"]
         (["run", "CliffWalking-v1", "--out", "OUT"], "--set max_episode_steps=N for the problem"),
         (["run", "CartPole-v1", "--out", "OUT", "--agents", "median"], "median on CartPole-v1: "),
         ([*TUNE, "--agents", "random"], "random has no option 'bonus'"),
+        ([*TUNE, "--agents", "net-q,auto"], "zooming: auto has nothing to tune: it has no bonus"),
         ([*TUNE, "--method", "anneal"], "zooming: --method anneal: choose one of grid, optuna"),
         ([*TUNE, "--values"], "zooming: --values nothing: give at least one number"),
         ([*TUNE, "--values", "nan"], "zooming: --values nan: give at least one number"),

@@ -97,7 +97,8 @@ def tune(
     Args:
         problems: names of presets (see zooming list) or registered Gymnasium ids.
         out: folder of the tuning and its evaluation.
-        agents: names separated by commas, with settings after colons.
+        agents: names separated by commas, with settings after colons. The agents auto and planner
+            have nothing to tune.
         option: name of the option to tune.
         method: grid (try every value) or optuna (search between the smallest and largest value).
         values: values to try. By default the scales of the bonus in the paper. If all are

@@ -26,7 +26,7 @@ from zooming.validation import check_int
 
 PAPERS_SCALES = (0.01, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 1.0, 1.5, 2.0, 5.0)
 METHODS = ("grid", "optuna")
-NOTHING_TO_TUNE = ("auto",)  # agents without a number to set
+NOTHING_TO_TUNE = ("auto", "planner")  # agents without a number to set
 TUNED = "tuned.json"  # the result, for programs
 
 
@@ -84,7 +84,7 @@ def tune(
     Parameters
     ----------
     problems, agents
-        As for `Study`.
+        As for `Study`. The agents `auto` and `planner` are refused: they have nothing to tune.
     folder
         Folder of the search and of the evaluations; created if it does not exist.
     option
@@ -151,7 +151,7 @@ def tune(
         if choice.kind in NOTHING_TO_TUNE:
             raise ConfigurationError(
                 f"{choice.kind} has nothing to tune: it has no bonus, scale or schedule. Run it as "
-                f"it is: zooming run PROBLEM --agents {choice.kind}"
+                f"it is: zooming run PROBLEM --agents {choice.label}"
             )
     settled = [
         AgentChoice(a.kind, {k: v for k, v in a.settings.items() if k != option}) for a in choices
