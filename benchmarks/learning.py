@@ -5,7 +5,7 @@ are kept in the file after each run, and the same command continues. `--set held
 problems on which nothing was chosen; `--summary` prints one line for each agent from what is there.
 Problems are in `problem_sets.py`. Agents are `Auto`, `Planner`, `TreeQ`, `AdaptiveQ`, the paper's
 form of `AdaptiveQ` with the best of eight bonuses for each problem ("published"), and the rule that
-practitioners use, whose numbers are searched by cross-entropy.
+practitioners use, whose numbers are searched by CMA-ES ("rule-search", see docs/rivals.md).
 
 Percent is 100 (V - V_random) / (V* - V_random) of the final policy, on the same 1,000 episodes for
 all. Regret is K V* minus the sum of returns, in units of V* - V_random. V* is that of
@@ -29,10 +29,11 @@ import numpy as np
 import zooming
 from problem_sets import PROBLEMS, SETS
 from zooming.agents.files import write_atomically
+from zooming.study.problems import agents_named
 
-AGENTS = ("Auto", "Planner", "TreeQ", "AdaptiveQ", "published", "rule")
+RULE = "rule-search"
+AGENTS = ("Auto", "Planner", "TreeQ", "AdaptiveQ", "published", RULE)
 BONUSES = (0.01, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)  # of the published form
-CANDIDATES, ELITE = 8, 3  # of one generation of the search
 LEAST_REGRET = 1.0  # in units of V* - V_random: below, a regret is noise
 
 
@@ -44,43 +45,11 @@ def bounds(name: str) -> tuple[float, float]:
     return best, float(np.mean(random.learn(5000).returns))
 
 
-def search_rule(env: Any, episodes: int, seed: int) -> tuple[Any, np.ndarray]:
-    """Return the rule found by the cross-entropy method, and the returns of all episodes."""
-    rule, rng = env.unwrapped.rule, np.random.default_rng(seed)
-    mean = (rule.low + rule.high) / 2
-    spread = (rule.high - rule.low) / 2
-    n_each = max(1, round(math.sqrt(episodes / 50)))
-    returns: list[float] = []
-    while len(returns) < episodes:
-        found = []
-        for _ in range(CANDIDATES):
-            numbers = np.clip(mean + spread * rng.standard_normal(len(mean)), rule.low, rule.high)
-            n = min(n_each, episodes - len(returns))
-            if n:
-                tried = rule.with_numbers(numbers)
-                played = [play(env, tried, seed, len(returns) + i) for i in range(n)]
-                returns += played
-                found.append((float(np.mean(played)), numbers))
-        found.sort(key=lambda pair: -pair[0])
-        best = np.array([numbers for _, numbers in found[:ELITE]])
-        mean = best.mean(axis=0)
-        spread = np.maximum(0.7 * spread, best.std(axis=0))
-    return rule.with_numbers(mean), np.array(returns)
-
-
-def play(env: Any, policy: Any, seed: int, episode: int) -> float:
-    """Return the return of one episode."""
-    observation, _ = env.reset(seed=seed if episode == 0 else None)
-    total, step, is_over = 0.0, 0, False
-    while not is_over:
-        observation, reward, ended, cut, _ = env.step(policy.act(step, observation))
-        total, step, is_over = total + float(reward), step + 1, ended or cut
-    return total
-
-
-def make_agent(kind: str, env: Any, seed: int) -> Any:
-    """Make an agent of `AGENTS`; `published:c` has the bonus c."""
+def make_agent(kind: str, env: Any, seed: int, episodes: int) -> Any:
+    """Make an agent of `AGENTS` for so many episodes; `published:c` has the bonus c."""
     name, _, bonus = kind.partition(":")
+    if name == RULE:
+        return agents_named(name)[0].make(env, seed, episodes)
     if name == "published":
         return zooming.AdaptiveQ.as_published(env, float(bonus), seed=seed)
     return getattr(zooming, name)(env, seed=seed)
@@ -93,14 +62,10 @@ def run(name: str, agent: str, episodes: int, seed: int, best: float, random: fl
     """
     env, gain = PROBLEMS[name].make(), best - random
     horizon = env.unwrapped.horizon
+    make_agent(agent, PROBLEMS[name].make(), seed, episodes).learn(2)  # compile
     began = time.process_time()
-    if agent == "rule":
-        policy, returns = search_rule(env, episodes, seed)
-    else:
-        make_agent(agent, PROBLEMS[name].make(), seed).learn(2)  # compile
-        began = time.process_time()
-        policy = make_agent(agent, env, seed)
-        returns = policy.learn(episodes).returns
+    policy = make_agent(agent, env, seed, episodes)
+    returns = policy.learn(episodes).returns
     seconds = time.process_time() - began
     regret = (episodes * best - float(returns.sum())) / gain
     percent = 0.0
@@ -170,7 +135,7 @@ def summary(results: dict[str, Any], which: str, agents: list[str], episodes: in
     for agent in agents:
         percents, regrets, ratios, below = [], [], [], []
         for name in operations:
-            rows, rule = (rows_of(results, name, one, episodes) for one in (agent, "rule"))
+            rows, rule = (rows_of(results, name, one, episodes) for one in (agent, RULE))
             if rows:
                 percents.append(statistics.mean(row[0] for row in rows))
                 regrets.append(mean_regret(rows))
@@ -227,11 +192,11 @@ def main() -> None:
 def kinds_on(name: str, agents: list[str]) -> list[str]:
     """Return the agents to run on a problem: rules have operations only, papers a tuned form."""
     is_paper = any(name in paper for _, paper in SETS.values())
-    kinds = [agent for agent in agents if agent not in ("rule", "published")]
+    kinds = [agent for agent in agents if agent not in (RULE, "published")]
     if is_paper and "published" in agents:
         kinds += [f"published:{c:g}" for c in BONUSES]
-    if not is_paper and "rule" in agents:
-        kinds.append("rule")
+    if not is_paper and RULE in agents:
+        kinds.append(RULE)
     return kinds
 
 

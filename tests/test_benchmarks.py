@@ -67,7 +67,7 @@ def test_the_summary_of_learning_compares_with_the_rule_and_the_tuned_form():
     for name, percent, regret, rule in (("Queue", 90.0, 20.0, 30.0), ("Pricing", 80.0, 5.0, 4.0)):
         results[f"{name}/Auto/500/0"] = (percent + 1.0, regret, 5.0)
         results[f"{name}/Auto/500/1"] = (percent - 1.0, regret, 5.0)
-        results[f"{name}/rule/500/0"] = (70.0, rule, 5.0)
+        results[f"{name}/rule-search/500/0"] = (70.0, rule, 5.0)
     for name, ours, tuned in (("oil-laplace-1", 2.0, 8.0), ("oil-laplace-10", 0.1, 1.0)):
         results[f"{name}/Auto/500/0"] = (99.0, ours, 5.0)
         results[f"{name}/published:0.1/500/0"] = (0.0, tuned, 1.0)
@@ -75,8 +75,11 @@ def test_the_summary_of_learning_compares_with_the_rule_and_the_tuned_form():
     line = learning.summary(results, "train", ["Auto"], 500).splitlines()[1]
     # A regret below 1 counts as 1; the geometric mean of 20 and 5 is 10, that of 1/4 and 1 is 1/2.
     assert " ".join(line.split()) == "Auto 85.0 / 80.0 % 10.0 1 of 2 0.500 / 1.00"
-    assert learning.kinds_on("Queue", ["Auto", "rule", "published"]) == ["Auto", "rule"]
-    assert len(learning.kinds_on("oil-noisy", ["Auto", "rule", "published"])) == 9
+    assert learning.kinds_on("Queue", ["Auto", "rule-search", "published"]) == [
+        "Auto",
+        "rule-search",
+    ]
+    assert len(learning.kinds_on("oil-noisy", ["Auto", "rule-search", "published"])) == 9
 
 
 def test_bandits_are_compared_on_functions_within_their_range():
