@@ -2,12 +2,15 @@
 
 import dataclasses
 import doctest
+import json
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
 import bandits
+import beyond
+import beyond_problems
 import learning
 import reference
 import relatives
@@ -97,3 +100,39 @@ def test_bandits_are_compared_on_functions_within_their_range():
     results = {f"{name}/random/100/0": (regret, 0.1), f"{name}/pyxab:VHCT/100/0": (regret / 2, 1.0)}
     line = bandits.table(results, ["random", "pyxab:VHCT"], 100).splitlines()[-1]
     assert line.split() == ["ratio", "(largest)", "2.00", "(2.00)", "1.00", "(1.00)"]
+
+
+def test_the_problems_beyond_the_table_have_the_optimal_values_that_are_stated():
+    assert doctest.testmod(beyond_problems).failed == 0
+    oil = gym.make("zooming/Oil-v0", survey="quadratic", sharpness=10.0, center=0.7)
+    exact = zooming.solve(oil, 100).return_
+    assert beyond_problems.oil_value(0.2, 10.0) == pytest.approx(exact, abs=0.002)
+    for peaked in (beyond_problems.needle(3), beyond_problems.two_peaks(3)):
+        peaked.env.reset(seed=0)
+        total, is_over = 0.0, False
+        while not is_over:
+            _, reward, is_over, _, _ = peaked.env.step(np.array([peaked.peak]))
+            total += reward
+        assert total == pytest.approx(peaked.best)
+    env = beyond_problems.make_changing("oil-laplace-10", 1)
+    rewards = []
+    for _ in range(2):
+        env.reset(seed=0)
+        rewards.append(env.step(np.array([beyond_problems.OLD]))[1])
+    assert rewards[0] > 0.79 > 0.01 > rewards[1]  # the peak has moved
+
+
+@pytest.mark.slow
+def test_parts_beyond_the_table_are_printed_and_not_measured_again(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(beyond, "RESOLUTION", 20)
+    options = ["--parts", "stuck", "change", "--seeds", "1", "--episodes", "200"]
+    monkeypatch.setattr("sys.argv", ["beyond.py", *options, "--out", str(tmp_path / "kept.json")])
+    beyond.main()
+    shown = capsys.readouterr().out
+    assert "needle | 200 | 0 of 1 | " in shown or "    seed 0, peak at 0.637: loses" in shown
+    assert "oil-laplace-10 | Auto | 200 | " in shown
+    kept = json.loads((tmp_path / "kept.json").read_text())
+    assert len(kept) == 2 + 2 * (1 + 2)
+    beyond.main()
+    assert capsys.readouterr().out == shown
+    assert json.loads((tmp_path / "kept.json").read_text()) == kept
