@@ -11,7 +11,7 @@ import pytest
 import zooming
 from helpers import Boxes, box, knowledge
 from zooming.kernels.plan_layout import CATEGORIES, ORDERED, SMOOTH, UNITS
-from zooming.partitions.cells import CellTable, join
+from zooming.partitions.cells import CellTable, join, number_rows
 
 pytestmark = pytest.mark.plain
 THREE, TWO = gym.spaces.Discrete(3), gym.spaces.Discrete(2)
@@ -100,6 +100,15 @@ def test_similar_samples_are_joined_until_a_third_of_the_memory_is_free(state, m
     )
     assert found.numbers[:, 0].sum() == 90
     assert found.numbers.flags.c_contiguous
+
+
+def test_equal_rows_have_equal_numbers_however_many_columns_there_are():
+    rows = np.random.default_rng(0).integers(-1, 3, (500, 40))
+    rows[:, 0] *= 6000
+    rows[250:] = rows[:250]
+    numbers = number_rows(rows.T)
+    assert len(set(numbers)) == len(np.unique(rows, axis=0))
+    assert (numbers[250:] == numbers[:250]).all()
 
 
 def test_memory_grows_by_half_or_by_what_is_needed_and_keeps_the_samples():

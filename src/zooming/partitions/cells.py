@@ -8,6 +8,8 @@ module owns their arrays.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -91,9 +93,12 @@ class CellTable:
         fine = np.tile(self.units, 2)[: places.shape[1]]
         while len(steps) > _FULLEST * self.max_samples and side <= 3 * layout.UNITS:
             side *= 3
-            sides = np.where((fine == layout.UNITS) | (side > layout.UNITS), side, 1)
-            keys = np.column_stack([steps, places // sides])
-            _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+            sides = np.where((fine == layout.UNITS) | (side > layout.UNITS), side, 1).astype(
+                np.int32
+            )
+            columns = (places[:, j] // sides[j] for j in range(places.shape[1]))
+            boxes = number_rows(chain([steps], columns))
+            _, first, group = np.unique(boxes, return_index=True, return_inverse=True)
             order = np.argsort(first)  # keep the samples in the order of time
             steps, places = steps[first[order]], places[first[order]]
             numbers = join(numbers, group.reshape(-1), len(first))[order]
@@ -368,6 +373,28 @@ def _allocate(n_rows: int, n_places: int) -> Samples:
     return Samples(
         np.zeros(n_rows, np.int32), np.zeros((n_rows, n_places), np.int16), np.zeros((n_rows, 3))
     )
+
+
+def number_rows(columns: Iterable[NDArray[Any]]) -> NDArray[np.int64]:
+    """Return a number for each row of integer columns; equal rows have equal numbers.
+
+    One number a row takes a fifth of the memory that `numpy.unique` of rows does.
+
+    Examples
+    --------
+    >>> number_rows([np.array([2, 3, 2]), np.array([-1, 5, -1])]).tolist()
+    [0, 13, 0]
+    """
+    numbers: NDArray[np.int64] = np.zeros(1, np.int64)
+    most = 1
+    for column in columns:
+        least = int(column.min())
+        size = int(column.max()) - least + 1
+        if most * size >= 2**63:
+            numbers = np.unique(numbers, return_inverse=True)[1].reshape(-1)
+            most = int(numbers.max()) + 1
+        numbers, most = numbers * size + (column - least), most * size
+    return numbers
 
 
 def join(numbers: Floats, group: NDArray[np.int64], n_groups: int) -> Floats:
