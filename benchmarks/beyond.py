@@ -172,10 +172,8 @@ def random_six(name: str) -> dict[str, Any]:
 def six(store: Store, episodes: list[int], seeds: int) -> None:
     print("\nSix axes | agent | episodes | % of V* - random, mean (worst) | regret | CPU s | MB")
     for name, problem in SIX.items():
-        random = store.get(
-            f"six/{name}/random", lambda n: {"value": random_value(make_six(n))}, name
-        )
-        gain = problem.best - random["value"]
+        random = store.get(f"six/{name}/random", random_six, name)["value"]
+        gain = problem.best - random
         for agent in AGENTS:
             for k in episodes:
                 rows = [
