@@ -28,7 +28,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from zooming.analysis.grids import DEVIATIONS, Grid
+from zooming.analysis.state_grid import DEVIATIONS, Grid
 from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
 from zooming.kernels.backups import GIVEN_ACTIONS

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from zooming import notebook
 from zooming.agents.agent import Agent
 from zooming.agents.env_facts import bad_step, check_env, name_of, reset
-from zooming.analysis.grids import bad_transition, weigher
 from zooming.analysis.intervals import mean_interval
 from zooming.analysis.solve import check_solvable
+from zooming.analysis.state_grid import bad_transition, weigher
 from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
 from zooming.errors import ConfigurationError, ZoomingError

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zooming import notebook
-from zooming.analysis.grids import Grid
+from zooming.analysis.state_grid import Grid
 from zooming.errors import ConfigurationError
 from zooming.kernels.backups import GIVEN_ACTIONS
 from zooming.validation import Floats

@@ -39,8 +39,8 @@ from typing import Any
 import numpy as np
 
 from zooming.analysis.brackets import bracket, can_bracket
-from zooming.analysis.grids import Grid, n_cells
 from zooming.analysis.optimal import Optimal
+from zooming.analysis.state_grid import Grid, n_cells
 from zooming.envs.compiled import CompiledEnv, find_compiled
 from zooming.errors import ConfigurationError
 from zooming.validation import Floats, check_float, check_int
