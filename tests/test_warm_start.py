@@ -1,7 +1,5 @@
 """A rule as a start: who plays, what it may cost, when it is let go, and what a file keeps."""
 
-from types import SimpleNamespace
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -9,7 +7,7 @@ import pytest
 import zooming
 from helpers import knowledge
 from zooming.agents import confidence
-from zooming.agents.guide import LEARNER, NOISY, RULE, Guide
+from zooming.agents.ledger import CAREFUL, LEARNER, LET_GO, NOISY, PLAYED, RULE, Ledger
 
 QUEUE = "zooming/Queue-v0"
 
@@ -45,28 +43,31 @@ def test_a_poor_rule_is_let_go_and_the_history_says_when():
 def test_a_rule_that_is_the_optimum_is_kept_and_the_loss_stays_within_the_budget():
     agent, history = started(zooming.Random, "zooming/Newsvendor-v0")
     history += agent.learn(600)
-    guide = agent.guide
-    assert guide.is_open
+    ledger = agent.guide.ledger
+    assert ledger.is_open
     returns = history.returns[40:]
     by_rule = np.isin(np.arange(41, 641), history.rule_episodes)
-    assert 5 < (~by_rule).sum() < 200
-    spent = np.cumsum(np.where(by_rule, 0.0, guide.of_rule[confidence.MEAN] - returns))
-    worst = (guide.of_rule[confidence.MEAN] - returns).max()
-    assert (spent <= guide.allowed_loss * np.arange(1, 601) + 2 * worst).all()
+    assert 3 < (~by_rule).sum() < 200
+    spent = np.cumsum(np.where(by_rule, 0.0, ledger.of_rule[confidence.MEAN] - returns))
+    worst = (ledger.of_rule[confidence.MEAN] - returns).max()
+    assert (spent <= ledger.allowed_loss * np.arange(1, 601) + 2 * worst).all()
 
 
 @pytest.mark.parametrize("kind", [zooming.AdaptiveQ, zooming.Auto])
 def test_drivers_and_pieces_and_files_and_loops_give_the_same_history(kind, tmp_path):
-    agent, history = started(kind)
+    agent, history = started(kind, loss=20.0)
     history += agent.learn(60)
+    ledger = agent.guide.ledger
+    assert 1 < ledger.windows[0, confidence.N] < 55
+    assert (ledger.of_careful[confidence.N] > 5) == (kind is zooming.Auto)
     for driver, parts in (("auto", (13, 47)), ("python", (60,))):
-        other, found = started(kind)
+        other, found = started(kind, loss=20.0)
         for n in parts:
             found += other.learn(n, driver=driver)
         assert (found.returns == history.returns).all()
         assert (found.rule_episodes == history.rule_episodes).all()
         assert other.guide.state() == agent.guide.state()
-    other, found = started(kind)
+    other, found = started(kind, loss=20.0)
     found += other.learn(20)
     other.save(tmp_path / "a.zoom")
     loaded = zooming.load(tmp_path / "a.zoom")
@@ -78,9 +79,9 @@ def test_drivers_and_pieces_and_files_and_loops_give_the_same_history(kind, tmp_
 
 
 def test_a_loop_of_your_own_plays_the_same_episodes():
-    agent, _ = started()
+    agent, _ = started(loss=20.0)
     wanted = agent.learn(30)
-    other, _ = started()
+    other, _ = started(loss=20.0)
     made = gym.make(QUEUE)
     made.unwrapped.np_random = other.env_rng
     returns = []
@@ -97,12 +98,75 @@ def test_a_loop_of_your_own_plays_the_same_episodes():
     assert returns == wanted.returns.tolist()
 
 
-def test_the_guide_predicts_the_rule_until_it_is_let_go():
+def test_predict_plays_the_rule_until_it_is_let_go_and_the_careful_policy_once_it_earns_as_much():
+    agent = zooming.Planner(env(), seed=1)
+    agent.warm_start(half, 80, noise=0.2)
+    ledger = agent.guide.ledger
+    states, steps = np.linspace(0.0, 1.0, 40)[:, None], np.full(40, 3)
+    of_agent = agent._greedy(steps, states, True, [None] * 40)
+    assert (agent.predict(states, state=steps)[0] == 0.5).all()
+    assert agent.guide.status()["predict plays"] == "the rule"
+    for numbers in (ledger.trial, ledger.latest):
+        numbers[:2] = 20.0, ledger.of_rule[confidence.MEAN]
+    careful = agent.predict(states, state=steps)[0]
+    assert (careful == [agent.predict(one, state=3)[0] for one in states]).all()
+    assert 2 < (careful != 0.5).sum() < 40
+    plan = agent.table.settled_policy()  # its bonus is minus half a standard error
+    n_actions = plan.q.shape[1] // plan.values.shape[1]
+    for state, played in zip(states, careful, strict=True):
+        cell, here = (agent._cell(3, state, one)[1] for one in (played, [0.5]))
+        first = here // n_actions * n_actions
+        cells = [c for c in range(first, first + n_actions) if c != here and plan.visits[3, c] > 0]
+        low = {c: plan.q[3, c] + 2 * plan.bonus[3, c] for c in cells}
+        best = max(low, key=low.get, default=here)
+        is_clear = best != here and low[best] > plan.q[3, here] - 2 * plan.bonus[3, here]
+        assert cell == (best if is_clear else here)
+        assert is_clear or played == 0.5
+    ledger.counts[LET_GO] = 40
+    assert (agent.predict(states, state=steps)[0] == of_agent).all()
+
+
+def test_a_new_plan_halves_the_weight_of_the_trial_and_predict_waits_for_it():
+    ledger = Ledger(60)
+    ledger.of_rule[:3] = 100.0, 10.0, 100.0
+    for mean, is_tried in ((9.95, True), (9.0, False), (2.0, False)):
+        ledger.trial[:3] = 40.0, mean, 40.0
+        assert ledger._tries_careful() == is_tried
+    n_plans = 0
+    while not ledger._tries_careful():  # worse by 8 deviations of a return
+        n_plans += 1
+        ledger.note_plan(n_plans)
+    assert 10 < n_plans < 20
+    ledger.trial[:3], ledger.latest[:3] = (40.0, 11.0, 40.0), (10.0, 11.0, 10.0)
+    assert ledger.trusts_careful
+    ledger.note_plan(n_plans)
+    assert ledger.trusts_careful
+    ledger.note_plan(n_plans + 1)
+    assert not ledger.trusts_careful
+    assert not Ledger(60, has_careful=False)._tries_careful()
+
+
+def test_feasible_actions_bind_the_careful_policy_too():
+    agent, _ = started(zooming.Planner)
+    for numbers in (agent.guide.ledger.trial, agent.guide.ledger.latest):
+        numbers[:2] = 20.0, 1e9
+    for state in np.linspace(0.0, 15.0, 16):
+        info = {"action_low": [2.0], "action_high": [2.5]}
+        assert 2.0 <= agent.predict([state], info=info)[0][0] <= 2.5
+
+
+def test_export_and_explain_tell_the_agents_own_policy_with_a_warning(tmp_path):
     agent = zooming.AdaptiveQ(env(), seed=0)
     agent.warm_start(half, episodes=40)
-    assert agent.guide.predict([0.3])[0] == [0.5]
-    agent.guide.counts[-1] = 40
-    assert agent.guide.predict([0.3])[0] == agent.predict([0.3])[0]
+    policy = {}
+    with pytest.warns(UserWarning, match="is kept: predict plays the rule. This is the agent's"):
+        exec(agent.export(tmp_path / "policy.py").read_text(), policy)
+    with pytest.warns(UserWarning, match="agent's own policy"):
+        rules = agent.explain(0, episodes=0)
+    assert agent.predict([0.3])[0] == [0.5]
+    own = agent.greedy(0, np.array([0.3]))
+    assert policy["act"](0, [0.3]) == tuple(own)
+    assert own in np.array([rule.action for rule in rules])
 
 
 @pytest.mark.parametrize(
@@ -140,20 +204,27 @@ def test_a_second_rule_is_refused_and_the_range_must_be_known():
         agent.warm_start(half, bound="range")
 
 
-def fake():
-    return SimpleNamespace(reward_range=(0.0, 20.0), rewards="refuse", horizon=1)
-
-
-def simulate(gap, seed, bound="normal", episodes=400):
-    """Return a guide after episodes with normal returns; the learner's mean is that of the rule
-    plus `gap`."""
+def simulate(gap, seed, bound="normal", episodes=400, careful=0.0):
+    """Return a ledger after episodes with normal returns. The mean of the exploring agent is that
+    of the rule plus `gap`, and that of the careful policy is the rule's plus `careful`."""
     generator = np.random.default_rng(seed)
-    guide = Guide(fake(), half, 60, bound=bound)
-    while guide.is_open and guide.counts[4] < episodes:
-        guide.choose()
-        mean = 10.0 + {RULE: 0.0, NOISY: -0.3, LEARNER: gap}[guide.player]
-        guide.credit([min(20.0, max(0.0, generator.normal(mean)))])
-    return guide
+    ledger = Ledger(60, bound=bound, ends=(0.0, 20.0), loss=0.5)
+    while ledger.is_open and ledger.counts[PLAYED] < episodes:
+        ledger.note_plan(int(np.log(1 + ledger.counts[PLAYED]) / np.log(1.1)))
+        ledger.choose()
+        mean = 10.0 + {RULE: 0.0, NOISY: -0.3, LEARNER: gap, CAREFUL: careful}[ledger.player]
+        ledger.credit([min(20.0, max(0.0, generator.normal(mean)))])
+    return ledger
+
+
+def test_a_careful_policy_plays_while_it_earns_as_much_and_pays_for_exploring():
+    played = [
+        np.mean([simulate(-2.0, seed, careful=gap).of_careful[confidence.N] for seed in range(5)])
+        for gap in (-3.0, -0.3, 0.5)
+    ]
+    assert played[0] < 25 < played[1] < played[2]
+    poor, rich = (simulate(-2.0, 0, careful=gap).windows[0, confidence.N] for gap in (0.0, 3.0))
+    assert poor < rich
 
 
 @pytest.mark.slow

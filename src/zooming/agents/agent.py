@@ -174,8 +174,8 @@ class Agent(LearnedPolicy):
     def warm_start(self, rule: Any, episodes: int = 200, **options: Any) -> History:
         """Play a rule and learn from it; `learn` then keeps it until the agent is as good.
 
-        See `zooming.agents.warm_start`. `predict` is the agent's own policy; `agent.guide.predict`
-        is the rule's until it is let go.
+        See `zooming.agents.warm_start`. Until the rule is let go, `predict` plays it, or a careful
+        policy near it.
 
         Parameters
         ----------

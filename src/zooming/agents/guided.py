@@ -1,4 +1,4 @@
-"""The driver of learn() after a warm start: plays episodes of the rule and of the learner."""
+"""The driver of learn() after a warm start: plays the rule, the careful policy and the agent."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from zooming.agents.guide import LEARNER, LEFT, LET_GO, PLAYED, Guide
+from zooming.agents.guide import Guide
 from zooming.agents.history import Log
+from zooming.agents.ledger import CAREFUL, LEARNER, LEFT, LET_GO, PLAYED
 
 Advance = Callable[[int], None]
 
@@ -36,23 +37,24 @@ class Guided:
         log, guide = self.log, self.agent.guide
         while (first := int(log.done[0])) < end:
             guide.choose()
-            is_own, was_open = guide.player == LEARNER, guide.is_open
-            n_before = int(guide.counts[PLAYED])
-            last = min(end, first + int(guide.counts[LEFT]))
+            ledger, was_open = guide.ledger, guide.is_open
+            player, n_before = ledger.player, int(ledger.counts[PLAYED])
+            last = min(end, first + int(ledger.counts[LEFT]))
+            is_own = player == LEARNER
             run = self.own if is_own else self.by_rule(RuleSide(self.agent, guide), log)
             try:
                 run.play(last, advance)
             finally:  # an interrupt may come between two episodes
                 done = int(log.done[0])
-                guide.credit(log.returns[first:done].tolist())
-                if not is_own:
+                ledger.credit(log.returns[first:done].tolist())
+                if player not in (LEARNER, CAREFUL):
                     log.rule_episodes += range(first + 1, done + 1)
                 if was_open and not guide.is_open:
-                    log.let_go = first + int(guide.counts[LET_GO]) - n_before
+                    log.let_go = first + int(ledger.counts[LET_GO]) - n_before
 
 
 class RuleSide:
-    """The learning agent, but with the actions of the rule.
+    """The learning agent, but with the actions of the rule or of the careful policy.
 
     Parameters
     ----------
@@ -69,8 +71,8 @@ class RuleSide:
         self.drop_paused, self._take_n_episodes = agent.drop_paused, agent._take_n_episodes
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
-        """Return the rule's action."""
-        return self.guide.rule_action(step, observation, info)
+        """Return the action of the rule or of the careful policy."""
+        return self.guide.own_action(step, observation, info)
 
     @property
     def n_episodes(self) -> int:

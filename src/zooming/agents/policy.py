@@ -37,6 +37,12 @@ class LearnedPolicy(ABC):
     axes: Axes
     env_name: str
     seed: int
+    guide: Any = None  # the `Guide` of a warm start
+
+    @property
+    def is_guided(self) -> bool:
+        """Whether the rule of a warm start has not been let go."""
+        return self.guide is not None and bool(self.guide.is_open)
 
     def predict(
         self,
@@ -49,7 +55,9 @@ class LearnedPolicy(ABC):
     ) -> tuple[Any, NDArray[np.int64]]:
         """Return the greedy action, with Stable-Baselines3's signature; learning is not affected.
 
-        Gymnasium's vector environments must use `AutoresetMode.SAME_STEP`.
+        After a warm start, it is the action of the rule or of the careful policy until the rule is
+        let go, see `Agent.warm_start`. Gymnasium's vector environments must use
+        `AutoresetMode.SAME_STEP`.
 
         Parameters
         ----------
@@ -72,6 +80,11 @@ class LearnedPolicy(ABC):
         state : array of int
             The next step of each environment.
         """
+        if self.is_guided:
+            found: tuple[Any, NDArray[np.int64]] = self.guide.predict(
+                observation, state, episode_start, deterministic, info=info
+            )
+            return found
         steps, states, is_batch = check_steps(self.problem, observation, state, episode_start)
         infos = split_info(info, len(states), is_batch)
         allowed = [

@@ -83,7 +83,7 @@ def learn(
             if driver == "python" or not can_fuse
             else _Fused(agent, env, pauses.log)
         )
-        if agent.guide is not None and agent.guide.is_open:
+        if agent.is_guided:
             run = Guided(agent, run, _Python, pauses.log)
         while pauses.n_done < episodes and not pauses.is_stopped:
             run.play(pauses.next_pause(), advance)

@@ -21,18 +21,19 @@ def warm_start(
     confidence: float = 0.95,
     loss: float | None = None,
     margin: float = 0.0,
-    noise: float = 0.2,
-    spread: float = 0.1,
+    noise: float | None = None,
+    spread: float = 1.0,
     bound: str = "normal",
     progress_bar: bool = False,
 ) -> History:
     """Play a rule and learn from it; `learn` then keeps it until the agent is as good.
 
-    Every second episode is played exactly, the others with noise. From then on `learn` lets the
-    agent play as long as it loses at most `loss` per episode against the rule, and the rule
-    otherwise. A test on the returns lets go of the rule, and the history says when.
-    docs/offline.md states what is guaranteed. `predict` is the agent's own policy;
-    `agent.guide.predict` is the rule's until it is let go.
+    Every second episode is played exactly, the others with a little noise. From then on `learn`
+    lets the agent explore as long as that costs at most `loss` per episode. Otherwise it plays the
+    rule, or a careful policy: the rule, except where the samples of a planner (`Auto`, `Planner`)
+    clearly favor another action. A test on the returns lets go of the rule, and the history says
+    when. Until then, `predict` plays the rule, or the careful policy if that has earned at least as
+    much. docs/offline.md states what is guaranteed.
 
     Parameters
     ----------
@@ -46,15 +47,17 @@ def warm_start(
     confidence : float, default 0.95
         Probability with which the bounds on the mean returns hold.
     loss : float, optional
-        Return per episode that may be lost against the rule until it is let go. By default 5 %
-        of the absolute mean return of the rule.
+        Return per episode that exploring may lose against the rule until it is let go. By default
+        0.5 % of the absolute mean return of the rule.
     margin : float, default 0.0
         The rule is let go when the agent is better, or worse by at most this, in units of the
         return.
-    noise : float, default 0.2
-        Share of the steps of noisy episodes at which the action is drawn near the rule's.
-    spread : float, default 0.1
-        How near, as a share of the range of each action axis. Categories are drawn from all.
+    noise : float, optional
+        Share of the steps of noisy episodes at which the action is drawn near the rule's. By
+        default 0.5 / horizon, one step of every second noisy episode, but at most 0.1.
+    spread : float, default 1.0
+        How near, as a share of the range of each action axis: by default from all of it.
+        Categories are always drawn from all.
     bound : {"normal", "range"}, default "normal"
         "normal" is exact for normal returns and about right for others. "range" holds for all
         returns within the reward range, and needs far more episodes.
@@ -80,9 +83,9 @@ def warm_start(
     >>> history = agent.warm_start(lambda step, state: [0.5], episodes=100)
     >>> history += agent.learn(1000)
     >>> history.let_go, len(history.rule_episodes), agent.guide.is_open
-    (167, 115, False)
+    (222, 200, False)
     """
-    if agent.guide is not None and agent.guide.is_open:
+    if agent.is_guided:
         raise ConfigurationError(
             f"a rule guides this agent already ({agent.guide.words()}); to end that, set "
             "agent.guide = None"

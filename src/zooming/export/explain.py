@@ -6,6 +6,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from zooming.agents.guide import own_policy
 from zooming.errors import ConfigurationError
 from zooming.export.differences import Differences, compare
 from zooming.export.evidence import gather, weigh
@@ -91,7 +92,7 @@ def explain(
     >>> rules.n_regions, rules.loss.mean < 0.01  # the policy itself returns 4.33
     ({1: 14}, True)
     """
-    _check_agent(agent, "agent")
+    agent = _check_agent(agent, "agent")
     steps = list(range(agent.horizon)) if step is None else [agent.problem.check_step(step)]
     n_rules = None if n_rules is None else check_int(n_rules, "n_rules", 1)
     if episodes is None:
@@ -101,7 +102,7 @@ def explain(
     seed = check_int(seed, "seed", 0)
     env = agent.env if env is None else env
     if other is not None:
-        _check_agent(other, "other")
+        other = _check_agent(other, "other")
         return compare(agent, other, steps, n_rules, env, episodes, seed)
     rules: list[PolicyRule] = []
     boxes, n_regions, regions = {}, {}, {}
@@ -123,9 +124,11 @@ def explain(
     )  # fmt: skip
 
 
-def _check_agent(agent: Any, name: str) -> None:
+def _check_agent(agent: Any, name: str) -> Any:
+    """Return an agent with its own policy, without the guide of a warm start."""
     if not all(hasattr(agent, part) for part in ("predict", "axes", "problem")):
         raise ConfigurationError(f"{name}={agent!r} is not an agent of zooming")
+    return own_policy(agent)
 
 
 def _rules_of(

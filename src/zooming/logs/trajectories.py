@@ -157,7 +157,8 @@ class Played:
 
     def __init__(self, policy: Any, problem: LearningProblem) -> None:
         self.policy, self.problem, self.axes = policy, problem, problem.axes
-        self._act = None if isinstance(policy, Agent) else as_function(policy)
+        is_own = isinstance(policy, Agent) and not policy.is_guided
+        self._act = None if is_own else as_function(policy)
 
     def actions(self, step: int, states: Floats) -> Floats:
         """Return one action for each state, in the environment's units."""

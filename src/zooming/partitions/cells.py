@@ -62,6 +62,7 @@ class CellTable:
         self.grid = self._first_grid()
         self.plan = self._new_plan(self.grid)
         self._policy: tuple[tuple[int, int], Plan, Floats] | None = None
+        self._settled: tuple[int, Plan] | None = None
 
     # --- samples ----------------------------------------------------------------------------------
 
@@ -145,12 +146,29 @@ class CellTable:
         It is made when it is first needed after a change. Learning does not see it.
         """
         n = self.n_samples
-        key = (n, int(self.core["n_plans"][0]))
+        key = (n, self.n_plans)
         if self._policy is None or self._policy[0] != key:
             plan = self._new_plan(self.grid)
             make_plan(self.core, self.samples, n, self.grid, self.widths, self.apart, plan, False)
             self._policy = key, plan, self._counts(n)
         return self._policy[1:]
+
+    @property
+    def n_plans(self) -> int:
+        """Number of plans for learning so far."""
+        return int(self.core["n_plans"][0])
+
+    def settled_policy(self) -> Plan:
+        """Return the plan without bonus from the samples that the latest plan for learning knew.
+
+        It changes only when a plan for learning is made, and a loaded table has the same.
+        """
+        key = self.n_plans
+        if self._settled is None or self._settled[0] != key:
+            plan, n = self._new_plan(self.grid), int(self.core["n_planned"][0])
+            make_plan(self.core, self.samples, n, self.grid, self.widths, self.apart, plan, False)
+            self._settled = key, plan
+        return self._settled[1]
 
     def _counts(self, n: int) -> Floats:
         """Return the number of the first n samples in each cell, by step."""
@@ -317,7 +335,7 @@ class CellTable:
         values: dict[str, Any] = {"core": core, "widths": arrays["widths"].copy(), "grid": grid}
         values["apart"] = arrays["apart"].copy()
         samples = Samples(*(part.copy() for part in given))
-        vars(self).update(values, samples=samples, plan=plan, _policy=None)
+        vars(self).update(values, samples=samples, plan=plan, _policy=None, _settled=None)
         counts = self._counts(int(core["n_planned"][0]))
         is_apart = self.apart[0][:, None] == 1
         plan.visits[:] = np.where(is_apart, counts, counts[self.apart[0] == 0].sum(axis=0))

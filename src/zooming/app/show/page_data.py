@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from zooming.agents.env_facts import reset
+from zooming.agents.guide import own_policy
 from zooming.errors import ConfigurationError
 from zooming.export.evidence import gather, spread_visits, weigh
 from zooming.export.forms import about, recommended
@@ -26,6 +27,7 @@ def collect(agent: Any, episodes: int) -> dict[str, Any]:
     For each step: the cells of the policy with their action and value, and the balls with Q and
     visits. And some episodes to step through, if the agent has an environment.
     """
+    agent = own_policy(agent)
     axes, n_state = agent.axes, agent.axes.n_state
     with_balls = agent.n_balls <= MOST_BALLS
     steps, start = [], np.zeros(n_state)

@@ -1,0 +1,300 @@
+"""The numbers of a warm start: who plays, what it may cost, and the test that drops the rule.
+
+`docs/offline.md` has the statement. Let mu be the mean return of the rule, U its upper confidence
+bound, and x the returns of the agent's exploring episodes.
+
+- Budget: the agent explores if sum(U - x), with what the next block may cost, is at most loss *
+  (all episodes since the warm start), and if the rule has played a quarter as many episodes as the
+  others, for comparison. Half of what the careful policy (see `careful`) earned above U is added to
+  the budget, what it seems to have lost is taken off.
+- Trial: otherwise the careful policy plays if its mean return plus a standard error (of as many
+  returns of the rule) is at least the rule's, and the rule if not. It is half a standard error if
+  the careful policy seems to have lost more than `loss` times all episodes. Every new plan, which
+  makes it another policy, halves the weight of its returns so far. So one that was worse is tried
+  again, after the more plans the worse it was.
+- Test: the rule is let go when the lower confidence bound of the agent's mean return, over all its
+  exploring episodes or over those since its 32nd, 64th, 128th, ..., is at least U - margin.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from zooming.agents.confidence import (
+    BOUNDS,
+    MEAN,
+    N_NUMBERS,
+    NORMAL,
+    RANGE,
+    SQUARES,
+    N,
+    add_sample,
+    interval,
+)
+from zooming.errors import ConfigurationError
+from zooming.validation import Floats, check_choice, check_float, check_int
+
+RULE, NOISY, LEARNER, CAREFUL = range(4)  # who plays
+PLAYERS = ("the rule", "the rule with noise", "the agent", "the careful policy")
+# Places in `counts`: exact and noisy episodes of the rule still to play at first, those played,
+# who plays, episodes left in the block, episodes played in all, the one that let go (0: none yet),
+# the plan of the careful policy.
+TO_WARM, WARMED, PLAYER, LEFT, PLAYED, LET_GO, PLAN = range(7)
+N_WINDOWS = 26  # of the learner's episodes; window j > 0 begins after 2 ** (4 + j) of them
+LEAST = 20  # episodes that the test needs of both
+LATEST = 10  # episodes of the careful policy with its latest plan before `predict` plays it
+USUAL_LOSS = 0.005  # of the rule's mean return, per episode
+BLOCK = 0.01  # share of its own episodes that the learner plays before the next choice
+FIRST = 0.5  # of the rule's mean return: what the learner's first episode may cost
+COMPARED = 0.25  # exact episodes of the rule for each of the others, at least: for the test
+GIVEN = 0.5  # share of the careful policy's gain that exploring may spend
+ERRORS = 1.0  # standard errors by which the careful policy may seem worse than the rule
+OVERDRAWN = 0.5  # and if it seems to have lost more than is allowed
+ENDLESS = 2**62
+NO_ENDS = (-math.inf, math.inf)
+
+
+class Ledger:
+    """Statistics of the returns since a warm start, and what follows from them.
+
+    Parameters
+    ----------
+    episodes : int
+        Episodes of the rule at first.
+    confidence, loss, margin, bound
+        See `Agent.warm_start`.
+    ends : (float, float)
+        The range of returns, for `bound="range"`.
+    has_careful : bool
+        Whether there is a careful policy.
+    """
+
+    def __init__(
+        self,
+        episodes: int,
+        *,
+        confidence: float = 0.95,
+        loss: float | None = None,
+        margin: float = 0.0,
+        bound: str = NORMAL,
+        ends: tuple[float, float] = NO_ENDS,
+        has_careful: bool = True,
+    ) -> None:
+        self.confidence = check_float(confidence, "confidence", 0.5, 1.0)
+        if not confidence < 1:
+            raise ConfigurationError(f"confidence={confidence}: give a probability below 1")
+        self.loss = None if loss is None else check_float(loss, "loss", 0.0, math.inf)
+        self.margin = check_float(margin, "margin", 0.0, math.inf)
+        self.bound = check_choice("bound", bound, BOUNDS)
+        if bound == RANGE and ends == NO_ENDS:
+            raise ConfigurationError(
+                'bound="range" needs the range of the rewards: give the agent '
+                "reward_range=(low, high)"
+            )
+        self.ends = ends if bound == RANGE else NO_ENDS
+        self.has_careful = has_careful
+        self.counts = np.zeros(7, np.int64)
+        self.counts[TO_WARM] = check_int(episodes, "episodes", 2 * LEAST)
+        self.of_rule: Floats = np.zeros(N_NUMBERS)  # statistics of its exact episodes
+        self.of_careful: Floats = np.zeros(N_NUMBERS)
+        self.trial: Floats = np.zeros(N_NUMBERS)  # of the careful policy, late ones counting more
+        self.latest: Floats = np.zeros(N_NUMBERS)  # of the careful policy with its latest plan
+        self.windows: Floats = np.zeros((N_WINDOWS, N_NUMBERS))  # of the learner's episodes
+
+    # --- who plays --------------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the rule has not been let go."""
+        return not self.counts[LET_GO]
+
+    @property
+    def player(self) -> int:
+        """Who plays the current episode, or played the last one."""
+        return int(self.counts[PLAYER])
+
+    @property
+    def n_since(self) -> int:
+        """Episodes since the warm start."""
+        return int(self.counts[PLAYED] - self.counts[WARMED])
+
+    def choose(self) -> None:
+        """Decide who plays, if the block is over."""
+        counts, n_own = self.counts, float(self.windows[0, N])
+        if counts[LEFT] > 0:
+            return
+        if not self.is_open:
+            counts[[PLAYER, LEFT]] = LEARNER, ENDLESS
+        elif counts[WARMED] < counts[TO_WARM]:
+            counts[[PLAYER, LEFT]] = (NOISY if counts[WARMED] % 2 else RULE), 1
+        elif self.of_rule[N] < COMPARED * (n_own + self.of_careful[N]):
+            counts[[PLAYER, LEFT]] = RULE, 1
+        elif self.room() >= self._next_cost():
+            counts[[PLAYER, LEFT]] = LEARNER, self._block()
+        else:
+            counts[[PLAYER, LEFT]] = (CAREFUL if self._tries_careful() else RULE), 1
+
+    def note_plan(self, plan: int) -> None:
+        """Halve the weight of the careful policy's returns if it has another plan now."""
+        if self.counts[PLAN] != plan:
+            self.counts[PLAN] = plan
+            self.trial[[N, SQUARES]] *= 0.5
+            self.latest[:] = 0.0
+
+    def _tries_careful(self) -> bool:
+        n, mean = self.trial[[N, MEAN]].tolist()
+        if not self.has_careful or not n:
+            return self.has_careful
+        variance = self.of_rule[SQUARES] / self.of_rule[N]  # own outliers must not excuse losses
+        lost = self.of_careful[N] * (self.of_rule[MEAN] - self.of_careful[MEAN])
+        errors = ERRORS if lost <= self.allowed_loss * self.n_since else OVERDRAWN
+        return bool(mean + errors * math.sqrt(variance / n) >= self.of_rule[MEAN])
+
+    @property
+    def trusts_careful(self) -> bool:
+        """Whether the careful policy has earned at least as much as the rule, by the means.
+
+        Those of its latest plan and of the trial.
+        """
+        means = self.trial[MEAN], self.latest[MEAN]
+        return bool(self.latest[N] >= LATEST and min(means) >= self.of_rule[MEAN])
+
+    # --- the budget -------------------------------------------------------------------------------
+
+    @property
+    def alpha(self) -> float:
+        """The probability of error of each of the two sides of the test."""
+        return (1.0 - self.confidence) / 2
+
+    @property
+    def allowed_loss(self) -> float:
+        """Loss of return per episode that is allowed against the rule."""
+        return USUAL_LOSS * abs(float(self.of_rule[MEAN])) if self.loss is None else self.loss
+
+    def upper_of_rule(self) -> float:
+        """Return U, which is at least the rule's mean return with certainty 1 - alpha."""
+        return interval(self.of_rule, self.alpha, self.ends, self.bound)[1]
+
+    def room(self) -> float:
+        """Return the return that exploring may still lose."""
+        upper, found = self.upper_of_rule(), self.allowed_loss * self.n_since
+        n_own, mean = self.windows[0, [N, MEAN]].tolist()
+        if n_own:
+            found -= n_own * (upper - mean)
+        n_careful, mean = self.of_careful[[N, MEAN]].tolist()
+        if n_careful:
+            gain, lost = max(0.0, mean - upper), max(0.0, self.of_rule[MEAN] - mean)
+            found += n_careful * (GIVEN * gain - lost)
+        return float(found)
+
+    def _block(self) -> int:
+        """Return the number of episodes that the learner explores before the next choice."""
+        return 1 + int(BLOCK * self.windows[0, N])
+
+    def _next_cost(self) -> float:
+        """Return what the next block of exploring may cost, by the mean of those so far."""
+        n_own, mean = self.windows[0, [N, MEAN]].tolist()
+        if not n_own:
+            return FIRST * abs(float(self.of_rule[MEAN]))
+        return float(self._block() * max(0.0, self.upper_of_rule() - mean))
+
+    # --- the test ---------------------------------------------------------------------------------
+
+    def credit(self, returns: Iterable[float]) -> None:
+        """Count episodes that were played, and test whether to let go of the rule."""
+        counts, player = self.counts, self.player
+        for value in map(float, returns):
+            counts[[LEFT, PLAYED]] += -1, 1
+            counts[WARMED] += counts[WARMED] < counts[TO_WARM]
+            if player == RULE:
+                add_sample(self.of_rule, value, self.alpha, self.ends)
+            elif player == CAREFUL:
+                add_sample(self.of_careful, value, self.alpha, self.ends)
+                for numbers in (self.trial, self.latest):
+                    add_sample(numbers, value, self.alpha, NO_ENDS)
+            elif player == LEARNER and self.is_open:
+                self._add_to_windows(value)
+                if self._is_better():
+                    counts[LET_GO] = counts[PLAYED]
+
+    def _add_to_windows(self, value: float) -> None:
+        n_before = self.windows[0, N]
+        for j in range(N_WINDOWS):
+            if j and n_before < 2 ** (4 + j):
+                break
+            add_sample(self.windows[j], value, self._share(j), self.ends)
+
+    def _is_better(self) -> bool:
+        """Return whether the learner is at least as good as the rule, with certainty."""
+        if self.of_rule[N] < LEAST:
+            return False
+        needed = self.upper_of_rule() - self.margin
+        for j, window in enumerate(self.windows):
+            if window[N] < LEAST:
+                break
+            if interval(window, self._share(j), self.ends, self.bound)[0] >= needed:
+                return True
+        return False
+
+    def _share(self, j: int) -> float:
+        """Return the probability of error of window j. The sum over all windows is alpha."""
+        return self.alpha / ((j + 1) * (j + 2))
+
+    # --- words and files --------------------------------------------------------------------------
+
+    def facts(self) -> dict[str, str]:
+        """Return what was played and earned, the budget and the test, in words."""
+        counts, n_noisy = self.counts, int(self.counts[WARMED]) // 2
+        n_exact, n_careful = int(self.of_rule[N]), int(self.of_careful[N])
+        n_own = int(counts[PLAYED]) - n_exact - n_noisy - n_careful
+        return {
+            "plays": "the agent" if not self.is_open else PLAYERS[self.player],
+            "episodes": f"{n_exact:,} of the rule, {n_noisy:,} of the rule with noise, "
+            f"{n_careful:,} of the careful policy, {n_own:,} of the agent",
+            "rule": _words(self.of_rule),
+            "careful policy": _words(self.of_careful),
+            "agent": _words(self.windows[0]),
+            "allowed loss": f"{self.allowed_loss:.4g} per episode; {self.room():.4g} are left"
+            if self.is_open
+            else "not limited: the rule was let go",
+            "let go": f"after episode {int(counts[LET_GO]):,}, the warm start included, with "
+            f"confidence {self.confidence:g}"
+            if counts[LET_GO]
+            else "not yet",
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Return the options and statistics to save, as JSON."""
+        options = ("confidence", "loss", "margin", "bound")
+        return {
+            "options": {name: getattr(self, name) for name in options},
+            "counts": self.counts.tolist(),
+            **{name: getattr(self, name).tolist() for name in _ARRAYS},
+        }
+
+    def restore(self, kept: dict[str, Any]) -> None:
+        """Restore saved statistics; ValueError if they are invalid."""
+        counts = np.array(kept["counts"], np.int64)
+        if counts.shape != (7,) or (counts < 0).any() or counts[PLAYER] > CAREFUL:
+            raise ValueError("the episodes of the guide are invalid")
+        numbers = {name: np.array(kept[name], np.float64) for name in _ARRAYS}
+        for name, array in numbers.items():
+            if array.shape != getattr(self, name).shape or not np.isfinite(array).all():
+                raise ValueError("the statistics of the guide are invalid")
+        self.counts = counts
+        vars(self).update(numbers)
+
+
+_ARRAYS = ("of_rule", "of_careful", "trial", "latest", "windows")
+
+
+def _words(numbers: Floats) -> str:
+    if not numbers[N]:
+        return "has not played"
+    n = float(numbers[N])
+    error = math.sqrt(numbers[SQUARES]) / n
+    return f"mean return {numbers[MEAN]:.4g} ± {error:.2g} in {int(n):,} episodes"
