@@ -7,7 +7,7 @@ import pytest
 import zooming
 from helpers import knowledge
 from zooming.agents import confidence
-from zooming.agents.ledger import CAREFUL, LEARNER, LET_GO, NOISY, PLAYED, RULE, Ledger
+from zooming.agents.ledger import CAREFUL, LEARNER, LET_GO, NOISY, PLAN, PLAYED, RULE, Ledger
 
 QUEUE = "zooming/Queue-v0"
 
@@ -141,8 +141,12 @@ def test_a_new_plan_halves_the_weight_of_the_trial_and_predict_waits_for_it():
     assert ledger.trusts_careful
     ledger.note_plan(n_plans)
     assert ledger.trusts_careful
-    ledger.note_plan(n_plans + 1)
-    assert not ledger.trusts_careful
+    for mean, is_trusted in ((11.0, True), (10.1, False)):  # by a standard error of 20 returns
+        ledger.trial[:3], ledger.latest[:3] = (40.0, mean, 40.0), (10.0, 11.0, 10.0)
+        ledger.note_plan(ledger.counts[PLAN] + 1)
+        assert ledger.trusts_careful == is_trusted
+    ledger.trial[:3] = 9.0, 20.0, 9.0
+    assert not ledger.trusts_careful  # too few
     assert not Ledger(60, has_careful=False)._tries_careful()
 
 
@@ -262,3 +266,43 @@ def test_the_confidence_sequence_of_bounded_samples_holds_for_rare_events():
         missed += is_missed
     assert missed <= 3
     assert high < 0.5
+
+
+def test_noise_stops_while_it_costs_too_much_unless_it_was_asked_for():
+    for limits_noise, n_expected in ((True, 1), (False, 50)):
+        ledger = Ledger(100, limits_noise=limits_noise)
+        n_noisy = 0
+        for _ in range(100):
+            ledger.choose()
+            is_noisy = ledger.player == NOISY
+            n_noisy += is_noisy
+            ledger.credit([-50.0 if is_noisy else 10.0])  # 60 lost: 200 episodes of 3 %
+        assert n_noisy == n_expected
+
+
+def test_only_episodes_played_by_hand_count_and_saving_changes_nothing(tmp_path):
+    agent, _ = started(zooming.Planner)
+    guide = agent.guide
+    observation, _ = gym.make(QUEUE).reset(seed=0)
+    before = guide.ledger.of_rule.tolist(), guide.ledger.counts[PLAYED]
+    for _ in range(5):
+        action = guide.act(0, observation)
+    guide.update(0, observation, action, 0.5, observation)
+    agent.save(tmp_path / "a.zoom")
+    assert (guide.ledger.of_rule.tolist(), guide.ledger.counts[PLAYED]) == before
+    agent.learn(1)
+    assert guide.ledger.counts[PLAYED] == before[1] + 1
+    agent.save(tmp_path / "b.zoom")
+    assert zooming.load(tmp_path / "b.zoom").guide.ledger.counts[PLAYED] == before[1] + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "value"),
+    [("of_rule", 0, -5.0), ("of_rule", 2, -1.0), ("counts", PLAYED, 2**63 - 1),
+     ("counts", LET_GO, 10**6)],
+)  # fmt: skip
+def test_statistics_that_cannot_be_are_refused(name, index, value):
+    kept = Ledger(60).state()
+    kept[name][index] = value
+    with pytest.raises(ValueError, match="of the guide are invalid"):
+        Ledger(60).restore(kept)

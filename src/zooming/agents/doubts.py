@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zooming.kernels.plan_layout import ENDED
+from zooming.kernels.plan_layout import CATEGORIES, ENDED
 
 if TYPE_CHECKING:
     from zooming.agents.planner import Planner
 
 ENOUGH = 20  # episodes before which nothing is doubted
+MANY = 20  # categories of an axis that are probably quantities
 SMALL = 0.02  # share of the reward range that the rewards seen should span
 
 
@@ -37,6 +38,12 @@ def doubts(agent: Planner) -> list[str]:
             f"no episode was longer than {longest} of {agent.horizon} steps; if none can be, give "
             f"horizon={longest}"
         )
+    for j, name in enumerate(agent.axes.names):
+        if table.kinds[j] == CATEGORIES and table.units[j] >= MANY:
+            found.append(
+                f"{name} has {table.units[j]} categories, of which none tells about another; if "
+                f"they are quantities in their order, give ordered=['{name}']"
+            )
     places = table.samples.places[:n]
     for j in range(agent.axes.n_state):
         after = places[:, len(agent.axes) + j]

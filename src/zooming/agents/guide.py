@@ -66,11 +66,12 @@ class Guide:
         self.agent = agent
         self.rule = None if rule is None else rules.as_function(rule, "rule")
         usual = min(MOST_NOISE, USUAL_NOISE / agent.horizon)
+        self.given_noise = noise
         self.noise = usual if noise is None else check_float(noise, "noise", 0.0, 1.0)
         self.spread = check_float(spread, "spread", 0.0, 1.0)
         self.ledger = Ledger(
             episodes, bound=bound, ends=_return_range(agent),
-            has_careful=find_planner(agent) is not None, **options,
+            has_careful=find_planner(agent) is not None, limits_noise=noise is None, **options,
         )  # fmt: skip
         self._total: float | None = None  # return so far of an episode played by hand
 
@@ -90,6 +91,8 @@ class Guide:
         """Decide who plays, if the block is over."""
         ledger, planner = self.ledger, find_planner(self.agent)
         if planner is not None:
+            if ledger.counts[LEFT] <= 0 and planner.table.is_due:
+                planner.table.refit()  # now, so that no episode has two careful policies
             ledger.note_plan(planner.table.n_plans)
         ledger.choose()
         if ledger.player != LEARNER and self.rule is None:
@@ -134,7 +137,8 @@ class Guide:
             self.agent.checked_state(step, observation)  # raise before anything changes
             self._close()
             self.choose()
-            self._total = 0.0
+            if self.ledger.player != LEARNER:
+                self.agent.drop_paused()
         if self.ledger.player != LEARNER:
             return self.own_action(step, observation, info)
         return self.agent.act(step, observation, **({"info": info} if info else {}))
@@ -154,6 +158,8 @@ class Guide:
         masks = {"next_info": next_info} if next_info else {}
         agent = self.agent
         agent.update(step, observation, action, reward, next_observation, terminated, **masks)
+        if step == 0:  # only an episode with an update counts
+            self._total = 0.0
         if self._total is not None:
             self._total += float(reward)
         if terminated or step + 1 == agent.horizon:
@@ -163,6 +169,10 @@ class Guide:
         """Credit the return of an episode that was played by hand."""
         if self._total is not None:
             self.ledger.credit([self._total])
+        self._total = None
+
+    def drop_open(self) -> None:
+        """Forget an episode that was begun by hand and not ended."""
         self._total = None
 
     # --- the policy while the rule is kept --------------------------------------------------------
@@ -178,7 +188,8 @@ class Guide:
     ) -> tuple[Any, NDArray[np.int64]]:
         """Return the action of the rule, of the careful policy, or, once it is let go, the agent's.
 
-        The careful policy is played if its mean return is at least the rule's. The arguments are
+        The careful policy is played if it earned at least as much as the rule, see
+        `Ledger.trusts_careful`; it is deterministic, and so is the rule. The arguments are
         those of `Agent.predict`, which calls this method until the rule is let go.
         """
         agent, axes = self.agent, self.agent.axes
@@ -221,10 +232,9 @@ class Guide:
     # --- files ------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Return the state to save, as JSON. The rule itself is not saved."""
-        self._close()
+        """Return the state to save, as JSON, without the rule and an episode begun by hand."""
         kept = self.ledger.state()
-        kept["options"].update(noise=self.noise, spread=self.spread)
+        kept["options"].update(noise=self.given_noise, spread=self.spread)
         return kept
 
     @classmethod
@@ -256,6 +266,8 @@ def own_policy(agent: Any) -> Any:
 def _return_range(agent: Any) -> tuple[float, float]:
     """Return the least and the largest return of an episode, which may end early."""
     low, high = agent.reward_range
+    if getattr(agent, "_known_range", agent.reward_range) is None:
+        return NO_ENDS  # `Auto` has made up a range for its trees
     if (low, high) == ANY_REWARD or agent.rewards != "refuse":
         return NO_ENDS
     return agent.horizon * min(low, 0.0), agent.horizon * max(high, 0.0)

@@ -35,6 +35,7 @@ class Guided:
     def play(self, end: int, advance: Advance) -> None:
         """Play until the log has `end` episodes."""
         log, guide = self.log, self.agent.guide
+        guide.drop_open()
         while (first := int(log.done[0])) < end:
             guide.choose()
             ledger, was_open = guide.ledger, guide.is_open

@@ -3,6 +3,8 @@
 `docs/offline.md` has the statement. Let mu be the mean return of the rule, U its upper confidence
 bound, and x the returns of the agent's exploring episodes.
 
+- Noise: every second episode of the warm start has noise, unless noisy episodes have lost more
+  than 3 % of the rule's mean return for each episode so far.
 - Budget: the agent explores if sum(U - x), with what the next block may cost, is at most loss *
   (all episodes since the warm start), and if the rule has played a quarter as many episodes as the
   others, for comparison. Half of what the careful policy (see `careful`) earned above U is added to
@@ -47,6 +49,7 @@ TO_WARM, WARMED, PLAYER, LEFT, PLAYED, LET_GO, PLAN = range(7)
 N_WINDOWS = 26  # of the learner's episodes; window j > 0 begins after 2 ** (4 + j) of them
 LEAST = 20  # episodes that the test needs of both
 LATEST = 10  # episodes of the careful policy with its latest plan before `predict` plays it
+NOISE_LOSS = 0.03  # of the rule's mean return, per episode of the warm start: what noise may cost
 USUAL_LOSS = 0.005  # of the rule's mean return, per episode
 BLOCK = 0.01  # share of its own episodes that the learner plays before the next choice
 FIRST = 0.5  # of the rule's mean return: what the learner's first episode may cost
@@ -71,6 +74,8 @@ class Ledger:
         The range of returns, for `bound="range"`.
     has_careful : bool
         Whether there is a careful policy.
+    limits_noise : bool
+        Whether noise stops when it has cost too much.
     """
 
     def __init__(
@@ -83,6 +88,7 @@ class Ledger:
         bound: str = NORMAL,
         ends: tuple[float, float] = NO_ENDS,
         has_careful: bool = True,
+        limits_noise: bool = True,
     ) -> None:
         self.confidence = check_float(confidence, "confidence", 0.5, 1.0)
         if not confidence < 1:
@@ -96,10 +102,11 @@ class Ledger:
                 "reward_range=(low, high)"
             )
         self.ends = ends if bound == RANGE else NO_ENDS
-        self.has_careful = has_careful
+        self.has_careful, self.limits_noise = has_careful, limits_noise
         self.counts = np.zeros(7, np.int64)
         self.counts[TO_WARM] = check_int(episodes, "episodes", 2 * LEAST)
         self.of_rule: Floats = np.zeros(N_NUMBERS)  # statistics of its exact episodes
+        self.of_noisy: Floats = np.zeros(N_NUMBERS)  # of the rule's episodes with noise
         self.of_careful: Floats = np.zeros(N_NUMBERS)
         self.trial: Floats = np.zeros(N_NUMBERS)  # of the careful policy, late ones counting more
         self.latest: Floats = np.zeros(N_NUMBERS)  # of the careful policy with its latest plan
@@ -130,13 +137,20 @@ class Ledger:
         if not self.is_open:
             counts[[PLAYER, LEFT]] = LEARNER, ENDLESS
         elif counts[WARMED] < counts[TO_WARM]:
-            counts[[PLAYER, LEFT]] = (NOISY if counts[WARMED] % 2 else RULE), 1
+            is_noisy = counts[WARMED] % 2 == 1 and self._affords_noise()
+            counts[[PLAYER, LEFT]] = (NOISY if is_noisy else RULE), 1
         elif self.of_rule[N] < COMPARED * (n_own + self.of_careful[N]):
             counts[[PLAYER, LEFT]] = RULE, 1
         elif self.room() >= self._next_cost():
             counts[[PLAYER, LEFT]] = LEARNER, self._block()
         else:
             counts[[PLAYER, LEFT]] = (CAREFUL if self._tries_careful() else RULE), 1
+
+    def _affords_noise(self) -> bool:
+        """Return whether noise has cost no more than it may in the warm start."""
+        n, mean = self.of_noisy[[N, MEAN]].tolist()
+        allowed = NOISE_LOSS * abs(self.of_rule[MEAN]) * self.counts[WARMED]
+        return not self.limits_noise or bool(n * (self.of_rule[MEAN] - mean) <= allowed)
 
     def note_plan(self, plan: int) -> None:
         """Halve the weight of the careful policy's returns if it has another plan now."""
@@ -156,12 +170,19 @@ class Ledger:
 
     @property
     def trusts_careful(self) -> bool:
-        """Whether the careful policy has earned at least as much as the rule, by the means.
+        """Whether the careful policy has earned at least as much as the rule.
 
-        Those of its latest plan and of the trial.
+        If its latest plan has played enough, the mean returns of it and of the trial decide. Until
+        then, the mean return of the trial minus a standard error does.
         """
-        means = self.trial[MEAN], self.latest[MEAN]
-        return bool(self.latest[N] >= LATEST and min(means) >= self.of_rule[MEAN])
+        (n, mean), (n_latest, latest) = self.trial[[N, MEAN]], self.latest[[N, MEAN]]
+        needed = self.of_rule[MEAN]
+        if n_latest >= LATEST:
+            return bool(min(mean, latest) >= needed)
+        if n < LATEST:
+            return False
+        variance = self.of_rule[SQUARES] / self.of_rule[N]
+        return bool(mean - math.sqrt(variance / n) >= needed)
 
     # --- the budget -------------------------------------------------------------------------------
 
@@ -212,6 +233,8 @@ class Ledger:
             counts[WARMED] += counts[WARMED] < counts[TO_WARM]
             if player == RULE:
                 add_sample(self.of_rule, value, self.alpha, self.ends)
+            elif player == NOISY:
+                add_sample(self.of_noisy, value, self.alpha, NO_ENDS)
             elif player == CAREFUL:
                 add_sample(self.of_careful, value, self.alpha, self.ends)
                 for numbers in (self.trial, self.latest):
@@ -248,7 +271,7 @@ class Ledger:
 
     def facts(self) -> dict[str, str]:
         """Return what was played and earned, the budget and the test, in words."""
-        counts, n_noisy = self.counts, int(self.counts[WARMED]) // 2
+        counts, n_noisy = self.counts, int(self.of_noisy[N])
         n_exact, n_careful = int(self.of_rule[N]), int(self.of_careful[N])
         n_own = int(counts[PLAYED]) - n_exact - n_noisy - n_careful
         return {
@@ -281,15 +304,21 @@ class Ledger:
         counts = np.array(kept["counts"], np.int64)
         if counts.shape != (7,) or (counts < 0).any() or counts[PLAYER] > CAREFUL:
             raise ValueError("the episodes of the guide are invalid")
+        if counts.max() > ENDLESS or counts[WARMED] > min(counts[TO_WARM], counts[PLAYED]):
+            raise ValueError("the episodes of the guide are invalid")
+        if counts[LET_GO] > counts[PLAYED]:
+            raise ValueError("the episodes of the guide are invalid")
         numbers = {name: np.array(kept[name], np.float64) for name in _ARRAYS}
         for name, array in numbers.items():
             if array.shape != getattr(self, name).shape or not np.isfinite(array).all():
+                raise ValueError("the statistics of the guide are invalid")
+            if (array[..., [N, SQUARES]] < 0).any():
                 raise ValueError("the statistics of the guide are invalid")
         self.counts = counts
         vars(self).update(numbers)
 
 
-_ARRAYS = ("of_rule", "of_careful", "trial", "latest", "windows")
+_ARRAYS = ("of_rule", "of_noisy", "of_careful", "trial", "latest", "windows")
 
 
 def _words(numbers: Floats) -> str:

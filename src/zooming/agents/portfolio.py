@@ -252,6 +252,8 @@ class Portfolio(Delegate):
             raise ValueError(f"{n} episodes were saved, but the portfolio has {self.n_episodes}")
 
     def drop_paused(self) -> None:
+        self._settle()
+        self._close()  # an episode that was cut short ends before another driver plays
         for agent in self.agents + self.safe_agents:
             agent.drop_paused()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -30,7 +31,8 @@ def as_function(policy: Any, what: str = "policy") -> Policy:
         )[0]
     if callable(policy):
         _check_signature(policy, what)
-        return lambda step, observation, info: policy(step, observation)
+        # A copy, because a function that changes its argument would change what is learned.
+        return lambda step, observation, info: policy(step, copy.deepcopy(observation))
     raise ConfigurationError(
         f"{what}={short_repr(policy)}: give an agent, or a function {what}(step, observation)"
     )

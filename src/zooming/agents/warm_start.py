@@ -54,7 +54,8 @@ def warm_start(
         return.
     noise : float, optional
         Share of the steps of noisy episodes at which the action is drawn near the rule's. By
-        default 0.5 / horizon, one step of every second noisy episode, but at most 0.1.
+        default 0.5 / horizon, one step of every second noisy episode, but at most 0.1; then noise
+        stops while it has cost more than 3 % of the rule's mean return per episode.
     spread : float, default 1.0
         How near, as a share of the range of each action axis: by default from all of it.
         Categories are always drawn from all.

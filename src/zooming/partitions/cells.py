@@ -138,6 +138,7 @@ class CellTable:
             grid=grid,
             plan=plan,
             _policy=None,
+            _settled=None,
         )
 
     def policy(self) -> tuple[Plan, Floats]:
