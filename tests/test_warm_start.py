@@ -306,3 +306,12 @@ def test_statistics_that_cannot_be_are_refused(name, index, value):
     kept[name][index] = value
     with pytest.raises(ValueError, match="of the guide are invalid"):
         Ledger(60).restore(kept)
+
+
+def test_the_careful_policy_stops_while_its_losses_exceed_what_is_allowed():
+    ledger = Ledger(60, loss=0.1)
+    ledger.of_rule[:3] = 100.0, 10.0, 400.0
+    ledger.of_careful[:3], ledger.trial[:3] = (10.0, 9.5, 10.0), (10.0, 9.5, 10.0)  # 5 are lost
+    for n_since, is_tried in ((40, False), (60, True)):
+        ledger.counts[PLAYED] = n_since
+        assert ledger._tries_careful() == is_tried

@@ -9,11 +9,11 @@ bound, and x the returns of the agent's exploring episodes.
   (all episodes since the warm start), and if the rule has played a quarter as many episodes as the
   others, for comparison. Half of what the careful policy (see `careful`) earned above U is added to
   the budget, what it seems to have lost is taken off.
-- Trial: otherwise the careful policy plays if its mean return plus a standard error (of as many
-  returns of the rule) is at least the rule's, and the rule if not. It is half a standard error if
-  the careful policy seems to have lost more than `loss` times all episodes. Every new plan, which
-  makes it another policy, halves the weight of its returns so far. So one that was worse is tried
-  again, after the more plans the worse it was.
+- Trial: otherwise the careful policy plays if its returns in all fall short of the rule's mean by
+  at most `loss` times all episodes, and if its mean return plus a standard error (of as many
+  returns of the rule) is at least the rule's. Otherwise the rule plays. Every new plan, which
+  makes it another policy, halves the weight of its returns so far in that mean. So one that was
+  worse is tried again, after the more plans the worse it was.
 - Test: the rule is let go when the lower confidence bound of the agent's mean return, over all its
   exploring episodes or over those since its 32nd, 64th, 128th, ..., is at least U - margin.
 """
@@ -56,7 +56,6 @@ FIRST = 0.5  # of the rule's mean return: what the learner's first episode may c
 COMPARED = 0.25  # exact episodes of the rule for each of the others, at least: for the test
 GIVEN = 0.5  # share of the careful policy's gain that exploring may spend
 ERRORS = 1.0  # standard errors by which the careful policy may seem worse than the rule
-OVERDRAWN = 0.5  # and if it seems to have lost more than is allowed
 ENDLESS = 2**62
 NO_ENDS = (-math.inf, math.inf)
 
@@ -165,8 +164,9 @@ class Ledger:
             return self.has_careful
         variance = self.of_rule[SQUARES] / self.of_rule[N]  # own outliers must not excuse losses
         lost = self.of_careful[N] * (self.of_rule[MEAN] - self.of_careful[MEAN])
-        errors = ERRORS if lost <= self.allowed_loss * self.n_since else OVERDRAWN
-        return bool(mean + errors * math.sqrt(variance / n) >= self.of_rule[MEAN])
+        if lost > self.allowed_loss * self.n_since:
+            return False
+        return bool(mean + ERRORS * math.sqrt(variance / n) >= self.of_rule[MEAN])
 
     @property
     def trusts_careful(self) -> bool:
