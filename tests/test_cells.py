@@ -11,7 +11,8 @@ import pytest
 import zooming
 from helpers import Boxes, box, knowledge
 from zooming.kernels.plan_layout import CATEGORIES, ORDERED, SMOOTH, UNITS
-from zooming.partitions.cells import CellTable, join, number_rows
+from zooming.partitions.cells import CellTable
+from zooming.partitions.condensing import condense, join, number_rows
 
 pytestmark = pytest.mark.plain
 THREE, TWO = gym.spaces.Discrete(3), gym.spaces.Discrete(2)
@@ -66,7 +67,7 @@ def spread(rewards):
 
 
 def condense_plainly(rows, max_samples, units):
-    """Samples joined as `CellTable.condense` says: {key: rewards} in the order of time."""
+    """Samples joined as `condense` says: {key: rewards} in the order of time."""
     groups, side = [(step, tuple(places), [reward]) for step, places, reward in rows], 1
     while 3 * len(groups) > 2 * max_samples and side <= 3 * UNITS:
         side *= 3
@@ -91,7 +92,8 @@ def test_similar_samples_are_joined_until_a_third_of_the_memory_is_free(state, m
         for _ in range(90)
     ]
     expected = condense_plainly(rows, max_samples, units)
-    found = table_of(agent, rows, max_samples).condense()
+    table = table_of(agent, rows, max_samples)
+    found = condense(table.samples, table.n_samples, table.units, max_samples)
     assert 3 * len(expected) <= 2 * max_samples
     assert found.steps.tolist() == [step for step, _, _ in expected]
     assert found.places.tolist() == [list(places) for _, places, _ in expected]

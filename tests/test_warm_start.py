@@ -16,6 +16,10 @@ def env():
     return gym.make("zooming/Oil-v0", noise=0.05)
 
 
+def low(step, state):
+    return [0.1]
+
+
 def half(step, state):
     return [0.5]
 
@@ -150,13 +154,31 @@ def test_a_new_plan_halves_the_weight_of_the_trial_and_predict_waits_for_it():
     assert not Ledger(60, has_careful=False)._tries_careful()
 
 
-def test_feasible_actions_bind_the_careful_policy_too():
-    agent, _ = started(zooming.Planner)
+def test_the_careful_policy_takes_the_best_of_the_feasible_actions():
+    agent = zooming.Planner(env(), seed=1)
+    agent.warm_start(low, 200, noise=0.5)
     for numbers in (agent.guide.ledger.trial, agent.guide.ledger.latest):
         numbers[:2] = 20.0, 1e9
-    for state in np.linspace(0.0, 15.0, 16):
-        info = {"action_low": [2.0], "action_high": [2.5]}
-        assert 2.0 <= agent.predict([state], info=info)[0][0] <= 2.5
+    plan, grid = agent.table.settled_policy(), agent.table.grid
+    edges = grid.edges[1, : grid.bins[1] + 1] / grid.units[1]
+    n_actions, n_masked = len(edges) - 1, 0
+    for state in np.linspace(0.0, 1.0, 40):
+        here = agent._cell(3, [state], low(3, state))[1]
+        cells = slice(first := here // n_actions * n_actions, first + n_actions)
+        doubt = -2 * plan.bonus[3, cells]  # the bonus of a policy is minus half a standard error
+        at_least = np.where(plan.visits[3, cells] > 0, plan.q[3, cells] - doubt, -np.inf)
+        needed = plan.q[3, here] + doubt[here - first]
+        clear = [c for c in np.argsort(-at_least) if at_least[c] > needed and c != here - first]
+        if len(clear) < 2 or clear[1] > clear[0]:
+            continue
+        best, second = clear[:2]
+        info = {"action_high": [edges[best] - 1e-3]}  # the best action's cell is not feasible
+        assert agent._cell(3, [state], agent.predict([state], state=3)[0])[1] - first == best
+        played = agent.predict([state], state=3, info=info)[0]
+        assert agent._cell(3, [state], played)[1] - first == second
+        assert played[0] <= edges[best] - 1e-3
+        n_masked += 1
+    assert n_masked > 5
 
 
 def test_export_and_explain_tell_the_agents_own_policy_with_a_warning(tmp_path):
@@ -315,3 +337,54 @@ def test_the_careful_policy_stops_while_its_losses_exceed_what_is_allowed():
     for n_since, is_tried in ((40, False), (60, True)):
         ledger.counts[PLAYED] = n_since
         assert ledger._tries_careful() == is_tried
+
+
+class Cut(gym.Env):
+    """Episodes that are truncated after three of five steps; the reward is the action."""
+
+    observation_space = action_space = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.n_steps = 0
+        return np.array([0.5]), {}
+
+    def step(self, action):
+        self.n_steps += 1
+        return np.array([0.5]), float(action[0]), False, self.n_steps == 3, {}
+
+
+def test_returns_of_the_rule_are_not_credited_to_an_agent_of_a_portfolio():
+    agent = zooming.Auto(Cut(), seed=0, horizon=5, reward_range=(0, 1))
+    agent.warm_start(lambda step, state: [0.95], 40, loss=0.2)
+    credited, credit = [], agent._credit
+    agent._credit = lambda returns: (credited.extend(returns), credit(returns))
+    agent.learn(60)
+    assert agent.guide.ledger.of_careful[confidence.N] > 0
+    assert len(credited) > 1
+    assert max(credited) <= 3.0
+
+
+def test_an_episode_has_one_careful_policy():
+    agent, _ = started(zooming.Planner, loss=20.0)
+    made, n_careful = gym.make(QUEUE), 0
+    for _ in range(40):
+        observation, _ = made.reset()
+        is_over, step, plans = False, 0, set()
+        while not is_over:
+            action = agent.guide.act(step, observation)
+            plans.add(agent.table.n_plans)
+            after, reward, terminated, truncated, _ = made.step(action)
+            agent.guide.update(step, observation, action, reward, after, terminated)
+            observation, step, is_over = after, step + 1, terminated or truncated
+        if agent.guide.ledger.player == CAREFUL:
+            n_careful += 1
+            assert len(plans) == 1
+    assert n_careful > 5
+
+
+def test_a_range_that_auto_made_up_is_no_bound_on_returns():
+    agent = zooming.Auto(Cut(), seed=0, horizon=3)
+    agent.learn(20)
+    with pytest.raises(zooming.ConfigurationError, match="needs the range of the rewards"):
+        agent.warm_start(lambda step, state: [0.5], 40, bound="range")

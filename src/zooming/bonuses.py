@@ -75,7 +75,7 @@ class _Confident:
         return self.log_term(horizon) + (2 * math.log(episode) if self.episodes is None else 0.0)
 
     def terms(self, horizon: int, reward_span: float) -> tuple[float, float]:
-        """Return (a, b) of the scale a sqrt(iota) + b."""
+        """Return the numbers a and b of the scale, which is a sqrt(iota) + b."""
         raise NotImplementedError
 
     def scale(self, horizon: int, reward_span: float, episode: int = 1) -> float:

@@ -22,7 +22,7 @@ _NEW_RESET = (
 
 
 def check_env(env: Any) -> None:
-    """Raise ConfigurationError if `env` is not an environment, or is a vector environment."""
+    """Raise ConfigurationError unless `env` is a single Gymnasium environment."""
     if isinstance(env, (str, type)) or not hasattr(env, "observation_space"):
         named = env if isinstance(env, str) and not env.endswith("Policy") else "zooming/Oil-v0"
         is_class = isinstance(env, type) and issubclass(env, gym.Env)

@@ -186,7 +186,7 @@ class Guide:
         *,
         info: Any = None,
     ) -> tuple[Any, NDArray[np.int64]]:
-        """Return the action of the rule, of the careful policy, or, once it is let go, the agent's.
+        """Return the rule's or the careful policy's action; the agent's once the rule is let go.
 
         The careful policy is played if it earned at least as much as the rule, see
         `Ledger.trusts_careful`; it is deterministic, and so is the rule. The arguments are

@@ -125,7 +125,7 @@ class Ledger:
 
     @property
     def n_since(self) -> int:
-        """Episodes since the warm start."""
+        """Number of episodes played since the warm start ended."""
         return int(self.counts[PLAYED] - self.counts[WARMED])
 
     def choose(self) -> None:
@@ -193,7 +193,7 @@ class Ledger:
 
     @property
     def allowed_loss(self) -> float:
-        """Loss of return per episode that is allowed against the rule."""
+        """The return per episode that exploring may lose compared with the rule."""
         return USUAL_LOSS * abs(float(self.of_rule[MEAN])) if self.loss is None else self.loss
 
     def upper_of_rule(self) -> float:

@@ -191,7 +191,7 @@ class LearnedPolicy(ABC):
         return cards.card(cast("Agent", self))
 
     def _facts(self) -> dict[str, Any]:
-        """Return the rows that this kind of agent adds to its notebook card."""
+        """Return the lines {label: value} that notebooks show for this kind of agent."""
         return {"bytes": f"{self.nbytes:,}"}
 
     def _pictures(self) -> list[str]:

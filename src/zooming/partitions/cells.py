@@ -8,8 +8,6 @@ module owns their arrays.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -19,17 +17,18 @@ from zooming.errors import SpaceError
 from zooming.kernels import plan_layout as layout
 from zooming.kernels.grids import center_states, lay_grid, make_grid, sort_by_step
 from zooming.kernels.layout import ATOMS
-from zooming.kernels.plan_layout import CORE, MEAN_REWARD, SPREAD, WEIGHT, Grid, Plan, Samples
+from zooming.kernels.plan_layout import CORE, WEIGHT, Grid, Plan, Samples
 from zooming.kernels.planning import make_plan
 from zooming.partitions.borders import in_units
+from zooming.partitions.condensing import condense
 from zooming.partitions.faults import lengths
+from zooming.partitions.stored_cells import check_form, check_samples, restore_centers
 from zooming.partitions.view import Partition
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import CATEGORICAL
 from zooming.validation import Floats
 
 _ROOM = 1024  # rows of samples that are reserved at least
-_FULLEST = 2 / 3  # share of `max_samples` that condensing leaves
 
 
 class CellTable:
@@ -81,30 +80,6 @@ class CellTable:
                 new[: self.n_samples] = old[: self.n_samples]
             self.samples = grown
 
-    def condense(self) -> Samples:
-        """Return the samples with similar ones joined, until a third of `max_samples` is free.
-
-        Samples of one step are similar if their places fall into the same small box of state,
-        action and next state. The sides of the boxes triple until enough rows are free, then
-        values of integer axes are joined, too. A row keeps the number of its samples, the mean and
-        the spread of their rewards, and the places of the first one.
-        """
-        n, side = self.n_samples, 1
-        steps, places, numbers = (part[:n] for part in self.samples)
-        fine = np.tile(self.units, 2)[: places.shape[1]]
-        while len(steps) > _FULLEST * self.max_samples and side <= 3 * layout.UNITS:
-            side *= 3
-            sides = np.where((fine == layout.UNITS) | (side > layout.UNITS), side, 1).astype(
-                np.int32
-            )
-            columns = (places[:, j] // sides[j] for j in range(places.shape[1]))
-            boxes = number_rows(chain([steps], columns))
-            _, first, group = np.unique(boxes, return_index=True, return_inverse=True)
-            order = np.argsort(first)  # keep the samples in the order of time
-            steps, places = steps[first[order]], places[first[order]]
-            numbers = join(numbers, group.reshape(-1), len(first))[order]
-        return Samples(steps, places, np.ascontiguousarray(numbers))
-
     # --- plans ------------------------------------------------------------------------------------
 
     @property
@@ -116,7 +91,7 @@ class CellTable:
         """Lay the grid anew and plan with the bonus; condense the samples if there are too many."""
         core, widths, samples = self.core.copy(), self.widths.copy(), self.samples
         if self.n_samples > self.max_samples:
-            samples = self.condense()
+            samples = condense(self.samples, self.n_samples, self.units, self.max_samples)
             core["n_samples"] = len(samples.steps)
         n, n_state = int(core["n_samples"][0]), self.axes.n_state
         n_cells = layout.wanted_cells(
@@ -308,17 +283,17 @@ class CellTable:
             given,
             strict=True,
         ):
-            _check_form(name, one, wanted)
-        self._check_samples(core, given)
+            check_form(name, one, wanted)
+        check_samples(core, given, self.units, len(self.axes))
         bins, edges = arrays["bins"], arrays["edges"]
-        _check_form("widths", arrays["widths"], self.widths)
-        _check_form("apart", arrays["apart"], self.apart)
+        check_form("widths", arrays["widths"], self.widths)
+        check_form("apart", arrays["apart"], self.apart)
         if not np.isin(arrays["apart"], (0, 1)).all():
             raise ValueError("a step is apart or not: 1 or 0")
-        _check_form("bins", bins, self.units)
+        check_form("bins", bins, self.units)
         if (bins < 1).any() or (bins > self.units).any():
             raise ValueError("the bins of an axis are none, or more than its places")
-        _check_form("edges", edges, np.zeros((len(bins), int(bins.max()) + 1), np.int64))
+        check_form("edges", edges, np.zeros((len(bins), int(bins.max()) + 1), np.int64))
         for row, n_bins, n_units in zip(edges, bins, self.units, strict=True):
             used = row[: n_bins + 1]
             if used[0] != 0 or used[-1] != n_units or (np.diff(used) < 1).any():
@@ -328,10 +303,10 @@ class CellTable:
         grid = Grid(
             *make_grid(self.kinds, self.units, bins.copy(), edges.copy(), self.axes.n_state)
         )
-        self._restore_centers(grid, arrays["centers"])
+        restore_centers(grid, arrays["centers"])
         plan = self._new_plan(grid)
         for name in ("q", "bonus", "way", "played"):
-            _check_form(name, arrays[name], getattr(plan, name))
+            check_form(name, arrays[name], getattr(plan, name))
             getattr(plan, name)[:] = arrays[name]
         values: dict[str, Any] = {"core": core, "widths": arrays["widths"].copy(), "grid": grid}
         values["apart"] = arrays["apart"].copy()
@@ -342,35 +317,6 @@ class CellTable:
         plan.visits[:] = np.where(is_apart, counts, counts[self.apart[0] == 0].sum(axis=0))
         total = (plan.q + plan.bonus).reshape(*plan.best.shape, -1)
         plan.best[:] = total.argmax(axis=2)
-
-    def _restore_centers(self, grid: Grid, centers: NDArray[Any]) -> None:
-        """Take back the centers of the bins; ValueError if one is outside of its bin."""
-        _check_form("centers", centers, grid.centers)
-        is_used = np.arange(centers.shape[1]) < grid.bins[:, None]
-        places = centers * grid.units[:, None]
-        is_inside = (places >= grid.edges[:, :-1]) & (places <= grid.edges[:, 1:])
-        if not (is_inside | ~is_used).all():
-            raise ValueError("the center of a bin is outside of it")
-        grid.centers[:] = np.where(is_used, centers, 0.0)
-
-    def _check_samples(self, core: NDArray[Any], samples: Samples) -> None:
-        """Raise ValueError if samples cannot have come from this problem."""
-        n, n_axes = len(samples.steps), len(self.axes)
-        if not 0 <= core["n_planned"][0] <= n:
-            raise ValueError(f"the plan was made of {core['n_planned'][0]} of {n} samples")
-        low = np.where(np.arange(samples.places.shape[1]) < n_axes, 0, layout.ENDED)
-        high = np.tile(self.units, 2)[: samples.places.shape[1]]
-        if (samples.places < low).any() or (samples.places >= high).any():
-            raise ValueError("a sample lies outside of the axes")
-        if (samples.steps < 0).any() or (samples.steps >= core["horizon"][0]).any():
-            raise ValueError("a sample has a step outside of the episode")
-        rewards, weights = samples.numbers[:, MEAN_REWARD], samples.numbers[:, WEIGHT]
-        if not np.isfinite(samples.numbers).all() or (weights < 1).any():
-            raise ValueError("a sample has no valid weight or reward")
-        if n and not (core["least"][0] <= rewards.min() and rewards.max() <= core["most"][0]):
-            raise ValueError("a reward is outside of the range of rewards seen")
-        if (samples.numbers[:, SPREAD] < 0).any():
-            raise ValueError("the spread of a sample is negative")
 
 
 def _places(axes: Axes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -392,43 +338,3 @@ def _allocate(n_rows: int, n_places: int) -> Samples:
     return Samples(
         np.zeros(n_rows, np.int32), np.zeros((n_rows, n_places), np.int16), np.zeros((n_rows, 3))
     )
-
-
-def number_rows(columns: Iterable[NDArray[Any]]) -> NDArray[np.int64]:
-    """Return a number for each row of integer columns; equal rows have equal numbers.
-
-    One number a row takes a fifth of the memory that `numpy.unique` of rows does.
-
-    Examples
-    --------
-    >>> number_rows([np.array([2, 3, 2]), np.array([-1, 5, -1])]).tolist()
-    [0, 13, 0]
-    """
-    numbers: NDArray[np.int64] = np.zeros(1, np.int64)
-    most = 1
-    for column in columns:
-        least = int(column.min())
-        size = int(column.max()) - least + 1
-        if most * size >= 2**63:
-            numbers = np.unique(numbers, return_inverse=True)[1].reshape(-1)
-            most = int(numbers.max()) + 1
-        numbers, most = numbers * size + (column - least), most * size
-    return numbers
-
-
-def join(numbers: Floats, group: NDArray[np.int64], n_groups: int) -> Floats:
-    """Return weight, mean and spread of each group of samples."""
-    weight = np.bincount(group, numbers[:, WEIGHT], n_groups)
-    mean = np.bincount(group, numbers[:, WEIGHT] * numbers[:, MEAN_REWARD], n_groups) / weight
-    away = numbers[:, MEAN_REWARD] - mean[group]
-    spread = np.bincount(group, numbers[:, SPREAD] + numbers[:, WEIGHT] * away**2, n_groups)
-    return np.column_stack([weight, mean, spread])
-
-
-def _check_form(name: str, given: NDArray[Any], wanted: NDArray[Any]) -> None:
-    if given.dtype != wanted.dtype or given.shape != wanted.shape:
-        raise ValueError(
-            f"{name} is {given.dtype} {given.shape}, not {wanted.dtype} {wanted.shape}"
-        )
-    if given.dtype.kind == "f" and not np.isfinite(given).all():
-        raise ValueError(f"{name} has an entry that is not finite")

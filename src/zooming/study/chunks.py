@@ -79,7 +79,7 @@ class Chunk:
         return self.measure(self.learn(n_threads))
 
     def learn(self, n_threads: int = 1) -> list[tuple[History, list[float]]]:
-        """Train the agents. Return the history of each run, and its exact policy values, if any."""
+        """Train the agents; return the histories and, if asked for, the policies' exact values."""
         run_seeds = [
             seeds.derive_seed(self.entropy, f"{self.stream} {i}")
             for i in range(self.first, self.last)

@@ -1,0 +1,53 @@
+"""Check what a file says of the samples and cells of a planner before it is used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.kernels import plan_layout as layout
+from zooming.kernels.plan_layout import MEAN_REWARD, SPREAD, WEIGHT, Grid, Samples
+
+
+def check_form(name: str, given: NDArray[Any], wanted: NDArray[Any]) -> None:
+    if given.dtype != wanted.dtype or given.shape != wanted.shape:
+        raise ValueError(
+            f"{name} is {given.dtype} {given.shape}, not {wanted.dtype} {wanted.shape}"
+        )
+    if given.dtype.kind == "f" and not np.isfinite(given).all():
+        raise ValueError(f"{name} has an entry that is not finite")
+
+
+def restore_centers(grid: Grid, centers: NDArray[Any]) -> None:
+    """Take back the centers of the bins; ValueError if one is outside of its bin."""
+    check_form("centers", centers, grid.centers)
+    is_used = np.arange(centers.shape[1]) < grid.bins[:, None]
+    places = centers * grid.units[:, None]
+    is_inside = (places >= grid.edges[:, :-1]) & (places <= grid.edges[:, 1:])
+    if not (is_inside | ~is_used).all():
+        raise ValueError("the center of a bin is outside of it")
+    grid.centers[:] = np.where(is_used, centers, 0.0)
+
+
+def check_samples(
+    core: NDArray[Any], samples: Samples, units: NDArray[np.int64], n_axes: int
+) -> None:
+    """Raise ValueError if samples cannot have come from this problem."""
+    n = len(samples.steps)
+    if not 0 <= core["n_planned"][0] <= n:
+        raise ValueError(f"the plan was made of {core['n_planned'][0]} of {n} samples")
+    low = np.where(np.arange(samples.places.shape[1]) < n_axes, 0, layout.ENDED)
+    high = np.tile(units, 2)[: samples.places.shape[1]]
+    if (samples.places < low).any() or (samples.places >= high).any():
+        raise ValueError("a sample lies outside of the axes")
+    if (samples.steps < 0).any() or (samples.steps >= core["horizon"][0]).any():
+        raise ValueError("a sample has a step outside of the episode")
+    rewards, weights = samples.numbers[:, MEAN_REWARD], samples.numbers[:, WEIGHT]
+    if not np.isfinite(samples.numbers).all() or (weights < 1).any():
+        raise ValueError("a sample has no valid weight or reward")
+    if n and not (core["least"][0] <= rewards.min() and rewards.max() <= core["most"][0]):
+        raise ValueError("a reward is outside of the range of rewards seen")
+    if (samples.numbers[:, SPREAD] < 0).any():
+        raise ValueError("the spread of a sample is negative")
