@@ -7,13 +7,19 @@ import pytest
 import zooming
 from helpers import knowledge
 from zooming.agents import confidence
-from zooming.agents.ledger import CAREFUL, LEARNER, LET_GO, NOISY, PLAN, PLAYED, RULE, Ledger
+from zooming.agents.ledger import CAREFUL, LEARNER, LET_GO, NOISY, PLAYED, RULE, Ledger
 
 QUEUE = "zooming/Queue-v0"
 
 
 def env():
     return gym.make("zooming/Oil-v0", noise=0.05)
+
+
+def trust_careful(ledger):
+    """Give the careful policy returns far above those of the rule."""
+    for numbers in (ledger.of_careful, ledger.trial):
+        numbers[:3] = 20.0, 1e9, 1.0
 
 
 def low(step, state):
@@ -110,8 +116,7 @@ def test_predict_plays_the_rule_until_it_is_let_go_and_the_careful_policy_once_i
     of_agent = agent._greedy(steps, states, True, [None] * 40)
     assert (agent.predict(states, state=steps)[0] == 0.5).all()
     assert agent.guide.status()["predict plays"] == "the rule"
-    for numbers in (ledger.trial, ledger.latest):
-        numbers[:2] = 20.0, ledger.of_rule[confidence.MEAN]
+    trust_careful(ledger)
     careful = agent.predict(states, state=steps)[0]
     assert (careful == [agent.predict(one, state=3)[0] for one in states]).all()
     assert 2 < (careful != 0.5).sum() < 40
@@ -130,7 +135,7 @@ def test_predict_plays_the_rule_until_it_is_let_go_and_the_careful_policy_once_i
     assert (agent.predict(states, state=steps)[0] == of_agent).all()
 
 
-def test_a_new_plan_halves_the_weight_of_the_trial_and_predict_waits_for_it():
+def test_a_new_plan_halves_the_weight_of_the_trial():
     ledger = Ledger(60)
     ledger.of_rule[:3] = 100.0, 10.0, 100.0
     for mean, is_tried in ((9.95, True), (9.0, False), (2.0, False)):
@@ -141,24 +146,41 @@ def test_a_new_plan_halves_the_weight_of_the_trial_and_predict_waits_for_it():
         n_plans += 1
         ledger.note_plan(n_plans)
     assert 10 < n_plans < 20
-    ledger.trial[:3], ledger.latest[:3] = (40.0, 11.0, 40.0), (10.0, 11.0, 10.0)
-    assert ledger.trusts_careful
-    ledger.note_plan(n_plans)
-    assert ledger.trusts_careful
-    for mean, is_trusted in ((11.0, True), (10.1, False)):  # by a standard error of 20 returns
-        ledger.trial[:3], ledger.latest[:3] = (40.0, mean, 40.0), (10.0, 11.0, 10.0)
-        ledger.note_plan(ledger.counts[PLAN] + 1)
-        assert ledger.trusts_careful == is_trusted
-    ledger.trial[:3] = 9.0, 20.0, 9.0
-    assert not ledger.trusts_careful  # too few
     assert not Ledger(60, has_careful=False)._tries_careful()
+
+
+def test_predict_trusts_the_careful_policy_by_a_test_at_the_stated_level():
+    ledger = Ledger(60, confidence=0.95)
+    ledger.of_rule[:3] = 101.0, 10.0, 101.0 * 100.0 / 101.0  # an error of 0.1
+    level = 10.0 + 1.6449 * np.sqrt(0.1**2 * 100 / 101 + 0.01)
+    for n, mean, late, is_trusted in (
+        (101.0, level + 0.01, 10.0, True),
+        (101.0, level - 0.01, 12.0, False),  # not clear
+        (101.0, level + 0.01, 9.9, False),  # worse lately
+        (19.0, 30.0, 30.0, False),  # too few
+    ):
+        ledger.of_careful[:3] = n, mean, n - 1.0 + (n > 100)  # variance 1.01, or about 1
+        ledger.trial[:2] = n, late
+        assert ledger.trusts_careful == is_trusted
+
+
+@pytest.mark.slow
+def test_predict_seldom_trusts_a_careful_policy_that_is_as_good_as_the_rule():
+    n_trusted = sum(simulate(-2.0, seed).trusts_careful for seed in range(200))
+    assert n_trusted <= 18  # 5 % are expected, and 1 % of such samples have more than 18
+    assert sum(simulate(-2.0, seed, careful=0.5).trusts_careful for seed in range(10)) == 10
+
+
+@pytest.mark.parametrize("bound", ["normal", "range"])
+def test_a_better_careful_policy_is_trusted(bound):
+    assert simulate(-2.0, 0, bound, episodes=1000, careful=5.0).trusts_careful
+    assert not simulate(-2.0, 0, bound, careful=-1.0).trusts_careful
 
 
 def test_the_careful_policy_takes_the_best_of_the_feasible_actions():
     agent = zooming.Planner(env(), seed=1)
     agent.warm_start(low, 200, noise=0.5)
-    for numbers in (agent.guide.ledger.trial, agent.guide.ledger.latest):
-        numbers[:2] = 20.0, 1e9
+    trust_careful(agent.guide.ledger)
     plan, grid = agent.table.settled_policy(), agent.table.grid
     edges = grid.edges[1, : grid.bins[1] + 1] / grid.units[1]
     n_actions, n_masked = len(edges) - 1, 0
@@ -181,18 +203,67 @@ def test_the_careful_policy_takes_the_best_of_the_feasible_actions():
     assert n_masked > 5
 
 
-def test_export_and_explain_tell_the_agents_own_policy_with_a_warning(tmp_path):
+def test_export_refuses_a_rule_that_is_kept_and_explain_warns(tmp_path):
     agent = zooming.AdaptiveQ(env(), seed=0)
     agent.warm_start(half, episodes=40)
-    policy = {}
-    with pytest.warns(UserWarning, match="is kept: predict plays the rule. This is the agent's"):
-        exec(agent.export(tmp_path / "policy.py").read_text(), policy)
+    with pytest.raises(zooming.ConfigurationError, match=r"plays the rule, and .*guide = None"):
+        agent.export(tmp_path / "policy.py")
+    assert not list(tmp_path.iterdir())
     with pytest.warns(UserWarning, match="agent's own policy"):
         rules = agent.explain(0, episodes=0)
-    assert agent.predict([0.3])[0] == [0.5]
-    own = agent.greedy(0, np.array([0.3]))
-    assert policy["act"](0, [0.3]) == tuple(own)
-    assert own in np.array([rule.action for rule in rules])
+    assert agent.greedy(0, np.array([0.3])) in np.array([rule.action for rule in rules])
+    agent.guide = None
+    policy = {}
+    exec(agent.export(tmp_path / "policy.py").read_text(), policy)
+    assert policy["act"](0, [0.3]) == tuple(agent.predict([0.3])[0])
+
+
+class Failing:
+    """A rule that fails at one call."""
+
+    def __init__(self, n_calls):
+        self.n_calls = n_calls
+
+    def __call__(self, step, state):
+        self.n_calls -= 1
+        if not self.n_calls:
+            raise RuntimeError("the shop is closed")
+        return [0.5]
+
+
+@pytest.mark.parametrize("kind", [zooming.AdaptiveQ, zooming.Auto])
+def test_the_agent_learns_nothing_from_an_episode_in_which_the_rule_fails(kind):
+    agent = kind(env(), seed=0)
+    before = knowledge(agent)
+    with pytest.raises(RuntimeError, match="the shop is closed"):
+        agent.warm_start(Failing(4), 40)
+    assert (knowledge(agent), agent.guide, agent.env_rng) == (before, None, None)
+    with pytest.raises(RuntimeError, match="the shop is closed"):
+        agent.warm_start(Failing(5 * 10 + 3), 40, noise=0.0)
+    assert agent.n_episodes == 10
+    again = kind(env(), seed=0)
+    again.warm_start(half, 40, noise=0.0)
+    agent.guide.set_rule(half)
+    agent.learn(30)
+    assert agent.n_episodes == again.n_episodes
+
+
+def test_a_rule_beyond_the_bounds_is_refused_and_not_clipped():
+    agent = zooming.AdaptiveQ(env(), seed=0, bounds={"action": (0.0, 0.4)})
+    with pytest.raises(zooming.ConfigurationError, match=r"action\[0\] = 0.5, .* widen bounds="):
+        agent.warm_start(half, 40)
+    assert agent.n_episodes == 0
+
+
+def test_the_history_names_the_episodes_of_the_careful_policy():
+    agent, history = started(zooming.Auto)
+    history += agent.learn(40)
+    careful = history.careful_episodes
+    assert len(careful) == agent.guide.ledger.of_careful[confidence.N] > 0
+    assert careful.min() > 40
+    assert not set(careful) & set(history.rule_episodes)
+    assert f"the careful policy played {len(careful)}" in repr(history)
+    assert agent.status()["rule"] == agent.guide.status()
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,10 @@ DOUBT = 1.0  # standard errors on either side
 
 def find_planner(agent: Any) -> Planner | None:
     """Return the planner of an agent: itself, or the first one of a portfolio; None if none."""
-    agents = [agent, *getattr(agent, "agents", ())]
-    return next((one for one in agents if isinstance(one, Planner)), None)
+    if isinstance(agent, Planner):
+        return agent
+    planners = map(find_planner, getattr(agent, "agents", ()))
+    return next((one for one in planners if one is not None), None)
 
 
 def careful_action(

@@ -188,9 +188,9 @@ class Guide:
     ) -> tuple[Any, NDArray[np.int64]]:
         """Return the rule's or the careful policy's action; the agent's once the rule is let go.
 
-        The careful policy is played if it earned at least as much as the rule, see
-        `Ledger.trusts_careful`; it is deterministic, and so is the rule. The arguments are
-        those of `Agent.predict`, which calls this method until the rule is let go.
+        The careful policy is played if it has earned more than the rule with the stated
+        confidence, see `Ledger.trusts_careful`; it is deterministic, and so is the rule. The
+        arguments are those of `Agent.predict`, which calls this method until the rule is let go.
         """
         agent, axes = self.agent, self.agent.axes
         if not self.is_open:
@@ -243,6 +243,16 @@ class Guide:
         found = cls(agent, None, 2 * LEAST, **kept["options"])
         found.ledger.restore(kept)
         return found
+
+
+def check_let_go(agent: Any) -> None:
+    """Raise ConfigurationError if the rule of a warm start is kept: it cannot be exported."""
+    if getattr(agent, "is_guided", False):
+        raise ConfigurationError(
+            f"the rule of the warm start {agent.guide.words()}, and a file cannot hold the rule. "
+            "Learn until it is let go; or set agent.guide = None, and compare the agent's own "
+            "policy, which was not shown to be as good, with the rule by zooming.evaluate"
+        )
 
 
 def own_policy(agent: Any) -> Any:

@@ -48,7 +48,9 @@ class Guided:
             finally:  # an interrupt may come between two episodes
                 done = int(log.done[0])
                 ledger.credit(log.returns[first:done].tolist())
-                if player not in (LEARNER, CAREFUL):
+                if player == CAREFUL:
+                    log.careful_episodes += range(first + 1, done + 1)
+                elif player != LEARNER:
                     log.rule_episodes += range(first + 1, done + 1)
                 if was_open and not guide.is_open:
                     log.let_go = first + int(ledger.counts[LET_GO]) - n_before
@@ -56,6 +58,8 @@ class Guided:
 
 class RuleSide:
     """The learning agent, but with the actions of the rule or of the careful policy.
+
+    The agent learns at the end of an episode, so that one in which the rule fails changes nothing.
 
     Parameters
     ----------
@@ -68,12 +72,25 @@ class RuleSide:
     def __init__(self, agent: Any, guide: Guide) -> None:
         self.agent, self.guide = agent, guide
         self.env, self.horizon, self.env_name = agent.env, agent.horizon, agent.env_name
-        self.seed, self.stop_flag, self.update = agent.seed, agent.stop_flag, agent.update
+        self.seed, self.stop_flag = agent.seed, agent.stop_flag
         self.drop_paused, self._take_n_episodes = agent.drop_paused, agent._take_n_episodes
+        self.transitions: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         """Return the action of the rule or of the careful policy."""
+        if step == 0:
+            self.transitions = []
         return self.guide.own_action(step, observation, info)
+
+    def update(self, *transition: Any, **masks: Any) -> None:
+        """Keep a transition until the episode ends."""
+        self.transitions.append((transition, masks))
+
+    def end_episode(self) -> None:
+        """Let the agent learn from the transitions of the episode."""
+        for transition, masks in self.transitions:
+            self.agent.update(*transition, **masks)
+        self.transitions = []
 
     @property
     def n_episodes(self) -> int:

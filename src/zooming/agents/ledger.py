@@ -14,6 +14,8 @@ bound, and x the returns of the agent's exploring episodes.
   returns of the rule) is at least the rule's. Otherwise the rule plays. Every new plan, which
   makes it another policy, halves the weight of its returns so far in that mean. So one that was
   worse is tried again, after the more plans the worse it was.
+- `predict` plays the careful policy if its mean return is higher than the rule's by a one-sided
+  test at level 1 - confidence, and if its mean in the trial is not lower.
 - Test: the rule is let go when the lower confidence bound of the agent's mean return, over all its
   exploring episodes or over those since its 32nd, 64th, 128th, ..., is at least U - margin.
 """
@@ -22,6 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -48,7 +51,6 @@ PLAYERS = ("the rule", "the rule with noise", "the agent", "the careful policy")
 TO_WARM, WARMED, PLAYER, LEFT, PLAYED, LET_GO, PLAN = range(7)
 N_WINDOWS = 26  # of the learner's episodes; window j > 0 begins after 2 ** (4 + j) of them
 LEAST = 20  # episodes that the test needs of both
-LATEST = 10  # episodes of the careful policy with its latest plan before `predict` plays it
 NOISE_LOSS = 0.03  # of the rule's mean return, per episode of the warm start: what noise may cost
 USUAL_LOSS = 0.005  # of the rule's mean return, per episode
 BLOCK = 0.01  # share of its own episodes that the learner plays before the next choice
@@ -108,7 +110,6 @@ class Ledger:
         self.of_noisy: Floats = np.zeros(N_NUMBERS)  # of the rule's episodes with noise
         self.of_careful: Floats = np.zeros(N_NUMBERS)
         self.trial: Floats = np.zeros(N_NUMBERS)  # of the careful policy, late ones counting more
-        self.latest: Floats = np.zeros(N_NUMBERS)  # of the careful policy with its latest plan
         self.windows: Floats = np.zeros((N_WINDOWS, N_NUMBERS))  # of the learner's episodes
 
     # --- who plays --------------------------------------------------------------------------------
@@ -156,7 +157,6 @@ class Ledger:
         if self.counts[PLAN] != plan:
             self.counts[PLAN] = plan
             self.trial[[N, SQUARES]] *= 0.5
-            self.latest[:] = 0.0
 
     def _tries_careful(self) -> bool:
         n, mean = self.trial[[N, MEAN]].tolist()
@@ -170,19 +170,21 @@ class Ledger:
 
     @property
     def trusts_careful(self) -> bool:
-        """Whether the careful policy has earned at least as much as the rule.
+        """Whether the careful policy has earned more than the rule, with the stated confidence.
 
-        If its latest plan has played enough, the mean returns of it and of the trial decide. Until
-        then, the mean return of the trial minus a standard error does.
+        Its returns since the warm start decide, and those of the trial, in which late ones count
+        more, must not be lower than the rule's.
         """
-        (n, mean), (n_latest, latest) = self.trial[[N, MEAN]], self.latest[[N, MEAN]]
-        needed = self.of_rule[MEAN]
-        if n_latest >= LATEST:
-            return bool(min(mean, latest) >= needed)
-        if n < LATEST:
+        (n, mean, squares), (n_rule, of_rule, squares_of_rule) = (
+            numbers[: SQUARES + 1].tolist() for numbers in (self.of_careful, self.of_rule)
+        )
+        if min(n, n_rule) < LEAST or self.trial[MEAN] < of_rule:
             return False
-        variance = self.of_rule[SQUARES] / self.of_rule[N]
-        return bool(mean - math.sqrt(variance / n) >= needed)
+        if self.bound == RANGE:
+            low = interval(self.of_careful, self.alpha, self.ends, self.bound)[0]
+            return bool(low >= self.upper_of_rule())
+        error = math.sqrt(squares / (n * (n - 1)) + squares_of_rule / (n_rule * (n_rule - 1)))
+        return bool(mean - of_rule >= NormalDist().inv_cdf(self.confidence) * error)
 
     # --- the budget -------------------------------------------------------------------------------
 
@@ -237,8 +239,7 @@ class Ledger:
                 add_sample(self.of_noisy, value, self.alpha, NO_ENDS)
             elif player == CAREFUL:
                 add_sample(self.of_careful, value, self.alpha, self.ends)
-                for numbers in (self.trial, self.latest):
-                    add_sample(numbers, value, self.alpha, NO_ENDS)
+                add_sample(self.trial, value, self.alpha, NO_ENDS)
             elif player == LEARNER and self.is_open:
                 self._add_to_windows(value)
                 if self._is_better():
@@ -318,7 +319,7 @@ class Ledger:
         vars(self).update(numbers)
 
 
-_ARRAYS = ("of_rule", "of_noisy", "of_careful", "trial", "latest", "windows")
+_ARRAYS = ("of_rule", "of_noisy", "of_careful", "trial", "windows")
 
 
 def _words(numbers: Floats) -> str:

@@ -295,10 +295,11 @@ class Portfolio(Delegate):
             "next 1,000 episodes": by how much their mean return may exceed that, an extrapolation
             of the rise so far, bounded by the reward range and by what a planner holds possible;
             or that no trend is visible. "guarantee": the bound so far, if one was asked
-            for. "rule": what the rule of a warm start does. "warnings": what seems wrong.
+            for. "rule": `agent.guide.status()` of a warm start; until the rule is let go,
+            "return" and "next 1,000 episodes" are not known. "warnings": what seems wrong.
         """
         names, choice, player = self._names(), self.choice, int(self.counts[PLAYER])
-        latest = self.trend.latest()
+        latest = None if self.is_guided else self.trend.latest()  # it knows only own episodes
         gain = latest and self.trend.expected_gain(1000, ceiling(self, latest[0]))
         return Status(
             {
@@ -312,7 +313,7 @@ class Portfolio(Delegate):
                 "return": None if latest is None else "{:.4g} ± {:.2g}".format(*latest),
                 "next 1,000 episodes": gain.words() if gain else None,
                 **({} if self.guarantee is None else {"guarantee": self.guarantee.words()}),
-                **({} if self.guide is None else {"rule": self.guide.words()}),
+                **({} if self.guide is None else {"rule": self.guide.status()}),
                 "warnings": self._warnings(),
             }
         )

@@ -60,7 +60,10 @@ def rule_action(
 
     ConfigurationError if it is no action of the agent's environment.
     """
-    flat = check_action(agent.problem, step, rule(step, observation, info), "rule")
+    played = rule(step, observation, info)
+    flat = check_action(agent.problem, step, played, "rule")
+    if not agent.axes.are_plain:
+        _check_bounds(agent.axes, step, played)
     return np.asarray(agent.nearest_feasible(step, flat, info), np.float64)
 
 
@@ -71,6 +74,21 @@ def check_action(problem: LearningProblem, step: int, played: Any, who: str) -> 
         return problem.check_point(step, flat, problem.axes.n_state)
     except ZoomingError as error:
         raise ConfigurationError(f"the {who} gave {short_repr(played)}: {error}") from error
+
+
+def _check_bounds(axes: Any, step: int, played: Any) -> None:
+    """Raise ConfigurationError if a rule's action is beyond the agent's `bounds`.
+
+    In a transition it would count as the end, but the rule would not be what is played.
+    """
+    for i, value in enumerate(axes.actions.flat(played, "action").tolist()):
+        axis = axes[axes.n_state + i]
+        slack = 1e-9 * (axis.high - axis.low)  # rounding
+        if axis.clips and not axis.low - slack <= value <= axis.high + slack:
+            raise ConfigurationError(
+                f"step {step}: the rule gave {axis.name} = {value:g}, which is outside the agent's "
+                f"bounds ({axis.low:g}, {axis.high:g}); widen bounds=, or clip it in the rule"
+            )
 
 
 class Exploration:

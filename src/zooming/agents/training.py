@@ -161,6 +161,7 @@ class _Python:
     def play(self, end: int, advance: Advance) -> None:
         agent, log, env = self.agent, self.log, self.env
         inner, act, update = env.unwrapped, agent.act, agent.update
+        end_episode = getattr(agent, "end_episode", None)  # of a `RuleSide`, which learns then
         is_quick = isinstance(agent, QLearner) and agent.can_step_on()
         if agent.env_rng is not None:
             inner.np_random = agent.env_rng
@@ -208,6 +209,8 @@ class _Python:
                 observation = next_observation
                 if terminated or truncated:
                     break
+            if end_episode is not None:
+                end_episode()
             if agent.n_episodes == n_before:  # a user's agent that does not count episodes
                 agent._take_n_episodes(n_before + 1)
             log.returns[episode], log.n_balls[episode], log.n_steps[episode] = (

@@ -32,8 +32,8 @@ def warm_start(
     lets the agent explore as long as that costs at most `loss` per episode. Otherwise it plays the
     rule, or a careful policy: the rule, except where the samples of a planner (`Auto`, `Planner`)
     clearly favor another action. A test on the returns lets go of the rule, and the history says
-    when. Until then, `predict` plays the rule, or the careful policy if that has earned at least as
-    much. docs/offline.md states what is guaranteed.
+    when. Until then, `predict` plays the rule, or the careful policy if that has earned more with
+    the stated confidence. docs/offline.md states what is guaranteed.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from zooming.agents.files import write_atomically
-from zooming.agents.guide import own_policy
+from zooming.agents.guide import check_let_go
 from zooming.errors import ConfigurationError
 from zooming.export.action_grid import action_grid
 from zooming.export.c_header import c_header
@@ -32,8 +32,7 @@ def export_policy(
 ) -> Path:
     """Write the policy of an agent to a file that runs without zooming.
 
-    The file gives exactly the action of `agent.predict` without `info`, for every state. While the
-    rule of a warm start is kept, it is the agent's own policy instead, with a warning.
+    The file gives exactly the action of `agent.predict` without `info`, for every state.
     `docs/export.md` says what holds for each format.
 
     Parameters
@@ -62,8 +61,8 @@ def export_policy(
     Raises
     ------
     ConfigurationError
-        If the ending is unknown, the agent has no partition, or the format cannot say its policy.
-        Nothing is written.
+        If the ending is unknown, the agent has no partition, the format cannot say its policy, or
+        the rule of a warm start is kept. Nothing is written.
 
     Examples
     --------
@@ -81,7 +80,8 @@ def export_policy(
         raise ConfigurationError(
             f"{path}: no format has the ending {path.suffix!r}; choose one of {', '.join(FORMATS)}"
         )
-    form = agent if isinstance(agent, PolicyForm) else policy_form(own_policy(agent))
+    check_let_go(agent)
+    form = agent if isinstance(agent, PolicyForm) else policy_form(agent)
     text = {
         ".py": lambda: python_module(form),
         ".json": lambda: json_document(form),
