@@ -59,7 +59,7 @@ class Guide:
         episodes: int,
         *,
         noise: float | None = None,
-        spread: float = 1.0,
+        spread: float = 0.5,
         bound: str = NORMAL,
         **options: Any,
     ) -> None:

@@ -54,7 +54,7 @@ LEAST = 20  # episodes that the test needs of both
 NOISE_LOSS = 0.03  # of the rule's mean return, per episode of the warm start: what noise may cost
 USUAL_LOSS = 0.005  # of the rule's mean return, per episode
 BLOCK = 0.01  # share of its own episodes that the learner plays before the next choice
-FIRST = 0.5  # of the rule's mean return: what the learner's first episode may cost
+FIRST = 2.0  # times the rule's mean return: what the learner's first episode may cost at most
 COMPARED = 0.25  # exact episodes of the rule for each of the others, at least: for the test
 GIVEN = 0.5  # share of the careful policy's gain that exploring may spend
 ERRORS = 1.0  # standard errors by which the careful policy may seem worse than the rule
@@ -72,7 +72,7 @@ class Ledger:
     confidence, loss, margin, bound
         See `Agent.warm_start`.
     ends : (float, float)
-        The range of returns, for `bound="range"`.
+        The range of returns, as far as it is known; `bound="range"` needs it.
     has_careful : bool
         Whether there is a careful policy.
     limits_noise : bool
@@ -102,6 +102,7 @@ class Ledger:
                 'bound="range" needs the range of the rewards: give the agent '
                 "reward_range=(low, high)"
             )
+        self.least_return = ends[0]
         self.ends = ends if bound == RANGE else NO_ENDS
         self.has_careful, self.limits_noise = has_careful, limits_noise
         self.counts = np.zeros(7, np.int64)
@@ -222,7 +223,8 @@ class Ledger:
         """Return what the next block of exploring may cost, by the mean of those so far."""
         n_own, mean = self.windows[0, [N, MEAN]].tolist()
         if not n_own:
-            return FIRST * abs(float(self.of_rule[MEAN]))
+            of_rule = float(self.of_rule[MEAN])
+            return min(FIRST * abs(of_rule), of_rule - self.least_return)
         return float(self._block() * max(0.0, self.upper_of_rule() - mean))
 
     # --- the test ---------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ def warm_start(
     loss: float | None = None,
     margin: float = 0.0,
     noise: float | None = None,
-    spread: float = 1.0,
+    spread: float = 0.5,
     bound: str = "normal",
     progress_bar: bool = False,
 ) -> History:
@@ -56,9 +56,8 @@ def warm_start(
         Share of the steps of noisy episodes at which the action is drawn near the rule's. By
         default 0.5 / horizon, one step of every second noisy episode, but at most 0.1; then noise
         stops while it has cost more than 3 % of the rule's mean return per episode.
-    spread : float, default 1.0
-        How near, as a share of the range of each action axis: by default from all of it.
-        Categories are always drawn from all.
+    spread : float, default 0.5
+        How near, as a share of the range of each action axis. Categories are drawn from all.
     bound : {"normal", "range"}, default "normal"
         "normal" is exact for normal returns and about right for others. "range" holds for all
         returns within the reward range, and needs far more episodes.
@@ -84,7 +83,7 @@ def warm_start(
     >>> history = agent.warm_start(lambda step, state: [0.5], episodes=100)
     >>> history += agent.learn(1000)
     >>> history.let_go, len(history.rule_episodes), agent.guide.is_open
-    (222, 200, False)
+    (322, 300, False)
     """
     if agent.is_guided:
         raise ConfigurationError(
