@@ -11,7 +11,7 @@ import pytest
 import zooming
 from helpers import Boxes, Drift, box, knowledge, same_history
 from zooming.agents.planner import ANY_REWARD
-from zooming.kernels import IS_JIT_DISABLED, exploring, plan_layout, planning, smoothing
+from zooming.kernels import IS_JIT_DISABLED, exploring, plan_layout, planning, smoothing, trends
 from zooming.kernels.grids import center_states, cut_axis, lay_grid, make_grid, sort_by_step
 from zooming.kernels.plan_layout import CATEGORIES, ENDED, ORDERED, PRIOR, SHARES, SMOOTH
 
@@ -77,7 +77,7 @@ def samples_on(grid, n, seed=0):
 
 
 def work_of(grid, cells, targets):
-    work = np.zeros((smoothing.N_ROWS, math.prod(grid.bins)))
+    work = np.zeros((plan_layout.N_ROWS, math.prod(grid.bins)))
     for cell, target in zip(cells, targets, strict=True):
         work[:3, cell] += (1.0, target, target**2)
     return work
@@ -112,7 +112,7 @@ def test_leave_one_out_is_refitting_without_each_sample(axes):
     assert error * len(cells) == pytest.approx(min(errors))
     smoothing.predict_cells(work, SHARES[best])
     expected = predict(grid, widths, cells, targets, SHARES[best])
-    np.testing.assert_allclose(work[smoothing.MEAN], expected, rtol=1e-9)
+    np.testing.assert_allclose(work[plan_layout.MEAN], expected, rtol=1e-9)
 
 
 @pytest.mark.plain
@@ -138,7 +138,7 @@ def test_the_trend_is_a_ridge_regression_and_leaves_the_residuals(center):
     grid = grid_of(*PLANE)
     cells, targets = samples_on(grid, 40)
     work = work_of(grid, cells, targets)
-    factor = smoothing.remove_trend(work, smoothing.make_features(grid, 15), center)
+    factor = trends.remove_trend(work, trends.make_features(grid, 15), center)
     assert factor == pytest.approx((40 / 34) ** 2)
     x = [2 * grid.centers[0, cells // 3] - 1, 2 * grid.centers[1, cells % 3] - 1]
     features = np.column_stack([np.ones(40), *x, x[0] ** 2, x[0] * x[1], x[1] ** 2])
@@ -148,7 +148,7 @@ def test_the_trend_is_a_ridge_regression_and_leaves_the_residuals(center):
     counts = np.bincount(cells, minlength=15)
     means = np.bincount(cells, targets, 15)[counts > 0] / counts[counts > 0]
     trend = np.clip(trend, means.min(), means.max())
-    found = work[smoothing.TREND, cells] - center
+    found = work[plan_layout.TREND, cells] - center
     np.testing.assert_allclose(found, trend, rtol=1e-5 if center else 1e-9)
     residuals = work_of(grid, cells, targets - trend)
     np.testing.assert_allclose(work[:3], residuals[:3], atol=1e-9)
@@ -336,8 +336,8 @@ def plan_plainly(samples, grid, widths, horizon, apart, value):
         cells = np.array([cell for cell, _ in targets], int)
         ys = np.array([y for _, y in targets])
         work = work_of(grid, cells, ys)
-        smoothing.remove_trend(work, smoothing.make_features(grid, n_cells), 0.0)
-        trend = work[smoothing.TREND]
+        trends.remove_trend(work, trends.make_features(grid, n_cells), 0.0)
+        trend = work[plan_layout.TREND]
         mass = kernel[:, cells].sum(axis=1)
         mean = kernel[:, cells] @ (ys - trend[cells]) / (mass + PRIOR)
         counts = np.bincount(cells, minlength=n_cells)
@@ -493,11 +493,11 @@ def test_a_wide_kernel_is_narrowed_for_the_masses_and_a_narrow_one_kept():
     work, buffer = work_of(grid, cells, targets), np.empty(30)
     decay = decay_of(grid, widths)
     exploring.narrow_kernel(work, grid, widths, 2.0, decay, buffer)
-    assert not work[smoothing.MASS].any()  # nothing to do
+    assert not work[plan_layout.MASS].any()  # nothing to do
     exploring.narrow_kernel(work, grid, widths, -1.0, decay, buffer)
     kernel = dense_kernel(grid, [-1.0, -3.0])
-    np.testing.assert_allclose(work[smoothing.MASS], kernel @ work[smoothing.COUNT])
-    np.testing.assert_allclose(work[smoothing.NEAR], kernel @ (work[smoothing.COUNT] > 0))
+    np.testing.assert_allclose(work[plan_layout.MASS], kernel @ work[plan_layout.COUNT])
+    np.testing.assert_allclose(work[plan_layout.NEAR], kernel @ (work[plan_layout.COUNT] > 0))
 
 
 @pytest.mark.plain
@@ -511,7 +511,7 @@ def test_the_way_leads_to_the_farthest_cell_that_samples_lead_to():
     exploring.measure_distances(cells, grid, distances)
     plan, apart, decay = plan_of(2), np.zeros(2, np.int64), decay_of(grid, [-9.0, -9.0])
     work = work_of(grid, cells, np.zeros(3))
-    work[smoothing.MASS] = dense_kernel(grid, [-9.0, -9.0]) @ work[smoothing.COUNT]
+    work[plan_layout.MASS] = dense_kernel(grid, [-9.0, -9.0]) @ work[plan_layout.COUNT]
     for step in (1, 0):
         exploring.find_way(
             cells, nexts, numbers, first, step, 0, apart, distances, work, 0.01, grid, decay, sums,

@@ -5,6 +5,8 @@ that uses the attribute.
 """
 
 import ast
+import runpy
+import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -20,21 +22,21 @@ import zooming
 from helpers import Drift
 from zooming import kernels
 from zooming.envs import gymnasium_parts
-from zooming.kernels import jit
+from zooming.kernels import jit, numba_parts
 from zooming.study import pools
 
 SOURCES = Path(zooming.__file__).parent
 USED_IN = {
-    "_cache": "kernels/jit.py",
-    "_cache_file": "kernels/jit.py",
-    "_source_stamp": "kernels/jit.py",
-    "_compile_for_args": "kernels/jit.py",
-    "_nrt": "kernels/jit.py",
-    "_fields": "kernels/crossing.py",
-    "_getvalue": "kernels/crossing.py",
-    "_index_key": "kernels/jit.py",
-    "_get_jit_address": "kernels/crossing.py",
-    "_get_wrapper_address": "kernels/crossing.py",
+    "_cache": "kernels/numba_parts.py",
+    "_cache_file": "kernels/numba_parts.py",
+    "_source_stamp": "kernels/numba_parts.py",
+    "_compile_for_args": "kernels/numba_parts.py",
+    "_nrt": "kernels/numba_parts.py",
+    "_fields": "kernels/numba_parts.py",
+    "_getvalue": "kernels/numba_parts.py",
+    "_index_key": "kernels/numba_parts.py",
+    "_get_jit_address": "kernels/numba_parts.py",
+    "_get_wrapper_address": "kernels/numba_parts.py",
     "_max_episode_steps": "envs/gymnasium_parts.py",
     "_np_random": "envs/gymnasium_parts.py",
     "_np_random_seed": "envs/gymnasium_parts.py",
@@ -84,11 +86,12 @@ def test_private_parts_of_other_libraries_are_used_only_where_they_are_guarded()
 UNDOCUMENTED = ("numba.core", "numba.np", "numba.experimental")
 
 
-def undocumented_imports(tree):
-    """Yield the imports of Numba's inner modules."""
+def uses_of_inner_modules(tree):
+    """Yield the imports of Numba's inner modules, and names such as `numba.core.errors`."""
     for node in ast.walk(tree):
         names = [node.module] if isinstance(node, ast.ImportFrom) else []
         names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [ast.unparse(node)] if isinstance(node, ast.Attribute) else []
         if any(name and name.startswith(UNDOCUMENTED) for name in names):
             yield node
 
@@ -104,15 +107,15 @@ def test_inner_modules_of_numba_may_be_missing():
             and any(getattr(one.type, "id", "") == "ImportError" for one in block.handlers)
             for node in block.body
         }
-        for node in undocumented_imports(tree):
-            assert id(node) in guarded, f"{path}, line {node.lineno}: an import without a fallback"
+        for node in uses_of_inner_modules(tree):
+            assert id(node) in guarded, f"{path}, line {node.lineno}: a use without a fallback"
             found.add(str(path.relative_to(SOURCES)))
-    assert found == {"kernels/crossing.py", "kernels/jit.py"}
+    assert found == {"kernels/numba_parts.py"}
 
 
 @pytest.mark.skipif(kernels.IS_JIT_DISABLED, reason="nothing is compiled")
 def test_private_parts_of_this_numba_are_there():
-    assert jit.NO_REFCOUNT, "kernels count references, which takes a third more time"
+    assert numba_parts.NO_REFCOUNT, "kernels count references, which takes a third more time"
     kernel = numba.njit(lambda x: x)
     assert hasattr(kernel, "_compile_for_args"), "compilation is not safe from signals"
     kernel.enable_caching()
@@ -141,6 +144,15 @@ def test_a_numba_without_private_parts_compiles_in_every_process(monkeypatch):
     monkeypatch.undo()
     assert len(made) == 2
     assert kernel(1.0) == 2.0
+    numba_parts.compile_through(Bare(abs), None)  # has no hook to change
+
+
+def test_a_numba_without_inner_modules_has_no_options_and_no_known_structures(monkeypatch):
+    for name in ("numba.core.options", "numba.core.datamodel"):
+        monkeypatch.setitem(sys.modules, name, None)
+    parts = runpy.run_path(numba_parts.__file__)
+    assert parts["NO_REFCOUNT"] == parts["REFCOUNT"] == {}
+    assert not parts["has_known_structures"]()
 
 
 # --- Gymnasium ------------------------------------------------------------------------------------

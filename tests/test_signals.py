@@ -165,7 +165,7 @@ def test_learn_many_stops_the_others_when_one_run_fails():
 @pytest.mark.skipif(kernels.IS_JIT_DISABLED, reason="nothing crosses")
 def test_this_numba_lays_out_generators_and_functions_as_the_crossing_expects():
     assert crossing.BY_ADDRESS, (
-        "objects cross instead: right, but slow and not safe from signals; see kernels/crossing.py"
+        "objects cross instead: right, but slow and not safe from signals; see `numba_parts`"
     )
 
 
@@ -218,12 +218,9 @@ def test_a_copy_of_an_environment_has_addresses_of_its_own():
     twin = pickle.loads(pickle.dumps(env._crossing))
     assert twin.generator is not env.np_random
     if crossing.BY_ADDRESS:
-        assert (
-            twin.handle[: len(crossing._WORDS)] != env._crossing.handle[: len(crossing._WORDS)]
-        ).any()
-        assert (
-            twin.handle[len(crossing._WORDS) :] == env._crossing.handle[len(crossing._WORDS) :]
-        ).all()
+        n = crossing.N_GENERATOR_WORDS
+        assert (twin.handle[:n] != env._crossing.handle[:n]).any()
+        assert (twin.handle[n:] == env._crossing.handle[n:]).all()
     before = env.np_random.bit_generator.state
     other = env.crossing(np.random.default_rng(0))
     crossing.draw_start()(other.handle, env.params, np.empty(1))

@@ -73,7 +73,7 @@ _PLAIN = dict.fromkeys(
     (f"tests/test_{name}.py" for name in (*_BOXES, "metric_q", "pairs")), "plain"
 )
 _FILES = dict.fromkeys(("tests/test_files.py", "tests/test_checkpoints.py"), _ALL)
-_PLANNER = ("cells.py", "grids.py", "plan*.py", "smoothing.py")
+_PLANNER = ("cells.py", "grids.py", "plan*.py", "smoothing.py", "trends.py")
 ROOMS = (
     Room(
         "kernels",
@@ -87,7 +87,14 @@ ROOMS = (
             "tests/test_bad_input.py": "kernels",
         },
         # The first four speak to the compiler and to the addresses of compiled functions.
-        left_out=("jit.py", "crossing.py", "records.py", "__init__.py", *_PLANNER),
+        left_out=(
+            "numba_parts.py",
+            "jit.py",
+            "crossing.py",
+            "records.py",
+            "__init__.py",
+            *_PLANNER,
+        ),
     ),
     Room(
         "partitions",

@@ -1,31 +1,31 @@
 """Compiled kernels: all code that runs once per step.
 
-Each file imports only from files named before it. `jit` compiles, `laws` weighs random outcomes,
-`crossing` passes environments into compiled code, `layout` defines the ball table, `update_rule`
-has the update rule, and `records` passes tables into compiled code. For boxes there are `points`,
-`boxes` (selection), `splitting` and `masks` (feasible actions), for balls of any metric `balls` and
-`ball_domains`, for optimistic trees `trees`. Relatives of other papers have `searching` (when to
-train, evaluate and go back) and `models` (counts of next states, planning). `pausing` and
-`episodes` are both drivers, written once for any table, and `replay` learns from recorded
-transitions. `box_episodes`, `tree_episodes`, `ball_episodes` and `heuristics` (agents that follow a
-fixed rule) have the parts in which tables differ; `box_queries` has what Python asks. `distances`
-computes distance matrices, and `backups` values on a grid of states. A planner has `plan_layout`
-(its memory and constants), `grids`, `smoothing`, `planning` (backward induction), `plan_actions`,
-`plan_episodes` (its parts of the loop), and `plan_replay`. `recording` writes down what an agent
-plays, for others.
+Each file imports only from files named before it:
+
+- for all tables: `numba_parts` (private parts of Numba), `jit` (compile and cache), `laws` (random
+  outcomes), `crossing` (pass environments into compiled code), `layout` (the ball table),
+  `update_rule`, `records` (pass tables into compiled code)
+- boxes: `points`, `box_sides`, `boxes` (select, act, update), `splitting`, `masks` (feasible
+  actions)
+- balls of any metric: `balls`, `ball_domains`; optimistic trees: `trees`
+- agents of other papers: `searching` (when to train, evaluate and go back), `models` (counts of
+  next states, planning)
+- loops: `table_parts` (the functions in which tables differ), `pausing`, `episodes` (both drivers),
+  `replay` (learn from recorded transitions)
+- these functions for each kind of table: `box_episodes`, `tree_episodes`, `ball_episodes`,
+  `heuristics` (agents that follow a fixed rule)
+- `box_queries` (what Python asks of boxes), `distances` (distance matrices), `backups` (values on a
+  grid of states)
+- the planner: `plan_layout` (its memory and constants), `grids`, `trends`, `smoothing`,
+  `exploring`, `planning` (backward induction), `plan_actions`, `plan_episodes`, `plan_replay`
+- `recording`: write down what an agent plays, for others
 
 All kernels live in this folder, because their cache on disk is stamped with its contents. This file
 exports the box kernels that the rest of the package uses.
 """
 
-from zooming.kernels.boxes import (  # noqa: I001
-    length,
-    most_splits,
-    new_stack,
-    play_action,
-    sides,
-    update_ball,
-)
+from zooming.kernels.box_sides import length, sides  # noqa: I001
+from zooming.kernels.boxes import most_splits, new_stack, play_action, update_ball
 from zooming.kernels.jit import DYNAMICS, GENERATOR, GIVEN, IS_JIT_DISABLED, START, WEIGH
 from zooming.kernels.jit import (
     compile_kernel,

@@ -12,9 +12,10 @@ from collections.abc import Callable
 import numpy as np
 from numba import boolean, float64, int64, types
 
-from zooming.kernels.jit import GIVEN, NO_REFCOUNT, WEIGH, compile_kernel, jit_no_refcount
+from zooming.kernels.jit import GIVEN, WEIGH, compile_kernel, jit_no_refcount
 from zooming.kernels.laws import normalize
 from zooming.kernels.layout import BOUND_TOLERANCE
+from zooming.kernels.numba_parts import NO_REFCOUNT
 
 HALVINGS = 10  # how often the action search halves its step
 GIVEN_ACTIONS = -1  # no search: state i plays row i of the actions

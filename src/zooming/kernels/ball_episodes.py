@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from zooming.kernels.balls import add_ball, index_of, play_action, point_of, select, update_ball
-from zooming.kernels.episodes import Parts, compile_later
+from zooming.kernels.episodes import compile_later
 from zooming.kernels.jit import jit_inline, jit_kernel, jit_no_refcount
 from zooming.kernels.layout import (
     ACTION_PLAYED,
@@ -17,6 +17,7 @@ from zooming.kernels.layout import (
 )
 from zooming.kernels.records import Balls, balls_at
 from zooming.kernels.replay import compile_replay
+from zooming.kernels.table_parts import Parts
 from zooming.kernels.update_rule import ceiling
 
 

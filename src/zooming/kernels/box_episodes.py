@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from zooming.kernels.boxes import find, new_stack, play_action, select, update_ball
-from zooming.kernels.episodes import Parts, compile_later
+from zooming.kernels.episodes import compile_later
 from zooming.kernels.jit import jit_inline, jit_kernel
 from zooming.kernels.layout import (
     BAD_STATE,
@@ -30,6 +30,7 @@ from zooming.kernels.searching import (
 )
 from zooming.kernels.splitting import rows_needed
 from zooming.kernels.splitting import split as split_box
+from zooming.kernels.table_parts import Parts
 from zooming.kernels.update_rule import ceiling
 
 EVERYTHING = np.empty((0, FIRST_VALUE))  # `allowed` if all actions are feasible

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 from zooming.kernels.box_episodes import best_row, locate, read, root_of, with_own_scratch
 from zooming.kernels.boxes import play_action
-from zooming.kernels.jit import REFCOUNT, compile_kernel, jit_kernel
+from zooming.kernels.jit import compile_kernel, jit_kernel
 from zooming.kernels.layout import BAD_STATE, EITHER, FINE
 from zooming.kernels.masks import select_feasible, write_feasible
+from zooming.kernels.numba_parts import REFCOUNT
 from zooming.kernels.records import boxes_at
 from zooming.kernels.searching import draw_by_value
 

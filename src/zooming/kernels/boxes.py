@@ -4,9 +4,6 @@ Selection is branch and bound over the binary tree of `layout`: visit the better
 skip subtrees that cannot win.
 
     V(x) = min(cap, max of Q over the balls relevant for x)
-
-The metric is the largest weighted distance along an axis, with d_max = 1. A side with a single
-integer value has length 0.
 """
 
 from __future__ import annotations
@@ -15,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from zooming.kernels.box_sides import cube_sides, diameter, sides
 from zooming.kernels.jit import (
-    NO_REFCOUNT,
     compile_kernel,
     jit_inline,
     jit_kernel,
@@ -32,8 +29,8 @@ from zooming.kernels.layout import (
     POINT,
     RANDOM,
     UNIFORM,
-    WEIGHT,
 )
+from zooming.kernels.numba_parts import NO_REFCOUNT
 from zooming.kernels.points import in_units, net_point, play_value
 from zooming.kernels.update_rule import draw, learn
 
@@ -211,50 +208,6 @@ def make_select(name: str, value_of: Any) -> Any:
 select = make_select("boxes", stored_value)
 
 
-@jit_no_refcount
-def sides(table, row, first_axis, low, high):
-    """Write the sides of a ball of any shape along len(low) axes, starting at `first_axis`.
-
-    Climb towards the root until all sides are known.
-    """
-    n_axes = low.shape[0]
-    for i in range(n_axes):
-        low[i] = 0.0
-        high[i] = 1.0
-    unknown = 2 * n_axes
-    while unknown > 0:
-        parent = np.int64(table[row]["parent"])
-        if parent == NO_PARENT:
-            break
-        i = np.int64(table[parent]["axis"]) - first_axis
-        if i >= 0 and i < n_axes:
-            if row & 1:
-                if low[i] == 0.0:  # cuts lie strictly inside (0, 1)
-                    low[i] = table[parent]["cut"]
-                    unknown -= 1
-            elif high[i] == 1.0:
-                high[i] = table[parent]["cut"]
-                unknown -= 1
-        row = parent
-
-
-@jit_inline
-def cube_sides(table, row, first_axis, low, high):
-    """Write the sides of a cube along len(low) axes, starting at `first_axis`.
-
-    The last splits of a cube were along the axes D-1, D-2, ... in this order, so climb one row per
-    axis.
-    """
-    side = 1.0 / np.float64(np.int64(1) << np.int64(table[row]["depth"]))
-    for i in range(low.shape[0] - 1, -1, -1):
-        parent = np.int64(table[row]["parent"])
-        low[i] = 0.0
-        if parent != NO_PARENT:
-            low[i] = table[parent]["cut"] - (0.0 if row & 1 else side)
-            row = parent
-        high[i] = low[i] + side
-
-
 @jit_inline
 def play_action(table, core, axes, row, rule, low, high, action):
     """Write the action played in a ball, in the environment's units.
@@ -298,42 +251,6 @@ def keep_maxima(table, row):
             break
         table[parent]["value"] = value
         row = parent
-
-
-@jit_no_refcount
-def length(axes, axis, low, high):
-    """Return the weighted length of a side: the largest distance between two of its points."""
-    n_values = axes[axis, ATOMS]
-    if n_values == 0.0:
-        return axes[axis, WEIGHT] * (high - low)
-    n_inside = np.rint((high - low) * n_values)
-    return axes[axis, WEIGHT] * (n_inside - 1.0) / (n_values - 1.0) if n_inside > 1.0 else 0.0
-
-
-@jit_no_refcount
-def diameter(table, core, axes, row):
-    """Return the length of the longest side of a ball.
-
-    Climb towards the root once per axis, so that nothing is allocated.
-    """
-    if core[0]["cubes"] == 1:
-        return 1.0 / np.float64(np.int64(1) << np.int64(table[row]["depth"]))
-    longest = 0.0
-    for axis in range(axes.shape[0]):
-        low = 0.0
-        high = 1.0
-        child = row
-        while (low == 0.0 or high == 1.0) and np.int64(table[child]["parent"]) != NO_PARENT:
-            parent = np.int64(table[child]["parent"])
-            if np.int64(table[parent]["axis"]) == axis:
-                if child & 1:
-                    if low == 0.0:
-                        low = table[parent]["cut"]
-                elif high == 1.0:
-                    high = table[parent]["cut"]
-            child = parent
-        longest = max(longest, length(axes, axis, low, high))
-    return longest
 
 
 @jit_inline

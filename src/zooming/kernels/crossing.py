@@ -5,9 +5,9 @@ handler that raises during such a call can crash the process, and the calls take
 int64 array is unboxed without running Python code, so no signal handler can run in between.
 Compiled code rebuilds Numba's own structures from the addresses in the array.
 
-This is the only module that depends on the memory layout of these structures. If a version of Numba
-has another layout, `BY_ADDRESS` is False and the objects themselves are passed. That is slower, and
-correct, but not safe from signals.
+`numba_parts` knows the memory layout of these structures. If a version of Numba has another layout,
+`BY_ADDRESS` is False and the objects themselves are passed. That is slower, and correct, but not
+safe from signals.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from numba import float64, int64, types, void
-from numba.extending import intrinsic
 
 from zooming.kernels.jit import (
     DYNAMICS,
@@ -29,54 +28,20 @@ from zooming.kernels.jit import (
     jit_kernel,
     jit_with_signature,
 )
+from zooming.kernels.numba_parts import (
+    BIT_GENERATOR_WORDS,
+    function_addresses,
+    generator_at,
+    has_known_structures,
+    make_function_at,
+)
 
-try:
-    import numba.np.random.generator_core  # noqa: F401  # registers the structure of a Generator
-    from numba.core import cgutils
-    from numba.core.datamodel import default_manager
-    from numba.experimental.function_type import _get_jit_address, _get_wrapper_address
-except ImportError:
-    cgutils = default_manager = _get_jit_address = _get_wrapper_address = None
-
-# Fields of NumPy's C interface to a bit generator.
-_WORDS = ("state_address", "state", "next_uint64", "next_uint32", "next_double", "bit_generator")
-_BIT_GENERATOR = (
-    "parent", "state_address", "state", "fnptr_next_uint64", "fnptr_next_uint32",
-    "fnptr_next_double", "bit_generator",
-)  # fmt: skip
-_DYNAMICS_AT, _START_AT = len(_WORDS), len(_WORDS) + 2  # (C address, Numba address) each
+# A handle has the words of the generator, then a C address and a Numba address of each function.
+N_GENERATOR_WORDS = len(BIT_GENERATOR_WORDS)
 _FUNCTIONS = types.FunctionType(DYNAMICS), types.FunctionType(START)
-
-
-def _is_as_expected() -> bool:
-    """Return whether Numba's structures have the fields that the intrinsics below fill in."""
-
-    def fields(kind: Any) -> tuple[str, ...]:
-        return tuple(getattr(default_manager.lookup(kind), "_fields", ()))
-
-    if default_manager is None:
-        return False
-    functions = all(fields(kind) == ("c_addr", "py_addr", "jit_addr") for kind in _FUNCTIONS)
-    inner = types.NumPyRandomBitGeneratorType("bit_generator")
-    return (
-        functions
-        and fields(GENERATOR) == ("bit_generator", "meminfo", "parent")
-        and fields(inner) == _BIT_GENERATOR
-    )
-
-
-BY_ADDRESS = not IS_JIT_DISABLED and _is_as_expected()
+BY_ADDRESS = not IS_JIT_DISABLED and has_known_structures()
 # Numba's type of `Crossing.handle`, for the signatures of kernels.
 HANDLE = int64[::1] if BY_ADDRESS else types.Tuple((GENERATOR, *_FUNCTIONS))
-
-
-@functools.lru_cache(256)
-def _addresses(function: Any, signature: Any) -> tuple[int, int]:
-    """Return the C address and the Numba address of a compiled function.
-
-    Only a call by the Numba address propagates exceptions.
-    """
-    return _get_wrapper_address(function, signature), _get_jit_address(function, signature)
 
 
 class Crossing:
@@ -94,72 +59,23 @@ class Crossing:
         if BY_ADDRESS:
             interface = generator.bit_generator.ctypes
             words = [
-                ctypes.cast(getattr(interface, word), ctypes.c_void_p).value for word in _WORDS
+                ctypes.cast(getattr(interface, word), ctypes.c_void_p).value
+                for word in BIT_GENERATOR_WORDS
             ]
-            words += [*_addresses(dynamics, DYNAMICS), *_addresses(start, START)]
+            words += [*function_addresses(dynamics, DYNAMICS), *function_addresses(start, START)]
             self.handle = np.array(words, np.uint64).view(np.int64)
 
     def __reduce__(self) -> Any:
         return Crossing, (self.generator, self.dynamics, self.start)
 
 
-@intrinsic
-def _generator(context, handle):
-    """Build Numba's Generator from its addresses.
-
-    It counts no references: the caller's `Crossing` keeps the real generator alive.
-    """
-
-    def build(context, builder, signature, arguments):
-        words = _words(context, builder, signature, arguments, 0, len(_WORDS))
-        inner = cgutils.create_struct_proxy(types.NumPyRandomBitGeneratorType("bit_generator"))(
-            context, builder
-        )
-        inner.parent = cgutils.get_null_value(inner.parent.type)
-        for name, word in zip(_BIT_GENERATOR[1:], words, strict=True):
-            setattr(inner, name, word)
-        outer = cgutils.create_struct_proxy(GENERATOR)(context, builder)
-        outer.bit_generator = inner._getvalue()
-        outer.meminfo = cgutils.get_null_value(outer.meminfo.type)
-        outer.parent = cgutils.get_null_value(outer.parent.type)
-        return outer._getvalue()
-
-    return GENERATOR(handle), build
-
-
-def _function_at(first, kind):
-    """Return an intrinsic that builds the first-class function with addresses at handle[first:]."""
-
-    @intrinsic
-    def function(context, handle):
-        def build(context, builder, signature, arguments):
-            c_address, jit_address = _words(context, builder, signature, arguments, first, 2)
-            made = cgutils.create_struct_proxy(kind)(context, builder)
-            made.c_addr = builder.inttoptr(c_address, made.c_addr.type)
-            made.jit_addr = builder.inttoptr(jit_address, made.jit_addr.type)
-            made.py_addr = cgutils.get_null_value(made.py_addr.type)
-            return made._getvalue()
-
-        return kind(handle), build
-
-    return function
-
-
-def _words(context, builder, signature, arguments, first, n):
-    """Load `n` entries of the handle, starting at `first`."""
-    data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-    return [builder.load(cgutils.gep(builder, data, first + i)) for i in range(n)]
-
-
-_dynamics, _start = (
-    _function_at(first, kind)
-    for first, kind in zip((_DYNAMICS_AT, _START_AT), _FUNCTIONS, strict=True)
-)
+_dynamics_at = make_function_at(N_GENERATOR_WORDS, _FUNCTIONS[0])
+_start_at = make_function_at(N_GENERATOR_WORDS + 2, _FUNCTIONS[1])
 
 
 def _unpack_addresses(handle):
     """Build (generator, dynamics, start) from the addresses in a handle."""
-    return _generator(handle), _dynamics(handle), _start(handle)
+    return generator_at(handle), _dynamics_at(handle), _start_at(handle)
 
 
 def _unpack_objects(handle):

@@ -1,23 +1,23 @@
 """Both drivers: whole episodes in compiled code, or one step at a time from Python.
 
 The loop is written once, for any table: boxes, balls of a metric, the samples and the plan of a
-planner, or the memory of a heuristic.
-`Parts` are the compiled functions in which they differ. Kernels validate only points and rewards,
-which they must read anyway. They answer with a code and, where it needs one, a payload: a row, or
-the number of a bad coordinate. The Python code raises the error.
+planner, or the memory of a heuristic. `table_parts.Parts` are the compiled functions in which they
+differ. Kernels validate only points and rewards, which they must read anyway. They return a code
+and, where it needs one, a payload: a row, or the number of a bad coordinate. The Python code raises
+the error.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import float64, int64, types
 
 from zooming.kernels.crossing import HANDLE, unpack
-from zooming.kernels.jit import jit_inline, jit_kernel, jit_with_signature
+from zooming.kernels.jit import jit_inline, jit_with_signature
 from zooming.kernels.layout import (
     BAD_REWARD,
     BAD_STATE,
@@ -37,47 +37,8 @@ from zooming.kernels.layout import (
 )
 from zooming.kernels.pausing import STATE, pause, resume
 from zooming.kernels.records import TABLE
+from zooming.kernels.table_parts import Parts
 from zooming.kernels.update_rule import learned_reward
-
-
-@jit_inline
-def keep_row(t, step, row, ties):
-    """Return the row: `best` of this step is not changed by what was learned since."""
-    return row
-
-
-class Parts(NamedTuple):
-    """The compiled functions of one kind of table. `t` is its record of arrays.
-
-    A point that was read stays in the scratch memory of `t` until the next one is read: it is the
-    state for which `best` selects and `act` plays.
-    """
-
-    open: Any  # (handle) -> t
-    with_own_scratch: Any  # (t) -> t with scratch memory of its own
-    options: Any  # (t) -> (ties, action rule)
-    has_room: Any  # (t, n_steps) -> whether so many steps can be played before Python acts
-    read: Any  # (t, point) -> -1, or the index of a bad coordinate
-    best: Any  # (t, step, ties) -> (row of the best relevant ball, its capped Q)
-    act: Any  # (t, row, step, rule, action) -> row of the ball that contains the action written
-    learn: Any  # (t, step, row, reward, next value, action) -> whether the ball is due
-    split: Any  # (t, row) -> whether the ball was split; if not, Python must do it
-    n_balls: Any  # (t) -> number of active balls
-    sizes: Any = None  # (t) -> (n_state, n_action, horizon); this and the next: Python driver only
-    locate: Any = None  # (t, step, point, action) -> (FINE, row) or (BAD_STATE, coordinate)
-    choose: Any = keep_row  # (t, step, row of `best`, ties) -> row to play, asked last
-
-
-@jit_kernel
-def itself(t):
-    """Return the record: the part `with_own_scratch` if `open` makes new scratch memory."""
-    return t
-
-
-@jit_inline
-def no_split(t, row):
-    """Return True: the part `split` of a table that has nothing to split."""
-    return True
 
 
 def make_play(name: str, parts: Parts, table: Any = TABLE) -> Callable[..., int]:

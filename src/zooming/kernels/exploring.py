@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from zooming.kernels.jit import jit_inline, jit_kernel
-from zooming.kernels.plan_layout import CATEGORIES, ENDED, PRIOR, WEIGHT
-from zooming.kernels.smoothing import COUNT, MASS, NEAR, set_decay, smooth
+from zooming.kernels.plan_layout import CATEGORIES, COUNT, ENDED, MASS, NEAR, PRIOR, WEIGHT
+from zooming.kernels.smoothing import set_decay, smooth
 
 
 @jit_kernel

@@ -18,9 +18,10 @@ import numpy as np
 from numba import float64, int64, types
 
 from zooming.kernels.crossing import HANDLE, unpack
-from zooming.kernels.episodes import Parts, itself, make_play, no_split
+from zooming.kernels.episodes import make_play
 from zooming.kernels.jit import jit_inline, jit_kernel, jit_no_refcount
 from zooming.kernels.layout import BOUND_TOLERANCE
+from zooming.kernels.table_parts import Parts, itself, no_split
 
 RANDOM, STAY, MEDIAN = 0, 1, 2
 

@@ -26,10 +26,7 @@ import numba
 import numpy as np
 from numba import float64, from_dtype, int64, types, void
 
-try:
-    from numba.core.options import DefaultOptions
-except ImportError:
-    DefaultOptions = None
+from zooming.kernels.numba_parts import NO_REFCOUNT, REFCOUNT, cache_on_disk, compile_through
 
 GENERATOR = types.npy_rng
 DYNAMICS = float64(float64[::1], float64[::1], int64, float64[::1], GENERATOR, float64[::1])
@@ -37,10 +34,6 @@ GIVEN = float64(float64[::1], float64[::1], int64, float64[::1], float64[::1], f
 START = void(float64[::1], GENERATOR, float64[::1])
 WEIGH = void(float64[::1], float64[::1], int64, float64[::1], float64[:, ::1], float64[::1])
 IS_JIT_DISABLED = bool(numba.config.DISABLE_JIT)
-# Without reference counts, a kernel that allocates nothing takes a third less time. Numba does not
-# document the option; a version that lacks it compiles the kernels with counts.
-NO_REFCOUNT: dict[str, Any] = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
-REFCOUNT: dict[str, Any] = dict.fromkeys(NO_REFCOUNT, True)
 _compiling: dict[int, Any] = {}  # compiling thread -> the lock that it releases when it ends
 
 
@@ -70,32 +63,17 @@ def compile_kernel(
         return function
     options = {"error_model": "numpy", "nogil": True, **options}
     kernel: Any = numba.njit(**options)(function)
-    try:
-        if on_disk:
-            kernel.enable_caching()
-            kernel._cache._cache_file._source_stamp = (
-                FOLDER_HASH,
-                hash_files(Path(function.__code__.co_filename)),
-            )
-            if name is not None:
-                # Numba would hash the functions closed over, which differ in each process. Their
-                # contents are in the stamp, and the name says which they are.
-                kernel._cache._index_key = lambda types, codegen: (
-                    types,
-                    codegen.magic_tuple(),
-                    name,
-                )
-    except (RuntimeError, AttributeError, OSError):
-        # No cache folder is writable, or this Numba has no such stamp: compile in every process.
-        kernel = numba.njit(**options)(function)
+
+    def make_stamp() -> tuple[str, str]:
+        return FOLDER_HASH, hash_files(Path(function.__code__.co_filename))
+
+    if on_disk and not cache_on_disk(kernel, make_stamp, name):
+        kernel = numba.njit(**options)(function)  # is compiled in every process
     if signature is not None:
         call_in_thread(lambda: kernel.compile(signature))
         kernel.disable_compile()
-    elif hasattr(kernel, "_compile_for_args"):  # Numba calls this for new argument types
-        compile_now = kernel._compile_for_args
-        kernel._compile_for_args = lambda *args, **kws: call_in_thread(
-            lambda: compile_now(*args, **kws)
-        )
+    else:
+        compile_through(kernel, call_in_thread)
     return kernel
 
 
@@ -203,5 +181,5 @@ def _is_of(dtype: np.dtype[Any], expected: Any) -> bool:
     """Return whether Numba takes a NumPy type for this type of its own."""
     try:
         return bool(from_dtype(dtype) == expected)
-    except numba.core.errors.NumbaError:  # a type that Numba does not know, such as long double
+    except numba.NumbaError:  # a type that Numba does not know, such as long double
         return False

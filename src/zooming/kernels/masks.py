@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from zooming.kernels.boxes import new_stack, sides, stored_value
-from zooming.kernels.jit import REFCOUNT, compile_kernel, jit_kernel, jit_no_refcount
+from zooming.kernels.box_sides import sides
+from zooming.kernels.boxes import new_stack, stored_value
+from zooming.kernels.jit import compile_kernel, jit_kernel, jit_no_refcount
 from zooming.kernels.layout import (
     ACTIVE,
     ATOMS,
@@ -23,6 +24,7 @@ from zooming.kernels.layout import (
     RANDOM,
     UNIFORM,
 )
+from zooming.kernels.numba_parts import REFCOUNT
 from zooming.kernels.points import in_units, net_point
 from zooming.kernels.update_rule import draw
 

@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zooming.kernels.boxes import keep_maxima, select, sides
+from zooming.kernels.box_sides import sides
+from zooming.kernels.boxes import keep_maxima, select
 from zooming.kernels.jit import IS_JIT_DISABLED, jit_inline_refcount, jit_kernel
 from zooming.kernels.layout import ACTIVE, ATOMS, EITHER, ENDED, MAX_VISITS, NO_PARENT, WEIGHT
 from zooming.kernels.records import itself, matrix_at, vector_at

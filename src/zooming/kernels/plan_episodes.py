@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import float64, types
 
-from zooming.kernels.episodes import Parts, itself, make_play, no_split
+from zooming.kernels.episodes import make_play
 from zooming.kernels.grids import place_of
 from zooming.kernels.jit import jit_inline, jit_kernel
 from zooming.kernels.layout import FIRST_VALUE
@@ -27,6 +27,7 @@ from zooming.kernels.plan_layout import (
     WEIGHT,
 )
 from zooming.kernels.points import to_unit
+from zooming.kernels.table_parts import Parts, itself, no_split
 from zooming.kernels.update_rule import draw
 
 

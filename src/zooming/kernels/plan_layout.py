@@ -49,6 +49,13 @@ SMOOTH, ORDERED, CATEGORIES = 0, 1, 2  # kinds of axes
 ENDED = -1  # place of the next state if the episode ended
 WEIGHT, MEAN_REWARD, SPREAD = 0, 1, 2  # columns of `Samples.numbers`
 
+# Rows of `work`, the numbers of a target, such as the reward, in each cell: samples, sum and sum of
+# squares of the target (after `remove_trend`, of its residuals), trend; kernel's sum, mass and mean
+# of the residuals; kernel's mass of visited cells. There is one block of cells, or one for each
+# step, and blocks know nothing of each other.
+COUNT, TOTAL, SQUARE, TREND, SUM, MASS, MEAN, NEAR = 0, 1, 2, 3, 4, 5, 6, 7
+N_ROWS = 8
+
 CORE = np.dtype(
     [
         ("n_samples", "i8"),  # rows of `Samples` in use

@@ -25,35 +25,29 @@ from zooming.kernels.jit import jit_inline, jit_kernel
 from zooming.kernels.plan_layout import (
     BALLS,
     CAUTION,
+    COUNT,
     DOUBT,
     EMPTY,
     ENDED,
     FAR_BALLS,
     GROWTH,
+    MASS,
+    MEAN,
     MEAN_REWARD,
+    N_ROWS,
+    NEAR,
     OPTIMISM,
     SHARES,
     SPREAD,
+    SQUARE,
     THIN,
     TIE_BONUS,
-    WEIGHT,
-)
-from zooming.kernels.smoothing import (
-    COUNT,
-    MASS,
-    MEAN,
-    N_ROWS,
-    NEAR,
-    SQUARE,
     TOTAL,
     TREND,
-    make_features,
-    measure_gaps,
-    predict_cells,
-    remove_trend,
-    tune,
-    without_one,
+    WEIGHT,
 )
+from zooming.kernels.smoothing import measure_gaps, predict_cells, tune, without_one
+from zooming.kernels.trends import make_features, remove_trend
 
 REWARDS, VALUES = 0, 1  # first index of `widths` and `apart`
 

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zooming.kernels.boxes import sides, update_ball
+from zooming.kernels.box_sides import sides
+from zooming.kernels.boxes import update_ball
 from zooming.kernels.jit import IS_JIT_DISABLED, jit_inline_refcount, jit_kernel
 from zooming.kernels.layout import ACTIVE, BALL
 from zooming.kernels.masks import has_feasible

@@ -5,13 +5,12 @@ prediction of a cell is
 
     trend + mean + (total - n mean) / (n + share)
 
-The trend is a quadratic of the coordinates, or the mean while samples are few. The mean is that of
-the residuals under a kernel: a product of exp(-distance / bandwidth) over the axes. On an axis of
-categories, all other values have the same weight. The last term gives the cell's own samples more
-weight. Bandwidths and the share are those of the least leave-one-out error.
+The trend is that of `trends`. The mean is that of the residuals under a kernel: a product of
+exp(-distance / bandwidth) over the axes. On an axis of categories, all other values have the same
+weight. The last term gives the cell's own samples more weight. Bandwidths and the share are those
+of the least leave-one-out error.
 
-All numbers of a target are rows of one array, `work`. It has one block of cells, or one for each
-step, and blocks know nothing of each other.
+All numbers of a target are rows of one array, `work`, see `plan_layout`.
 """
 
 from __future__ import annotations
@@ -21,21 +20,22 @@ import numpy as np
 from zooming.kernels.jit import jit_inline, jit_kernel
 from zooming.kernels.plan_layout import (
     CATEGORIES,
+    COUNT,
     EMPTY,
-    ENOUGH,
     FIRST_WIDTH,
     FLAT,
     GAIN,
+    MASS,
+    MEAN,
     NARROW,
+    NEAR,
     PRIOR,
-    RIDGE,
     SHARES,
+    SQUARE,
+    SUM,
+    TOTAL,
+    TREND,
 )
-
-# Rows of `work`: samples, sum and sum of squares of the target (from `remove_trend` on, of its
-# residuals), trend; kernel's sum, mass and mean of the residuals; kernel's mass of visited cells.
-COUNT, TOTAL, SQUARE, TREND, SUM, MASS, MEAN, NEAR = 0, 1, 2, 3, 4, 5, 6, 7
-N_ROWS = 8
 
 
 @jit_kernel
@@ -121,106 +121,6 @@ def smooth_categories(values, inner, weight, buffer):
     for i in range(0, values.shape[0], inner):
         for k in range(inner):
             values[i + k] += weight * (buffer[k] - values[i + k])
-
-
-@jit_kernel
-def make_features(grid, n_cells):
-    """Return 1, the coordinates in [-1, 1] and their products of each cell's center.
-
-    A coordinate of an axis of categories is 0.
-    """
-    n_axes = grid.bins.shape[0]
-    features = np.ones((n_cells, 1 + n_axes + n_axes * (n_axes + 1) // 2))
-    for c in range(n_cells):
-        rest = c
-        for j in range(n_axes - 1, -1, -1):
-            x = 2.0 * grid.centers[j, rest % grid.bins[j]] - 1.0
-            features[c, 1 + j] = 0.0 if grid.kinds[j] == CATEGORIES else x
-            rest //= grid.bins[j]
-        k = 1 + n_axes
-        for i in range(n_axes):
-            for j in range(i, n_axes):
-                features[c, k] = features[c, 1 + i] * features[c, 1 + j]
-                k += 1
-    return features
-
-
-@jit_kernel
-def remove_trend(work, features, center):
-    """Subtract a quadratic, fitted by ridge regression, from the sums of each block.
-
-    Sums are relative to `center`, to avoid rounding errors; TREND includes it. The trend is clipped
-    to the range of the cells' means; with few samples it is their mean. Return the factor that
-    corrects leave-one-out errors for the fitted coefficients.
-    """
-    n_cells, p = features.shape
-    n_samples, n_coefficients = 0.0, 0.0
-    for start in range(0, work.shape[1], n_cells):
-        n_block, mean = 0.0, 0.0
-        low, high = np.inf, -np.inf
-        for c in range(start, start + n_cells):
-            n = work[COUNT, c]
-            if n > 0:
-                n_block += n
-                mean += work[TOTAL, c]
-                low, high = min(low, work[TOTAL, c] / n), max(high, work[TOTAL, c] / n)
-        mean /= max(n_block, 1e-9)
-        coefficients = np.zeros(p)
-        has_trend = n_block >= ENOUGH * p
-        if has_trend:
-            fit_trend(work, features, start, mean, coefficients)
-        n_samples += n_block
-        n_coefficients += p if has_trend else 1
-        for c in range(n_cells):
-            trend = mean
-            if has_trend:
-                for i in range(p):
-                    trend += coefficients[i] * features[c, i]
-                trend = min(high, max(low, trend))
-            n = work[COUNT, start + c]
-            work[TREND, start + c] = center + trend
-            work[SQUARE, start + c] += trend * (n * trend - 2.0 * work[TOTAL, start + c])
-            work[TOTAL, start + c] -= n * trend
-    left = max(n_samples - n_coefficients, 0.5 * n_samples)
-    return (n_samples / left) ** 2 if n_samples > 0.0 else 1.0
-
-
-@jit_kernel
-def fit_trend(work, features, start, mean, coefficients):
-    """Write the coefficients of one block's target minus its mean."""
-    n_cells, p = features.shape
-    normal = np.zeros((p, p))
-    for c in range(n_cells):
-        n = work[COUNT, start + c]
-        if n > 0:
-            rest = work[TOTAL, start + c] - n * mean
-            for i in range(p):
-                coefficients[i] += rest * features[c, i]
-                weighted = n * features[c, i]
-                for k in range(i + 1):
-                    normal[i, k] += weighted * features[c, k]
-    for i in range(p):
-        normal[i, i] += RIDGE
-    solve(normal, coefficients)
-
-
-@jit_kernel
-def solve(matrix, right):
-    """Solve a positive definite system by Cholesky's factor: both arguments are overwritten."""
-    p = right.shape[0]
-    for i in range(p):
-        for k in range(i + 1):
-            entry = matrix[i, k]
-            for m in range(k):
-                entry -= matrix[i, m] * matrix[k, m]
-            matrix[i, k] = np.sqrt(max(entry, 1e-12)) if i == k else entry / matrix[k, k]
-        for m in range(i):
-            right[i] -= matrix[i, m] * right[m]
-        right[i] /= matrix[i, i]
-    for i in range(p - 1, -1, -1):
-        for m in range(i + 1, p):
-            right[i] -= matrix[m, i] * right[m]
-        right[i] /= matrix[i, i]
 
 
 @jit_inline

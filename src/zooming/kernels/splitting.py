@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zooming.kernels.boxes import cube_sides, diameter, length, sides
+from zooming.kernels.box_sides import cube_sides, diameter, length, sides
 from zooming.kernels.jit import jit_kernel, jit_no_refcount
 from zooming.kernels.layout import ACTIVE, ATOMS, LENGTH_TOLERANCE, LONGEST, SCALED
 

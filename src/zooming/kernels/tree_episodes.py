@@ -15,12 +15,13 @@ from zooming.kernels.box_episodes import (
 )
 from zooming.kernels.box_queries import make_queries
 from zooming.kernels.boxes import make_select
-from zooming.kernels.episodes import Parts, compile_later
+from zooming.kernels.episodes import compile_later
 from zooming.kernels.jit import jit_inline, jit_kernel
 from zooming.kernels.layout import EITHER
 from zooming.kernels.masks import make_select_feasible
 from zooming.kernels.records import boxes_at
 from zooming.kernels.replay import compile_replay
+from zooming.kernels.table_parts import Parts
 from zooming.kernels.trees import index_of, share_of_first, split, update_ball
 from zooming.kernels.update_rule import ceiling
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zooming.kernels.boxes import diameter
+from zooming.kernels.box_sides import diameter
 from zooming.kernels.jit import jit_inline, jit_kernel, jit_no_refcount
 from zooming.kernels.layout import ACTIVE, MAX_VISITS, NO_PARENT
 from zooming.kernels.splitting import split as split_box
