@@ -197,7 +197,7 @@ def test_one_kernel_a_step_equals_act_and_update(n_steps, lazy):
             for kind in kinds
         ]
         once, twice = (agent.learn(n, driver="python") for agent in agents)
-        assert [agent.can_step_on() for agent in agents] == [True, False]
+        assert [stepping.can_step_on(agent) for agent in agents] == [True, False]
         assert agents[1].n_calls == n * n_steps
         assert once.returns.tobytes() == twice.returns.tobytes()
         assert knowledge(agents[0]) == knowledge(agents[1])

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from zooming.agents import seeds
 from zooming.agents.agent import Agent
+from zooming.agents.blocks import IS_OPEN, settle
 from zooming.agents.choices import Choice
 from zooming.agents.companions import common_range
 from zooming.agents.env_facts import stated_range
 from zooming.agents.planner import Planner
-from zooming.agents.portfolio import IS_OPEN, Portfolio
+from zooming.agents.portfolio import Portfolio
 from zooming.agents.replay import Transitions
 from zooming.agents.seeds import seed_of
 from zooming.agents.status import Status
@@ -135,7 +136,7 @@ class Auto(Portfolio):
 
     def update(self, step: int, *transition: Any, **options: Any) -> None:
         if step == 0 and not self.trees and not self.counts[IS_OPEN]:
-            self._settle()
+            settle(self)
             self._before_choice()
         super().update(step, *transition, **options)
 

@@ -81,3 +81,15 @@ class Guarantee:
     def options(self) -> dict[str, Any]:
         """Return the options of `Portfolio` that give the same guarantee."""
         return {"guarantee": self.delta, "lipschitz": self.lipschitz}
+
+
+def make_guarantee(portfolio: Agent, delta: float | None, lipschitz: float) -> Guarantee | None:
+    """Return the guarantee of a portfolio, or None if none is asked for."""
+    if delta is not None:
+        return Guarantee(portfolio, delta, lipschitz)
+    if lipschitz != 1.0:
+        raise ConfigurationError(
+            f"lipschitz={lipschitz} matters only to a guarantee: give guarantee= too, or leave it "
+            "out"
+        )
+    return None

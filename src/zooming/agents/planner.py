@@ -14,11 +14,11 @@ from zooming.agents.clipping import clipping_text
 from zooming.agents.doubts import doubts
 from zooming.agents.env_facts import stated_range
 from zooming.agents.history import Log
+from zooming.agents.plan_policy import allowed_rows, cell_at, greedy_actions, write_best
 from zooming.agents.replay import Transitions, record_samples, update_each
 from zooming.agents.status import Bandwidths, Status
-from zooming.kernels import FIRST_VALUE, pausing, plan_actions, plan_episodes, to_unit
+from zooming.kernels import pausing, plan_actions, plan_episodes, to_unit
 from zooming.kernels.crossing import Crossing
-from zooming.kernels.grids import action_cell, state_cell
 from zooming.kernels.plan_layout import CORE, FLAT, SMOOTH
 from zooming.partitions.cells import CellTable
 from zooming.partitions.view import Partition
@@ -26,7 +26,6 @@ from zooming.spaces.masks import Feasible
 from zooming.validation import Floats, check_int
 
 ANY_REWARD = (-float(np.finfo(np.float64).max), float(np.finfo(np.float64).max))
-_EVERYTHING = np.empty((0, FIRST_VALUE))  # the kernels' `allowed` if all actions are
 
 
 class Planner(Agent):
@@ -97,14 +96,14 @@ class Planner(Agent):
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         step = self.problem.check_step(step)
-        state, allowed = self._unit_state(step, observation), self._feasible(step, info)
-        table = self.table
+        state = self._unit_state(step, observation)
+        allowed, table = self._feasible(step, info), self.table
         if step == 0:
             if table.is_due:
                 table.refit()
             plan_episodes.begin_episode(table.core)
         unit = np.empty(self.axes.n_action)
-        rows = _EVERYTHING if allowed is None else allowed.allowed
+        rows = allowed_rows(allowed)
         plan_episodes.act(table.core, table.grid, table.plan, step, state, rows, unit)
         return self.axes.shaped_action(self._action(unit, allowed))
 
@@ -154,7 +153,9 @@ class Planner(Agent):
 
     def _take_n_episodes(self, n: int) -> None:
         if n != self.n_episodes:
-            raise ValueError(f"{n} episodes were saved, but the samples are of {self.n_episodes}")
+            raise ValueError(
+                f"the file states {n} episodes, but its samples are from {self.n_episodes}"
+            )
 
     # --- points -----------------------------------------------------------------------------------
 
@@ -182,65 +183,24 @@ class Planner(Agent):
         deterministic: bool,
         allowed: Sequence[Feasible | None],
     ) -> Floats:
-        table, n_action = self.table, self.axes.n_action
-        plan, _ = table.policy()
-        actions = np.empty((len(steps), n_action))
-        if deterministic and not any(allowed):
-            k, i = plan_actions.choose_many(
-                table.core, table.grid, plan, self.axes.table, steps, states, actions
-            )
-            if k >= 0:
-                raise self.problem.bad_point(int(steps[k]), int(i), states[k])
-            return actions
-        generator, unit = np.random.default_rng(), np.empty(n_action)
-        for k, (step, one) in enumerate(zip(steps.tolist(), allowed, strict=True)):
-            state = self._unit(self.problem.check_point(step, states[k], 0), 0)
-            cell = self._best(step, state, one, unit)
-            if not deterministic:
-                unit = self._draw(cell, generator)
-            actions[k] = self._action(unit, one)
-        return actions
-
-    def _best(self, step: int, state: Floats, allowed: Feasible | None, unit: Floats) -> int:
-        """Write the best allowed action of the policy; return its cell."""
-        table, rows = self.table, _EVERYTHING if allowed is None else allowed.allowed
-        plan, _ = table.policy()
-        return int(plan_actions.choose(table.core, table.grid, plan, step, state, 0.0, rows, unit))
-
-    def _draw(self, cell: int, generator: np.random.Generator) -> Floats:
-        """Return a uniform draw from the action side of a cell."""
-        grid, n_state = self.table.grid, self.axes.n_state
-        unit = np.empty(self.axes.n_action)
-        for j in range(len(self.axes) - 1, n_state - 1, -1):
-            cell, i = divmod(cell, int(grid.bins[j]))
-            low, high = grid.edges[j, i : i + 2] / grid.units[j]
-            unit[j - n_state] = low + generator.random() * (high - low)
-        return unit
+        return greedy_actions(self, steps, states, deterministic, allowed)
 
     def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
         step = self.problem.check_step(step)
-        state, unit = self._unit_state(step, observation), np.empty(self.axes.n_action)
-        cell = self._best(step, state, self._feasible(step, info), unit)
+        state = self._unit_state(step, observation)
+        unit = np.empty(self.axes.n_action)
+        cell = write_best(self, step, state, self._feasible(step, info), unit)
         return float(self.table.policy()[0].q[step, cell])
 
     def q_value(self, step: int, observation: Any, action: Any) -> float:
         """Return Q, the estimate without bonus, of the cell that contains (observation, action)."""
-        step, cell = self._cell(step, observation, action)
+        step, cell = cell_at(self, step, observation, action)
         return float(self.table.policy()[0].q[step, cell])
 
     def visits(self, step: int, observation: Any, action: Any) -> int:
         """Return the number of samples of this step in the cell of (observation, action)."""
-        step, cell = self._cell(step, observation, action)
+        step, cell = cell_at(self, step, observation, action)
         return int(self.table.policy()[1][step, cell])
-
-    def _cell(self, step: int, observation: Any, action: Any) -> tuple[int, int]:
-        problem, n_state, grid = self.problem, self.axes.n_state, self.table.grid
-        step = problem.check_step(step)
-        state = self._unit_state(step, observation)
-        played = problem.check_point(step, problem.flat_action(step, action), n_state)
-        n_actions = int(np.prod(grid.bins[n_state:]))
-        first = int(state_cell(grid, n_state, state)) * n_actions
-        return step, first + int(action_cell(grid, n_state, self._unit(played, n_state)))
 
     def partition(self, step: int) -> Partition:
         """Return the cells of the grid as arrays, with Q of the policy and samples of the step."""

@@ -4,40 +4,37 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming import kernels
 from zooming.agents import cards
 from zooming.agents.agent import Agent
 from zooming.agents.balance import FREE, SAFE
+from zooming.agents.blocks import (
+    IS_OPEN,
+    LEFT,
+    N_EPISODES,
+    PLAYER,
+    SAFE_PLAYS,
+    Played,
+    check_counts,
+    play_blocks,
+    settle,
+)
 from zooming.agents.ceilings import ceiling
 from zooming.agents.choices import Choice
-from zooming.agents.clipping import clipping_text, warn_of_clipping
-from zooming.agents.companions import check_agents, common_range
+from zooming.agents.clipping import clipping_text
+from zooming.agents.companions import check_agents, common_range, unique_names
 from zooming.agents.delegates import Delegate
-from zooming.agents.guarantee import Guarantee
-from zooming.agents.history import Log
+from zooming.agents.guarantee import make_guarantee
 from zooming.agents.nesting import build_arms, nested_options, nested_state, restore_arms
-from zooming.agents.planner import ANY_REWARD
-from zooming.agents.recorder import Recorder
 from zooming.agents.replay import Transitions
 from zooming.agents.status import Status, in_words
-from zooming.agents.trend import Trend
-from zooming.errors import ConfigurationError
-from zooming.kernels.crossing import Crossing
+from zooming.agents.trend import STUCK, Trend
 from zooming.spaces.masks import has_mask
-
-# Places in `counts`: who plays, episodes left in the block, whether an episode of it is under way.
-PLAYER, LEFT, IS_OPEN, N_EPISODES = range(4)
-SAFE_PLAYS = -1  # as the number of who plays: the safe agent of a guarantee
-
-STUCK = (
-    "the mean return of the last half is not above that of episodes 8 to 31: nothing was "
-    "learned, or there is nothing to learn"
-)
 
 
 class Portfolio(Delegate):
@@ -94,15 +91,10 @@ class Portfolio(Delegate):
         self.choice, self.trend = Choice(len(self.agents)), Trend()
         self.counts = np.zeros(4, np.int64)  # PLAYER, LEFT, IS_OPEN, N_EPISODES
         self._total = np.zeros(1)  # the return so far of the episode that is played
-        self._played: _Played | None = None  # what some agents have not learned from yet
-        if guarantee is None and lipschitz != 1.0:
-            raise ConfigurationError(
-                f"lipschitz={lipschitz} matters only to a guarantee: give guarantee= too, or leave "
-                "it out"
-            )
-        self.guarantee = None if guarantee is None else Guarantee(self, guarantee, lipschitz)
+        self._played: Played | None = None  # what some agents have not learned from yet
+        self.guarantee = make_guarantee(self, guarantee, lipschitz)
         if all(hasattr(agent, "play") for agent in self.agents):
-            self.play = self._play  # only then the fused driver can play
+            self.play = partial(play_blocks, self)  # only then the fused driver can play
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -123,7 +115,7 @@ class Portfolio(Delegate):
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         if self.problem.check_step(step) == 0:
             self.checked_state(step, observation)  # raise before anything changes
-            self._settle()
+            settle(self)
             self._close()
             self._choose()
             self.counts[IS_OPEN] = 1
@@ -145,7 +137,7 @@ class Portfolio(Delegate):
         step = self.problem.check_step(step)
         for agent in self.agents:  # all of them before one has learned
             agent.problem.check_transition(step, observation, action, reward, next_observation)
-        self._settle()
+        settle(self)
         if step == 0:
             self.counts[N_EPISODES] += 1
         masks = {"next_info": next_info} if next_info and has_mask(next_info) else {}
@@ -160,7 +152,7 @@ class Portfolio(Delegate):
     def _learn_transitions(
         self, recorded: Transitions, done: NDArray[np.int64] | None = None
     ) -> None:
-        self._settle()
+        settle(self)
         for agent in self.agents:
             agent._learn_transitions(recorded)
         self.counts[N_EPISODES] += int((np.asarray(recorded.steps) == 0).sum())
@@ -191,58 +183,6 @@ class Portfolio(Delegate):
             self.counts[LEFT] -= 1
         self.counts[IS_OPEN], self._total[0] = 0, 0.0
 
-    def _play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
-        self._settle()
-        self.counts[IS_OPEN], self._total[0] = 0, 0.0
-        first, n_steps = int(log.done[0]), min(self.horizon, env.horizon)
-        wanted = self.reward_range if self.rewards == "refuse" else ANY_REWARD
-        recorder = Recorder(env, crossing, (end - first) * n_steps, wanted)
-        while first < end:
-            self._choose()
-            player: Any = self.player
-            recorder.clear()
-            others = [agent for agent in self.agents if agent is not player]
-            self._played = _Played(recorder, log, first, others)
-            last = min(end, first + int(self.counts[LEFT]))
-            code = player.play(recorder, recorder.recording, log, last)
-            if code in (kernels.BAD_REWARD, kernels.BAD_STATE):
-                self._refuse(recorder, code, log)
-                return int(code)
-            self._settle()
-            log.is_full = code == kernels.FULL
-            first = int(log.done[0])
-        return kernels.FINE
-
-    def _refuse(self, recorder: Recorder, code: int, log: Log) -> None:
-        """Forget the transition that the player refused, and learn from those before it."""
-        step = int(log.trouble[0]) - (code == kernels.BAD_STATE)  # -1: a start was refused
-        if code == kernels.BAD_REWARD:
-            log.trouble[2] = recorder.last_reward  # the player saw NaN if another agent refuses it
-        if step >= 0:
-            recorder.drop_last()
-        self._settle()
-        self.counts[N_EPISODES] += step > 0
-
-    def _settle(self) -> None:
-        """Let the others learn from what was played, and credit its returns to the player.
-
-        After an interrupt in between, the next call of any method does it.
-        """
-        played = self._played
-        if played is None:
-            return
-        recorded = played.recorder.transitions()
-        while played.others:
-            played.others[-1]._learn_transitions(recorded, played.n_learned)
-            played.others.pop()
-            played.n_learned[0] = 0
-        first, last = played.n_credited, int(played.log.done[0])
-        played.n_credited = last
-        self._credit(played.log.returns[first:last].tolist())
-        self.counts[[LEFT, N_EPISODES]] += (first - last, last - first)
-        warn_of_clipping(self.player)
-        self._played = None
-
     @property
     def n_episodes(self) -> int:
         return int(self.counts[N_EPISODES])
@@ -252,7 +192,7 @@ class Portfolio(Delegate):
             raise ValueError(f"{n} episodes were saved, but the portfolio has {self.n_episodes}")
 
     def drop_paused(self) -> None:
-        self._settle()
+        settle(self)
         self._close()  # an episode that was cut short ends before another driver plays
         for agent in self.agents + self.safe_agents:
             agent.drop_paused()
@@ -298,7 +238,7 @@ class Portfolio(Delegate):
             for. "rule": `agent.guide.status()` of a warm start; until the rule is let go,
             "return" and "next 1,000 episodes" are not known. "warnings": what seems wrong.
         """
-        names, choice, player = self._names(), self.choice, int(self.counts[PLAYER])
+        names, choice, player = unique_names(self.agents), self.choice, int(self.counts[PLAYER])
         latest = None if self.is_guided else self.trend.latest()  # it knows only own episodes
         gain = latest and self.trend.expected_gain(1000, ceiling(self, latest[0]))
         return Status(
@@ -318,14 +258,6 @@ class Portfolio(Delegate):
             }
         )
 
-    def _names(self) -> list[str]:
-        """Return a unique name for each agent."""
-        kinds = [type(agent).__name__ for agent in self.agents]
-        return [
-            kind if kinds.count(kind) == 1 else f"{kind} {kinds[: k + 1].count(kind)}"
-            for k, kind in enumerate(kinds)
-        ]
-
     def _warnings(self) -> list[str]:
         found = [] if self.trend.has_improved() else [STUCK]
         for agent in self.agents:
@@ -336,7 +268,7 @@ class Portfolio(Delegate):
         found = self.status()
         shown = ("plays", "why", "recommended", "return", "next 1,000 episodes")
         return {
-            "agents": ", ".join(self._names()),
+            "agents": ", ".join(unique_names(self.agents)),
             **{name: in_words(found[name]) for name in shown},
             **({"warnings": "; ".join(found["warnings"])} if found["warnings"] else {}),
             "bytes": f"{self.nbytes:,}",
@@ -364,7 +296,7 @@ class Portfolio(Delegate):
         return cls(**{**options, "agents": build_arms(env, options["agents"], arrays)})
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        self._settle()
+        settle(self)
         values, arrays = nested_state(self.agents + self.safe_agents)
         balance = {} if self.guarantee is None else self.guarantee.balance.state()
         own = {
@@ -375,26 +307,10 @@ class Portfolio(Delegate):
 
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         counts, total = arrays["counts"], arrays["total"]
-        if counts.dtype != np.int64 or counts.shape != (4,) or (counts[LEFT:] < 0).any():
-            raise ValueError("the counts of the portfolio are invalid")
-        first = 0 if self.guarantee is None else SAFE_PLAYS
-        if not first <= counts[PLAYER] < len(self.agents) or counts[IS_OPEN] > 1:
-            raise ValueError(
-                f"the player is agent {counts[PLAYER]}, but there are {len(self.agents)} agents"
-            )
-        if total.dtype != np.float64 or total.shape != (1,) or not np.isfinite(total).all():
-            raise ValueError("the return of the episode is not a finite number")
+        check_counts(counts, total, len(self.agents), self.guarantee is not None)
         self.choice.restore(arrays["numbers"])
         self.trend.restore(arrays["windows"])
         restore_arms(self.agents + self.safe_agents, values["agents"], arrays)
         if self.guarantee is not None:
             self.guarantee.balance.restore(arrays)
         self.counts, self._total = counts.copy(), total.copy()
-
-
-class _Played:
-    """Episodes just played: their transitions and returns, and the agents still to learn them."""
-
-    def __init__(self, recorder: Recorder, log: Log, n_credited: int, others: list[Agent]) -> None:
-        self.recorder, self.log, self.n_credited, self.others = recorder, log, n_credited, others
-        self.n_learned = np.zeros(1, np.int64)  # by the last of the others

@@ -202,14 +202,6 @@ class QLearner(Agent):
         if code == kernels.DUE:
             self.table.split(self.table.payload)
 
-    def can_step_on(self) -> bool:
-        """Return whether a driver may call `agents.stepping` in place of `act` and `update`.
-
-        It may not if a subclass or a caller has replaced one of these.
-        """
-        own = getattr(self.act, "__func__", None), getattr(self.update, "__func__", None)
-        return own == (QLearner.act, QLearner.update)
-
     def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
         n_done = int(log.done[0])
         n = prepare_episodes(self, end - n_done)

@@ -5,14 +5,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from zooming import kernels
+from zooming.agents.agent import Agent
+from zooming.agents.q_learner import QLearner
 
-if TYPE_CHECKING:
-    from zooming.agents.q_learner import QLearner
+
+def can_step_on(agent: Agent) -> bool:
+    """Return whether a driver may call `start` and `step_on` in place of `act` and `update`.
+
+    It may not if the agent is no `QLearner`, or if a subclass or a caller has replaced one of these
+    methods.
+    """
+    own = getattr(agent.act, "__func__", None), getattr(agent.update, "__func__", None)
+    return own == (QLearner.act, QLearner.update)
 
 
 def start(agent: QLearner, observation: Any) -> Any:

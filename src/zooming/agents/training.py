@@ -25,8 +25,7 @@ from zooming.agents.guided import Guided
 from zooming.agents.history import History, Log
 from zooming.agents.many import accepts
 from zooming.agents.pauses import Callback, Pauses
-from zooming.agents.q_learner import QLearner
-from zooming.agents.stepping import start, step_on
+from zooming.agents.stepping import can_step_on, start, step_on
 from zooming.envs.compiled import CompiledEnv, find_compiled, find_fusible
 from zooming.errors import ConfigurationError
 from zooming.kernels.crossing import Crossing
@@ -162,7 +161,7 @@ class _Python:
         agent, log, env = self.agent, self.log, self.env
         inner, act, update = env.unwrapped, agent.act, agent.update
         end_episode = getattr(agent, "end_episode", None)  # of a `RuleSide`, which learns then
-        is_quick = isinstance(agent, QLearner) and agent.can_step_on()
+        is_quick = can_step_on(agent)
         if agent.env_rng is not None:
             inner.np_random = agent.env_rng
         for episode in range(int(log.done[0]), end):

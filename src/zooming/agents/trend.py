@@ -18,6 +18,10 @@ N_WINDOWS = 64
 LEAST = 8  # episodes of a window from which its mean is used
 FITTED = 3  # windows to which the law is fitted
 VISIBLE = 2.0  # standard errors by which c must exceed 0
+STUCK = (  # warning if the returns have not improved
+    "the mean return of the last half is not above that of episodes 8 to 31: nothing was "
+    "learned, or there is nothing to learn"
+)
 
 
 class Gain(NamedTuple):

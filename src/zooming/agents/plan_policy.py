@@ -1,0 +1,86 @@
+"""The policy of a planner's plan: read for states, without learning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.kernels import FIRST_VALUE, plan_actions
+from zooming.kernels.grids import action_cell, state_cell
+from zooming.spaces.masks import Feasible
+from zooming.validation import Floats
+
+if TYPE_CHECKING:
+    from zooming.agents.planner import Planner
+
+_EVERYTHING = np.empty((0, FIRST_VALUE))  # the kernels' `allowed` if all actions are
+
+
+def allowed_rows(allowed: Feasible | None) -> Floats:
+    """Return the allowed actions as the kernels read them."""
+    return _EVERYTHING if allowed is None else allowed.allowed
+
+
+def greedy_actions(
+    agent: Planner,
+    steps: NDArray[np.int64],
+    states: Floats,
+    deterministic: bool,
+    allowed: Sequence[Feasible | None],
+) -> Floats:
+    """Return one allowed flat action per (step, state): the best one of the policy.
+
+    If not `deterministic`, it is drawn uniformly from the cell of the best action.
+    """
+    table, axes = agent.table, agent.axes
+    plan, _ = table.policy()
+    actions = np.empty((len(steps), axes.n_action))
+    if deterministic and not any(allowed):
+        k, i = plan_actions.choose_many(
+            table.core, table.grid, plan, axes.table, steps, states, actions
+        )
+        if k >= 0:
+            raise agent.problem.bad_point(int(steps[k]), int(i), states[k])
+        return actions
+    generator, unit = np.random.default_rng(), np.empty(axes.n_action)
+    for k, (step, one) in enumerate(zip(steps.tolist(), allowed, strict=True)):
+        state = agent._unit(agent.problem.check_point(step, states[k], 0), 0)
+        cell = write_best(agent, step, state, one, unit)
+        if not deterministic:
+            unit = _draw(agent, cell, generator)
+        actions[k] = agent._action(unit, one)
+    return actions
+
+
+def write_best(
+    agent: Planner, step: int, state: Floats, allowed: Feasible | None, unit: Floats
+) -> int:
+    """Write the best allowed action of the policy into `unit`; return its cell."""
+    table, rows = agent.table, allowed_rows(allowed)
+    plan, _ = table.policy()
+    return int(plan_actions.choose(table.core, table.grid, plan, step, state, 0.0, rows, unit))
+
+
+def _draw(agent: Planner, cell: int, generator: np.random.Generator) -> Floats:
+    """Return a uniform draw from the action side of a cell."""
+    grid, n_state = agent.table.grid, agent.axes.n_state
+    unit = np.empty(agent.axes.n_action)
+    for j in range(len(agent.axes) - 1, n_state - 1, -1):
+        cell, i = divmod(cell, int(grid.bins[j]))
+        low, high = grid.edges[j, i : i + 2] / grid.units[j]
+        unit[j - n_state] = low + generator.random() * (high - low)
+    return unit
+
+
+def cell_at(agent: Planner, step: int, observation: Any, action: Any) -> tuple[int, int]:
+    """Return the checked step, and the number of the cell that contains (observation, action)."""
+    problem, n_state, grid = agent.problem, agent.axes.n_state, agent.table.grid
+    step = problem.check_step(step)
+    state = agent._unit_state(step, observation)
+    played = problem.check_point(step, problem.flat_action(step, action), n_state)
+    n_actions = int(np.prod(grid.bins[n_state:]))
+    first = int(state_cell(grid, n_state, state)) * n_actions
+    return step, first + int(action_cell(grid, n_state, agent._unit(played, n_state)))
