@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from zooming.errors import ConfigurationError
@@ -315,26 +315,3 @@ def as_bonus(bonus: float | Bonus) -> Bonus:
             f"{', '.join(KINDS)}"
         )
     return bonus  # type: ignore[return-value]  # it has the method of a Bonus
-
-
-def to_json(bonus: Bonus) -> dict[str, Any]:
-    kind = type(bonus).__name__
-    if KINDS.get(kind) is not type(bonus):
-        raise ConfigurationError(
-            f"a bonus of your own ({kind}) cannot be saved: a file that named its class would "
-            "have to run its code"
-        )
-    own = fields(bonus)  # type: ignore[arg-type]  # KINDS are dataclasses
-    options = {field.name: getattr(bonus, field.name) for field in own}
-    return {
-        "kind": kind,
-        **{name: to_json(value) if name == "bonus" else value for name, value in options.items()},
-    }
-
-
-def from_json(stored: dict[str, Any]) -> Bonus:
-    options: dict[str, Any] = {
-        name: from_json(value) if name == "bonus" else value for name, value in stored.items()
-    }
-    bonus: Bonus = KINDS[options.pop("kind")](**options)
-    return bonus

@@ -16,6 +16,7 @@ from zooming import bonuses
 from zooming.agents.clipping import clipping_text
 from zooming.agents.core import MOST_BALLS
 from zooming.agents.q_learner import QLearner
+from zooming.agents.stored_bonus import bonus_from_json
 from zooming.errors import ConfigurationError
 from zooming.kernels import METRIC_CORE
 from zooming.metrics.ball_view import Balls
@@ -254,7 +255,7 @@ class MetricQ(QLearner):
             if options["oracle"] == "packing"
             else Greedy(options["oracle"])
         )
-        given = {**options, "bonus": bonuses.from_json(options["bonus"]), "oracle": oracle}
+        given = {**options, "bonus": bonus_from_json(options["bonus"]), "oracle": oracle}
         return cls(env, **{**given, "metric": metric})
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -21,6 +21,7 @@ from zooming.agents.doubling import prepare_episodes, restart_if_due
 from zooming.agents.history import Log
 from zooming.agents.replay import Transitions, replay, update_each
 from zooming.agents.split_options import check_savable_rule
+from zooming.agents.stored_bonus import bonus_from_json, bonus_to_json
 from zooming.agents.table_policy import greedy_actions, row_at, select, value_at
 from zooming.kernels import pausing
 from zooming.kernels.crossing import Crossing
@@ -346,7 +347,7 @@ class QLearner(Agent):
     def _known_options(self) -> dict[str, Any]:
         names = ("cap", "ties", "action", "split", "max_balls")  # not all agents have the last two
         own = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        return {"bonus": bonuses.to_json(self.bonus), **own, **super()._known_options()}
+        return {"bonus": bonus_to_json(self.bonus), **own, **super()._known_options()}
 
     @classmethod
     def _from_options(
@@ -354,7 +355,7 @@ class QLearner(Agent):
     ) -> Any:
         n_roots = 1 if cls._shares_steps else options["horizon"]
         check_n_rows(env, options, arrays, n_roots)  # before the table is allocated
-        return cls(env, **{**options, "bonus": bonuses.from_json(options["bonus"])})
+        return cls(env, **{**options, "bonus": bonus_from_json(options["bonus"])})
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {}, self.table.state()

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from zooming.export.forms import PolicyForm, about, head_of, recommended, squash_of
 from zooming.kernels.layout import ATOMS, LOW, SINGLE, WIDTH
 from zooming.kernels.plan_layout import SLOPE, SMOOTH
+from zooming.partitions.borders import bin_borders
 from zooming.validation import Floats, count_noun
 
 Ints = NDArray[np.int64]
@@ -197,7 +198,7 @@ def action_grid(agent: Any) -> ActionGrid:
         low=axes.table[:n_state, LOW],
         width=axes.table[:n_state, WIDTH],
         first=np.append(0, np.cumsum(bins)),
-        border=np.concatenate([table.bin_borders(j) for j in range(n_state)]),
+        border=np.concatenate([bin_borders(table.grid, j) for j in range(n_state)]),
         center=np.concatenate([grid.centers[j, : bins[j]] for j in range(n_state)]),
         plan=plan.ravel(),
         cells=plans,

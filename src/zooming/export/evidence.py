@@ -13,7 +13,7 @@ import numpy as np
 
 from zooming.errors import ConfigurationError
 from zooming.export.forms import recommended
-from zooming.export.regions import Regions, bin_borders, cell_boxes, contain, volumes
+from zooming.export.regions import Regions, borders_in_units, cell_boxes, contain, volumes
 from zooming.kernels import NO_PARENT
 from zooming.partitions.cells import CellTable
 from zooming.validation import Floats
@@ -109,7 +109,7 @@ def _look_up(table: CellTable, step: int, regions: Regions, actions: Floats) -> 
             axes.to_unit_cube(actions.copy(), n_state),
         ]
     )
-    borders = [bin_borders(table, j) for j in range(len(axes))]
+    borders = [borders_in_units(table, j) for j in range(len(axes))]
     places = [
         np.maximum(0, np.searchsorted(border, points[:, j], "right") - 1)
         for j, border in enumerate(borders)

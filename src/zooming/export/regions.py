@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from zooming.errors import ConfigurationError
 from zooming.export.forms import recommended
 from zooming.kernels import ATOMS, LOW, WIDTH
-from zooming.partitions.borders import in_units
+from zooming.partitions.borders import bin_borders, in_units
 from zooming.partitions.cells import CellTable
 from zooming.spaces.flatten import INTERVAL
 from zooming.validation import Floats
@@ -116,7 +116,7 @@ def _borders(agents: Sequence[Any]) -> list[Floats]:
         n_cells = int(np.prod(table.grid.bins[:n_state]))
         n_parts = max([k for k in PARTS if n_cells * k**n_state <= MOST_PARTS] or [1])
         for i in range(n_state):
-            cuts = np.append(bin_borders(table, i), axes.ends[i])
+            cuts = np.append(borders_in_units(table, i), axes.ends[i])
             n = n_parts if axes.kinds[i] == INTERVAL else 1
             places = np.arange(n * (len(cuts) - 1) + 1) / n
             borders.append(np.interp(places, np.arange(len(cuts)), cuts))
@@ -183,18 +183,18 @@ def state_boxes(agent: Any, step: int, *, squashed: bool = False) -> tuple[Float
 def cell_boxes(table: CellTable, *, squashed: bool = False) -> tuple[Floats, Floats]:
     """Return the corners of a planner's cells of states, as `state_boxes` does."""
     axes = table.axes
-    borders = [bin_borders(table, j) for j in range(axes.n_state)]
+    borders = [borders_in_units(table, j) for j in range(axes.n_state)]
     low = _product([np.append(-np.inf, border[1:]) for border in borders])
     high = _product([np.append(border[1:], np.inf) for border in borders])
     return (low, high) if squashed else (axes.from_unit_cube(low, 0), axes.from_unit_cube(high, 0))
 
 
-def bin_borders(table: CellTable, axis: int) -> Floats:
+def borders_in_units(table: CellTable, axis: int) -> Floats:
     """Return the smallest state of each bin of a planner's axis; squashed axes stay squashed.
 
     A border of an axis of integers lies between two of them.
     """
-    axes, unit = table.axes, table.bin_borders(axis)
+    axes, unit = table.axes, bin_borders(table.grid, axis)
     low, width, n_values = axes.table[axis, [LOW, WIDTH, ATOMS]]
     if n_values:
         numbers = np.arange(n_values)

@@ -5,7 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from zooming.kernels import ATOMS, LOW, WIDTH
+from zooming.kernels.plan_layout import Grid
+from zooming.spaces.axes import Axes
 from zooming.validation import Floats
+
+
+def corners(axes: Axes, unit: Floats) -> Floats:
+    """Return corners of boxes, given in the unit cube, in the environment's units.
+
+    On a squashed axis, outer boxes are unbounded; the inverse map would end at 1e6 scales.
+    """
+    found = axes.from_unit_cube(in_units(unit, axes.table, axes.ends), 0)
+    for i in range(len(axes)):
+        if axes[i].squash:
+            found[unit[:, i] == 0.0, i] = axes[i].low
+            found[unit[:, i] == 1.0, i] = axes[i].high
+    return found
 
 
 def in_units(unit: Floats, axes: Floats, ends: Floats) -> Floats:
@@ -21,6 +36,22 @@ def in_units(unit: Floats, axes: Floats, ends: Floats) -> Floats:
         found = _first_at(inner, low[i], width[i])
         border[:, i] = np.where(unit[:, i] == 1.0, ends[i], found[where])
     return border
+
+
+def bin_borders(grid: Grid, axis: int) -> Floats:
+    """Return the smallest coordinate of the unit cube in each bin of an axis of a planner.
+
+    It is the smallest u with floor(u * units) >= edge, as floats are rounded.
+    """
+    edges, units = grid.edges[axis, : grid.bins[axis]], int(grid.units[axis])
+    found = edges / units
+    while True:
+        before, after = np.nextafter(found, 0.0), np.nextafter(found, 1.0)
+        is_high = (found > 0.0) & (np.floor(before * units) >= edges)
+        is_low = np.floor(found * units) < edges
+        if not (is_high | is_low).any():
+            return np.asarray(found)
+        found = np.where(is_high, before, np.where(is_low, after, found))
 
 
 def _first_at(unit: Floats, low: float, width: float) -> Floats:

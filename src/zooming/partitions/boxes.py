@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,10 +21,10 @@ from zooming.kernels import (
     sides,
 )
 from zooming.kernels.records import Boxes, pack
-from zooming.partitions import split_answers
-from zooming.partitions.borders import in_units
-from zooming.partitions.faults import fault, lengths, levels
+from zooming.partitions.borders import corners
+from zooming.partitions.faults import fault, has_same_cuts, lengths, levels
 from zooming.partitions.nets import cut_into_cells
+from zooming.partitions.rule_splits import due_at_row, split_by_rule
 from zooming.partitions.table import Answer, Table, n_roots, root_values
 from zooming.partitions.view import Partition
 from zooming.spaces.axes import Axes
@@ -117,7 +116,7 @@ class BoxTable(Table):
         )
         if self.core["rule"][0] == kernels.OWN:
             for row in np.concatenate([self.boxes(step)[0] for step in range(end)]).tolist():
-                self.rows["due_at"][row] = self._due_at(row)
+                self.rows["due_at"][row] = due_at_row(self, row)
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -175,37 +174,7 @@ class BoxTable(Table):
 
     def split(self, row: int) -> None:
         """Split a due ball by the user's rule, or set when it is due again."""
-        axes = self.axes
-        bits, at = split_answers.cuts(
-            self.rule, split_answers.ball_at(self, row, axes.names, axes.table), axes.table
-        )
-        n_children = 1 << bits.bit_count()
-        if not bits:
-            # A TreeRule may give a later number of visits; for any other rule the ball stays whole.
-            later = self._due_at(row) if split_answers.sees_statistics(self.rule) else 0.0
-            self.rows["due_at"][row] = later if later > self.rows["n_visits"][row] else np.inf
-        elif not split_answers.has_room(self, row, bits):
-            self.rows["due_at"][row] = np.inf
-        elif self.n_balls + n_children - 1 > self.core["max_balls"][0]:
-            self.rows["due_at"][row] = np.inf  # balls never disappear: never due again
-            self.is_full = True
-        else:
-            self.reserve(2 * (n_children - 1))
-            ball, core = self.rows[row].copy(), self.core.copy()
-            try:
-                kernels.cut(self.rows, self.core, self.stats, axes.table, row, bits, at)
-                children = range(self.rows_in_use - n_children, self.rows_in_use)
-                self.rows["due_at"][children.start : children.stop] = [
-                    self._due_at(child) for child in children
-                ]
-            except BaseException:  # from the rule, or an interrupt: restore the ball, still due
-                self.rows[row], self.core[:] = ball, core
-                raise
-
-    def _due_at(self, row: int) -> float:
-        return split_answers.due_at(
-            self.rule, split_answers.ball_at(self, row, self.axes.names, self.axes.table)
-        )
+        split_by_rule(self, row)
 
     def _make_room_for_a_split(self) -> None:
         self.reserve(int(kernels.rows_needed(self.core, 1)))
@@ -289,27 +258,21 @@ class BoxTable(Table):
     def view(self, step: int) -> Partition:
         """Return the active balls of a step, sorted by row, in the environment's units."""
         axes = self.axes
-        row, unit_low, unit_high = self.boxes(step)
+        row, low, high = self.boxes(step)
         balls = self.rows[row]
         depth = balls["depth"].astype(np.int64)
-        found = Partition(
-            low=in_units(unit_low, axes.table, axes.ends),
-            high=in_units(unit_high, axes.table, axes.ends),
+        return Partition(
+            low=corners(axes, low),
+            high=corners(axes, high),
             q_value=np.array(self.q_values(step, row)),
             n_visits=balls["n_visits"].astype(np.int64),
             depth=depth,
-            radius=self._radii(depth, lengths(axes.table, unit_low, unit_high)),
+            radius=self._radii(depth, lengths(axes.table, low, high)),
             names=tuple(axes.names),
             step=step,
             kinds=tuple(axes.kinds),
             weights=tuple(axes.weights),
         )
-        low, high = axes.from_unit_cube(found.low, 0), axes.from_unit_cube(found.high, 0)
-        for i in range(len(axes)):
-            if axes[i].squash:  # outer balls are unbounded; the inverse map ends at 1e6 scales
-                low[found.low[:, i] == 0.0, i] = axes[i].low
-                high[found.high[:, i] == 1.0, i] = axes[i].high
-        return replace(found, low=low, high=high)
 
     def _radii(self, depth: NDArray[np.int64], side_lengths: Floats) -> Floats:
         """Return the radius of each ball: see `Partition`."""
@@ -344,13 +307,7 @@ class BoxTable(Table):
         found = fault(core, rows, stats, self.axes.table)
         if found:
             raise ValueError(found)
-        if core["spacing"][0] and (
-            len(rows) != self.rows_in_use
-            or any(
-                (rows[name] != self.rows[: len(rows)][name]).any()
-                for name in ("child", "axis", "cut")
-            )
-        ):
+        if core["spacing"][0] and not has_same_cuts(rows, self.rows[: self.rows_in_use]):
             raise ValueError(f"the balls are not a net of spacing {core['spacing'][0]}")
         vars(self).update(vars(type(self)(self.axes, core, rows, stats, self.rule)))
 

@@ -19,10 +19,15 @@ from zooming.kernels.grids import center_states, lay_grid, make_grid, sort_by_st
 from zooming.kernels.layout import ATOMS
 from zooming.kernels.plan_layout import CORE, WEIGHT, Grid, Plan, Samples
 from zooming.kernels.planning import make_plan
-from zooming.partitions.borders import in_units
+from zooming.partitions.borders import corners
 from zooming.partitions.condensing import condense
 from zooming.partitions.faults import lengths
-from zooming.partitions.stored_cells import check_form, check_samples, restore_centers
+from zooming.partitions.stored_cells import (
+    check_bins,
+    check_form,
+    check_samples,
+    restore_centers,
+)
 from zooming.partitions.view import Partition
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import CATEGORICAL
@@ -215,16 +220,9 @@ class CellTable:
         last = np.column_stack([grid.edges[j, indices[j] + 1] for j in columns])
         low, high = first / grid.units, last / grid.units
         n_thirds = np.rint(np.log(grid.units / (last - first)) / math.log(3.0)).astype(np.int64)
-        corners = []
-        for unit in (low, high):
-            corner = axes.from_unit_cube(in_units(unit, axes.table, axes.ends), 0)
-            for j in np.flatnonzero([bool(axes[j].squash) for j in columns]):
-                corner[unit[:, j] == 0.0, j] = axes[int(j)].low
-                corner[unit[:, j] == 1.0, j] = axes[int(j)].high
-            corners.append(corner)
         return Partition(
-            low=corners[0],
-            high=corners[1],
+            low=corners(axes, low),
+            high=corners(axes, high),
             q_value=plan.q[step].copy(),
             n_visits=counts[step].astype(np.int64),
             depth=n_thirds.max(axis=1),
@@ -235,21 +233,6 @@ class CellTable:
             weights=tuple(axes.weights),
             noun="cell",
         )
-
-    def bin_borders(self, axis: int) -> Floats:
-        """Return the smallest coordinate of the unit cube in each bin of an axis.
-
-        It is the smallest u with floor(u * units) >= edge, as floats are rounded.
-        """
-        edges, units = self.grid.edges[axis, : self.grid.bins[axis]], int(self.grid.units[axis])
-        found = edges / units
-        while True:
-            before, after = np.nextafter(found, 0.0), np.nextafter(found, 1.0)
-            is_high = (found > 0.0) & (np.floor(before * units) >= edges)
-            is_low = np.floor(found * units) < edges
-            if not (is_high | is_low).any():
-                return np.asarray(found)
-            found = np.where(is_high, before, np.where(is_low, after, found))
 
     # --- files ------------------------------------------------------------------------------------
 
@@ -285,21 +268,12 @@ class CellTable:
         ):
             check_form(name, one, wanted)
         check_samples(core, given, self.units, len(self.axes))
-        bins, edges = arrays["bins"], arrays["edges"]
         check_form("widths", arrays["widths"], self.widths)
         check_form("apart", arrays["apart"], self.apart)
         if not np.isin(arrays["apart"], (0, 1)).all():
             raise ValueError("a step is apart or not: 1 or 0")
-        check_form("bins", bins, self.units)
-        if (bins < 1).any() or (bins > self.units).any():
-            raise ValueError("the bins of an axis are none, or more than its places")
-        check_form("edges", edges, np.zeros((len(bins), int(bins.max()) + 1), np.int64))
-        for row, n_bins, n_units in zip(edges, bins, self.units, strict=True):
-            used = row[: n_bins + 1]
-            if used[0] != 0 or used[-1] != n_units or (np.diff(used) < 1).any():
-                raise ValueError("the edges of the bins are not in order")
-        if math.prod(bins.tolist()) > max(layout.MOST_CELLS, self.n_categories) * 3:
-            raise ValueError(f"{math.prod(bins.tolist()):,} cells are too many")
+        bins, edges = arrays["bins"], arrays["edges"]
+        check_bins(bins, edges, self.units, 3 * max(layout.MOST_CELLS, self.n_categories))
         grid = Grid(
             *make_grid(self.kinds, self.units, bins.copy(), edges.copy(), self.axes.n_state)
         )

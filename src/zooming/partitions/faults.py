@@ -182,6 +182,13 @@ def _tree_due_at(diameter: Floats) -> Floats:
     return np.where(diameter > FINEST, (1.0 - 1e-12) / np.maximum(diameter, FINEST), np.inf)
 
 
+def has_same_cuts(rows: NDArray[Any], others: NDArray[Any]) -> bool:
+    """Return whether two tables have the same balls, cut at the same places."""
+    return len(rows) == len(others) and all(
+        bool((rows[name] == others[name]).all()) for name in ("child", "axis", "cut")
+    )
+
+
 def lengths(axes: Floats, low: Floats, high: Floats) -> Floats:
     """Return the weighted side lengths [n, n_axes] of many boxes, as `kernels.length` does."""
     n_values, weight = axes[:, ATOMS], axes[:, AXIS_WEIGHT]

@@ -151,18 +151,3 @@ def _check_cut(where: Any, low: float, high: float, n_values: float, said: str) 
         max(round(float(where) * n_values), round(low * n_values) + 1), round(high * n_values) - 1
     )
     return value / n_values
-
-
-def has_room(table: Any, row: int, bits: int) -> bool:
-    """Return whether the stack of a selection has room for the forks below these cuts.
-
-    Each cut along an action axis on the path from the root is a fork.
-    """
-    n_state, n_forks = (
-        int(table.core["n_state"][0]),
-        (bits >> int(table.core["n_state"][0])).bit_count(),
-    )
-    while table.rows["parent"][row] != kernels.NO_PARENT:
-        row = int(table.rows["parent"][row])
-        n_forks += int(table.rows["axis"][row] >= n_state)
-    return bool(n_forks <= kernels.most_splits(table.core["n_action"][0]))

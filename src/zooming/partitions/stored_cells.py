@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,23 @@ def check_form(name: str, given: NDArray[Any], wanted: NDArray[Any]) -> None:
         )
     if given.dtype.kind == "f" and not np.isfinite(given).all():
         raise ValueError(f"{name} has an entry that is not finite")
+
+
+def check_bins(
+    bins: NDArray[Any], edges: NDArray[Any], units: NDArray[np.int64], most_cells: int
+) -> None:
+    """Raise ValueError if bins and their edges are no grid of axes with so many places."""
+    check_form("bins", bins, units)
+    if (bins < 1).any() or (bins > units).any():
+        raise ValueError("the bins of an axis are none, or more than its places")
+    check_form("edges", edges, np.zeros((len(bins), int(bins.max()) + 1), np.int64))
+    for row, n_bins, n_units in zip(edges, bins, units, strict=True):
+        used = row[: n_bins + 1]
+        if used[0] != 0 or used[-1] != n_units or (np.diff(used) < 1).any():
+            raise ValueError("the edges of the bins are not in order")
+    n_cells = math.prod(bins.tolist())
+    if n_cells > most_cells:
+        raise ValueError(f"{n_cells:,} cells are too many")
 
 
 def restore_centers(grid: Grid, centers: NDArray[Any]) -> None:
