@@ -1,6 +1,7 @@
 """Wrong commands are answered with a sentence and exit code 2: no traceback, nothing written,
 flags written as flags."""
 
+import os
 import subprocess
 import sys
 
@@ -151,3 +152,19 @@ def test_the_command_is_there_as_a_module(module):
         [sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=True
     )
     assert run.stdout == f"zooming {zooming.__version__}\n"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "arguments", [["-u", "-m", "zooming", "list"], ["-m", "zooming", "--help"]]
+)
+def test_a_command_ends_quietly_when_nobody_reads_its_output(arguments):
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        run = subprocess.run(
+            [sys.executable, *arguments], stdout=writer, stderr=subprocess.PIPE, text=True
+        )
+    finally:
+        os.close(writer)
+    assert (run.stderr, run.returncode) == ("", cli.CODE_OF_BROKEN_PIPE)

@@ -251,7 +251,7 @@ def test_what_is_neither_refuse_nor_clip_is_refused():
 
 def test_a_study_takes_it_as_a_setting_and_reports_the_count(tmp_path, capsys):
     from zooming.app.report.collect import collect
-    from zooming.app.run import show
+    from zooming.app.study_tables import show
     from zooming.study.problems import Problem
 
     problem = Problem(

@@ -199,3 +199,15 @@ def test_the_picture_of_the_rooms_has_these_floors():
         else:
             current.append(name)
     assert {floor: tuple(names) for floor, names in floors.items()} == dict(enumerate(ROOMS))
+
+
+def test_a_base_name_is_used_once_except_for_compiled_halves():
+    named = {}
+    for path in modules().values():
+        if path.stem != "__init__":
+            named.setdefault(path.stem, []).append(path.parent.name)
+    twice = {name: folders for name, folders in named.items() if len(folders) > 1}
+    assert all(len(folders) == 2 and "kernels" in folders for folders in twice.values()), twice
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    listed = re.search(r"A file has its own base name.*?\((.*?)\)", page, re.S)
+    assert set(re.findall(r"`(\w+)`", listed[1])) == set(twice)

@@ -14,10 +14,11 @@ import zooming
 from zooming.agents import seeds
 from zooming.analysis.sampling import sample_value
 from zooming.app import cli
-from zooming.app.leaderboard import command, plan
+from zooming.app.leaderboard import leaderboard_command as command
+from zooming.app.leaderboard import plan
 from zooming.app.leaderboard.compare import losses, standings
+from zooming.app.leaderboard.leaderboard_page import render
 from zooming.app.leaderboard.measures import Result, Scale, episodes_to
-from zooming.app.leaderboard.page import render
 from zooming.app.leaderboard.tables import say_libraries
 from zooming.errors import ConfigurationError
 from zooming.study import engines

@@ -13,6 +13,7 @@ import zooming
 from helpers import Boxes, knowledge
 from zooming import theory
 from zooming.analysis import pac
+from zooming.analysis.pac_bounds import episodes_needed, gap_bound
 from zooming.bonuses import Bernstein, Doubling, Exact, Theory
 
 
@@ -211,10 +212,8 @@ def test_what_the_paper_claims_with_an_open_step_is_not_called_proved(monkeypatc
 def test_theorem_the_gap_bound_of_the_best_of_several_adds_the_union_bound():
     agent = zooming.AdaptiveQ(Coins(), horizon=1, bonus=Theory(episodes=1000, delta=0.05), seed=0)
     bound = theory.discrete_regret_bound(1, 1000, 1, 2, 0.05) / 1000
-    assert pac._gap_bound(agent, 1000, 0.4, 1, 0.0) == pytest.approx(bound / 0.35)
-    assert pac._gap_bound(agent, 1000, 0.4, 3, 0.01) == pytest.approx(
-        bound / 0.25 ** (1 / 3) + 0.02
-    )
+    assert gap_bound(agent, 1000, 0.4, 1, 0.0) == pytest.approx(bound / 0.35)
+    assert gap_bound(agent, 1000, 0.4, 3, 0.01) == pytest.approx(bound / 0.25 ** (1 / 3) + 0.02)
     scaled = zooming.AdaptiveQ(
         Coins(),
         horizon=1,
@@ -222,7 +221,7 @@ def test_theorem_the_gap_bound_of_the_best_of_several_adds_the_union_bound():
         reward_range=(-5.0, 5.0),
         seed=0,
     )
-    assert pac._gap_bound(scaled, 1000, 0.4, 1, 0.0) == pytest.approx(10 * bound / 0.35)
+    assert gap_bound(scaled, 1000, 0.4, 1, 0.0) == pytest.approx(10 * bound / 0.35)
 
 
 def toss(state, action, step, params, outcome, next_state):
@@ -246,19 +245,17 @@ def test_theorem_random_starts_add_an_azuma_term_and_take_a_share_of_delta():
     one, several = (
         zooming.AdaptiveQ(coins_at_two_tables(start), bonus=bonus) for start in (0, "uniform")
     )
-    assert pac._gap_bound(one, 1000, 0.4, 1, 0.0) == pytest.approx(bound / 1000 / 0.35)
+    assert gap_bound(one, 1000, 0.4, 1, 0.0) == pytest.approx(bound / 1000 / 0.35)
     beyond = math.sqrt(1000 * math.log(1 / 0.1) / 2)
-    assert pac._gap_bound(several, 1000, 0.4, 1, 0.0) == pytest.approx(
-        (bound + beyond) / 1000 / 0.25
-    )
-    assert pac._gap_bound(several, 1000, 0.4, 2, 0.0) == pytest.approx(
+    assert gap_bound(several, 1000, 0.4, 1, 0.0) == pytest.approx((bound + beyond) / 1000 / 0.25)
+    assert gap_bound(several, 1000, 0.4, 2, 0.0) == pytest.approx(
         (bound + beyond) / 1000 / math.sqrt(0.15)
     )
-    assert pac._episodes_needed(several, 0.9, 0.9) > pac._episodes_needed(one, 0.9, 0.9)
+    assert episodes_needed(several, 0.9, 0.9) > episodes_needed(one, 0.9, 0.9)
     unknown = zooming.AdaptiveQ(
         Boxes(gym.spaces.Discrete(2), gym.spaces.Discrete(2)), horizon=1, bonus=bonus
     )
-    assert pac._gap_bound(unknown, 1000, 0.4, 1, 0.0) == pac._gap_bound(several, 1000, 0.4, 1, 0.0)
+    assert gap_bound(unknown, 1000, 0.4, 1, 0.0) == gap_bound(several, 1000, 0.4, 1, 0.0)
 
 
 def test_atoms_pay_for_no_distance_whatever_lipschitz_says():
@@ -328,7 +325,7 @@ def test_the_number_of_episodes_comes_from_the_theory_or_is_refused_with_the_num
     agent = zooming.AdaptiveQ(Coins(), horizon=1, seed=0)
     assert agent.n_episodes == 0
     assert (
-        pac._episodes_needed(agent, 0.9, 0.9)
+        episodes_needed(agent, 0.9, 0.9)
         == theory.discrete_pac_episodes(1, 0.9, 0.9, 1, 2)
         < pac.MOST_EPISODES_BY_DEFAULT
     )

@@ -12,7 +12,7 @@ import pytest
 import zooming
 from helpers import Boxes, Drift
 from zooming.agents import seeds
-from zooming.app.run import list_names
+from zooming.app.listing import list_names
 from zooming.study.configuration import Configuration
 from zooming.study.problems import AGENTS, AgentChoice, agent_named, problem_named
 from zooming.study.rivals.libraries import versions_of

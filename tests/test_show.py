@@ -8,8 +8,8 @@ import pytest
 
 import zooming
 from zooming.app import cli
-from zooming.app.show.command import render
 from zooming.app.show.page_data import collect
+from zooming.app.show.show_command import render
 from zooming.export.evidence import spread_visits
 
 EVIL = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=2</script>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -15,6 +16,8 @@ try:
     import tyro
 except ImportError as error:
     sys.exit(f"the command line needs {error.name}: pip install 'zooming[study]'")
+
+CODE_OF_BROKEN_PIPE = 141  # as a shell reports a command that SIGPIPE ended
 
 
 def audit_file(
@@ -94,14 +97,32 @@ def export_file(
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command line. `args` defaults to those of the process."""
+    """Run the command line. `args` defaults to those of the process.
+
+    If the reader of the output goes away, as in `zooming list | head -2`, end without a message.
+    """
+    try:
+        try:
+            _run_command(args)
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes once more at the end, and must not fail then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(CODE_OF_BROKEN_PIPE)
+
+
+def _run_command(args: Sequence[str] | None) -> None:
+    """Run one command; print an error as one sentence."""
     import zooming
     from zooming.app import bench, run
-    from zooming.app.explain import explain_file
-    from zooming.app.leaderboard.command import leaderboard
-    from zooming.app.paper.command import reproduce
+    from zooming.app.explain_command import explain_file
+    from zooming.app.leaderboard.leaderboard_command import leaderboard
+    from zooming.app.listing import list_names
+    from zooming.app.paper.reproduce_command import reproduce
     from zooming.app.report.page import report
-    from zooming.app.show.command import show_file
+    from zooming.app.show.show_command import show_file
 
     given = list(sys.argv[1:] if args is None else args)
     if given == ["--version"]:
@@ -118,7 +139,7 @@ def main(args: Sequence[str] | None = None) -> None:
         "export": export_file,
         "show": show_file,
         "bench": bench.main,
-        "list": run.list_names,
+        "list": list_names,
     }
     try:
         tyro.extras.subcommand_cli_from_dict(
@@ -132,6 +153,8 @@ def main(args: Sequence[str] | None = None) -> None:
         raise _print_error(
             _write_as_flags(str(error), commands.get(given[0]) if given else None)
         ) from error
+    except BrokenPipeError:
+        raise
     except OSError as error:
         what = (
             f"{error.filename2 or error.filename}: {error.strerror}"

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from zooming.analysis.intervals import Interval, mean_interval
 from zooming.app.leaderboard.plan import Board, Cell, group_of
+from zooming.app.listing import say_about
 from zooming.app.report.collect import learning_curve
-from zooming.app.run import say_about
 from zooming.errors import ConfigurationError
 from zooming.plots.curve_data import Runs
 from zooming.study.chunks import FINAL_VALUE

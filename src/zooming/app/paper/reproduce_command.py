@@ -25,7 +25,8 @@ from zooming.app.paper.overall import overall
 from zooming.app.paper.quantities import final_returns
 from zooming.app.paper.sweep import ADAPTIVE, CENTERS, NET, UNTUNED, Evidence, sweep
 from zooming.app.report.findings import FINDINGS
-from zooming.app.run import say_how_to_continue, wide_console
+from zooming.app.run import say_how_to_continue
+from zooming.app.study_tables import wide_console
 from zooming.errors import ConfigurationError
 from zooming.study import engines
 from zooming.study.locks import LOCK, lock

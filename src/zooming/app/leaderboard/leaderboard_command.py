@@ -11,12 +11,13 @@ import tyro
 
 from zooming.agents import files
 from zooming.app.leaderboard import plan
+from zooming.app.leaderboard.leaderboard_page import PAGE, render
 from zooming.app.leaderboard.measures import Result, read_result, read_scales
-from zooming.app.leaderboard.page import PAGE, render
 from zooming.app.leaderboard.plan import Board, Cell
 from zooming.app.leaderboard.ready import Finished
 from zooming.app.leaderboard.tables import write_tables
-from zooming.app.run import say_how_to_continue, wide_console
+from zooming.app.run import say_how_to_continue
+from zooming.app.study_tables import wide_console
 from zooming.errors import ConfigurationError, ZoomingError
 from zooming.study import engines
 from zooming.study.problems import agents_named
