@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 
 import gymnasium as gym
 import numpy as np
@@ -276,7 +277,7 @@ def test_the_command_prints_or_writes(agents, tmp_path, capsys):
         (["--rules", "0"], "--rules 0: give"),
         (["--set", "horizon=3"], "--set requires --env"),
     ):
-        with pytest.raises(SystemExit) as stop:
+        with pytest.raises(SystemExit, match=re.escape(message)) as stop:
             cli.main([*ask, *wrong])
         assert stop.value.code == 2
         assert message in capsys.readouterr().err

@@ -182,7 +182,7 @@ def test_what_cannot_be_shown_is_refused(agents, tmp_path, capsys):
         (["--out", "page.html", "--episodes", "-1"], "--episodes -1: give"),
         (["--out", "page.html", "--set", "horizon=2"], "--set requires --env"),
     ):
-        with pytest.raises(SystemExit) as stop:
+        with pytest.raises(SystemExit, match=re.escape(message)) as stop:
             cli.main(["show", str(tmp_path / "agent.zoom"), *words])
         assert stop.value.code == 2
         assert message in capsys.readouterr().err
