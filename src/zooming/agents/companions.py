@@ -1,4 +1,4 @@
-"""The agents of a portfolio: checks that they can learn together, their range and names."""
+"""Checks of agents that are to learn together in a portfolio."""
 
 from __future__ import annotations
 
@@ -77,12 +77,3 @@ def common_range(agents: Sequence[Agent]) -> tuple[float, float]:
             "all the same, reward_range=(low, high)"
         )
     return low, high
-
-
-def unique_names(agents: Sequence[Agent]) -> list[str]:
-    """Return a unique name for each agent: its class, with a number if there are several."""
-    kinds = [type(agent).__name__ for agent in agents]
-    return [
-        kind if kinds.count(kind) == 1 else f"{kind} {kinds[: k + 1].count(kind)}"
-        for k, kind in enumerate(kinds)
-    ]

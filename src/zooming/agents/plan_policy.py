@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zooming.kernels import FIRST_VALUE, plan_actions
-from zooming.kernels.grids import action_cell, state_cell
 from zooming.spaces.masks import Feasible
 from zooming.validation import Floats
 
@@ -73,14 +72,3 @@ def _draw(agent: Planner, cell: int, generator: np.random.Generator) -> Floats:
         low, high = grid.edges[j, i : i + 2] / grid.units[j]
         unit[j - n_state] = low + generator.random() * (high - low)
     return unit
-
-
-def cell_at(agent: Planner, step: int, observation: Any, action: Any) -> tuple[int, int]:
-    """Return the checked step, and the number of the cell that contains (observation, action)."""
-    problem, n_state, grid = agent.problem, agent.axes.n_state, agent.table.grid
-    step = problem.check_step(step)
-    state = agent._unit_state(step, observation)
-    played = problem.check_point(step, problem.flat_action(step, action), n_state)
-    n_actions = int(np.prod(grid.bins[n_state:]))
-    first = int(state_cell(grid, n_state, state)) * n_actions
-    return step, first + int(action_cell(grid, n_state, agent._unit(played, n_state)))

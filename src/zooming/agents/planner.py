@@ -14,11 +14,12 @@ from zooming.agents.clipping import clipping_text
 from zooming.agents.doubts import doubts
 from zooming.agents.env_facts import stated_range
 from zooming.agents.history import Log
-from zooming.agents.plan_policy import allowed_rows, cell_at, greedy_actions, write_best
+from zooming.agents.plan_policy import allowed_rows, greedy_actions, write_best
 from zooming.agents.replay import Transitions, record_samples, update_each
 from zooming.agents.status import Bandwidths, Status
 from zooming.kernels import pausing, plan_actions, plan_episodes, to_unit
 from zooming.kernels.crossing import Crossing
+from zooming.kernels.grids import action_cell, state_cell
 from zooming.kernels.plan_layout import CORE, FLAT, SMOOTH
 from zooming.partitions.cells import CellTable
 from zooming.partitions.view import Partition
@@ -174,6 +175,16 @@ class Planner(Agent):
         plan_actions.write_action(self.axes.table, self.axes.n_state, unit, action)
         return self._nearest(action, allowed)
 
+    def _cell(self, step: int, observation: Any, action: Any) -> tuple[int, int]:
+        """Return the checked step, and the number of the cell of (observation, action)."""
+        problem, n_state, grid = self.problem, self.axes.n_state, self.table.grid
+        step = problem.check_step(step)
+        state = self._unit_state(step, observation)
+        played = problem.check_point(step, problem.flat_action(step, action), n_state)
+        n_actions = int(np.prod(grid.bins[n_state:]))
+        first = int(state_cell(grid, n_state, state)) * n_actions
+        return step, first + int(action_cell(grid, n_state, self._unit(played, n_state)))
+
     # --- the learned policy -----------------------------------------------------------------------
 
     def _greedy(
@@ -194,12 +205,12 @@ class Planner(Agent):
 
     def q_value(self, step: int, observation: Any, action: Any) -> float:
         """Return Q, the estimate without bonus, of the cell that contains (observation, action)."""
-        step, cell = cell_at(self, step, observation, action)
+        step, cell = self._cell(step, observation, action)
         return float(self.table.policy()[0].q[step, cell])
 
     def visits(self, step: int, observation: Any, action: Any) -> int:
         """Return the number of samples of this step in the cell of (observation, action)."""
-        step, cell = cell_at(self, step, observation, action)
+        step, cell = self._cell(step, observation, action)
         return int(self.table.policy()[1][step, cell])
 
     def partition(self, step: int) -> Partition:

@@ -27,7 +27,7 @@ from zooming.agents.blocks import (
 from zooming.agents.ceilings import ceiling
 from zooming.agents.choices import Choice
 from zooming.agents.clipping import clipping_text
-from zooming.agents.companions import check_agents, common_range, unique_names
+from zooming.agents.companions import check_agents, common_range
 from zooming.agents.delegates import Delegate
 from zooming.agents.guarantee import make_guarantee
 from zooming.agents.nesting import build_arms, nested_options, nested_state, restore_arms
@@ -238,7 +238,7 @@ class Portfolio(Delegate):
             for. "rule": `agent.guide.status()` of a warm start; until the rule is let go,
             "return" and "next 1,000 episodes" are not known. "warnings": what seems wrong.
         """
-        names, choice, player = unique_names(self.agents), self.choice, int(self.counts[PLAYER])
+        names, choice, player = self._names(), self.choice, int(self.counts[PLAYER])
         latest = None if self.is_guided else self.trend.latest()  # it knows only own episodes
         gain = latest and self.trend.expected_gain(1000, ceiling(self, latest[0]))
         return Status(
@@ -258,6 +258,14 @@ class Portfolio(Delegate):
             }
         )
 
+    def _names(self) -> list[str]:
+        """Return a unique name for each agent."""
+        kinds = [type(agent).__name__ for agent in self.agents]
+        return [
+            kind if kinds.count(kind) == 1 else f"{kind} {kinds[: k + 1].count(kind)}"
+            for k, kind in enumerate(kinds)
+        ]
+
     def _warnings(self) -> list[str]:
         found = [] if self.trend.has_improved() else [STUCK]
         for agent in self.agents:
@@ -268,7 +276,7 @@ class Portfolio(Delegate):
         found = self.status()
         shown = ("plays", "why", "recommended", "return", "next 1,000 episodes")
         return {
-            "agents": ", ".join(unique_names(self.agents)),
+            "agents": ", ".join(self._names()),
             **{name: in_words(found[name]) for name in shown},
             **({"warnings": "; ".join(found["warnings"])} if found["warnings"] else {}),
             "bytes": f"{self.nbytes:,}",

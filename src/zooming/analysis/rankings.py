@@ -140,9 +140,9 @@ def performance_profile(scores: Sequence[ArrayLike], thresholds: ArrayLike) -> F
 
 
 class _Draws:
-    """Numbers of the runs and problems of each bootstrap sample.
+    """Indices of the runs and problems that each bootstrap sample consists of.
 
-    All agents with the same number of runs on a problem get the same numbers.
+    All agents with the same number of runs on a problem get the same indices.
     """
 
     def __init__(self, scores: Mapping[str, list[Floats]], n_resamples: int, seed: int) -> None:

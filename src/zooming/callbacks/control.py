@@ -25,7 +25,7 @@ class Checkpoint:
     path : str or PathLike
         The file, written atomically. "{episodes}" in it becomes the number of episodes.
     every : int, default 1000
-        Call after every so many episodes.
+        Number of episodes between two calls.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class Evaluate:
         Environment to evaluate on. By default the agent's; give a separate one if it keeps
         anything from one episode to the next.
     every : int, default 1000
-        Call after every so many episodes.
+        Number of episodes between two calls.
     episodes : int, default 100
         Episodes of each evaluation, at least 2.
     exact : bool, default False
@@ -128,7 +128,7 @@ class StopOnReturn:
     window : int, default 100
         Number of episodes in the mean.
     every : int, default 100
-        Call after every so many episodes.
+        Number of episodes between two calls.
 
     Examples
     --------
@@ -157,7 +157,7 @@ class StopAfter:
     seconds : float
         Time since this object was made.
     every : int, default 100
-        Call after every so many episodes.
+        Number of episodes between two calls.
 
     Examples
     --------

@@ -38,7 +38,7 @@ class MonitorCSV:
     path : str or PathLike
         A folder, or a file whose name ends in monitor.csv.
     every : int, default 100
-        Call after every so many episodes.
+        Number of episodes between two calls.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class TensorBoard:
     evaluate : Evaluate, optional
         An evaluation in the same run: `callback=[look, TensorBoard(folder, look)]`.
     every : int, default 100
-        Call after every so many episodes.
+        Number of episodes between two calls.
 
     Examples
     --------
@@ -178,7 +178,7 @@ class TensorBoard:
         self._writer.flush()
 
     def close(self) -> None:
-        """Close the file. The end of the program does so too."""
+        """Close the file. It is also closed when the program ends."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None

@@ -42,7 +42,7 @@ def try_in_python(env: CompiledEnv, dynamics: Dynamics, params: Floats, chance: 
 
 
 def check_weights(env: CompiledEnv) -> None:
-    """Raise ConfigurationError if `weigh` fills in no law at a start and the middle action."""
+    """Raise ConfigurationError if `weigh` gives no probability law; try one start and action."""
     state, action = (
         np.empty(env.state_box.shape),
         (env.action_box.low + env.action_box.high) / 2,

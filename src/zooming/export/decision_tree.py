@@ -182,7 +182,7 @@ def _grow(store: _Store, low: Floats, high: Floats, actions: NDArray[np.int64]) 
 
 
 def _cuts(low: Floats, high: Floats) -> Iterator[tuple[int, float]]:
-    """Yield some faces (axis, threshold) between the boxes, evenly from all of them."""
+    """Yield cuts to try, as (axis, threshold): evenly chosen faces between the boxes."""
     for axis in range(low.shape[1]):
         faces = np.unique(low[:, axis])[1:]
         if len(faces):

@@ -43,10 +43,10 @@ def explain(
 ) -> Rules | Differences:
     """Return the policy of an agent as rules, or where the policies of two agents differ.
 
-    A policy with more regions than `n_rules` is simplified: the states are cut into boxes such that
-    the action of each box is close to what the agent plays in it, where it was most often. What the
-    rules lose against the policy is measured in episodes with the same seeds. The agent learns
-    nothing from them.
+    A policy with more regions than `n_rules` is simplified: the states are cut into boxes with one
+    action each, close to what the agent plays in its most visited states. What the rules lose
+    against the policy is measured in episodes with the same seeds. The agent learns nothing from
+    them.
 
     If the policy has no regions of one action (`Planner`, `MetricQ`), it is asked on a grid of
     states.

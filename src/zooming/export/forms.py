@@ -62,7 +62,7 @@ class PolicyForm(ABC):
 
     @abstractmethod
     def facts(self) -> list[str]:
-        """Return what the head says about the tables."""
+        """Return lines about the tables, for the comment at the head of a file."""
 
     def tables(self) -> dict[str, NDArray[Any]]:
         """Return all tables by name, integers in the smallest type that holds them."""

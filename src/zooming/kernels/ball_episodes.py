@@ -124,7 +124,7 @@ replay = compile_replay("balls", update)
 
 @jit_kernel
 def locate_pair(handle, step, point, action):
-    """Return `locate` of a pair."""
+    """Return `locate` of the table with this handle."""
     return locate(balls_at(handle), step, point, action)
 
 

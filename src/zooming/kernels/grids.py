@@ -34,7 +34,10 @@ def largest(numbers):
 
 @jit_kernel
 def count_places(samples, n_samples, axis, n_axes, n_state, counts):
-    """Add the samples at each place of an axis; a state counts where it is left and reached."""
+    """Add the weight of the samples at each place of an axis to `counts`.
+
+    On a state axis, the next state of a sample counts too.
+    """
     for k in range(n_samples):
         weight = samples.numbers[k, WEIGHT]
         counts[samples.places[k, axis]] += weight

@@ -76,7 +76,7 @@ def is_exploring(t):
 
 @jit_kernel
 def begin_episode(t):
-    """End the turn of the last episode, if there was one, before step 0 of the next is played."""
+    """Begin an episode; finish the turn of the episode before, if there was one."""
     search = search_at(t.more)
     if search.state[0]["is_open"] == 1:
         search.state[0]["is_open"] = 0

@@ -148,7 +148,10 @@ class Checker:
     def _order(
         self, steps: Floats, is_new: Mask, is_back: Mask, is_known: Mask, first: int
     ) -> Mask:
-        """Return which rows follow the row before. Gaps are counted; no row is dropped for one."""
+        """Return a mask of the rows that come after the row before them.
+
+        A row after missing steps is reported as a gap, and kept.
+        """
         change = np.diff(steps, prepend=-1.0)
         change[is_new] = steps[is_new] + 1
         is_order = is_back | ((change < 0) & is_known)

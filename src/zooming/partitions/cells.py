@@ -58,7 +58,7 @@ class CellTable:
         if self.n_categories > layout.MOST_CELLS:
             raise SpaceError(
                 f"the categories alone make {self.n_categories:,} cells, and a planner has at most "
-                f"{layout.MOST_CELLS:,}; name axes that have an order, ordered="
+                f"{layout.MOST_CELLS:,}; if an axis has values in an order, give ordered=[name]"
             )
         self.samples = _allocate(0, len(axes) + axes.n_state)
         self.widths = np.full((2, 2, len(axes)), layout.FIRST_WIDTH)

@@ -52,8 +52,8 @@ def choose_axes(
     across, up = [i for i in found if i < n_state], [i for i in found if i >= n_state]
     if not 1 <= len(across) <= 2 or len({*found}) < len(found):
         raise ConfigurationError(
-            f"axes={tuple(axes)}: name one or two different state axes, and action axes if not "
-            "all shall be drawn"
+            f"axes={tuple(axes)}: name one or two different state axes; to draw only some of the "
+            "action axes, name these too"
         )
     return across, up or [n_state + i for i in actions.first("action", MOST_ROWS)]
 

@@ -115,8 +115,8 @@ def feasible(axes: Axes, info: Mapping[str, Any], where: str) -> Feasible:
     if n_values.max() > _MOST_VALUES:
         name = axes.names[axes.n_state + int(n_values.argmax())]
         raise TransitionError(
-            f"{where}: {name} has {n_values.max():,} values, too many for feasible actions; at "
-            "most 65,536"
+            f"{where}: {name} has {n_values.max():,} values; feasible actions are supported up to "
+            f"{_MOST_VALUES:,}"
         )
     allowed = np.zeros((axes.n_action, FIRST_VALUE + int(n_values.max())))
     allowed[:, 1] = 1.0

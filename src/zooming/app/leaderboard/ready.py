@@ -15,10 +15,10 @@ from zooming.validation import count_noun
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """All results of the numbers of episodes that are done.
+    """The results of a leaderboard, for each number of episodes whose runs are all finished.
 
-    `refused` has the reason of each empty cell by (problem, agent), and `absent` that of each agent
-    that played nothing.
+    `refused` says why an agent has no result on a problem, by (problem, agent). `absent` says why
+    an agent has no result at all.
     """
 
     reference: str

@@ -195,9 +195,9 @@ def profile(
     is_many = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
     found = list(value) if is_many else [value] * (n_steps or 1)
     if not found or len(found) != (n_steps or len(found)):
+        steps = f"each of the {n_steps} steps" if n_steps else "each step"
         raise ConfigurationError(
-            f"{name} has {len(found)} entries: give one number, or one for each of the "
-            f"{n_steps or 'at least 1'} steps"
+            f"{name} has {len(found)} entries: give one number, or one for {steps}"
         )
     checked = [
         _number(entry, f"{name}[{i}]" if is_many else name, meaning, low, high)

@@ -178,7 +178,7 @@ def _n_nodes(bandit: Any) -> int:
 
 
 def _size(root: Any) -> int:
-    """Return 8 bytes for each number and each reference that an object leads to.
+    """Return the size of an object: 8 bytes for each number and reference in it and below it.
 
     The interpreter's own sizes depend on how a list has grown, so a copy would differ.
     """
