@@ -17,7 +17,7 @@ from oracles import Tables, UcbH
 from references import ReferenceAxis, ReferenceMixedQ
 from zooming import kernels
 from zooming.spaces.axes import Axes
-from zooming.spaces.flatten import space_of
+from zooming.spaces.stored_spaces import space_of
 
 pytestmark = pytest.mark.kernels
 

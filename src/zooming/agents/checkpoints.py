@@ -28,7 +28,7 @@ from zooming.agents.seeds import generator_at
 from zooming.agents.stored_env import StoredEnv, compare_env, env_recipe, make_env
 from zooming.agents.tree_q import TreeQ
 from zooming.errors import CheckpointError, ConfigurationError
-from zooming.spaces.flatten import space_of
+from zooming.spaces.stored_spaces import space_of
 from zooming.validation import check_int, short_repr
 from zooming.version import __version__
 

@@ -110,7 +110,7 @@ def build_agent(make_agent: Callable[..., Agent], env: Any, seed: int, **options
         name = getattr(make_agent, "__name__", repr(make_agent))
         raise ConfigurationError(
             f"{name} does not make agents from an environment and a seed ({error}); give an "
-            "agent's class, or one with what it asks for: "
+            "agent's class. If it needs other arguments, add them: "
             "functools.partial(zooming.MetricQ, metric=...)"
         ) from error
     return make_agent(*places, **names, **options)

@@ -100,7 +100,11 @@ def reward_range(
 
 
 def _actions(space: gym.Space[Any], rng: np.random.Generator, episode: int) -> Iterator[Any]:
-    """Yield the actions of one episode: random or corners, drawn at every step or once."""
+    """Yield the actions of one episode.
+
+    Four kinds of episodes take turns: a random action at every step, one random action throughout,
+    a random corner of the space at every step, and one corner throughout.
+    """
     kind, n_before = episode % 4, episode // 4
     side = {0: 0, 1: 1}.get(n_before)  # one corner throughout: all lows, all highs, then random
     same = _corner(space, rng, side) if kind == 3 else space.sample()

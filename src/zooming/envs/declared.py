@@ -103,7 +103,7 @@ def compiled_env(
     >>> price, law = gym.spaces.Box(0.0, 10.0, dtype="float64"), (range(6), customers)
     >>> env = zooming.compiled_env(sell, stock, price, 3, start=[8.0], outcomes=law)
     >>> optimal = zooming.solve(env, 80)
-    >>> round(optimal.return_, 2), optimal.action(2, [1.0]).round(2)  # the last: of one piece
+    >>> round(optimal.return_, 2), optimal.action(2, [1.0]).round(2)  # price of the last piece
     (35.79, array([6.99]))
     """
     spaces, own = (observation_space, action_space, horizon), as_vector(params, "params")

@@ -6,7 +6,6 @@ shape.
 
 from __future__ import annotations
 
-import math
 import numbers
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from zooming.errors import SpaceError, TransitionError
 from zooming.validation import Floats, as_floats, short_repr
 
 INTERVAL, ORDERED, CATEGORICAL = "interval", "ordered", "categorical"  # kinds of axes
-MOST_STORED = 1_000  # axes of a MultiBinary in a file; agents take far fewer
 SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, and Tuple and Dict of these"
 LARGEST_WHOLE = 2**52  # of an integer axis: beyond it, x + 1/2 is not a float
 
@@ -269,38 +267,6 @@ def build_tree(space: gym.Space[Any], name: str, where: str, first: int = 0) -> 
         f"{where} is {type(space).__name__}; supported are {SUPPORTED}. Wrap the environment so "
         "that it is one of these."
     )
-
-
-def space_of(stored: dict[str, Any]) -> gym.Space[Any]:
-    """Return the space that `describe` stored as JSON."""
-    kind = stored["kind"]
-    if kind == "Dict":
-        # A list of pairs: Gymnasium would sort the keys of a dict.
-        return gym.spaces.Dict([(key, space_of(part)) for key, part in stored["parts"]])
-    if kind == "Tuple":
-        return gym.spaces.Tuple([space_of(part) for _, part in stored["parts"]])
-    if kind == "Box":
-        dtype = np.dtype(stored["dtype"])
-        return gym.spaces.Box(
-            np.array(stored["low"], dtype), np.array(stored["high"], dtype), dtype=dtype.type
-        )
-    if kind == "Discrete":
-        return gym.spaces.Discrete(
-            stored["n"], start=stored["start"], dtype=np.dtype(stored["dtype"]).type
-        )
-    if kind == "MultiDiscrete":
-        dtype = np.dtype(stored["dtype"])
-        return gym.spaces.MultiDiscrete(
-            np.array(stored["nvec"], dtype),
-            dtype=dtype.type,
-            start=np.array(stored["start"], dtype),
-        )
-    if kind == "MultiBinary":
-        n_axes = math.prod(stored["n"]) if isinstance(stored["n"], list) else stored["n"]
-        if n_axes > MOST_STORED:  # the only kind whose JSON is smaller than its arrays
-            raise ValueError(f"MultiBinary has {n_axes} axes; agents have at most {MOST_STORED}")
-        return gym.spaces.MultiBinary(stored["n"])
-    raise ValueError(f"{kind} is not a kind of space")
 
 
 def as_numbers(values: Any, what: str) -> Floats:
