@@ -22,7 +22,7 @@ import numpy as np
 
 import zooming
 
-# Settings were chosen on all of them but Storage.
+# Settings were chosen on all of them.
 PROBLEMS = (
     "Newsvendor", "Pricing", "Queue", "Inventory",
     "Storage", "Autoscaling", "Bidding", "Regulator",

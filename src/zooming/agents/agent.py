@@ -6,7 +6,7 @@ import os
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from zooming.agents.policy import LearnedPolicy
 from zooming.agents.replay import Transitions, update_each
 from zooming.agents.seeds import generator_at, seed_of
 from zooming.validation import as_float, known_options
+
+if TYPE_CHECKING:
+    from zooming.agents.warm_start import WarmStartOptions
 
 
 class Agent(LearnedPolicy):
@@ -171,7 +174,9 @@ class Agent(LearnedPolicy):
             callback=callback,
         )
 
-    def warm_start(self, rule: Any, episodes: int = 200, **options: Any) -> History:
+    def warm_start(
+        self, rule: Any, episodes: int = 200, **options: Unpack[WarmStartOptions]
+    ) -> History:
         """Play a rule and learn from it; `learn` then keeps it until the agent is as good.
 
         See `zooming.agents.warm_start`. Until the rule is let go, `predict` plays it, or a careful
@@ -185,7 +190,7 @@ class Agent(LearnedPolicy):
         episodes : int, default 200
             Episodes of the rule at first, at least 40.
         **options
-            confidence, loss, margin, noise, spread, bound and progress_bar.
+            confidence, loss, margin, noise, spread, bound and progress_bar, see `WarmStartOptions`.
 
         Returns
         -------

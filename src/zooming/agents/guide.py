@@ -22,17 +22,21 @@ from zooming.agents.ledger import (
     NO_ENDS,
     NOISY,
     PLAYED,
+    VARIED,
     Ledger,
 )
 from zooming.agents.planner import ANY_REWARD
 from zooming.agents.status import Status
 from zooming.agents.steps import check_steps
+from zooming.agents.stored_ledger import ledger_state, restore_ledger
 from zooming.errors import ConfigurationError
+from zooming.spaces.flatten import CATEGORICAL
 from zooming.spaces.masks import split_info
 from zooming.validation import Floats, check_float
 
 USUAL_NOISE = 0.5  # noisy actions in a noisy episode, on average,
 MOST_NOISE = 0.1  # or this share of its steps, if that is less
+NEAR = 0.1  # spread of a variation, which has noise at every step; categories have no near ones
 
 
 class Guide:
@@ -71,7 +75,8 @@ class Guide:
         self.spread = check_float(spread, "spread", 0.0, 1.0)
         self.ledger = Ledger(
             episodes, bound=bound, ends=_return_range(agent),
-            has_careful=find_planner(agent) is not None, limits_noise=noise is None, **options,
+            has_careful=find_planner(agent) is not None, limits_noise=noise is None,
+            varies=self.noise > 0, **options,
         )  # fmt: skip
         self._total: float | None = None  # return so far of an episode played by hand
 
@@ -103,19 +108,28 @@ class Guide:
         """Give the rule of an agent that was loaded from a file."""
         self.rule = rules.as_function(rule, "rule")
 
+    @property
+    def plays_careful(self) -> bool:
+        """Whether the careful policy plays the episode, with or without noise."""
+        ledger = self.ledger
+        return ledger.player == CAREFUL or (ledger.player == VARIED and ledger.tries_careful())
+
     # --- playing ----------------------------------------------------------------------------------
 
     def own_action(self, step: int, observation: Any, info: Mapping[str, Any] | None = None) -> Any:
         """Return the action of an episode that the agent does not play."""
         agent, axes, player = self.agent, self.agent.axes, self.ledger.player
-        flat = self._flat_action(step, observation, info, player == CAREFUL)
-        if player == NOISY:
+        flat = self._flat_action(step, observation, info, self.plays_careful)
+        if player in (NOISY, VARIED):
             n = int(self.ledger.counts[PLAYED])  # in the seed, so that a loaded agent continues
             generator = np.random.default_rng(seeds.derive_seed(agent.seed, f"noise {n} {step}"))
-            if generator.random() < self.noise:
-                kinds = axes.kinds[axes.n_state :]
+            kinds = axes.kinds[axes.n_state :]
+            noise, spread = self.noise, self.spread
+            if player == VARIED and CATEGORICAL not in kinds:
+                noise, spread = 1.0, min(spread, NEAR)
+            if generator.random() < noise:
                 low, high = axes.action_ends
-                flat = rules.perturb(flat, low, high, kinds, self.spread, generator)
+                flat = rules.perturb(flat, low, high, kinds, spread, generator)
                 flat = agent.nearest_feasible(step, flat, info)
         return axes.shaped_action(flat)
 
@@ -233,7 +247,7 @@ class Guide:
 
     def state(self) -> dict[str, Any]:
         """Return the state to save, as JSON, without the rule and an episode begun by hand."""
-        kept = self.ledger.state()
+        kept = ledger_state(self.ledger)
         kept["options"].update(noise=self.given_noise, spread=self.spread)
         return kept
 
@@ -241,7 +255,7 @@ class Guide:
     def from_state(cls, agent: Any, kept: dict[str, Any]) -> Guide:
         """Return a guide with the saved `state`; ValueError if it is invalid."""
         found = cls(agent, None, 2 * LEAST, **kept["options"])
-        found.ledger.restore(kept)
+        restore_ledger(found.ledger, kept)
         return found
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from zooming.agents.guide import Guide
 from zooming.agents.history import Log
-from zooming.agents.ledger import CAREFUL, LEARNER, LEFT, LET_GO, PLAYED
+from zooming.agents.ledger import LEARNER, LEFT, LET_GO, PLAYED
 
 Advance = Callable[[int], None]
 
@@ -41,14 +41,14 @@ class Guided:
             ledger, was_open = guide.ledger, guide.is_open
             player, n_before = ledger.player, int(ledger.counts[PLAYED])
             last = min(end, first + int(ledger.counts[LEFT]))
-            is_own = player == LEARNER
+            is_own, is_careful = player == LEARNER, guide.plays_careful
             run = self.own if is_own else self.by_rule(RuleSide(self.agent, guide), log)
             try:
                 run.play(last, advance)
             finally:  # an interrupt may come between two episodes
                 done = int(log.done[0])
                 ledger.credit(log.returns[first:done].tolist())
-                if player == CAREFUL:
+                if is_careful:
                     log.careful_episodes += range(first + 1, done + 1)
                 elif player != LEARNER:
                     log.rule_episodes += range(first + 1, done + 1)

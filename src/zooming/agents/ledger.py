@@ -7,13 +7,15 @@ bound, and x the returns of the agent's exploring episodes.
   than 3 % of the rule's mean return for each episode so far.
 - Budget: the agent explores if sum(U - x), with what the next block may cost, is at most loss *
   (all episodes since the warm start), and if the rule has played a quarter as many episodes as the
-  others, for comparison. Half of what the careful policy (see `careful`) earned above U is added to
-  the budget, what it seems to have lost is taken off.
-- Trial: otherwise the careful policy plays if its returns in all fall short of the rule's mean by
-  at most `loss` times all episodes, and if its mean return plus a standard error (of as many
-  returns of the rule) is at least the rule's. Otherwise the rule plays. Every new plan, which
-  makes it another policy, halves the weight of its returns so far in that mean. So one that was
-  worse is tried again, after the more plans the worse it was.
+  others, for comparison. What the careful policy (see `careful`) and its variations seem to have
+  lost together is taken off.
+- Trial: otherwise the careful policy plays if these have lost at most `loss` times all episodes,
+  and if its mean return plus a standard error (of as many returns of the rule) is at least the
+  rule's. Otherwise the rule plays. Every new plan, which makes it another policy, halves the weight
+  of its returns so far in that mean. So one that was worse is tried again, after the more plans the
+  worse it was.
+- Variation: every second episode of these two has a little noise, which shows the careful policy
+  what is better nearby, unless they have lost more than half of that.
 - `predict` plays the careful policy if its mean return is higher than the rule's by a one-sided
   test at level 1 - confidence, and if its mean in the trial is not lower.
 - Test: the rule is let go when the lower confidence bound of the agent's mean return, over all its
@@ -25,7 +27,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 
@@ -43,8 +44,10 @@ from zooming.agents.confidence import (
 from zooming.errors import ConfigurationError
 from zooming.validation import Floats, check_choice, check_float, check_int
 
-RULE, NOISY, LEARNER, CAREFUL = range(4)  # who plays
-PLAYERS = ("the rule", "the rule with noise", "the agent", "the careful policy")
+RULE, NOISY, LEARNER, CAREFUL, VARIED = range(5)  # who plays
+PLAYERS = (
+    "the rule", "the rule with noise", "the agent", "the careful policy", "a variation with noise",
+)  # fmt: skip
 # Places in `counts`: exact and noisy episodes of the rule still to play at first, those played,
 # who plays, episodes left in the block, episodes played in all, the one that let go (0: none yet),
 # the plan of the careful policy.
@@ -56,7 +59,7 @@ USUAL_LOSS = 0.005  # of the rule's mean return, per episode
 BLOCK = 0.01  # share of its own episodes that the learner plays before the next choice
 FIRST = 2.0  # times the rule's mean return: what the learner's first episode may cost at most
 COMPARED = 0.25  # exact episodes of the rule for each of the others, at least: for the test
-GIVEN = 0.5  # share of the careful policy's gain that exploring may spend
+VARIATION = 0.5  # share of the allowed loss up to which there are variations
 ERRORS = 1.0  # standard errors by which the careful policy may seem worse than the rule
 ENDLESS = 2**62
 NO_ENDS = (-math.inf, math.inf)
@@ -77,6 +80,8 @@ class Ledger:
         Whether there is a careful policy.
     limits_noise : bool
         Whether noise stops when it has cost too much.
+    varies : bool
+        Whether the careful policy is varied. It is not without a careful policy.
     """
 
     def __init__(
@@ -90,6 +95,7 @@ class Ledger:
         ends: tuple[float, float] = NO_ENDS,
         has_careful: bool = True,
         limits_noise: bool = True,
+        varies: bool = True,
     ) -> None:
         self.confidence = check_float(confidence, "confidence", 0.5, 1.0)
         if not confidence < 1:
@@ -105,11 +111,13 @@ class Ledger:
         self.least_return = ends[0]
         self.ends = ends if bound == RANGE else NO_ENDS
         self.has_careful, self.limits_noise = has_careful, limits_noise
+        self.varies = varies and has_careful
         self.counts = np.zeros(7, np.int64)
         self.counts[TO_WARM] = check_int(episodes, "episodes", 2 * LEAST)
         self.of_rule: Floats = np.zeros(N_NUMBERS)  # statistics of its exact episodes
         self.of_noisy: Floats = np.zeros(N_NUMBERS)  # of the rule's episodes with noise
         self.of_careful: Floats = np.zeros(N_NUMBERS)
+        self.of_varied: Floats = np.zeros(N_NUMBERS)  # of variations with noise
         self.trial: Floats = np.zeros(N_NUMBERS)  # of the careful policy, late ones counting more
         self.windows: Floats = np.zeros((N_WINDOWS, N_NUMBERS))  # of the learner's episodes
 
@@ -142,10 +150,12 @@ class Ledger:
             counts[[PLAYER, LEFT]] = (NOISY if is_noisy else RULE), 1
         elif self.of_rule[N] < COMPARED * (n_own + self.of_careful[N]):
             counts[[PLAYER, LEFT]] = RULE, 1
-        elif self.room() >= self._next_cost():
+        elif self.room() > 0.0 and self.room() >= self._next_cost():
             counts[[PLAYER, LEFT]] = LEARNER, self._block()
+        elif counts[PLAYED] % 2 == 1 and self._affords_variation():
+            counts[[PLAYER, LEFT]] = VARIED, 1
         else:
-            counts[[PLAYER, LEFT]] = (CAREFUL if self._tries_careful() else RULE), 1
+            counts[[PLAYER, LEFT]] = (CAREFUL if self.tries_careful() else RULE), 1
 
     def _affords_noise(self) -> bool:
         """Return whether noise has cost no more than it may in the warm start."""
@@ -153,19 +163,28 @@ class Ledger:
         allowed = NOISE_LOSS * abs(self.of_rule[MEAN]) * self.counts[WARMED]
         return not self.limits_noise or bool(n * (self.of_rule[MEAN] - mean) <= allowed)
 
+    def _affords_variation(self) -> bool:
+        """Return whether little of the budget is lost, so that a variation may play."""
+        return self.varies and self._lost() <= VARIATION * self.allowed_loss * self.n_since
+
+    def _lost(self) -> float:
+        """Return what the careful policy and its variations have earned less than the rule."""
+        numbers = np.stack([self.of_careful, self.of_varied])
+        return float(numbers[:, N] @ (self.of_rule[MEAN] - numbers[:, MEAN]))
+
     def note_plan(self, plan: int) -> None:
         """Halve the weight of the careful policy's returns if it has another plan now."""
         if self.counts[PLAN] != plan:
             self.counts[PLAN] = plan
             self.trial[[N, SQUARES]] *= 0.5
 
-    def _tries_careful(self) -> bool:
+    def tries_careful(self) -> bool:
+        """Return whether the careful policy plays when the agent does not explore."""
         n, mean = self.trial[[N, MEAN]].tolist()
         if not self.has_careful or not n:
             return self.has_careful
         variance = self.of_rule[SQUARES] / self.of_rule[N]  # own outliers must not excuse losses
-        lost = self.of_careful[N] * (self.of_rule[MEAN] - self.of_careful[MEAN])
-        if lost > self.allowed_loss * self.n_since:
+        if self._lost() > self.allowed_loss * self.n_since:
             return False
         return bool(mean + ERRORS * math.sqrt(variance / n) >= self.of_rule[MEAN])
 
@@ -209,11 +228,7 @@ class Ledger:
         n_own, mean = self.windows[0, [N, MEAN]].tolist()
         if n_own:
             found -= n_own * (upper - mean)
-        n_careful, mean = self.of_careful[[N, MEAN]].tolist()
-        if n_careful:
-            gain, lost = max(0.0, mean - upper), max(0.0, self.of_rule[MEAN] - mean)
-            found += n_careful * (GIVEN * gain - lost)
-        return float(found)
+        return float(found - max(0.0, self._lost()))
 
     def _block(self) -> int:
         """Return the number of episodes that the learner explores before the next choice."""
@@ -239,6 +254,8 @@ class Ledger:
                 add_sample(self.of_rule, value, self.alpha, self.ends)
             elif player == NOISY:
                 add_sample(self.of_noisy, value, self.alpha, NO_ENDS)
+            elif player == VARIED:
+                add_sample(self.of_varied, value, self.alpha, NO_ENDS)
             elif player == CAREFUL:
                 add_sample(self.of_careful, value, self.alpha, self.ends)
                 add_sample(self.trial, value, self.alpha, NO_ENDS)
@@ -270,17 +287,19 @@ class Ledger:
         """Return the probability of error of window j. The sum over all windows is alpha."""
         return self.alpha / ((j + 1) * (j + 2))
 
-    # --- words and files --------------------------------------------------------------------------
+    # --- words ------------------------------------------------------------------------------------
 
     def facts(self) -> dict[str, str]:
         """Return what was played and earned, the budget and the test, in words."""
         counts, n_noisy = self.counts, int(self.of_noisy[N])
         n_exact, n_careful = int(self.of_rule[N]), int(self.of_careful[N])
-        n_own = int(counts[PLAYED]) - n_exact - n_noisy - n_careful
+        n_varied = int(self.of_varied[N])
+        n_own = int(counts[PLAYED]) - n_exact - n_noisy - n_careful - n_varied
         return {
             "plays": "the agent" if not self.is_open else PLAYERS[self.player],
             "episodes": f"{n_exact:,} of the rule, {n_noisy:,} of the rule with noise, "
-            f"{n_careful:,} of the careful policy, {n_own:,} of the agent",
+            f"{n_careful:,} of the careful policy, {n_varied:,} variations of these with noise, "
+            f"{n_own:,} of the agent",
             "rule": _words(self.of_rule),
             "careful policy": _words(self.of_careful),
             "agent": _words(self.windows[0]),
@@ -292,36 +311,6 @@ class Ledger:
             if counts[LET_GO]
             else "not yet",
         }
-
-    def state(self) -> dict[str, Any]:
-        """Return the options and statistics to save, as JSON."""
-        options = ("confidence", "loss", "margin", "bound")
-        return {
-            "options": {name: getattr(self, name) for name in options},
-            "counts": self.counts.tolist(),
-            **{name: getattr(self, name).tolist() for name in _ARRAYS},
-        }
-
-    def restore(self, kept: dict[str, Any]) -> None:
-        """Restore saved statistics; ValueError if they are invalid."""
-        counts = np.array(kept["counts"], np.int64)
-        if counts.shape != (7,) or (counts < 0).any() or counts[PLAYER] > CAREFUL:
-            raise ValueError("the episodes of the guide are invalid")
-        if counts.max() > ENDLESS or counts[WARMED] > min(counts[TO_WARM], counts[PLAYED]):
-            raise ValueError("the episodes of the guide are invalid")
-        if counts[LET_GO] > counts[PLAYED]:
-            raise ValueError("the episodes of the guide are invalid")
-        numbers = {name: np.array(kept[name], np.float64) for name in _ARRAYS}
-        for name, array in numbers.items():
-            if array.shape != getattr(self, name).shape or not np.isfinite(array).all():
-                raise ValueError("the statistics of the guide are invalid")
-            if (array[..., [N, SQUARES]] < 0).any():
-                raise ValueError("the statistics of the guide are invalid")
-        self.counts = counts
-        vars(self).update(numbers)
-
-
-_ARRAYS = ("of_rule", "of_noisy", "of_careful", "trial", "windows")
 
 
 def _words(numbers: Floats) -> str:

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, TypedDict
 
 from zooming.agents.agent import Agent
 from zooming.agents.guide import Guide
 from zooming.agents.history import History
 from zooming.errors import ConfigurationError
 from zooming.validation import known_options
+
+
+class WarmStartOptions(TypedDict, total=False):
+    """The options of `Agent.warm_start`, by name and type; `warm_start` explains them."""
+
+    confidence: float
+    loss: float | None
+    margin: float
+    noise: float | None
+    spread: float
+    bound: str
+    progress_bar: bool
 
 
 @known_options
@@ -31,7 +43,8 @@ def warm_start(
     Every second episode is played exactly, the others with a little noise. From then on `learn`
     lets the agent explore as long as that costs at most `loss` per episode. Otherwise it plays the
     rule, or a careful policy: the rule, except where the samples of a planner (`Auto`, `Planner`)
-    clearly favor another action. A test on the returns lets go of the rule, and the history says
+    clearly favor another action. Every second such episode has small noise, from which the planner
+    learns what is better nearby. A test on the returns lets go of the rule, and the history says
     when. Until then, `predict` plays the rule, or the careful policy if that has earned more with
     the stated confidence. docs/offline.md states what is guaranteed.
 
