@@ -1,18 +1,22 @@
 """How often the intervals of `zooming.evaluate_on` contain the truth, on gallery problems.
 
-    python benchmarks/off_policy.py [--logs 20] [--episodes 300]
+    python benchmarks/off_policy.py [--logs 20] [--episodes 300] [--problems Newsvendor ...]
 
 The log is that of the problem's rule with uniform noise of 10 % of the action's range, and 5 %
-random actions. Policies: the rule, and the rule with its actions times 0.95. One line per problem,
-policy and method: intervals that contain the value of the policy, those that contain the value of
-the policy with noise within the radius (what "importance" estimates), logs without an answer, the
-mean error and the mean half-width.
+random actions. Policies: the rule, and the rule with its actions times 0.95. Orders and Menu are
+Newsvendor with Discrete actions: all whole orders (ordered), and six orders whose numbers have no
+order (categories). There the other policy has the rule's actions times 0.85, as the nearest order,
+and the log of Menu has noise of 30 %: this share of its orders is drawn from all.
+One line per problem, policy and method: intervals that contain the value of the policy, those that
+contain the value of the policy with noise within the radius (what "importance" estimates), logs
+without an answer, the mean error and the mean half-width.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable, Sequence
 from itertools import product
 
 import gymnasium as gym
@@ -20,38 +24,64 @@ import numpy as np
 
 import zooming
 
-PROBLEMS = ("Bidding", "Regulator", "Newsvendor", "Pricing", "Inventory")
+ORDERS = {"Orders": tuple(range(21)), "Menu": (3, 0, 8, 5, 1, 6)}
+PROBLEMS = ("Bidding", "Regulator", "Newsvendor", "Pricing", "Inventory", *ORDERS)
 METHODS = ("model", "importance", "doubly robust")
-SHARES = (1.0, 0.95)
 RADIUS = 0.1
 
 
-def value(env: gym.Env, policy: object, noise: float) -> float:
+class Orders(gym.ActionWrapper):
+    """Newsvendor with a number for each of some orders instead of a continuous order."""
+
+    def __init__(self, orders: tuple[int, ...]) -> None:
+        super().__init__(gym.make("zooming/Newsvendor-v0"))
+        self.orders = np.array(orders, np.float64)
+        self.action_space = gym.spaces.Discrete(len(orders))
+
+    def action(self, action: int) -> np.ndarray:
+        """Return the order of a number."""
+        return self.orders[[action]]
+
+
+def make(problem: str) -> gym.Env:
+    """Return the environment of a problem."""
+    return Orders(ORDERS[problem]) if problem in ORDERS else gym.make(f"zooming/{problem}-v0")
+
+
+def policy_of(env: gym.Env, share: float) -> Callable[[int, object], object]:
+    """Return the rule of a problem with its actions times `share`."""
+    rule = env.unwrapped.rule
+    if not isinstance(env, Orders):
+        return lambda step, state: share * rule.act(step, state)
+    return lambda step, state: int(np.abs(env.orders - share * rule.act(step, state)[0]).argmin())
+
+
+def value(env: gym.Env, policy: object, noise: float, ordered: bool) -> float:
     """Return the mean return of 10,000 episodes."""
-    log = zooming.record(env, policy, 10_000, noise=noise, seed=12345)
+    log = zooming.record(env, policy, 10_000, noise=noise, ordered=ordered, seed=12345)
     return float(log["reward"].sum()) / 10_000
 
 
-def main(logs: int, episodes: int) -> None:
+def main(logs: int, episodes: int, problems: Sequence[str]) -> None:
     """Print one line per problem, policy and method."""
     print("problem | policy | truth | method | cover | cover (noisy truth) | no answer | error | ±")
-    for problem, share in product(PROBLEMS, SHARES):
-        env = gym.make(f"zooming/{problem}-v0")
-        rule = env.unwrapped.rule
-
-        def policy(step: int, state: object, rule=rule, share: float = share) -> object:
-            return share * rule.act(step, state)
-
-        truth, noisy = value(env, policy, 0.0), value(env, policy, RADIUS)
+    for problem, share in product(problems, (1.0, None)):
+        env, ordered = make(problem), problem == "Orders"
+        share = share or (0.85 if problem in ORDERS else 0.95)
+        policy = policy_of(env, share)
+        is_menu = problem == "Menu"
+        near = 0.0 if is_menu else RADIUS  # of categories, only the same is near
+        truth, noisy = (value(env, policy, noise, ordered) for noise in (0.0, near))
         found = {method: [] for method in METHODS}
         began = time.perf_counter()
         for seed in range(logs):
             log = zooming.record(
-                env, rule, episodes, epsilon=0.05, noise=RADIUS, propensities=True, seed=seed
-            )
+                env, policy_of(env, 1.0), episodes, epsilon=0.05, noise=0.3 if is_menu else RADIUS,
+                propensities=True, ordered=ordered, seed=seed,
+            )  # fmt: skip
             for method in METHODS:
                 options = {"method": method, "propensity": "propensity", "radius": RADIUS}
-                one = zooming.evaluate_on(log, policy, env=env, **options)
+                one = zooming.evaluate_on(log, policy, env=env, ordered=ordered, **options)
                 found[method].append((one.mean, *one.interval))
         seconds = (time.perf_counter() - began) / logs
         for method, rows in found.items():
@@ -74,5 +104,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--logs", type=int, default=20)
     parser.add_argument("--episodes", type=int, default=300)
+    parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=PROBLEMS)
     options = parser.parse_args()
-    main(options.logs, options.episodes)
+    main(options.logs, options.episodes, options.problems)

@@ -9,7 +9,7 @@ import pytest
 
 import zooming
 from zooming.agents.rules import Exploration
-from zooming.logs import evaluate_on, weighting
+from zooming.logs import fitted, weighting
 
 METHODS = ("model", "importance", "doubly robust")
 
@@ -74,13 +74,13 @@ def test_there_is_no_answer_without_data(log):
     said = zooming.evaluate_on(
         few, rule(), env=env(), method="importance", propensity="propensity", radius=0.4
     )
-    assert "the evidence amounts to" in said.reason or "has data near" in said.reason
+    assert "by their weights, the logged episodes amount to" in said.reason
 
 
 def test_importance_sampling_uses_all_episodes_and_a_regression_a_part(log, monkeypatch):
     asked = {"env": env(), "propensity": "propensity", "radius": 0.4, "resamples": 20}
     whole = zooming.evaluate_on(log, rule(), method="importance", **asked)
-    monkeypatch.setattr(evaluate_on, "MOST_EPISODES", 60)
+    monkeypatch.setattr(fitted, "MOST_EPISODES", 60)
     found = zooming.evaluate_on(log, rule(), method="importance", **asked)
     assert (found.mean, found.n_episodes) == (whole.mean, whole.n_episodes)
     assert zooming.evaluate_on(log, rule(), method="model", **asked).n_episodes == 60

@@ -102,14 +102,23 @@ class Exploration:
         Probability of an action from all of the space.
     noise : float
         Largest distance of the other actions from the policy's, as a share of the range of each
-        axis. With 0 they are the policy's own.
+        axis. A category is drawn from all with this probability. With 0 they are the policy's own.
+    kinds : sequence of str, optional
+        Kinds of the axes. By default those of the leaves.
     """
 
-    def __init__(self, leaves: list[Leaf], epsilon: float, noise: float) -> None:
+    def __init__(
+        self,
+        leaves: list[Leaf],
+        epsilon: float,
+        noise: float,
+        kinds: Sequence[str] | None = None,
+    ) -> None:
         self.epsilon, self.noise = epsilon, noise
         self.low = np.concatenate([leaf.low for leaf in leaves])
         self.high = np.concatenate([leaf.high for leaf in leaves])
-        self.kinds = [leaf.kind for leaf in leaves for _ in leaf.low]
+        own = [leaf.kind for leaf in leaves for _ in leaf.low]
+        self.kinds = own if kinds is None else list(kinds)
         self.names = [name for leaf in leaves for name in leaf.names]
         if noise:
             self.check_bounded()
@@ -132,8 +141,12 @@ class Exploration:
             )
 
     def draw_near(self, center: Floats, generator: np.random.Generator) -> Floats:
-        """Return a random action near `center`."""
-        return perturb(center, self.low, self.high, self.kinds, self.noise, generator)
+        """Return a random action near `center`: uniform, but categories change rarely."""
+        found = perturb(center, self.low, self.high, self.kinds, self.noise, generator)
+        for i, kind in enumerate(self.kinds):
+            if kind == CATEGORICAL and generator.random() >= self.noise:
+                found[i] = center[i]
+        return found
 
     def density(self, action: Floats, center: Floats | None, is_random: bool) -> float:
         """Return the density of an action; a probability if all axes are integers."""
@@ -177,7 +190,7 @@ def noise_density(
     kinds: Sequence[str],
     spread: float,
 ) -> float:
-    """Return the density of `perturb(center, ...)` at an action; a probability on integer axes.
+    """Return the density of `Exploration.draw_near` at an action; a probability on integer axes.
 
     >>> ends = np.array([0.0]), np.array([10.0])
     >>> noise_density(np.array([4.5]), np.array([4.0]), *ends, ["interval"], 0.1)
@@ -189,7 +202,11 @@ def noise_density(
     for i, (first, last) in enumerate(_noise_ranges(center, low, high, kinds, spread)):
         if not first <= action[i] <= last:
             return 0.0
-        density /= last - first if kinds[i] == INTERVAL else last - first + 1
+        size = last - first if kinds[i] == INTERVAL else last - first + 1
+        if kinds[i] == CATEGORICAL:
+            density *= spread / size + (1 - spread) * float(action[i] == center[i])
+        else:
+            density /= size
     return density
 
 

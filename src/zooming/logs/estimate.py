@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zooming import notebook
+from zooming.validation import count_noun
+
+MODEL, IMPORTANCE, DOUBLY_ROBUST = METHODS = ("model", "importance", "doubly robust")
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,9 @@ class Estimate:
     assumptions : tuple of str
         What the answer rests on.
     reason : str or None
-        Why there is no answer.
+        Why there is no answer, and what to do about it.
+    n_dropped, n_dropped_rows : int
+        Episodes with faults, which were left out (`bad="skip"`), and their rows.
     """
 
     method: str
@@ -45,6 +50,8 @@ class Estimate:
     logged_mean: float
     assumptions: tuple[str, ...]
     reason: str | None = None
+    n_dropped: int = 0
+    n_dropped_rows: int = 0
 
     def __str__(self) -> str:
         low, high = self.interval
@@ -56,13 +63,22 @@ class Estimate:
         return "\n".join(
             [
                 f"{found}, by {self.method}",
-                f"the log itself: {self.logged_mean:.4g} in {self.n_episodes:,} episodes",
+                f"the log itself: {self._logged()}",
                 f"effective samples: {self.effective_samples:.1f}",
                 f"support: the log has data near {self.support:.1%} of the policy's steps",
                 "assumptions:",
                 *(f"  {one}" for one in self.assumptions),
             ]
         )
+
+    def _logged(self) -> str:
+        """Return the mean return of the log, and how much of the log was used."""
+        found = f"{self.logged_mean:.4g} in {self.n_episodes:,} episodes"
+        if not self.n_dropped:
+            return found
+        dropped = count_noun(self.n_dropped, "episode")
+        rows = count_noun(self.n_dropped_rows, "row")
+        return f"{found}; {dropped} with faults left out ({rows})"
 
     def _repr_html_(self) -> str:
         low, high = self.interval
@@ -72,7 +88,7 @@ class Estimate:
             if self.reason is None
             else self.reason,
             "method": self.method,
-            "the log itself": f"{self.logged_mean:.4g} in {self.n_episodes:,} episodes",
+            "the log itself": self._logged(),
             "effective samples": f"{self.effective_samples:.1f}",
             "support": f"{self.support:.1%} of the policy's steps",
             "assumptions": "; ".join(self.assumptions),

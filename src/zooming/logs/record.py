@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from zooming.errors import ConfigurationError
 from zooming.kernels.layout import LOW, WIDTH
 from zooming.kernels.plan_layout import ENDED, MEAN_REWARD, WEIGHT
 from zooming.logs.columns import column_names
+from zooming.spaces.axes import kinds_of
 from zooming.spaces.flatten import build_tree
 from zooming.validation import check_float, check_int
 
@@ -30,6 +31,7 @@ def record(
     epsilon: float = 0.0,
     noise: float = 0.0,
     propensities: bool = False,
+    ordered: bool | Iterable[str] = False,
     seed: int = 0,
     horizon: int | None = None,
     library: str = "polars",
@@ -49,11 +51,14 @@ def record(
         Probability of a random action instead, drawn from the action space.
     noise : float, default 0.0
         Draw the other actions uniformly near those of the policy: this share of the range of each
-        axis to both sides. Categories are drawn from all.
+        axis to both sides. A category is drawn from all with this probability.
     propensities : bool, default False
         Add the column "propensity" for `zooming.evaluate_on`: the density of the logged action,
         which is its probability if all axes are whole numbers. It is infinite for the action of a
         policy that is played without noise on a continuous axis.
+    ordered : bool or names of axes, default False
+        Discrete axes whose neighboring values are similar, as for agents: `noise` stays near on
+        these. True means all of them. Integer boxes always have an order.
     seed : int, default 0
         Seed of the environment and of random actions.
     horizon : int, optional
@@ -95,7 +100,9 @@ def record(
     # Streams of their own: actions that share the environment's random numbers know its noise.
     generator = np.random.default_rng(derive_seed(check_int(seed, "seed", 0), "exploration"))
     env.action_space.seed(derive_seed(seed, "actions", np.uint32))
-    exploring = Exploration(list(actions.leaves()), epsilon, noise)
+    n_state = sum(len(leaf.low) for leaf in states.leaves())
+    kinds = kinds_of(states, actions, ordered)[n_state:]
+    exploring = Exploration(list(actions.leaves()), epsilon, noise, kinds)
     if propensities:
         exploring.check_bounded()
     numbers, rows, chances = [], [], []
@@ -127,7 +134,6 @@ def record(
             if terminated or truncated:
                 break
     flat, (episode_of, steps, ended) = np.array(rows), np.array(numbers).T
-    n_state = sum(len(leaf.low) for leaf in states.leaves())
     end = n_state + sum(len(leaf.low) for leaf in actions.leaves())
     found = Transitions(
         steps, flat[:, :n_state], flat[:, n_state:end], flat[:, end], flat[:, end + 1 :],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,7 @@ from zooming.kernels.layout import LOW, WIDTH
 from zooming.logs.checks import Checker
 from zooming.logs.learn import whole_episodes
 from zooming.logs.reading import open_log
+from zooming.spaces.flatten import CATEGORICAL, ORDERED
 from zooming.validation import Floats
 
 Mask = NDArray[np.bool_]
@@ -36,8 +38,8 @@ class Trajectories:
         Whether the episode has this step, and whether no reward follows it.
     propensities : array [n, horizon] or None
         Densities of the logged actions.
-    n_dropped : int
-        Episodes with faults, which were left out.
+    n_dropped, n_dropped_rows : int
+        Episodes with faults, which were left out, and their rows.
     """
 
     states: Floats
@@ -48,6 +50,7 @@ class Trajectories:
     is_last: Mask
     propensities: Floats | None
     n_dropped: int
+    n_dropped_rows: int
 
     def __len__(self) -> int:
         return len(self.rewards)
@@ -67,7 +70,8 @@ class Trajectories:
         return Trajectories(
             self.states[rows], self.actions[rows], self.rewards[rows], self.next_states[rows],
             self.has_step[rows], self.is_last[rows],
-            None if self.propensities is None else self.propensities[rows], self.n_dropped,
+            None if self.propensities is None else self.propensities[rows],
+            self.n_dropped, self.n_dropped_rows,
         )  # fmt: skip
 
 
@@ -82,7 +86,7 @@ def read_episodes(
     )  # fmt: skip
     checker = Checker(wanted)
     parts: list[Any] = []
-    n_before = n_dropped = 0
+    n_before = n_dropped = n_rows = 0
     for rows in whole_episodes(source, problem.horizon):
         found = checker.feed(rows)
         runs = checker.runs
@@ -100,19 +104,20 @@ def read_episodes(
                 chances, rows.first_row + np.flatnonzero(checker.is_kept)[is_chosen]
             )
         parts.append((n_before + names, [column[is_chosen] for column in found], chances))
+        n_rows += len(names)
         n_before += int(names.max(initial=-1)) + 1
     checker.refuse(source.name, bad, "evaluated")
     if n_before < 2:
         raise ConfigurationError(
             f"{source.name} has {n_before} whole episodes without faults; give at least 2"
         )
-    return _gather(parts, n_before, problem, n_dropped)
+    return _gather(parts, n_before, problem, (n_dropped, checker.n_rows - n_rows))
 
 
 def _gather(
-    parts: list[Any], n_episodes: int, problem: LearningProblem, n_dropped: int
+    parts: list[Any], n_episodes: int, problem: LearningProblem, n_dropped: tuple[int, int]
 ) -> Trajectories:
-    """Return rows as arrays over episodes and steps."""
+    """Return rows as arrays over episodes and steps. `n_dropped` counts episodes and rows."""
     at = np.concatenate([names for names, _, _ in parts])
     steps, states, actions, rewards, after, is_terminated = (
         np.concatenate([columns[i] for _, columns, _ in parts]) for i in range(6)
@@ -130,7 +135,7 @@ def _gather(
     return Trajectories(
         spread(states), spread(actions), spread(rewards), spread(after),
         spread(np.ones(len(at), bool)), spread(is_terminated | (steps == problem.horizon - 1)),
-        chances, n_dropped,
+        chances, *n_dropped,
     )  # fmt: skip
 
 
@@ -153,12 +158,30 @@ class Played:
         The policy.
     problem : LearningProblem
         The problem of the log.
+    kinds : sequence of str, optional
+        Kinds of the axes. By default those of the problem.
     """
 
-    def __init__(self, policy: Any, problem: LearningProblem) -> None:
+    def __init__(
+        self, policy: Any, problem: LearningProblem, kinds: Sequence[str] | None = None
+    ) -> None:
         self.policy, self.problem, self.axes = policy, problem, problem.axes
+        self.kinds = np.array(problem.axes.kinds if kinds is None else kinds)
         is_own = isinstance(policy, Agent) and not policy.is_guided
         self._act = None if is_own else as_function(policy)
+
+    def with_kinds(self, kinds: Sequence[str]) -> Played:
+        """Return the same actions, on axes of other kinds."""
+        return Played(self.policy, self.problem, kinds)
+
+    def reach(self, radius: float) -> Floats:
+        """Return what is near on each axis, in the environment's units.
+
+        It is a share of the range: rounded to whole steps on integer axes, 0 for categories.
+        """
+        found = radius * (self.axes.high - self.axes.low)
+        found = np.where(self.kinds == ORDERED, np.rint(found), found)
+        return np.where(self.kinds == CATEGORICAL, 0.0, found)
 
     def actions(self, step: int, states: Floats) -> Floats:
         """Return one action for each state, in the environment's units."""

@@ -5,22 +5,50 @@ from __future__ import annotations
 import numpy as np
 
 from zooming.logs.trajectories import Played, Trajectories
-from zooming.spaces.flatten import INTERVAL
+from zooming.spaces.flatten import INTERVAL, ORDERED
 from zooming.validation import Floats
 
+ENOUGH_EXACT = 30.0  # effective samples with which integers need not be smoothed
+LEAST_COVERED = 0.5  # share of the integers near the policy's that the log must play
 
-def importance_weights(log: Trajectories, played: Played, radius: float) -> Floats:
+
+def importance_weights(log: Trajectories, played: Played, radius: float) -> tuple[Floats, bool]:
     """Return the cumulative ratios of each episode after each step [n, horizon].
 
     The policy is taken to play uniformly within `radius` (a share of each continuous axis, cut at
-    its ends) of its action, since the log has no action that is exactly the same. Whole numbers
-    must be equal. Where an episode has ended, its last ratio stays.
+    its ends) of its action, since the log has no action that is exactly the same. Categories must
+    be equal. Integers must be equal if enough of them are, as in a log without noise. Otherwise
+    they are treated as continuous actions, if the log plays enough of those near the policy's.
+
+    The second value is whether integers must be equal.
+    """
+    exact = _ratios(log, played, radius, True)
+    found = np.asarray(np.cumprod(exact, axis=1), np.float64)
+    n_exact = effective_samples(found)
+    if n_exact >= ENOUGH_EXACT or not (played.kinds[played.axes.n_state :] == ORDERED).any():
+        return found, True
+    ratios = _ratios(log, played, radius, False)
+    near = np.asarray(np.cumprod(ratios, axis=1), np.float64)
+    # A ratio has the mean 1 if the log plays every action near the policy's.
+    sums = np.where(log.has_step, ratios, 0.0).sum(axis=0)
+    is_played = log.has_step.any(axis=0)
+    covered = (sums[is_played] / log.has_step.sum(axis=0)[is_played]).min()
+    if covered < LEAST_COVERED or effective_samples(near) <= n_exact:
+        return found, True
+    return near, False
+
+
+def _ratios(log: Trajectories, played: Played, radius: float, is_exact: bool) -> Floats:
+    """Return the ratio of each step: density of the policy over that of the log.
+
+    It is 1 where an episode has ended. `is_exact` says whether integers must be equal.
     """
     assert log.propensities is not None
     axes = played.axes
-    kinds = np.array([kind == INTERVAL for kind in axes.kinds[axes.n_state :]])
-    low, high = axes.low[axes.n_state :], axes.high[axes.n_state :]
-    reach = np.where(kinds, radius * (high - low), 0.0)
+    own = slice(axes.n_state, len(axes))
+    is_interval = played.kinds[own] == INTERVAL
+    low, high = axes.low[own], axes.high[own]
+    reach = np.where(is_interval | (not is_exact), played.reach(radius)[own], 0.0)
     ratios = np.ones((len(log), log.horizon))
     for step in range(log.horizon):
         rows = np.flatnonzero(log.has_step[:, step])
@@ -28,12 +56,12 @@ def importance_weights(log: Trajectories, played: Played, radius: float) -> Floa
             continue
         wanted = played.actions(step, log.states[rows, step])
         first, last = np.maximum(low, wanted - reach), np.minimum(high, wanted + reach)
-        slack = 1e-9 * np.where(kinds, high - low, 1.0)
+        slack = 1e-9 * np.where(is_interval, high - low, 1.0)
         logged = log.actions[rows, step]
         is_near = ((logged >= first - slack) & (logged <= last + slack)).all(axis=1)
-        size = np.prod(np.where(kinds, last - first, 1.0), axis=1)
+        size = np.prod(last - first + np.where(is_interval, 0.0, 1.0), axis=1)
         ratios[rows, step] = is_near / size / log.propensities[rows, step]
-    return np.asarray(np.cumprod(ratios, axis=1), np.float64)
+    return ratios
 
 
 def effective_samples(weights: Floats) -> float:

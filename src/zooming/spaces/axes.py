@@ -26,7 +26,7 @@ from zooming.spaces.axis import (
     set_squash,
     set_weights,
 )
-from zooming.spaces.flatten import CATEGORICAL, INTERVAL, ORDERED, Leaf, build_tree
+from zooming.spaces.flatten import CATEGORICAL, INTERVAL, ORDERED, Node, build_tree
 from zooming.validation import Floats
 
 MAX_AXES = 48  # a split has a bit mask of axes
@@ -79,12 +79,7 @@ class Axes:
         self.state_space, self.action_space = observation_space, action_space
         self.states = build_tree(observation_space, "state", "observation_space")
         self.actions = build_tree(action_space, "action", "action_space")
-        self._axes = [
-            axis
-            for node in (self.states, self.actions)
-            for leaf in node.leaves()
-            for axis in _axes_of(leaf)
-        ]
+        self._axes = _axes_of(self.states, self.actions)
         self.n_state = sum(len(leaf.low) for leaf in self.states.leaves())
         self.n_action = len(self._axes) - self.n_state
         self.names = [axis.name for axis in self._axes]
@@ -289,9 +284,18 @@ class Axes:
         )
 
 
-def _axes_of(leaf: Leaf) -> list[Axis]:
+def kinds_of(states: Node, actions: Node, ordered: bool | Iterable[str]) -> list[str]:
+    """Return the kind of each axis of two spaces, with the axes of `ordered=` as ordered."""
+    axes = _axes_of(states, actions)
+    set_order(axes, ordered if isinstance(ordered, bool) else names_of(ordered))
+    return [axis.kind for axis in axes]
+
+
+def _axes_of(*nodes: Node) -> list[Axis]:
     return [
         Axis(name, leaf.kind, low, high, single=leaf.dtype == np.float32)
+        for node in nodes
+        for leaf in node.leaves()
         for name, low, high in zip(leaf.names, leaf.low.tolist(), leaf.high.tolist(), strict=True)
     ]
 

@@ -1,0 +1,146 @@
+"""The three estimates of off-policy evaluation, with their intervals and assumptions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from zooming.analysis.intervals import t_quantile
+from zooming.logs import fitted
+from zooming.logs.estimate import IMPORTANCE, MODEL, Estimate
+from zooming.logs.refusals import LEAST_EFFECTIVE, LEAST_INSIDE, LEAST_SUPPORT, Refusal
+from zooming.logs.trajectories import Played, Trajectories
+from zooming.logs.weighting import effective_samples, importance_weights, weighted_sums
+from zooming.spaces.flatten import INTERVAL, ORDERED
+from zooming.validation import Floats
+
+_SAME = "the process that made the log is the one to come: same dynamics, rewards and starts"
+_MARKOV = "the logged state and the step decide what follows: nothing hidden influenced the actions"
+_SMOOTH = (
+    "rewards and transitions vary smoothly, so that nearby logged steps stand for the policy's"
+)
+_WIDER = "of bias, the interval includes only the difference to twice as many neighbors"
+_PROPENSITY = "the propensities are those of the policy that made the log"
+_BALL = (
+    "on {kinds} axes the policy is taken to play uniformly within {radius:g} of the range around "
+    "its action"
+)
+_BALL_OF_ERRORS = (
+    "on {kinds} axes the errors of the regression are averaged within {radius:g} of the range "
+    "around the policy's action"
+)
+_EITHER = f"{_PROPENSITY}, or the regression is right; one of the two is enough"
+
+
+class Answer:
+    """One call of `evaluate_on`, with its arguments checked.
+
+    Parameters
+    ----------
+    log : Trajectories
+        The episodes.
+    played : Played
+        The policy.
+    radius, level : float
+        As for `evaluate_on`.
+    resamples : int
+        Bootstrap samples of the episodes.
+    generator : numpy.random.Generator
+        Draws them.
+    """
+
+    def __init__(
+        self,
+        log: Trajectories,
+        played: Played,
+        radius: float,
+        level: float,
+        resamples: int,
+        generator: np.random.Generator,
+    ) -> None:
+        self.log, self.played, self.radius, self.level = log, played, radius, level
+        n = len(log)
+        drawn = generator.multinomial(n, np.full(n, 1.0 / n), resamples).T.astype(np.float64)
+        self.counts: Floats = np.concatenate([np.ones((n, 1)), drawn], axis=1)
+        some = log
+        if n > fitted.MOST_EPISODES:  # importance sampling asks the model for the support only
+            some = log.part(np.sort(generator.choice(n, fitted.MOST_EPISODES, replace=False)))
+        self.some, self.model = some, fitted.FittedModel(some, played, radius)
+
+    def estimate(self, method: str) -> Estimate:
+        """Return the estimate of a method."""
+        assumptions: tuple[str, ...]
+        has_support = self.model.support >= LEAST_SUPPORT
+        if method == MODEL:
+            assumptions = (_SAME, _MARKOV, _SMOOTH, _WIDER)
+            is_known = has_support and self.model.inside >= LEAST_INSIDE
+            means, bias = self._model_means() if is_known else (None, 0.0)
+            return self._estimate(method, means, self.model.effective_samples, assumptions, bias)
+        weights, is_exact = importance_weights(self.log, self.played, self.radius)
+        effective = effective_samples(weights)
+        if method == IMPORTANCE:
+            means = weighted_sums(weights, self.log.rewards[:, :, None], self.counts)
+            assumptions = (_SAME, _MARKOV, _PROPENSITY, *self._ball(_BALL, is_exact))
+            return self._estimate(method, means if has_support else None, effective, assumptions)
+        assumptions = (_SAME, _MARKOV, _EITHER, *self._ball(_BALL_OF_ERRORS, is_exact), _WIDER)
+        if not has_support or effective < LEAST_EFFECTIVE:
+            return self._estimate(method, None, effective, assumptions)
+        means = self._doubly_robust(weights, self.counts)
+        rough = self._doubly_robust(weights, self.counts[:, :1], is_wide=True)
+        bias = abs(float(means[0] - rough[0]))
+        return self._estimate(method, means, effective, assumptions, bias)
+
+    def _ball(self, sentence: str, is_exact: bool) -> tuple[str, ...]:
+        """Return the assumption on actions near the policy's, if there are such axes."""
+        kinds = self.played.kinds[self.played.axes.n_state :]
+        found = ["continuous"] if (kinds == INTERVAL).any() else []
+        found += ["integer"] if (kinds == ORDERED).any() and not is_exact else []
+        return (sentence.format(kinds=" and ".join(found), radius=self.radius),) if found else ()
+
+    def _doubly_robust(self, weights: Floats, counts: Floats, is_wide: bool = False) -> Floats:
+        """Return the doubly robust estimates, by regressions on more neighbors if `is_wide`."""
+        log = self.log
+        values = self.model.values(counts, is_wide)
+        after = np.stack([*values[1:], np.zeros(counts.shape)], axis=1)
+        errors = log.rewards[:, :, None] + after - self.model.q_values(values, counts, is_wide)
+        gains = np.where(log.has_step[:, :, None], errors, 0.0)
+        own = (counts * values[0]).sum(axis=0) / len(log)
+        return np.asarray(own + weighted_sums(weights, gains, counts))
+
+    def _model_means(self) -> tuple[Floats, float]:
+        """Return the estimates of the regression, and the difference to more neighbors."""
+        n = len(self.log)
+        means = np.einsum("ic,ic->c", self.counts, self.model.values(self.counts)[0])
+        rough = self.model.values(self.counts[:, :1], is_wide=True)[0].sum()
+        return means / n, abs(float(means[0] - rough)) / n
+
+    def _estimate(
+        self,
+        method: str,
+        means: Floats | None,
+        effective: float,
+        assumptions: tuple[str, ...],
+        bias: float = 0.0,
+    ) -> Estimate:
+        """Return the result from the estimate and its bootstrap samples, if there are any."""
+        log, mean, spread, reason = self.log, math.nan, math.nan, None
+        refusal = Refusal(log, self.some, self.model, method)
+        if self.model.support < LEAST_SUPPORT:
+            reason = refusal.support_reason()
+        elif method == MODEL and self.model.inside < LEAST_INSIDE:
+            reason = refusal.inside_reason()
+        elif effective < LEAST_EFFECTIVE:
+            reason = refusal.effective_reason(effective)
+        elif means is not None:
+            known = means[1:][np.isfinite(means[1:])]
+            if math.isnan(means[0]) or len(known) < len(means) / 2:
+                reason = "few bootstrap samples have an answer; record twice as many episodes"
+            else:
+                mean, freedom = float(means[0]), max(1, int(effective) - 1)
+                spread = t_quantile((1 + self.level) / 2, freedom) * float(known.std()) + bias
+        return Estimate(
+            method, mean, (mean - spread, mean + spread), self.level, effective,
+            self.model.support, len(log), float(log.rewards.sum() / len(log)), assumptions,
+            reason, log.n_dropped, log.n_dropped_rows,
+        )  # fmt: skip
