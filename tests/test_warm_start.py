@@ -215,12 +215,18 @@ def test_the_careful_policy_takes_the_best_of_the_feasible_actions():
     assert n_masked > 5
 
 
-def test_export_refuses_a_rule_that_is_kept_and_explain_warns(tmp_path):
+def test_export_refuses_a_rule_that_is_kept_and_explain_tells_it(tmp_path):
     agent = zooming.AdaptiveQ(env(), seed=0)
     agent.warm_start(half, episodes=40)
     with pytest.raises(zooming.ConfigurationError, match=r"plays the rule, and .*guide = None"):
         agent.export(tmp_path / "policy.py")
     assert not list(tmp_path.iterdir())
+    rules = agent.explain(0, episodes=0)
+    assert [rule.action for rule in rules] == [(0.5,)]
+    policy = {}
+    exec(agent.explain(episodes=0).export(tmp_path / "policy.py").read_text(), policy)
+    assert policy["act"](0, [0.3]) == (0.5,)
+    agent.guide.rule = None  # as after loading
     with pytest.warns(UserWarning, match="agent's own policy"):
         rules = agent.explain(0, episodes=0)
     assert agent.greedy(0, np.array([0.3])) in np.array([rule.action for rule in rules])

@@ -264,8 +264,9 @@ def check_let_go(agent: Any) -> None:
     if getattr(agent, "is_guided", False):
         raise ConfigurationError(
             f"the rule of the warm start {agent.guide.words()}, and a file cannot hold the rule. "
-            "Learn until it is let go; or set agent.guide = None, and compare the agent's own "
-            "policy, which was not shown to be as good, with the rule by zooming.evaluate"
+            "Export rules that come close to what predict plays, agent.explain().export(path); or "
+            "set agent.guide = None to export the agent's own policy, which was not shown to be as "
+            "good: compare it with the rule by zooming.evaluate"
         )
 
 
@@ -278,7 +279,8 @@ def own_policy(agent: Any) -> Any:
         return agent
     warnings.warn(
         f"the rule of the warm start {agent.guide.words()}. This is the agent's own policy, which "
-        "was not shown to be as good; compare it by zooming.evaluate after agent.guide = None",
+        "was not shown to be as good. In Python, agent.explain() tells what predict plays, after "
+        "agent.guide.set_rule(rule) if the agent was loaded",
         UserWarning,
         stacklevel=3,
     )

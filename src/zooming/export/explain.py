@@ -48,8 +48,8 @@ def explain(
     against the policy is measured in episodes with the same seeds. The agent learns nothing from
     them.
 
-    If the policy has no regions of one action (`Planner`, `MetricQ`), it is asked on a grid of
-    states.
+    If the policy has no regions of one action (`Planner`, `MetricQ`, the rule of a warm start), it
+    is asked on a grid of states.
 
     Parameters
     ----------
@@ -125,10 +125,11 @@ def explain(
 
 
 def _check_agent(agent: Any, name: str) -> Any:
-    """Return an agent with its own policy, without the guide of a warm start."""
+    """Return the agent; if it lacks the rule that it keeps, one that plays its own policy."""
     if not all(hasattr(agent, part) for part in ("predict", "axes", "problem")):
         raise ConfigurationError(f"{name}={agent!r} is not an agent of zooming")
-    return own_policy(agent)
+    is_without_rule = getattr(agent, "is_guided", False) and agent.guide.rule is None
+    return own_policy(agent) if is_without_rule else agent
 
 
 def _rules_of(

@@ -83,6 +83,8 @@ def policy_regions(step: int, *agents: Any) -> Regions:
 
 def has_boxes(agent: Any) -> bool:
     """Return whether the policy of an agent has one action in each of some boxes."""
+    if agent.is_guided:  # the rule of a warm start may play anything
+        return False
     try:
         agent.partition(0)
     except (AttributeError, NotImplementedError, ConfigurationError):
@@ -112,7 +114,7 @@ def _borders(agents: Sequence[Any]) -> list[Floats]:
     axes = agents[0].axes
     n_state, borders = axes.n_state, []
     table = getattr(recommended(agents[0]), "table", None)
-    if len(agents) == 1 and isinstance(table, CellTable):
+    if len(agents) == 1 and isinstance(table, CellTable) and not agents[0].is_guided:
         n_cells = int(np.prod(table.grid.bins[:n_state]))
         n_parts = max([k for k in PARTS if n_cells * k**n_state <= MOST_PARTS] or [1])
         for i in range(n_state):
