@@ -195,3 +195,12 @@ def test_weights_of_ended_episodes_stay():
     found = weighting.weighted_sums(weights, np.array([[[2.0], [3.0]], [[4.0], [5.0]]]), counts)
     assert found[0] == 6.0
     assert np.isnan(found[1])
+
+
+def test_a_log_of_one_action_answers_for_that_action_only():
+    env = gym.make("zooming/Newsvendor-v0")
+    log = zooming.record(env, lambda step, stock: [8.0], 100, seed=0)
+    for order, is_answered in ((8.0, True), (8.1, True), (7.5, False), (9.8, False)):
+        found = zooming.evaluate_on(log, lambda step, stock, order=order: [order], env=env)
+        assert np.isfinite(found.mean) == is_answered
+        assert is_answered or "not on all sides" in found.reason

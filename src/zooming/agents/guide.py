@@ -25,6 +25,7 @@ from zooming.agents.ledger import (
     VARIED,
     Ledger,
 )
+from zooming.agents.ledger_words import ledger_facts
 from zooming.agents.planner import ANY_REWARD
 from zooming.agents.status import Status
 from zooming.agents.steps import check_steps
@@ -227,7 +228,7 @@ class Guide:
 
     def status(self) -> Status:
         """Return who plays and why, the budget and the test; `print` shows it readably."""
-        return Status({**self.ledger.facts(), "predict plays": self._policy_name()})
+        return Status({**ledger_facts(self.ledger), "predict plays": self._policy_name()})
 
     def _policy_name(self) -> str:
         if not self.is_open:
@@ -266,7 +267,7 @@ def check_let_go(agent: Any) -> None:
             f"the rule of the warm start {agent.guide.words()}, and a file cannot hold the rule. "
             "Export rules that come close to what predict plays, agent.explain().export(path); or "
             "set agent.guide = None to export the agent's own policy, which was not shown to be as "
-            "good: compare it with the rule by zooming.evaluate"
+            "good: compare zooming.evaluate(agent) before and after that"
         )
 
 

@@ -45,9 +45,6 @@ from zooming.errors import ConfigurationError
 from zooming.validation import Floats, check_choice, check_float, check_int
 
 RULE, NOISY, LEARNER, CAREFUL, VARIED = range(5)  # who plays
-PLAYERS = (
-    "the rule", "the rule with noise", "the agent", "the careful policy", "a variation with noise",
-)  # fmt: skip
 # Places in `counts`: exact and noisy episodes of the rule still to play at first, those played,
 # who plays, episodes left in the block, episodes played in all, the one that let go (0: none yet),
 # the plan of the careful policy.
@@ -286,36 +283,3 @@ class Ledger:
     def _share(self, j: int) -> float:
         """Return the probability of error of window j. The sum over all windows is alpha."""
         return self.alpha / ((j + 1) * (j + 2))
-
-    # --- words ------------------------------------------------------------------------------------
-
-    def facts(self) -> dict[str, str]:
-        """Return what was played and earned, the budget and the test, in words."""
-        counts, n_noisy = self.counts, int(self.of_noisy[N])
-        n_exact, n_careful = int(self.of_rule[N]), int(self.of_careful[N])
-        n_varied = int(self.of_varied[N])
-        n_own = int(counts[PLAYED]) - n_exact - n_noisy - n_careful - n_varied
-        return {
-            "plays": "the agent" if not self.is_open else PLAYERS[self.player],
-            "episodes": f"{n_exact:,} of the rule, {n_noisy:,} of the rule with noise, "
-            f"{n_careful:,} of the careful policy, {n_varied:,} variations of these with noise, "
-            f"{n_own:,} of the agent",
-            "rule": _words(self.of_rule),
-            "careful policy": _words(self.of_careful),
-            "agent": _words(self.windows[0]),
-            "allowed loss": f"{self.allowed_loss:.4g} per episode; {self.room():.4g} are left"
-            if self.is_open
-            else "not limited: the rule was let go",
-            "let go": f"after episode {int(counts[LET_GO]):,}, the warm start included, with "
-            f"confidence {self.confidence:g}"
-            if counts[LET_GO]
-            else "not yet",
-        }
-
-
-def _words(numbers: Floats) -> str:
-    if not numbers[N]:
-        return "has not played"
-    n = float(numbers[N])
-    error = math.sqrt(numbers[SQUARES]) / n
-    return f"mean return {numbers[MEAN]:.4g} ± {error:.2g} in {int(n):,} episodes"

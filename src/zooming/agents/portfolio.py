@@ -241,22 +241,25 @@ class Portfolio(Delegate):
         names, choice, player = self._names(), self.choice, int(self.counts[PLAYER])
         latest = None if self.is_guided else self.trend.latest()  # it knows only own episodes
         gain = latest and self.trend.expected_gain(1000, ceiling(self, latest[0]))
-        return Status(
-            {
-                "episodes": self.n_episodes,
-                "plays": "the safe agent" if self._is_safe() else names[player],
-                "why": "the others may have lost more than the guarantee allows"
-                if self._is_safe()
-                else choice.reason(player, names),
-                "recommended": names[choice.recommend()],
-                "agents": {name: choice.words(k) for k, name in enumerate(names)},
-                "return": None if latest is None else "{:.4g} ± {:.2g}".format(*latest),
-                "next 1,000 episodes": gain.words() if gain else None,
-                **({} if self.guarantee is None else {"guarantee": self.guarantee.words()}),
-                **({} if self.guide is None else {"rule": self.guide.status()}),
-                "warnings": self._warnings(),
-            }
-        )
+        found = {
+            "episodes": self.n_episodes,
+            "plays": "the safe agent" if self._is_safe() else names[player],
+            "why": "the others may have lost more than the guarantee allows"
+            if self._is_safe()
+            else choice.reason(player, names),
+            "recommended": names[choice.recommend()],
+            "agents": {name: choice.words(k) for k, name in enumerate(names)},
+            "return": None if latest is None else "{:.4g} ± {:.2g}".format(*latest),
+            "next 1,000 episodes": gain.words() if gain else None,
+            **({} if self.guarantee is None else {"guarantee": self.guarantee.words()}),
+            **({} if self.guide is None else {"rule": self.guide.status()}),
+            "warnings": self._warnings(),
+        }
+        if self.is_guided:
+            rule = found["rule"]
+            found |= {"plays": rule["plays"], "why": rule["why"]}
+            found["recommended"] = rule["predict plays"]
+        return Status(found)
 
     def _names(self) -> list[str]:
         """Return a unique name for each agent."""

@@ -13,6 +13,9 @@ from zooming.spaces.flatten import CATEGORICAL, ORDERED
 from zooming.validation import Floats
 
 LEAST_NEAR = 5  # logged steps within the radius of a point that the log supports
+# Added to the variance of neighbors along each axis, of which 5 deviations are too far: if all
+# neighbors have the same action, one that is more than 1 % of the range away extrapolates.
+SURROUNDED = 4e-6
 RIDGE = 1e-3  # of the slopes, relative to the spread of the neighbors
 LEAST_WEIGHT = 1e-6  # of the nearest; smaller ones are made relative to it
 ROWS = 256  # points whose distances are in memory at once
@@ -72,7 +75,7 @@ class Neighbors:
         mean = np.einsum("nk,nka->na", shares, away)
         spread = (away * shares[:, :, None]).transpose(0, 2, 1) @ away
         spread -= mean[:, :, None] * mean[:, None]
-        spread += RIDGE * np.eye(away.shape[2])
+        spread += SURROUNDED * np.eye(away.shape[2])
         solved = np.linalg.solve(spread, mean[..., None])[..., 0]
         return np.asarray(np.einsum("na,na->n", mean, solved), np.float64)
 

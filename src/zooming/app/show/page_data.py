@@ -27,6 +27,9 @@ def collect(agent: Any, episodes: int) -> dict[str, Any]:
     For each step: the cells of the policy with their action and value, and the balls with Q and
     visits. And some episodes to step through, if the agent has an environment.
     """
+    title = about(agent)
+    if getattr(agent, "is_guided", False):
+        title += f". Own policy of the agent; the rule of its warm start {agent.guide.words()}"
     agent = own_policy(agent)
     axes, n_state = agent.axes, agent.axes.n_state
     with_balls = agent.n_balls <= MOST_BALLS
@@ -52,7 +55,7 @@ def collect(agent: Any, episodes: int) -> dict[str, Any]:
     start = np.array(played[0][0]["state"]) if played else start
     whole = whole_states(axes)
     return {
-        "title": about(agent),
+        "title": title,
         "n_episodes": agent.n_episodes,
         "horizon": agent.horizon,
         "is_sampled": is_sampled,
