@@ -25,6 +25,11 @@ def check_agents(agents: Any) -> list[Agent]:
                 f"agent {k} of the portfolio is {agent!r}; give agents of zooming, or of your own "
                 "class derived from zooming.Agent"
             )
+        if agent.is_guided:
+            raise ConfigurationError(
+                f"a rule guides agent {k} of the portfolio; warm-start the portfolio instead, or "
+                "set agent.guide = None"
+            )
         if agent.env is None:
             raise ConfigurationError(
                 f"agent {k} of the portfolio was loaded without its environment "

@@ -31,13 +31,13 @@ from zooming.agents.status import Status
 from zooming.agents.steps import check_steps
 from zooming.agents.stored_ledger import ledger_state, restore_ledger
 from zooming.errors import ConfigurationError
-from zooming.spaces.flatten import CATEGORICAL
+from zooming.spaces.flatten import CATEGORICAL, INTERVAL
 from zooming.spaces.masks import split_info
 from zooming.validation import Floats, check_float
 
 USUAL_NOISE = 0.5  # noisy actions in a noisy episode, on average,
 MOST_NOISE = 0.1  # or this share of its steps, if that is less
-NEAR = 0.1  # spread of a variation, which has noise at every step; categories have no near ones
+NEAR = 0.1  # spread of a variation, which has noise at every step, where actions have near ones
 
 
 class Guide:
@@ -126,13 +126,20 @@ class Guide:
             generator = np.random.default_rng(seeds.derive_seed(agent.seed, f"noise {n} {step}"))
             kinds = axes.kinds[axes.n_state :]
             noise, spread = self.noise, self.spread
-            if player == VARIED and CATEGORICAL not in kinds:
+            low, high = axes.action_ends
+            if player == VARIED and self._has_near(low, high, kinds):
                 noise, spread = 1.0, min(spread, NEAR)
             if generator.random() < noise:
-                low, high = axes.action_ends
                 flat = rules.perturb(flat, low, high, kinds, spread, generator)
                 flat = agent.nearest_feasible(step, flat, info)
         return axes.shaped_action(flat)
+
+    def _has_near(self, low: Floats, high: Floats, kinds: list[str]) -> bool:
+        """Return whether every action has others near it: no categories, no few whole numbers."""
+        return all(
+            kind == INTERVAL or (kind != CATEGORICAL and NEAR * (last - first) >= 1.0)
+            for kind, first, last in zip(kinds, low, high, strict=True)
+        )
 
     def _flat_action(
         self, step: int, observation: Any, info: Mapping[str, Any] | None, is_careful: bool
@@ -166,10 +173,15 @@ class Guide:
         reward: float,
         next_observation: Any,
         terminated: bool = False,
+        truncated: bool = False,
         *,
         next_info: Mapping[str, Any] | None = None,
     ) -> None:
-        """Let the agent learn from one transition, and count the return when the episode ends."""
+        """Let the agent learn from one transition, and count the return when the episode ends.
+
+        The arguments are those of `Agent.update`. Without `truncated`, a truncated episode counts
+        when the next one begins.
+        """
         masks = {"next_info": next_info} if next_info else {}
         agent = self.agent
         agent.update(step, observation, action, reward, next_observation, terminated, **masks)
@@ -177,7 +189,7 @@ class Guide:
             self._total = 0.0
         if self._total is not None:
             self._total += float(reward)
-        if terminated or step + 1 == agent.horizon:
+        if terminated or truncated or step + 1 == agent.horizon:
             self._close()
 
     def _close(self) -> None:
@@ -240,6 +252,9 @@ class Guide:
         if not self.is_open:
             return f"let go after {int(self.ledger.counts[LET_GO]):,} episodes"
         return f"is kept: predict plays {self._policy_name()}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "rule": None}  # as in a file: functions may not be picklable
 
     def __repr__(self) -> str:
         return f"Guide(the rule {self.words()})"

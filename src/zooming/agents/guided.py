@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -35,6 +36,9 @@ class Guided:
     def play(self, end: int, advance: Advance) -> None:
         """Play until the log has `end` episodes."""
         log, guide = self.log, self.agent.guide
+        if guide is None:  # a callback has ended the warm start
+            self.own.play(end, advance)
+            return
         guide.drop_open()
         while (first := int(log.done[0])) < end:
             guide.choose()
@@ -83,11 +87,13 @@ class RuleSide:
         return self.guide.own_action(step, observation, info)
 
     def update(self, *transition: Any, **masks: Any) -> None:
-        """Keep a transition until the episode ends."""
-        self.transitions.append((transition, masks))
+        """Keep a copy of a transition until the episode ends: environments reuse their arrays."""
+        self.transitions.append(copy.deepcopy((transition, masks)))
 
     def end_episode(self) -> None:
-        """Let the agent learn from the transitions of the episode."""
+        """Let the agent learn from the transitions of the episode, if all of them are valid."""
+        for transition, _ in self.transitions:
+            self.agent.problem.check_transition(*transition[:5])
         for transition, masks in self.transitions:
             self.agent.update(*transition, **masks)
         self.transitions = []

@@ -57,6 +57,7 @@ BLOCK = 0.01  # share of its own episodes that the learner plays before the next
 FIRST = 2.0  # times the rule's mean return: what the learner's first episode may cost at most
 COMPARED = 0.25  # exact episodes of the rule for each of the others, at least: for the test
 VARIATION = 0.5  # share of the allowed loss up to which there are variations
+VARIATION_COST = 0.03  # of the rule's mean return: what the first variation may cost
 ERRORS = 1.0  # standard errors by which the careful policy may seem worse than the rule
 ENDLESS = 2**62
 NO_ENDS = (-math.inf, math.inf)
@@ -145,7 +146,7 @@ class Ledger:
         elif counts[WARMED] < counts[TO_WARM]:
             is_noisy = counts[WARMED] % 2 == 1 and self._affords_noise()
             counts[[PLAYER, LEFT]] = (NOISY if is_noisy else RULE), 1
-        elif self.of_rule[N] < COMPARED * (n_own + self.of_careful[N]):
+        elif self.of_rule[N] < COMPARED * (n_own + self.of_careful[N] + self.of_varied[N]):
             counts[[PLAYER, LEFT]] = RULE, 1
         elif self.room() > 0.0 and self.room() >= self._next_cost():
             counts[[PLAYER, LEFT]] = LEARNER, self._block()
@@ -161,8 +162,11 @@ class Ledger:
         return not self.limits_noise or bool(n * (self.of_rule[MEAN] - mean) <= allowed)
 
     def _affords_variation(self) -> bool:
-        """Return whether little of the budget is lost, so that a variation may play."""
-        return self.varies and self._lost() <= VARIATION * self.allowed_loss * self.n_since
+        """Return whether a variation costs, with what is lost so far, little of the budget."""
+        of_rule, (n, mean) = float(self.of_rule[MEAN]), self.of_varied[[N, MEAN]].tolist()
+        cost = max(0.0, of_rule - mean) if n else VARIATION_COST * abs(of_rule)
+        allowed = VARIATION * self.allowed_loss * self.n_since
+        return self.varies and self.allowed_loss > 0 and self._lost() + cost <= allowed
 
     def _lost(self) -> float:
         """Return what the careful policy and its variations have earned less than the rule."""
@@ -178,8 +182,8 @@ class Ledger:
     def tries_careful(self) -> bool:
         """Return whether the careful policy plays when the agent does not explore."""
         n, mean = self.trial[[N, MEAN]].tolist()
-        if not self.has_careful or not n:
-            return self.has_careful
+        if not self.has_careful or not n or not self.allowed_loss:
+            return self.has_careful and self.allowed_loss > 0
         variance = self.of_rule[SQUARES] / self.of_rule[N]  # own outliers must not excuse losses
         if self._lost() > self.allowed_loss * self.n_since:
             return False
@@ -201,7 +205,7 @@ class Ledger:
             low = interval(self.of_careful, self.alpha, self.ends, self.bound)[0]
             return bool(low >= self.upper_of_rule())
         error = math.sqrt(squares / (n * (n - 1)) + squares_of_rule / (n_rule * (n_rule - 1)))
-        return bool(mean - of_rule >= NormalDist().inv_cdf(self.confidence) * error)
+        return bool(mean - of_rule > NormalDist().inv_cdf(self.confidence) * error)
 
     # --- the budget -------------------------------------------------------------------------------
 
@@ -245,6 +249,8 @@ class Ledger:
         """Count episodes that were played, and test whether to let go of the rule."""
         counts, player = self.counts, self.player
         for value in map(float, returns):
+            if not self.is_open:
+                return  # it plays alone
             counts[[LEFT, PLAYED]] += -1, 1
             counts[WARMED] += counts[WARMED] < counts[TO_WARM]
             if player == RULE:
@@ -256,7 +262,7 @@ class Ledger:
             elif player == CAREFUL:
                 add_sample(self.of_careful, value, self.alpha, self.ends)
                 add_sample(self.trial, value, self.alpha, NO_ENDS)
-            elif player == LEARNER and self.is_open:
+            elif player == LEARNER:
                 self._add_to_windows(value)
                 if self._is_better():
                     counts[LET_GO] = counts[PLAYED]

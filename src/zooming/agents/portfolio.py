@@ -93,7 +93,8 @@ class Portfolio(Delegate):
         self._total = np.zeros(1)  # the return so far of the episode that is played
         self._played: Played | None = None  # what some agents have not learned from yet
         self.guarantee = make_guarantee(self, guarantee, lipschitz)
-        if all(hasattr(agent, "play") for agent in self.agents):
+        is_nested = any(isinstance(agent, Portfolio) for agent in self.agents)
+        if not is_nested and all(hasattr(agent, "play") for agent in self.agents):
             self.play = partial(play_blocks, self)  # only then the fused driver can play
 
     # --- learning ---------------------------------------------------------------------------------

@@ -100,8 +100,13 @@ def warm_start(
     """
     if agent.is_guided:
         raise ConfigurationError(
-            f"a rule guides this agent already ({agent.guide.words()}); to end that, set "
-            "agent.guide = None"
+            f"a rule guides this agent already ({agent.guide.words()}); learn goes on with it, and "
+            "agent.guide = None ends it"
+        )
+    if rule is None or rule is agent:
+        raise ConfigurationError(
+            f"rule={'None' if rule is None else 'the agent itself'}: give another agent, or a "
+            "function rule(step, observation)"
         )
     before, n_before, generator = agent.guide, agent.n_episodes, copy.deepcopy(agent.env_rng)
     agent.guide = Guide(
