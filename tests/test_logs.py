@@ -117,7 +117,7 @@ FAULTS = {
     "gap": (lambda log: log[np.r_[0:17, 18:600]], "step 3 comes after step 1", []),
     "order": (
         lambda log: log[np.r_[0:21, 22, 21, 23:600]],
-        r"1 row out of order \(row 22\).*rows after a gap",
+        r"1 row out of order \(row 22\).*rows after a gap.*Sort the rows by episode, and by step",
         [22],
     ),
 }
@@ -183,7 +183,7 @@ def test_mixed_axes_and_heuristics_take_a_log():
     assert found.learn_from(rows).n_learned == 3
     assert found.n_episodes == 2
     rows["state_0"] = [0, 1.5, 2]
-    with pytest.raises(zooming.TransitionError, match=r"state\[0\] = 1.5, but it runs from 0 to 2"):
+    with pytest.raises(zooming.TransitionError, match=r"1\.5, which is not a whole number from 0"):
         found.learn_from(rows)
     rule = zooming.Median(env(), seed=0)
     assert rule.learn_from(zooming.record(env(), rule, 3)).n_episodes == rule.n_episodes == 3
@@ -213,6 +213,57 @@ def test_a_log_of_episodes_that_lack_their_first_step_keeps_them_apart(log):
     assert kept["step"][5] == 1
 
 
+def test_rewards_outside_the_range_name_the_option_that_takes_them(log):
+    message = (
+        r"rewards of the log are -7 to .*: give AdaptiveQ\(\.\.\., reward_range=\(low, high\)\)"
+    )
+    with pytest.raises(zooming.TransitionError, match=message):
+        agent().learn_from(change(log, 7, "reward", -7.0))
+
+
+@pytest.mark.parametrize("bad", ["refuse", "skip"])
+def test_steps_that_count_from_one_are_refused_even_if_faults_are_skipped(log, bad):
+    late = log.with_columns(pl.col("step") + 1)
+    message = r"from 1, .*step 5 occurs in 120 rows\. Steps count from 0 to 4: .*leave out step="
+    found = agent()
+    before = knowledge(found)
+    with pytest.raises(zooming.TransitionError, match=message):
+        found.learn_from(late, bad=bad)
+    assert knowledge(found) == before
+    assert found.learn_from(late.rename({"step": "day"})).n_learned == 600
+    with pytest.raises(zooming.TransitionError, match="from 0, but no row has step 0"):
+        agent().learn_from(late.filter(pl.col("step") < 5))  # episodes that break off
+
+
+def test_a_text_is_named_with_its_column_in_every_kind_of_log(log, tmp_path):
+    words = ["rain" if k % 7 == 3 else "0.5" for k in range(600)]
+    spoiled = log.with_columns(state_0=pl.Series(words), terminated=pl.lit("FALSE"))
+    message = r"column 'state_0' holds text, first 'rain' in row 3\. Map categories to the whole"
+    kinds = written(spoiled, tmp_path)
+    del kinds["minari"]
+    kinds["categories"] = spoiled.with_columns(pl.col("state_0").cast(pl.Categorical))
+    for kind in kinds.values():
+        with pytest.raises(zooming.TransitionError, match=message):
+            agent().learn_from(kind)
+    empty = change(log, 3, "reward", None).with_columns(pl.col("reward").cast(pl.String))
+    with pytest.raises(zooming.TransitionError, match=r"0\. Correct these rows"):  # no text
+        agent().learn_from(empty.with_columns(pl.col("reward").fill_null(" ")))
+
+
+def test_a_rule_without_an_action_and_one_with_swapped_arguments_are_named(log):
+    calls = [
+        ("policy", lambda rule: zooming.record(env(), rule, 1)),
+        ("rule", lambda rule: agent().warm_start(rule, 40)),
+        ("policy", lambda rule: zooming.evaluate_on(log, rule, env=env())),
+    ]
+    for name, call in calls:
+        with pytest.raises(zooming.ConfigurationError, match=f"the {name} returned None; it must"):
+            call(lambda step, state: None)
+        with pytest.raises(TypeError) as caught:
+            call(lambda state, step: [state[0]])
+        assert caught.value.__notes__ == [f"the {name} was called as {name}(step, observation)"]
+
+
 def test_columns_that_are_no_names_are_refused(log):
     with pytest.raises(zooming.ConfigurationError, match="state=3: give one column for each of"):
         agent().learn_from(log, state=3)
@@ -221,6 +272,7 @@ def test_columns_that_are_no_names_are_refused(log):
 def test_bad_arguments_and_files_are_refused_with_a_sentence(log, tmp_path):
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "no.parquet").write_text("nothing")
+    log.write_csv(tmp_path / "semicolons.csv", separator=";")
     one = agent()
     refusals = [
         (lambda: one.learn_from(3), "3 is not a log; give a data frame"),
@@ -230,7 +282,11 @@ def test_bad_arguments_and_files_are_refused_with_a_sentence(log, tmp_path):
         (lambda: one.learn_from(tmp_path / "no.parquet"), "is not a Parquet file"),
         (lambda: one.learn_from(log, bad="drop"), "bad='drop'"),
         (lambda: one.learn_from(log, reward="reword"), "no column 'reword'.*did you mean 'reward'"),
-        (lambda: one.learn_from(log, state=["a", "b"]), "one column for each of the 1 axes"),
+        (
+            lambda: one.learn_from(log, state=["a", "b"]),
+            r"of the 1 axes, in their order: state\[0\]",
+        ),
+        (lambda: one.learn_from(tmp_path / "semicolons.csv"), r"read_csv\(path, separator=';'\)"),
         (lambda: one.learn_from(log.drop("episode", "step")), "no column 'episode' or 'step'"),
         (lambda: one.learn_from(log[:0]), "the log has no rows"),
         (lambda: one.learn_from({**log[:2].to_dict(), "reward": [1.0]}), "different lengths"),

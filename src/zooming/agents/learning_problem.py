@@ -157,16 +157,20 @@ class LearningProblem:
 
     # --- errors -----------------------------------------------------------------------------------
 
-    def bad_reward(self, step: int, reward: float) -> TransitionError:
-        """Return the TransitionError for a reward that is outside the reward range."""
-        low, high = self.reward_range
+    @property
+    def reward_fix(self) -> str:
+        """What to do about rewards outside the reward range, for error messages."""
         clip = "" if self.is_part else 'rewards="clip", or '
-        rescale = (
+        return (
             f"give {self.agent_name}(..., reward_range=(low, high)), which "
             f"zooming.reward_range(env, horizon={self.horizon}) proposes, or "
             f"{clip}rescale the reward"
         )
-        fix = rescale if np.isfinite(reward) else "check the environment"
+
+    def bad_reward(self, step: int, reward: float) -> TransitionError:
+        """Return the TransitionError for a reward that is outside the reward range."""
+        low, high = self.reward_range
+        fix = self.reward_fix if np.isfinite(reward) else "check the environment"
         is_any = high == np.finfo(np.float64).max  # only finite numbers are asked for
         fault = "not a finite number" if is_any else f"outside the reward range [{low}, {high}]"
         return TransitionError(f"{self.env_name}, step {step}: reward {reward} is {fault}; {fix}")

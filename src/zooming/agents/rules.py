@@ -31,11 +31,26 @@ def as_function(policy: Any, what: str = "policy") -> Policy:
         )[0]
     if callable(policy):
         _check_signature(policy, what)
-        # A copy, because a function that changes its argument would change what is learned.
-        return lambda step, observation, info: policy(step, copy.deepcopy(observation))
+        return lambda step, observation, info: _call(policy, what, step, observation)
     raise ConfigurationError(
         f"{what}={short_repr(policy)}: give an agent, or a function {what}(step, observation)"
     )
+
+
+def _call(policy: Callable[..., Any], what: str, step: int, observation: Any) -> Any:
+    """Return the action of a function; ConfigurationError if it is None."""
+    try:
+        # A copy, because a function that changes its argument would change what is learned.
+        played = policy(step, copy.deepcopy(observation))
+    except Exception as error:
+        error.add_note(f"the {what} was called as {what}(step, observation)")
+        raise
+    if played is None:
+        raise ConfigurationError(
+            f"step {step}: the {what} returned None; it must return an action for every step and "
+            "observation"
+        )
+    return played
 
 
 def _check_signature(policy: Callable[..., Any], what: str) -> None:

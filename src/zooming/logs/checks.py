@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,7 @@ from zooming.agents.replay import Transitions
 from zooming.errors import ConfigurationError, TransitionError
 from zooming.kernels.layout import BOUND_TOLERANCE, LOW
 from zooming.logs.columns import Rows
+from zooming.logs.reading import Source
 from zooming.spaces.flatten import INTERVAL
 from zooming.validation import Floats, count_noun
 
@@ -49,6 +51,8 @@ class Checker:
         self.agent, self.axes, self.horizon = agent, agent.axes, agent.horizon
         self.n_rows = self.n_kept = self.n_episodes = 0
         self.faults: dict[str, Fault] = {}
+        self._n_first = self._n_beyond = 0  # rows with step 0, and with step `horizon`
+        self._least, self._most = np.inf, -np.inf  # finite rewards
         self._known: set[Any] = set()  # episodes that have ended
         self.is_kept: Mask = np.zeros(0, bool)  # of the rows that were fed last
         self.runs: NDArray[np.int64] = np.zeros(0, np.int64)  # number of the episode of each row
@@ -72,6 +76,8 @@ class Checker:
             "step", f"with a step that is not a whole number from 0 to {self.horizon - 1}",
             ~is_step & ~is_missing, first, lambda k: f"step {steps[k]:g}",
         )  # fmt: skip
+        self._n_first += int((steps == 0).sum())
+        self._n_beyond += int((steps == self.horizon).sum())
         is_ordered = self._order(steps, is_new, is_back, is_step & ~is_missing, first)
         is_state = self._is_inside(rows.states, 0, "state", is_missing, first)
         is_action = self._is_inside(rows.actions, self.axes.n_state, "action", is_missing, first)
@@ -96,19 +102,47 @@ class Checker:
             rows.rewards[keep], after[keep], is_terminated[keep],
         )  # fmt: skip
 
-    def refuse(self, name: str, bad: str, what: str) -> None:
+    def refuse(self, source: Source, bad: str, what: str) -> None:
         """Raise if the log has no rows, or faults that are not to be skipped.
 
-        `name` is the name of the log. The message says that nothing was `what`, such as "learned".
+        A log whose steps count from 1 is always refused: without its last steps, the others would
+        be learned one step late. The message says that nothing was `what`, such as "learned".
         """
+        name = source.name
         if not self.n_rows:
             raise ConfigurationError(f"{name} has no rows")
+        if self._n_beyond and not self._n_first:
+            raise TransitionError(
+                f"{name} counts its steps from 1, and nothing was {what}: no row has step 0, and "
+                f"step {self.horizon} occurs in {count_noun(self._n_beyond, 'row')}. Steps count "
+                f"from 0 to {self.horizon - 1}: subtract 1 from the column. If the log names its "
+                "episodes and their rows are in order, it needs no steps: drop the column, or "
+                "leave out step="
+            )
         if self.faults and bad == "refuse":
             listed = "; ".join(str(fault) for fault in self.faults.values())
+            hints = " ".join(self._hints(source))
+            correct = f"{hints} Otherwise correct" if hints else "Correct"
             raise TransitionError(
                 f"{name} has faults, and nothing was {what}: {listed}. Rows count from 0. "
-                'Correct these rows, or skip them with bad="skip"'
+                f'{correct} these rows, or skip them with bad="skip"'
             )
+
+    def _hints(self, source: Source) -> Iterator[str]:
+        """Yield sentences that name the usual ways to correct the faults."""
+        if "missing" in self.faults and source.texts:
+            for name, text in source.texts.items():
+                yield f"The column {name!r} holds text, first {text.value!r} in row {text.row}."
+            yield "Map categories to the whole numbers 0, 1, ..., n - 1."
+        if "order" in self.faults:
+            yield "Sort the rows by episode, and by step within an episode."
+        if "gap" in self.faults and not self._n_first:
+            yield "Steps count from 0, but no row has step 0."
+        low, high = self.agent.reward_range
+        is_outside = self._least < low or self._most > high
+        if "reward" in self.faults and is_outside and self.agent.rewards != "clip":
+            fix = self.agent.problem.reward_fix
+            yield f"The rewards of the log are {self._least:g} to {self._most:g}: {fix}."
 
     # --- one check each ---------------------------------------------------------------------------
 
@@ -181,8 +215,12 @@ class Checker:
 
         def example(k: int) -> str:
             i = int(np.argmin(is_in[k]))
-            axis = axes[first_axis + i]
-            return f"{axis.name} = {points[k, i]:g}, but it runs from {axis.low:g} to {axis.high:g}"
+            axis, value = axes[first_axis + i], points[k, i]
+            if whole[i] and value != np.rint(value):
+                is_what = "which is not a whole number"
+            else:
+                is_what = "but it runs"
+            return f"{axis.name} = {value:g}, {is_what} from {axis.low:g} to {axis.high:g}"
 
         self._flag(what, f"with the {what} outside its space", is_bad, first, example)
         return np.asarray(~is_bad)
@@ -191,6 +229,8 @@ class Checker:
         """Return which rewards are accepted; an agent that clips accepts all finite ones."""
         low, high = self.agent.reward_range
         is_good = np.isfinite(rewards)
+        self._least = min(self._least, rewards[is_good].min(initial=np.inf))
+        self._most = max(self._most, rewards[is_good].max(initial=-np.inf))
         if self.agent.rewards != "clip":
             is_good &= (rewards >= low) & (rewards <= high)
         self._flag(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from zooming.validation import Floats
 
 Names = str | Sequence[str] | None
 BOOLEANS = {"true": 1.0, "false": 0.0}
+SEPARATORS = (";", "\t", "|")  # of CSV files that were read as if it were a comma
 
 
 class Rows(NamedTuple):
@@ -32,9 +33,19 @@ class Rows(NamedTuple):
     propensities: Floats | None = None
 
 
+class Text(NamedTuple):
+    """A text in a column of numbers."""
+
+    row: int  # from 0
+    value: str
+
+
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns of a log; None and () for columns that it does not have."""
+    """Names of the columns of a log; None and () for columns that it does not have.
+
+    `texts` has the first text of each column of numbers, as far as the log was read.
+    """
 
     episode: str | None
     step: str | None
@@ -44,6 +55,7 @@ class Columns:
     next_state: tuple[str, ...]
     terminated: str | None
     propensity: str | None = None
+    texts: dict[str, Text] = field(default_factory=dict, compare=False)
 
     @property
     def used(self) -> list[str]:
@@ -80,12 +92,11 @@ def choose_columns(
 
     ConfigurationError if a column is missing, or does not fit the axes.
     """
-    n_state = axes.n_state
-    usual_state = column_names(axes.names[:n_state])
-    states = _find_columns(there, state, usual_state, "state", n_state)
-    actions = _find_columns(
-        there, action, column_names(axes.names[n_state:]), "action", axes.n_action
-    )
+    _check_separator(there)
+    state_axes, action_axes = axes.names[: axes.n_state], axes.names[axes.n_state :]
+    usual_state = column_names(state_axes)
+    states = _find_columns(there, state, usual_state, "state", state_axes)
+    actions = _find_columns(there, action, column_names(action_axes), "action", action_axes)
     usual_next = tuple(f"next_{name}" for name in usual_state)
     has_next = next_state is not None or set(usual_next) <= set(there)
     found = Columns(
@@ -94,7 +105,7 @@ def choose_columns(
         states,
         actions,
         _find_column(there, "reward" if reward is None else reward, "reward"),
-        _find_columns(there, next_state, usual_next, "next_state", n_state) if has_next else (),
+        _find_columns(there, next_state, usual_next, "next_state", state_axes) if has_next else (),
         _find_optional(there, terminated, "terminated"),
         None if propensity is None else _find_column(there, propensity, "propensity"),
     )
@@ -104,6 +115,16 @@ def choose_columns(
             f"its columns, episode=... or step=...: {_join_names(there)}"
         )
     return found
+
+
+def _check_separator(there: Sequence[str]) -> None:
+    """Raise ConfigurationError for a CSV file that was read with a wrong separator."""
+    found = [mark for mark in SEPARATORS if len(there) == 1 and mark in there[0]]
+    if found:
+        raise ConfigurationError(
+            f"the log has one column, {there[0]!r}: its separator is not a comma. Read the file "
+            f"with polars.read_csv(path, separator={found[0]!r}), and give the frame"
+        )
 
 
 def _find_column(there: Sequence[str], name: Any, option: str) -> str:
@@ -126,13 +147,14 @@ def _find_optional(there: Sequence[str], name: Any, usual: str) -> str | None:
 
 
 def _find_columns(
-    there: Sequence[str], names: Any, usual: tuple[str, ...], option: str, n: int
+    there: Sequence[str], names: Any, usual: tuple[str, ...], option: str, axes: Sequence[str]
 ) -> tuple[str, ...]:
     names = (names,) if isinstance(names, str) else usual if names is None else names
     given = tuple(names) if isinstance(names, Iterable) else ()
-    if len(given) != n:
+    if len(given) != len(axes):
         raise ConfigurationError(
-            f"{option}={names!r}: give one column for each of the {n} axes, in their order"
+            f"{option}={names!r}: give one column for each of the {len(axes)} axes, in their "
+            f"order: {', '.join(axes)}"
         )
     return tuple(_find_column(there, name, option) for name in given)
 
@@ -159,21 +181,28 @@ def names_of_columns(frame: Any) -> list[str]:
 
 
 def read_rows(frame: Any, columns: Columns, first_row: int) -> Rows:
-    """Return the values of a frame as numbers."""
+    """Return the values of a frame as numbers; the first texts are noted in `columns`."""
+
+    def numbers(name: str) -> Floats:
+        found, is_text = _numbers(frame, name)
+        if is_text.any() and name not in columns.texts:
+            k = int(np.argmax(is_text))
+            columns.texts[name] = Text(first_row + k, str(_values(frame, name)[k]))
+        return found
 
     def matrix(names: tuple[str, ...]) -> Floats:
-        return np.column_stack([_numbers(frame, name) for name in names])
+        return np.column_stack([numbers(name) for name in names])
 
     return Rows(
         first_row,
         None if columns.episode is None else _values(frame, columns.episode),
-        None if columns.step is None else _numbers(frame, columns.step),
+        None if columns.step is None else numbers(columns.step),
         matrix(columns.state),
         matrix(columns.action),
-        _numbers(frame, columns.reward),
+        numbers(columns.reward),
         matrix(columns.next_state) if columns.next_state else None,
-        None if columns.terminated is None else _numbers(frame, columns.terminated),
-        None if columns.propensity is None else _numbers(frame, columns.propensity),
+        None if columns.terminated is None else numbers(columns.terminated),
+        None if columns.propensity is None else numbers(columns.propensity),
     )
 
 
@@ -181,24 +210,28 @@ def _values(frame: Any, name: str) -> NDArray[Any]:
     return np.asarray(frame[name] if library_of(frame) == "dict" else frame[name].to_numpy())
 
 
-def _numbers(frame: Any, name: str) -> Floats:
-    """Return a column as floats; NaN for what is missing or not a number."""
+def _numbers(frame: Any, name: str) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return a column as floats, NaN for what is missing or not a number, and which are text."""
     library, column = library_of(frame), frame[name]
     if library == "polars":
         import polars as pl
 
-        if column.dtype == pl.String:
-            words = column.str.strip_chars().str.to_lowercase()
-            column = words.replace({"true": "1", "false": "0"})
-        elif column.dtype.is_nested():
+        if column.dtype.is_nested():
             raise _nested_error(name)
-        return np.asarray(column.cast(pl.Float64, strict=False).to_numpy(), np.float64)
+        if column.dtype in (pl.String, pl.Categorical, pl.Enum):
+            words = column.cast(pl.String).str.strip_chars().str.to_lowercase()
+            column = words.replace({"true": "1", "false": "0", "": None})
+        found = column.cast(pl.Float64, strict=False)
+        is_text = found.is_null() & column.is_not_null()
+        return np.asarray(found.to_numpy(), np.float64), is_text.to_numpy()
     values = np.asarray(column) if library == "dict" else column.to_numpy()
     if values.ndim != 1:
         raise _nested_error(name)
     if values.dtype.kind in "fiub":
-        return values.astype(np.float64)
-    return np.array([_number(value, name) for value in values.tolist()], np.float64)
+        return values.astype(np.float64), np.zeros(len(values), bool)
+    found = np.array([_number(value, name) for value in values.tolist()], np.float64)
+    is_text = np.isnan(found) & np.array([_is_word(value) for value in values.tolist()], bool)
+    return found, is_text
 
 
 def _number(value: Any, name: str) -> float:
@@ -212,6 +245,10 @@ def _number(value: Any, name: str) -> float:
         return float(value)
     except (TypeError, ValueError):
         return np.nan
+
+
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and value.strip().lower() not in ("", "nan")
 
 
 def _nested_error(name: str) -> ConfigurationError:

@@ -121,7 +121,7 @@ def learn_from(
             checker.feed(rows)
         else:
             kept.append(checker.feed(rows))
-    checker.refuse(source.name, bad, "learned")
+    checker.refuse(source, bad, "learned")
     before = agent.n_episodes
     for found in kept or _read_again(source, agent):
         agent._learn_transitions(found)

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from zooming.errors import ConfigurationError
-from zooming.logs.columns import Rows, choose_columns, library_of, names_of_columns, read_rows
+from zooming.logs.columns import (
+    Rows,
+    Text,
+    choose_columns,
+    library_of,
+    names_of_columns,
+    read_rows,
+)
 from zooming.validation import short_repr
 
 PIECE_ROWS = 500_000  # rows that are in memory at once
@@ -31,11 +38,14 @@ class Source:
         Returns an iterator over the rows.
     is_in_memory : bool
         Whether reading it again would be a waste.
+    texts : dict
+        {column: first Text} of the columns of numbers that hold text, as far as they were read.
     """
 
     name: str
     pieces: Callable[[], Iterator[Rows]]
     is_in_memory: bool
+    texts: dict[str, Text] = field(default_factory=dict)
 
 
 def open_log(log: Any, axes: Any, options: dict[str, Any]) -> Source:
@@ -49,7 +59,7 @@ def open_log(log: Any, axes: Any, options: dict[str, Any]) -> Source:
         return Source("the Minari dataset", lambda: _episodes(log, axes), False)
     if library_of(log) is not None:
         columns = choose_columns(names_of_columns(log), axes, **options)
-        return Source("the log", lambda: _slices(log, columns), True)
+        return Source("the log", lambda: _slices(log, columns), True, columns.texts)
     if isinstance(log, (str, os.PathLike)):
         return _open_file(Path(log), axes, options)
     raise ConfigurationError(
@@ -79,13 +89,13 @@ def _open_file(path: Path, axes: Any, options: dict[str, Any]) -> Source:
             for first in range(0, n_rows, PIECE_ROWS):
                 yield read_rows(needed.slice(first, PIECE_ROWS).collect(), columns, first)
 
-        return Source(str(path), pieces, False)
+        return Source(str(path), pieces, False, columns.texts)
     with path.open("rb") as file:
         header = file.readline()
     if not header.strip():
         raise ConfigurationError(f"{path} is empty; the first line must name the columns")
     columns = choose_columns(_read_csv(pl, header, path).columns, axes, **options)
-    return Source(str(path), lambda: _csv_pieces(pl, path, columns), False)
+    return Source(str(path), lambda: _csv_pieces(pl, path, columns), False, columns.texts)
 
 
 def _csv_pieces(pl: Any, path: Path, columns: Any) -> Iterator[Rows]:

@@ -106,7 +106,7 @@ def read_episodes(
         parts.append((n_before + names, [column[is_chosen] for column in found], chances))
         n_rows += len(names)
         n_before += int(names.max(initial=-1)) + 1
-    checker.refuse(source.name, bad, "evaluated")
+    checker.refuse(source, bad, "evaluated")
     if n_before < 2:
         raise ConfigurationError(
             f"{source.name} has {n_before} whole episodes without faults; give at least 2"
