@@ -267,6 +267,9 @@ def test_the_command_prints_or_writes(agents, tmp_path, capsys):
     assert "step 1, 3 rules" in capsys.readouterr().out
     cli.main([*ask, "--against", files[1]])
     assert "b earns" in capsys.readouterr().out
+    zooming.AdaptiveQ(Drift(), horizon=3, seed=0).save(tmp_path / "own.zoom")
+    cli.main(["explain", str(tmp_path / "own.zoom"), "--rules", "1"])
+    assert "environment Drift; to measure, name it: --env module:Id" in capsys.readouterr().out
     for ending in ("txt", "html", "csv", "json", "png"):
         cli.main([*ask, "--out", str(tmp_path / f"rules.{ending}")])
         assert (tmp_path / f"rules.{ending}").stat().st_size > 300

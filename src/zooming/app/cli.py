@@ -33,8 +33,8 @@ def audit_file(
         file: file written by agent.save().
         solve: also compute the optimum of the environment, and how often optimism fails.
         resolution: grid cells per axis. Requires --solve.
-        env: environment of the agent, a preset or Gymnasium id as for zooming run. Needed for
-            --solve if the environment is not one of zooming's own.
+        env: environment of the agent: a preset, a Gymnasium id, or module:Id of your own, as for
+            zooming run. Needed for --solve if the environment is not one of zooming's own.
         set: options of the environment. Requires --env.
     """
     import zooming

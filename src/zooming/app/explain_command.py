@@ -34,8 +34,8 @@ def explain_file(
         rules: largest number of rules of a step.
         step: step to explain, from 0. By default all of them.
         out: file to write instead of printing: .txt, .html, .csv, .json, .png, .svg or .pdf.
-        env: environment of the agent, a preset or Gymnasium id as for zooming run. Needed to
-            measure if the environment is not one of zooming's own.
+        env: environment of the agent: a preset, a Gymnasium id, or module:Id of your own, as for
+            zooming run. Needed to measure if the environment is not one of zooming's own.
         set: options of the environment. Requires --env.
         episodes: episodes of the measurement, 0 for none. By default up to 500.
     """
@@ -52,9 +52,14 @@ def explain_file(
     found: Any = zooming.explain(agent, other, step=step, n_rules=rules, episodes=episodes)
     if path is None:
         print(found)
-        return
-    _write(found, path)
-    print(f"{path}: {path.stat().st_size:,} bytes")
+    else:
+        _write(found, path)
+        print(f"{path}: {path.stat().st_size:,} bytes")
+    if agent.env is None and episodes != 0:
+        print(
+            f"{file} does not say how to make its environment {agent.env_name}; to measure, name "
+            "it: --env module:Id"
+        )
 
 
 def _check_ending(path: Path, is_pair: bool) -> Path:
