@@ -20,7 +20,7 @@ _MARKOV = "the logged state and the step decide what follows: nothing hidden inf
 _SMOOTH = (
     "rewards and transitions vary smoothly, so that nearby logged steps stand for the policy's"
 )
-_WIDER = "of bias, the interval includes only the difference to twice as many neighbors"
+_WIDER = "of bias, the interval includes only the difference to half and twice as many neighbors"
 _PROPENSITY = "the propensities are those of the policy that made the log"
 _BALL = (
     "on {kinds} axes the policy is taken to play uniformly within {radius:g} of the range around "
@@ -87,8 +87,8 @@ class Answer:
         if not has_support or effective < LEAST_EFFECTIVE:
             return self._estimate(method, None, effective, assumptions)
         means = self._doubly_robust(weights, self.counts)
-        rough = self._doubly_robust(weights, self.counts[:, :1], is_wide=True)
-        bias = abs(float(means[0] - rough[0]))
+        others = [self._doubly_robust(weights, self.counts[:, :1], k)[0] for k in fitted.WIDTHS]
+        bias = float(np.abs(np.array(others) - means[0]).max())
         return self._estimate(method, means, effective, assumptions, bias)
 
     def _ball(self, sentence: str, is_exact: bool) -> tuple[str, ...]:
@@ -98,22 +98,22 @@ class Answer:
         found += ["integer"] if (kinds == ORDERED).any() and not is_exact else []
         return (sentence.format(kinds=" and ".join(found), radius=self.radius),) if found else ()
 
-    def _doubly_robust(self, weights: Floats, counts: Floats, is_wide: bool = False) -> Floats:
-        """Return the doubly robust estimates, by regressions on more neighbors if `is_wide`."""
+    def _doubly_robust(self, weights: Floats, counts: Floats, factor: float = 1.0) -> Floats:
+        """Return the doubly robust estimates, with `factor` times as many neighbors."""
         log = self.log
-        values = self.model.values(counts, is_wide)
+        values = self.model.values(counts, factor)
         after = np.stack([*values[1:], np.zeros(counts.shape)], axis=1)
-        errors = log.rewards[:, :, None] + after - self.model.q_values(values, counts, is_wide)
+        errors = log.rewards[:, :, None] + after - self.model.q_values(values, counts, factor)
         gains = np.where(log.has_step[:, :, None], errors, 0.0)
         own = (counts * values[0]).sum(axis=0) / len(log)
         return np.asarray(own + weighted_sums(weights, gains, counts))
 
     def _model_means(self) -> tuple[Floats, float]:
-        """Return the estimates of the regression, and the difference to more neighbors."""
+        """Return the estimates of the regression, and how they vary with the neighbors' number."""
         n = len(self.log)
         means = np.einsum("ic,ic->c", self.counts, self.model.values(self.counts)[0])
-        rough = self.model.values(self.counts[:, :1], is_wide=True)[0].sum()
-        return means / n, abs(float(means[0] - rough)) / n
+        others = [self.model.values(self.counts[:, :1], k)[0].sum() for k in fitted.WIDTHS]
+        return means / n, float(np.abs(np.array(others) - means[0]).max()) / n
 
     def _estimate(
         self,

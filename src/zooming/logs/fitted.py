@@ -14,7 +14,9 @@ from zooming.logs.trajectories import Played, Trajectories
 from zooming.validation import Floats
 
 MOST_EPISODES = 2000  # of a regression; from more, as many are drawn
-MOST_BEYOND = 25.0  # squared Mahalanobis distance at which a regression extrapolates
+MOST_BEYOND = 4.0  # squared Mahalanobis distance from which a regression extrapolates; uniform
+# noise reaches 3
+WIDTHS = (0.5, 2.0)  # factors of the number of neighbors, for the bias: the interval includes it
 SHARE = 0.75  # the number of neighbors is the number of episodes to this power
 
 
@@ -49,11 +51,11 @@ class FittedModel:
         self.steps = [self._neighbors_of(step) for step in range(log.horizon)]
         self.support, self.inside, self.effective_samples = self._occupancy()
 
-    def _width(self, step: int, is_wide: bool = False) -> int:
-        """Return the number of neighbors at a step; twice as many if `is_wide`."""
-        n = int(self.log.has_step[:, step].sum())
-        wanted = max(2 * len(self.played.axes) + 4, int(np.rint(n**SHARE)))
-        return max(2, min(n - 1, min(n - 1, wanted) * (2 if is_wide else 1)))
+    def _width(self, step: int, factor: float = 1.0) -> int:
+        """Return the number of neighbors at a step, times a factor."""
+        n, least = int(self.log.has_step[:, step].sum()), 2 * len(self.played.axes) + 4
+        wanted = max(least, int(np.rint(n**SHARE)))
+        return max(2, min(n - 1, max(least, int(factor * min(n - 1, wanted)))))
 
     def _logged_points(self, step: int) -> tuple[Indices, Floats]:
         """Return the episodes that have a step, and their points."""
@@ -86,7 +88,14 @@ class FittedModel:
             return own, None
         points = self._points(states, played.actions(step, states))
         return own, find_neighbors(
-            points, own, logged, episodes, played, self._width(step, True), self.radius, self.least
+            points,
+            own,
+            logged,
+            episodes,
+            played,
+            self._width(step, max(WIDTHS)),
+            self.radius,
+            self.least,
         )
 
     def _occupancy(self) -> tuple[float, float, float]:
@@ -119,7 +128,7 @@ class FittedModel:
             return 0.0, 0.0, 0.0
         return min(seen / (seen + lost), 1.0 - cut), inside / seen, fewest
 
-    def values(self, counts: Floats, is_wide: bool = False) -> list[Floats]:
+    def values(self, counts: Floats, factor: float = 1.0) -> list[Floats]:
         """Return V at each step: [episodes, columns], for each column of counts.
 
         V[h] of an episode is the value at its next state after step h - 1; V[0] is that of its
@@ -133,14 +142,14 @@ class FittedModel:
             own, neighbors = self.steps[step]
             following = np.zeros(counts.shape)
             if neighbors is not None:
-                fitted = neighbors.regress(targets, counts, self._width(step, is_wide))
+                fitted = neighbors.regress(targets, counts, self._width(step, factor))
                 following[own] = _fill(fitted)
             elif log.has_step[:, step].any():
                 following[own] = targets[log.has_step[:, step]].mean(axis=0)
             found.append(following)
         return found[::-1]
 
-    def q_values(self, values: list[Floats], counts: Floats, is_wide: bool = False) -> Floats:
+    def q_values(self, values: list[Floats], counts: Floats, factor: float = 1.0) -> Floats:
         """Return Q of the logged points [episodes, steps, columns], with `values` of `counts`."""
         log = self.log
         found = np.zeros((len(log), log.horizon, counts.shape[1]))
@@ -151,7 +160,7 @@ class FittedModel:
             if len(own) < 3:
                 found[own, step] = targets[own]
                 continue
-            k = self._width(step, is_wide)
+            k = self._width(step, factor)
             neighbors = find_neighbors(logged, own, logged, own, self.played, k, self.radius)
             found[own, step] = _fill(neighbors.regress(targets, counts, k))
         return found

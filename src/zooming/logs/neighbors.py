@@ -13,10 +13,11 @@ from zooming.spaces.flatten import CATEGORICAL, ORDERED
 from zooming.validation import Floats
 
 LEAST_NEAR = 5  # logged steps within the radius of a point that the log supports
-# Added to the variance of neighbors along each axis, of which 5 deviations are too far: if all
+# Added to the variance of neighbors along each axis, of which 2 deviations are too far: if all
 # neighbors have the same action, one that is more than 1 % of the range away extrapolates.
-SURROUNDED = 4e-6
+SURROUNDED = 2.5e-5
 RIDGE = 1e-3  # of the slopes, relative to the spread of the neighbors
+FLAT = 1e-6  # and relative to their number, for axes along which they do not differ
 LEAST_WEIGHT = 1e-6  # of the nearest; smaller ones are made relative to it
 ROWS = 256  # points whose distances are in memory at once
 Indices = NDArray[np.int64]
@@ -131,7 +132,8 @@ def _fit(design: Floats, weights: Floats, targets: Floats, counts: Floats) -> Fl
     left[:, :, first, second] = left[:, :, second, first] = products
     right = (drawn * targets.transpose(0, 2, 1)) @ weighted
     slopes = np.arange(1, terms)
-    left[:, :, slopes, slopes] += RIDGE * np.maximum(left[:, :, :1, 0], 1e-12)
+    left[:, :, slopes, slopes] *= 1.0 + RIDGE  # relative: curvatures have small regressors
+    left[:, :, slopes, slopes] += FLAT * np.maximum(left[:, :, :1, 0], 1e-12)
     left[:, :, 0, 0] += 1e-9
     return np.asarray(np.linalg.solve(left, right[..., None])[:, :, 0, 0], np.float64)
 
