@@ -27,7 +27,6 @@ def test_auto_keeps_the_promises_of_every_agent():
     assert "the fused driver and the Python one" in " ".join(checked.kept)
 
 
-@pytest.mark.bounds
 @compiled
 def test_auto_learns_a_narrow_peak_and_both_drivers_agree():
     agent, python = zooming.Auto(oil(), seed=1), zooming.Auto(oil(), seed=1)
@@ -65,7 +64,6 @@ def record(n, reward=lambda action: 1.0 - abs(action - 0.7)):
     return Transitions(steps, states, actions, rewards, after, np.zeros(2 * n, bool))
 
 
-@pytest.mark.bounds
 @compiled
 def test_the_trees_learn_from_a_log_that_is_longer_than_the_pilot():
     given, agents = record(40), [zooming.Auto(oil(horizon=2), seed=0) for _ in range(2)]

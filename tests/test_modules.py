@@ -125,8 +125,6 @@ def test_the_installed_command_runs_and_reports_plain_and_compiled_environments_
     assert len(chunks("study")) == 4  # one run each: a user's environment may be slow
     assert chunks("plain").items() <= chunks("study").items()
     (shop / "trace").unlink()
-    assert "add --import shop" in command(AS_INSTALLED, "report", "study")
-    assert not (shop / "trace").exists()
     assert "replayed" not in command(AS_INSTALLED, "report", "study", "--import", "shop")
     assert (shop / "trace").exists()
 

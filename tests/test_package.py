@@ -16,7 +16,9 @@ import pytest
 import yaml
 
 import zooming
+from zooming.analysis import solve
 from zooming.app import bench, cli
+from zooming.study import problems
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
@@ -167,6 +169,19 @@ def blocks(language):
             yield pytest.param(code, id=f"{path.name}: {code.splitlines()[0][:40]}")
 
 
+@pytest.fixture
+def coarse(monkeypatch):
+    """Solve problems on a quarter of the usual cells per axis, and forget the optima afterwards."""
+    usual = solve.default_resolution
+
+    def quarter(*arguments):
+        return max(4, usual(*arguments) // 8 * 2)
+
+    for module in (solve, problems):
+        monkeypatch.setattr(module, "default_resolution", quarter)
+    monkeypatch.setattr(problems, "_OPTIMA", {})
+
+
 SMALLER = {  # what makes a command of the documentation short; the last option counts
     "run": ["--episodes", "20", "--seeds", "2", "--workers", "1"],
     "tune": [
@@ -198,7 +213,7 @@ SMALLER = {  # what makes a command of the documentation short; the last option 
 @pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.parametrize("page", sorted({block.id.split(":")[0] for block in blocks("sh")}))
-@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.usefixtures("as_a_user", "coarse")
 def test_commands_in_the_documentation_run(page):
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
     lines = [
@@ -239,13 +254,19 @@ def test_commands_in_the_documentation_run(page):
             assert [program, words[0]] == ["pip", "install"], words
 
 
-FEWER = {  # what makes an example short
+FEWER = {  # what makes an example short: arguments of its main, and constants
+    "auto": {"n_seeds": 2},
+    "city": {"episodes": 1000},
     "defaults_or_published": {"episodes": (200, 1000), "n_seeds": 10},
     "first_agent": {"episodes": 1000, "n_seeds": 5},
+    "from_log_to_policy": {"LEVELS": (12, 20)},
     "how_good": {"episodes": 2000},
-    "own_gymnasium_env": {"episodes": 2000},
+    "own_compiled_problem": {"episodes": 20_000},
+    "own_gymnasium_env": {"episodes": 1000},
     "pricing": {"episodes": 10_000, "n_seeds": 2},
     "reading_a_partition": {"episodes": 5000},
+    "study_from_python": {"episodes": 500, "seeds": 4},
+    "two_ambulances": {"episodes": 5000},
 }
 
 
@@ -253,7 +274,7 @@ FEWER = {  # what makes an example short
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name
 )
-@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.usefixtures("as_a_user", "coarse")
 def test_examples_run(path, capsys):
     source, fewer = path.read_text(), FEWER.get(path.stem)
     assert len(source.splitlines()) <= 85
@@ -261,8 +282,12 @@ def test_examples_run(path, capsys):
     if fewer is None:
         runpy.run_path(str(path), run_name="__main__")
     else:
-        assert source.endswith('if __name__ == "__main__":\n    main()\n')
-        runpy.run_path(str(path), run_name="example")["main"](**fewer)
+        assert re.search(r'^if __name__ == "__main__":( .*)?\n    main\(\)\n\Z', source, re.M)
+        main = runpy.run_path(str(path), run_name="example")["main"]
+        constants = {name: value for name, value in fewer.items() if name.isupper()}
+        assert constants.keys() <= main.__globals__.keys()
+        main.__globals__.update(constants)
+        main(**{name: value for name, value in fewer.items() if name not in constants})
     assert capsys.readouterr().out.strip()
 
 

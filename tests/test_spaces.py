@@ -180,7 +180,7 @@ def ball_of(partition, state, action):
 
 
 @EVERY_PLAYER
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(state_space=boxes(steepest=2.0**14), action_space=boxes(steepest=2.0**14), data=st.data())
 def test_an_action_is_credited_to_the_ball_it_was_played_from(
     player, state_space, action_space, data

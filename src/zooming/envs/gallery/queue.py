@@ -206,7 +206,7 @@ class Queue(GalleryEnv):
     --------
     >>> import gymnasium as gym, zooming
     >>> env = gym.make("zooming/Queue-v0")
-    >>> optimal = zooming.solve(env, 60)
+    >>> optimal = zooming.solve(env, 30)
     >>> [round(float(optimal.action(0, [jobs])[0]), 1) for jobs in (0.0, 5.0, 10.0)]
     [0.0, 3.5, 5.5]
     """
@@ -264,7 +264,7 @@ class Admission(GalleryEnv):
     --------
     >>> import gymnasium as gym, zooming
     >>> env = gym.make("zooming/Admission-v0")
-    >>> optimal = zooming.solve(env, 60)
+    >>> optimal = zooming.solve(env, 30)
     >>> [round(float(optimal.action(0, [jobs])[0]), 1) for jobs in (0.0, 6.0, 12.0)]
     [1.0, 0.7, 0.0]
     """
