@@ -304,8 +304,8 @@ def test_variations_are_near_the_careful_policy_and_end_when_they_cost_too_much(
     ledger.of_varied[:2] = (
         10.0,
         ledger.of_rule[confidence.MEAN] - 0.1,
-    )  # 1.1 with the next
-    for loss, is_afforded in ((0.045, True), (0.043, False)):
+    )  # 1.0 is lost
+    for loss, is_afforded in ((0.041, True), (0.039, False)):
         ledger.loss, ledger.counts[PLAYED], ledger.counts[WARMED] = loss, 90, 40
         assert ledger._affords_variation() == is_afforded
     assert not zooming.Planner(env()).warm_start(half, 40, noise=0.0).agent.guide.ledger.varies

@@ -8,14 +8,14 @@ bound, and x the returns of the agent's exploring episodes.
 - Budget: the agent explores if sum(U - x), with what the next block may cost, is at most loss *
   (all episodes since the warm start), and if the rule has played a quarter as many episodes as the
   others, for comparison. What the careful policy (see `careful`) and its variations seem to have
-  lost together is taken off.
-- Trial: otherwise the careful policy plays if these have lost at most `loss` times all episodes,
-  and if its mean return plus a standard error (of as many returns of the rule) is at least the
+  lost is taken off.
+- Trial: otherwise the careful policy plays if it has lost at most `loss` times all episodes, and if
+  its mean return plus a standard error (of as many returns of the rule) is at least the
   rule's. Otherwise the rule plays. Every new plan, which makes it another policy, halves the weight
   of its returns so far in that mean. So one that was worse is tried again, after the more plans the
   worse it was.
 - Variation: every second episode of these two has a little noise, which shows the careful policy
-  what is better nearby, unless they have lost more than half of that.
+  what is better nearby, unless these have lost more than half of `loss` times all episodes.
 - `predict` plays the careful policy if its mean return is higher than the rule's by a one-sided
   test at level 1 - confidence, and if its mean in the trial is not lower.
 - Test: the rule is let go when the lower confidence bound of the agent's mean return, over all its
@@ -56,8 +56,7 @@ USUAL_LOSS = 0.005  # of the rule's mean return, per episode
 BLOCK = 0.01  # share of its own episodes that the learner plays before the next choice
 FIRST = 2.0  # times the rule's mean return: what the learner's first episode may cost at most
 COMPARED = 0.25  # exact episodes of the rule for each of the others, at least: for the test
-VARIATION = 0.5  # share of the allowed loss up to which there are variations
-VARIATION_COST = 0.03  # of the rule's mean return: what the first variation may cost
+VARIATION = 0.5  # share of the allowed loss that variations may cost
 ERRORS = 1.0  # standard errors by which the careful policy may seem worse than the rule
 ENDLESS = 2**62
 NO_ENDS = (-math.inf, math.inf)
@@ -162,16 +161,14 @@ class Ledger:
         return not self.limits_noise or bool(n * (self.of_rule[MEAN] - mean) <= allowed)
 
     def _affords_variation(self) -> bool:
-        """Return whether a variation costs, with what is lost so far, little of the budget."""
-        of_rule, (n, mean) = float(self.of_rule[MEAN]), self.of_varied[[N, MEAN]].tolist()
-        cost = max(0.0, of_rule - mean) if n else VARIATION_COST * abs(of_rule)
+        """Return whether variations have lost no more than their share of the budget."""
+        is_allowed = self.varies and self.allowed_loss > 0
         allowed = VARIATION * self.allowed_loss * self.n_since
-        return self.varies and self.allowed_loss > 0 and self._lost() + cost <= allowed
+        return is_allowed and self._lost_by(self.of_varied) <= allowed
 
-    def _lost(self) -> float:
-        """Return what the careful policy and its variations have earned less than the rule."""
-        numbers = np.stack([self.of_careful, self.of_varied])
-        return float(numbers[:, N] @ (self.of_rule[MEAN] - numbers[:, MEAN]))
+    def _lost_by(self, numbers: Floats) -> float:
+        """Return how much less episodes have earned than the rule's mean, in all."""
+        return float(numbers[N] * (self.of_rule[MEAN] - numbers[MEAN]))
 
     def note_plan(self, plan: int) -> None:
         """Halve the weight of the careful policy's returns if it has another plan now."""
@@ -185,7 +182,7 @@ class Ledger:
         if not self.has_careful or not n or not self.allowed_loss:
             return self.has_careful and self.allowed_loss > 0
         variance = self.of_rule[SQUARES] / self.of_rule[N]  # own outliers must not excuse losses
-        if self._lost() > self.allowed_loss * self.n_since:
+        if self._lost_by(self.of_careful) > self.allowed_loss * self.n_since:
             return False
         return bool(mean + ERRORS * math.sqrt(variance / n) >= self.of_rule[MEAN])
 
@@ -229,7 +226,9 @@ class Ledger:
         n_own, mean = self.windows[0, [N, MEAN]].tolist()
         if n_own:
             found -= n_own * (upper - mean)
-        return float(found - max(0.0, self._lost()))
+        for numbers in (self.of_careful, self.of_varied):
+            found -= max(0.0, self._lost_by(numbers))
+        return float(found)
 
     def _block(self) -> int:
         """Return the number of episodes that the learner explores before the next choice."""

@@ -67,6 +67,8 @@ class Answer:
         if n > fitted.MOST_EPISODES:  # importance sampling asks the model for the support only
             some = log.part(np.sort(generator.choice(n, fitted.MOST_EPISODES, replace=False)))
         self.some, self.model = some, fitted.FittedModel(some, played, radius)
+        if self.model.support >= LEAST_SUPPORT:
+            self.model.choose_ridge()
 
     def estimate(self, method: str) -> Estimate:
         """Return the estimate of a method."""

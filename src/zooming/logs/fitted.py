@@ -17,6 +17,7 @@ MOST_EPISODES = 2000  # of a regression; from more, as many are drawn
 MOST_BEYOND = 4.0  # squared Mahalanobis distance from which a regression extrapolates; uniform
 # noise reaches 3
 WIDTHS = (0.5, 2.0)  # factors of the number of neighbors, for the bias: the interval includes it
+RIDGES = (1e-3, 1e-5)  # of slopes and curvatures: for rough targets, and for smooth ones
 SHARE = 0.75  # the number of neighbors is the number of episodes to this power
 
 
@@ -50,6 +51,7 @@ class FittedModel:
         self.log, self.played, self.radius, self.least = log, played, radius, least
         self.steps = [self._neighbors_of(step) for step in range(log.horizon)]
         self.support, self.inside, self.effective_samples = self._occupancy()
+        self.ridge = RIDGES[0]
 
     def _width(self, step: int, factor: float = 1.0) -> int:
         """Return the number of neighbors at a step, times a factor."""
@@ -128,6 +130,16 @@ class FittedModel:
             return 0.0, 0.0, 0.0
         return min(seen / (seen + lost), 1.0 - cut), inside / seen, fewest
 
+    def choose_ridge(self) -> None:
+        """Take the ridge with which the logged targets are predicted best, each by the others."""
+        counts, errors = np.ones((len(self.log), 1)), []
+        for self.ridge in RIDGES:
+            values = self.values(counts)
+            after = np.stack([*values[1:], np.zeros(counts.shape)], axis=1)
+            wrong = self.log.rewards[:, :, None] + after - self.q_values(values, counts)
+            errors.append(float(np.abs(wrong[self.log.has_step]).sum()))  # outliers do not decide
+        self.ridge = RIDGES[int(np.argmin(errors))]
+
     def values(self, counts: Floats, factor: float = 1.0) -> list[Floats]:
         """Return V at each step: [episodes, columns], for each column of counts.
 
@@ -142,7 +154,7 @@ class FittedModel:
             own, neighbors = self.steps[step]
             following = np.zeros(counts.shape)
             if neighbors is not None:
-                fitted = neighbors.regress(targets, counts, self._width(step, factor))
+                fitted = neighbors.regress(targets, counts, self._width(step, factor), self.ridge)
                 following[own] = _fill(fitted)
             elif log.has_step[:, step].any():
                 following[own] = targets[log.has_step[:, step]].mean(axis=0)
@@ -162,7 +174,7 @@ class FittedModel:
                 continue
             k = self._width(step, factor)
             neighbors = find_neighbors(logged, own, logged, own, self.played, k, self.radius)
-            found[own, step] = _fill(neighbors.regress(targets, counts, k))
+            found[own, step] = _fill(neighbors.regress(targets, counts, k, self.ridge))
         return found
 
 

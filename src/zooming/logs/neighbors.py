@@ -16,8 +16,6 @@ LEAST_NEAR = 5  # logged steps within the radius of a point that the log support
 # Added to the variance of neighbors along each axis, of which 2 deviations are too far: if all
 # neighbors have the same action, one that is more than 1 % of the range away extrapolates.
 SURROUNDED = 2.5e-5
-RIDGE = 1e-3  # of the slopes, relative to the spread of the neighbors
-FLAT = 1e-6  # and relative to their number, for axes along which they do not differ
 LEAST_WEIGHT = 1e-6  # of the nearest; smaller ones are made relative to it
 ROWS = 256  # points whose distances are in memory at once
 Indices = NDArray[np.int64]
@@ -80,10 +78,11 @@ class Neighbors:
         solved = np.linalg.solve(spread, mean[..., None])[..., 0]
         return np.asarray(np.einsum("na,na->n", mean, solved), np.float64)
 
-    def regress(self, targets: Floats, counts: Floats, k: int) -> Floats:
+    def regress(self, targets: Floats, counts: Floats, k: int, ridge: float) -> Floats:
         """Return local quadratic fits at the points, one for each column of targets and counts.
 
         `targets` and `counts` are [episodes, columns]; a count is how often an episode was drawn.
+        `ridge`, per neighbor, holds slopes and curvatures near 0.
         A fit stays between the smallest and the largest target of its neighbors. It is NaN where no
         neighbor has the same categories.
         """
@@ -93,7 +92,7 @@ class Neighbors:
             rows = slice(first, first + ROWS)
             at, is_there = self.at[rows, :k], self.is_equal[rows, :k]
             design = _design(self.away[rows, :k], is_there.sum(axis=1))
-            fitted = _fit(design, weights[rows], targets[at], counts[at])
+            fitted = _fit(design, weights[rows], targets[at], counts[at], ridge)
             drawn = (counts[at] > 0) & is_there[:, :, None]
             low = np.where(drawn, targets[at], np.inf).min(axis=1)
             high = np.where(drawn, targets[at], -np.inf).max(axis=1)
@@ -118,7 +117,7 @@ def _design(away: Floats, n_equal: Indices) -> Floats:
     return design
 
 
-def _fit(design: Floats, weights: Floats, targets: Floats, counts: Floats) -> Floats:
+def _fit(design: Floats, weights: Floats, targets: Floats, counts: Floats, ridge: float) -> Floats:
     """Return the intercepts [n, columns] of weighted ridge regressions.
 
     `design` is [n, k, terms], `weights` [n, k], `targets` and `counts` [n, k, columns].
@@ -132,8 +131,7 @@ def _fit(design: Floats, weights: Floats, targets: Floats, counts: Floats) -> Fl
     left[:, :, first, second] = left[:, :, second, first] = products
     right = (drawn * targets.transpose(0, 2, 1)) @ weighted
     slopes = np.arange(1, terms)
-    left[:, :, slopes, slopes] *= 1.0 + RIDGE  # relative: curvatures have small regressors
-    left[:, :, slopes, slopes] += FLAT * np.maximum(left[:, :, :1, 0], 1e-12)
+    left[:, :, slopes, slopes] += ridge * np.maximum(left[:, :, :1, 0], 1e-12)
     left[:, :, 0, 0] += 1e-9
     return np.asarray(np.linalg.solve(left, right[..., None])[:, :, 0, 0], np.float64)
 
