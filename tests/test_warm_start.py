@@ -587,3 +587,13 @@ def test_a_portfolio_of_portfolios_learns_and_has_a_careful_policy():
     agent.learn(10)
     agent.warm_start(made.unwrapped.rule, 40)
     assert len(agent.learn(20).careful_episodes) > 0
+
+
+def test_an_episode_by_hand_counts_when_it_is_truncated():
+    agent = zooming.AdaptiveQ(Cut(), seed=0, horizon=5)
+    agent.warm_start(half, 40)
+    guide, state = agent.guide, np.array([0.5])
+    for n_played, truncated in ((41, True), (41, False), (43, True)):
+        action = guide.act(0, state)
+        guide.update(0, state, action, float(action[0]), state, False, truncated)
+        assert guide.ledger.counts[PLAYED] == n_played
