@@ -1,5 +1,6 @@
 """A rule as a start: who plays, what it may cost, when it is let go, and what a file keeps."""
 
+import copy
 import pickle
 
 import gymnasium as gym
@@ -570,6 +571,7 @@ def test_a_callback_may_end_the_warm_start():
 def test_a_guided_agent_is_pickled_without_its_rule_and_no_part_of_a_portfolio():
     agent = zooming.AdaptiveQ(env(), seed=0)
     agent.warm_start(half, 40)
+    assert (copy.deepcopy(agent).predict([0.3])[0] == 0.5).all()  # a copy keeps it
     again = pickle.loads(pickle.dumps(agent))
     again.guide.set_rule(half)
     assert (again.learn(20).returns == agent.learn(20).returns).all()

@@ -111,7 +111,7 @@ class Guide:
 
     @property
     def plays_careful(self) -> bool:
-        """Whether the careful policy plays the episode, with or without noise."""
+        """Whether the current episode is one of the careful policy, with or without noise."""
         ledger = self.ledger
         return ledger.player == CAREFUL or (ledger.player == VARIED and ledger.tries_careful())
 
@@ -255,6 +255,12 @@ class Guide:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "rule": None}  # as in a file: functions may not be picklable
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Guide:
+        memo[id(self)] = found = type(self).__new__(type(self))
+        vars(found).update(copy.deepcopy(self.__getstate__(), memo))
+        found.rule = self.rule
+        return found
 
     def __repr__(self) -> str:
         return f"Guide(the rule {self.words()})"

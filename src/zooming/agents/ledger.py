@@ -167,7 +167,7 @@ class Ledger:
         return is_allowed and self._lost_by(self.of_varied) <= allowed
 
     def _lost_by(self, numbers: Floats) -> float:
-        """Return how much less episodes have earned than the rule's mean, in all."""
+        """Return the sum by which the returns of some episodes fall short of the rule's mean."""
         return float(numbers[N] * (self.of_rule[MEAN] - numbers[MEAN]))
 
     def note_plan(self, plan: int) -> None:

@@ -57,7 +57,7 @@ def greedy_actions(
 def write_best(
     agent: Planner, step: int, state: Floats, allowed: Feasible | None, unit: Floats
 ) -> int:
-    """Write the best allowed action of the policy into `unit`; return its cell."""
+    """Write the policy's action, a point of the unit cube, into `unit`; return its cell."""
     table, rows = agent.table, allowed_rows(allowed)
     plan, _ = table.policy()
     return int(plan_actions.choose(table.core, table.grid, plan, step, state, 0.0, rows, unit))

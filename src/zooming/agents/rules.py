@@ -156,7 +156,7 @@ class Exploration:
             )
 
     def draw_near(self, center: Floats, generator: np.random.Generator) -> Floats:
-        """Return a random action near `center`: uniform, but categories change rarely."""
+        """Return a random action: numbers uniform near those of `center`, categories seldom new."""
         found = perturb(center, self.low, self.high, self.kinds, self.noise, generator)
         for i, kind in enumerate(self.kinds):
             if kind == CATEGORICAL and generator.random() >= self.noise:

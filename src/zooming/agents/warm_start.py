@@ -68,7 +68,8 @@ def warm_start(
     noise : float, optional
         Share of the steps of noisy episodes at which the action is drawn near the rule's. By
         default 0.5 / horizon, one step of every second noisy episode, but at most 0.1; then noise
-        stops while it has cost more than 3 % of the rule's mean return per episode.
+        stops while it has cost more than 3 % of the rule's mean return per episode. With 0, the
+        careful policy is not varied either.
     spread : float, default 0.5
         How near, as a share of the range of each action axis. Categories are drawn from all.
     bound : {"normal", "range"}, default "normal"

@@ -49,7 +49,10 @@ def gap_bound(agent: QLearner, episodes: int, delta: float, best_of: int, eta: f
 
 
 def _remaining_delta(delta: float, agent: QLearner, best_of: int) -> float:
-    """Return delta less the shares for the choice among several policies and for random starts."""
+    """Return the probability of error that is left for learning.
+
+    Choosing among several policies takes a share of delta, and random starts take another.
+    """
     taken = (EVALUATION_SHARE if best_of > 1 else 0.0) + (
         0.0 if _has_one_start(agent) else theory.START_SHARE
     )

@@ -42,7 +42,7 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns of a log; None and () for columns that it does not have.
+    """The names of the columns of a log, by what they hold; None or () for what it lacks.
 
     `texts` has the first text of each column of numbers, as far as the log was read.
     """

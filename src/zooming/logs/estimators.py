@@ -125,7 +125,7 @@ class Answer:
         assumptions: tuple[str, ...],
         bias: float = 0.0,
     ) -> Estimate:
-        """Return the result from the estimate and its bootstrap samples, if there are any."""
+        """Return the answer; `means` are the estimate and its bootstrap samples, or None."""
         log, mean, spread, reason = self.log, math.nan, math.nan, None
         refusal = Refusal(log, self.some, self.model, method)
         if self.model.support < LEAST_SUPPORT:

@@ -89,15 +89,9 @@ class FittedModel:
         if len(episodes) < 3 or not len(own):
             return own, None
         points = self._points(states, played.actions(step, states))
+        k = self._width(step, max(WIDTHS))
         return own, find_neighbors(
-            points,
-            own,
-            logged,
-            episodes,
-            played,
-            self._width(step, max(WIDTHS)),
-            self.radius,
-            self.least,
+            points, own, logged, episodes, played, k, self.radius, self.least
         )
 
     def _occupancy(self) -> tuple[float, float, float]:

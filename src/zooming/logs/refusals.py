@@ -1,4 +1,7 @@
-"""Why `evaluate_on` has no answer, and what to do about it. Advice is tried before it is given."""
+"""The reasons for which `evaluate_on` gives no answer, each with advice.
+
+Advice to change arguments is tested on the log before it is given.
+"""
 
 from __future__ import annotations
 
