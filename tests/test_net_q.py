@@ -187,7 +187,7 @@ def test_a_file_of_the_former_net_goes_on_as_it_was(tmp_path):
     assert knowledge(loaded) == knowledge(agent)
     header["options"]["points"] = "multiples"
     files.write_container(path, header, arrays)
-    with pytest.raises(zooming.CheckpointError, match='points="multiples" is played at its points'):
+    with pytest.raises(zooming.CheckpointError, match="plays the points of the net"):
         zooming.load(path)
     header["options"].update(points="multiples", action="center")
     files.write_container(path, header, arrays)
@@ -211,7 +211,7 @@ def test_actions_are_the_nets_points_and_belong_to_their_own_ball(points, first)
 
 @pytest.mark.plain
 def test_the_net_is_given_by_its_spacing_or_by_the_episodes_not_both():
-    with pytest.raises(zooming.ConfigurationError, match="give one of them"):
+    with pytest.raises(zooming.ConfigurationError, match="give only one of them"):
         zooming.NetQ(oil(), spacing=0.1, episodes=100)
     with pytest.raises(
         zooming.ConfigurationError, match="points='center': choose one of 'centers', 'multiples'"

@@ -158,7 +158,7 @@ def test_without_a_proof_the_certificate_says_nothing_and_why():
         ),
         "max_balls=90": oil(bonus=right, max_balls=90),
         "cubes or atoms": oil(bonus=right, weights={"action": 0.5}),
-        "8 axes are more than the 6": wide,
+        "at most 6 axes, and this problem has 8": wide,
         "for K = 60, not for the 50": oil(bonus=Theory(episodes=60)),
         "for K = None": oil(bonus=Theory()),
         "reward_noise": oil(bonus=Theory(episodes=50, delta=0.001, reward_noise=0.1)),

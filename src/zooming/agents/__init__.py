@@ -1,1 +1,4 @@
-"""Agents: AdaptiveQ, NetQ, MetricQ, TreeQ and heuristics, with training, histories and files."""
+"""Agents: AdaptiveQ, NetQ, MetricQ, TreeQ and heuristics.
+
+Also training, histories and saved files.
+"""

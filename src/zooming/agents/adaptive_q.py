@@ -109,14 +109,14 @@ class AdaptiveQ(QLearner):
 
     def _against_bound(self) -> str | None:
         if self.max_balls is not None:
-            return f"max_balls={self.max_balls:,} stops the splits that the bound counts on"
+            return f"max_balls={self.max_balls:,} prevents splits that the bound relies on"
         if not self.table.core["cubes"][0] and self.axes.n_wide:
             return (
                 "the constants of the bound are for cubes or atoms, not for other shapes of balls"
             )
         if self.axes.n_wide > MOST_SIDES:
             return (
-                f"{self.axes.n_wide} axes are more than the {MOST_SIDES} for which iota pays "
-                "for balls chosen by the data"
+                f"the bound covers at most {MOST_SIDES} axes, and this problem has "
+                f"{self.axes.n_wide}"
             )
         return None

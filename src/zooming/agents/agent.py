@@ -125,7 +125,8 @@ class Agent(LearnedPolicy):
         | Iterable[Callable[[Any, History], Any]]
         | None = None,
     ) -> History:
-        """Play episodes and learn from them; `learn(a)` then `learn(b)` equals `learn(a + b)`.
+        """Play episodes and learn from them. `learn(a)` followed by `learn(b)` equals `learn(a +
+        b)`.
 
         Parameters
         ----------
@@ -177,18 +178,19 @@ class Agent(LearnedPolicy):
     def warm_start(
         self, rule: Any, episodes: int = 200, **options: Unpack[WarmStartOptions]
     ) -> History:
-        """Play a rule and learn from it; `learn` then keeps it until the agent is as good.
+        """Play a rule and learn from it. Later calls of `learn` keep the rule until the agent is as
+        good.
 
-        See `zooming.agents.warm_start`. Until the rule is let go, `predict` plays it, or a careful
-        policy near it.
+        See `zooming.agents.warm_start`. While the rule is kept, `predict` plays the rule or a
+        careful policy near it.
 
         Parameters
         ----------
         rule : function, Agent or rule
-            A function `rule(step, observation)` that returns an action, or what has `predict`: an
-            agent, or the rule of a gallery problem.
+            A function `rule(step, observation)` that returns an action, or an object with
+            `predict`: an agent, or the rule of a gallery problem.
         episodes : int, default 200
-            Episodes of the rule at first, at least 40.
+            Number of episodes that the rule plays first, at least 40.
         **options
             confidence, loss, margin, noise, spread, bound and progress_bar, see `WarmStartOptions`.
 
@@ -203,15 +205,22 @@ class Agent(LearnedPolicy):
 
     @property
     def interrupted_history(self) -> History | None:
-        """Finished episodes of the latest learn() if an exception ended it, otherwise None."""
+        """The finished episodes of the latest learn() if an exception ended it, otherwise None."""
         return None if self.latest_run is None else self.latest_run.final_history()
 
     @abstractmethod
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         """Return the action to play while learning.
 
-        `info` is the environment's info. `action_mask`, `action_low` and `action_high` in it
-        restrict the action, see `zooming.spaces.masks`.
+        Parameters
+        ----------
+        step : int
+            Step of the episode, from 0.
+        observation : Any
+            The observation of the environment.
+        info : dict, optional
+            Info of the observation. `action_mask`, `action_low` and `action_high` in it
+            restrict the action, see `zooming.spaces.masks`.
         """
 
     @abstractmethod
@@ -226,19 +235,31 @@ class Agent(LearnedPolicy):
         *,
         next_info: Mapping[str, Any] | None = None,
     ) -> None:
-        """Learn from one transition; a TransitionError leaves the agent unchanged.
+        """Learn from one transition. A TransitionError leaves the agent unchanged.
 
-        `next_info` is the info of the next observation. If it restricts actions, the next value is
-        that of the feasible ones.
+        Parameters
+        ----------
+        step, observation, action
+            Step of the episode, from 0, the observation, and the action that was played.
+        reward : float
+            The reward of the step.
+        next_observation : Any
+            The observation after the step.
+        terminated : bool, default False
+            Whether the environment ended the episode. The value of the next observation is then 0.
+        next_info : dict, optional
+            Info of the next observation. If it restricts actions, only feasible ones count for the
+            value of the next observation.
         """
 
     def _learn_transitions(
         self, recorded: Transitions, done: NDArray[np.int64] | None = None
     ) -> None:
-        """Learn from recorded transitions: as `update` of each in turn, to the last bit.
+        """Learn from recorded transitions. The result equals calling `update` for each, to the last
+        bit.
 
-        A TransitionError leaves what came before the bad transition learned, as a loop would.
-        done[0] is the number of transitions learned; after an interrupt, learning resumes there.
+        If a transition is bad, TransitionError is raised and the ones before it stay learned.
+        done[0] counts the learned transitions. After an interrupt, learning resumes there.
         """
         update_each(self, recorded, done)
 
@@ -264,22 +285,24 @@ class Agent(LearnedPolicy):
         return zooming.learn_from(self, log, **options)
 
     def to_log(self, library: str = "polars") -> Any:
-        """Return the transitions that the agent keeps, as a data frame; see `zooming.to_log`."""
+        """Return the transitions that the agent has kept as a data frame. See `zooming.to_log`."""
         import zooming
 
         return zooming.to_log(self, library)
 
     @property
     def n_episodes(self) -> int:
-        """Number of episodes begun: updates of step 0, by learn() or by hand.
+        """Number of episodes begun. The agent counts updates of step 0, by learn() or by hand.
 
-        For an agent of your own learn() counts. An episode that an interrupt stopped at a split is
-        continued by the next learn() and counts when it is finished.
+        For an agent class of your own, learn() counts. An interrupt can stop an episode at a split.
+        The next learn() continues that episode, and it counts when it is finished.
         """
         return self._n_episodes
 
     def _take_n_episodes(self, n: int) -> None:
-        """Set the number of episodes, from learn() or a file. Agents that count ignore it."""
+        """Set the number of episodes, given by learn() or a file. Agents that count themselves
+        ignore it.
+        """
         self._n_episodes = n
 
     def drop_paused(self) -> None:
@@ -288,7 +311,10 @@ class Agent(LearnedPolicy):
 
     @property
     def env_generator(self) -> dict[str, Any] | None:
-        """State of the environment's generator before the next episode; None before learn()."""
+        """State of the environment's generator before the next episode.
+
+        It is None before learn().
+        """
         return None if self.env_rng is None else dict(self.env_rng.bit_generator.state)
 
     @env_generator.setter
@@ -298,9 +324,13 @@ class Agent(LearnedPolicy):
     # --- inputs -----------------------------------------------------------------------------------
 
     def checked_state(self, step: int, observation: Any) -> NDArray[np.float64]:
-        """Return the observation as a float64 vector inside its bounds.
+        """Return the observation as a float64 vector inside its bounds. Rounding errors are
+        clipped.
 
-        Rounding errors are clipped. TransitionError if it is not a state.
+        Raises
+        ------
+        TransitionError
+            If the observation is not a state of the environment, or `step` is outside the episode.
         """
         problem = self.problem
         step = problem.check_step(step)
@@ -311,8 +341,12 @@ class Agent(LearnedPolicy):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, NDArray[np.float64]]:
         """Return (state, action, reward, next state), each validated like `checked_state`.
 
-        With `rewards="clip"` a reward outside the range is clipped and counted. TransitionError if
-        a value is invalid.
+        With `rewards="clip"`, a reward outside the range is clipped and counted.
+
+        Raises
+        ------
+        TransitionError
+            If a value is invalid.
         """
         checked = self.problem.check_transition(step, observation, action, reward, next_observation)
         if checked[2] != as_float(reward):
@@ -328,10 +362,17 @@ class Agent(LearnedPolicy):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: Any = None) -> Self:
-        """Return the agent in a file.
+        """Load an agent of this class from a file.
 
-        `zooming.load` does the same for zooming's own classes. Call this method on a class of your
+        `zooming.load` does the same for zooming's own classes. Use this method for a class of your
         own, which `zooming.load` does not know.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            A file written by `save`.
+        env : gymnasium.Env, optional
+            The environment to continue on, see `zooming.load`.
         """
         from zooming.agents import checkpoints
 
@@ -341,5 +382,5 @@ class Agent(LearnedPolicy):
     def _from_options(
         cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> Self:
-        """Return a new agent with these options; `_restore` then takes back what was learned."""
+        """Return a new agent with these options. `_restore` then restores what was learned."""
         return cls(env, **options)

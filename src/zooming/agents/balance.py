@@ -1,7 +1,7 @@
-"""Regret balancing: let any agents play as long as they cost no more than a bound allows.
+"""Regret balancing: free agents play as long as they cost no more than a proved bound allows.
 
-The agent with the bound is the safe agent; all others are free agents. `docs/guarantee.md` has the
-statement and its proof, whose lemmas are numbered here.
+The agent with the bound is the safe agent. All others are free agents. `docs/guarantee.md` has the
+theorem and its proof. The lemma numbers in this file are those of that page.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ SHARE = 0.5  # of delta, for the safe agent's own bound; Lemmas 1 and 2 have a q
 def doubling_bound(
     horizon: int, dimension: int, delta: float, lipschitz: float
 ) -> Callable[[int], float]:
-    """Return R(n), which bounds the regret of `Doubling(Theory(delta))` after n episodes.
+    """Return a function R(n) that bounds the regret of `Doubling(Theory(delta))` after n episodes.
 
-    It is the sum of `theory.regret_bound` over the phases that have begun, in units of the span of
-    the rewards.
+    R(n) is the sum of `theory.regret_bound` over the phases begun so far, for rewards that span 1.
 
     Examples
     --------
@@ -48,7 +47,7 @@ def doubling_bound(
 
 
 class RegretBalance:
-    """Decide whose turn it is: that of the free agents, or that of the safe agent.
+    """Decide who plays next: the free agents or the safe agent.
 
     Parameters
     ----------
@@ -85,50 +84,56 @@ class RegretBalance:
         low, high = reward_range
         self.delta, self.bound = delta, bound
         self.span = high - low
-        self.width = horizon * self.span  # of the returns
-        self.best = horizon * high  # that a return can be
+        self.width = horizon * self.span  # width of the range of returns
+        self.best = horizon * high  # largest possible return
         self.n_played = np.zeros(2, np.int64)  # episodes of FREE and SAFE
-        self.totals = np.zeros(2)  # their returns
+        self.totals = np.zeros(2)  # sums of their returns
 
     def credit(self, who: int, returns: Iterable[float]) -> None:
-        """Count episodes that one side has played."""
+        """Add the returns of episodes played by one side. `who` is FREE or SAFE."""
         for return_ in returns:
             self.n_played[who] += 1
             self.totals[who] += return_
 
     def deviation(self, n: int) -> float:
-        """Return beta(n): how far n returns stray from their mean, with certainty 1 - delta/4."""
+        """Return beta(n), a bound on |sum of n returns - its mean|, valid with probability 1 -
+        delta/4.
+        """
         if n == 0:
             return 0.0
         return self.width * math.sqrt(2 * n * math.log(4 * n * (n + 1) / self.delta))
 
     def allowed_cost(self) -> float:
-        """Return R(n) + beta(n) of the safe agent's n episodes, in units of the reward."""
+        """Return R(n) + beta(n) for the n episodes of the safe agent, in units of the reward."""
         n = int(self.n_played[SAFE])
         return self.span * self.bound(n) + self.deviation(n)
 
     def upper_value(self) -> float:
-        """Return U, which is at least the optimal value with certainty (Lemma 1)."""
+        """Return U, an upper confidence bound of the optimal value (Lemma 1)."""
         n = int(self.n_played[SAFE])
         if n == 0:
             return self.best
         return min(self.best, (float(self.totals[SAFE]) + self.allowed_cost()) / n)
 
     def estimated_cost(self) -> float:
-        """Return n U - S: about an upper bound of the free agents' regret (Lemma 2)."""
+        """Return m U - S for the m episodes of the free agents, whose returns sum to S.
+
+        Up to beta(m), it is an upper bound of their regret (Lemma 2).
+        """
         return float(self.n_played[FREE] * self.upper_value() - self.totals[FREE])
 
     def n_allowed(self) -> int:
-        """Return how many episodes the free agents may play next; 0 if the safe agent must play.
+        """Return how many episodes the free agents may play next. 0 means that the safe agent must
+        play.
 
-        They may begin an episode if their estimated cost is at most the allowed one. An episode
-        adds at most `width` to it.
+        The free agents may begin an episode while their estimated cost is at most the allowed cost.
+        Each episode adds at most `width` to the estimated cost.
         """
         room = self.allowed_cost() - self.estimated_cost()
         return 0 if room < 0 else 1 + int(min(room / self.width, 1e9))
 
     def regret_bound(self) -> float:
-        """Return 2 R(n) + H + beta(n) + beta(m): the bound on the regret of all episodes so far."""
+        """Return the bound on the regret of all episodes so far: 2 R(n) + H + beta(n) + beta(m)."""
         n_free, n_safe = (int(n) for n in self.n_played)
         own = self.span * self.bound(n_safe)
         return own + self.allowed_cost() + self.width + self.deviation(n_free)
@@ -136,11 +141,11 @@ class RegretBalance:
     # --- files ------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, NDArray[np.generic]]:
-        """Return the arrays to save."""
+        """Return the arrays to save, by name."""
         return {"balance_played": self.n_played, "balance_totals": self.totals}
 
     def restore(self, arrays: dict[str, NDArray[np.generic]]) -> None:
-        """Restore the arrays of `state`; ValueError if they are invalid."""
+        """Restore the arrays of `state`. Raise ValueError if they are invalid."""
         played, totals = arrays["balance_played"], arrays["balance_totals"]
         if played.dtype != np.int64 or played.shape != (2,) or (played < 0).any():  # type: ignore[operator]
             raise ValueError("the episodes of the guarantee are invalid")

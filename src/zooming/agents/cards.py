@@ -1,4 +1,4 @@
-"""The notebook card of an agent: facts that several kinds of agents share, and pictures."""
+"""Show an agent in a notebook as a card: a table of facts and pictures of its partitions."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def thumbnails(agent: Agent) -> list[str]:
 
 
 def shown_fact(horizon: int) -> dict[str, Any]:
-    """Return the fact that `thumbnails` leaves out steps; an empty dict if it shows all."""
+    """Return {label: how many of the steps `thumbnails` shows}; an empty dict if it shows all."""
     shown = f"{MOST_PICTURES} of {horizon} steps; partition(step) has any"
     return {"shown": shown} if horizon > MOST_PICTURES else {}
 
 
 def axes_text(axes: Axes) -> str:
-    """Return name, low and high of each axis as one line."""
+    """Return one line of text with name, low and high of each axis."""
     return ", ".join(
         f"{name} in [{low:g}, {high:g}]"
         for name, low, high in zip(axes.names, axes.low, axes.high, strict=True)

@@ -1,10 +1,12 @@
 """The careful policy: a rule's action, unless the samples of a planner clearly favor another one.
 
-Let q and e be the planner's Q without bonus and its standard error in the cells of a state, and r
-the cell of the rule's action. The careful policy plays the center of the cell b with the largest
-q_b - DOUBT e_b among those with a sample of this step (or of those alike), if that is larger than
-q_r + DOUBT e_r, and the rule's action otherwise. The plan is that of the samples which the
-planner's latest plan knew, so it does not change with every step.
+In the cells of a state, let q be the planner's Q without bonus and e its standard error. Let r be
+the cell of the rule's action. Among the cells with a sample of this step (or of steps modeled
+together with it), let b be the cell with the largest q_b - DOUBT e_b. The careful policy plays the
+center of b if q_b - DOUBT e_b > q_r + DOUBT e_r. Otherwise it plays the rule's action.
+
+Q is planned from the samples that the planner's latest plan used. So it changes only with a new
+plan, not with every step.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ DOUBT = 1.0  # standard errors on either side
 
 
 def find_planner(agent: Any) -> Planner | None:
-    """Return the planner of an agent: itself, or the first one of a portfolio; None if none."""
+    """Return the agent if it is a planner, or the first planner of a portfolio, or None."""
     if isinstance(agent, Planner):
         return agent
     planners = map(find_planner, getattr(agent, "agents", ()))
@@ -34,9 +36,9 @@ def find_planner(agent: Any) -> Planner | None:
 def careful_action(
     planner: Planner, step: int, state: Floats, action: Floats, allowed: Feasible | None
 ) -> Floats:
-    """Return the flat action to play instead of `action`, or `action` itself.
+    """Return the flat action of the careful policy: another action, or `action` itself.
 
-    `state` and `action` are flat and checked; `allowed` are the feasible actions.
+    `state` and `action` are flat and checked. `allowed` holds the feasible actions.
     """
     table, n_state = planner.table, planner.axes.n_state
     plan, grid = table.settled_policy(), table.grid
@@ -57,7 +59,7 @@ def careful_action(
 
 
 def _point(grid: Any, n_state: int, b: int, allowed: Feasible | None) -> Floats:
-    """Return the point of the unit cube that is played in an action cell."""
+    """Return the point of the unit cube that is played in action cell `b`."""
     unit = np.empty(len(grid.bins) - n_state)
     for j in range(len(grid.bins) - 1, n_state - 1, -1):
         b, i = divmod(b, int(grid.bins[j]))

@@ -1,4 +1,4 @@
-"""The highest mean return that seems possible, as far as a portfolio knows."""
+"""Estimate the highest mean return that is possible, from what a portfolio knows."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def ceiling(portfolio: Portfolio, reached: float) -> float:
-    """Return the highest mean return that seems possible; infinity if nothing is known.
+    """Return an estimate of the highest possible mean return, infinity if nothing is known.
 
-    It is that of the highest reward at every step, or less if a planner holds less possible. A
-    planner rounds off narrow peaks, so it does not count if it holds less possible than what was
-    `reached`.
+    It is the return with the highest reward at every step, or the optimistic value of a planner if
+    that is lower. A planner rounds off narrow peaks. Therefore an optimistic value that is not
+    above `reached`, the mean return reached so far, is ignored.
     """
     highest = portfolio.reward_range[1]
     found = [max(highest, portfolio.horizon * highest)]  # an episode may end after one step
@@ -28,7 +28,7 @@ def ceiling(portfolio: Portfolio, reached: float) -> float:
 
 
 def optimistic_value(planner: Planner) -> float:
-    """Return the value with bonus of a planner's plan, mean over its start states."""
+    """Return the mean over the start states of the value, bonus included, of the planner's plan."""
     table, n_state = planner.table, planner.axes.n_state
     n, grid = int(table.core["n_planned"][0]), table.grid
     is_first = table.samples.steps[:n] == 0

@@ -41,13 +41,16 @@ Kind = TypeVar("Kind", bound=Agent)
 
 
 def check_savable(agent: Agent) -> None:
-    """Raise ConfigurationError if `agent.save` would refuse; accept a class with its own save."""
+    """Raise ConfigurationError if `agent.save` would fail.
+
+    A class with its own `save` is accepted.
+    """
     if type(agent).save is Agent.save:
         check_class(agent)
 
 
 def check_class(agent: Agent) -> None:
-    """Raise ConfigurationError, with the reason, if an agent cannot be saved."""
+    """Raise ConfigurationError with the reason if the class of an agent cannot be saved."""
     if type(agent)._state is Agent._state:
         raise ConfigurationError(
             f"{type(agent).__name__} cannot be saved: it does not define _state and _restore"
@@ -56,9 +59,9 @@ def check_class(agent: Agent) -> None:
 
 
 def options_of(agent: Agent) -> dict[str, Any]:
-    """Return the keyword arguments that rebuild an agent, as JSON.
+    """Return the keyword arguments that rebuild an agent, as JSON values.
 
-    An argument of a subclass is read from the attribute of the same name.
+    The value of a subclass's argument is read from the attribute of the same name.
     """
     known = agent._known_options()
     parameters = inspect.signature(type(agent)).parameters
@@ -103,9 +106,10 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
-    """Return the agent stored in a file, to use it or to continue learning.
+    """Load an agent from a file, to use it or to continue learning.
 
-    The environment's generator is restored, so the next episode is the one that would have come.
+    The environment's generator is restored. So a loaded agent plays the same next episode that the
+    saved one would have played.
 
     Parameters
     ----------
@@ -140,9 +144,9 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
 
 
 def load_as(kind: type[Kind], path: str | os.PathLike[str], env: Any = None) -> Kind:
-    """Return the agent in a file, which must be of the class `kind`.
+    """Load an agent from a file that must hold an agent of the class `kind`.
 
-    Unlike `load`, it also reads files of a class of the user's own. Raise ConfigurationError if the
+    Unlike `load`, it also reads files of classes that users define. Raise ConfigurationError if the
     file holds an agent of another class.
     """
     agent = _load(path, env, {**AGENTS, kind.__name__: kind})

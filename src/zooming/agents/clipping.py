@@ -1,4 +1,4 @@
-"""Clipped rewards: their count, the warning, and the words for them in a repr."""
+"""Count clipped rewards, warn about them, and mention them in a repr."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def count_clipped(agent: Agent) -> None:
-    """Count one clipped reward, and warn of the first."""
+    """Count one clipped reward. Warn if it is the first one."""
     agent.clipping[1] += 1
     warn_of_clipping(agent)
 
 
 def warn_of_clipping(agent: Agent) -> None:
-    """Warn once per agent, when the first reward was clipped."""
+    """Warn that rewards are clipped, once per agent."""
     if agent.clipping[1] and not agent.has_warned_of_clipping:
         agent.has_warned_of_clipping = True
         low, high = agent.reward_range
@@ -32,5 +32,8 @@ def warn_of_clipping(agent: Agent) -> None:
 
 
 def clipping_text(agent: Agent) -> str:
-    """Return how many rewards were clipped, as the end of a sentence; "" if none was."""
+    """Return the number of clipped rewards as text for a repr, such as ", 3 rewards clipped".
+
+    The text is empty if none was clipped.
+    """
     return f", {agent.n_clipped:,} rewards clipped" if agent.n_clipped else ""

@@ -1,4 +1,4 @@
-"""Checks of agents that are to learn together in a portfolio."""
+"""Check that several agents can learn together in a portfolio."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zooming.errors import ConfigurationError
 
 
 def check_agents(agents: Any) -> list[Agent]:
-    """Return the agents as a list; ConfigurationError if they cannot learn together."""
+    """Return the agents as a list. Raise ConfigurationError if they cannot learn together."""
     if isinstance(agents, (str, bytes)) or not isinstance(agents, Iterable):
         raise ConfigurationError(
             f"Portfolio({agents!r}): give a list of agents, for example "
@@ -49,16 +49,16 @@ def check_agents(agents: Any) -> list[Agent]:
         if agent.horizon != first.horizon:
             raise ConfigurationError(
                 f"agents 0 and {k} of the portfolio have the horizons {first.horizon} and "
-                f"{agent.horizon}; give all the same, horizon=..."
+                f"{agent.horizon}; give all agents the same horizon="
             )
         if agent.rewards != first.rewards:
             raise ConfigurationError(
                 f"agents 0 and {k} of the portfolio have rewards={first.rewards!r} and "
-                f"{agent.rewards!r}; give all the same"
+                f"{agent.rewards!r}; give all agents the same rewards="
             )
         if _geometry(agent) != _geometry(first):
             raise ConfigurationError(
-                f"agents 0 and {k} of the portfolio have different axes; give all the same "
+                f"agents 0 and {k} of the portfolio have different axes; give all agents the same "
                 "bounds, ordered and squash"
             )
     common_range(found)
@@ -71,7 +71,7 @@ def _geometry(agent: Agent) -> Any:
 
 
 def common_range(agents: Sequence[Agent]) -> tuple[float, float]:
-    """Return the range of rewards that no agent refuses."""
+    """Return the range of rewards that all agents accept."""
     ranges = [agent.reward_range for agent in agents]
     if agents[0].rewards == "clip":  # nothing is refused
         return min(low for low, _ in ranges), max(high for _, high in ranges)

@@ -32,9 +32,9 @@ N_NUMBERS = 6
 
 
 def half_width(n: float, deviation: float, alpha: float) -> float:
-    """Return the half-width of NORMAL after n samples; infinite for the first few.
+    """Return half the width of the NORMAL interval after n samples; infinite for the first few.
 
-    `deviation` is their standard deviation, with the divisor n.
+    `deviation` is the standard deviation of the samples, with the divisor n.
 
     >>> [round(half_width(n, 1.0, 0.05), 3) for n in (5, 50, 500, 5000)]
     [inf, 0.482, 0.139, 0.048]
@@ -47,7 +47,10 @@ def half_width(n: float, deviation: float, alpha: float) -> float:
 
 
 def add_sample(numbers: Floats, value: float, alpha: float, ends: tuple[float, float]) -> None:
-    """Add a sample to statistics; `ends` is the range of the samples."""
+    """Add a sample to `numbers`, the statistics listed above.
+
+    `ends` is the range of the samples.
+    """
     n, mean, squares = numbers[:WEIGHTS].tolist()
     width = ends[1] - ends[0]
     if 0 < width < math.inf:
@@ -66,7 +69,7 @@ def add_sample(numbers: Floats, value: float, alpha: float, ends: tuple[float, f
 def interval(
     numbers: Floats, alpha: float, ends: tuple[float, float], bound: str
 ) -> tuple[float, float]:
-    """Return the ends of the interval of the mean."""
+    """Return (low, high), the confidence interval of the mean. `bound` is NORMAL or RANGE."""
     n = float(numbers[N])
     if bound == NORMAL:
         deviation = math.sqrt(float(numbers[SQUARES]) / n) if n else 0.0

@@ -1,4 +1,4 @@
-"""The core of a ball table: the bonus as the kernels read it, and checks of a stored table."""
+"""The core of a ball table: write the bonus for the kernels, and check a stored table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_BALLS = 2**30 - 1  # a table of twice as many rows still has 31-bit row num
 
 
 def write_bonus(core: NDArray[Any], given: Bonus, has_only_atoms: bool) -> None:
-    """Write the bonus of the coming episode, or of its doubling phase, into a core.
+    """Write the bonus for the next episode into a core. With doubling, it is that of the phase.
 
     `has_only_atoms` says that every ball contains a single point from the start.
     """
@@ -57,7 +57,7 @@ def check_core(
     has_only_atoms: bool,
     is_doubling: bool,
 ) -> None:
-    """Raise ValueError if the layout or a field of a stored core does not follow from the options.
+    """Raise ValueError if the layout or a field of a stored core does not match the options.
 
     `fresh` is the core of a new agent with these options. It is overwritten.
     """

@@ -1,4 +1,4 @@
-"""An agent whose policy is that of another agent."""
+"""Base class of agents that use the policy of another agent."""
 
 from __future__ import annotations
 

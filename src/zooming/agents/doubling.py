@@ -1,4 +1,4 @@
-"""Between episodes of a Q-learner: a split that is pending, and restarts of the doubling trick."""
+"""Work between two episodes of a Q-learner: pending splits, and restarts of the doubling trick."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def restart_if_due(agent: QLearner) -> None:
 
 
 def prepare_episodes(agent: QLearner, n: int) -> int:
-    """Make the split or the restart that is due; return how many episodes to play next.
+    """Do the split or the restart that is due. Return how many episodes to play next.
 
-    It is `n`, or less if the doubling trick restarts the agent before.
+    The number is `n`, or less if the doubling trick restarts the agent earlier.
     """
     if agent._paused[pausing.N_STEPS]:
         row = int(agent._paused[pausing.DUE_ROW])

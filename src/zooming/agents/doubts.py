@@ -17,7 +17,7 @@ SMALL = 0.02  # share of the reward range that the rewards seen should span
 
 
 def doubts(agent: Planner) -> list[str]:
-    """Return a sentence for each sign that an option may not fit the problem."""
+    """Return one sentence per sign that an option of the agent may not fit the problem."""
     table, core = agent.table, agent.table.core[0]
     if agent.n_episodes < ENOUGH:
         return []

@@ -1,4 +1,4 @@
-"""What an environment says about itself: name, horizon and reward range; and checks of it."""
+"""Read and check name, horizon and reward range of an environment."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def check_env(env: Any) -> None:
 
 
 def reset(env: Any, seed: int | None) -> tuple[Any, Mapping[str, Any]]:
-    """Return the (observation, info) of `env.reset`; ConfigurationError for Gym's old interface."""
+    """Return the (observation, info) of `env.reset`.
+
+    Raise ConfigurationError if the environment has the old interface of Gym.
+    """
     try:
         answer = env.reset(seed=seed)
     except TypeError as error:
@@ -61,7 +64,7 @@ def reset(env: Any, seed: int | None) -> tuple[Any, Mapping[str, Any]]:
 
 
 def bad_step(env: Any, answer: Any) -> ConfigurationError:
-    """Return the error for a `step` that did not give five values."""
+    """Return the error for an environment whose `step` did not return five values."""
     old = "the old interface of Gym; " if isinstance(answer, tuple) and len(answer) == 4 else ""
     return ConfigurationError(
         f"{name_of(env)}: step gave {answer_text(answer)}, {old}give five: observation, reward, "
@@ -71,12 +74,12 @@ def bad_step(env: Any, answer: Any) -> ConfigurationError:
 
 
 def answer_text(answer: Any) -> str:
-    """Return how many values an environment gave, or their type if they are no tuple."""
+    """Return in words how many values an environment returned, or their type if not a tuple."""
     return f"{len(answer)} values" if isinstance(answer, tuple) else f"a {type(answer).__name__}"
 
 
 def horizon_of(env: Any, horizon: int | None) -> int:
-    """Return the steps of an episode: `horizon` if given, otherwise the environment's.
+    """Return the number of steps of an episode: `horizon` if given, otherwise the environment's.
 
     Warn if the environment's episodes are shorter than the given horizon.
     """
@@ -103,8 +106,8 @@ def horizon_of(env: Any, horizon: int | None) -> int:
 def stated_range(env: Any) -> tuple[float, float] | None:
     """Return the reward range that an environment states, or None.
 
-    The outermost `reward_range` counts, and none behind a wrapper that changes rewards. Old Gym's
-    (-inf, inf) states nothing.
+    The `reward_range` of the outermost wrapper counts. Inside of a wrapper that changes rewards,
+    none counts. Old Gym's (-inf, inf) counts as not stated.
     """
     while True:
         stated = getattr(env, "reward_range", None)

@@ -1,10 +1,10 @@
-"""Atomic writes, and a container of named arrays with a JSON header. Reading it runs no code.
+"""Write files atomically, and store named arrays with a JSON header. Reading runs no stored code.
 
 Layout: the 8 bytes MAGIC, a version (4 bytes), the length of the header (8 bytes), the header
 (JSON, with name, dtype and shape of each array), the bytes of the arrays in that order, and 32
 bytes of SHA-256 over all of it, which detects any damage. `np.savez` would not: a zip file has no
-checksum over its own headers, and of all single-bit changes to such a file of 1 kB, 23 % load
-without an error.
+checksum over its own headers. Of all single-bit changes to such a file of 1 kB, 23 % load without
+an error.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def writable_path(path: str | os.PathLike[str]) -> Path:
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a file atomically (temporary file, sync, rename): readers never see a part of it."""
+    """Write a file atomically (temporary file, sync, rename). Readers never see a partial file."""
     target = writable_path(path)
     handle, temporary = tempfile.mkstemp(
         prefix=f".{target.name}.", suffix=".part", dir=target.parent
@@ -110,7 +110,10 @@ def write_container(
 
 
 def read_container(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return header and arrays of a file; CheckpointError, with the cause, if it is invalid."""
+    """Return header and arrays of a file.
+
+    Raise CheckpointError with the cause if the file is invalid.
+    """
     content = Path(path).read_bytes()
     if len(content) < _PREFIX.size + _DIGEST or not content.startswith(MAGIC):
         raise CheckpointError(

@@ -1,4 +1,4 @@
-"""A guarantee for a portfolio: the paper's learner, and the rule that decides when it plays."""
+"""A guarantee for a portfolio: the safe agent, and the rule that decides when it plays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zooming.validation import check_float
 
 
 class Guarantee:
-    """The safe agent of a portfolio, and the balance between it and the other agents.
+    """Hold the safe agent of a portfolio, and the balance that decides who plays.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Guarantee:
         self.balance = RegretBalance(delta, portfolio.horizon, extended, bound)
 
     def words(self) -> str:
-        """Return the guarantee so far as a sentence."""
+        """Return what is guaranteed so far as a sentence."""
         n_free, n_safe = (int(n) for n in self.balance.n_played)
         bound, worst = self.balance.regret_bound(), self.balance.width * (n_free + n_safe)
         empty = "; it says nothing yet, since no policy can lose more than" if bound > worst else ""
@@ -79,12 +79,12 @@ class Guarantee:
         )
 
     def options(self) -> dict[str, Any]:
-        """Return the options of `Portfolio` that give the same guarantee."""
+        """Return the options of `Portfolio` that rebuild this guarantee."""
         return {"guarantee": self.delta, "lipschitz": self.lipschitz}
 
 
 def make_guarantee(portfolio: Agent, delta: float | None, lipschitz: float) -> Guarantee | None:
-    """Return the guarantee of a portfolio, or None if none is asked for."""
+    """Return the guarantee of a portfolio, or None if `delta` is None."""
     if delta is not None:
         return Guarantee(portfolio, delta, lipschitz)
     if lipschitz != 1.0:

@@ -1,4 +1,4 @@
-"""Warm start: play a rule, a careful policy near it, or the agent, as `ledger` decides."""
+"""Warm start: play a rule, the careful policy or the agent. `ledger` decides which."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from zooming.spaces.flatten import CATEGORICAL, INTERVAL
 from zooming.spaces.masks import split_info
 from zooming.validation import Floats, check_float
 
-USUAL_NOISE = 0.5  # noisy actions in a noisy episode, on average,
-MOST_NOISE = 0.1  # or this share of its steps, if that is less
-NEAR = 0.1  # spread of a variation, which has noise at every step, where actions have near ones
+USUAL_NOISE = 0.5  # mean number of noisy actions in a noisy episode, but
+MOST_NOISE = 0.1  # at most this share of its steps
+NEAR = 0.1  # spread of the noise of a variation, if every action has close neighbors
 
 
 class Guide:
-    """The rule that guides an agent at the start; see `Agent.warm_start`.
+    """Play the rule of a warm start until it is let go. See `Agent.warm_start`.
 
-    In loops of your own, call `act` and `update` of the guide instead of the agent's.
+    In training loops of your own, call `act` and `update` of the guide instead of the agent's.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Guide:
     episodes, noise, spread
         See `Agent.warm_start`.
     **options
-        Its options confidence, loss, margin and bound.
+        The options confidence, loss, margin and bound of `Agent.warm_start`.
     """
 
     def __init__(
@@ -85,16 +85,16 @@ class Guide:
 
     @property
     def is_open(self) -> bool:
-        """Whether the rule has not been let go."""
+        """Whether the rule is still in use, that is, has not been let go."""
         return self.ledger.is_open
 
     @property
     def has_played(self) -> bool:
-        """Whether an episode has been played."""
+        """Whether at least one episode has been played."""
         return bool(self.ledger.counts[PLAYED])
 
     def choose(self) -> None:
-        """Decide who plays, if the block is over."""
+        """If the current block is over, decide who plays the next one."""
         ledger, planner = self.ledger, find_planner(self.agent)
         if planner is not None:
             if ledger.counts[LEFT] <= 0 and planner.table.is_due:
@@ -106,19 +106,19 @@ class Guide:
             raise _no_rule()
 
     def set_rule(self, rule: Any) -> None:
-        """Give the rule of an agent that was loaded from a file."""
+        """Set the rule again after loading the agent from a file, which does not hold the rule."""
         self.rule = rules.as_function(rule, "rule")
 
     @property
     def plays_careful(self) -> bool:
-        """Whether the current episode is one of the careful policy, with or without noise."""
+        """Whether the careful policy plays the current episode, with or without noise."""
         ledger = self.ledger
         return ledger.player == CAREFUL or (ledger.player == VARIED and ledger.tries_careful())
 
     # --- playing ----------------------------------------------------------------------------------
 
     def own_action(self, step: int, observation: Any, info: Mapping[str, Any] | None = None) -> Any:
-        """Return the action of an episode that the agent does not play."""
+        """Return the action in an episode of the rule, the careful policy or a variation."""
         agent, axes, player = self.agent, self.agent.axes, self.ledger.player
         flat = self._flat_action(step, observation, info, self.plays_careful)
         if player in (NOISY, VARIED):
@@ -135,7 +135,7 @@ class Guide:
         return axes.shaped_action(flat)
 
     def _has_near(self, low: Floats, high: Floats, kinds: list[str]) -> bool:
-        """Return whether every action has others near it: no categories, no few whole numbers."""
+        """Return whether every action has close neighbors: no categories and no coarse integers."""
         return all(
             kind == INTERVAL or (kind != CATEGORICAL and NEAR * (last - first) >= 1.0)
             for kind, first, last in zip(kinds, low, high, strict=True)
@@ -144,7 +144,7 @@ class Guide:
     def _flat_action(
         self, step: int, observation: Any, info: Mapping[str, Any] | None, is_careful: bool
     ) -> Floats:
-        """Return the flat action of the rule, or of the careful policy."""
+        """Return the flat action of the careful policy if `is_careful`, otherwise of the rule."""
         assert self.rule is not None
         agent, planner = self.agent, find_planner(self.agent)
         flat = rules.rule_action(agent, self.rule, step, observation, info)
@@ -154,7 +154,10 @@ class Guide:
         return careful_action(planner, step, state, flat, agent._feasible(step, info))
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
-        """Return the action to play while learning: the rule's, or the agent's."""
+        """Return the action to play while learning, of whoever plays the episode.
+
+        The arguments are those of `Agent.act`.
+        """
         if self.agent.problem.check_step(step) == 0:
             self.agent.checked_state(step, observation)  # raise before anything changes
             self._close()
@@ -177,10 +180,10 @@ class Guide:
         *,
         next_info: Mapping[str, Any] | None = None,
     ) -> None:
-        """Let the agent learn from one transition, and count the return when the episode ends.
+        """Let the agent learn from one transition. At the end of an episode, count its return.
 
-        The arguments are those of `Agent.update`. Without `truncated`, a truncated episode counts
-        when the next one begins.
+        The arguments are those of `Agent.update`. If `truncated` is not passed, a truncated episode
+        is counted when the next one begins.
         """
         masks = {"next_info": next_info} if next_info else {}
         agent = self.agent
@@ -193,13 +196,13 @@ class Guide:
             self._close()
 
     def _close(self) -> None:
-        """Credit the return of an episode that was played by hand."""
+        """Count the return of an episode that was played with `act` and `update`."""
         if self._total is not None:
             self.ledger.credit([self._total])
         self._total = None
 
     def drop_open(self) -> None:
-        """Forget an episode that was begun by hand and not ended."""
+        """Forget an unfinished episode that was played with `act` and `update`."""
         self._total = None
 
     # --- the policy while the rule is kept --------------------------------------------------------
@@ -213,11 +216,12 @@ class Guide:
         *,
         info: Any = None,
     ) -> tuple[Any, NDArray[np.int64]]:
-        """Return the rule's or the careful policy's action; the agent's once the rule is let go.
+        """Return the action of the rule or of the careful policy; of the agent once the rule is let
+        go.
 
-        The careful policy is played if it has earned more than the rule with the stated
-        confidence, see `Ledger.trusts_careful`; it is deterministic, and so is the rule. The
-        arguments are those of `Agent.predict`, which calls this method until the rule is let go.
+        The careful policy is played if it has earned more than the rule with the stated confidence,
+        see `Ledger.trusts_careful`. Both are deterministic. The arguments are those of
+        `Agent.predict`, which calls this method until the rule is let go.
         """
         agent, axes = self.agent, self.agent.axes
         if not self.is_open:
@@ -239,7 +243,7 @@ class Guide:
     # --- words ------------------------------------------------------------------------------------
 
     def status(self) -> Status:
-        """Return who plays and why, the budget and the test; `print` shows it readably."""
+        """Return who plays and why, the budget and the test. `print` shows one entry per line."""
         return Status({**ledger_facts(self.ledger), "predict plays": self._policy_name()})
 
     def _policy_name(self) -> str:
@@ -248,7 +252,7 @@ class Guide:
         return "the careful policy" if self.ledger.trusts_careful else "the rule"
 
     def words(self) -> str:
-        """Return in one sentence what became of the rule."""
+        """Return text that completes "the rule ...", such as "let go after 322 episodes"."""
         if not self.is_open:
             return f"let go after {int(self.ledger.counts[LET_GO]):,} episodes"
         return f"is kept: predict plays {self._policy_name()}"
@@ -268,21 +272,23 @@ class Guide:
     # --- files ------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Return the state to save, as JSON, without the rule and an episode begun by hand."""
+        """Return the state to save, as JSON values. The rule and an unfinished episode are left
+        out.
+        """
         kept = ledger_state(self.ledger)
         kept["options"].update(noise=self.given_noise, spread=self.spread)
         return kept
 
     @classmethod
     def from_state(cls, agent: Any, kept: dict[str, Any]) -> Guide:
-        """Return a guide with the saved `state`; ValueError if it is invalid."""
+        """Return a guide with the saved `state`. Raise ValueError if it is invalid."""
         found = cls(agent, None, 2 * LEAST, **kept["options"])
         restore_ledger(found.ledger, kept)
         return found
 
 
 def check_let_go(agent: Any) -> None:
-    """Raise ConfigurationError if the rule of a warm start is kept: it cannot be exported."""
+    """Raise ConfigurationError if a rule is still in use, because a rule cannot be exported."""
     if getattr(agent, "is_guided", False):
         raise ConfigurationError(
             f"the rule of the warm start {agent.guide.words()}, and a file cannot hold the rule. "
@@ -293,9 +299,10 @@ def check_let_go(agent: Any) -> None:
 
 
 def own_policy(agent: Any) -> Any:
-    """Return the agent without its guide, for what describes its own policy. Learn with the agent.
+    """Return a copy of the agent without its guide, for functions that describe its own policy.
 
-    A rule that is still kept gives a warning, because `predict` plays another policy.
+    Warn if the rule is still kept, because `predict` then plays another policy. Use the copy to
+    read the policy, not to learn.
     """
     if not getattr(agent, "is_guided", False):
         return agent
@@ -312,7 +319,7 @@ def own_policy(agent: Any) -> Any:
 
 
 def _return_range(agent: Any) -> tuple[float, float]:
-    """Return the least and the largest return of an episode, which may end early."""
+    """Return the least and the largest possible return. An episode may end early."""
     low, high = agent.reward_range
     if getattr(agent, "_known_range", agent.reward_range) is None:
         return NO_ENDS  # `Auto` has made up a range for its trees

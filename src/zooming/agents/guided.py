@@ -1,4 +1,4 @@
-"""The driver of learn() after a warm start: plays the rule, the careful policy and the agent."""
+"""Driver of learn() after a warm start. It plays the rule, the careful policy and the agent."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Advance = Callable[[int], None]
 
 
 class Guided:
-    """Driver that lets the guide choose who plays.
+    """Driver that plays each episode with the player that the guide chooses.
 
     Parameters
     ----------
     agent : Agent
         The agent, which has a guide.
     own : driver
-        Plays the learner's episodes.
+        The driver for the agent's own episodes.
     by_rule : function
-        Makes the driver that plays an agent step by step, for the rule's episodes.
+        Returns a driver for the other episodes, given the object that acts and the log.
     log : Log
-        The log of the call.
+        The log of this call of learn().
     """
 
     def __init__(self, agent: Any, own: Any, by_rule: Callable[[Any, Log], Any], log: Log) -> None:
@@ -61,9 +61,10 @@ class Guided:
 
 
 class RuleSide:
-    """The learning agent, but with the actions of the rule or of the careful policy.
+    """Stand-in for the agent that acts as the rule or the careful policy and lets the agent learn.
 
-    The agent learns at the end of an episode, so that one in which the rule fails changes nothing.
+    The agent learns at the end of an episode. If the rule fails within an episode, nothing of that
+    episode is learned.
 
     Parameters
     ----------
@@ -87,7 +88,10 @@ class RuleSide:
         return self.guide.own_action(step, observation, info)
 
     def update(self, *transition: Any, **masks: Any) -> None:
-        """Keep a copy of a transition until the episode ends: environments reuse their arrays."""
+        """Keep a copy of a transition until the episode ends.
+
+        Environments may reuse their arrays.
+        """
         self.transitions.append(copy.deepcopy((transition, masks)))
 
     def end_episode(self) -> None:
@@ -100,12 +104,12 @@ class RuleSide:
 
     @property
     def n_episodes(self) -> int:
-        """Episodes of the agent."""
+        """Number of episodes of the agent."""
         return int(self.agent.n_episodes)
 
     @property
     def n_balls(self) -> int:
-        """Balls of the agent."""
+        """Number of balls of the agent."""
         return int(self.agent.n_balls)
 
     @property

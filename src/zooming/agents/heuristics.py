@@ -21,9 +21,9 @@ from zooming.validation import Floats
 
 
 class Heuristic(Agent):
-    """Base class of agents with a fixed rule of `zooming.kernels.heuristics`.
+    """Base class of agents that play a fixed rule, see `zooming.kernels.heuristics`.
 
-    An infeasible action is moved to the nearest feasible one.
+    If the rule's action is not feasible, the nearest feasible action is played.
     """
 
     _rule: int
@@ -91,7 +91,7 @@ class Heuristic(Agent):
         raise NotImplementedError
 
     def _see(self, step: int, action: Floats, next_state: Floats) -> None:
-        """Count episodes. A subclass may also learn from the next state."""
+        """Count the episode at step 0. A subclass may also learn from the next state."""
         if step == 0:
             self._count[2] += 1
 
@@ -187,7 +187,7 @@ class Random(Heuristic):
 
 
 class _Mover(Heuristic):
-    """Base class of rules that play a state as the action: both spaces must be the same."""
+    """Base class of rules that play a state as the action. Both spaces must be equal."""
 
     def __init__(self, env: Any, **options: Any) -> None:
         super().__init__(env, **options)
@@ -234,10 +234,10 @@ class NoMovement(_Mover):
 
 
 class Median(_Mover):
-    """Plays the median of all requests so far; with k ambulances, their quantiles 1/2k, 3/2k, ...
+    """Plays the median of all requests so far. With k ambulances, their quantiles 1/2k, 3/2k, ...
 
     A request is the coordinate of the next state that differs from the action. Before the first
-    request it plays the current state.
+    request, the current state is played.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The history of a run: returns, balls and lengths, one entry per episode."""
+"""The history of a run: return, number of balls and length of each episode."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MOST_EPISODES = 10**8  # of one call of learn(): 2.4 GB
 
 
 class Log:
-    """The arrays into which drivers and compiled code write during one call of learn().
+    """Arrays that drivers and compiled code fill during one call of learn().
 
-    Entries of `returns`, `n_balls` and `n_steps` below done[0] belong to finished episodes.
+    Entries of `returns`, `n_balls` and `n_steps` before index done[0] belong to finished episodes.
     `trouble` is (step, coordinate, value) of the input that a kernel refused.
     """
 
@@ -129,7 +129,7 @@ class History:
         return f"History({len(self)} episodes, {mean}, {self.n_balls[-1]} balls{clipped}{rule})"
 
     def _rule_words(self) -> str:
-        """Return what a rule played, and when it was let go; empty if there was none."""
+        """Return text on what a rule played and when it was let go. It is empty without a rule."""
         found = []
         if len(self.rule_episodes):
             found.append(f"the rule played {len(self.rule_episodes):,}")
@@ -209,8 +209,8 @@ class History:
     def regret(self, optimal: Any) -> zooming.Regret:
         """Return the regret of the run against the optimum.
 
-        With random starts the mean optimum over the starts is used, which is right in expectation
-        up to `optimal.return_error` per episode.
+        With random starts, the optimum is the mean over the starts. The regret is then right in
+        expectation, up to `optimal.return_error` per episode.
 
         Parameters
         ----------

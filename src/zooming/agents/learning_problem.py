@@ -1,4 +1,4 @@
-"""The problem of an agent: axes, horizon and reward range, and input validation."""
+"""Axes, horizon and reward range of an agent's problem, with validation of all inputs."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ REWARDS = ("refuse", "clip")  # choices for a reward outside the range
 
 
 class LearningProblem:
-    """What an agent is asked to learn: axes, horizon and reward range, with checks of all inputs.
+    """The problem that an agent learns: axes, horizon and reward range, with checks of all inputs.
 
-    Nothing here changes while the agent learns.
+    It does not change while the agent learns.
 
     Parameters
     ----------
@@ -74,14 +74,14 @@ class LearningProblem:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The keyword arguments that make this problem again, as JSON."""
+        """The keyword arguments that rebuild this problem, as JSON values."""
         rewards = {"reward_range": list(self.reward_range), "rewards": self.rewards}
         return {"horizon": self.horizon, **rewards, **self.axes.options}
 
     # --- checks -----------------------------------------------------------------------------------
 
     def check_step(self, step: Any, is_vector: bool = False) -> int:
-        """Return the step as an int; TransitionError if the episode has no such step."""
+        """Return the step as an int. Raise TransitionError if the episode has no such step."""
         try:
             whole = operator.index(step)
         except TypeError as error:
@@ -104,7 +104,10 @@ class LearningProblem:
     def check_transition(
         self, step: int, observation: Any, action: Any, reward: float, next_observation: Any
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, NDArray[np.float64]]:
-        """Return (state, action, reward to learn from, next state) as flat values in bounds."""
+        """Return (state, action, reward, next state), validated and flat.
+
+        The reward is clipped if the agent clips.
+        """
         step = self.check_step(step)
         reward = self.check_reward(step, reward)
         state = self.check_point(step, self.flat_state(step, observation), 0)
@@ -115,7 +118,10 @@ class LearningProblem:
     def check_point(
         self, step: int, point: NDArray[np.float64], first_axis: int, what: str = ""
     ) -> NDArray[np.float64]:
-        """Return a flat point with rounding errors clipped; TransitionError if it is outside."""
+        """Return a flat point with rounding errors clipped.
+
+        Raise TransitionError if it is outside.
+        """
         axes = slice(first_axis, first_axis + len(point))
         point, i = clip_rounding(point, self.axes.table[axes, LOW], self.axes.ends[axes])
         if i is not None:
@@ -125,21 +131,24 @@ class LearningProblem:
         return point
 
     def flat_state(self, step: int, observation: Any, what: str = "") -> NDArray[np.float64]:
-        """Return `Axes.flat_state`; errors name the environment and the step."""
+        """Return `Axes.flat_state(observation)`. Errors name the environment and the step."""
         try:
             return self.axes.flat_state(observation)
         except ZoomingError as error:
             raise type(error)(f"{self.env_name}, step {step}: {what}{error}") from error
 
     def flat_action(self, step: int, action: Any) -> NDArray[np.float64]:
-        """Return `Axes.flat_action`; errors name the environment and the step."""
+        """Return `Axes.flat_action(action)`. Errors name the environment and the step."""
         try:
             return self.axes.flat_action(action)
         except ZoomingError as error:
             raise type(error)(f"{self.env_name}, step {step}: {error}") from error
 
     def check_reward(self, step: int, reward: Any) -> float:
-        """Return the reward, clipped if the agent clips; TransitionError if it is invalid."""
+        """Return the reward as a float, clipped if the agent clips.
+
+        Raise TransitionError if it is not a number or outside the reward range.
+        """
         low, high = self.reward_range
         is_number = isinstance(reward, numbers.Real) or (
             isinstance(reward, np.ndarray) and reward.shape == ()
@@ -159,7 +168,7 @@ class LearningProblem:
 
     @property
     def reward_fix(self) -> str:
-        """What to do about rewards outside the reward range, for error messages."""
+        """Advice for error messages: what to do about rewards outside the reward range."""
         clip = "" if self.is_part else 'rewards="clip", or '
         return (
             f"give {self.agent_name}(..., reward_range=(low, high)), which "
@@ -176,7 +185,10 @@ class LearningProblem:
         return TransitionError(f"{self.env_name}, step {step}: reward {reward} is {fault}; {fix}")
 
     def bad_coordinate(self, step: int, axis: int, value: float, what: str = "") -> TransitionError:
-        """Return the error for a value outside its axis."""
+        """Return the error for a value outside its axis.
+
+        `what` is put before the name of the axis.
+        """
         name, low, high = self.axes.names[axis], self.axes[axis].low, self.axes[axis].high
         fault, fix = f"outside [{low}, {high}]", "the environment's space, or clip the value"
         if self.axes[axis].squash and not np.isfinite(value):  # a squashed axis has no bounds
@@ -195,7 +207,9 @@ class LearningProblem:
         action: NDArray[np.float64] | None = None,
         next_state: NDArray[np.float64] | None = None,
     ) -> TransitionError:
-        """Return the error for number i of (state, action, next state), all of them flat."""
+        """Return the error for coordinate i of (state, action, next state), joined as one flat
+        vector.
+        """
         axes, n_state = self.axes, self.axes.n_state
         if i < n_state:
             return self.bad_coordinate(step, i, float(axes.from_unit_cube(state, 0)[i]))

@@ -1,21 +1,22 @@
-"""The numbers of a warm start: who plays, what it may cost, and the test that drops the rule.
+"""Statistics of a warm start: who plays, how much may be lost, and when the rule is let go.
 
 `docs/offline.md` has the statement. Let mu be the mean return of the rule, U its upper confidence
 bound, and x the returns of the agent's exploring episodes.
 
-- Noise: every second episode of the warm start has noise, unless noisy episodes have lost more
-  than 3 % of the rule's mean return for each episode so far.
-- Budget: the agent explores if sum(U - x), with what the next block may cost, is at most loss *
+- Noise: every second episode of the warm start has noise. Noise stops while noisy episodes have
+  lost more than 3 % of the rule's mean return for each episode so far.
+- Budget: the agent explores if sum(U - x), plus what the next block may cost, is at most loss *
   (all episodes since the warm start), and if the rule has played a quarter as many episodes as the
   others, for comparison. What the careful policy (see `careful`) and its variations seem to have
-  lost is taken off.
-- Trial: otherwise the careful policy plays if it has lost at most `loss` times all episodes, and if
-  its mean return plus a standard error (of as many returns of the rule) is at least the
-  rule's. Otherwise the rule plays. Every new plan, which makes it another policy, halves the weight
-  of its returns so far in that mean. So one that was worse is tried again, after the more plans the
-  worse it was.
-- Variation: every second episode of these two has a little noise, which shows the careful policy
-  what is better nearby, unless these have lost more than half of `loss` times all episodes.
+  lost reduces the budget.
+- Trial: otherwise the careful policy plays, if it has lost at most `loss` times all episodes, and
+  if its mean return plus one standard error (computed from the rule's returns) is at least the
+  rule's. Otherwise the rule plays. A new plan changes the careful policy, so it halves the weight
+  of earlier returns in that mean. A careful policy that was worse is thus tried again later; the
+  worse it was, the more plans that takes.
+- Variation: every second episode of the careful policy or the rule has a little noise, which shows
+  the careful policy what is better nearby. Variations stop while they have lost more than half of
+  `loss` times all episodes.
 - `predict` plays the careful policy if its mean return is higher than the rule's by a one-sided
   test at level 1 - confidence, and if its mean in the trial is not lower.
 - Test: the rule is let go when the lower confidence bound of the agent's mean return, over all its
@@ -45,17 +46,17 @@ from zooming.errors import ConfigurationError
 from zooming.validation import Floats, check_choice, check_float, check_int
 
 RULE, NOISY, LEARNER, CAREFUL, VARIED = range(5)  # who plays
-# Places in `counts`: exact and noisy episodes of the rule still to play at first, those played,
-# who plays, episodes left in the block, episodes played in all, the one that let go (0: none yet),
-# the plan of the careful policy.
+# Places in `counts`: episodes of the warm start in all, those played, who plays, episodes left in
+# the block, all episodes played, the episode at which the rule was let go (0: not yet), the number
+# of the careful policy's plan.
 TO_WARM, WARMED, PLAYER, LEFT, PLAYED, LET_GO, PLAN = range(7)
-N_WINDOWS = 26  # of the learner's episodes; window j > 0 begins after 2 ** (4 + j) of them
-LEAST = 20  # episodes that the test needs of both
-NOISE_LOSS = 0.03  # of the rule's mean return, per episode of the warm start: what noise may cost
-USUAL_LOSS = 0.005  # of the rule's mean return, per episode
-BLOCK = 0.01  # share of its own episodes that the learner plays before the next choice
-FIRST = 2.0  # times the rule's mean return: what the learner's first episode may cost at most
-COMPARED = 0.25  # exact episodes of the rule for each of the others, at least: for the test
+N_WINDOWS = 26  # windows of the agent's episodes; window j > 0 begins after 2 ** (4 + j) of them
+LEAST = 20  # episodes of the rule, and of the agent, that the test needs
+NOISE_LOSS = 0.03  # loss by noise per episode of the warm start, as a share of the rule's return
+USUAL_LOSS = 0.005  # default of `loss`, as a share of the rule's mean return
+BLOCK = 0.01  # length of a block, as a share of the episodes that the agent has played
+FIRST = 2.0  # largest cost of the agent's first episode, in units of the rule's mean return
+COMPARED = 0.25  # least number of the rule's exact episodes for each other episode
 VARIATION = 0.5  # share of the allowed loss that variations may cost
 ERRORS = 1.0  # standard errors by which the careful policy may seem worse than the rule
 ENDLESS = 2**62
@@ -63,12 +64,12 @@ NO_ENDS = (-math.inf, math.inf)
 
 
 class Ledger:
-    """Statistics of the returns since a warm start, and what follows from them.
+    """Keep statistics of the returns since a warm start, and decide from them who plays.
 
     Parameters
     ----------
     episodes : int
-        Episodes of the rule at first.
+        Number of episodes that the rule plays first.
     confidence, loss, margin, bound
         See `Agent.warm_start`.
     ends : (float, float)
@@ -78,7 +79,7 @@ class Ledger:
     limits_noise : bool
         Whether noise stops when it has cost too much.
     varies : bool
-        Whether the careful policy is varied. It is not without a careful policy.
+        Whether variations are played. Without a careful policy there are none.
     """
 
     def __init__(
@@ -122,12 +123,12 @@ class Ledger:
 
     @property
     def is_open(self) -> bool:
-        """Whether the rule has not been let go."""
+        """Whether the rule is still in use, that is, has not been let go."""
         return not self.counts[LET_GO]
 
     @property
     def player(self) -> int:
-        """Who plays the current episode, or played the last one."""
+        """Number of the player of the current episode, or of the last one: RULE, NOISY, ..."""
         return int(self.counts[PLAYER])
 
     @property
@@ -136,7 +137,7 @@ class Ledger:
         return int(self.counts[PLAYED] - self.counts[WARMED])
 
     def choose(self) -> None:
-        """Decide who plays, if the block is over."""
+        """If the current block is over, decide who plays the next one."""
         counts, n_own = self.counts, float(self.windows[0, N])
         if counts[LEFT] > 0:
             return
@@ -155,23 +156,27 @@ class Ledger:
             counts[[PLAYER, LEFT]] = (CAREFUL if self.tries_careful() else RULE), 1
 
     def _affords_noise(self) -> bool:
-        """Return whether noise has cost no more than it may in the warm start."""
+        """Return whether noisy episodes of the warm start have lost no more than allowed."""
         n, mean = self.of_noisy[[N, MEAN]].tolist()
         allowed = NOISE_LOSS * abs(self.of_rule[MEAN]) * self.counts[WARMED]
         return not self.limits_noise or bool(n * (self.of_rule[MEAN] - mean) <= allowed)
 
     def _affords_variation(self) -> bool:
-        """Return whether variations have lost no more than their share of the budget."""
+        """Return whether variations have lost no more than their share of the allowed loss."""
         is_allowed = self.varies and self.allowed_loss > 0
         allowed = VARIATION * self.allowed_loss * self.n_since
         return is_allowed and self._lost_by(self.of_varied) <= allowed
 
     def _lost_by(self, numbers: Floats) -> float:
-        """Return the sum by which the returns of some episodes fall short of the rule's mean."""
+        """Return how much the returns in `numbers` fall short of the rule's mean, summed over
+        episodes.
+        """
         return float(numbers[N] * (self.of_rule[MEAN] - numbers[MEAN]))
 
     def note_plan(self, plan: int) -> None:
-        """Halve the weight of the careful policy's returns if it has another plan now."""
+        """Halve the weight of the careful policy's past returns if `plan`, the plan's number, is
+        new.
+        """
         if self.counts[PLAN] != plan:
             self.counts[PLAN] = plan
             self.trial[[N, SQUARES]] *= 0.5
@@ -190,8 +195,8 @@ class Ledger:
     def trusts_careful(self) -> bool:
         """Whether the careful policy has earned more than the rule, with the stated confidence.
 
-        Its returns since the warm start decide, and those of the trial, in which late ones count
-        more, must not be lower than the rule's.
+        This is tested on its returns since the warm start. Its mean in the trial, where later
+        returns count more, must not be lower than the rule's either.
         """
         (n, mean, squares), (n_rule, of_rule, squares_of_rule) = (
             numbers[: SQUARES + 1].tolist() for numbers in (self.of_careful, self.of_rule)
@@ -208,20 +213,20 @@ class Ledger:
 
     @property
     def alpha(self) -> float:
-        """The probability of error of each of the two sides of the test."""
+        """The error probability of each of the two sides of the test."""
         return (1.0 - self.confidence) / 2
 
     @property
     def allowed_loss(self) -> float:
-        """The return per episode that exploring may lose compared with the rule."""
+        """The return per episode that exploring may lose against the rule."""
         return USUAL_LOSS * abs(float(self.of_rule[MEAN])) if self.loss is None else self.loss
 
     def upper_of_rule(self) -> float:
-        """Return U, which is at least the rule's mean return with certainty 1 - alpha."""
+        """Return U, the upper confidence bound of the rule's mean return at level 1 - alpha."""
         return interval(self.of_rule, self.alpha, self.ends, self.bound)[1]
 
     def room(self) -> float:
-        """Return the return that exploring may still lose."""
+        """Return how much of the return exploring may still lose."""
         upper, found = self.upper_of_rule(), self.allowed_loss * self.n_since
         n_own, mean = self.windows[0, [N, MEAN]].tolist()
         if n_own:
@@ -231,11 +236,13 @@ class Ledger:
         return float(found)
 
     def _block(self) -> int:
-        """Return the number of episodes that the learner explores before the next choice."""
+        """Return the length of the next block: how many episodes the agent plays before the next
+        choice.
+        """
         return 1 + int(BLOCK * self.windows[0, N])
 
     def _next_cost(self) -> float:
-        """Return what the next block of exploring may cost, by the mean of those so far."""
+        """Return what the next block may cost, estimated by the mean return of the agent so far."""
         n_own, mean = self.windows[0, [N, MEAN]].tolist()
         if not n_own:
             of_rule = float(self.of_rule[MEAN])
@@ -245,11 +252,11 @@ class Ledger:
     # --- the test ---------------------------------------------------------------------------------
 
     def credit(self, returns: Iterable[float]) -> None:
-        """Count episodes that were played, and test whether to let go of the rule."""
+        """Add the returns of finished episodes, and test whether to let go of the rule."""
         counts, player = self.counts, self.player
         for value in map(float, returns):
             if not self.is_open:
-                return  # it plays alone
+                return  # the agent plays alone
             counts[[LEFT, PLAYED]] += -1, 1
             counts[WARMED] += counts[WARMED] < counts[TO_WARM]
             if player == RULE:
@@ -274,7 +281,7 @@ class Ledger:
             add_sample(self.windows[j], value, self._share(j), self.ends)
 
     def _is_better(self) -> bool:
-        """Return whether the learner is at least as good as the rule, with certainty."""
+        """Return whether the agent is at least as good as the rule, with the stated confidence."""
         if self.of_rule[N] < LEAST:
             return False
         needed = self.upper_of_rule() - self.margin
@@ -286,5 +293,5 @@ class Ledger:
         return False
 
     def _share(self, j: int) -> float:
-        """Return the probability of error of window j. The sum over all windows is alpha."""
+        """Return the error probability of window j. Over all windows they sum to alpha."""
         return self.alpha / ((j + 1) * (j + 2))

@@ -1,4 +1,4 @@
-"""The numbers of a warm start in words: who plays and why, what was earned, and what is missing."""
+"""Describe a warm start in words: who plays and why, what was earned, and what the test lacks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLAYERS = (
 
 
 def ledger_facts(ledger: Ledger) -> dict[str, str]:
-    """Return who plays and why, what was played and earned, the budget and the test."""
+    """Return {label: text}: who plays and why, what was earned, the budget and the test."""
     n_let_go = int(ledger.counts[LET_GO])
     name, why = PLAYERS[ledger.player]
     if n_let_go:
@@ -62,14 +62,14 @@ def _earned(numbers: Floats) -> str:
 
 
 def _budget(ledger: Ledger) -> str:
-    """Return the allowed loss, and what is left of it."""
+    """Return text on the allowed loss and on what is left of it."""
     room = ledger.room()
     left = f"{room:.4g} are left" if room >= 0 else f"{-room:.4g} more than that are lost"
     return f"{ledger.allowed_loss:.4g} of the return per episode since the warm start; {left}"
 
 
 def _missing(ledger: Ledger) -> str:
-    """Return what the test lacks to let go of the rule."""
+    """Return text on what the test still lacks before the rule is let go."""
     low = interval(ledger.windows[0], ledger.alpha / 2, ledger.ends, ledger.bound)[0]
     needed = ledger.upper_of_rule() - ledger.margin
     if not math.isfinite(low + needed):

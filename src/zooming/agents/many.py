@@ -98,7 +98,10 @@ def learn_many(
 
 
 def build_agent(make_agent: Callable[..., Agent], env: Any, seed: int, **options: Any) -> Agent:
-    """Return the agent that a class, or a function (env, seed), makes."""
+    """Call `make_agent` with an environment and a seed, and return the agent.
+
+    Raise ConfigurationError if it cannot be called with these.
+    """
     places, names = (
         ((env,), {"seed": seed})
         if callable(make_agent) and accepts(make_agent, "seed")
@@ -117,7 +120,7 @@ def build_agent(make_agent: Callable[..., Agent], env: Any, seed: int, **options
 
 
 def accepts(function: Callable[..., Any], name: str) -> bool:
-    """Return whether a function accepts a keyword argument of this name."""
+    """Return whether a function accepts a keyword argument called `name`."""
     parameters = inspect.signature(function).parameters
     return name in parameters or any(
         p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()

@@ -1,6 +1,6 @@
 """Adaptive Q-learning with balls of any metric.
 
-[SBY19 Alg. 1, with the covering oracle of its section 3]
+[SBY19 Alg. 1 and the covering oracle of section 3]
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ MOST_BYTES = 1e9  # largest memory that a loaded file may require
 class MetricQ(QLearner):
     """Q-learning on the balls of any metric, given a distance and a covering oracle.
 
-    The Lipschitz constant of a bonus is per d_max, the largest distance of two pairs.
+    The Lipschitz constant of a bonus is the change of Q per d_max, the largest distance of two
+    pairs.
 
     Parameters
     ----------
@@ -48,13 +49,13 @@ class MetricQ(QLearner):
         Distance of (state, action) pairs. A single metric measures states and actions alike,
         and the distance of two pairs is then the larger of the two distances.
     oracle : metrics.Greedy, metrics.Packing or callable, optional
-        Covers a ball that is due by balls of half its radius, see `zooming.metrics.oracles`.
+        Covers a ball with balls of half its radius, see `zooming.metrics.oracles`.
         By default `metrics.Greedy()`.
     lazy : bool, default False
-        Add one child per visit, around the pair played, until the ball is covered, as in the
-        paper's footnote. By default a ball is covered at once.
+        Add one child per visit, centered at the pair that was played, until the children cover
+        the ball, as in the paper's footnote. By default all children are added at once.
     split_after : float, default 1.0
-        A ball of radius r is due after `split_after` (d_max / r)^2 visits.
+        A ball of radius r is split after `split_after` (d_max / r)^2 visits.
     bonus : float or Bonus, optional
         Exploration bonus: a number c means c / sqrt(t), or an object of `zooming.bonuses`.
         By default c is 0.1 times the span of `reward_range`.
@@ -173,7 +174,7 @@ class MetricQ(QLearner):
         return replace(found, value_names=self.value_names())
 
     def value_names(self) -> dict[str, list[Any]]:
-        """Return {axis: names of its points}, where the metric names the points of one axis."""
+        """Return {axis: names of its points} for each axis whose points the metric names."""
         found = {}
         first = self.axes.n_state
         for side, names in (
@@ -259,7 +260,10 @@ class MetricQ(QLearner):
         return cls(env, **{**given, "metric": metric})
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the balls and the distances of finite sets; the domains follow from them."""
+        """Return the balls and the distances of finite sets.
+
+        The domains are recomputed from them.
+        """
         _, arrays = super()._state()
         if isinstance(self.metric, Pairs):
             return {}, {**arrays, "pair_distances": self.metric.distances}

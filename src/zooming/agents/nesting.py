@@ -1,4 +1,4 @@
-"""Agents inside another agent's file: their options, values and arrays."""
+"""Save and restore agents inside another agent's file: options, values and arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def nested_options(agents: Sequence[Agent]) -> list[dict[str, Any]]:
-    """Return class and options of each agent; ConfigurationError if one cannot be saved."""
+    """Return class name and options of each agent.
+
+    Raise ConfigurationError if one of them cannot be saved.
+    """
     from zooming.agents import checkpoints  # imported here because checkpoints import agents
 
     for agent in agents:
@@ -24,7 +27,7 @@ def nested_options(agents: Sequence[Agent]) -> list[dict[str, Any]]:
 
 
 def build_arms(env: Any, described: list[dict[str, Any]], arrays: Arrays) -> list[Agent]:
-    """Return new agents of these classes and options, on one environment."""
+    """Return new agents on one environment, from the output of `nested_options`."""
     from zooming.agents import checkpoints
 
     agents = []
@@ -40,7 +43,7 @@ def build_arms(env: Any, described: list[dict[str, Any]], arrays: Arrays) -> lis
 
 
 def nested_state(agents: Sequence[Agent]) -> tuple[list[dict[str, Any]], Arrays]:
-    """Return what the agents have learned: values of each, and arrays named `number/name`."""
+    """Return what the agents have learned: JSON values, and arrays named `number/name`."""
     values, arrays = [], {}
     for k, agent in enumerate(agents):
         own, found = agent._state()
@@ -50,7 +53,7 @@ def nested_state(agents: Sequence[Agent]) -> tuple[list[dict[str, Any]], Arrays]
 
 
 def restore_arms(agents: Sequence[Agent], values: list[dict[str, Any]], arrays: Arrays) -> None:
-    """Restore the agents from `nested_state`; ValueError or KeyError if it is invalid."""
+    """Restore the agents from `nested_state`. Raise ValueError or KeyError if it is invalid."""
     for k, (agent, one) in enumerate(zip(agents, values, strict=True)):
         agent._restore(one["values"], arrays_of(k, arrays))
         agent._take_n_episodes(check_int(one["n_episodes"], "n_episodes", 0))
@@ -59,7 +62,7 @@ def restore_arms(agents: Sequence[Agent], values: list[dict[str, Any]], arrays: 
 
 
 def arrays_of(k: int, arrays: Arrays) -> Arrays:
-    """Return the arrays of agent number k, with their own names."""
+    """Return the arrays of agent number k, without the prefix `k/` of their names."""
     prefix = f"{k}/"
     return {
         name.removeprefix(prefix): array

@@ -33,14 +33,14 @@ class NetQ(QLearner):
         Spacing eps of the net as a share of the space, above 0 and at most 1.
         By default the paper's, (K H)^(-1 / (d + 2)) for d axes of states and actions together.
     episodes : int, optional
-        K of the default spacing, 2000 if not given. Give `spacing` or `episodes`, not both.
+        K in the default spacing, by default 2000. Give `spacing` or `episodes`, not both.
     bonus : float or Bonus, optional
         Exploration bonus: a number c means c / sqrt(t), or an object of `zooming.bonuses`.
         By default c is 0.1 times the span of `reward_range`.
     points : {"centers", "multiples"}, default "centers"
         Points of the net along an interval. "centers": the axis is cut at the multiples of eps,
-        and each cell has its center as its point. "multiples": the points are 0, eps, 2 eps, ...
-        below 1, and each cell holds what is nearest to its point, as in the paper.
+        and the point of a cell is its center. "multiples": the points are 0, eps, 2 eps, ...
+        below 1, and a cell contains all that is nearest to its point, as in the paper.
     horizon : int, optional
         Steps of an episode. By default the environment's own number.
     reward_range : (float, float), optional
@@ -109,8 +109,8 @@ class NetQ(QLearner):
             spacing = float(n_episodes * self.horizon) ** (-1 / (self.axes.n_wide + 2))
         elif episodes is not None:
             raise ConfigurationError(
-                f"spacing={spacing!r} and episodes={episodes!r}: either gives the net, so give "
-                "one of them"
+                f"spacing={spacing!r} and episodes={episodes!r}: give only one of them, because "
+                "each determines the net"
             )
         self.episodes = episodes
         self.spacing: float = check_float(spacing, "spacing", 0.0, 1.0)
@@ -121,8 +121,8 @@ class NetQ(QLearner):
         self.points = check_choice("points", points, POINTS)
         if self.points == "multiples" and self.action == "corner":
             raise ConfigurationError(
-                'points="multiples" is played at its points; leave out action="corner", which is '
-                "for files of older nets"
+                'points="multiples" plays the points of the net; leave out action="corner", which '
+                "is for files of older versions"
             )
         borders = self.axes.net(self.spacing, MOST_PER_AXIS, self.points)
         n_balls = self.horizon * math.prod(len(axis_borders) + 1 for axis_borders in borders)
@@ -138,7 +138,7 @@ class NetQ(QLearner):
         self.begin(self._make_table(core, borders))
 
     def _make_table(self, core: NDArray[Any], borders: list[Any]) -> Any:
-        """Return the table of the cells between these borders."""
+        """Return a table with one ball per cell between these borders."""
         return BoxTable.of_cells(self.axes, core, borders)
 
     @classmethod

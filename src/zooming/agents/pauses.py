@@ -1,4 +1,4 @@
-"""Pauses of a run between two episodes: exact policy values at checkpoints, and callbacks."""
+"""Pauses between two episodes of a run, to evaluate the policy exactly and to call callbacks."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Pauses:
     """The pauses of one call of learn(), and the history so far that callbacks receive.
 
     A callback is due every `callback.every` episodes of the agent (1 without that attribute), and
-    after the last episode of the call. Counting the agent's episodes makes learn(a), learn(b) call
-    it after the same episodes as learn(a + b).
+    after the last episode of the call. The agent's episodes are counted, not those of the call. So
+    learn(a), learn(b) call it after the same episodes as learn(a + b).
     """
 
     def __init__(
@@ -52,14 +52,16 @@ class Pauses:
         return int(self.log.done[0])
 
     def next_pause(self) -> int:
-        """Return the episode of this call, from 1, after which the next pause is due."""
+        """Return the episode after which the next pause is due, counted from 1 in this call."""
         done = self.n_done
         due = [every - (self.n_before + done) % every + done for every, _ in self.callbacks]
         due += self.stops[len(self.policy_values) : len(self.policy_values) + 1]
         return min([*due, self.episodes])
 
     def take(self) -> None:
-        """Evaluate the policy and run callbacks where they are due; a callback may end the run."""
+        """Evaluate the policy if due, and call the callbacks that are due. A callback may end the
+        run.
+        """
         done = self.n_done
         if (
             len(self.policy_values) < len(self.stops)
@@ -90,14 +92,14 @@ class Pauses:
         self.is_stopped |= answer is not None and not answer
 
     def history_so_far(self) -> History:
-        """Return the history so far as read-only views, which cost no copy."""
+        """Return the history so far as read-only views, without copying."""
         views = self._whole_episodes()
         for view in views:
             view.setflags(write=False)
         return self._history(*views)
 
     def final_history(self) -> History:
-        """Return the history for the caller of learn(): copies of the finished episodes."""
+        """Return the history that learn() returns: copies of the finished episodes."""
         return self._history(*(view.copy() for view in self._whole_episodes()))
 
     def _whole_episodes(self) -> tuple[NDArray[Any], ...]:

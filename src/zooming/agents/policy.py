@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
 
 class LearnedPolicy(ABC):
-    """Base class of `Agent`: methods that read, show and save what was learned, and change nothing.
+    """Base class of `Agent` with the methods that read, show and save what was learned.
 
-    A subclass defines `greedy` for one state, or `_greedy` for many. To be saved it also defines
-    `_state` and `_restore`. Every policy here is an `Agent`: the casts below say so.
+    They change nothing. A subclass defines `greedy` for one state, or `_greedy` for many. To be
+    saved, it also defines `_state` and `_restore`. Every instance is an `Agent`; the casts below
+    tell mypy so.
     """
 
     interpolates = False  # whether the policy's action varies within a ball
@@ -41,7 +42,7 @@ class LearnedPolicy(ABC):
 
     @property
     def is_guided(self) -> bool:
-        """Whether the rule of a warm start has not been let go."""
+        """Whether the rule of a warm start is still in use."""
         return self.guide is not None and bool(self.guide.is_open)
 
     def predict(
@@ -53,10 +54,10 @@ class LearnedPolicy(ABC):
         *,
         info: Any = None,
     ) -> tuple[Any, NDArray[np.int64]]:
-        """Return the greedy action, with Stable-Baselines3's signature; learning is not affected.
+        """Return the greedy action, with Stable-Baselines3's signature. Learning is not affected.
 
-        After a warm start, it is the action of the rule or of the careful policy until the rule is
-        let go, see `Agent.warm_start`. Gymnasium's vector environments must use
+        After a warm start, the action is that of the rule or of the careful policy until the rule
+        is let go, see `Agent.warm_start`. Gymnasium's vector environments must use
         `AutoresetMode.SAME_STEP`.
 
         Parameters
@@ -70,8 +71,8 @@ class LearnedPolicy(ABC):
         deterministic : bool, default True
             If false, draw the action uniformly from the best ball.
         info : dict or sequence of dicts, optional
-            Info of the observation: only feasible actions are played. For a batch, one dict per
-            environment or the dict of arrays of a vector environment.
+            Info of the observation. If it restricts actions, a feasible one is played. For a
+            batch, one dict per environment, or the dict of arrays of a vector environment.
 
         Returns
         -------
@@ -94,10 +95,10 @@ class LearnedPolicy(ABC):
         return self.axes.shaped_action(actions if is_batch else actions[0]), steps + 1
 
     def greedy(self, step: int, state: NDArray[np.float64]) -> Any:
-        """Return the flat action of the learned policy, without learning or random draws.
+        """Return the flat action of the learned policy, without learning and without random draws.
 
-        `state` is a vector from `checked_state`. The action has the form of `checked_transition`
-        and lies between `axes.action_ends`.
+        `state` is a vector from `checked_state`. The action has the form that `checked_transition`
+        returns, and lies between `axes.action_ends`.
         """
         if type(self)._greedy is LearnedPolicy._greedy:
             name = type(self).__name__
@@ -115,7 +116,10 @@ class LearnedPolicy(ABC):
         deterministic: bool,
         allowed: Sequence[Feasible | None],
     ) -> NDArray[np.float64]:
-        """Return one allowed flat action per (step, state); None allows all actions."""
+        """Return one flat action per (step, state). `allowed` holds the feasible actions of each.
+
+        None in `allowed` means that all actions are feasible.
+        """
         actions = np.empty((len(steps), self.axes.n_action))
         for k, step in enumerate(steps.tolist()):
             action = as_numbers(
@@ -132,7 +136,7 @@ class LearnedPolicy(ABC):
     def nearest_feasible(
         self, step: int, action: Any, info: Mapping[str, Any] | None
     ) -> NDArray[np.float64]:
-        """Return the flat action that is nearest to `action` and feasible according to `info`."""
+        """Return the flat action nearest to `action` among those that `info` allows."""
         return self._nearest(as_numbers(action, "action"), self._feasible(step, info))
 
     def _feasible(self, step: int, info: Mapping[str, Any] | None) -> Feasible | None:
@@ -145,7 +149,7 @@ class LearnedPolicy(ABC):
     def _nearest(
         self, action: NDArray[np.float64], allowed: Feasible | None
     ) -> NDArray[np.float64]:
-        """Return the allowed flat action nearest to `action`."""
+        """Return the flat action nearest to `action` among the allowed ones."""
         if allowed is None:
             return action
         n_state = self.axes.n_state
@@ -154,15 +158,29 @@ class LearnedPolicy(ABC):
         )
 
     def q_value(self, step: int, observation: Any, action: Any) -> float:
-        """Return Q, the optimistic estimate, of the ball that contains (observation, action)."""
+        """Return Q(observation, action), the optimistic estimate of the ball with this pair.
+
+        Parameters
+        ----------
+        step : int
+            Step of the episode, from 0.
+        observation, action
+            The pair, in the units of the environment.
+        """
         raise self._no_estimate()
 
     def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
-        """Return V(x), the capped largest Q of the relevant (given `info`, feasible) balls."""
+        """Return V(observation), the largest Q of the relevant balls, capped by the largest return.
+
+        If `info` restricts actions, only balls with a feasible action count.
+        """
         raise self._no_estimate()
 
     def visits(self, step: int, observation: Any, action: Any) -> int:
-        """Return n of the ball that contains (observation, action), with its ancestors' visits."""
+        """Return n(B) of the ball with this pair. The visits of its ancestors are included.
+
+        The arguments are those of `q_value`.
+        """
         raise self._no_estimate()
 
     def partition(self, step: int) -> Partition:
@@ -191,20 +209,20 @@ class LearnedPolicy(ABC):
         return cards.card(cast("Agent", self))
 
     def _facts(self) -> dict[str, Any]:
-        """Return the lines {label: value} that notebooks show for this kind of agent."""
+        """Return {label: value}, the lines that a notebook shows for this kind of agent."""
         return {"bytes": f"{self.nbytes:,}"}
 
     def _pictures(self) -> list[str]:
         return []
 
     def _warnings(self) -> list[str]:
-        """Return what seems wrong, in words, for the `status()` of a portfolio."""
+        """Return sentences on what seems wrong, which the `status()` of a portfolio shows."""
         return []
 
     # --- files ------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the agent to one file, atomically; `zooming.load` continues where it stopped.
+        """Write the agent to one file, atomically. An agent from `zooming.load` continues exactly.
 
         Parameters
         ----------
@@ -223,7 +241,7 @@ class LearnedPolicy(ABC):
         checkpoints.save(cast("Agent", self), path)
 
     def export(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write the learned policy as Python, JSON, C or SQL that runs without zooming.
+        """Write the learned policy as Python, JSON, C or SQL code that runs without zooming.
 
         See `zooming.export_policy`.
 
@@ -239,7 +257,7 @@ class LearnedPolicy(ABC):
         return zooming.export_policy(self, path, **options)
 
     def explain(self, step: int | None = None, **options: Any) -> Any:
-        """Return the learned policy as rules that people read: states, action, value, visits.
+        """Return the learned policy as readable rules: states, action, value, visits.
 
         See `zooming.explain`.
 
@@ -260,13 +278,13 @@ class LearnedPolicy(ABC):
         return zooming.explain(self, step=step, **options)
 
     def check_savable(self) -> None:
-        """Raise ConfigurationError if `save` would refuse this agent. Called before long runs."""
+        """Raise ConfigurationError if `save` would refuse this agent. Long runs call it first."""
         from zooming.agents import checkpoints
 
         checkpoints.check_savable(cast("Agent", self))
 
     def _options(self) -> dict[str, Any]:
-        """Return the keyword arguments that rebuild this agent, as JSON."""
+        """Return the keyword arguments that rebuild this agent, as JSON values."""
         from zooming.agents import checkpoints
 
         return checkpoints.options_of(cast("Agent", self))

@@ -1,6 +1,6 @@
-"""Q-learning over a table of balls: the class of AdaptiveQ, NetQ and MetricQ. [SBY19 Alg. 1]
+"""Q-learning over a table of balls: base class of AdaptiveQ, NetQ and MetricQ. [SBY19 Alg. 1]
 
-A subclass makes the table. Selection, update and splits are the table's, see `partitions.table`.
+A subclass makes the table. The table selects, updates and splits, see `partitions.table`.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ DEFAULT_BONUS = 0.1  # c, for rewards that span 1
 
 
 class QLearner(Agent):
-    """An agent that learns Q of the balls of a table.
+    """Base class of agents that learn Q for the balls of a table.
 
-    To write an agent of this family, call `begin` with its table at the end of `__init__`, made of
-    the record that `make_core` returns, and keep each argument as an attribute of the same name.
-    Both drivers, `save`, `load` and all other methods then work.
+    To write such an agent, pass the record that `make_core` returns to a new table, and call
+    `begin` with that table at the end of `__init__`. Keep each argument as an attribute of the same
+    name. Both drivers, `save`, `load` and all other methods then work.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class QLearner(Agent):
     def make_core(
         self, max_balls: int = MOST_BALLS, layout: np.dtype[Any] = kernels.CORE
     ) -> NDArray[Any]:
-        """Return the record of a table: the options of this agent as the kernels read them."""
+        """Return the core of a table: the options of this agent in the layout of the kernels."""
         low, high = self.reward_range
         core = np.zeros(1, layout)
         core["max_balls"] = max_balls
@@ -108,12 +108,12 @@ class QLearner(Agent):
 
     @property
     def _n_roots(self) -> int:
-        """Number of partitions: one per step, or one for all."""
+        """Number of partitions: one per step, or a single one for all steps."""
         return 1 if self._shares_steps else self.horizon
 
     @property
     def learned(self) -> Any:
-        """The table of the learned policy: the one that is trained, for most agents."""
+        """The table of the learned policy. For most agents it is the table that is trained."""
         return self.table
 
     def begin(self, table: Any) -> None:
@@ -127,7 +127,10 @@ class QLearner(Agent):
         return self._act(step, observation, info, False)
 
     def _act(self, step: int, observation: Any, info: Mapping[str, Any] | None, keeps: bool) -> Any:
-        """Return `act`; with `keeps`, `stepping.step_on` may follow."""
+        """Do what `act` does.
+
+        If `keeps` is set, `stepping.step_on` may follow instead of `update`.
+        """
         if type(step) is not int or not 0 <= step < self.horizon:
             step = self.problem.check_step(step)
         if step == 0 and self._first_table is not None:
@@ -229,7 +232,7 @@ class QLearner(Agent):
     # --- the bonus and the number of episodes -----------------------------------------------------
 
     def _set_bonus(self, core: NDArray[Any]) -> None:
-        """Write the bonus of the coming episode, or of its doubling phase, into `core`."""
+        """Write the bonus for the next episode, or for its doubling phase, into `core`."""
         write_bonus(core, self.bonus, self._has_only_atoms())
 
     def _has_only_atoms(self) -> bool:
@@ -246,7 +249,7 @@ class QLearner(Agent):
             raise ValueError(f"{n} episodes, but the table has seen {self.n_episodes}")
 
     def drop_paused(self) -> None:
-        """Drop an episode paused for a split: another driver cannot continue it."""
+        """Drop an episode that was paused for a split. Another driver cannot continue it."""
         self._paused[pausing.N_STEPS] = 0.0
 
     # --- the learned policy -----------------------------------------------------------------------
@@ -280,7 +283,7 @@ class QLearner(Agent):
 
     @property
     def is_full(self) -> bool:
-        """Whether `max_balls` prevented a split of a user's rule."""
+        """Whether `max_balls` prevented a split that a user's rule asked for."""
         return bool(getattr(self.table, "is_full", False))
 
     @property
@@ -307,7 +310,7 @@ class QLearner(Agent):
         )
 
     def learn_pac(self, epsilon: float, delta: float, **options: Any) -> Certificate:
-        """Learn, and return one of the policies played, drawn uniformly, with a certificate.
+        """Learn, draw one of the policies played uniformly, and return it with a certificate.
 
         See `zooming.learn_pac`.
 
@@ -331,11 +334,11 @@ class QLearner(Agent):
         return zooming.learn_pac(self, epsilon, delta, **options)
 
     def _without_bound(self) -> str | None:
-        """Return why no regret bound with constants is known for this class; None if one is."""
+        """Return why this class has no regret bound with known constants, or None if it has one."""
         return f"no bound with constants is known for {type(self).__name__}"
 
     def _against_bound(self) -> str | None:
-        """Return which option of this agent the bound does not cover; None if it covers all."""
+        """Return which option of this agent the regret bound does not cover, or None."""
         return None
 
     # --- files ------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Record what an agent plays in compiled code, for the other agents of a portfolio."""
+"""Record the transitions that an agent plays in compiled code, for other agents of a portfolio."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zooming.kernels.crossing import Crossing
 class Recorder:
     """A compiled environment that records its transitions while an agent plays it.
 
-    It is passed to `play` in place of the environment, with `crossing` in place of its crossing.
+    Pass it to `play` instead of the environment, with `crossing` instead of the environment's.
 
     Parameters
     ----------
@@ -24,9 +24,9 @@ class Recorder:
     crossing : Crossing
         The environment with the generator of the run.
     n_rows : int
-        Transitions to write down at most.
+        Largest number of transitions to record.
     reward_range : (float, float)
-        A reward outside is written down and passed on as NaN, so that the agent refuses it.
+        A reward outside this range is recorded, and the agent gets NaN, which it refuses.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Recorder:
         self.recording = Crossing(crossing.generator, *functions)
 
     def crossing(self, generator: np.random.Generator | None = None) -> Any:
-        """Return the real environment with another generator, as `CompiledEnv.crossing`."""
+        """Return the crossing of the real environment with another generator."""
         return self.env.crossing(generator)
 
     @property
@@ -53,7 +53,7 @@ class Recorder:
 
     @property
     def last_reward(self) -> float:
-        """The reward of the last transition, before it was made NaN."""
+        """The reward of the last transition, also if the agent got NaN instead."""
         return float(self._rows()[-1, 1])
 
     def clear(self) -> None:

@@ -1,4 +1,4 @@
-"""Learn from recorded transitions: as `update` of each in turn, in compiled code."""
+"""Learn from recorded transitions in compiled code, with the same result as `update` of each."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 
 class Transitions(NamedTuple):
-    """Recorded transitions, one entry each: episode by episode, in the order they were played.
+    """Recorded transitions, episode by episode, in the order they were played.
 
-    States and actions are flat vectors in the environment's units, as `axes.states.flat` and
-    `axes.actions.flat` return them. Any agent on the same spaces can learn from them.
+    Each field has one entry per transition. States and actions are flat vectors in the
+    environment's units, as `axes.states.flat` and `axes.actions.flat` return them. Any agent on the
+    same spaces can learn from them.
     """
 
     steps: NDArray[np.int64]  # [n]
@@ -43,7 +44,7 @@ Done = NDArray[np.int64] | None  # [1], the number of transitions learned; see `
 
 
 def update_each(agent: Agent, recorded: Transitions, done: Done = None) -> None:
-    """Call `agent.update` for each transition that is not done."""
+    """Call `agent.update` for each transition, beginning at index done[0]."""
     states, actions = agent.axes.states, agent.axes.actions
     done = _none_done() if done is None else done
     for k in range(int(done[0]), len(recorded.steps)):
@@ -56,7 +57,9 @@ def update_each(agent: Agent, recorded: Transitions, done: Done = None) -> None:
 
 
 def replay(agent: QLearner, recorded: Transitions, done: Done = None) -> None:
-    """Learn from all transitions in compiled code; the same as `update_each`, to the last bit."""
+    """Learn from all transitions in compiled code. The result equals `update_each`, to the last
+    bit.
+    """
     problem, table = agent.problem, agent.table
     flat = flat_transitions(agent, recorded)
     done = _none_done() if done is None else done
@@ -84,7 +87,7 @@ def replay(agent: QLearner, recorded: Transitions, done: Done = None) -> None:
 
 
 def record_samples(agent: Planner, recorded: Transitions, done: Done = None) -> None:
-    """Let a planner keep all transitions; the same as `update_each`, to the last bit."""
+    """Let a planner keep all transitions. The result equals `update_each`, to the last bit."""
     problem, table, flat = agent.problem, agent.table, flat_transitions(agent, recorded)
     done = _none_done() if done is None else done
     while done[0] < len(flat.steps):
@@ -106,9 +109,9 @@ def record_samples(agent: Planner, recorded: Transitions, done: Done = None) -> 
 
 
 def flat_transitions(agent: Agent, recorded: Transitions) -> Transitions:
-    """Return the transitions in the form of the kernels: flat points of the agent's own axes.
+    """Convert the transitions to the form of the kernels: flat points of the agent's own axes.
 
-    TransitionError if a step is outside the episode.
+    Raise TransitionError if a step is outside the episode.
     """
     steps = np.ascontiguousarray(recorded.steps, np.int64)
     outside = (steps < 0) | (steps >= agent.horizon)
@@ -129,7 +132,7 @@ def flat_transitions(agent: Agent, recorded: Transitions) -> Transitions:
 
 
 def _flat(agent: Agent, points: Floats, first_axis: int) -> Floats:
-    """Return points in the form of `axes.flat_state` or `axes.flat_action`."""
+    """Convert points to the form of `axes.flat_state` or `axes.flat_action`."""
     flat = np.ascontiguousarray(points, np.float64)
     n_axes = len(agent.axes) - first_axis if first_axis else agent.axes.n_state
     if flat.ndim != 2 or flat.shape[1] != n_axes:

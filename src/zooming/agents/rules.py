@@ -1,4 +1,4 @@
-"""Policies that are not learned: a function, an agent or a classical rule, and noise around it."""
+"""Policies that are not learned: functions, agents, classical rules, and noise around them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def as_function(policy: Any, what: str = "policy") -> Policy:
 
 
 def _call(policy: Callable[..., Any], what: str, step: int, observation: Any) -> Any:
-    """Return the action of a function; ConfigurationError if it is None."""
+    """Call a policy function and return its action. Raise ConfigurationError if it is None."""
     try:
         # A copy, because a function that changes its argument would change what is learned.
         played = policy(step, copy.deepcopy(observation))
@@ -71,9 +71,9 @@ def _check_signature(policy: Callable[..., Any], what: str) -> None:
 def rule_action(
     agent: Any, rule: Policy, step: int, observation: Any, info: Mapping[str, Any] | None
 ) -> Floats:
-    """Return the flat action of a rule, checked, and feasible according to `info`.
+    """Return the action of a rule as a checked flat vector, made feasible according to `info`.
 
-    ConfigurationError if it is no action of the agent's environment.
+    Raise ConfigurationError if it is not an action of the agent's environment.
     """
     played = rule(step, observation, info)
     flat = check_action(agent.problem, step, played, "rule")
@@ -83,7 +83,10 @@ def rule_action(
 
 
 def check_action(problem: LearningProblem, step: int, played: Any, who: str) -> Floats:
-    """Return an action as a flat vector; ConfigurationError, naming `who`, if it is none."""
+    """Return an action as a flat vector.
+
+    Raise ConfigurationError if it is not a valid action. `who` names its source in the message.
+    """
     try:
         flat = problem.flat_action(step, played)
         return problem.check_point(step, flat, problem.axes.n_state)
@@ -94,7 +97,7 @@ def check_action(problem: LearningProblem, step: int, played: Any, who: str) -> 
 def _check_bounds(axes: Any, step: int, played: Any) -> None:
     """Raise ConfigurationError if a rule's action is beyond the agent's `bounds`.
 
-    In a transition it would count as the end, but the rule would not be what is played.
+    A transition with such an action would be learned as if the bound had been played.
     """
     for i, value in enumerate(axes.actions.flat(played, "action").tolist()):
         axis = axes[axes.n_state + i]
@@ -107,17 +110,18 @@ def _check_bounds(axes: Any, step: int, played: Any) -> None:
 
 
 class Exploration:
-    """Random actions for a log: uniform with probability `epsilon`, else near the policy's.
+    """Draw random actions for a log: uniform with probability `epsilon`, else near the policy's.
 
     Parameters
     ----------
     leaves : list of Leaf
         The axes of the action space.
     epsilon : float
-        Probability of an action from all of the space.
+        Probability of an action that is uniform over the whole space.
     noise : float
         Largest distance of the other actions from the policy's, as a share of the range of each
-        axis. A category is drawn from all with this probability. With 0 they are the policy's own.
+        axis. On a categorical axis, the probability of a random category. With 0, the other
+        actions are the policy's own.
     kinds : sequence of str, optional
         Kinds of the axes. By default those of the leaves.
     """
@@ -139,7 +143,7 @@ class Exploration:
             self.check_bounded()
 
     def check_bounded(self) -> None:
-        """Raise ConfigurationError if an axis is unbounded: then there is no uniform density."""
+        """Raise ConfigurationError if an axis is unbounded, because it has no uniform density."""
         for name, low, high in zip(self.names, self.low, self.high, strict=True):
             if not np.isfinite(high - low):
                 raise ConfigurationError(
@@ -156,7 +160,7 @@ class Exploration:
             )
 
     def draw_near(self, center: Floats, generator: np.random.Generator) -> Floats:
-        """Return a random action: numbers uniform near those of `center`, categories seldom new."""
+        """Return a random action near `center`: close on numeric axes, seldom another category."""
         found = perturb(center, self.low, self.high, self.kinds, self.noise, generator)
         for i, kind in enumerate(self.kinds):
             if kind == CATEGORICAL and generator.random() >= self.noise:
@@ -164,7 +168,7 @@ class Exploration:
         return found
 
     def density(self, action: Floats, center: Floats | None, is_random: bool) -> float:
-        """Return the density of an action; a probability if all axes are integers."""
+        """Return the density of drawing an action. It is a probability if all axes are integers."""
         is_interval = np.array([kind == INTERVAL for kind in self.kinds])
         sizes = self.high - self.low + np.where(is_interval, 0.0, 1.0)
         found = self.epsilon / float(np.prod(sizes))
@@ -187,7 +191,7 @@ def perturb(
     spread: float,
     generator: np.random.Generator,
 ) -> Floats:
-    """Return a random action near another one: uniform where `noise_density` is positive."""
+    """Return a random action near `action`, uniform over the region of `noise_density`."""
     found = action.copy()
     for i, (first, last) in enumerate(_noise_ranges(action, low, high, kinds, spread)):
         if kinds[i] == INTERVAL:
@@ -205,7 +209,7 @@ def noise_density(
     kinds: Sequence[str],
     spread: float,
 ) -> float:
-    """Return the density of `Exploration.draw_near` at an action; a probability on integer axes.
+    """Return the density of `Exploration.draw_near` at `action`. Integer axes count probabilities.
 
     >>> ends = np.array([0.0]), np.array([10.0])
     >>> noise_density(np.array([4.5]), np.array([4.0]), *ends, ["interval"], 0.1)
@@ -230,8 +234,8 @@ def _noise_ranges(
 ) -> list[tuple[float, float]]:
     """Return the range (low, high) of each axis from which `perturb` draws.
 
-    It reaches `spread` times the width of the axis to both sides of the center. A categorical axis
-    has its whole range.
+    The range reaches `spread` times the width of the axis to both sides of `action`. On a
+    categorical axis it is the whole axis.
     """
     found = []
     for value, lowest, highest, kind in zip(action, low, high, kinds, strict=True):

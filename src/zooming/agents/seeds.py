@@ -1,4 +1,4 @@
-"""Seeds and generators: named random streams of one seed. Global generators are never used."""
+"""Seeds and generators: independent named streams derived from one seed, no global generators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zooming.validation import check_int
 
 
 def seed_sequence(seed: int, name: str) -> np.random.SeedSequence:
-    """Return the stream `name` of a seed, which does not depend on other streams."""
+    """Return the random stream called `name` of a seed. It is independent of all other streams."""
     return np.random.SeedSequence(seed, spawn_key=(zlib.crc32(name.encode()),))
 
 
@@ -22,14 +22,14 @@ def derive_seed(seed: int, name: str, dtype: type[np.unsignedinteger] = np.uint6
 
 
 def seed_of(seed: Any) -> int:
-    """Return a checked seed, a random one for None."""
+    """Return a checked seed. For None, return a random one."""
     if seed is None:
         return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]  # one integer when none was given
     return check_int(seed, "seed", 0, most=None)
 
 
 def generator_at(state: dict[str, Any]) -> np.random.Generator:
-    """Return a PCG64 generator, Gymnasium's kind, with the given state."""
+    """Return a PCG64 generator, the kind that Gymnasium uses, with the given state."""
     if state["bit_generator"] != "PCG64":
         raise ConfigurationError(
             f"the environment uses a {state['bit_generator']} generator; only Gymnasium's own, "

@@ -1,7 +1,7 @@
-"""Agents whose balls are boxes that are split: their options, and their first table.
+"""Options and first table of agents whose balls are boxes that are split.
 
-Such an agent is a `QLearner` that calls `take_split_options` and then
-`begin(first_boxes(self, split_core(self)))` in its `__init__`. `AdaptiveQ` is the example.
+Such an agent is a `QLearner` whose `__init__` calls `take_split_options`, then
+`begin(first_boxes(self, split_core(self)))`. `AdaptiveQ` is the example.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def take_split_options(
 
 
 def split_core(agent: QLearner) -> NDArray[Any]:
-    """Return the record of a table of boxes: `make_core` with the split rule."""
+    """Return the core of a table of boxes: `make_core`, with the split rule written into it."""
     core = agent.make_core(agent.max_balls or MOST_BALLS)
     rule = RULES.get(agent.split, kernels.OWN) if isinstance(agent.split, str) else kernels.OWN
     core["rule"] = rule
@@ -74,7 +74,7 @@ def split_core(agent: QLearner) -> NDArray[Any]:
 
 
 def first_boxes(agent: QLearner, core: NDArray[Any], kind: type[BoxTable] = BoxTable) -> Any:
-    """Return the first table: one ball per root for each combination of categories.
+    """Return the first table. Each partition has one ball per combination of categories.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def first_boxes(agent: QLearner, core: NDArray[Any], kind: type[BoxTable] = BoxT
 
 
 def check_savable_rule(split: Any) -> None:
-    """Raise ConfigurationError if a split rule cannot be saved because it is a user's own."""
+    """Raise ConfigurationError if a split rule is a user's own, which cannot be saved."""
     if hasattr(split, "due_at"):
         raise ConfigurationError(
             f"a split rule of your own ({type(split).__name__}) cannot be saved: a file that "

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Status(dict[str, Any]):
-    """The answer of `agent.status()`: a dictionary; `print` shows one line for each entry.
+    """The result of `agent.status()`: a dictionary that prints as one line per entry.
 
     Examples
     --------
@@ -30,7 +30,7 @@ class Bandwidths(NamedTuple):
 
 
 def _lines(entries: dict[str, Any], indent: str) -> list[str]:
-    """Return one line for each entry, nested dictionaries and lists indented."""
+    """Return one line per entry. Nested dictionaries and lists are indented."""
     found = []
     for name, value in entries.items():
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Learn from a step and select the next action in one call of a kernel, for the Python driver.
+"""Learn from a step and select the next action in one kernel call, for the Python driver.
 
 `act` and `update` of a `QLearner` do the same in two calls.
 """
@@ -15,17 +15,17 @@ from zooming.agents.q_learner import QLearner
 
 
 def can_step_on(agent: Agent) -> bool:
-    """Return whether a driver may call `start` and `step_on` in place of `act` and `update`.
+    """Return whether a driver may call `start` and `step_on` instead of `act` and `update`.
 
-    It may not if the agent is no `QLearner`, or if a subclass or a caller has replaced one of these
-    methods.
+    It may not if the agent is not a `QLearner`, or if a subclass or a caller has replaced one of
+    these methods.
     """
     own = getattr(agent.act, "__func__", None), getattr(agent.update, "__func__", None)
     return own == (QLearner.act, QLearner.update)
 
 
 def start(agent: QLearner, observation: Any) -> Any:
-    """Return the first action of an episode, from which `step_on` goes on."""
+    """Return the first action of an episode. Calls of `step_on` must follow."""
     return agent._act(0, observation, None, True)
 
 
@@ -41,8 +41,8 @@ def step_on(
 ) -> Any:
     """Learn from a step and return the next action, or None if the episode is over.
 
-    It is `update` and the next `act` in one call of a kernel. `action` must be the last one that
-    `start` or `step_on` returned.
+    One kernel call does the work of `update` and of the next `act`. `action` must be the last one
+    that `start` or `step_on` returned.
     """
     axes, table = agent.axes, agent.table
     is_over = terminated or truncated or step + 1 >= agent.horizon

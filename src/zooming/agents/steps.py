@@ -1,4 +1,4 @@
-"""The steps at which `predict` is asked: one for each observation of a batch."""
+"""Check the steps that a caller of `predict` gives, one per observation of a batch."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from zooming.errors import ConfigurationError, ZoomingError
 def check_steps(
     problem: LearningProblem, observation: Any, state: Any, episode_start: Any
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], bool]:
-    """Return the steps, the flat states, and whether they are a batch, for `Agent.predict`.
+    """Return (steps, flat states, whether they are a batch) from the arguments of `predict`.
 
-    TransitionError or ConfigurationError if an argument does not fit the problem or the others.
+    Raise TransitionError or ConfigurationError if an argument does not fit the problem, or if the
+    arguments do not fit each other.
     """
     try:
         states, is_batch = problem.axes.flat_states(observation)

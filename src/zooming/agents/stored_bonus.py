@@ -1,4 +1,4 @@
-"""Bonuses in files: as JSON, by the names of `bonuses.KINDS`."""
+"""Convert bonuses to JSON and back, by the names of `bonuses.KINDS`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from zooming.errors import ConfigurationError
 
 
 def bonus_to_json(bonus: Bonus) -> dict[str, Any]:
-    """Return the kind and the options of a bonus; ConfigurationError if it is a user's own."""
+    """Return the kind and the options of a bonus.
+
+    Raise ConfigurationError for a class of the user's own.
+    """
     kind = type(bonus).__name__
     if KINDS.get(kind) is not type(bonus):
         raise ConfigurationError(

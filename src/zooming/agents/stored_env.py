@@ -1,4 +1,4 @@
-"""The environment of a saved agent: its spaces, and how to make it again."""
+"""Store the environment of an agent: its spaces, and how to make it again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ PARTS = ("states", "actions")  # of `Axes`
 
 @dataclass
 class StoredEnv:
-    """Spaces and name of an environment: enough for an agent to act and update, not to learn."""
+    """Spaces and name of a saved environment.
+
+    An agent can act and update with it, but not learn.
+    """
 
     observation_space: gym.Space[Any]
     action_space: gym.Space[Any]
@@ -67,9 +70,9 @@ def _part_name(leaf: Leaf, part: str) -> str:
 
 
 def env_recipe(env: Any) -> dict[str, Any] | None:
-    """Return id and arguments of one of zooming's environments, None for any other.
+    """Return id and arguments of one of zooming's environments, or None for any other.
 
-    load() would run the code of the environment that a file names.
+    Others are not stored, because load() would have to run the code that a file names.
     """
     spec = getattr(env, "spec", None)
     if spec is None or not spec.id.startswith("zooming/") or spec.additional_wrappers:
@@ -89,7 +92,7 @@ def make_env(make: dict[str, Any] | None) -> Any:
 
 
 def _to_json(value: Any) -> Any:
-    """Return the value with arrays and tuples as lists, for JSON."""
+    """Convert a value for JSON: arrays and tuples become lists."""
     if isinstance(value, dict):
         return {key: _to_json(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):

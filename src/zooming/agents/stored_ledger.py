@@ -1,4 +1,4 @@
-"""The numbers of a warm start in a file: options, counts and statistics, as JSON."""
+"""Save and restore the statistics of a warm start as JSON values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ARRAYS = ("of_rule", "of_noisy", "of_careful", "of_varied", "trial", "windows")
 
 
 def ledger_state(ledger: Ledger) -> dict[str, Any]:
-    """Return the options and statistics to save, as JSON."""
+    """Return options, counts and statistics to save, as JSON values."""
     options = ("confidence", "loss", "margin", "bound")
     return {
         "options": {name: getattr(ledger, name) for name in options},
@@ -32,7 +32,7 @@ def ledger_state(ledger: Ledger) -> dict[str, Any]:
 
 
 def restore_ledger(ledger: Ledger, kept: dict[str, Any]) -> None:
-    """Restore saved statistics; ValueError if they are invalid."""
+    """Restore saved statistics. Raise ValueError if they are invalid."""
     counts = np.array(kept["counts"], np.int64)
     if counts.shape != (7,) or (counts < 0).any() or counts[PLAYER] > VARIED:
         raise ValueError("the episodes of the guide are invalid")

@@ -1,4 +1,4 @@
-"""The policy and the values that a table of balls holds: read for states, without learning."""
+"""Read policy and values from a table of balls, without learning."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def select(
     rule: int,
     allowed: Feasible | None,
 ) -> tuple[Floats, int]:
-    """Return an allowed action and the row of its ball."""
+    """Select a ball and an allowed action in one state. Return (flat action, row of the ball).
+
+    `ties` and `rule` are codes of `kernels`: how ties are broken, and where in a ball to play.
+    """
     action = np.empty(agent.axes.n_action)
     code, row = table.select(step, state, action, ties=ties, rule=rule, allowed=allowed)
     if code != kernels.FINE:
@@ -43,7 +46,7 @@ def greedy_actions(
 ) -> Floats:
     """Return one allowed flat action per (step, state): the center of the best ball.
 
-    If not `deterministic`, it is drawn uniformly from that ball.
+    If `deterministic` is false, the action is drawn uniformly from that ball.
     """
     table = agent.learned
     core = table.core
@@ -62,7 +65,7 @@ def greedy_actions(
 def value_at(
     agent: QLearner, table: Any, step: int, observation: Any, info: Mapping[str, Any] | None
 ) -> float:
-    """Return V(x) of one table of the agent."""
+    """Return V(observation) according to one table of the agent."""
     step = agent.problem.check_step(step)
     state, allowed = agent.problem.flat_state(step, observation), agent._feasible(step, info)
     _, row = select(agent, table, step, state, kernels.EITHER, kernels.CENTER, allowed)

@@ -1,6 +1,7 @@
 """The two drivers of learn(): a fused kernel for compiled environments, a Python loop for others.
 
-Agent and environment have separate generators, so both give the same history to the last bit.
+Agent and environment have separate generators. So both drivers give the same history to the last
+bit.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def learn(
     checkpoints: Iterable[int],
     callback: Callback | Iterable[Callback] | None,
 ) -> History:
-    """Play `episodes` episodes, fewer if a callback ends the run, and return their history."""
+    """Play episodes and return their history. A callback may end the run early."""
     if driver not in DRIVERS:
         raise ConfigurationError(f"driver={driver!r}: choose one of {DRIVERS}")
     episodes = check_int(episodes, "episodes", 0)
@@ -99,13 +100,13 @@ def learn(
 
 @runtime_checkable
 class Compiled(Protocol):
-    """An agent that plays whole episodes of a compiled environment in compiled code."""
+    """Interface of agents that play whole episodes of a compiled environment in compiled code."""
 
     def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
-        """Play compiled episodes until the log has `end` of them; return the kernel's code.
+        """Play compiled episodes until the log has `end` of them. Return the kernel's code.
 
-        The compiled code writes return, balls and completion of each episode into `log`, and
-        updates the agent. `crossing` is the environment with this agent's random numbers.
+        The compiled code updates the agent, and writes return and number of balls of each finished
+        episode into `log`. `crossing` is the environment with this agent's random numbers.
         """
 
 
@@ -223,7 +224,7 @@ class _Python:
 
 
 class LearningStopped(BaseException):
-    """Ends a run in a thread whose result is no longer needed."""
+    """Raised in a thread to end a run whose result is no longer needed."""
 
 
 def _stop_if_asked(agent: Agent) -> None:
@@ -243,9 +244,9 @@ def _check_takes_info(agent: Any) -> None:
 
 @contextmanager
 def _mark_learning(agent: Agent) -> Iterator[None]:
-    """Mark the agent as learning inside the block.
+    """Mark the agent as learning inside the `with` block.
 
-    Afterwards the environment gets a copy of the generator with which the agent played it.
+    At the end of the block, the environment gets a copy of the generator that was used.
     """
     inner = agent.env.unwrapped
     agent.learner = threading.get_ident()
@@ -262,7 +263,7 @@ def _mark_learning(agent: Agent) -> Iterator[None]:
 def _is_learning(agent: Agent) -> bool:
     """Return whether a learn() of this agent is running.
 
-    An interrupt may have left the mark, so the stack of the marked thread is searched.
+    An interrupt may have left the mark behind. So the stack of the marked thread is searched.
     """
     if not agent.learner:
         return False

@@ -1,9 +1,10 @@
-"""How the returns of a run develop, in memory that does not grow with the episodes.
+"""Follow how the returns of a run develop, in memory that does not grow with the episodes.
 
-Window i has the episodes 2^i to 2^(i+1) - 1, counted from 1. Each keeps number, mean and variance
-of its returns. The law a - c / k is fitted to the last three windows and extrapolated. On twelve
-problems of `benchmarks/problem_sets.py`, two seeds, 100 to 2,000 episodes, returns rose by half of
-what this law predicted (median), and by a third to a fifth of what a - c / sqrt(k) did.
+Window i has the episodes 2^i to 2^(i+1) - 1, counted from 1. Each window keeps number, mean and
+variance of its returns. The curve a - c / k is fitted to the last three windows and extrapolated.
+On twelve problems of `benchmarks/problem_sets.py`, two seeds, 100 to 2,000 episodes, returns rose
+by half of what this curve predicted (median). They rose by a third to a fifth of what a - c /
+sqrt(k) predicted.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ STUCK = (  # warning if the returns have not improved
 
 
 class Gain(NamedTuple):
-    """By how much the mean return may rise."""
+    """An estimate of how much the mean return may still rise."""
 
     rise: float  # at least 0
     error: float  # its standard error
     is_visible: bool  # whether the rise, so far and in future, exceeds the noise
-    is_capped: bool  # whether the law predicted more than is possible
+    is_capped: bool  # whether the fitted curve predicted more than is possible
 
     def words(self) -> str:
-        """Return the gain in words.
+        """Return the gain as text.
 
         Examples
         --------
@@ -48,14 +49,14 @@ class Gain(NamedTuple):
 
 
 class Trend:
-    """Returns by windows of growing length."""
+    """Statistics of the returns in windows of growing length."""
 
     def __init__(self) -> None:
         self.windows: NDArray[np.float64] = np.zeros((N_WINDOWS, 3))  # number, mean, variance
 
     @property
     def n_episodes(self) -> int:
-        """Episodes seen."""
+        """Number of episodes added."""
         return int(self.windows[:, 0].sum())
 
     def add(self, returns: list[float]) -> None:
@@ -71,7 +72,7 @@ class Trend:
             )  # fmt: skip
 
     def latest(self) -> tuple[float, float] | None:
-        """Return mean return and standard error of about the last half of the episodes."""
+        """Return (mean, standard error) of the returns in about the last half of the episodes."""
         used = self._long_windows()
         if not used:
             return None
@@ -79,12 +80,13 @@ class Trend:
         return self._pool(used[-2:] if is_short else used[-1:])
 
     def expected_gain(self, n_more: int, ceiling: float = math.inf) -> Gain | None:
-        """Return by how much the next `n_more` episodes may exceed the last half of the episodes.
+        """Return how much the next `n_more` episodes may exceed about the last half of the
+        episodes.
 
-        The law a - c / k is fitted by least squares to the means of the last three windows, each
-        weighted by its episodes. The error of a return is the larger one of that within the windows
-        and that which the law leaves between them. The mean return of the next episodes is at most
-        `ceiling`. None if there are too few episodes.
+        The curve a - c / k is fitted by least squares to the means of the last three windows, each
+        weighted by its number of episodes. The error of a return is the larger of two: the one
+        within the windows, and the one that the fit leaves between them. The mean return of the
+        next episodes is at most `ceiling`. The result is None if there are too few episodes.
         """
         used, latest = self._long_windows()[-FITTED:], self.latest()
         if len(used) < FITTED or latest is None:
@@ -110,18 +112,20 @@ class Trend:
         )
 
     def has_improved(self) -> bool:
-        """Return whether late returns exceed those of episodes 8 to 31; True if it is too early."""
+        """Return whether late returns exceed those of episodes 8 to 31. True if it is too early to
+        say.
+        """
         used, latest = self._long_windows(), self.latest()
         if len(used) < 4 or latest is None:
             return True
         return latest[0] > self._pool(used[:2])[0]
 
     def _long_windows(self) -> list[int]:
-        """Return the numbers of the windows with enough episodes."""
+        """Return the indices of the windows with enough episodes."""
         return [int(i) for i in np.flatnonzero(self.windows[:, 0] >= LEAST)]
 
     def _pool(self, windows: list[int]) -> tuple[float, float]:
-        """Return mean and standard error of the returns of some windows, pooled."""
+        """Return (mean, standard error) of the returns of some windows, pooled."""
         n, mean, variance = self.windows[windows].T
         total = float(n.sum())
         middle = float((n * mean).sum()) / total
@@ -129,7 +133,7 @@ class Trend:
         return middle, math.sqrt(spread / total)
 
     def restore(self, windows: NDArray[Any]) -> None:
-        """Restore saved `windows`; ValueError if they are invalid."""
+        """Restore saved `windows`. Raise ValueError if they are invalid."""
         if windows.dtype != np.float64 or windows.shape != self.windows.shape:
             raise ValueError("the windows of the returns have the wrong shape or type")
         full = 2.0 ** np.arange(N_WINDOWS)

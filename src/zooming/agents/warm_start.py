@@ -1,4 +1,4 @@
-"""Warm start: an agent learns from a rule that people use, and then takes over from it."""
+"""Warm start: an agent first learns from a rule that people use, and later takes over from it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zooming.validation import known_options
 
 
 class WarmStartOptions(TypedDict, total=False):
-    """The options of `Agent.warm_start`, by name and type; `warm_start` explains them."""
+    """Names and types of the options of `Agent.warm_start`. See `warm_start` for their meaning."""
 
     confidence: float
     loss: float | None
@@ -38,40 +38,42 @@ def warm_start(
     bound: str = "normal",
     progress_bar: bool = False,
 ) -> History:
-    """Play a rule and learn from it; `learn` then keeps it until the agent is as good.
+    """Play a rule and learn from it. Later calls of `learn` keep the rule until the agent is as
+    good.
 
-    Every second episode is played exactly, the others with a little noise. From then on `learn`
-    lets the agent explore as long as that costs at most `loss` per episode. Otherwise it plays the
-    rule, or a careful policy: the rule, except where the samples of a planner (`Auto`, `Planner`)
-    clearly favor another action. Every second such episode has small noise, from which the planner
-    learns what is better nearby. A test on the returns lets go of the rule, and the history says
-    when. Until then, `predict` plays the rule, or the careful policy if that has earned more with
-    the stated confidence. docs/offline.md states what is guaranteed.
+    In the warm start, every second episode plays the rule exactly, and the others add a little
+    noise. After it, `learn` lets the agent explore as long as that costs at most `loss` per
+    episode. Otherwise it plays the rule or a careful policy: the rule, except where the samples of
+    a planner (`Auto`, `Planner`) clearly favor another action. Every second such episode has small
+    noise, from which the planner learns what is better nearby. A test on the returns decides when
+    to let go of the rule, and the history records when. Until then, `predict` plays the rule, or
+    the careful policy if that has earned more with the stated confidence. docs/offline.md states
+    what is guaranteed.
 
     Parameters
     ----------
     agent : Agent
         The agent that learns.
     rule : function, Agent or rule
-        A function `rule(step, observation)` that returns an action, or what has `predict`: an
-        agent, or the rule of a gallery problem.
+        A function `rule(step, observation)` that returns an action, or an object with `predict`:
+        an agent, or the rule of a gallery problem.
     episodes : int, default 200
-        Episodes of the rule at first, at least 40.
+        Number of episodes that the rule plays first, at least 40.
     confidence : float, default 0.95
         Probability with which the bounds on the mean returns hold.
     loss : float, optional
-        Return per episode that exploring may lose against the rule until it is let go. By default
-        0.5 % of the absolute mean return of the rule.
+        How much of the return exploring may lose per episode, compared with the rule, until the
+        rule is let go. By default 0.5 % of the absolute mean return of the rule.
     margin : float, default 0.0
-        The rule is let go when the agent is better, or worse by at most this, in units of the
-        return.
+        The rule is let go when the agent is better than it, or worse by at most this much return.
     noise : float, optional
         Share of the steps of noisy episodes at which the action is drawn near the rule's. By
-        default 0.5 / horizon, one step of every second noisy episode, but at most 0.1; then noise
-        stops while it has cost more than 3 % of the rule's mean return per episode. With 0, the
-        careful policy is not varied either.
+        default 0.5 / horizon, one step of every second noisy episode, but at most 0.1. With the
+        default, noise stops while it has cost more than 3 % of the rule's mean return per episode.
+        With 0, the careful policy gets no noise either.
     spread : float, default 0.5
-        How near, as a share of the range of each action axis. Categories are drawn from all.
+        Largest distance of these actions from the rule's, as a share of the range of each action
+        axis. A category is drawn from all categories.
     bound : {"normal", "range"}, default "normal"
         "normal" is exact for normal returns and about right for others. "range" holds for all
         returns within the reward range, and needs far more episodes.
@@ -86,8 +88,7 @@ def warm_start(
     Raises
     ------
     ConfigurationError
-        If an option is wrong, another rule is in use, or the rule gives something that is no
-        action.
+        If an option is wrong, another rule is in use, or the rule returns an invalid action.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A model on an adaptive partition. [Sinclair, Wang, Jain, Banerjee, Yu 2020: AdaMB]"""
+"""AdaptiveMB: a model-based agent on an adaptive partition. [Sinclair et al. 2020: AdaMB]"""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from zooming.validation import check_float
 
 
 class AdaptiveMB(ModelLearner):
-    """A model of rewards and next states on an adaptive partition, planned with a bonus: AdaMB.
+    """Model rewards and next states on an adaptive partition, and plan with a bonus: AdaMB.
 
-    A ball counts next states on a grid that is as fine as the ball. A ball of depth l, whose side
-    is 2^-l, is split at `split_factor` 2^((d + 2) l) visits, where d is the number of state axes,
-    and at `split_factor` 2^(d l) visits for d > 2. `docs/relatives.md` has the definition.
+    A ball counts next states on a grid that is as fine as the ball. A ball of depth l has side
+    2^-l. With d state axes it is split at `split_factor` 2^((d + 2) l) visits, for d > 2 at
+    `split_factor` 2^(d l). `docs/relatives.md` has the definition.
 
     Parameters
     ----------
@@ -28,14 +28,14 @@ class AdaptiveMB(ModelLearner):
     planning : {"full", "one-step"}, default "full"
         Plan for all balls after each episode, or for each ball when it is visited.
     monotone : bool, default False
-        Whether Q and V never rise, as in the paper. A ball that is too large for the reward at its
-        best point begins too low; with a small bonus its children would then stay so.
+        Forbid that Q and V rise, as in the paper. A large ball averages over its best point, so
+        its Q may be too low. With a small bonus, `monotone` would keep its children too low.
     lipschitz : float, optional
-        Largest change of V per distance of states, by which V is smoothed. By default it is not.
+        Smooth V so that it changes by at most this much per distance. By default no smoothing.
     split_factor : float, default 1.0
         Factor of the visits after which a ball is split.
     split : {"all"}, default "all"
-        Sides that a split halves: all, as the grids of next states do.
+        A split halves all sides, as the grids of next states do.
     max_balls : int, optional
         Largest number of active balls. A ball is split only while its children fit in.
     **options

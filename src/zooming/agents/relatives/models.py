@@ -1,4 +1,4 @@
-"""The class of agents that model their balls and plan: NetMB and AdaptiveMB."""
+"""Base class of agents that model their balls and plan: NetMB and AdaptiveMB."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ PLANNING = ("full", "one-step")
 
 
 class ModelLearner(QLearner):
-    """An agent with a model of rewards and next states for each ball. See `kernels.models`.
+    """Base class of agents with a model of rewards and next states for each ball.
+
+    See `kernels.models`.
 
     Parameters
     ----------
@@ -27,7 +29,7 @@ class ModelLearner(QLearner):
     planning : {"full", "one-step"}, default "full"
         Plan for all balls after each episode, or for each ball when it is visited.
     monotone : bool
-        Whether Q and V never rise.
+        Forbid that Q and V rise.
     **options
         Options of `QLearner`.
     """
@@ -60,10 +62,10 @@ class ModelLearner(QLearner):
         Returns
         -------
         Estimates
-            `n_visits` and mean `reward` of each ball in the order of `partition(step)`,
-            `next_state` [ball, cell] with the share of visits that led to each cell of states, and
-            the corners `low` and `high` of the cells in the unit cube. A visit after which the
-            environment ended the episode, and one of the last step, led to no cell.
+            `n_visits` and mean `reward` of each ball, in the order of `partition(step)`.
+            `next_state` [ball, cell] is the share of visits that led to each cell of states. The
+            corners of the cells in the unit cube are `low` and `high`. A visit that ended the
+            episode led to no cell.
         """
         found: Estimates = self.table.estimates(self.problem.check_step(step))
         return found

@@ -1,4 +1,7 @@
-"""A model on a fixed net, with backward induction. [Azar, Osband, Munos 2017, on a net]"""
+"""NetMB: a model-based agent on a fixed net, with backward induction.
+
+[Azar et al. 2017 on a net]
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ from zooming.partitions.modeled import ModelTable
 
 
 class NetMB(ModelLearner, NetQ):
-    """A model of rewards and next cells on a fixed net, planned with a bonus: UCBVI on the net.
+    """Model rewards and next cells on a fixed net, and plan with a bonus: UCBVI on the net.
 
-    It counts, for every cell of states and actions, the cells of states that followed.
+    For every cell of states and actions, the agent counts which cells of states followed.
     `docs/relatives.md` has the definition.
 
     Parameters
@@ -26,8 +29,8 @@ class NetMB(ModelLearner, NetQ):
         Plan by backward induction over all cells after each episode, or for each cell when it is
         visited.
     monotone : bool, default False
-        Whether Q and V never rise, as in UCBVI. With a bonus that is too small for a proof, an
-        estimate that is too low would then stay so.
+        Forbid that Q and V rise, as in UCBVI. With a bonus that is too small for a proof,
+        `monotone` would keep an estimate that is too low.
     **options
         Options of `NetQ`: spacing, episodes, bonus, points, cap, action, ties, horizon,
         reward_range, rewards, bounds, ordered, squash, weights, seed.
@@ -56,7 +59,7 @@ class NetMB(ModelLearner, NetQ):
 
     @classmethod
     def as_published(cls, env: Any, bonus: float | bonuses.Bonus, **options: Any) -> NetMB:
-        """Return the agent on the points 0, eps, 2 eps, ..., with values capped by H.
+        """Return the agent with the net's points at 0, eps, 2 eps, ... and values capped by H.
 
         Parameters
         ----------

@@ -19,10 +19,10 @@ from zooming.validation import check_float, check_int
 class RandomizedQ(QLearner):
     """Q-learning on an adaptive partition that explores by random learning rates, without a bonus.
 
-    A ball has several copies of Q. Each visit moves each copy towards reward + V(x') by a weight
-    that is drawn for it. A stage of H visits is followed by stages of (1 + 1/H) H, (1 + 1/H)^2 H,
-    ... visits. When a stage ends, Q becomes the largest copy, and the copies begin anew from the
-    largest possible return. `docs/relatives.md` has the definition.
+    A ball has several copies of Q. Each visit moves every copy towards reward + V(x') with a random
+    weight of its own. The visits of a ball form stages of H, (1 + 1/H) H, (1 + 1/H)^2 H, ...
+    visits. When a stage ends, Q becomes the largest copy, and the copies restart at the largest
+    possible return. `docs/relatives.md` has the definition.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class RandomizedQ(QLearner):
     copies : int, default 10
         Copies of Q for each ball. More copies explore more.
     prior_samples : float, default 1.0
-        Number of samples that the largest possible return is worth at the beginning of a stage.
+        Weight of the largest possible return at the beginning of a stage, as a number of samples.
     split : {"all", "longest"} or a rule, default "all"
         Sides that a split halves: all that are longer than half the diameter, or one longest side.
     max_balls : int, optional

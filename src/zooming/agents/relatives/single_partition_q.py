@@ -22,17 +22,19 @@ from zooming.validation import check_float, check_int
 class SinglePartitionQ(QLearner):
     """Q-learning on one adaptive partition for all steps: a search by training and evaluation.
 
-    An episode trains, or it is one of `evaluations` episodes of the greedy policy, which come
-    first and after each training episode. All of them are episodes of `learn` and of its history:
-    with the default, 1 in 21 trains. Training draws a ball with a probability proportional to
-    exp(Q / (temperature D)), where D is the horizon times the span of rewards. If the mean return
-    of the evaluations is not below the best one so far, the agent keeps a copy of its table, and
-    the temperature falls to its first value. Otherwise the temperature grows, and after `patience`
-    training episodes with a split the agent goes back to its copy. `docs/relatives.md` has the
-    definition. Nothing is proved about it.
+    An episode is a training episode or an evaluation. `evaluations` episodes of the greedy policy
+    are played first, and again after each training episode. All of them are episodes of `learn` and
+    of its history: with the default, 1 in 21 trains. A training episode draws balls with
+    probabilities proportional to exp(Q / (temperature D)), where D is the horizon times the span of
+    rewards. If the mean return of the evaluations is at least the best so far, the agent keeps a
+    copy of its table, and the temperature is reset to its first value. Otherwise the temperature
+    grows. After `patience` training episodes that had a split but brought no improvement, the agent
+    goes back to its copy. `docs/relatives.md` has the definition. Nothing is proved about this
+    agent.
 
-    `predict`, `value`, `q_value`, `visits` and `partition` are those of the copy. The policy does
-    not depend on the step, which suits problems whose rewards and chances do not either.
+    `predict`, `value`, `q_value`, `visits` and `partition` read the copy. The policy does not
+    depend on the step. This suits problems whose rewards and transitions do not depend on it
+    either.
 
     Parameters
     ----------
@@ -44,13 +46,13 @@ class SinglePartitionQ(QLearner):
     evaluations : int, default 20
         Episodes of the greedy policy after each training episode.
     temperature : float, default 0.01
-        First temperature, and that after each improvement.
+        Temperature at the start and after each improvement.
     growth : float, default 2.0
         Factor of the temperature after a training episode without improvement.
     damping : float, default 0.8
-        Exponent of `growth` at each improvement, from 0 to 1.
+        At each improvement, `growth` becomes `growth ** damping`. From 0 to 1.
     patience : int, default 2
-        Training episodes with a split, without improvement, after which the agent goes back.
+        Training episodes with a split but no improvement before the agent goes back to its copy.
     split : {"all", "longest"}, default "all"
         Sides that a split halves: all that are longer than half the diameter, or one longest side.
     max_balls : int, optional
