@@ -6,19 +6,19 @@ earns
     V^pi = Q_0(x_0, a_0) + E_pi sum over h > 0 of (Q_h(x_h, a_h) - V_h(x_h))
 
 The lower end is this sum for the policy that maximizes Q, over sampled episodes. The optimum is at
-least that much, whatever the grid misses: the lower end is proved, at the level of the interval
-over the episodes. Only the terms of the sum are sampled, and they are as small as the errors of the
-grid, so few episodes are enough.
+least that much, whatever the grid misses. So the lower end is proved, at the confidence level of
+the interval over the episodes. Only the terms of the sum are sampled, and they are as small as the
+errors of the grid. So few episodes are enough.
 
 The upper end is an estimate. A second backward induction adds, at every step, what the grid may
-miss near each point: the height of a peak that the action search passed by, and the height of V
-above its interpolation inside of the neighboring cells. Let V rise by l, m and r over three
-consecutive cells. If V is concave there, it lies below both outer slopes extended into the middle
-cell, so at most (l - m)(m - r) / (l - r) above the interpolation, and in a cell at the border at
-most as far as the slopes of the two cells differ. If V is convex, it lies below the interpolation.
-Elsewhere a quarter of the largest difference is added. So a feature narrower than a cell can
-escape. Unlike `Optimal.error`, the largest error over all states, the upper end weighs each error
-by how much an optimal policy meets it.
+miss near each point: the height of a peak that the action search missed, and the height of V above
+its interpolation inside the neighboring cells. Let V rise by l, m and r over three consecutive
+cells. If V is concave there, it lies below both outer slopes extended into the middle cell. So it
+is at most (l - m)(m - r) / (l - r) above the interpolation. In a cell at the border, the difference
+of the slopes of two cells bounds it. If V is convex, it lies below the interpolation. Elsewhere a
+quarter of the largest difference is added. So a feature narrower than a cell can be missed.
+`Optimal.error` is the largest error over all states. The upper end instead weighs each error by how
+often an optimal policy meets it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ N_EPISODES = 400  # sampled for the lower end
 def can_bracket(env: CompiledEnv) -> bool:
     """Return whether outcomes and start states are finite sets, and some step has two outcomes.
 
-    Problems without chance are left out: their grids are fine enough without a bracket.
+    Deterministic problems are left out: their grids are fine enough without a bracket.
     """
     if env.start_kind in (FUNCTION, UNIFORM):
         return False
@@ -49,7 +49,7 @@ def can_bracket(env: CompiledEnv) -> bool:
 
 
 def bracket(solved: Grid) -> tuple[float, float]:
-    """Return (low, high) of the optimal return. The grid has the values of all steps."""
+    """Return (low, high) of the optimal return. `solved` holds the values of all steps."""
 
     def choose(step: int, states: Floats) -> Floats:
         return solved.backup(step, states, solved.actions, solved.search)[1]
@@ -64,10 +64,10 @@ def bracket(solved: Grid) -> tuple[float, float]:
 def policy_value(
     grid: Grid, choose: Callable[[int, Floats], Floats], n_episodes: int = N_EPISODES
 ) -> tuple[float, float]:
-    """Return the value of a policy, and half of its 95 % interval over the sampled episodes.
+    """Return the value of a policy, and half the width of its 95 % interval over sampled episodes.
 
-    The formula at the top of this module holds for any values on the grid. The nearer they are to
-    the optimum, and the policy to the best, the narrower is the interval.
+    The formula at the top of this module holds for any values on the grid. The closer these are to
+    the optimum, and the policy to the best one, the narrower is the interval.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def _draw_next(
 
 
 def _solve_raised(grid: Grid) -> Grid:
-    """Fill `grid.values` with values raised by what the grid may miss; return the grid."""
+    """Fill `grid.values` with values that include what the grid may miss. Return the grid."""
     shape = [grid.n_cells + 1] * grid.n_state
     for step in reversed(range(1, grid.env.horizon)):
         values, _, missed = grid.backup(step, grid.states, grid.actions, grid.search)

@@ -1,4 +1,4 @@
-"""The optimum of a problem: values, actions and return, with their errors."""
+"""The optimum of a problem: optimal values, actions and return, with their errors."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Optimal:
     return_error
         Error of `return_`: the larger of its distances to `return_low` and `return_high`.
     return_low, return_high
-        Where the optimal return lies. If outcomes and start states are finite sets, at least two
-        outcomes, `return_low` is what a policy earns, so the optimum is at least that (the lower
-        end of a 95 % interval over sampled episodes), and `return_high` is an estimate. Otherwise
-        they are `return_` minus and plus `error` and the error of the mean over the start.
+        Interval of the optimal return. If outcomes and start states are finite sets, with at
+        least two outcomes, `return_low` is proved: it is what a policy earns (lower end of a 95 %
+        interval over sampled episodes). `return_high` is then an estimate. Otherwise they are
+        `return_` minus and plus the sum of `error` and the error of the mean over the start.
     is_bound
         Whether `return_error` is a bound, not an estimate.
     seconds
@@ -92,11 +92,19 @@ class Optimal:
         return self.grid.env.horizon
 
     def value(self, step: int, state: ArrayLike) -> float:
-        """Return V*_h(x)."""
+        """Return V*_h(x) for one state x. `step` is h, counted from 0."""
         return self.grid.value(self._step(step), self._state(state))
 
     def values(self, step: int, states: ArrayLike) -> Floats:
-        """Return V*_h of n states: an array of shape [n, n_state], or [n] if they are Discrete."""
+        """Return V*_h of n states as an array [n].
+
+        Parameters
+        ----------
+        step : int
+            Step h of the episode, from 0.
+        states : array
+            The states, of shape [n, n_state], or [n] if they are Discrete.
+        """
         env, step = self.grid.env, self._step(step)
         if not env.has_whole_states:
             states = np.atleast_2d(np.asarray(states, np.float64))
@@ -108,13 +116,18 @@ class Optimal:
         )
 
     def q_value(self, step: int, state: ArrayLike, action: ArrayLike) -> float:
-        """Return Q*_h(x, a)."""
+        """Return Q*_h(x, a) for one state x and one action a. `step` is h, counted from 0."""
         return float(self.q_values(step, np.array([state]), np.array([action]))[0])
 
     def q_values(self, step: int, states: ArrayLike, actions: ArrayLike) -> Floats:
-        """Return Q*_h of n pairs.
+        """Return Q*_h of n pairs as an array [n].
 
-        `states` has shape [n, n_state] and `actions` [n, n_action], or [n] if they are Discrete.
+        Parameters
+        ----------
+        step : int
+            Step h of the episode, from 0.
+        states, actions : array
+            Shapes [n, n_state] and [n, n_action], or [n] if they are Discrete.
         """
         env = self.grid.env
         x = _check_points(states, env.state_box, env.has_whole_states, "state")
@@ -126,7 +139,10 @@ class Optimal:
         return self.grid.backup(self._step(step), x, a, GIVEN_ACTIONS)[0]
 
     def action(self, step: int, state: ArrayLike) -> Any:
-        """Return an optimal action in a state: an array, or an integer if actions are Discrete."""
+        """Return an optimal action in one state: an array, or an integer if actions are Discrete.
+
+        `step` is counted from 0.
+        """
         grid = self.grid
         best = grid.backup(self._step(step), self._state(state)[None], grid.actions, grid.search)[
             1
@@ -173,6 +189,9 @@ def _check_point(values: ArrayLike, box: Any, is_whole: bool, what: str) -> Floa
 
 
 def _is_inside(points: Floats, box: Any, is_whole: bool) -> NDArray[np.bool_]:
-    """Return, for each coordinate, whether it lies in the box, and is an integer if `is_whole`."""
+    """Return for each coordinate whether it lies in the box.
+
+    If `is_whole`, it must be an integer.
+    """
     inside: NDArray[np.bool_] = (box.low - 1e-9 <= points) & (points <= box.high + 1e-9)
     return inside & (points == np.rint(points)) if is_whole else inside

@@ -1,14 +1,14 @@
 """Learn a probably approximately correct (PAC) policy, with a certificate.
 
-Draw one of the K played policies uniformly. With probability 1 - delta its gap to the optimum is at
-most R(K) / (K (delta - delta_b)), where delta_b is the probability that the regret bound fails.
+Draw one of the K played policies uniformly. With probability 1 - delta, its gap to the optimum is
+at most R(K) / (K (delta - delta_b)), where delta_b is the probability that the regret bound fails.
 [SBY19 Thm 4.2] The regret refers to the observed start states. If starts are random, the gap from a
-future start adds `theory.start_error`, which fails with a probability of its own, a share of delta.
+future start adds `theory.start_error`. That bound may fail, too, with a share of delta.
 
 If m policies are drawn, the probability that all are bad is the m-th power of that for one. The
-best is chosen by n fresh episodes each. By a union bound, the m means are within
-eta = range sqrt(log(2 m / delta_e) / (2 n)) of the truth, except with probability delta_e. The gap
-is then at most R(K) / (K (delta - delta_b - delta_e)^(1/m)) + 2 eta.
+best is chosen by n fresh episodes for each. By a union bound, the m means are within eta = range
+sqrt(log(2 m / delta_e) / (2 n)) of the truth, except with probability delta_e. The gap is then at
+most R(K) / (K (delta - delta_b - delta_e)^(1/m)) + 2 eta.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def learn_pac(
     evaluation_episodes: int = 1000,
     progress_bar: bool = False,
 ) -> Certificate:
-    """Learn, and return one of the policies played, drawn uniformly, with a certificate.
+    """Learn, draw one of the policies played uniformly, and return it with a certificate.
 
     The certificate states what is proved, under which assumptions, and what was measured. Its
     `policy` is a separate agent. The agent itself keeps all it has learned.
@@ -55,8 +55,8 @@ def learn_pac(
     delta : float
         Failure probability, between 0 and 1.
     episodes : int, optional
-        Episodes to learn. By default the number of the theory for `epsilon` and `delta`;
-        required where no bound is known (`NetQ`, `MetricQ`).
+        Episodes to learn. By default the number that the theory requires for `epsilon` and
+        `delta`. Must be given if no bound is known (`NetQ`, `MetricQ`).
     best_of : int, default 1
         Number of policies drawn. The best one in evaluation is returned.
     evaluation_episodes : int, default 1000
@@ -72,8 +72,7 @@ def learn_pac(
     Raises
     ------
     ConfigurationError
-        If an option is wrong, or the theory names no affordable number of episodes and `episodes`
-        is missing.
+        If an option is wrong, or if `episodes` is missing and the theory requires too many.
 
     Examples
     --------

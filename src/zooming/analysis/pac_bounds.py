@@ -1,6 +1,6 @@
-"""What the theory says of an agent and a run: episodes needed, the bound on the gap, assumptions.
+"""Apply the theory to an agent and a run: episodes needed, bound on the gap, assumptions.
 
-`pac` has the mathematics.
+The module `pac` has the mathematics.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ def _regret_bound(agent: QLearner, episodes: int, delta: float) -> float:
 
 
 def gap_bound(agent: QLearner, episodes: int, delta: float, best_of: int, eta: float) -> float:
-    """Return the bound on the gap with probability 1 - delta, if the bonus guarantees optimism."""
+    """Return a bound on the gap to the optimum that holds with probability 1 - delta.
+
+    The bonus must guarantee optimism. `eta` is the error of the means that choose the policy.
+    """
     assert isinstance(agent.bonus, Theory)
     span = agent.reward_range[1] - agent.reward_range[0]
     left = _remaining_delta(delta, agent, best_of) - agent.bonus.delta
@@ -49,7 +52,7 @@ def gap_bound(agent: QLearner, episodes: int, delta: float, best_of: int, eta: f
 
 
 def _remaining_delta(delta: float, agent: QLearner, best_of: int) -> float:
-    """Return the probability of error that is left for learning.
+    """Return the error probability that is left for learning.
 
     Choosing among several policies takes a share of delta, and random starts take another.
     """
@@ -71,7 +74,10 @@ def _has_one_start(agent: QLearner) -> bool:
 
 
 def episodes_needed(agent: QLearner, epsilon: float, delta: float) -> float:
-    """Return the number of episodes that one draw requires in theory; infinite without a bound."""
+    """Return the number of episodes that the theory requires for one draw.
+
+    It is infinite if no bound is known.
+    """
     if agent._without_bound() is not None:
         return math.inf
     span = agent.reward_range[1] - agent.reward_range[0]

@@ -136,7 +136,7 @@ def _corner(space: gym.Space[Any], rng: np.random.Generator, side: int | None) -
 
 
 def _make_feasible(env: Any, action: Any, info: Any, step: int) -> Any:
-    """Return the feasible action nearest to `action`, if `info` has a mask; else `action`."""
+    """Return the feasible action nearest to `action`, or `action` if `info` has no mask."""
     if not (info and has_mask(info)):
         return action
     axes = Axes(gym.spaces.Discrete(1), env.action_space)  # the state space is not used

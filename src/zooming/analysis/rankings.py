@@ -1,8 +1,8 @@
 """Compare agents over many problems: interquartile means, ranks and performance profiles.
 
 Scores are given per agent and problem, one number per run. Intervals are by the percentile
-bootstrap. Runs are drawn again within each problem ("stratified"), by the same numbers for all
-agents with as many runs, so that pairs stay pairs. Agarwal et al. (2021), "Deep reinforcement
+bootstrap, stratified: runs are resampled within each problem. Agents with equally many runs share
+the resampled indices, so pairs of runs stay together. Agarwal et al. (2021), "Deep reinforcement
 learning at the edge of the statistical precipice", describe these measures.
 """
 
@@ -22,9 +22,9 @@ Scores = Mapping[str, Sequence[ArrayLike]]  # by agent, one array of runs per pr
 
 
 def interquartile_mean(values: ArrayLike) -> float:
-    """Return the mean of the middle half: a quarter of the values is cut off at either end.
+    """Return the mean of the middle half: a quarter of the values is dropped at each end.
 
-    A quarter is rounded down to whole values.
+    The number dropped is rounded down.
 
     >>> interquartile_mean([100.0, 1.0, 2.0, 3.0, -50.0, 4.0, 5.0, 6.0])
     3.5
@@ -79,10 +79,10 @@ def interquartile_means(
 def mean_ranks(
     scores: Scores, *, level: float = 0.95, n_resamples: int = N_RESAMPLES, seed: int = 0
 ) -> dict[str, Interval]:
-    """Return the mean rank of each agent over the problems; 1 is the agent with the largest mean.
+    """Return the mean rank of each agent over the problems. Rank 1 has the largest mean score.
 
-    Agents with equal means share the mean of their ranks. For the interval, problems are drawn
-    again too: it says what other problems of this kind might give.
+    Agents with equal means share the mean of their ranks. For the interval, problems are resampled
+    too. So it covers other problems of the same kind.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def performance_profile(scores: Sequence[ArrayLike], thresholds: ArrayLike) -> F
 
 
 class _Draws:
-    """Indices of the runs and problems that each bootstrap sample consists of.
+    """Indices of the runs and problems in each bootstrap sample.
 
     All agents with the same number of runs on a problem get the same indices.
     """
@@ -159,7 +159,7 @@ class _Draws:
 
 
 def _check(scores: Scores) -> dict[str, list[Floats]]:
-    """Return the scores as arrays."""
+    """Return the scores as arrays. Raise ConfigurationError if problems or runs are missing."""
     found = {
         agent: [np.asarray(runs, np.float64).ravel() for runs in problems]
         for agent, problems in scores.items()

@@ -55,7 +55,7 @@ class Regret:
 
     @classmethod
     def of(cls, history: Any, optimal: Any) -> Regret:
-        """Return the regret of a history against an optimum; the same as `history.regret(optimal)`.
+        """Return the regret of a history against an optimum, like `history.regret(optimal)`.
 
         Raises
         ------
@@ -114,16 +114,16 @@ def best_return(optimum: Any) -> float:
 
 
 def optimum_error(optimum: Any) -> float:
-    """Return the error of an optimum per episode: the solver's error, and at least rounding."""
+    """Return the error of an optimum per episode. It is at least the rounding error."""
     return max(
         float(getattr(optimum, "return_error", 0.0)), RETURN_TOLERANCE * abs(best_return(optimum))
     )
 
 
 def zero_below_error(total: Floats, episode: NDArray[np.int64], error: float) -> Floats:
-    """Return the cumulative regret, with 0 where it is at most `error` per episode.
+    """Return the cumulative regret, set to 0 where it is at most `error` per episode.
 
-    `episode` is the number of episodes that each entry of `total` sums.
+    `episode` holds the number of episodes that each entry of `total` sums up.
 
     >>> zero_below_error(np.array([9e-12, 3.0]), np.array([1, 2000]), 1e-9).tolist()
     [0.0, 3.0]

@@ -1,4 +1,4 @@
-"""Estimate the value of a policy from many episodes that are played side by side."""
+"""Estimate the value of a policy from many episodes that are played in parallel."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from zooming.kernels.crossing import draw_start, play_step
 def sample_value(agent: Agent, env: Any, episodes: int, seed: int) -> float:
     """Return the mean return of an agent's greedy policy over sampled episodes.
 
-    It estimates what `evaluate(agent, env, episodes, seed=seed)` does, from other draws. On a
-    compiled environment all episodes take a step together, so that one call of `predict` answers
-    for all. That is several times as fast. Any other environment is left to `evaluate`.
+    It estimates the same value as `evaluate(agent, env, episodes, seed=seed)`, from other draws. On
+    a compiled environment all episodes step together, and one call of `predict` serves all of them.
+    That is several times as fast. For any other environment, `evaluate` is called.
 
     Parameters
     ----------

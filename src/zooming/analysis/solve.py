@@ -68,7 +68,7 @@ def solve(
     env
         A compiled environment with declared outcomes and 1 to 3 state axes.
     resolution
-        Cells per axis of the grid: an even number, at least 4. By default as many as take seconds.
+        Cells per axis of the grid: an even number, at least 4. The default takes a few seconds.
         Must be None if the environment is finite.
     tolerance
         Largest error to accept.
@@ -163,7 +163,7 @@ def is_finite(env: CompiledEnv) -> bool:
 
 
 def default_resolution(env: CompiledEnv, most_backups: float = MOST_BACKUPS) -> int:
-    """Return a number of cells per axis that solves in seconds, with at most `most_backups`."""
+    """Return a number of cells per axis that takes seconds and at most `most_backups` backups."""
     n_state, n_action = env.state_box.shape[0], env.action_box.shape[0]
     is_deterministic = all(len(env.outcomes(step, 2)[1]) == 1 for step in range(env.horizon))
     usual = (DETERMINISTIC_RESOLUTION if is_deterministic else DEFAULT_RESOLUTION)[n_state]

@@ -27,7 +27,7 @@ DEVIATIONS = 1.96  # standard errors in the half-width of a 95 % interval
 
 
 def weigher(env: CompiledEnv) -> Callable[..., None]:
-    """Return the environment's `weigh`, or a function that leaves the weights as they are."""
+    """Return the environment's `weigh`, or a function that leaves all weights unchanged."""
     return env.weigh or keep_weights()
 
 
@@ -63,9 +63,11 @@ class Grid:
     def backup(
         self, step: int, states: Floats, actions: Floats, search: int
     ) -> tuple[Floats, Floats, Floats]:
-        """Return the largest Q and its action for each state, computed on all cores.
+        """Return the largest Q of each state, its action, and how much of Q was possibly missed.
 
-        The third array estimates how much of Q the search missed.
+        The action search tries all rows of `actions`, then points around the best one with a step
+        that is halved `search` times. With `search=GIVEN_ACTIONS`, state i plays row i. All cores
+        are used.
         """
         outcomes, weights = self.outcomes[step]
         values, best, missed = (
@@ -125,7 +127,7 @@ class Grid:
         return mean, 0.0
 
     def _mean_value(self, n: int) -> tuple[float, float, int]:
-        """Return mean and standard deviation of V over about n start states, and their number."""
+        """Return (mean of V, standard deviation, number of states) over about n start states."""
         states, weights = self.env.start_states(n)
         values = np.array([self.value(0, state) for state in states])
         mean = float(sum(weight * value for weight, value in zip(weights, values, strict=True)))
@@ -135,10 +137,7 @@ class Grid:
 def bad_transition(
     env: CompiledEnv, step: int, outcomes: Floats, state: Floats, action: Floats
 ) -> ConfigurationError | None:
-    """Return an error for the first outcome of a pair with an invalid reward or next state.
-
-    Return None if all outcomes are valid.
-    """
+    """Return an error for the first outcome with an invalid reward or next state, or None."""
     assert env.given is not None
     low, high = env.state_box.low, env.state_box.high
     where = f"{env.name}, step {step}: in state {state.tolist()}, action {action.tolist()}"
@@ -172,12 +171,12 @@ def bad_transition(
 
 
 def n_cells(box: Any) -> int:
-    """Return the number of cells of a Discrete space: one less than its values."""
+    """Return the number of cells of a Discrete space: the number of its values minus one."""
     return int(box.high[0] - box.low[0])
 
 
 def points(box: Any, n_cells: int) -> Floats:
-    """Return the points of a grid with `n_cells` cells per axis, one row each."""
+    """Return the points of a grid with `n_cells` cells per axis as an array [n, n_axes]."""
     axes = [
         np.linspace(low, high, n_cells + 1) for low, high in zip(box.low, box.high, strict=True)
     ]

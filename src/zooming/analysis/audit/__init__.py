@@ -43,9 +43,9 @@ def audit(
         The optimum of the agent's environment, from `zooming.solve`. If given, optimism
         (Q >= Q*) is checked and the zooming dimension is measured.
     n_points
-        Number of random points per step. Boxes are checked for covering and optimism at these
-        points; for optimism, also at the center and the corners of every box. For `MetricQ`,
-        covering is checked at every pair of points; optimism is checked at every pair if the
+        Number of random points per step, at which boxes are checked for covering and optimism.
+        Optimism is also checked at the center and the corners of every box. For `MetricQ`,
+        covering is checked at every pair of points. Optimism is checked at every pair if the
         problem is finite, else at all centers and `n_points` random pairs.
     seed
         Seed of the random points.

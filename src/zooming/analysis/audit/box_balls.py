@@ -1,7 +1,7 @@
 """Check the laws on boxes.
 
-A split rule that makes no cubes is checked against the conditions of the theorem on nested schemes:
-c1 <= sqrt(n) diam <= c2, with bounded aspect ratios.
+A split rule that does not make cubes is checked against the conditions of the theorem on nested
+schemes: c1 <= sqrt(n) diam <= c2, with bounded aspect ratios.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SMALLEST_C1, LARGEST_C2, LARGEST_ASPECT = 0.1, 10.0, 8.0
 
 
 def audit_boxes(agent: QLearner, optimal: Optimal | None, n_points: int, seed: int) -> Audit:
-    """Return the audit of an agent on boxes; see `zooming.audit`."""
+    """Return the audit of an agent whose balls are boxes. See `zooming.audit`."""
     partitions = [_to_unit_cube(agent, agent.partition(step)) for step in range(agent.horizon)]
     grows, c1, c2, aspect = isinstance(agent, AdaptiveQ), *_constants(agent, partitions)
     generator = np.random.default_rng(seed)
@@ -77,7 +77,7 @@ def _to_unit_cube(agent: QLearner, balls: Partition) -> Partition:
 
 
 def _constants(agent: QLearner, partitions: list[Partition]) -> tuple[float, float, float]:
-    """Return c1, c2 over the visited balls of positive diameter, and the largest aspect ratio."""
+    """Return (c1, c2, largest aspect ratio) over the visited balls of positive diameter."""
     products, aspect = [np.empty(0)], 1.0
     for p in partitions:
         sides = lengths(agent.axes.table, p.low, p.high)
@@ -96,9 +96,10 @@ def _constants(agent: QLearner, partitions: list[Partition]) -> tuple[float, flo
 def _conditions(agent: AdaptiveQ, c1: float, c2: float, aspect: float) -> Law:
     """Check the conditions of the theorem on nested schemes, and warn if one is violated.
 
-    The theorem holds for any constants c1 and c2, but far from 1 its bound is empty. A rule that
-    splits too early, too late or along one axis only leads there. So the constants must be within a
-    factor of ten of 1, and the aspect ratio within a factor of LARGEST_ASPECT of the root's.
+    The theorem holds for any constants c1 and c2, but its bound says nothing if they are far from
+    1. A rule that splits too early, too late or along one axis only has such constants. So they
+    must be within a factor of ten of 1, and the aspect ratio within a factor of LARGEST_ASPECT of
+    the root's.
     """
     rule = agent.split if isinstance(agent.split, str) else type(agent.split).__name__
     root = agent.axes.table[:, WEIGHT][agent.axes.table[:, WEIGHT] > 0]
@@ -188,7 +189,8 @@ def _separation(partitions: list[Partition]) -> Law:
 def _visits(partitions: list[Partition], *, limited: bool) -> Law:
     """Check 4^(l-1) <= n < 4^l for every ball of depth l.
 
-    Only the lower bound holds if `max_balls` has stopped a split (`limited`)."""
+    If `max_balls` has stopped a split (`limited`), only the lower bound is checked.
+    """
     deepest = 0
     for p in partitions:
         least = np.where(p.depth > 0, 4.0 ** (p.depth - 1.0), 0.0)
@@ -212,7 +214,7 @@ def _visits(partitions: list[Partition], *, limited: bool) -> Law:
 
 
 def _maxima(agent: QLearner) -> Law:
-    """Check the structure of the ball table and the maxima that its inner rows hold."""
+    """Check the structure of the ball table, and the largest Q that each inner row stores."""
     n, table = agent.table.rows_in_use, agent.table
     fault = table.fault()
     return Law(
@@ -227,7 +229,7 @@ def _optimism(
 ) -> tuple[Law, float]:
     """Check Q(B) >= Q*(x, a) at the center and the corners of every ball and at random points.
 
-    Return the law, and the share of points where it fails by more than the error of the optimum.
+    Return the law, and the share of points where Q is too low by more than the optimum's error.
     """
     n_state, n_axes, failed, looked, first, worst = (
         agent.axes.n_state,
@@ -277,7 +279,8 @@ def _optimism(
 def _zooming_dimension(
     agent: QLearner, optimal: Optimal, partitions: list[Partition]
 ) -> float | None:
-    """Return the slope over l of log2 of the number of near-optimal balls of depth l.
+    """Return the zooming dimension: the slope over l of log2(number of near-optimal balls of depth
+    l).
 
     A ball is near-optimal if the gap V* - Q* at its center is at most H 2^-l.
     """

@@ -7,8 +7,8 @@ The checks use the definitions and every pair of points, not the index of the ta
 
 When a ball is made, its center lies in its parent's domain: the parent is the smallest older ball
 that holds the center. So centers of equal radius are more than the radius apart. A ball that is due
-is split at once. With lazy children it gets one child a visit instead, and its visits exceed
-(d_max / r)^2 by up to the number of its children.
+is split at once. With lazy children, it gets one child per visit instead. Its visits may then
+exceed (d_max / r)^2 by up to the number of its children.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RADIUS_TOLERANCE = 1e-9
 
 
 def audit_balls(agent: MetricQ, optimal: Optimal | None, n_points: int, seed: int) -> Audit:
-    """Return the audit of an agent on balls of a metric; see `zooming.audit`."""
+    """Return the audit of an agent whose balls are balls of a metric. See `zooming.audit`."""
     rows = agent.table.rows[: agent.table.rows_in_use]
     table = _table(agent, rows)
     laws = [table]
@@ -184,7 +184,8 @@ def _optimism(
 
 
 def _zooming_dimension(agent: MetricQ, optimal: Optimal) -> float | None:
-    """Return the growth, over the depth l, of the number of near-optimal balls.
+    """Return the zooming dimension: the slope over l of log2(number of near-optimal balls of depth
+    l).
 
     A ball is near-optimal if the gap V* - Q* at its center is at most H 2^-l.
     """

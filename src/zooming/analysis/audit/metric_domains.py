@@ -28,7 +28,7 @@ def ball_text(agent: MetricQ, row: int) -> str:
 
 
 def pair_text(agent: MetricQ, state: int, action: int) -> str:
-    """Return a pair for a message: the names of its points, or their coordinates in a box."""
+    """Return a pair for a message: the names of its points, or their coordinates."""
     sides = (agent.metric.states, "state", 0, state), (agent.metric.actions, "action", 1, action)
     named = []
     for metric, what, side, index in sides:
@@ -46,7 +46,7 @@ def pair_text(agent: MetricQ, state: int, action: int) -> str:
 
 
 def check_covering(agent: MetricQ, rows: NDArray[Any]) -> Law:
-    """Check that each pair is owned by the smallest ball that holds it, of equals the oldest.
+    """Check that each pair belongs to the smallest ball that holds it; of equal balls, the oldest.
 
     Also check the number of points that each ball stores, and the number of active balls.
     """
@@ -167,7 +167,7 @@ def check_centers(agent: MetricQ, rows: NDArray[Any]) -> tuple[Law, Law]:
 
 
 def _center_distances(space: Space, ones: NDArray[Any], others: NDArray[Any]) -> Floats:
-    """Return the distances of centers [ones, others], in the form that the kernels use."""
+    """Return the distances between centers [ones, others], in the form that the kernels use."""
     first, second = (
         (both["state"].astype(np.int64), both["action"].astype(np.int64)) for both in (ones, others)
     )
