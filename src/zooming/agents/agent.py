@@ -125,8 +125,9 @@ class Agent(LearnedPolicy):
         | Iterable[Callable[[Any, History], Any]]
         | None = None,
     ) -> History:
-        """Play episodes and learn from them. `learn(a)` followed by `learn(b)` equals `learn(a +
-        b)`.
+        """Play episodes and learn from them.
+
+        `learn(a)` followed by `learn(b)` equals `learn(a + b)`.
 
         Parameters
         ----------
@@ -178,11 +179,10 @@ class Agent(LearnedPolicy):
     def warm_start(
         self, rule: Any, episodes: int = 200, **options: Unpack[WarmStartOptions]
     ) -> History:
-        """Play a rule and learn from it. Later calls of `learn` keep the rule until the agent is as
-        good.
+        """Play a rule and learn from it.
 
-        See `zooming.agents.warm_start`. While the rule is kept, `predict` plays the rule or a
-        careful policy near it.
+        Later calls of `learn` keep the rule until the agent is as good. While the rule is kept,
+        `predict` plays the rule or a careful policy near it. See `zooming.agents.warm_start`.
 
         Parameters
         ----------
@@ -255,8 +255,7 @@ class Agent(LearnedPolicy):
     def _learn_transitions(
         self, recorded: Transitions, done: NDArray[np.int64] | None = None
     ) -> None:
-        """Learn from recorded transitions. The result equals calling `update` for each, to the last
-        bit.
+        """Learn from recorded transitions, with the same result as `update` of each in turn.
 
         If a transition is bad, TransitionError is raised and the ones before it stay learned.
         done[0] counts the learned transitions. After an interrupt, learning resumes there.
@@ -300,8 +299,9 @@ class Agent(LearnedPolicy):
         return self._n_episodes
 
     def _take_n_episodes(self, n: int) -> None:
-        """Set the number of episodes, given by learn() or a file. Agents that count themselves
-        ignore it.
+        """Set the number of episodes, given by learn() or a file.
+
+        Agents that count their episodes themselves ignore it.
         """
         self._n_episodes = n
 
@@ -324,8 +324,7 @@ class Agent(LearnedPolicy):
     # --- inputs -----------------------------------------------------------------------------------
 
     def checked_state(self, step: int, observation: Any) -> NDArray[np.float64]:
-        """Return the observation as a float64 vector inside its bounds. Rounding errors are
-        clipped.
+        """Return the observation as a float64 vector in its bounds. Rounding errors are clipped.
 
         Raises
         ------

@@ -96,8 +96,9 @@ class RegretBalance:
             self.totals[who] += return_
 
     def deviation(self, n: int) -> float:
-        """Return beta(n), a bound on |sum of n returns - its mean|, valid with probability 1 -
-        delta/4.
+        """Return beta(n).
+
+        With probability 1 - delta/4, the sum of n returns is this near its mean.
         """
         if n == 0:
             return 0.0
@@ -123,8 +124,7 @@ class RegretBalance:
         return float(self.n_played[FREE] * self.upper_value() - self.totals[FREE])
 
     def n_allowed(self) -> int:
-        """Return how many episodes the free agents may play next. 0 means that the safe agent must
-        play.
+        """Return how many episodes the free agents may play next, 0 if the safe agent must play.
 
         The free agents may begin an episode while their estimated cost is at most the allowed cost.
         Each episode adds at most `width` to the estimated cost.

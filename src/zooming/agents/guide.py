@@ -216,12 +216,12 @@ class Guide:
         *,
         info: Any = None,
     ) -> tuple[Any, NDArray[np.int64]]:
-        """Return the action of the rule or of the careful policy; of the agent once the rule is let
-        go.
+        """Return the action of the rule or of the careful policy.
 
-        The careful policy is played if it has earned more than the rule with the stated confidence,
-        see `Ledger.trusts_careful`. Both are deterministic. The arguments are those of
-        `Agent.predict`, which calls this method until the rule is let go.
+        Once the rule is let go, the action is the agent's. The careful policy is played if it has
+        earned more than the rule with the stated confidence, see `Ledger.trusts_careful`. Both are
+        deterministic. The arguments are those of `Agent.predict`, which calls this method until the
+        rule is let go.
         """
         agent, axes = self.agent, self.agent.axes
         if not self.is_open:
@@ -272,9 +272,7 @@ class Guide:
     # --- files ------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Return the state to save, as JSON values. The rule and an unfinished episode are left
-        out.
-        """
+        """Return the state to save as JSON values, without the rule and an unfinished episode."""
         kept = ledger_state(self.ledger)
         kept["options"].update(noise=self.given_noise, spread=self.spread)
         return kept

@@ -207,9 +207,7 @@ class LearningProblem:
         action: NDArray[np.float64] | None = None,
         next_state: NDArray[np.float64] | None = None,
     ) -> TransitionError:
-        """Return the error for coordinate i of (state, action, next state), joined as one flat
-        vector.
-        """
+        """Return the error for coordinate i of the flat vector (state, action, next state)."""
         axes, n_state = self.axes, self.axes.n_state
         if i < n_state:
             return self.bad_coordinate(step, i, float(axes.from_unit_cube(state, 0)[i]))

@@ -168,14 +168,13 @@ class Ledger:
         return is_allowed and self._lost_by(self.of_varied) <= allowed
 
     def _lost_by(self, numbers: Floats) -> float:
-        """Return how much the returns in `numbers` fall short of the rule's mean, summed over
-        episodes.
-        """
+        """Return by how much the sum of the returns in `numbers` is below the rule's."""
         return float(numbers[N] * (self.of_rule[MEAN] - numbers[MEAN]))
 
     def note_plan(self, plan: int) -> None:
-        """Halve the weight of the careful policy's past returns if `plan`, the plan's number, is
-        new.
+        """Halve the weight of the careful policy's past returns if its plan has changed.
+
+        `plan` is the number of the current plan.
         """
         if self.counts[PLAN] != plan:
             self.counts[PLAN] = plan
@@ -236,9 +235,7 @@ class Ledger:
         return float(found)
 
     def _block(self) -> int:
-        """Return the length of the next block: how many episodes the agent plays before the next
-        choice.
-        """
+        """Return how many episodes the agent plays before the next choice."""
         return 1 + int(BLOCK * self.windows[0, N])
 
     def _next_cost(self) -> float:

@@ -59,9 +59,7 @@ class Pauses:
         return min([*due, self.episodes])
 
     def take(self) -> None:
-        """Evaluate the policy if due, and call the callbacks that are due. A callback may end the
-        run.
-        """
+        """Evaluate the policy and call callbacks where they are due. A callback may end the run."""
         done = self.n_done
         if (
             len(self.policy_values) < len(self.stops)

@@ -57,8 +57,9 @@ def update_each(agent: Agent, recorded: Transitions, done: Done = None) -> None:
 
 
 def replay(agent: QLearner, recorded: Transitions, done: Done = None) -> None:
-    """Learn from all transitions in compiled code. The result equals `update_each`, to the last
-    bit.
+    """Learn from all transitions in compiled code.
+
+    The result equals that of `update_each`, to the last bit.
     """
     problem, table = agent.problem, agent.table
     flat = flat_transitions(agent, recorded)
@@ -87,7 +88,7 @@ def replay(agent: QLearner, recorded: Transitions, done: Done = None) -> None:
 
 
 def record_samples(agent: Planner, recorded: Transitions, done: Done = None) -> None:
-    """Let a planner keep all transitions. The result equals `update_each`, to the last bit."""
+    """Let a planner keep all transitions. The result equals that of `update_each`."""
     problem, table, flat = agent.problem, agent.table, flat_transitions(agent, recorded)
     done = _none_done() if done is None else done
     while done[0] < len(flat.steps):

@@ -80,8 +80,7 @@ class Trend:
         return self._pool(used[-2:] if is_short else used[-1:])
 
     def expected_gain(self, n_more: int, ceiling: float = math.inf) -> Gain | None:
-        """Return how much the next `n_more` episodes may exceed about the last half of the
-        episodes.
+        """Estimate how much the next `n_more` episodes will exceed the last half of the episodes.
 
         The curve a - c / k is fitted by least squares to the means of the last three windows, each
         weighted by its number of episodes. The error of a return is the larger of two: the one
@@ -112,9 +111,7 @@ class Trend:
         )
 
     def has_improved(self) -> bool:
-        """Return whether late returns exceed those of episodes 8 to 31. True if it is too early to
-        say.
-        """
+        """Return whether late returns exceed those of episodes 8 to 31; True if it is too early."""
         used, latest = self._long_windows(), self.latest()
         if len(used) < 4 or latest is None:
             return True

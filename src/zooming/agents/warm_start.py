@@ -38,17 +38,16 @@ def warm_start(
     bound: str = "normal",
     progress_bar: bool = False,
 ) -> History:
-    """Play a rule and learn from it. Later calls of `learn` keep the rule until the agent is as
-    good.
+    """Play a rule and learn from it.
 
-    In the warm start, every second episode plays the rule exactly, and the others add a little
-    noise. After it, `learn` lets the agent explore as long as that costs at most `loss` per
-    episode. Otherwise it plays the rule or a careful policy: the rule, except where the samples of
-    a planner (`Auto`, `Planner`) clearly favor another action. Every second such episode has small
-    noise, from which the planner learns what is better nearby. A test on the returns decides when
-    to let go of the rule, and the history records when. Until then, `predict` plays the rule, or
-    the careful policy if that has earned more with the stated confidence. docs/offline.md states
-    what is guaranteed.
+    Later calls of `learn` keep the rule until the agent is as good. In the warm start, every second
+    episode plays the rule exactly, and the others add a little noise. After it, `learn` lets the
+    agent explore as long as that costs at most `loss` per episode. Otherwise it plays the rule or a
+    careful policy: the rule, except where the samples of a planner (`Auto`, `Planner`) clearly
+    favor another action. Every second such episode has small noise, from which the planner learns
+    what is better nearby. A test on the returns decides when to let go of the rule, and the history
+    records when. Until then, `predict` plays the rule, or the careful policy if that has earned
+    more with the stated confidence. docs/offline.md states what is guaranteed.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""The command line: `zooming run`, `tune`, `reproduce`, `report`, `audit`, `bench` and `list`."""
+"""The command line: `zooming run`, `tune`, `reproduce`, `report`, `audit`, `bench`, `list`, ..."""

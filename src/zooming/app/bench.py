@@ -1,4 +1,4 @@
-"""Benchmark of speed and memory: both drivers, short and long runs, two to six dimensions."""
+"""Measure speed and memory: both drivers, short and long runs, two to six dimensions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Case:
-    """A problem of the benchmark and its number of episodes."""
+    """One case of the benchmark: a problem and a number of episodes."""
 
     name: str
     env_id: str
@@ -40,7 +40,7 @@ class Case:
 class Measured:
     """The results of one case. Times are nanoseconds of processor time per step.
 
-    `early` and `late` are times of the first and the last tenth of the run.
+    `early` and `late` are the times of the first and the last tenth of the run.
     """
 
     case: Case
@@ -73,7 +73,7 @@ def cases(quick: bool) -> list[Case]:
 
 
 def measure(case: Case) -> Measured:
-    """Measure one case. All times are taken in one go, so that their ratios are comparable."""
+    """Measure one case. All times are taken together, so that their ratios are comparable."""
     repeats = range(max(1, min(10, 100_000 // case.episodes)))  # short runs: best of ten
     fused, agent = fastest(case, repeats)
     early, late = (
@@ -85,7 +85,7 @@ def measure(case: Case) -> Measured:
 
 
 def fastest(case: Case, seeds: Iterable[int]) -> tuple[float, Any]:
-    """Return the least nanoseconds per step of the fused driver over the seeds, and its agent."""
+    """Run the fused driver with each seed. Return the least nanoseconds per step, and its agent."""
     runs = []
     for seed in seeds:
         agent = zooming.AdaptiveQ(case.make(), bonus=BONUS, seed=seed)
@@ -102,17 +102,14 @@ def _early_and_late(case: Case, seed: int) -> tuple[float, float]:
 
 
 def _learn(agent: Any, episodes: int) -> float:
-    """Return the nanoseconds per step of one learn()."""
+    """Call learn() and return the nanoseconds per step."""
     began = time.process_time()
     agent.learn(episodes)
     return (time.process_time() - began) / episodes / int(agent.horizon) * 1e9
 
 
 def _python_driven(case: Case, agent: Any) -> tuple[float, float]:
-    """Return the Python driver's nanoseconds of agent time per step after training, and rows read.
-
-    Rows are those that one selection reads.
-    """
+    """Return (nanoseconds of agent time per step, rows read per selection) of the Python driver."""
     env = case.make()
     transitions = []
     for episode in range(400):

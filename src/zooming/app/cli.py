@@ -97,9 +97,10 @@ def export_file(
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command line. `args` defaults to those of the process.
+    """Run the command line. `args` are by default the arguments of the process.
 
-    If the reader of the output goes away, as in `zooming list | head -2`, end without a message.
+    If the reader of the output has closed it, as in `zooming list | head -2`, end without a
+    message.
     """
     try:
         try:
@@ -114,7 +115,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _run_command(args: Sequence[str] | None) -> None:
-    """Run one command; print an error as one sentence."""
+    """Run one command. An error is printed as one sentence."""
     import zooming
     from zooming.app import bench, run
     from zooming.app.explain_command import explain_file
@@ -167,7 +168,7 @@ def _run_command(args: Sequence[str] | None) -> None:
 
 
 def _print_error(message: str) -> SystemExit:
-    """Print the error and return a SystemExit with code 2; code 1 means that an audit failed."""
+    """Print the error and return a SystemExit with code 2. Code 1 means that an audit failed."""
     print(f"zooming: {message}", file=sys.stderr)
     end = SystemExit(message)
     end.code = 2

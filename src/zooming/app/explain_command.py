@@ -26,7 +26,7 @@ def explain_file(
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE")] = (),
     episodes: int | None = None,
 ) -> None:
-    """Print the policy of a saved agent as rules, with what they lose against the policy.
+    """Print the policy of a saved agent as rules, and how much return the rules lose.
 
     Args:
         file: file written by agent.save().
@@ -77,7 +77,7 @@ def _check_ending(path: Path, is_pair: bool) -> Path:
 
 
 def _write(found: Any, path: Path) -> None:
-    """Write rules or differences in the format of the path."""
+    """Write rules or differences in the format of the path's ending."""
     if path.suffix in PICTURES:
         import numpy as np
         from matplotlib.figure import Figure

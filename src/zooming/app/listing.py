@@ -1,4 +1,4 @@
-"""The command `zooming list`, and what the docstrings of agents and environments say first."""
+"""The command `zooming list`, with descriptions taken from docstrings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def list_names() -> None:
 
 
 def _library(agent: str) -> str:
-    """Return the library of an agent and its version in brackets; "" if it is zooming itself."""
+    """Return library and version of an agent in brackets, or "" if it is zooming itself."""
     found = versions_of([agent.partition(":")[0]])
     return "".join(f" [{name} {number}]" for name, number in found.items())
 
@@ -42,7 +42,7 @@ def _environments() -> list[tuple[str, str]]:
 
 
 def say_about(env: Any) -> str:
-    """Return what the docstring of an environment says after the colon of its first line."""
+    """Return the description of an environment: the text after the first colon of its docstring."""
     return _first_line(env.unwrapped).partition(": ")[2]
 
 

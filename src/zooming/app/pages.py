@@ -14,8 +14,8 @@ from zooming.version import __version__
 def fill_page(package: str, data: dict[str, Any], **parts: str) -> str:
     """Return the page.html of a package with its data, style and script inline.
 
-    `%%NAME%%` in the template is replaced by the part of that name. TITLE and SIZE are escaped
-    texts of the data, DATA is all of it as JSON, STYLE and SCRIPT are page.css and page.js. Strings
+    In the template, `%%NAME%%` is replaced by the part of that name. TITLE and SIZE are texts of
+    the data, escaped. DATA is all data as JSON. STYLE and SCRIPT are page.css and page.js. Strings
     of the data never become markup.
     """
     known = {

@@ -1,4 +1,4 @@
-"""Tables that `zooming run` and `zooming tune` print."""
+"""Print the tables of `zooming run` and `zooming tune`."""
 
 from __future__ import annotations
 

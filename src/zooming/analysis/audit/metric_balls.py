@@ -184,8 +184,7 @@ def _optimism(
 
 
 def _zooming_dimension(agent: MetricQ, optimal: Optimal) -> float | None:
-    """Return the zooming dimension: the slope over l of log2(number of near-optimal balls of depth
-    l).
+    """Return the zooming dimension: the slope over l of log2(near-optimal balls of depth l).
 
     A ball is near-optimal if the gap V* - Q* at its center is at most H 2^-l.
     """

@@ -1,1 +1,1 @@
-"""`zooming leaderboard`: problems x agents x episodes as one table and one page."""
+"""`zooming leaderboard`: compare problems x agents x episodes in one table and one page."""

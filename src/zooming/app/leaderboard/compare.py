@@ -1,8 +1,8 @@
 """Compare the agents of a leaderboard: over all problems, and each with the first agent.
 
 The first agent is the reference, by default `auto`. It loses a problem to another agent if the 95 %
-interval of the difference, paired by seed, excludes 0. With many comparisons at this level, about
-one in forty of those between equals is called a loss.
+interval of the difference, paired by seed, excludes 0. Among many comparisons of equal agents,
+about one in forty is counted as a loss.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ THRESHOLDS = np.linspace(0.0, 100.0, 101)  # of performance profiles
 
 @dataclass(frozen=True)
 class Record:
-    """On how many problems the reference is better than an agent, level with it, or worse."""
+    """Number of problems on which the reference is better than another agent, level, or worse."""
 
     better: int
     level: int
@@ -33,10 +33,10 @@ class Record:
 
 @dataclass(frozen=True)
 class Standing:
-    """One agent over the problems of a group, at one number of episodes.
+    """Results of one agent over the problems of a group, at one number of episodes.
 
     The ranks are None for an agent that cannot play all of the problems. `record` is None for the
-    reference, and of agents with one seed.
+    reference, and for agents with one seed.
     """
 
     agent: str
@@ -55,8 +55,9 @@ class Standing:
 class Loss:
     """A problem on which the reference loses to `agent`, at one number of episodes.
 
-    `regret` is how much more regret the reference has, `percent` how much worse its final policy
-    is; each is paired by seed. `others` are further agents that beat it by regret.
+    `regret` is how much more regret the reference has, and `percent` how much worse its final
+    policy is. Both are paired by seed. `others` are further agents with less regret than the
+    reference.
     """
 
     problem: str
@@ -69,7 +70,7 @@ class Loss:
 
     @property
     def why(self) -> str:
-        """What the loss consists of, in words."""
+        """The reason of the loss in words: a worse final policy, or a higher cost of learning."""
         ours, theirs = float(self.ours.percent.mean()), float(self.theirs.percent.mean())
         ends = f"{ours:.1f} % against {theirs:.1f} %"
         if self.percent.low > 0:
@@ -80,9 +81,9 @@ class Loss:
 
 
 def standings(results: Sequence[Result], names: Sequence[str], reference: str) -> list[Standing]:
-    """Return the standing of every agent over the problems `names`, in order of their loss.
+    """Return the standing of every agent over the problems `names`, smallest loss first.
 
-    `results` are those of one number of episodes.
+    All `results` must have the same number of episodes.
     """
     table = {(result.problem, result.agent): result for result in results}
     agents = list(dict.fromkeys(result.agent for result in results))
@@ -138,8 +139,8 @@ def _record(theirs: Sequence[Result], ours: dict[str, Result]) -> Record | None:
 def losses(results: Sequence[Result], scales: dict[str, Scale], reference: str) -> list[Loss]:
     """Return the problems on which the reference has more regret than another agent.
 
-    The agent that is named is the one with the least regret of those that beat it. The largest
-    differences come first. `results` are those of one number of episodes.
+    Each names the agent with the least regret. The largest differences come first. All `results`
+    must have the same number of episodes.
     """
     found = []
     for name in scales:

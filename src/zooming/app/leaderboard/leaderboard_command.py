@@ -1,4 +1,4 @@
-"""The command `zooming leaderboard`: run what is missing, then write the tables and the page."""
+"""The command `zooming leaderboard`: run the missing studies, write the tables and the page."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def leaderboard(
         problems: names of the board (newsvendor, river-swim, oil, ...), presets (zooming list) or
             Gymnasium ids, whose optimum can be solved. By default the twelve operations problems
             and four of the paper.
-        agents: names separated by commas, with settings after colons. Others are compared to the
-            first. By default auto, its relatives and the rivals.
+        agents: names separated by commas, with settings after colons. The first one is compared
+            with all others. By default auto, its relatives and the rivals.
         episodes: numbers of episodes, each with runs of its own. By default 200 500 2000 20000.
         seeds: number of runs of each agent on each problem. By default 20.
         deep_seeds: number of runs of agents that take minutes a run (sb3:...).
-        deep_episodes: leave these agents out where an agent plays more episodes than this.
+        deep_episodes: leave these agents out of runs with more episodes than this.
         long_seeds: number of runs of the other rivals with 10,000 episodes or more, because they
             are driven from Python.
         tuning_seeds: number of runs of each bonus that is tried for adaptive-q and net-q, on
@@ -102,7 +102,7 @@ def leaderboard(
 
 
 def check_folder(board: Board) -> None:
-    """Raise ConfigurationError if the folder holds something else."""
+    """Raise ConfigurationError if the folder of a board holds anything but a leaderboard."""
     if board.folder.exists() and not board.folder.is_dir():
         raise ConfigurationError(f"{board.folder} is a file; choose another --out")
     if (
@@ -116,7 +116,10 @@ def check_folder(board: Board) -> None:
 
 
 def run(board: Board, absent: dict[str, str], runner: _Runner) -> Finished:
-    """Run what is missing. Write tables and page each time a number of episodes is done."""
+    """Run the missing studies. Tables and page are written after each number of episodes.
+
+    `absent` says why an agent is left out.
+    """
     reference = next(agent.label for agent in board.agents if agent.label not in absent)
     tunings = board.tunings()
     searches = [(one.search.study, one.folder) for one in tunings]
@@ -140,26 +143,26 @@ def run(board: Board, absent: dict[str, str], runner: _Runner) -> Finished:
 
 
 def write(board: Board, finished: Finished) -> None:
-    """Write the tables and the page."""
+    """Write the tables and the page of a leaderboard."""
     write_tables(board.folder, finished)
     files.write_atomically(board.folder / PAGE, render(finished).encode())
 
 
 class _Runner:
-    """Runs studies with the same options, in blocks of `MOST_STUDIES`."""
+    """Run studies with the same options, at most `MOST_STUDIES` at once."""
 
     def __init__(self, **options: Any) -> None:
         self._options = options
 
     def run(self, studies: Sequence[tuple[Study, str | Path]], what: str) -> None:
-        """Run studies, and print what they are."""
+        """Run studies. `what` is printed first and says what they are."""
         if studies:
             print(what, flush=True)
         for first in range(0, len(studies), MOST_STUDIES):
             run_all(studies[first : first + MOST_STUDIES], **self._options)
 
     def run_cells(self, cells: Sequence[Cell], what: str) -> list[tuple[Cell, str]]:
-        """Run the cells. Return those whose agent failed, with the error; the others go on."""
+        """Run the cells. Return (cell, error) for each cell whose agent failed."""
         left, failed = list(cells), list[tuple[Cell, str]]()
         while True:
             try:

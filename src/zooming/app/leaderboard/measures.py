@@ -6,10 +6,10 @@ actions. All measures of an agent are in this unit, so that they compare across 
 - regret: K V* minus the sum of the returns of all K episodes;
 - loss: regret per episode, in percent;
 - percent: the value of the final policy, 0 for random actions and 100 for the optimum. The policy
-  plays `VALUE_EPISODES` episodes without learning; all agents play the same ones;
-- reached: the episodes after which the returns are at 95 percent, see `episodes_to`.
+  plays `VALUE_EPISODES` episodes without learning. They are the same for all agents;
+- reached: the number of episodes until returns are at 95 percent, see `episodes_to`.
 
-The error of V* and that of sampling may bring a percentage above 100 and a regret below 0.
+Errors of V* and of sampling may bring a percentage above 100 and a regret below 0.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ WINDOW = 50  # episodes whose mean return must be enough
 
 @dataclass(frozen=True)
 class Scale:
-    """The scale of a problem: optimum with its error, and value of random actions.
+    """The scale of a problem: its optimum with error, and the value of random actions.
 
-    `about` says what the problem is.
+    `about` describes the problem.
     """
 
     problem: str
@@ -61,7 +61,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Result:
-    """What one cell measured. Arrays have one entry per seed."""
+    """The measures of one cell. Arrays have one entry per seed."""
 
     problem: str
     agent: str
@@ -110,7 +110,7 @@ def read_scales(board: Board) -> dict[str, Scale]:
 
 
 def read_result(cell: Cell, scale: Scale) -> Result:
-    """Return what the finished study of a cell measured."""
+    """Return the measures of a cell from its finished study."""
     store = Store(cell.folder, cell.study.configuration)
     runs = store.runs(cell.problem, cell.choice)
     timings = store.seconds()
@@ -135,7 +135,7 @@ def read_result(cell: Cell, scale: Scale) -> Result:
 
 
 def _library(cell: Cell) -> str:
-    """Return the libraries that a study adds to those that all need, with their versions."""
+    """Return names and versions of the libraries that only this study needs."""
     versions = read_manifest(cell.folder / MANIFEST)["computed_with"][-1]["versions"]
     return ", ".join(f"{name} {number}" for name, number in versions.items() if name not in NEEDED)
 
@@ -143,11 +143,11 @@ def _library(cell: Cell) -> str:
 def episodes_to(
     enough: float, episode: NDArray[np.int64], total_return: Floats, window: int = WINDOW
 ) -> int | None:
-    """Return the episodes before the mean return is enough, or None if it never is.
+    """Return the number of episodes until the mean return reaches `enough`, or None.
 
-    These are the fewest episodes k such that, on average over the seeds, both the next `window`
-    episodes and all that follow k return at least `enough`. Between two checkpoints the sum of
-    returns is interpolated.
+    It is the smallest k such that, averaged over the seeds, the next `window` episodes and all
+    episodes after k return at least `enough`. Between two checkpoints the sum of returns is
+    interpolated.
 
     >>> totals = np.array([[0.0, 0.0, 10.0, 20.0]])
     >>> episodes_to(1.0, np.array([1, 5, 15, 25]), totals, window=10)
@@ -164,13 +164,13 @@ def episodes_to(
 
 
 def mean_or_interval(samples: Floats) -> Interval:
-    """Return the mean with its 95 % interval; the interval is one point with one sample."""
+    """Return the mean with its 95 % interval. With one sample, both ends equal the mean."""
     if len(samples) > 1:
         return mean_interval(samples)
     return Interval(float(samples[0]), float(samples[0]), float(samples[0]))
 
 
 def paired(ours: Floats, theirs: Floats) -> Interval | None:
-    """Return the mean of ours - theirs over the seeds of both, or None with fewer than two."""
+    """Return the mean of ours - theirs over common seeds, or None with fewer than two seeds."""
     n = min(len(ours), len(theirs))
     return mean_interval(ours[:n] - theirs[:n]) if n > 1 else None

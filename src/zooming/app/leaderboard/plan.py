@@ -1,10 +1,10 @@
-"""What a leaderboard runs: its problems and agents, and one study for each cell.
+"""Plan a leaderboard: its problems and agents, and one study for each cell.
 
-A cell is one agent on one problem for one number of episodes. Each cell is a study of its own, so
+A cell is one agent on one problem for one number of episodes. Each cell is a study of its own. So
 another agent, problem or number of episodes in the same folder computes only what is new. The runs
-of 200, 500 and 2,000 episodes are separate runs, not the beginning of a longer one: some agents are
-told how many episodes they have, and the final policy after 200 episodes is only known to a run
-that ends there.
+of 200, 500 and 2,000 episodes are separate, not the beginning of a longer run. There are two
+reasons: some agents are told how many episodes they have, and a final policy after 200 episodes
+exists only in a run that ends there.
 
     studies/reference/PROBLEM         random actions: the zero of the scale
     tuning/EPISODES/AGENT/PROBLEM     all values of a setting, on seeds of their own
@@ -81,7 +81,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Tuning:
-    """The search for the best value of a setting of an agent on a problem."""
+    """A search for the best value of one setting, for one agent on one problem."""
 
     problem: Problem
     name: str
@@ -94,7 +94,7 @@ class Tuning:
 
 @dataclass(frozen=True)
 class Board:
-    """All settings of a leaderboard. The first agent is the one that others are compared to."""
+    """All settings of a leaderboard. All other agents are compared with the first agent."""
 
     folder: Path
     problems: tuple[Problem, ...]
@@ -133,7 +133,7 @@ class Board:
                 ) from error
 
     def refuse_unplayable(self) -> None:
-        """Note every agent that cannot be made on a problem, with the reason."""
+        """Record every agent that cannot be made on a problem, with the reason."""
         for problem in self.problems:
             for choice in self.agents:
                 try:
@@ -142,7 +142,7 @@ class Board:
                     self.refused[problem.name, choice.label] = str(error)
 
     def absent(self) -> dict[str, str]:
-        """Return the agents that can play none of the problems, with the reason."""
+        """Return {agent: reason} of the agents that can play none of the problems."""
         return {
             choice.label: self.refused[self.problems[0].name, choice.label]
             for choice in self.agents
@@ -150,7 +150,7 @@ class Board:
         }
 
     def references(self) -> dict[str, tuple[Study, Path]]:
-        """Return the study of random actions of each problem, and its folder."""
+        """Return, for each problem, the study of random actions and its folder."""
         found = {}
         for problem in self.problems:
             study = Study(
@@ -165,7 +165,7 @@ class Board:
         return found
 
     def tunings(self) -> list[Tuning]:
-        """Return the searches for the settings of agents that have one."""
+        """Return one search per problem and agent with a setting to tune."""
         found = []
         for episodes in self.episodes if self.n_tuning_seeds else ():
             for problem, choice in self._pairs():
@@ -187,7 +187,7 @@ class Board:
         return found
 
     def cells(self, tunings: Sequence[Tuning] = ()) -> list[Cell]:
-        """Return all cells that can be played: as agents come, and with what tuning found."""
+        """Return all cells that can be played, with default settings and with tuned ones."""
         found = [
             self._cell(problem, choice.label, choice, episodes)
             for episodes in self.episodes
@@ -232,13 +232,13 @@ class Board:
         return Cell(problem, name, choice, episodes, study, folder)
 
     def _folder(self, *parts: str, study: Study) -> Path:
-        """Return the folder of a study: readable, and another for other settings."""
+        """Return the folder of a study. Its name is readable and differs for different settings."""
         readable = [re.sub(r"[^A-Za-z0-9._=-]+", "_", part).strip("_") for part in parts]
         return self.folder.joinpath(*readable, study.configuration.name)
 
 
 def find_problems(names: Sequence[str]) -> tuple[Problem, ...]:
-    """Return the problems of the given names: of the board, presets or Gymnasium ids."""
+    """Return the problems with these names: of the board, presets or Gymnasium ids."""
     ours = {name: recipe for group in GROUPS.values() for name, recipe in group.items()}
     return tuple(
         Problem(name, *ours[name]) if name in ours else problem_named(name) for name in names
@@ -251,5 +251,5 @@ def group_of(problem: str) -> str:
 
 
 def default_agents(names: Sequence[str] = AGENTS) -> tuple[AgentChoice, ...]:
-    """Return the agents of the board that this version has."""
+    """Return those of the named agents that this version has."""
     return tuple(agent_named(name) for name in names if name in KNOWN)

@@ -52,7 +52,7 @@ def write_tables(folder: Path, finished: Finished) -> None:
 
 
 def rows(finished: Finished) -> Iterator[dict[str, Any]]:
-    """Yield one row per problem, number of episodes and agent; empty cells have a reason."""
+    """Yield one row per problem, number of episodes and agent. Empty cells have a reason."""
     for result in finished.results:
         scale = finished.scales[result.problem]
         yield {
@@ -93,7 +93,7 @@ def _spread(name: str, interval: Interval | None) -> dict[str, float | None]:
 
 
 def summary(finished: Finished) -> str:
-    """Return the standings of each group and number of episodes, and where the reference loses."""
+    """Return the standings of all groups and numbers of episodes, and the reference's losses."""
     parts = [f"{finished.title}, {finished.size}.", say_libraries(finished.results)]
     for group in finished.groups:
         for episodes in finished.episodes:
@@ -110,7 +110,7 @@ def summary(finished: Finished) -> str:
 
 
 def say_libraries(results: Sequence[Result]) -> str:
-    """Return the libraries of agents that come from elsewhere, with their versions; or nothing."""
+    """Return names and versions of other libraries that the agents come from, or ""."""
     found = dict.fromkeys((one.agent, one.library) for one in results if one.library)
     listed = "; ".join(f"{agent} uses {library}" for agent, library in found)
     return f"Libraries: {listed}." if listed else ""
@@ -153,7 +153,7 @@ def _losses(finished: Finished) -> str:
 
 
 def say_loss(one: Loss) -> str:
-    """Return a sentence about a problem that the reference loses."""
+    """Return a sentence about a problem on which the reference loses."""
     half = (one.regret.high - one.regret.low) / 2
     others = f" Also: {', '.join(one.others)}." if one.others else ""
     return (
@@ -164,7 +164,7 @@ def say_loss(one: Loss) -> str:
 
 
 def say_known(found: Sequence[Loss]) -> str:
-    """Return what the agents that beat the reference are told that it is not."""
+    """Return sentences on what agents that beat the reference know in advance and it does not."""
     agents = dict.fromkeys(one.agent for one in found)
     return " ".join(KNOWN[agent] for agent in agents if agent in KNOWN)
 

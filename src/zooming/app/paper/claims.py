@@ -1,4 +1,4 @@
-"""Claims of the paper about its figures. Each is checked on the runs and gets a verdict.
+"""Check claims of the paper about its figures on the runs, and give a verdict on each.
 
 Agents are compared seed by seed. A claim is confirmed if the whole 95 % interval is on its side,
 refuted if the whole interval is on the other side, and undecided otherwise. Claims about partitions
@@ -56,7 +56,7 @@ class Claim(ABC):
 
 @dataclass(frozen=True)
 class AdaptiveBeats(Claim):
-    """Over all episodes the adaptive agent returns more than another."""
+    """Claim: over all episodes, the adaptive agent returns more than another agent."""
 
     other: str = "net"
     source: str = "section 1.1"
@@ -82,7 +82,7 @@ class AdaptiveBeats(Claim):
 
 @dataclass(frozen=True)
 class EndsAhead(Claim):
-    """In the last tenth of the episodes the adaptive agent returns more than another."""
+    """Claim: in the last tenth of the episodes, the adaptive agent returns more than another."""
 
     other: str = "net"
     source: str = "section 1.1"
@@ -103,7 +103,7 @@ class EndsAhead(Claim):
 
 @dataclass(frozen=True)
 class FewerBalls(Claim):
-    """The adaptive partition has at most half as many balls as the net."""
+    """Claim: the adaptive partition has at most half as many balls as the net."""
 
     source: str = "section 1.1"
 
@@ -124,7 +124,10 @@ class FewerBalls(Claim):
 
 @dataclass(frozen=True)
 class NetExploresMore(Claim):
-    """The net plays in more cells than the adaptive agent, both counted in cells of the net."""
+    """Claim: the net plays in more cells than the adaptive agent.
+
+    Both are counted in cells of the net.
+    """
 
     source: str = CAPTION
 
@@ -147,7 +150,7 @@ class NetExploresMore(Claim):
 
 @dataclass(frozen=True)
 class IsBest(Claim):
-    """A heuristic has the largest return of all agents in the paper."""
+    """Claim: a heuristic has the largest return of all agents in the paper."""
 
     agent: str
     source: str = CAPTION
@@ -172,7 +175,7 @@ class IsBest(Claim):
 
 @dataclass(frozen=True)
 class NearOptimal(Claim):
-    """A heuristic is near-optimal in the last tenth of the episodes."""
+    """Claim: a heuristic is near-optimal in the last tenth of the episodes."""
 
     agent: str
     source: str = "section 7.1"
@@ -192,7 +195,7 @@ class NearOptimal(Claim):
 
 @dataclass(frozen=True)
 class NobodyIsOptimal(Claim):
-    """Every agent of the paper is suboptimal in the last tenth of the episodes."""
+    """Claim: every agent of the paper is suboptimal in the last tenth of the episodes."""
 
     source: str = CAPTION
 
@@ -217,7 +220,10 @@ class NobodyIsOptimal(Claim):
 
 @dataclass(frozen=True)
 class NetFallsShort(Claim):
-    """The net is too coarse: the best policy on its points returns less than the adaptive agent."""
+    """Claim: the net is too coarse.
+
+    The best policy on its points returns less than the adaptive agent.
+    """
 
     source: str = CAPTION
 
@@ -239,7 +245,10 @@ class NetFallsShort(Claim):
 
 @dataclass(frozen=True)
 class SavesTime(Claim):
-    """The adaptive agent takes less processor time per run than the net, with the same kernels."""
+    """Claim: a run of the adaptive agent takes less processor time than a run of the net.
+
+    Both use the same kernels.
+    """
 
     source: str = "section 4.1"
 
@@ -256,7 +265,7 @@ class SavesTime(Claim):
 
 
 def _learning_text(evidence: Evidence, name: str) -> str:
-    """Return a phrase that says when the mean return first came close to the optimum."""
+    """Return a phrase on when the mean return first came close to the optimum."""
     runs = evidence.runs[name]
     mean = np.diff(runs.total_return.mean(axis=0)) / np.diff(runs.episode)
     close = np.flatnonzero(mean >= (1 - CLOSE) * evidence.optimal.return_)
@@ -269,12 +278,12 @@ def _learning_text(evidence: Evidence, name: str) -> str:
 
 
 def sign(interval: Interval, level: float = 0.0) -> bool | None:
-    """Return True if the interval is above a level, False if below, None if it contains it."""
+    """Return True if the interval is above `level`, False if below, None if it contains `level`."""
     return True if interval.low > level else False if interval.high < level else None
 
 
 def all_of(signs: list[bool | None]) -> bool | None:
-    """Return True if all are, False if one is False, else None."""
+    """Return True if all signs are True, False if one is False, otherwise None."""
     return True if all(signs) else False if False in signs else None
 
 
@@ -290,7 +299,7 @@ def _difference_text(interval: Interval, digits: int = 3) -> str:
 
 
 def agent_text(name: str) -> str:
-    """Return the name of an agent in a sentence."""
+    """Return the name of an agent as it is written in a sentence."""
     return {
         "no-movement": "no movement",
         "median": "the median",

@@ -33,7 +33,7 @@ _MARKS = {True: ("✓", COLORS[2]), False: ("✗", COLORS[1]), None: ("?", GRAY)
 
 
 def draw(evidence: Evidence, verdicts: Sequence[Verdict], path: Path) -> None:
-    """Write the image of one figure to `path`, a PNG, and to a PDF of the same name."""
+    """Draw one figure and write it to `path`, a PNG, and to a PDF of the same name."""
     from matplotlib.figure import Figure as Canvas
 
     rows = [_row(verdict) for verdict in verdicts]
@@ -129,11 +129,10 @@ def _finish(ax: Any, title: str, x: str, y: str = "") -> None:
 
 
 def _shows_expected(evidence: Evidence) -> bool:
-    """Return whether to draw expected distances instead of realized ones.
+    """Return whether to draw expected distances to the optimum instead of realized ones.
 
-    They are drawn if outcomes are random and the runs have exact policy values.
-
-    On a deterministic problem, the returns of all seeds tell more than the values of a few.
+    They are drawn if outcomes are random and the runs have exact policy values. On a deterministic
+    problem, the returns of all seeds tell more than exact values of a few runs.
     """
     _, chances = evidence.optimal.grid.env.outcomes(0, 2)
     return len(chances) > 1 and all(runs.policy_values.size for runs in evidence.runs.values())
@@ -201,7 +200,10 @@ def _notes(evidence: Evidence) -> list[str]:
 
 
 def _row(verdict: Verdict) -> tuple[bool | None, list[str], list[str]]:
-    """Return a row of the table: verdict, wrapped claim, first sentence of the finding, wrapped."""
+    """Return a row of the table: verdict, lines of the claim, lines of the finding.
+
+    Only the first sentence of the finding is shown.
+    """
     finding = re.split(r"(?<=\.)\s+(?=[A-Z])|;\s", verdict.finding)[0]
     claim = f"{verdict.claim[:1].upper()}{verdict.claim[1:].rstrip('.')}"
     return verdict.holds, textwrap.wrap(claim, _CLAIM), textwrap.wrap(finding.rstrip("."), _FINDING)
@@ -230,7 +232,7 @@ def _table(
 
 
 def _scales(evidence: Evidence, ax: Any) -> Any:
-    """Draw the mean return of each learner at each scale of the bonus; the best scale is filled."""
+    """Draw the mean return of each learner at each scale of the bonus. The best scale is filled."""
     with drawing(ax) as ax:
         names = list(evidence.runs)
         for name, scores in evidence.scores.items():

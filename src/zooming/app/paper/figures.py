@@ -32,7 +32,7 @@ SECOND_STEP = 1  # 0-based; the paper shows h = 2
 
 @dataclass(frozen=True)
 class Figure:
-    """One problem with its figure numbers in the paper and the claims about it."""
+    """One problem, with its figure numbers in the paper and the claims about it."""
 
     numbers: tuple[int, ...]
     problem: str
@@ -42,7 +42,7 @@ class Figure:
 
     @property
     def name(self) -> str:
-        """File name without suffix."""
+        """The file name of the figure without suffix."""
         return (
             f"figure-{self.numbers[0]:02d}-{self.problem}"
             if self.numbers
@@ -51,7 +51,7 @@ class Figure:
 
     @property
     def heading(self) -> str:
-        """Heading such as `Figures 2 and 7: ...`."""
+        """The heading, such as `Figures 2 and 7: ...`."""
         if not self.numbers:
             return f"Not in the paper: {self.title}"
         return (
@@ -65,7 +65,7 @@ class Figure:
 
     @property
     def has_heuristics(self) -> bool:
-        """Whether the paper compares with heuristics: on the ambulance problems."""
+        """Whether the paper compares with heuristics, which it does on the ambulance problems."""
         return self.problem.startswith("ambulance")
 
 

@@ -1,4 +1,4 @@
-"""Claims of the paper about where partitions are fine, compared with random points of the space."""
+"""Check claims of the paper on where partitions are fine, compared with random points."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _GRID = (np.arange(64) + 0.5) / 64
 
 @dataclass(frozen=True)
 class FineNear(Claim):
-    """The partition is finer around a point than at random points."""
+    """Claim: the partition is finer around a given point than at random points."""
 
     state: float
     action: float
@@ -42,7 +42,10 @@ class FineNear(Claim):
 
 @dataclass(frozen=True)
 class FineAlongDiagonal(Claim):
-    """The partition is finer near action = state, which means to stay, than at random points."""
+    """Claim: the partition is finer near action = state than at random points.
+
+    This action means to stay.
+    """
 
     source: str = CAPTION
 
@@ -54,7 +57,7 @@ class FineAlongDiagonal(Claim):
 
 @dataclass(frozen=True)
 class FinestAt(Claim):
-    """The partition is finest at a given point, the optimum."""
+    """Claim: the partition is finest at a given point, the optimum."""
 
     state: float
     action: float
@@ -82,7 +85,7 @@ class FinestAt(Claim):
 
 @dataclass(frozen=True)
 class FollowsOptimum(Claim):
-    """In the states that occur, the partition is fine where Q* is high and coarse elsewhere."""
+    """Claim: in states that occur, the partition is fine where Q* is high and coarse elsewhere."""
 
     source: str = "section 7.3"
 
@@ -126,9 +129,10 @@ def _mark_near(distance: Callable[[Floats, Floats], Floats]) -> NDArray[np.bool_
 
 
 def _compare_sizes(evidence: Evidence, near: NDArray[np.bool_], where: str, source: str) -> Verdict:
-    """Return the verdict that balls are smaller `near` a place than at random points.
+    """Return the verdict on the claim that balls are smaller near a place than at random points.
 
-    The effect is the difference of mean log2 sizes, in standard deviations over the points.
+    `near` marks the points near the place. The effect is the difference of mean log2 sizes, in
+    standard deviations over the points.
     """
     points = np.stack(np.meshgrid(_GRID, _GRID, indexing="ij"), axis=-1).reshape(-1, 2)
     sizes = [np.log2(ball_sides(balls, points)) for balls in _partitions(evidence)]
@@ -156,7 +160,7 @@ def _finest_center(balls: Partition) -> Floats:
 
 
 def _optimal_path(evidence: Evidence) -> list[tuple[float, float]]:
-    """Return (state, action) of the optimal policy at each step; deterministic, x' = a."""
+    """Return (state, action) of the optimal policy at each step, for a problem with x' = a."""
     state, path = evidence.figure.preset.make().unwrapped.start_states(1)[0][0], []
     for step in range(evidence.optimal.horizon):
         action = np.asarray(evidence.optimal.action(step, state), np.float64)
@@ -177,7 +181,7 @@ def ball_sides(balls: Partition, points: Floats) -> Floats:
 
 
 def _sample_states(env: object, step: int, n: int = 64) -> Floats:
-    """Return n states, sorted, that random actions reach at a step."""
+    """Return n sorted states that random actions reach at a step."""
     from zooming.agents.heuristics import Random
 
     agent, found = Random(env, seed=0), list[float]()

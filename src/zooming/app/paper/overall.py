@@ -1,4 +1,4 @@
-"""Claims of the paper about several figures, checked on the findings of each figure."""
+"""Check claims of the paper about several figures, on the findings of each figure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHARPNESS = (1, 10, 50)
 
 @dataclass(frozen=True)
 class Grows:
-    """The claim that a measure grows with the sharpness of the survey, from problem to problem."""
+    """Claim: a measure grows with the sharpness of the survey, from problem to problem."""
 
     survey: str
     measure: str  # a key of the findings: [mean, low, high]
@@ -28,7 +28,7 @@ class Grows:
         return [f"oil-{self.survey}-{sharpness}" for sharpness in SHARPNESS]
 
     def check(self, found: Mapping[str, Mapping[str, Any]]) -> Verdict:
-        """Return the verdict on this claim; `found` maps each problem to its findings."""
+        """Return the verdict on this claim. `found` maps each problem to its findings."""
         numbers = [Interval(*found[problem][self.measure]) for problem in self.problems]
         grows = [sign(_difference(after, before)) for before, after in itertools.pairwise(numbers)]
         shown = ", ".join(f"{n.mean:.2f} ± {(n.high - n.low) / 2:.2f}" for n in numbers)
@@ -49,7 +49,7 @@ OVERALL = tuple(
 
 
 def overall(findings: Iterable[Mapping[str, Any]]) -> list[Verdict]:
-    """Return the verdicts on the claims for which all figures have findings."""
+    """Return the verdicts on the claims whose figures all have findings."""
     found = {one["problem"]: one for one in findings}
     return [
         claim.check(found)

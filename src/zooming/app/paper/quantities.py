@@ -1,4 +1,4 @@
-"""What the claims of the paper compare: returns, balls, time and the best policy on a net."""
+"""Compute what the claims of the paper compare: returns, balls, time, best policy on a net."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def final_returns(evidence: Evidence, name: str) -> Floats:
 
 
 def best_on_net(evidence: Evidence) -> float:
-    """Return the best return with actions on the net, for a deterministic problem with x' = a."""
+    """Return the best return with actions on the net.
+
+    The problem must have x' = a without chance.
+    """
     env, net = (
         evidence.figure.preset.make().unwrapped,
         evidence.choices["net"].make(evidence.figure.preset.make(), 0),
@@ -81,7 +84,7 @@ class _Recorder(gym.Wrapper[Any, Any, Any, Any]):
 
 
 def n_cells_played(evidence: Evidence, name: str, run: int) -> int:
-    """Return the number of cells of the net, over all steps, in which an agent played."""
+    """Return in how many cells of the net, over all steps, an agent played in one run."""
     points = _points(evidence.choices["net"].make(evidence.figure.preset.make(), 0))
     recorder = _Recorder(evidence.figure.preset.make())
     evidence.agent(name, run, recorder).learn(evidence.episodes, driver="python")
@@ -111,5 +114,5 @@ def allowed_gap(evidence: Evidence) -> float:
 
 
 def n_trained(evidence: Evidence) -> int:
-    """Return the number of runs that are trained again."""
+    """Return how many runs are trained again to look at their partitions."""
     return min(N_TRAINED, evidence.runs["adaptive"].n_seeds)

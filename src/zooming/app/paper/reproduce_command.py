@@ -1,4 +1,4 @@
-"""The command `zooming reproduce`."""
+"""The command `zooming reproduce`: run the paper's experiments, draw figures, check claims."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _findings(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _make(folder: Path) -> None:
-    """Create the folder; ConfigurationError if it holds other files or cannot be written."""
+    """Create the folder. Raise ConfigurationError if it has other files or cannot be written."""
     try:
         ours = {FINDINGS, PICTURES, LOCK, "tuning", "evaluation", "report.html"}
         if folder.exists() and any(path.name not in ours for path in folder.iterdir()):
@@ -157,7 +157,7 @@ def _make(folder: Path) -> None:
 
 
 def _is_done(figure: Figure, folder: Path, findings: dict[str, Any]) -> bool:
-    """Return whether a figure has its findings and its image files."""
+    """Return whether a figure already has its findings and its image files."""
     is_drawn = all((folder / PICTURES / f"{figure.name}{suffix}").exists() for suffix in SUFFIXES)
     return figure.name in findings["figures"] and is_drawn
 
@@ -189,7 +189,7 @@ def _draw(evidence: Evidence, folder: Path) -> tuple[str, dict[str, Any]]:
 
 
 def _figure_entry(evidence: Evidence, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """Return the entry of a figure in findings.json."""
+    """Return the entry of a figure for findings.json."""
     regrets = {name: mean_interval(runs.regret[:, -1]) for name, runs in evidence.runs.items()}
     valued = {name: runs for name, runs in evidence.runs.items() if runs.policy_values.size}
     expected = {name: mean_interval(runs.expected_regret[:, -1]) for name, runs in valued.items()}

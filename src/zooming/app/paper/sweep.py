@@ -1,8 +1,8 @@
-"""The runs of the figures: tune the scale of the bonus of each learner, then evaluate the best.
+"""Run the studies of the figures: tune the scale of each learner's bonus, then evaluate the best.
 
-Deviations from the paper. The paper chooses the best scale on the runs that it shows; here the
+Two deviations from the paper: The paper chooses the best scale on the runs that it shows. Here the
 evaluation uses fresh seeds. The smallest scale in the paper is 0.01, which is the best one for most
-nets; here scales go down to 0, where there is no bonus.
+nets. Here scales go down to 0, which means no bonus.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class Evidence:
     entropy: int
 
     def agent(self, name: str, run: int, env: Any = None) -> Agent:
-        """Return the untrained agent of an evaluation run; `env` may wrap the environment."""
+        """Return the untrained agent of one evaluation run. `env` may wrap the environment."""
         problem_env = self.figure.preset.make() if env is None else env
         return self.choices[name].make(problem_env, seeds.derive_seed(self.entropy, f"run {run}"))
 
     def train_again(self, name: str, run: int) -> Agent:
-        """Return the agent of an evaluation run, trained again with bit-identical results."""
+        """Train the agent of one evaluation run again, with the same result to the last bit."""
         agent = self.agent(name, run)
         agent.learn(self.episodes)
         return agent
@@ -80,7 +80,7 @@ def sweep(
     workers: int | None = None,
     progress_bar: bool = False,
 ) -> list[Evidence]:
-    """Run the missing studies `tuning/PROBLEM` and `evaluation/PROBLEM`; return the evidence."""
+    """Run the missing studies `tuning/PROBLEM` and `evaluation/PROBLEM`. Return the evidence."""
     learners = {
         ADAPTIVE: AgentChoice("adaptive-q-published"),
         NET: AgentChoice("net-q-published", {"episodes": episodes}),

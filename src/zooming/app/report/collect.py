@@ -33,8 +33,8 @@ MOST_SEEDS_SHOWN = 100  # as markers
 def collect(folder: Path, n_valued: int = 0) -> dict[str, Any]:
     """Return all data of the page for the folder of a study, a tuning or a reproduction.
 
-    The policies of the first `n_valued` runs of each agent are valued exactly, for the expected
-    regret.
+    The policies of the first `n_valued` runs of each agent are valued exactly, which gives the
+    expected regret.
     """
     problems: list[dict[str, Any]] = []
     manifests: list[dict[str, Any]] = []
@@ -99,7 +99,7 @@ def collect(folder: Path, n_valued: int = 0) -> dict[str, Any]:
 
 
 def _studies(folder: Path) -> Iterator[tuple[Path, dict[str, str], dict[str, Any]]]:
-    """Yield (folder, agent names that replace labels, further findings) of each study."""
+    """Yield (folder, {label: agent name to show}, further findings) of each study."""
     if (folder / MANIFEST).exists():
         yield folder, {}, {}
         return
@@ -166,7 +166,7 @@ def _tried_rows(tuned: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _winner(runs: dict[str, Runs]) -> str | None:
-    """Return the agent that beats every other, paired by seed, at the 95 % level; else None."""
+    """Return the agent that beats every other, paired by seed, at the 95 % level, or None."""
     totals = {label: ours.total_return[:, -1] for label, ours in runs.items()}
     best = max(totals, key=lambda label: totals[label].mean())
     others = [total for label, total in totals.items() if label != best]
@@ -218,9 +218,9 @@ def _agent(row: Row, names: dict[str, str], i: int, runs: Runs, is_winner: bool)
 def learning_curve(
     runs: Runs, scaled: Callable[[Floats], Floats] = lambda returns: returns, n_bins: int = 40
 ) -> dict[str, list[Any]]:
-    """Return mean returns over at most `n_bins` bins of equal length, except the last.
+    """Return mean returns over at most `n_bins` bins. All bins but the last have equal length.
 
-    `scaled` gives the returns another unit.
+    `scaled` converts the returns to another unit.
     """
     episode, total = (
         np.concatenate([[0], runs.episode]),

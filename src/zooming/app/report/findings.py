@@ -1,4 +1,4 @@
-"""The findings of a reproduction as the page shows them: title, verdicts, scales of the bonus."""
+"""Read the findings of a reproduction for the page: title, verdicts, scales of the bonus."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def title(folder: Path, n_problems: int) -> str:
 
 
 def figures(path: Path) -> list[dict[str, Any]]:
-    """Return what a reproduction found, one entry per figure.
+    """Return the findings of a reproduction, one entry per figure.
 
     Raise ConfigurationError if the file is damaged.
     """
@@ -50,7 +50,7 @@ def figures(path: Path) -> list[dict[str, Any]]:
 
 
 def overall(path: Path) -> list[dict[str, Any]]:
-    """Return the verdicts on claims about several figures; an empty list if there is no file."""
+    """Return the verdicts on claims about several figures, or an empty list without a file."""
     if not path.exists():
         return []
     content = replace_non_finite(read_json(path, REMEDY))
@@ -74,7 +74,7 @@ def _damage_error(path: Path, error: Exception) -> ConfigurationError:
 
 
 def count_confirmed(verdicts: Sequence[dict[str, Any]]) -> str:
-    """Return a sentence that counts the confirmed claims; empty if there are no claims."""
+    """Return a sentence that counts the confirmed claims, or "" if there are no claims."""
     if not verdicts:
         return ""
     holds = [verdict["holds"] for verdict in verdicts]
@@ -86,7 +86,7 @@ def count_confirmed(verdicts: Sequence[dict[str, Any]]) -> str:
 
 
 def scales(found: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the mean return at each scale of the bonus, by agent; None if none were tried."""
+    """Return the mean return at each scale of the bonus, by agent, or None if none were tried."""
     scores = found.get("scores")
     if not scores:
         return None
@@ -110,7 +110,7 @@ def scales(found: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def replace_non_finite(content: Any) -> Any:
-    """Return JSON content with NaN and infinities as strings, because strict JSON has neither."""
+    """Return JSON content with NaN and infinities as strings. Strict JSON has neither."""
     if isinstance(content, dict):
         return {key: replace_non_finite(value) for key, value in content.items()}
     if isinstance(content, list):

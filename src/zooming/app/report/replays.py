@@ -1,4 +1,4 @@
-"""Replays of the first run of each agent: how its partition grew over Q*."""
+"""Replay the first run of each agent, to show how its partition grew over Q*."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ MOST_REPLAYED_BALLS = 4000  # of one agent in one frame, over all steps; limits 
 def collect_replays(
     problem: Problem, configuration: Configuration, names: dict[str, str], with_estimates: bool
 ) -> tuple[list[dict[str, Any]], list[str], list[Cut]]:
-    """Replay the first run of each agent; return (replays, agents not shown and why, cuts).
+    """Replay the first run of each agent. Return (replays, agents not shown and why, cuts).
 
     A replay shows the growth of the partitions along one state axis and one action axis. A ball is
-    a list: its corners, its first and last frame and, `with_estimates`, its Q in each frame. Each
-    step is cut where the first agent shown plays most at the end of its run.
+    a list: its corners, its first and last frame and, if `with_estimates`, its Q in each frame.
+    Each step is cut where the first agent shown plays most at the end of its run.
     """
     frames = np.unique(
         np.round(np.geomspace(1, configuration.episodes, N_FRAMES)).astype(int)
@@ -96,9 +96,9 @@ def _first_run(choice: AgentChoice, problem: Problem, configuration: Configurati
 
 
 def _cuts(agent: Agent, episodes: int) -> list[Cut]:
-    """Return the plane through each step's partition to draw.
+    """Return the plane in which each step's partition is drawn.
 
-    With more than two axes it depends on what was learned, so the agent is trained first.
+    With more than two axes, the plane depends on what was learned. So the agent is trained first.
     """
     if len(agent.axes) > 2:
         agent.learn(episodes)
@@ -106,12 +106,15 @@ def _cuts(agent: Agent, episodes: int) -> list[Cut]:
 
 
 def _of_step(cuts: Sequence[Cut], step: int) -> Cut:
-    """Return the cut of a step; the last cut if there are fewer cuts than steps."""
+    """Return the cut of a step, or the last cut if there are fewer cuts than steps."""
     return cuts[min(step, len(cuts) - 1)]
 
 
 def _slice(balls: Partition, cut: Cut) -> tuple[list[list[float]], list[float]]:
-    """Return corners (left, bottom, right, top), clipped to the window, and Q of balls in a cut."""
+    """Return the corners (left, bottom, right, top) and the Q of the balls in a cut.
+
+    Corners are clipped to the window of the cut.
+    """
     view, pair = balls.view(), list(cut.drawn)
     _, _, shown = balls.slice(
         pair, np.clip(cut.point, view.low, view.high)
@@ -125,7 +128,8 @@ def _slice(balls: Partition, cut: Cut) -> tuple[list[list[float]], list[float]]:
 def q_star(optimal: Optimal, cuts: Sequence[Cut] = ()) -> dict[str, Any]:
     """Return Q* of each step on a grid along the axes of its cut.
 
-    Without cuts, the axes are the first of state and action, and the others are in the middle.
+    Without cuts, the axes are the first of state and action. All other axes are fixed at the
+    middle.
     """
     env = optimal.grid.env
     n_state = env.state_box.shape[0]

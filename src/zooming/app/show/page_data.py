@@ -1,4 +1,4 @@
-"""Collect what the page of a policy shows, as JSON."""
+"""Collect the data of the page of a policy, as JSON values."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ MOST_BALLS = 20_000  # of all steps together; beyond it the alternatives are lef
 def collect(agent: Any, episodes: int) -> dict[str, Any]:
     """Return the data of the page.
 
-    For each step: the cells of the policy with their action and value, and the balls with Q and
-    visits. And some episodes to step through, if the agent has an environment.
+    Each step has the cells of the policy with action and value, and the balls with Q and visits. If
+    the agent has an environment, there are also some episodes to step through.
     """
     title = about(agent)
     if getattr(agent, "is_guided", False):
@@ -81,14 +81,14 @@ def collect(agent: Any, episodes: int) -> dict[str, Any]:
 
 
 class _Corners:
-    """Collects the corners of boxes. Those that several steps share are written once."""
+    """Collect the corners of boxes. Corners that several steps share are stored once."""
 
     def __init__(self) -> None:
         self.found: list[dict[str, Any]] = []
         self._numbers: dict[tuple[bytes, bytes], int] = {}
 
     def number(self, low: Floats, high: Floats) -> int:
-        """Return the index of these corners in `found`, where they are added if they are new."""
+        """Return the index of these corners in `found`. New corners are added."""
         key = low.tobytes(), high.tobytes()
         if key not in self._numbers:
             self._numbers[key] = len(self.found)
@@ -106,7 +106,7 @@ def _numbers(values: Floats) -> list[float | None]:
 
 
 def _interpolation(agent: Any) -> dict[str, Any] | None:
-    """Return the JSON document of a policy that interpolates, as exported; None for others."""
+    """Return the exported JSON document of a policy that interpolates, or None for others."""
     if not recommended(agent).interpolates:
         return None
     try:
@@ -116,7 +116,7 @@ def _interpolation(agent: Any) -> dict[str, Any] | None:
 
 
 def _balls(agent: Any, step: int, regions: Regions, corners: _Corners) -> dict[str, Any] | None:
-    """Return the balls of a step, with their visits per unit of state volume."""
+    """Return the balls of a step with their visits per unit of state volume."""
     try:
         found = agent.partition(step)
     except (AttributeError, NotImplementedError, ConfigurationError):
@@ -139,7 +139,7 @@ def _balls(agent: Any, step: int, regions: Regions, corners: _Corners) -> dict[s
 
 
 def _play(agent: Any, episodes: int) -> list[list[dict[str, Any]]]:
-    """Return episodes of the greedy policy: the state, action and reward of each step."""
+    """Play episodes of the greedy policy. Return state, action and reward of each step."""
     env, axes, found = agent.env, agent.axes, []
     for k in range(episodes):
         observation, info = reset(env, k)

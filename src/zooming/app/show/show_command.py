@@ -1,4 +1,4 @@
-"""Write one HTML file with a policy, its data, styles and scripts inline."""
+"""The command `zooming show`: write a policy as one HTML file with everything inline."""
 
 from __future__ import annotations
 
