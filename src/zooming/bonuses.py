@@ -24,10 +24,13 @@ from zooming.validation import as_float, check_float, check_int
 
 
 class Bonus(Protocol):
-    """Interface of a bonus b(t) = scale / sqrt(t): any object with this method is one."""
+    """Interface of a bonus b(t) = scale / sqrt(t).
+
+    Any object with the method `scale` is a bonus.
+    """
 
     def scale(self, horizon: int, reward_span: float) -> float:
-        """Return the factor of 1 / sqrt(t)."""
+        """Return the numerator of b(t). `reward_span` is the highest minus the lowest reward."""
 
 
 @dataclass(frozen=True)
@@ -55,31 +58,32 @@ class Scaled:
 
 
 class _Confident:
-    """Base of bonuses with a failure probability: scale = a sqrt(iota) + b."""
+    """Base class of bonuses with a failure probability: scale = a sqrt(iota) + b."""
 
     episodes: int | None
     delta: float
 
     def log_term(self, horizon: int) -> float:
-        """Return iota; if K is unknown, iota_1."""
+        """Return iota. If K is unknown, return iota_1."""
         if self.episodes is None:
             return math.log(8 * horizon / self.delta)
         return math.log(4 * horizon * self.episodes / self.delta)
 
     def iota(self, horizon: int, episode: int = 1) -> float:
-        """Return log(4 H K / delta); if K is unknown, log(8 H k^2 / delta) for episode k, from 1.
+        """Return iota = log(4 H K / delta).
 
-        The failure probabilities of all iota_k sum to pi^2/48 delta, less than delta/4, the sum for
-        iota over K episodes.
+        If K is unknown, return iota_k = log(8 H k^2 / delta) for episode k, counted from 1. The
+        failure probabilities of all iota_k sum to pi^2/48 delta. That is less than delta/4, the sum
+        for a known K.
         """
         return self.log_term(horizon) + (2 * math.log(episode) if self.episodes is None else 0.0)
 
     def terms(self, horizon: int, reward_span: float) -> tuple[float, float]:
-        """Return the numbers a and b of the scale, which is a sqrt(iota) + b."""
+        """Return (a, b) of the scale a sqrt(iota) + b."""
         raise NotImplementedError
 
     def scale(self, horizon: int, reward_span: float, episode: int = 1) -> float:
-        """Return the factor of 1 / sqrt(t). `episode` matters only if K is unknown."""
+        """Return the numerator of b(t). `episode` is used only if K is unknown."""
         per_root_iota, constant = self.terms(horizon, reward_span)
         return per_root_iota * math.sqrt(self.iota(horizon, episode)) + constant
 
@@ -101,13 +105,13 @@ class Theory(_Confident):
     """The bonus of the regret bound: b(t) = 2 sqrt(H^3 iota / t) + 4 L / sqrt(t). [SBY19 eq. 4]
 
     iota = log(4 H K / delta), and d_max = 1. The constants are those of the paper's main text,
-    which its lemmas prove; the appendix exchanges them by mistake. `reward_noise` adds 2 sigma
+    which its lemmas prove. The appendix exchanges them by mistake. `reward_noise` adds 2 sigma
     sqrt(H iota / t).
 
     If K is unknown, a ball keeps the smaller bonuses of its early visits. The constant 2 is twice
     what a ball that exists from the start needs. This covers an iota four times as large, which is
-    enough up to k = (8 H / delta)^1.5, 22,627 at H = 5, delta = 0.05. For balls chosen by the data
-    the same slack is needed already if K is known: see `zooming.theory.iota`.
+    enough up to k = (8 H / delta)^1.5 (22,627 at H = 5, delta = 0.05). For balls chosen by the
+    data, the same slack is needed already if K is known: see `zooming.theory.iota`.
 
     Parameters
     ----------
@@ -145,14 +149,14 @@ class Theory(_Confident):
 
 @dataclass(frozen=True)
 class Exact(_Confident):
-    """The width that the optimism lemma needs, without slack: 1/3 to 1/2 of Theory at H = 5.
+    """The smallest width for which the optimism lemma holds: 1/3 to 1/2 of Theory at H = 5.
 
     Q = mean + (H - h) sqrt(S_t iota / 2) + L D_t, with h from 1. `mean` is the weighted average of
     r + V', S_t the sum of the squared weights, and D_t the weighted average diameter of the balls
     played. S and D are kept per ball and inherited. If K is unknown, the width uses the iota_k of
     the latest visit, so nothing is lost.
 
-    This holds for rewards that are a function of state and action. For random rewards give
+    This holds for rewards that are a function of state and action. For random rewards, give
     `random_rewards` or `reward_noise`, not both.
 
     Parameters
@@ -193,7 +197,7 @@ class Exact(_Confident):
         return reward_span * math.sqrt(0.5), 0.0
 
     def reward_spread(self, reward_span: float) -> float:
-        """Return the range of the reward around its mean, in units of the span."""
+        """Return the width of the reward's range around its mean, in units of the span."""
         return 1.0 if self.random_rewards else 2 * self.reward_noise / reward_span
 
 
@@ -201,8 +205,8 @@ class Exact(_Confident):
 class Bernstein(_Confident):
     """Experimental: UCB-B, a width from the variance of V', on balls. [Jin et al. 2018, Alg. 2]
 
-    With W_t the variance of V' over the t visits of a ball and its ancestors, and N the active
-    balls per step,
+    Let W_t be the variance of V' over the t visits of a ball and its ancestors, and N the number of
+    active balls per step. Then
 
         beta_t = min(c1 (sqrt((H / t) (W_t + H) iota) + sqrt(H^7 N) iota / t),
                      c2 sqrt(H^3 iota / t))
@@ -214,8 +218,9 @@ class Bernstein(_Confident):
     single points as balls and L = 0 this is UCB-B.
 
     No proof covers adaptive balls: the paper only conjectures a gain of sqrt(H), and a child
-    inherits a variance measured over its parent. The term with H^7 is large: c2 decides until t
-    exceeds N H^4 iota, so in runs of usual length it differs little from Theory.
+    inherits a variance measured over its parent. The term with H^7 is large. Until t exceeds N H^4
+    iota, the minimum is the term with c2. So in runs of usual length, b_t differs little from
+    Theory.
 
     Parameters
     ----------
@@ -286,7 +291,7 @@ class Doubling:
             )
 
     def phase(self, episode: int) -> Any:
-        """Return the bonus of the phase of this episode, counted from 1."""
+        """Return the bonus of the phase that contains `episode`, counted from 1."""
         j = number_of_phase(episode)
         return replace(self.bonus, episodes=2**j, delta=self.bonus.delta / ((j + 1) * (j + 2)))
 
@@ -296,7 +301,7 @@ class Doubling:
 
 
 def number_of_phase(episode: int) -> int:
-    """Return the phase j of an episode; phase j has the episodes 2^j to 2^(j+1) - 1."""
+    """Return the phase j of an episode. Phase j has the episodes 2^j to 2^(j+1) - 1."""
     return int(episode).bit_length() - 1
 
 
@@ -306,7 +311,7 @@ KINDS: dict[str, type[Any]] = {
 
 
 def as_bonus(bonus: float | Bonus) -> Bonus:
-    """Return the given bonus; Scaled(c) for a number c."""
+    """Return a bonus unchanged, and Scaled(c) for a number c."""
     if isinstance(bonus, numbers.Real) and not isinstance(bonus, bool):
         return Scaled(as_float(bonus))
     if isinstance(bonus, type) or not hasattr(bonus, "scale"):

@@ -8,7 +8,7 @@ class ZoomingError(ValueError):
 
 
 class ConfigurationError(ZoomingError):
-    """Raised for a request that cannot be met: an invalid option, file name, study or figure."""
+    """Raised for an invalid request: a wrong option, file name, study or figure."""
 
 
 class SpaceError(ConfigurationError):
@@ -20,11 +20,11 @@ class OptionError(ConfigurationError, TypeError):
 
 
 class TransitionError(ZoomingError):
-    """Raised for an invalid state, action or reward. The agent is unchanged."""
+    """Raised for an invalid state, action or reward. The agent learns nothing from it."""
 
 
 class CheckpointError(ZoomingError):
-    """Raised for a file that is damaged, foreign, newer than zooming, or of another problem."""
+    """Raised for a file that is damaged, not zooming's, too new, or of another problem."""
 
 
 class BrokenPromise(ZoomingError, AssertionError):

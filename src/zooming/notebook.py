@@ -1,4 +1,4 @@
-"""HTML for notebooks: a small table and inline SVG, without a plotting library or scripts.
+"""Make HTML for notebooks: small tables and inline SVG, without a plotting library or scripts.
 
 All strings that may come from a user, such as environment names, are escaped here.
 """
@@ -35,7 +35,7 @@ def card(title: str, facts: dict[str, Any], pictures: Sequence[str] = ()) -> str
 def table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], notes: Sequence[str] = ()
 ) -> str:
-    """Return HTML with a title, a table with a header row, and a line for each note."""
+    """Return HTML with a title, a table with a header row, and one line per note."""
     cell = 'style="text-align:left;padding:1px 12px 1px 0"'
     head = "".join(f"<th {cell}>{escape(str(name))}</th>" for name in columns)
     body = "".join(
@@ -50,7 +50,7 @@ def table(
 
 
 def sparkline(values: ArrayLike, caption: str, *, width: int = 220, height: int = 48) -> str:
-    """Return an SVG line of the values, averaged to at most 100 points."""
+    """Return an SVG line chart of the values, averaged to at most 100 points."""
     line = np.asarray(values, np.float64)
     if not len(line):
         return ""

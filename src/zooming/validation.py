@@ -70,12 +70,12 @@ _ANY, _NAMED = (
 
 
 def known_options(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a method of agents to refuse unknown options and suggest what to use instead.
+    """Decorate a method of agents so that it refuses unknown options and suggests the right one.
 
-    Only agents and `learn` have it, because users of other libraries give them options that mean
-    something else here (`HABITS`). Elsewhere Python's own TypeError names the option, and from 3.13
-    on it suggests the nearest. The signature is unchanged. An `__init__` with `**options` passes
-    them on; the error names the class that was called.
+    It is used for agents and `learn` only, because users of other libraries give them options that
+    mean something else here (`HABITS`). Elsewhere Python's own TypeError names the option, and from
+    3.13 on suggests the nearest one. The signature is unchanged. An `__init__` with `**options`
+    passes them on. The error names the class that was called.
     """
     parameters = inspect.signature(function).parameters.values()
     own = {parameter.name for parameter in parameters if parameter.kind in _NAMED}
@@ -111,8 +111,7 @@ def _is_policy(value: Any) -> bool:
 
 
 def option_names(make: Callable[..., Any]) -> list[str]:
-    """Return the option names of a function or class, with those that it passes on to a class.
-
+    """Return the option names of a function or class, and of the class it passes options to.
 
     >>> from zooming import Median
     >>> option_names(Median)[:3]
@@ -122,7 +121,7 @@ def option_names(make: Callable[..., Any]) -> list[str]:
 
 
 def _options(make: Callable[..., Any]) -> tuple[list[str], bool]:
-    """Return the option names, and whether any other name is accepted too."""
+    """Return (option names, whether any other name is accepted too)."""
     found: list[str] = []
     for function in _in_order(make):
         parameters = [
@@ -147,7 +146,7 @@ def passes_options_to(owner: type[Any]) -> Callable[[Callable[P, T]], Callable[P
 
 
 def _in_order(make: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
-    """Yield the functions through which options pass, from the one that is called on."""
+    """Yield the functions that options pass through, beginning with the one that is called."""
     owner = getattr(make, "passes_options_to", None) or getattr(make, "__self__", make)
     if owner is not make or not isinstance(owner, type):
         yield make
@@ -171,7 +170,7 @@ LARGEST = 2**53  # integers up to here are exact as floats
 
 
 def short_repr(value: Any) -> str:
-    """Return repr(value), at most 80 characters, for error messages."""
+    """Return repr(value), shortened to at most 80 characters, for error messages."""
     try:
         text = repr(value)
     except ValueError:  # an integer of over 4300 digits
@@ -180,7 +179,10 @@ def short_repr(value: Any) -> str:
 
 
 def as_float(value: Any) -> float:
-    """Return float(value); +-infinity on overflow, which callers refuse like any infinity."""
+    """Return float(value).
+
+    A number too large for a float becomes infinite, which callers refuse.
+    """
     try:
         return float(value)
     except OverflowError:
@@ -188,7 +190,10 @@ def as_float(value: Any) -> float:
 
 
 def as_floats(values: Any) -> Floats:
-    """Return a new float64 array; TypeError or ValueError if a value is no number or overflows."""
+    """Return a new float64 array.
+
+    Raise TypeError or ValueError if a value is not a number or too large for a float.
+    """
     try:
         return np.array(values, np.float64, order="C")
     except OverflowError as error:
@@ -239,7 +244,10 @@ def check_choice(name: str, given: str, allowed: Iterable[str]) -> str:
 
 
 def check_range(values: Any, what: str = "reward_range") -> tuple[float, float]:
-    """Return (lowest, highest) as floats; ConfigurationError if not finite or not in order."""
+    """Return (lowest, highest) as floats.
+
+    Raise ConfigurationError if they are not finite or not in order.
+    """
     try:
         low, high = (as_float(bound) for bound in values)
     except (TypeError, ValueError) as error:
@@ -256,10 +264,10 @@ def check_range(values: Any, what: str = "reward_range") -> tuple[float, float]:
 def clip_rounding(
     point: Floats, low: NDArray[Any], high: NDArray[Any]
 ) -> tuple[Floats, int | None]:
-    """Return the point with rounding errors clipped, and its first coordinate that is outside.
+    """Clip rounding errors of a point. Return it with the index of its first coordinate outside.
 
-    The coordinate is None if all are inside. A loop over floats is five times as fast as NumPy for
-    the one to three coordinates of a step.
+    The index is None if all coordinates are inside. A loop over floats is five times as fast as
+    NumPy for the one to three coordinates of a step.
     """
     for i, (value, least, most) in enumerate(
         zip(point.tolist(), low.tolist(), high.tolist(), strict=True)
@@ -285,7 +293,7 @@ def count_noun(n: int, what: str) -> str:
 def count_own_frames() -> int:
     """Return the `stacklevel` with which a warning points at the caller outside this package.
 
-    Count from the function that calls this one. (`skip_file_prefixes` needs Python 3.12.)
+    It is counted from the function that calls this one. (`skip_file_prefixes` needs Python 3.12.)
     """
     package, level, frame = str(Path(__file__).parent), 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(package):

@@ -60,8 +60,8 @@ class Evaluate:
     Parameters
     ----------
     env : gymnasium.Env, optional
-        Environment to evaluate on. By default the agent's; give a separate one if it keeps
-        anything from one episode to the next.
+        Environment to evaluate on. By default the agent's. Give a separate one if it keeps
+        state from one episode to the next.
     every : int, default 1000
         Number of episodes between two calls.
     episodes : int, default 100
@@ -150,12 +150,12 @@ class StopOnReturn:
 
 
 class StopAfter:
-    """Ends the run after a time.
+    """Ends the run after a number of seconds.
 
     Parameters
     ----------
     seconds : float
-        Time since this object was made.
+        Time limit, counted from when this object was made.
     every : int, default 100
         Number of episodes between two calls.
 

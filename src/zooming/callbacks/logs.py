@@ -28,10 +28,10 @@ _SECONDS_APART = 1e-6  # seconds between episodes written together, so that thei
 class MonitorCSV:
     """Writes return, length and time of every episode in the format of Stable-Baselines3's Monitor.
 
-    `stable_baselines3.common.monitor.load_results` reads the file. An agent that has learned before
-    continues an existing file; rows of episodes that it has not played (from a killed run) are
-    dropped first. A new agent begins a new file. Column `t` has the seconds from the start of the
-    file to the writing.
+    `stable_baselines3.common.monitor.load_results` reads the file. A new agent begins a new file.
+    An agent that has learned before continues an existing file. Rows of episodes that it has not
+    played (from a killed run) are dropped first. Column `t` has the seconds from the start of the
+    file to the writing of the row.
 
     Parameters
     ----------
@@ -103,10 +103,11 @@ class MonitorCSV:
 
 
 class TensorBoard:
-    """Writes TensorBoard curves: mean return since the last point, number of balls, policy values.
+    """Writes TensorBoard curves of returns, number of balls and policy values.
 
-    Policy values come from the checkpoints of learn() and from `evaluate`. The x-axis is the number
-    of episodes of the agent. Needs tensorboardX.
+    A point of the return curve is the mean since the last point. Policy values come from the
+    checkpoints of learn() and from `evaluate`. The x-axis is the number of episodes of the agent.
+    Needs tensorboardX.
 
     Parameters
     ----------
@@ -185,14 +186,17 @@ class TensorBoard:
 
 
 class _SeenEpisodes:
-    """Keeps track of the history entries that a callback has seen."""
+    """Keeps track of the entries of the history that a callback has seen."""
 
     def __init__(self) -> None:
         self._agent: Agent | None = None
         self._n_seen = 0
 
     def first(self, agent: Agent, history: History) -> tuple[int, bool]:
-        """Return the first unseen entry, and whether the agent is new or has unseen episodes."""
+        """Return the index of the first unseen entry, and whether counting starts over.
+
+        It starts over with another agent, or if the agent's episodes do not continue those seen.
+        """
         n_before = agent.n_episodes - len(history)
         is_new = agent is not self._agent or not n_before <= self._n_seen <= agent.n_episodes
         first = 0 if is_new else self._n_seen - n_before

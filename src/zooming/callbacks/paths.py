@@ -9,6 +9,9 @@ from zooming.agents.files import writable_path
 
 
 def check_path(path: str | os.PathLike[str]) -> Path:
-    """Return the path; raise OSError now, not during the run, if no file can be written there."""
+    """Return the path. Raise OSError if no file can be written there.
+
+    Callbacks call it when they are made, so that the error comes before the run.
+    """
     writable_path(path)
     return Path(path)

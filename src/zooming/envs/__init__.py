@@ -1,1 +1,1 @@
-"""Environments: the two problems of the paper, and `compiled_env` for dynamics of your own."""
+"""Environments: the problems of the paper and of the gallery, and `compiled_env` for your own."""

@@ -1,11 +1,11 @@
 """Ambulance stationing: station k ambulances on [0, 1] before each call comes in. [SBY19 sec. 7]
 
-The action is the station of every ambulance. A call p ~ F_h comes in, the nearest ambulance goes
-there (the first, if two are equally near), and the others stay:
+The action is the station of every ambulance. A call p ~ F_h comes in, and the nearest ambulance
+goes there (the first, if two are equally near). The others stay:
 
     r = 1 - (c |x - a|_1 / k + (1 - c) min_i |p - a_i|),    x' = a with the nearest ambulance at p.
 
-With one ambulance x' is the call itself, as in the paper. Heuristics such as Median get the calls
+With one ambulance, x' is the call itself, as in the paper. Heuristics such as Median read the calls
 from x'.
 """
 
@@ -76,7 +76,7 @@ def ambulance_given(
 
 @jit_inline
 def respond(state: Any, action: Any, params: Any, request: Any, next_state: Any) -> Any:
-    """Write the next state for a given call and return the reward."""
+    """Write the next state for the call `request` and return the reward."""
     n = state.shape[0]
     way = 0.0
     nearest = 0
@@ -99,7 +99,8 @@ class Ambulance(CompiledEnv):
         Law of the calls: Beta(5, 2), uniform, uniform on an interval that changes with the step, or
         observed locations in [0, 1], resampled with replacement. A list gives one law per step.
     travel_weight : float, default 0.25
-        c, the weight of the way to the stations, from 0 to 1. The way to the call has weight 1 - c.
+        c, the weight of the distance to the stations, from 0 to 1. The distance to the call has
+        weight 1 - c.
     n_ambulances : int, default 1
         k, the number of ambulances: dimension of states and actions.
     start : float, array or "uniform", default 0.5
@@ -164,7 +165,8 @@ class Ambulance(CompiledEnv):
     def outcomes(self, step: int, n: int) -> Outcomes:
         """Return the calls of a step and their probabilities.
 
-        Observed calls are exact. A density is cut into n slices, each represented by its mean.
+        Observed calls are exact. A density is cut into n slices, and each slice is represented by
+        its mean.
         """
         law = self.laws[step]
         if isinstance(law, tuple):
@@ -178,7 +180,7 @@ class Ambulance(CompiledEnv):
         return calls[:, None], counts / counts.sum()
 
     def draw(self, ax: Any, scene: Scene) -> None:
-        """Draw the law of the calls, the ways to the stations, and the call with its ambulance."""
+        """Draw the law of the calls, the moves to the stations, and the call with its ambulance."""
         import zooming
 
         pens = zooming.plots.rendering  # imported here because plots import envs; needs matplotlib

@@ -1,4 +1,4 @@
-"""A compiled dynamics function as a Gymnasium environment.
+"""Gymnasium environments with compiled dynamics.
 
 `dynamics(state, action, step, params, rng, next_state) -> reward` writes the next state and returns
 the reward. Both `env.step` and the kernel that plays whole episodes call this one function.
@@ -34,11 +34,11 @@ WEIGH_FORM = "weights(state, action, step, params, values, weights)"
 
 
 class CompiledEnv(RenderedEnv):
-    """A Gymnasium environment with compiled dynamics; `zooming.compiled_env` makes one from yours.
+    """A Gymnasium environment with compiled dynamics. `zooming.compiled_env` makes one from yours.
 
     The dynamics use vectors of `state_box` and `action_box`. For a Box this is the space itself.
-    For Discrete(n, start=s) it is the box [s, s + n - 1], of which only integers are used;
-    observations and actions are then plain integers.
+    For Discrete(n, start=s) it is the box [s, s + n - 1], of which only integers are used.
+    Observations and actions are then plain integers.
 
     `given` are the dynamics for a given outcome. `weigh`, if there is one, fills in the weights of
     the outcomes for a state, an action and a step. `reward_range` is (lowest, highest) reward, or
@@ -86,9 +86,10 @@ class CompiledEnv(RenderedEnv):
         self._step = 0
 
     def crossing(self, generator: np.random.Generator | None = None) -> Crossing:
-        """Return dynamics, start and generator (by default this environment's) for compiled code.
+        """Return a crossing: dynamics, start and generator packed for compiled code.
 
-        Keep the object as long as its handle is used: the handle holds addresses into it.
+        By default the generator is the environment's own. Keep the object as long as its handle is
+        used, because the handle holds addresses into it.
         """
         own = self.np_random if generator is None else generator
         crossing = self._crossing
@@ -100,7 +101,7 @@ class CompiledEnv(RenderedEnv):
 
     @property
     def start_kind(self) -> str:
-        """Kind of the start law, see `zooming.envs.starts`."""
+        """Kind of the law of the start state, see `zooming.envs.starts`."""
         return self.start_law.kind
 
     def reset(
@@ -131,7 +132,7 @@ class CompiledEnv(RenderedEnv):
         return observation, float(reward), self._step >= self.horizon, False, {}
 
     def observations(self, states: Floats) -> NDArray[Any]:
-        """Return a batch of observations for states [n, n_state] of the dynamics."""
+        """Convert states [n, n_state] of the dynamics to a batch of observations."""
         return (
             np.rint(states[:, 0]).astype(self.observation_space.dtype)
             if self.has_whole_states
@@ -139,11 +140,11 @@ class CompiledEnv(RenderedEnv):
         )
 
     def actions(self, batch: Any) -> Floats:
-        """Return a batch of actions as an array [n, n_action] for the dynamics."""
+        """Convert a batch of actions to an array [n, n_action] for the dynamics."""
         return np.ascontiguousarray(batch, np.float64).reshape(len(batch), -1)
 
     def round_discrete(self, states: Floats, actions: Floats) -> tuple[Floats, Floats]:
-        """Return the points, rounded to the nearest value where a space is Discrete."""
+        """Return states and actions, rounded to the nearest value where a space is Discrete."""
         if self.has_whole_states:
             states = np.clip(np.rint(states), self.state_box.low, self.state_box.high)
         if self.has_whole_actions:
@@ -151,7 +152,7 @@ class CompiledEnv(RenderedEnv):
         return states, actions
 
     def are_states(self, points: Floats) -> NDArray[np.bool_]:
-        """Return which points [n, n_state] are states, up to rounding errors."""
+        """Return for each point [n, n_state] whether it is a state, up to rounding errors."""
         low, high = self.state_box.low, self.state_box.high
         if self.has_whole_states:
             found = np.abs(points - np.clip(np.rint(points), low, high)) <= BOUND_TOLERANCE
@@ -161,7 +162,7 @@ class CompiledEnv(RenderedEnv):
         return np.asarray(found.all(axis=1))
 
     def _observe(self, state: Floats, step: int, what: str) -> Any:
-        """Return a state as an observation. Only Discrete states are checked here."""
+        """Convert a state to an observation. Only Discrete states are checked here."""
         if not self.has_whole_states:
             return state.copy()
         value, low, high = float(state[0]), *self._state_ends  # 10 times faster than `are_states`
@@ -177,9 +178,17 @@ class CompiledEnv(RenderedEnv):
         return self._as_number(round(value))
 
     def outcomes(self, step: int, n: int) -> Outcomes:
-        """Return about n weighted random outcomes of a step; exact if there are finitely many.
+        """Return about n random outcomes of a step and their weights.
 
-        If the environment has `weigh`, it replaces the weights for each state and action.
+        A finite set of outcomes is returned exactly. If the environment has `weigh`, that function
+        replaces the weights for each state and action.
+
+        Parameters
+        ----------
+        step : int
+            Step of the episode, from 0.
+        n : int
+            Approximate number of outcomes that represent a density.
         """
         raise ConfigurationError(
             f"{self.name} declares no random outcomes, so nothing about it can be computed "
@@ -190,8 +199,8 @@ class CompiledEnv(RenderedEnv):
     def start_states(self, n: int) -> Weighted:
         """Return start states [m, n_state] and their weights: all of them, or about n.
 
-        For "uniform" on a box these are the midpoints of a grid; for a start function, independent
-        draws with seed 0.
+        For "uniform" on a box, they are the midpoints of a grid. For a start function, they are
+        independent draws with seed 0.
         """
         law = self.start_law
         if len(law.states):
@@ -214,7 +223,7 @@ class CompiledEnv(RenderedEnv):
         return (found, np.ones(1)) if len(found) == 1 else (states, np.full(n, 1 / n))
 
     def abandon(self) -> None:
-        """End the current episode; the next call must be reset()."""
+        """End the current episode. reset() must be called before the next step."""
         self._state = None
 
     def _checked(self, action: Any) -> Floats:
@@ -282,13 +291,13 @@ def find_compiled(env: Any) -> CompiledEnv | None:
 
 
 def find_fusible(env: Any) -> CompiledEnv | None:
-    """Return `find_compiled(env)`, or None if it renders every step for a human."""
+    """Return `find_compiled(env)`, or None if the environment renders every step for a human."""
     inner = find_compiled(env)
     return None if inner is None or inner.render_mode == "human" else inner
 
 
 def as_vector(values: Any, what: str) -> Floats:
-    """Return a sequence of numbers as a vector; raise ConfigurationError for anything else."""
+    """Return a sequence of numbers as a vector. Raise ConfigurationError for anything else."""
     try:
         return as_floats(values).ravel()
     except (TypeError, ValueError) as error:
@@ -298,9 +307,9 @@ def as_vector(values: Any, what: str) -> Floats:
 
 
 def _sides(space: Any, where: str) -> tuple[gym.Space[Any], gym.spaces.Box]:
-    """Return the space of the environment and the float64 box of the dynamics.
+    """Return (space of the environment, float64 box of the dynamics).
 
-    A Box becomes float64, so that the agent gets exactly what the dynamics computed.
+    The dtype of a Box becomes float64, so that the agent gets exactly what the dynamics computed.
     """
     if isinstance(space, gym.spaces.Discrete):
         first = float(space.start)

@@ -1,4 +1,4 @@
-"""A user's own dynamics as an environment, with outcomes weighted by an array or by a function."""
+"""Environments from a user's own dynamics, with outcomes weighted by an array or by a function."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ def compiled_env(
     horizon : int
         Steps of an episode.
     start : state, (states, weights), "uniform" or callable
-        Start state, or its distribution. A function `start(params, rng, state)` writes one; it is
-        compiled, and `zooming.solve` and `zooming.evaluate` then work with draws and an error
-        bound.
+        Start state, or its distribution. A function `start(params, rng, state)` writes a start
+        state into `state`. It is compiled. `zooming.solve` and `zooming.evaluate` then use draws
+        of it and report the error.
     params : array, optional
         Numbers for the dynamics, as a flat float64 vector. Row i, column j of a table with n
         columns is `params[n * i + j]`.
     outcomes : (values, weights), optional
         The random outcomes and their probabilities, which `zooming.solve` needs. The dynamics then
         take one of the values, a vector, in place of `rng`. Without chance: `([0.0], [1.0])`.
-        If the law depends on state, action or step, give a function for the weights: it is
-        compiled, and `weights(state, action, step, params, values, weights)` fills `weights` [n]
-        for the values [n, k]. Weights are numbers >= 0; they are divided by their sum.
+        If the law depends on state, action or step, give a function for the weights. The function
+        `weights(state, action, step, params, values, weights)` is compiled, and fills `weights`
+        [n] for the values [n, k]. Weights are numbers >= 0. They are divided by their sum.
     reward_range : (float, float), optional
         Lowest and highest reward of one step. Agents then use it by default.
     name : str, optional

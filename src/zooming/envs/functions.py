@@ -1,4 +1,4 @@
-"""Compile a user's Python function with a fixed signature, with readable errors."""
+"""Compile a user's Python function with a fixed signature, and make Numba's errors readable."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NOISE = ("Failed in", "- Resolution failure")
 
 @functools.cache
 def compile_as(function: Any, signature: Any, form: str) -> Any:
-    """Return the compiled function. `form` is the expected signature for error messages."""
+    """Return the compiled function. Error messages show `form`, the expected signature."""
     python = getattr(function, "py_func", function)
     # The disk cache does not notice changes of globals or other files: only for our own functions.
     is_ours = (
@@ -45,7 +45,7 @@ def compile_as(function: Any, signature: Any, form: str) -> Any:
 
 
 def _shorten_message(text: str) -> str:
-    """Return a hint, the line number, and the one line of Numba's message that states the error.
+    """Shorten an error message of Numba to a hint, the line number, and the line with the error.
 
     >>> fault = "Unsupported array index type float64"
     >>> said = f'Failed in nopython mode\\n{fault}\\nFile "a/b.py", line 7:\\n'

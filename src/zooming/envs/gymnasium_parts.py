@@ -1,4 +1,4 @@
-"""Time limits and generators of environments. Only this module uses private parts of Gymnasium."""
+"""Read time limits and generators of environments. Only this module uses Gymnasium's internals."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from gymnasium.wrappers import TimeLimit
 
 
 def time_limits(env: Any) -> list[int]:
-    """Return the limit of the environment's spec, and that of each TimeLimit around it.
+    """Return the step limit of the environment's spec, and that of each TimeLimit wrapper.
 
-    Gymnasium keeps the second kind in `_max_episode_steps`. Without that attribute only the spec
-    counts. It has the limit of `gymnasium.make`, and none of a TimeLimit around an environment
-    without a spec: then `horizon=` must be given.
+    Gymnasium keeps the limit of a wrapper in `_max_episode_steps`. Without that attribute only the
+    spec counts. The spec knows the limit of `gymnasium.make`, but not that of a TimeLimit around an
+    environment without a spec. Then `horizon=` must be given.
     """
     limits = [getattr(getattr(env, "spec", None), "max_episode_steps", None)]
     while isinstance(env, gym.Wrapper):
@@ -24,10 +24,10 @@ def time_limits(env: Any) -> list[int]:
 
 
 def generator_of(env: Any) -> tuple[Any, int | None]:
-    """Return the generator of an environment and its seed; None before the first reset.
+    """Return (generator, seed) of an environment, None before the first reset.
 
-    Gymnasium keeps them in `_np_random` and `_np_random_seed`. Its property `np_random` makes and
-    seeds a generator where there is none. It is used only if the attributes are missing.
+    Gymnasium keeps them in `_np_random` and `_np_random_seed`. Its property `np_random` would
+    create a generator if there is none. So it is used only if the attributes are missing.
     """
     if hasattr(env, "_np_random"):
         return env._np_random, getattr(env, "_np_random_seed", None)
@@ -35,7 +35,7 @@ def generator_of(env: Any) -> tuple[Any, int | None]:
 
 
 def set_generator(env: Any, generator: Any, seed: int | None) -> None:
-    """Give an environment what `generator_of` returned."""
+    """Set generator and seed of an environment, as `generator_of` returned them."""
     if hasattr(env, "_np_random"):
         env._np_random, env._np_random_seed = generator, seed
     elif generator is not None:

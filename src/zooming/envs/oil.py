@@ -41,7 +41,7 @@ def oil_given(
 
 @jit_inline
 def drill(state: Any, action: Any, params: Any, noise: Any, next_state: Any) -> Any:
-    """Write the next state for a given draw of standard normal noise and return the reward."""
+    """Write the next state for a given value of the standard noise, and return the reward."""
     n = state.shape[0]
     off_center = 0.0
     way = 0.0
@@ -126,7 +126,10 @@ class Oil(CompiledEnv):
         )  # fmt: skip
 
     def outcomes(self, step: int, n: int) -> Outcomes:
-        """Return the medians of n equally likely slices of the noise; one outcome without noise."""
+        """Return n outcomes: the medians of n equally likely slices of the noise.
+
+        Without noise there is one outcome.
+        """
         n = n if self.noise > 0 else 1
         normal = NormalDist()
         return np.array([[normal.inv_cdf((i + 0.5) / n)] for i in range(n)]), np.full(n, 1 / n)
@@ -138,7 +141,10 @@ class Oil(CompiledEnv):
         return np.asarray(np.exp(-decay) if self.survey == "laplace" else 1.0 - decay)
 
     def draw(self, ax: Any, scene: Scene) -> None:
-        """Draw the survey and the last move in 1-D or 2-D, every coordinate in more dimensions."""
+        """Draw the survey and the last move in 1-D or 2-D.
+
+        In more dimensions, draw every coordinate.
+        """
         if len(self.center) > 2:
             return super().draw(ax, scene)
         import zooming

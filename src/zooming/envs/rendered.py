@@ -1,4 +1,4 @@
-"""Rendering of environments: `render_mode`, the record of the episode, and `render`."""
+"""Render environments: `render_mode`, the record of the episode, and `render`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FRAMES_PER_SECOND = 2  # episodes are short, and each step takes time to read
 
 @dataclass(frozen=True)
 class Scene:
-    """What a picture shows: the episode so far, in the units of the dynamics.
+    """The content of a picture: the episode so far, in the units of the dynamics.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class Scene:
     played : list of (state, action, reward)
         One entry for each step so far.
     best_action : array of float, optional
-        An optimal action of the last step (before the first step, of the coming one), if known.
+        An optimal action of the last step, if known. Before the first step, that of the first.
     """
 
     state: Floats
@@ -34,17 +34,20 @@ class Scene:
 
     @property
     def before(self) -> Floats:
-        """State before the last action; before the first step, the start."""
+        """The state before the last action. Before the first step, it is the start state."""
         return self.played[-1][0] if self.played else self.state
 
     @property
     def action(self) -> Floats | None:
-        """The last action, None before the first step."""
+        """The last action, or None before the first step."""
         return self.played[-1][1] if self.played else None
 
 
 class RenderedEnv(gym.Env[Any, Any]):
-    """Base class with `render`. Without a render mode nothing is recorded or imported."""
+    """Base class of environments with `render`.
+
+    Without a render mode nothing is recorded or imported.
+    """
 
     # Gymnasium's name and type
     metadata = {"render_modes": list(MODES), "render_fps": FRAMES_PER_SECOND}  # noqa: RUF012
@@ -87,7 +90,7 @@ class RenderedEnv(gym.Env[Any, Any]):
         return self._pictures.render(self.render_mode, self._state, self._played)
 
     def draw(self, ax: Any, scene: Scene) -> None:
-        """Draw the scene on a matplotlib Axes, each coordinate as a position in its range.
+        """Draw the scene on a matplotlib Axes. Each coordinate is drawn as a position in its range.
 
         Override it for a picture of your own.
         """
@@ -103,7 +106,7 @@ class RenderedEnv(gym.Env[Any, Any]):
     def _record(
         self, state: Floats | None = None, action: Floats | None = None, reward: float = 0.0
     ) -> None:
-        """Record a step, or begin a new episode; only called with a render mode."""
+        """Record a step, or begin a new episode. It is only called with a render mode."""
         if state is None or action is None:
             self._played = []
         else:

@@ -1,7 +1,7 @@
 """Laws of the start state, as a compiled function and as weighted states.
 
 A law is FIXED (one state), FINITE (states with weights, or "uniform" over Discrete), UNIFORM over a
-box, or a FUNCTION of the user, which is known only through draws.
+box, or a FUNCTION of the user. The last is known only through draws.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class StartLaw:
 
 
 def make_law(start: Any, space: gym.Space[Any], box: gym.spaces.Box) -> StartLaw:
-    """Return the law for a user's `start`. `box` is the form of `space` that the dynamics use."""
+    """Return the law for a user's `start`. The dynamics use `box` in place of `space`."""
     is_whole = isinstance(space, gym.spaces.Discrete)
     if callable(start):
         return StartLaw(FUNCTION, compile_as(start, START, "start(params, rng, state)"))
@@ -152,7 +152,7 @@ def fixed_start(params: Any, rng: Any, state: Any) -> None:
 
 
 def uniform_start(params: Any, rng: Any, state: Any) -> None:
-    """Write a uniform state of a box, whose low and high corner are at the end of `params`."""
+    """Write a uniform state of a box. `params` ends with the low and the high corner."""
     n = state.shape[0]
     first = params.shape[0] - 2 * n
     for i in range(n):
@@ -160,7 +160,7 @@ def uniform_start(params: Any, rng: Any, state: Any) -> None:
 
 
 def integer_start(params: Any, rng: Any, state: Any) -> None:
-    """Write a uniform integer between the two integers at the end of `params`, both included."""
+    """Write a uniform integer. `params` ends with the smallest and the largest one."""
     low, high = params[params.shape[0] - 2], params[params.shape[0] - 1]
     state[0] = low + float(int(rng.random() * (high - low + 1.0)))
 

@@ -15,7 +15,8 @@ from zooming.validation import Floats
 def try_in_python(env: CompiledEnv, dynamics: Dynamics, params: Floats, chance: Any) -> None:
     """Play one step in plain Python, where a wrong index raises an error.
 
-    `params` are the user's own, without what `CompiledEnv` appends.
+    `params` are the user's own, without those that `CompiledEnv` appends. `chance` is the outcome
+    for the dynamics, or None if they take a generator.
     """
     rng, state = np.random.default_rng(0), np.empty(env.state_box.shape)
     draw_start()(env.crossing(rng).handle, env.params, state)
@@ -42,7 +43,7 @@ def try_in_python(env: CompiledEnv, dynamics: Dynamics, params: Floats, chance: 
 
 
 def check_weights(env: CompiledEnv) -> None:
-    """Raise ConfigurationError if `weigh` gives no probability law; try one start and action."""
+    """Raise ConfigurationError if `weigh` gives invalid weights at one start state and action."""
     state, action = (
         np.empty(env.state_box.shape),
         (env.action_box.low + env.action_box.high) / 2,
@@ -57,7 +58,7 @@ def check_weights(env: CompiledEnv) -> None:
 
 
 def weights_fault(env: CompiledEnv, step: int, state: Floats, action: Floats) -> str:
-    """Return what is wrong with the weights that `weigh` fills in, as text, or ""."""
+    """Return a sentence on what is wrong with the weights of `weigh`, or "" if nothing is."""
     values, weights = env.outcomes(step, 1)
     if env.weigh is None:
         return ""

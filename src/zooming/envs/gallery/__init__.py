@@ -1,1 +1,1 @@
-"""Operations problems, one file each: mathematics, settings, dynamics, spaces, the rule."""
+"""Operations problems, one file each: mathematics, settings, dynamics, spaces, classical rule."""

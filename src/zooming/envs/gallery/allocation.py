@@ -1,7 +1,7 @@
 """Allocation over rounds: divide a budget among needs that become known one by one.
 
-The state is the budget b that is left and the need n of this round, the action the share a of the
-budget to give. A need is served at most once, with a return that diminishes:
+The state is the budget b that is left and the need n of this round. The action is the share a of
+the budget to give. A need is served at most once, with a return that diminishes:
 
     g = min(a b, n),    r = value sqrt(g n),    b' = b - g,    n' ~ (needs, chances).
 
@@ -9,7 +9,7 @@ If there is one need n only, all H rounds are alike, and the budget is divided e
 
     V* = H value sqrt(min(b_0 / H, n) n).
 
-The rule gives each round the share that its need has in all that are still expected.
+The rule gives each round a share of the budget: its need divided by the needs still expected.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def allocation_given(
 def allocation_law(
     state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any
 ) -> None:
-    """Fill in the chances of the needs, the same in every round."""
+    """Fill in the probabilities of the needs, which are the same in every round."""
     n = int(params[_N])
     for i in range(n):
         weights[i] = params[_LAW + n + i]
@@ -92,7 +92,7 @@ def allocation_law(
 
 @jit_inline
 def give(state: Any, action: Any, params: Any, next_need: Any, next_state: Any) -> Any:
-    """Write the next state for a given next need and return the reward."""
+    """Write the next state for the next need `next_need` and return the reward."""
     given = min(action[0] * state[0], state[1])
     next_state[0] = max(state[0] - given, 0.0)
     next_state[1] = next_need
@@ -105,7 +105,7 @@ class Allocation(GalleryEnv):
     Parameters
     ----------
     budget : float, default 100.0
-        What there is to give in all rounds together.
+        Total amount to give in all rounds together.
     needs, chances : sequence, default (10, 20, 40), (0.5, 0.3, 0.2)
         Possible needs of a round and their probabilities.
     value : float, default 1.0

@@ -1,17 +1,17 @@
 """Autoscaling over a day: how many servers to run, hour by hour, when the load is predictable.
 
-The state is the number of servers x that run, the action the number a to run in this hour. The load
-N, in units of work, is Poisson with the mean m_h of the hour, cut at 6 deviations. Work above the
-capacity is lost:
+The state is the number of servers x that run. The action is the number a to run in this hour. The
+load N, in units of work, is Poisson with the mean m_h of the hour, cut at 6 deviations. Work above
+the capacity is lost:
 
     x' = a,    r = -(server_cost a + start_cost (a - x)+ + penalty (N - per_server a)+).
 
-The law changes with the hour, so the policy must, too. If starting a server is free, the hours are
-apart, and each is a newsvendor's problem:
+The law changes with the hour, so the policy must change, too. If starting a server is free, the
+hours are independent, and each is a newsvendor's problem:
 
     V* = -sum_h min_a (server_cost a + penalty E (N_h - per_server a)+).
 
-The rule runs what the forecast needs plus a headroom, and does not scale down at once.
+The rule runs as many servers as the forecast needs plus a headroom, and scales down slowly.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def autoscaling_given(
 def autoscaling_law(
     state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any
 ) -> None:
-    """Fill in the Poisson law of the load of the hour."""
+    """Fill in the probabilities of the loads of this hour, a Poisson law."""
     fill_poisson(params[_MEANS + step], weights)
 
 
@@ -155,7 +155,7 @@ class Autoscaling(GalleryEnv):
         return "forecast plus headroom", scale, numbers
 
     def closed_form(self) -> float | None:
-        """Return minus the cost of the best servers of each hour, if starting is free."""
+        """Return minus the sum of the least costs of all hours if starting is free, else None."""
         s = self.settings
         if s.start_cost > 0:
             return None

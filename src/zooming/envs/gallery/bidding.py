@@ -1,14 +1,14 @@
-"""Bidding given a value: one auction, one bid, against the highest of several others.
+"""Bidding given a value: one auction, one bid, against the highest of several other bids.
 
-An episode is one step. The state is the value v of the item, uniform, and the action the bid b. The
-others bid independently and uniformly on the ticks 0, t, 2t, ..., n t, so that their highest bid M
-has F(i t) = P(M <= i t) = ((i + 1) / (n + 1))^k. A tie is won:
+An episode is one step. The state is the value v of the item, uniform. The action is the bid b. The
+others bid independently and uniformly on the ticks 0, t, 2t, ..., n t. So their highest bid M has
+F(i t) = P(M <= i t) = ((i + 1) / (n + 1))^k. A tie is won:
 
     first price:   r = (v - b) 1{b >= M}
     second price:  r = (v - M) 1{b >= M}.
 
-Only ticks need be bid, so with a first price V*(v) = max_i (v - i t) F(i t), close to bidding v k /
-(k + 1). With a second price b = v is best, and V*(v) = E (v - M)+.
+Only bids on ticks are needed. So with a first price V*(v) = max_i (v - i t) F(i t), close to
+bidding v k / (k + 1). With a second price b = v is best, and V*(v) = E (v - M)+.
 """
 
 from __future__ import annotations
@@ -73,14 +73,14 @@ def bidding_given(
 
 
 def bidding_law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
-    """Fill in the law of the highest rival bid."""
+    """Fill in the probabilities of the highest rival bids."""
     for i in range(weights.shape[0]):
         weights[i] = params[_LAW + i]
 
 
 @jit_inline
 def settle(state: Any, action: Any, params: Any, rival: Any, next_state: Any) -> Any:
-    """Return the reward against a given rival bid; the value stays."""
+    """Return the reward against a given rival bid. The next state is the same value."""
     next_state[0] = state[0]
     if action[0] < rival:
         return 0.0
@@ -93,7 +93,7 @@ class Bidding(GalleryEnv):
     Parameters
     ----------
     auction : {"first", "second"}, default "first"
-        Whether the winner pays the own bid or the highest other one.
+        Whether the winner pays their own bid or the highest bid of the others.
     rivals : int, default 3
         k, the number of other bidders.
     highest_value : float, default 10.0
@@ -139,7 +139,7 @@ class Bidding(GalleryEnv):
         return "bid a share of the value", shade, {"share": (usual, 0.0, 1.0)}
 
     def closed_form(self) -> float | None:
-        """Return the mean of V*(v) over the values."""
+        """Return the optimal return: the mean of V*(v) over the values v."""
         s = self.settings
         ticks = s.tick * np.arange(round(s.highest_rival / s.tick) + 1.0)
         shares = (np.arange(1.0, len(ticks) + 1) / len(ticks)) ** s.rivals

@@ -1,13 +1,14 @@
 """Ambulance on a graph: at which node to wait for the next call.
 
-States and actions are the nodes of a connected graph, with the shortest way d between them in
-minutes. The ambulance goes from x to the node a, a call comes from the node p, and it goes there:
+States and actions are the nodes of a connected graph. d is the shortest travel time between two
+nodes in minutes. The ambulance goes from x to the node a, a call comes from the node p, and the
+ambulance goes there:
 
     x' = p,    r = -(move_cost d(x, a) + wait_cost d(a, p)),    p ~ calls.
 
 `env.unwrapped.distances` is d, for `zooming.metrics.Matrix`. If moving is free, the best node is
-the median of the calls, V* = -H wait_cost min_a E d(a, p). The rule looks one call ahead, and may
-count the way to the node more or less than it costs.
+the median of the calls, and V* = -H wait_cost min_a E d(a, p). The rule looks one call ahead. Its
+number scales the cost of the way to the node.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class Settings:
 
 
 def shortest_ways(edges: Any) -> Floats:
-    """Return the matrix of shortest ways between nodes 0 to n - 1 of a connected graph."""
+    """Return the matrix of shortest travel times between nodes 0 to n - 1 of a connected graph."""
     checked = []
     for edge in edges:
         try:
@@ -124,7 +125,7 @@ def ambulance_given(
 def ambulance_law(
     state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any
 ) -> None:
-    """Fill in the probabilities of the nodes, the same at every step."""
+    """Fill in the probabilities of the nodes, which are the same at every step."""
     for i in range(weights.shape[0]):
         weights[i] = params[_CALLS + i]
 
@@ -146,7 +147,7 @@ class GraphAmbulance(GalleryEnv):
     Parameters
     ----------
     edges : sequence of (node, node, minutes), default a small city
-        The graph. Nodes are whole numbers from 0; it must hang together.
+        The edges of a connected graph. Nodes are whole numbers from 0.
     calls : sequence, optional
         Probability of a call from each node. By default uniform, except in the small city.
     move_cost, wait_cost : float, default 1.0, 4.0

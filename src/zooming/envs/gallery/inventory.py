@@ -1,13 +1,13 @@
 """Inventory with a fixed cost and a lead time: when to order, and how much.
 
-The state is the stock x (negative: units owed to customers) and, for a lead time of L periods, the
-orders z_1, ..., z_{L-1} under way, the next to arrive first. The order q arrives L periods later.
-An order below `min_order` is not placed. The demand D is Poisson, cut at 6 deviations:
+The state is the stock x (negative: units owed to customers). For a lead time of L periods it also
+has the orders z_1, ..., z_{L-1} under way, the next to arrive first. The order q arrives L periods
+later. An order below `min_order` is not placed. The demand D is Poisson, cut at 6 deviations:
 
     y = max(x - D, -most_backlog),    r = -(fixed_cost 1{q placed} + holding y+ + backlog y-),
     x' = min(y + z_1, capacity),      z' = (z_2, ..., z_{L-1}, q).
 
-With L = 1 the order itself takes the place of z_1. The cost of a unit is left out: all demand is
+With L = 1, the order itself takes the place of z_1. The cost of a unit is left out: all demand is
 served in the end, so it is the same for every policy. There is no closed form. The rule is (s, S):
 when stock and orders together are at most s, order up to S.
 """
@@ -91,7 +91,7 @@ def inventory_given(
 def inventory_law(
     state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any
 ) -> None:
-    """Fill in the Poisson law of the demand."""
+    """Fill in the probabilities of the demands, a Poisson law."""
     fill_poisson(params[_MEANS + step], weights)
 
 
@@ -125,9 +125,9 @@ class Inventory(GalleryEnv):
     lead_time : int, default 2
         Periods until an order arrives, 1 to 3: the number of state axes.
     min_order, most_order : float, default 1.0, 30.0
-        Smallest and largest order. What is below the smallest is not placed.
+        Smallest and largest order. A smaller order is not placed.
     capacity, most_backlog : float, default 40.0, 20.0
-        Room for stock, and the most units owed: further customers leave.
+        Largest stock, and largest number of units owed. Beyond it, customers leave.
     start : float, default 10.0
         Stock at the start. No orders are under way.
     horizon : int, default 10
@@ -160,7 +160,7 @@ class Inventory(GalleryEnv):
         )  # fmt: skip
 
     def _cells(self) -> int | None:
-        """Return cells per axis such that stock in whole units is on the grid, if feasible."""
+        """Return a number of cells per axis whose grid contains all whole units, or None."""
         width = self.settings.capacity + self.settings.most_backlog
         if self.settings.lead_time == 1:
             return problem.align_cells(width, 100)

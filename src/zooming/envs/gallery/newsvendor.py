@@ -1,15 +1,15 @@
 """Newsvendor with carried stock: order each morning, sell all day, keep what is left.
 
-The state is the stock x in units. The order q brings it to y = min(x + q, capacity). The demand D
-is Poisson, and what cannot be served is lost:
+The state is the stock x in units. The order q raises it to y = min(x + q, capacity). The demand D
+is Poisson, and demand that cannot be served is lost:
 
     x' = (y - D)+,    r = price min(y, D) - cost (y - x) - holding (y - D)+,
 
-and after the last day what is left is sold for `salvage` a unit.
+After the last day, the remaining stock is sold for `salvage` a unit.
 
 If all days are alike and salvage = cost, a unit left is worth its cost tomorrow. The best level y*
-is then the same every day, the smallest y with P(D <= y) >= (price - cost) / (price - cost +
-holding), and with G(y) = price E min(y, D) - cost y + (cost - holding) E (y - D)+
+is then the same every day: the smallest y with P(D <= y) >= (price - cost) / (price - cost +
+holding). With G(y) = price E min(y, D) - cost y + (cost - holding) E (y - D)+,
 
     V* = cost x_0 + H G(y*)    from every start x_0 <= y*.
 """
@@ -75,7 +75,7 @@ def newsvendor_given(
 def newsvendor_law(
     state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any
 ) -> None:
-    """Fill in the Poisson law of the demand; more than the capacity counts as the capacity."""
+    """Fill in the Poisson law of the demand. More than the capacity counts as the capacity."""
     fill_poisson(params[_MEANS + step], weights)
 
 
@@ -149,7 +149,7 @@ class Newsvendor(GalleryEnv):
         )
 
     def level(self) -> float:
-        """Return the newsvendor's level: the critical fractile of the demand of a mean day."""
+        """Return the newsvendor's level, the critical fractile of the mean demand over all days."""
         s = self.settings
         chances = problem.poisson(float(np.mean(s.demand)), math.ceil(s.capacity))
         gain = s.price - s.cost

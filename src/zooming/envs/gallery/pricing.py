@@ -1,13 +1,13 @@
 """Dynamic pricing of perishable stock: seats that are worthless once the plane has left.
 
-The state is the number of seats x, the action the price p. The customers of a day are Poisson with
-mean m_h, and each pays up to an exponential amount with mean w, so that the demand D is Poisson
-with mean m_h exp(-p / w). [Gallego and van Ryzin 1994]
+The state is the number of seats x. The action is the price p. The number of customers of a day is
+Poisson with mean m_h. Each is willing to pay an exponential amount with mean w. So the demand D is
+Poisson with mean m_h exp(-p / w). [Gallego and van Ryzin 1994]
 
     x' = x - min(x, D),    r = p min(x, D).
 
-There is no closed form for days. If demand came in exactly its mean, one price would be best, and
-what it earns bounds V* from above: with M = sum m_h
+There is no closed form. If demand always equaled its mean, one price would be best, and its return
+bounds V* from above. With M = sum m_h,
 
     p = max(w, w ln(M / x_0)),    V* <= p min(x_0, M exp(-p / w)).
 
@@ -80,7 +80,7 @@ def pricing_given(
 
 
 def pricing_law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
-    """Fill in the Poisson law of the demand; more than all seats counts as all seats."""
+    """Fill in the Poisson law of the demand. More than all seats counts as all seats."""
     fill_poisson(demand_at(action[0], step, params), weights)
 
 
@@ -106,7 +106,7 @@ class Pricing(GalleryEnv):
     customers : float or sequence, default 8.0
         Mean number of customers a day: one number, or one per day.
     worth : float, default 100.0
-        What a seat is worth to a customer on average: the price at which 37 % buy.
+        Mean amount that a customer is willing to pay. At this price 37 % buy.
     lowest_price, highest_price : float, default 0.0, 400.0
         Range of prices.
     seats : int, default 20
@@ -153,7 +153,7 @@ class Pricing(GalleryEnv):
         return "price for the mean demand", price, numbers
 
     def bound(self) -> float:
-        """Return what the best single price earns if demand is its mean: V* is at most that."""
+        """Return an upper bound of V*: the return of the best price if demand equals its mean."""
         s = self.settings
         coming = sum(s.customers)
         if coming == 0.0:

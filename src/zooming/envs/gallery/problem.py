@@ -1,8 +1,8 @@
-"""What all problems of the gallery share: settings, outcomes, and the rule that people use.
+"""Base class of the problems of the gallery: settings, outcomes, and the classical rule.
 
-A problem is a compiled environment whose settings are a dataclass, in the units of the trade. It
-states the range of its rewards, in money, and has a `rule`, the policy that practitioners use. It
-may have an optimum in closed form.
+A problem is a compiled environment whose settings are a dataclass, in practical units. It states
+the range of its rewards, in money. Its `rule` is the policy that practitioners use. It may have an
+optimum in closed form.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_STEPS = 10_000
 class Rule:
     """A classical policy with a few numbers, which may be tuned within `low` and `high`.
 
-    It has Stable-Baselines3's `predict`, so `zooming.evaluate(env.rule, env)` tells its value.
+    It has Stable-Baselines3's `predict`, so `zooming.evaluate(env.rule, env)` returns its value.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Rule:
     names
         Names of the numbers.
     numbers
-        The numbers in use: at first those of a textbook.
+        The numbers in use. The defaults are those of a textbook.
     low, high
         Range in which to tune each number.
     decide
@@ -84,7 +84,7 @@ class Rule:
         return Rule(self.name, self.names, found, self.low, self.high, self.decide, self.env)
 
     def act(self, step: int, observation: Any) -> Any:
-        """Return the action of the rule at one observation."""
+        """Return the action of the rule at one observation. `step` is counted from 0."""
         action = self._actions(step, np.asarray(observation, np.float64).reshape(1, -1))[0]
         return np.int64(action[0]) if self.env.has_whole_actions else action
 
@@ -96,7 +96,10 @@ class Rule:
         deterministic: bool = True,
         info: Any = None,
     ) -> tuple[Any, NDArray[np.int64]]:
-        """Return (action, state), with the steps as `state`, as `Agent.predict` does."""
+        """Return (action, next steps), like `Agent.predict`.
+
+        Only `observation` and the steps are used.
+        """
         given = np.asarray(observation, np.float64)
         is_single = given.ndim == (0 if self.env.has_whole_states else 1)
         states = given.reshape(1 if is_single else len(given), -1)
@@ -120,13 +123,13 @@ class Rule:
 
 
 class GalleryEnv(CompiledEnv):
-    """A compiled environment of the gallery, with a finite set of outcomes and a classical rule.
+    """Base class of gallery problems: a finite set of outcomes, and a classical rule.
 
     Three functions of a problem must describe the same law. `given` is the step for one outcome, a
-    row of `values`. `weigh` fills in the weights of all `values`. The dynamics draw an outcome by
-    these weights and do what `given` does. `values` are all outcomes of a step: numbers, or rows of
-    numbers. Continuous noise must be approximated by finitely many values. `zooming list` shows
-    what follows the colon in the first line of the class's docstring.
+    row of `values`. `weigh` fills in the weights of all `values`. The dynamics draw an outcome with
+    these weights and do what `given` does. `values` holds all outcomes of a step: numbers, or rows
+    of numbers. Continuous noise must be approximated by finitely many values. `zooming list` shows
+    the text after the colon in the first line of the class's docstring.
 
     Subclasses set `settings` and define `_rule`, and `closed_form` if there is a formula.
     """
@@ -166,7 +169,7 @@ class GalleryEnv(CompiledEnv):
 
 
 def read(kind: type[T], label: str, options: Mapping[str, Any]) -> T:
-    """Return the settings of a problem. An unknown option is an error with the nearest name."""
+    """Return the settings of a problem. For an unknown option, the error names the nearest one."""
     refuse_unknown(label, options, kind)
     return kind(**options)
 
@@ -174,22 +177,26 @@ def read(kind: type[T], label: str, options: Mapping[str, Any]) -> T:
 def amount(
     settings: Any, name: str, meaning: str, low: float = 0.0, high: float = math.inf
 ) -> None:
-    """Check one number of the settings and keep it as a float."""
+    """Check that one setting is a number from `low` to `high`, and store it as a float.
+
+    `meaning` describes the setting in the error message.
+    """
     value = getattr(settings, name)
     object.__setattr__(settings, name, _number(value, name, meaning, low, high))
 
 
 def count(settings: Any, name: str, low: int = 1, high: int = MOST_STEPS) -> None:
-    """Check a whole number of the settings."""
+    """Check that one setting is a whole number from `low` to `high`."""
     object.__setattr__(settings, name, check_int(getattr(settings, name), name, low, high))
 
 
 def profile(
     settings: Any, name: str, meaning: str, low: float = 0.0, high: float = math.inf
 ) -> None:
-    """Check a number per step, or one for all, and keep it as a tuple, one entry per step.
+    """Check a setting that is one number, or one number per step.
 
-    Without a setting `horizon` the profile itself says how many steps an episode has.
+    Store it as a tuple, one per step. If the settings have no `horizon`, the length of the tuple is
+    the number of steps.
     """
     value, n_steps = getattr(settings, name), getattr(settings, "horizon", None)
     is_many = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
@@ -207,20 +214,21 @@ def profile(
 
 
 def require(holds: bool, sentence: str) -> None:
-    """Raise ConfigurationError with a sentence if settings do not fit together."""
+    """Raise ConfigurationError with `sentence` unless `holds` is true."""
     if not holds:
         raise ConfigurationError(sentence)
 
 
 def largest(mean: float, deviations: float = 6.0) -> int:
-    """Return where to cut a Poisson law: `deviations` standard deviations above its mean."""
+    """Return the number at which a Poisson law is cut: `deviations` deviations above its mean."""
     return math.ceil(mean + deviations * math.sqrt(mean) + 2.0)
 
 
 def align_cells(n_units: float, least: int) -> int | None:
-    """Return a number of cells, at least `least`, whose grid and half of it contain all units.
+    """Return a number of cells, at least `least`, such that all whole units are grid points.
 
-    States that are whole units then need no interpolation. None if that takes too many cells.
+    This also holds for the grid with half as many cells. States that are whole units then need no
+    interpolation. Return None if that takes too many cells.
     """
     n = round(n_units)
     if abs(n - n_units) > 1e-9 or not 0 < 2 * n <= 4 * least:
@@ -229,7 +237,7 @@ def align_cells(n_units: float, least: int) -> int | None:
 
 
 def poisson(mean: float, n: int) -> Floats:
-    """Return the probabilities of min(N, n), for N Poisson, as an array [n + 1]."""
+    """Return the probabilities of min(N, n) for a Poisson N, as an array [n + 1]."""
     chances = np.empty(n + 1)
     chances[0] = math.exp(-mean)
     for i in range(1, n + 1):

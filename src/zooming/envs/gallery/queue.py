@@ -1,7 +1,8 @@
 """Control of a queue: how fast to serve (Queue), or how many to let in (Admission).
 
-The state is the number of jobs x in a room for `capacity` jobs. In a period A jobs arrive and the
-server completes min(S, x) of those that wait, both Poisson. Jobs that find the room full are lost:
+The state is the number of jobs x in a room for `capacity` jobs. In a period, A jobs arrive and the
+server completes min(S, x) of the waiting jobs. A and S are Poisson. Jobs that find the room full
+are lost:
 
     x' = min(x - min(S, x) + A, capacity),    lost = x - min(S, x) + A - x'.
 
@@ -12,8 +13,8 @@ Queue: the action is the service rate a, S has mean a, A has mean `arrivals`, an
 Admission: the action is the share a of arrivals to admit, A has mean a `arrivals`, S has mean
 `service`, and r = price (A - lost) - waiting x'.
 
-There are no closed forms. The rules are a rate that grows with the queue, and a threshold above
-which nobody is admitted. [Naor 1969]
+There are no closed forms. The rule of Queue is a rate that grows with the queue. The rule of
+Admission is a threshold above which nobody is admitted. [Naor 1969]
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def _check_room(settings: Any) -> None:
 
 
 def queue(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
-    """Draw arrivals and services at the chosen rate, and return the reward."""
+    """Draw arrivals and services at the chosen rate, write the next state and return the reward."""
     arrived, served = draw_both(params[_MEANS + step], action[0], params, rng)
     return serve(state, action, params, arrived, served, next_state)
 
@@ -105,12 +106,12 @@ def queue(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state:
 def queue_given(
     state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
 ) -> Any:
-    """Write the next state for (arrivals, services) `outcome` and return the reward."""
+    """Write the next state for `outcome` = (arrivals, services) and return the reward."""
     return serve(state, action, params, outcome[0], outcome[1], next_state)
 
 
 def queue_law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
-    """Fill in the law of (arrivals, services) at the chosen rate."""
+    """Fill in the probabilities of all (arrivals, services) at the chosen rate."""
     fill_both(params[_MEANS + step], action[0], params, weights)
 
 
@@ -123,7 +124,7 @@ def serve(state: Any, action: Any, params: Any, arrived: Any, served: Any, next_
 
 
 def admission(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
-    """Draw the admitted arrivals and the services, and return the reward."""
+    """Draw admitted arrivals and services, write the next state and return the reward."""
     arrived, served = draw_both(params[_MEANS + step] * action[0], params[_SERVICE], params, rng)
     return admit(state, params, arrived, served, next_state)
 
@@ -131,20 +132,20 @@ def admission(state: Any, action: Any, step: Any, params: Any, rng: Any, next_st
 def admission_given(
     state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
 ) -> Any:
-    """Write the next state for (arrivals, services) `outcome` and return the reward."""
+    """Write the next state for `outcome` = (arrivals, services) and return the reward."""
     return admit(state, params, outcome[0], outcome[1], next_state)
 
 
 def admission_law(
     state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any
 ) -> None:
-    """Fill in the law of (admitted arrivals, services)."""
+    """Fill in the probabilities of all (admitted arrivals, services)."""
     fill_both(params[_MEANS + step] * action[0], params[_SERVICE], params, weights)
 
 
 @jit_inline
 def admit(state: Any, params: Any, arrived: Any, served: Any, next_state: Any) -> Any:
-    """Write the next state and return what admitted jobs pay, less the cost of waiting."""
+    """Write the next state and return the payments of admitted jobs minus the cost of waiting."""
     lost = shift(state, params, arrived, served, next_state)
     return params[_PER_JOB] * (arrived - lost) - params[_WAITING] * next_state[0]
 
@@ -170,7 +171,10 @@ def draw_both(arrivals: Any, services: Any, params: Any, rng: Any) -> Any:
 
 @jit_kernel
 def fill_both(arrivals: Any, services: Any, params: Any, weights: Any) -> None:
-    """Write the joint weights of Poisson arrivals and services, with services cut at capacity."""
+    """Write the joint weights of Poisson arrivals and services.
+
+    Services are cut at the capacity.
+    """
     n, m = int(params[_N_ARRIVALS]), int(params[_CAPACITY]) + 1
     first, second = np.empty(n), np.empty(m)
     fill_poisson(arrivals, first)
@@ -301,5 +305,5 @@ class Admission(GalleryEnv):
 
 
 def _pairs(n: int, capacity: int) -> Any:
-    """Return all pairs (arrivals, services), as `fill_both` orders them."""
+    """Return all pairs (arrivals, services) in the order of `fill_both`."""
     return [(float(i), float(j)) for i in range(n) for j in range(capacity + 1)]

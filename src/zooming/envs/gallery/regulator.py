@@ -1,18 +1,18 @@
 """Linear-quadratic regulator: hold a quantity at 0 against noise, at little effort.
 
-The state is the deviation x, the action the push u in [-strongest, strongest], and eps is a fair
+The state is the deviation x. The action is the push u in [-strongest, strongest]. eps is a fair
 coin with values 1 and -1:
 
     x' = gain x + push u + noise eps,    r = -(state_cost x^2 + push_cost u^2).
 
-The state space is as wide as an episode can reach from its start, so that nothing is cut. The
+The state space is as wide as an episode can reach from its start, so that no state is cut off. The
 optimum is u = -K_h x, by the Riccati recursion P_H = 0, c_H = 0,
 
     K_h = gain push P_{h+1} / (push_cost + push^2 P_{h+1}),
     P_h = state_cost + gain^2 P_{h+1} - gain push P_{h+1} K_h,    c_h = c_{h+1} + noise^2 P_{h+1},
 
-and V*_0(x) = -(P_0 x^2 + c_0), as long as no state on the way asks for more than the strongest
-push. The rule is u = -k x with one k for all steps.
+and V*_0(x) = -(P_0 x^2 + c_0), as long as no reachable state needs more than the strongest push.
+The rule is u = -k x with one k for all steps.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def regulator(state: Any, action: Any, step: Any, params: Any, rng: Any, next_st
 def regulator_given(
     state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
 ) -> Any:
-    """Write the next state for the coin `outcome[0]` and return the reward."""
+    """Write the next state for the coin value `outcome[0]` and return the reward."""
     return steer(state, action, params, outcome[0], next_state)
 
 
@@ -91,7 +91,7 @@ def regulator_law(
 
 @jit_inline
 def steer(state: Any, action: Any, params: Any, coin: Any, next_state: Any) -> Any:
-    """Write the next state for a given coin and return the reward."""
+    """Write the next state for a given coin value and return the reward."""
     x, u = state[0], action[0]
     after = params[_GAIN] * x + params[_PUSH] * u + params[_NOISE] * coin
     next_state[0] = min(max(after, -params[_WIDEST]), params[_WIDEST])
@@ -162,7 +162,7 @@ class Regulator(GalleryEnv):
         return gains, weight, constant
 
     def closed_form(self) -> float | None:
-        """Return -(P_0 x^2 + c_0), or None if the strongest push may be too weak for it."""
+        """Return -(P_0 x^2 + c_0), or None if the optimum may need more than the strongest push."""
         s = self.settings
         gains, weight, constant = self.riccati(s.horizon)
         reached = abs(s.start)

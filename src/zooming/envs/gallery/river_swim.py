@@ -1,8 +1,8 @@
 """RiverSwim on an interval: a small reward nearby, and a large one far against the current.
 
-The state is the place x in [0, 1] and the action the stroke a in [-1, 1], of at most `reach`.
-Downstream (a <= 0) a stroke always succeeds. Upstream it succeeds with probability `ahead`, is
-undone by the current with probability `back`, and otherwise holds the place:
+The state is the place x in [0, 1]. The action is the stroke a in [-1, 1], whose length is at most
+`reach`. Downstream (a <= 0) a stroke always succeeds. Upstream it succeeds with probability
+`ahead`, and the current reverses it with probability `back`. Otherwise the swimmer stays:
 
     x' = x + reach a W,    W = 1 if a <= 0,    W in {1, -1, 0} with (ahead, back, the rest) else,
 
@@ -71,18 +71,18 @@ def river(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state:
 def river_given(
     state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
 ) -> Any:
-    """Write the next state for the success `outcome[0]` of a stroke and return the reward."""
+    """Write the next state for the result `outcome[0]` of a stroke and return the reward."""
     return swim(state, action, params, outcome[0], next_state)
 
 
 def river_law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
-    """Fill in the law of a stroke, which depends on its direction."""
+    """Fill in the probabilities of the results of a stroke, which depend on its direction."""
     fill_strokes(action[0], params, weights)
 
 
 @jit_inline
 def fill_strokes(stroke: Any, params: Any, weights: Any) -> None:
-    """Fill in the chances that a stroke succeeds, holds the place, or is undone."""
+    """Fill in the probabilities that a stroke succeeds, has no effect, or is reversed."""
     weights[0] = params[_AHEAD] if stroke > 0.0 else 1.0
     weights[2] = params[_BACK] if stroke > 0.0 else 0.0
     weights[1] = max(1.0 - params[_AHEAD] - params[_BACK], 0.0) if stroke > 0.0 else 0.0
@@ -90,7 +90,7 @@ def fill_strokes(stroke: Any, params: Any, weights: Any) -> None:
 
 @jit_inline
 def swim(state: Any, action: Any, params: Any, success: Any, next_state: Any) -> Any:
-    """Write the next place and return the reward of the present one."""
+    """Write the next place and return the reward of the current place."""
     place = state[0]
     next_state[0] = min(max(place + params[_REACH] * action[0] * success, 0.0), 1.0)
     near = max(1.0 - place / params[_BANK], 0.0)

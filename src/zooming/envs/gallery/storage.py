@@ -1,8 +1,8 @@
-"""A battery against a price: buy energy when it is cheap, sell it when it is dear.
+"""Battery storage: buy energy when it is cheap, sell it when it is expensive.
 
-The state is the charge c in kWh and the present price p. The action a in [-power, power] is the
-energy to buy (or, negative, to sell) in the step. What does not fit is not bought, and no more than
-the charge is sold:
+The state is the charge c in kWh and the current price p. The action a in [-power, power] is the
+energy to buy (or, negative, to sell) in the step. Energy that does not fit is not bought, and no
+more than the charge is sold:
 
     a' = a cut to [-c, (capacity - c) / efficiency],    c' = c + efficiency a'+ - a'-,
     r  = -p a' - wear |a'|.
@@ -11,8 +11,8 @@ The price returns to the profile m_h of the day, with noise of mean 0 and varian
 
     p' = m_{h+1} + persistence (p - m_h) + volatility eps,    cut to [lowest_price, highest_price].
 
-Without volatility, with efficiency 1, no wear, prices >= 0 and a power that fills the battery in
-one step, only rises of the price matter:
+A closed form holds without volatility and wear, with efficiency 1, prices >= 0 and a power that
+fills the battery in one step. Then only rises of the price matter:
 
     V* = c_0 m_0 + capacity sum_h (m_{h+1} - m_h)+.
 
@@ -102,13 +102,13 @@ def storage_given(
 
 
 def storage_law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
-    """Fill in the law of the noise, the same everywhere."""
+    """Fill in the probabilities of the noise, which are the same everywhere."""
     fill_coins(weights)
 
 
 @jit_inline
 def fill_coins(weights: Any) -> None:
-    """Fill in the binomial law of fair coins."""
+    """Fill in the binomial law of the sum of fair coins."""
     n = weights.shape[0] - 1
     weights[0] = 1.0
     for i in range(n):
@@ -131,7 +131,7 @@ def move(state: Any, action: Any, step: Any, params: Any, noise: Any, next_state
 
 
 class Storage(GalleryEnv):
-    """The environment `zooming/Storage-v0`: a battery that buys cheap and sells dear.
+    """The environment `zooming/Storage-v0`: a battery that buys energy cheap and sells it dear.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ class Storage(GalleryEnv):
         return "buy low, sell high", trade, {"buy": (buy, low, high), "sell": (sell, low, high)}
 
     def closed_form(self) -> float | None:
-        """Return the value of all rises of the price, if nothing else matters, else None."""
+        """Return the value of all rises of the price if the formula applies, else None."""
         s = self.settings
         is_free = s.volatility == 0 and s.efficiency == 1 and s.wear == 0 and min(s.prices) >= 0
         if not (is_free and s.power >= s.capacity):
