@@ -1,1 +1,1 @@
-"""A learned policy as a file that needs nothing: Python, JSON, C or SQL."""
+"""Write a learned policy as a self-contained file: Python, JSON, C or SQL."""

@@ -1,6 +1,6 @@
-"""A learned policy as a grid of cells, between which actions are interpolated.
+"""A policy as a grid of state cells, between which actions are interpolated.
 
-This is the policy of a `Planner`; `kernels.plan_actions` has the definition. Points of states and
+This is the policy of a `Planner`. `kernels.plan_actions` has the definition. Points of states and
 actions are in the unit cube.
 """
 
@@ -34,13 +34,14 @@ PART_TABLES = {
 class ActionGrid(PolicyForm):
     """The policy of a planner as cells of states, each with actions to mix.
 
-    The unit coordinate of a state is (state - low) / width. Its bin on axis j is the last of the
-    entries first[j] .. first[j + 1] - 1 of `border` that is at most this, and its cell is the
-    product of bins, the last axis fastest. `pieces[cells[plan[step], cell]]` are numbers of points:
-    the own one, and for each state axis those of the neighbors below and above. The action is the
-    own point, moved towards the neighbor on the state's side of each axis. It is moved by the share
-    distance / gap, where the distance is that from the center of the bin, and the gap is that of
-    the two centers; the share is below 1. If nothing is mixed, the neighbor is the own point.
+    The unit coordinate of a state is (state - low) / width. Its bin on axis j is the last entry of
+    `border`, from first[j] to first[j + 1] - 1, that is at most this coordinate. The cell is the
+    product of the bins, the last axis fastest. `pieces[cells[plan[step], cell]]` holds indices of
+    points: the cell's own point, and for each state axis the points of the neighbors below and
+    above. The action is the own point, moved on each axis towards the neighbor on the state's side.
+    It is moved by the share distance / gap, which is below 1. Here distance is that of the state
+    from the center of its bin, and gap is that of the two centers. If nothing is mixed, the
+    neighbor's index is that of the own point.
 
     Attributes
     ----------
@@ -53,13 +54,13 @@ class ActionGrid(PolicyForm):
     plan : array [horizon]
         Row of `cells` of each step. Steps with the same policy share a row.
     cells : array [n_plans, n_cells]
-        Piece of each cell.
+        Row of `pieces` of each cell.
     pieces : array [n_pieces, 1 + 2 n_state]
-        Points that are mixed.
+        Rows of `points` that are mixed.
     points : array [n_points, n_action]
         The different actions. A coordinate that is not mixed is in the environment's units.
     is_mixed, n_values : arrays [n_action]
-        Whether an axis is mixed, and the number of its integers if it has more than a grid has.
+        Whether an axis is mixed, and the number of integers on a mixed axis of integers, else 0.
     point_low, point_high : arrays [n_action]
         Ends between which a mixed coordinate stays.
     action_low, action_width : arrays [n_action]
@@ -106,7 +107,7 @@ class ActionGrid(PolicyForm):
 
     @property
     def parts(self) -> list[str]:
-        """Names of the operations that make an action of the mixed points, in their order."""
+        """Names of the operations that compute an action from the mixed points, in order."""
         is_squashed, is_single = bool(len(self.action_squash)), bool(self.is_single.any())
         needed = {
             "whole": bool(self.n_values.any()),
@@ -134,7 +135,15 @@ class ActionGrid(PolicyForm):
         ]
 
     def act(self, step: int, state: Any) -> Floats:
-        """Return the action of a state, by the computation that every format writes out."""
+        """Return the action in a state, by the same computation that every format writes out.
+
+        Parameters
+        ----------
+        step : int
+            Step of the episode, from 0.
+        state : sequence of float
+            The state, one number per axis.
+        """
         unit = (self.squash_state(state) - self.low) / self.width
         cell = 0
         entries: list[int] = []
@@ -208,7 +217,7 @@ def action_grid(agent: Any) -> ActionGrid:
 
 
 def _pieces(table: Any) -> Ints:
-    """Return [horizon, n_states, 1 + 2 n_state]: the action cells that each state's cell mixes."""
+    """Return the action cells that each state cell mixes, as [horizon, n_states, 1 + 2 n_state]."""
     grid, n_state = table.grid, table.axes.n_state
     plan, _ = table.policy()
     best = plan.best.astype(np.int64)
@@ -232,7 +241,7 @@ def _pieces(table: Any) -> Ints:
 
 
 def _best_cells(table: Any, plan: Any) -> Ints:
-    """Return the best action cell [horizon, n_states]; the first of almost equal ones."""
+    """Return the best action cell [horizon, n_states]. Of almost equal cells, it is the first."""
     horizon, n_states = plan.best.shape
     q = (plan.q + plan.bonus).reshape(horizon, n_states, -1)  # as `plan_actions.choose`
     core = table.core[0]
@@ -251,7 +260,7 @@ def _points(grid: Any, n_state: int, cells: Ints) -> Floats:
 
 
 def _actions(table: Any, used: Ints) -> dict[str, Any]:
-    """Return the attributes of the action axes, for the action cells that are used."""
+    """Return the attributes of `ActionGrid` on actions, for the action cells `used`."""
     axes, grid, n_state = table.axes, table.grid, table.axes.n_state
     own, rows = [axes[n_state + k] for k in range(axes.n_action)], axes.table[n_state:]
     points = _points(grid, n_state, used)

@@ -156,8 +156,7 @@ def c_header(form: PolicyForm, name: str, number: str = "double", scale: float =
     """Return the text of a C99 header with a function `NAME_act(step, state, action)`.
 
     `number` is the type of a state: "double", "float", or "int" for whole multiples of 1 / scale.
-    The comparisons are exact for every state of that type. What is more than a comparison is
-    computed in double.
+    Comparisons are exact for every state of that type. All other arithmetic is in double.
     """
     name = re.sub(r"\W", "_", name)
     if number not in NUMBERS:
@@ -204,7 +203,7 @@ def c_header(form: PolicyForm, name: str, number: str = "double", scale: float =
 
 
 def _code(form: PolicyForm) -> str:
-    """Return the function, with those parts only that the form needs."""
+    """Return the function as C code, with only the parts that the form needs."""
     squash = _SQUASH if len(form.squash) else ""
     end = "    return 0;\n}}\n"
     if not isinstance(form, ActionGrid):
@@ -215,7 +214,7 @@ def _code(form: PolicyForm) -> str:
 
 
 def _thresholds(threshold: Floats, number: str, scale: float) -> NDArray[Any]:
-    """Return the smallest number of the type that is at least each threshold."""
+    """Round each threshold up to a number of the given type."""
     if number == "double":
         return threshold
     if number == "int":

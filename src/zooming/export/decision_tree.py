@@ -1,6 +1,6 @@
-"""A learned policy as one decision tree per step: compare a state axis, go left or right, act.
+"""A policy as one decision tree per step: compare a state axis, go left or right, act.
 
-Regions of states with the same action are merged, and equal subtrees are stored once, also across
+Regions of states with the same action are merged. Equal subtrees are stored once, also across
 steps.
 """
 
@@ -25,8 +25,8 @@ MOST_CUTS = 64  # cuts per axis among which the best one is chosen
 class DecisionTree(PolicyForm):
     """The policy of an agent as nodes of binary trees. Returned by `decision_tree(agent)`.
 
-    A reference is the number of a node if it is 0 or more, and ~reference is the number of an
-    action if it is negative.
+    A reference r >= 0 is the index of a node. A negative reference r means the action with index
+    ~r.
 
     Attributes
     ----------
@@ -78,7 +78,15 @@ class DecisionTree(PolicyForm):
         ]
 
     def act(self, step: int, state: Any) -> Floats:
-        """Return the action of a state; the plain form of what every format computes."""
+        """Return the action in a state, by the same comparisons that every format writes out.
+
+        Parameters
+        ----------
+        step : int
+            Step of the episode, from 0.
+        state : sequence of float
+            The state, one number per axis.
+        """
         state, at = self.squash_state(state), int(self.roots[step])
         while at >= 0:
             at = int((self.right if state[self.axis[at]] >= self.threshold[at] else self.left)[at])
@@ -86,7 +94,7 @@ class DecisionTree(PolicyForm):
 
 
 def decision_tree(agent: Any) -> DecisionTree:
-    """Return the policy of an agent that has a partition, exactly as `agent.predict` plays it.
+    """Convert the policy of an agent with a partition to a tree. It plays exactly as `predict`.
 
     Parameters
     ----------
@@ -117,9 +125,9 @@ def decision_tree(agent: Any) -> DecisionTree:
 
 
 def tree_of(boxes: Sequence[tuple[Floats, Floats, Floats]], head: dict[str, Any]) -> DecisionTree:
-    """Return a tree that plays, at each step, the actions of some boxes (low, high, action).
+    """Return a tree that plays the actions of boxes (low, high, action), given for each step.
 
-    The boxes of a step cover all states.
+    The boxes of a step must cover all states. `head` has the attributes that all forms share.
     """
     store = _Store()
     roots = []
@@ -139,7 +147,7 @@ def tree_of(boxes: Sequence[tuple[Floats, Floats, Floats]], head: dict[str, Any]
 
 
 class _Store:
-    """Collects nodes and actions; equal ones get the same number."""
+    """Collects nodes and actions. Equal ones get the same index."""
 
     def __init__(self) -> None:
         self.actions: dict[tuple[float, ...], int] = {}
@@ -167,7 +175,7 @@ class _Store:
 def _grow(store: _Store, low: Floats, high: Floats, actions: NDArray[np.int64]) -> int:
     """Build a tree that gives each box its action, and return its reference.
 
-    It cuts the boxes in two where little work remains, and does the same on either side.
+    The boxes are cut in two where little work remains, and then each side in the same way.
     """
     if (actions == actions[0]).all():
         return int(actions[0])
@@ -193,9 +201,12 @@ def _cuts(low: Floats, high: Floats) -> Iterator[tuple[int, float]]:
 def _cost(
     low: Floats, high: Floats, actions: NDArray[np.int64], axis: int, cut: float
 ) -> tuple[int, int]:
-    """Return how much work a cut leaves: boxes on sides with several actions, larger side first.
+    """Return the work that a cut leaves, as (larger side counted twice + smaller side, larger
+    side).
 
-    The largest side decides the depth of the tree; boxes that the cut divides count twice.
+    The work of a side is its number of boxes, or 0 if they all have one action. The larger side
+    counts twice because it decides the depth of the tree. Boxes that the cut divides are on both
+    sides.
     """
     sides = [low[:, axis] < cut, high[:, axis] > cut]
     left = [int(side.sum()) if np.ptp(actions[side]) else 0 for side in sides]

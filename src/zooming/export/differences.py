@@ -1,4 +1,4 @@
-"""Where the policies of two agents differ, and what that is worth."""
+"""Find where the policies of two agents differ, and measure what that is worth."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Difference:
     low, high : tuple of float
         Corners of the box, in the environment's units; infinite where the box has no end.
     action, other_action : tuple of float
-        What either policy plays there; if it plays several actions, the most typical pair.
+        The actions of the two policies there. If there are several pairs, the most typical one.
     weight : float
         Share of the first agent's visits of the step that fell into the box.
     worth : Measured or None
-        What it earns to play the other policy in this box only. None if not measured.
+        Gain in return if the other policy is played in this box only. None if not measured.
     """
 
     step: int
@@ -48,14 +48,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class Differences:
-    """Where two policies differ. Returned by `zooming.explain(a, b)`.
+    """The states in which two policies differ. Returned by `zooming.explain(a, b)`.
 
     Attributes
     ----------
     regions : tuple of Difference
         The boxes in which they differ, those with the most weight first.
     worth : Measured or None
-        What the second policy earns more than the first one, in episodes with the same seeds.
+        Return of the second policy minus that of the first, in episodes with the same seeds.
     is_sampled : bool
         Whether the policies were compared on a grid of states. This is done if one of them has no
         regions with one action each.
@@ -104,7 +104,7 @@ class Differences:
         return found
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one dict per region; infinite ends and what was not measured are None."""
+        """Return one dict per region. Infinite ends and unmeasured values are None."""
         found = []
         for one in self.regions:
             row: dict[str, Any] = {"step": one.step}
@@ -124,7 +124,7 @@ class Differences:
         return found
 
     def frame(self, library: str = "polars") -> Any:
-        """Return `records()` as a data frame of polars or pandas, which must be installed."""
+        """Return `records()` as a data frame. `library` is "polars" or "pandas"."""
         return importlib.import_module(library).DataFrame(self.records())
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
@@ -148,7 +148,7 @@ def compare(
     agent: Any, other: Any, steps: list[int], n_rules: int | None, env: Any, episodes: int,
     seed: int,
 ) -> Differences:  # fmt: skip
-    """Return where two policies differ at some steps, and what the second one is worth."""
+    """Find where two policies differ at some steps, and measure what the second one is worth."""
     check_comparable(agent, other)
     found, is_sampled = [], False
     for step in steps:
@@ -196,7 +196,7 @@ def check_comparable(agent: Any, other: Any) -> None:
 def _differences(
     agent: Any, other: Any, step: int, n_rules: int | None
 ) -> tuple[list[Difference], bool]:
-    """Return the boxes of a step in which two policies differ, and whether these are exact."""
+    """Return the boxes of a step in which two policies differ, and whether the boxes are exact."""
     regions = policy_regions(step, agent, other)
     n = regions.actions.shape[1]
     pairs = np.hstack([regions.actions, greedy_actions(other, step, regions.points)])
@@ -222,7 +222,7 @@ def _differences(
 
 
 def _measure(one: Difference, agent: Any, other: Any, env: Any, base: Any, seed: int) -> Difference:
-    """Return the region with `worth`: the gain of playing the other policy only there."""
+    """Return the region with `worth` set: the gain of playing the other policy only there."""
     switched = SwitchedPolicy(agent, other, one.step, np.array(one.low), np.array(one.high))
     worth = difference(play(switched, env, len(base), seed), base)
     return Difference(one.step, one.low, one.high, one.action, one.other_action, one.weight, worth)

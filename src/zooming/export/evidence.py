@@ -1,4 +1,4 @@
-"""What an agent knows about an action in some states: Q, its visits, and all actions' visits.
+"""What an agent knows about actions in cells of states: Q and visits.
 
 A visit is spread evenly over the ball that was visited, also if that ball was split later. So the
 visits of all cells of a step sum to the number of episodes.
@@ -24,7 +24,7 @@ FLOOR = 0.01  # share of the weight that is spread evenly over all states
 
 @dataclass(frozen=True)
 class Evidence:
-    """Knowledge about one action in each cell; NaN where the agent keeps none.
+    """What an agent knows about one action in each cell. NaN marks what it does not know.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Evidence:
 
 
 def gather(agent: Any, step: int, regions: Regions, actions: Floats) -> Evidence:
-    """Return what an agent knows about one action in each cell of a step."""
+    """Return what an agent knows about `actions`, one action per cell of `regions`."""
     inner = recommended(agent)
     if isinstance(getattr(inner, "table", None), CellTable):
         return _look_up(inner.table, step, regions, actions)
@@ -78,10 +78,10 @@ def weigh(regions: Regions, evidence: Evidence) -> Floats:
 
 
 def spread_visits(agent: Any, step: int, balls: Any, size: Floats) -> Floats:
-    """Return the visits of each active ball, each visit counted once.
+    """Return the visits of each active ball, counting each visit once.
 
-    A ball inherits the visits of its ancestors, as its siblings do. Here each of them gets a share
-    in proportion to its volume, `size`.
+    Siblings all inherit the visits of their ancestors. Here such a visit is shared among the active
+    descendants, in proportion to their volume, `size`.
     """
     agent = getattr(agent, "recommended", agent)  # of a portfolio
     rows = getattr(getattr(agent, "table", None), "rows", None)
@@ -100,7 +100,7 @@ def spread_visits(agent: Any, step: int, balls: Any, size: Floats) -> Floats:
 
 
 def _look_up(table: CellTable, step: int, regions: Regions, actions: Floats) -> Evidence:
-    """Return the evidence of a planner, from its cells."""
+    """Return the evidence of a planner, read from its cells."""
     axes, n_state, bins = table.axes, table.axes.n_state, table.grid.bins
     plan, counts = table.policy()
     points = np.hstack(
@@ -126,7 +126,7 @@ def _look_up(table: CellTable, step: int, regions: Regions, actions: Floats) -> 
 
 
 def _ask(agent: Any, step: int, regions: Regions, actions: Floats) -> Evidence:
-    """Return the evidence of an agent without boxes, from its own methods."""
+    """Return the evidence of an agent without boxes, from its `q_value` and `visits`."""
     n, axes = len(actions), agent.axes
     unknown = np.full(n, np.nan)
     pairs = [
@@ -142,6 +142,6 @@ def _ask(agent: Any, step: int, regions: Regions, actions: Floats) -> Evidence:
 
 
 def _cap(agent: Any, step: int, regions: Regions, q_value: Floats) -> Floats:
-    """Return Q, capped by the value of the state."""
+    """Return Q, capped by the agent's value of the state."""
     shaped = agent.axes.states.shaped
     return np.minimum(q_value, [agent.value(step, shaped(point)) for point in regions.points])

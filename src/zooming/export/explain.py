@@ -1,4 +1,4 @@
-"""Say what a policy does, or where two policies differ, in few rules."""
+"""Describe a policy, or the differences of two policies, in a few rules."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def explain(
     """Return the policy of an agent as rules, or where the policies of two agents differ.
 
     A policy with more regions than `n_rules` is simplified: the states are cut into boxes with one
-    action each, close to what the agent plays in its most visited states. What the rules lose
-    against the policy is measured in episodes with the same seeds. The agent learns nothing from
-    them.
+    action each, close to what the agent plays in its most visited states. The return that the rules
+    lose against the policy is measured in episodes with the same seeds. The agent does not learn
+    from them.
 
-    If the policy has no regions of one action (`Planner`, `MetricQ`, the rule of a warm start), it
-    is asked on a grid of states.
+    Some policies have no regions of one action (`Planner`, `MetricQ`, the rule of a warm start).
+    They are evaluated on a grid of states.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def explain(
     step : int, optional
         The step to explain, counted from 0. By default all of them.
     n_rules : int, optional
-        Largest number of rules of a step. None: as many as the policy takes.
+        Largest number of rules of a step. None means as many as the policy has regions.
     env : gymnasium.Env, optional
         Environment to measure on. By default the agent's own.
     episodes : int, optional
@@ -125,7 +125,7 @@ def explain(
 
 
 def _check_agent(agent: Any, name: str) -> Any:
-    """Return the agent; if it lacks the rule that it keeps, one that plays its own policy."""
+    """Return the agent. If a file did not hold its rule, return a copy with its own policy."""
     if not all(hasattr(agent, part) for part in ("predict", "axes", "problem")):
         raise ConfigurationError(f"{name}={agent!r} is not an agent of zooming")
     is_without_rule = getattr(agent, "is_guided", False) and agent.guide.rule is None
@@ -135,7 +135,7 @@ def _check_agent(agent: Any, name: str) -> Any:
 def _rules_of(
     agent: Any, step: int, n_rules: int | None
 ) -> tuple[tuple[Floats, Floats, Floats], list[PolicyRule], int, Regions]:
-    """Return the boxes (low, high, action) of a step, its rules, and the regions of its policy."""
+    """Return boxes (low, high, action), rules, number of regions, and regions of one step."""
     regions = policy_regions(step, agent)
     known = gather(agent, step, regions, regions.actions)
     weights = weigh(regions, known)
@@ -158,7 +158,10 @@ def _rules_of(
 def _loss(
     agent: Any, policy: RulePolicy, env: Any, episodes: int, seed: int, instead: str
 ) -> tuple[Measured | None, str]:
-    """Return what the rules lose against the policy of the agent, and a sentence about it."""
+    """Measure what the rules lose against the agent's policy. Return it with a sentence on it.
+
+    `instead` is the first sentence of that text.
+    """
     if env is None or not episodes:
         why = "episodes=0" if env is not None else f"the agent has no environment {agent.env_name}"
         return None, f"{instead} The loss was not measured: {why}."

@@ -1,6 +1,6 @@
-"""What all forms of a policy have in common: the axes, the facts in the head, and the tables.
+"""Base class of the forms of a policy: axes, facts for the head of a file, and tables.
 
-A form computes the action with plain arithmetic on tables. `DecisionTree` compares and looks up;
+A form computes the action with plain arithmetic on tables. `DecisionTree` compares and looks up.
 `ActionGrid` also interpolates. The writers of the formats write the tables of either.
 """
 
@@ -29,8 +29,8 @@ class PolicyForm(ABC):
     state_is_whole, action_is_whole : tuples of bool
         Whether an axis has integers only.
     squash : array [n_squashed, 5]
-        Rows (axis, origin, scale, offset, gain) of the squashed state axes. First of all, a state x
-        on such an axis becomes offset + gain * (z / (1 + |z|)) with z = (x - origin) / scale.
+        Rows (axis, origin, scale, offset, gain) of the squashed state axes. Before anything else,
+        a state x on such an axis becomes offset + gain * (z / (1 + |z|)), z = (x - origin) / scale.
     about : str
         One line that says which agent and environment the policy comes from.
     """
@@ -62,15 +62,15 @@ class PolicyForm(ABC):
 
     @abstractmethod
     def facts(self) -> list[str]:
-        """Return lines about the tables, for the comment at the head of a file."""
+        """Return lines that describe the tables, for the comment at the head of a file."""
 
     def tables(self) -> dict[str, NDArray[Any]]:
-        """Return all tables by name, integers in the smallest type that holds them."""
+        """Return all tables by name, with integers in the smallest type that holds them."""
         found = {"squash": self.squash} if len(self.squash) else {}
         return {name: narrow(table) for name, table in {**found, **self.own_tables()}.items()}
 
     def describe(self, n_bytes: int | None = None) -> list[str]:
-        """Return the facts that head every file. `n_bytes` is the size of the tables."""
+        """Return the lines at the head of every file. `n_bytes` is the size of the tables."""
         if n_bytes is None:
             n_bytes = sum(table.nbytes for table in self.tables().values())
         return [
@@ -82,7 +82,7 @@ class PolicyForm(ABC):
         ]
 
     def squash_state(self, given: Any) -> Floats:
-        """Return a state with its squashed axes mapped."""
+        """Return a state as a vector, with its squashed axes mapped to their interval."""
         state: Floats = np.array(given, np.float64)
         for i, origin, scale, offset, gain in self.squash:
             z = (state[int(i)] - origin) / scale
@@ -109,19 +109,19 @@ def narrow(table: Any) -> NDArray[Any]:
 
 
 def recommended(agent: Any) -> Any:
-    """Return the agent whose policy `agent` plays: itself, or one of its inner agents."""
+    """Return the agent whose policy `agent` plays: the agent itself, or one inside it."""
     while hasattr(agent, "recommended"):
         agent = agent.recommended
     return agent
 
 
 def about(agent: Any) -> str:
-    """Return which agent and environment a policy comes from."""
+    """Return a line that names the agent and the environment of a policy."""
     return f"{type(agent).__name__} on {agent.env_name} after {agent.n_episodes:,} episodes"
 
 
 def head_of(axes: Any, about: str, *, squashes: bool = True) -> dict[str, Any]:
-    """Return the attributes that all forms have. Without `squashes`, states stay as they are."""
+    """Return the attributes that all forms share. Without `squashes`, no state axis is squashed."""
     n_state = axes.n_state
     is_whole = [kind != "interval" for kind in axes.kinds]
     rows = [(i, *squash_of(axes[i])) for i in range(n_state) if squashes and axes[i].squash]
@@ -138,8 +138,8 @@ def head_of(axes: Any, about: str, *, squashes: bool = True) -> dict[str, Any]:
 def squash_of(axis: Any) -> tuple[float, float, float, float]:
     """Return (origin, scale, offset, gain) of a squashed axis, as `kernels.bend` computes it.
 
-    Its three cases are the same arithmetic to the last bit: a gain of 1/2 and the sign of z do not
-    round.
+    `kernels.bend` has three cases. This formula equals each of them to the last bit, because a gain
+    of 1/2 and the sign of z do not round.
     """
     if np.isfinite(axis.low):
         return axis.low, axis.squash, 0.0, 1.0

@@ -1,4 +1,4 @@
-"""Write a policy as JSON; `docs/export.md` documents the schema."""
+"""Write a policy as JSON. `docs/export.md` documents the schema."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ FORMAT, VERSION = "zooming-policy", 1
 
 
 def json_document(form: PolicyForm) -> str:
-    """Return the policy as a JSON document, one line for each table."""
+    """Return the policy as a JSON document with one line per table."""
     content = json_content(form)
     lines = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def json_content(form: PolicyForm) -> dict[str, Any]:
-    """Return the entries of the document."""
+    """Return the content of the JSON document as a dict."""
     return {
         "format": FORMAT,
         "version": VERSION,

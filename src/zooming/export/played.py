@@ -21,9 +21,9 @@ MOST_EPISODES = 500
 
 
 class RulePolicy:
-    """Plays rules at their steps, and the policy of an agent at all others.
+    """Plays rules at the steps that have some, and the agent's policy at all others.
 
-    It has the `predict` of an agent, so `zooming.evaluate(policy, env)` takes it.
+    It has the `predict` of an agent, so `zooming.evaluate(policy, env)` accepts it.
 
     Parameters
     ----------
@@ -47,7 +47,10 @@ class RulePolicy:
         *,
         info: Any = None,
     ) -> tuple[Any, NDArray[np.int64]]:
-        """Return the action of the rules, and the next steps; see `Agent.predict`."""
+        """Return the action of the rules, and the next steps.
+
+        The arguments are those of `Agent.predict`.
+        """
         axes = self.agent.axes
         steps, _, is_batch = check_steps(self.agent.problem, observation, state, episode_start)
         states = axes.states.batch(observation, "observation")[0]
@@ -76,7 +79,7 @@ class SwitchedPolicy:
         self.horizon = agent.horizon
 
     def predict(self, observation: Any, state: Any = None, *, info: Any = None) -> tuple[Any, Any]:
-        """Return the action in one observation."""
+        """Return the action for one observation, and the next step."""
         chosen = self.agent
         if state is not None and int(np.ravel(state)[0]) == self.step:
             point = self.agent.axes.states.batch(observation, "observation")[0][0]
@@ -95,7 +98,7 @@ class Measured:
     mean, low, high : float
         Mean difference of the returns, with a 95 % confidence interval.
     of, instead_of : float
-        Mean return of either policy.
+        Mean return of the one policy and of the other.
     episodes : int
         Number of episodes that each of them played.
     """
@@ -113,7 +116,7 @@ class Measured:
 
     @property
     def text(self) -> str:
-        """The difference with its interval."""
+        """The difference with its interval, as text."""
         return (
             f"{self.mean:.4g} (95 % interval {self.low:.4g} to {self.high:.4g}, "
             f"{self.episodes:,} paired episodes)"
@@ -129,12 +132,12 @@ def difference(of: Floats, instead_of: Floats) -> Measured:
 
 
 def default_episodes(horizon: int) -> int:
-    """Return the number of episodes of a measurement, such that it takes about a second."""
+    """Return how many episodes to play so that a measurement takes about a second."""
     return max(100, min(MOST_EPISODES, MOST_STEPS // horizon))
 
 
 def play(policy: Any, env: Any, episodes: int, seed: int) -> Floats:
-    """Return the returns of a policy; episode k begins with `env.reset(seed=seed + k)`."""
+    """Play episodes and return their returns. Episode k starts with `env.reset(seed=seed + k)`."""
     returns = np.zeros(episodes)
     for k in range(episodes):
         observation, info = reset(env, seed + k)

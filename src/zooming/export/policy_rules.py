@@ -1,4 +1,4 @@
-"""A policy as rules that people read: in these states play this action."""
+"""A policy as readable rules: in these states play this action."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class PolicyRule:
         The agent's estimate of the return from here on, the mean over the box. The estimates of
         AdaptiveQ and NetQ are optimistic.
     visits : int or None
-        About how often the action was played in the box. A visit of a ball is spread evenly over
-        it, so the visits of a step sum to at most the number of episodes. For an agent without
-        boxes, the visits of the most visited ball.
+        About how often the action was played in the box. A visit is spread evenly over its ball,
+        so the visits of a step sum to at most the number of episodes. For an agent without boxes,
+        the visits of the most visited ball.
     share : float or None
         These visits as a share of all visits of the box.
     sure : str
-        "unvisited"; "guess" for under 10 visits; "unsure", "likely" or "sure" for a share of under
-        1/4, under 1/2, and more; "unknown" if the agent counts no visits.
+        "unvisited"; "guess" below 10 visits; else "unsure" for a share below 1/4, "likely" below
+        1/2, "sure" above; "unknown" if the agent counts no visits.
     """
 
     step: int
@@ -73,7 +73,8 @@ class PolicyRule:
 class Rules:
     """The policy of some steps as rules. Returned by `agent.explain`.
 
-    Print it, or end a notebook cell with it. `zooming.evaluate(rules.policy, env)` plays it.
+    Print it, or end a notebook cell with it. `rules.policy` plays the rules, for example in
+    `zooming.evaluate(rules.policy, env)`.
 
     Attributes
     ----------
@@ -82,12 +83,12 @@ class Rules:
     n_regions : dict
         {step: number of rules that would give the policy exactly}.
     loss : Measured or None
-        What the rules lose against the agent's policy, measured in episodes with the same seeds.
-        None if nothing was measured; then `loss_text` says why.
+        Return that the rules lose against the agent's policy, in episodes with the same seeds.
+        None if nothing was measured. `loss_text` then says why.
     loss_text : str
         One sentence about the loss.
     is_sampled : bool
-        Whether the policy has no regions of one action, so that it was asked on a grid of states.
+        Whether the policy was evaluated on a grid of states, because it has no regions.
     about : str
         Which agent and environment the policy comes from.
     state_names, action_names : tuple of str
@@ -172,7 +173,7 @@ class Rules:
         return importlib.import_module(library).DataFrame(self.records())
 
     def plot(self, step: int | None = None, ax: Any = None) -> Any:
-        """Draw the rules of a step, or of each step, and return the Axes.
+        """Draw the rules of one step, or of several steps, and return the Axes.
 
         Parameters
         ----------
@@ -186,7 +187,7 @@ class Rules:
         return zooming.plots.rules(self, step, ax)
 
     def export(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write the rules as Python, JSON, C or SQL that runs without zooming.
+        """Write the rules as Python, JSON, C or SQL code that runs without zooming.
 
         The file plays exactly what `rules.policy` plays.
 
@@ -219,7 +220,7 @@ class Rules:
         return export_policy(tree_of(boxes, head_of(axes, about, squashes=False)), path, **options)
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
-        """Return the header and the rows of the rules as text."""
+        """Return the header and the rows of a table of the rules, as text."""
         several = len(self.steps) > 1
         head = [*(["step"] if several else []), *self.state_names, *self.action_names]
         rows = []
@@ -271,8 +272,8 @@ def make_rules(
 ) -> list[PolicyRule]:
     """Return the rules of one step from their boxes (low, high, action).
 
-    `cells` is [n_cells], the number of the rule of each cell. `estimates` are (value, visits,
-    total, weight) of the rule's action in each cell; NaN is unknown.
+    `cells` [n_cells] is the index of the rule of each cell. `estimates` holds (value, visits,
+    total, weight) of the rule's action in each cell. NaN means unknown.
     """
     value, visits, total, weight = estimates
     found = []

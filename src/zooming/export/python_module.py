@@ -1,4 +1,4 @@
-"""Write a policy as one Python file that needs no package."""
+"""Write a policy as one Python file that imports no other package."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def python_module(form: PolicyForm) -> str:
 
 
 def _code(form: PolicyForm) -> str:
-    """Return the function, with those parts only that the form needs."""
+    """Return the function as Python code, with only the parts that the form needs."""
     squash = _SQUASH if len(form.squash) else ""
     if not isinstance(form, ActionGrid):
         return _CODE + squash + _TREE + _MAIN

@@ -1,4 +1,4 @@
-"""Divide the states into boxes in which a policy has one action."""
+"""Divide the states into boxes in each of which a policy has one action."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Regions:
     first, last : array [n_state]
         Finite ends of the states, for volumes and pictures.
     is_exact : bool
-        Whether the policy has one action in each box. Otherwise it was asked at the points only.
+        Whether the policy has one action in each box. Otherwise it is known at the points only.
     """
 
     low: Floats
@@ -57,10 +57,10 @@ class Regions:
 
 
 def policy_regions(step: int, *agents: Any) -> Regions:
-    """Return boxes in which every one of the agents has one action, with the first one's actions.
+    """Return boxes in each of which every agent has one action. `actions` are the first agent's.
 
-    If an agent has no such boxes, return the cells of a grid: the parts of its own cells for one
-    planner, and an even grid otherwise.
+    If an agent has no such boxes, the cells of a grid are returned: for a single planner the parts
+    of its own cells, otherwise an even grid.
     """
     axes, whole = agents[0].axes, whole_states(agents[0].axes)
     is_exact = all(has_boxes(agent) for agent in agents)
@@ -82,7 +82,7 @@ def policy_regions(step: int, *agents: Any) -> Regions:
 
 
 def has_boxes(agent: Any) -> bool:
-    """Return whether the policy of an agent has one action in each of some boxes."""
+    """Return whether the states divide into boxes in which the agent's policy has one action."""
     if agent.is_guided:  # the rule of a warm start may play anything
         return False
     try:
@@ -104,13 +104,16 @@ def volumes(low: Floats, high: Floats, first: Floats, last: Floats) -> Floats:
 
 
 def contain(low: Floats, high: Floats, points: Floats) -> NDArray[np.bool_]:
-    """Return [n_points, n_boxes]: whether a box contains a point. Its high faces are outside."""
+    """Return [n_points, n_boxes], whether a box contains a point.
+
+    High faces do not belong to a box.
+    """
     inside = (low <= points[:, None]) & (points[:, None] < high)
     return np.asarray(inside.all(axis=2))
 
 
 def _borders(agents: Sequence[Any]) -> list[Floats]:
-    """Return the borders of a grid along each state axis; squashed axes stay squashed."""
+    """Return the borders of a grid along each state axis, in squashed units on squashed axes."""
     axes = agents[0].axes
     n_state, borders = axes.n_state, []
     table = getattr(recommended(agents[0]), "table", None)
@@ -143,10 +146,10 @@ def _grid(axes: Any, borders: list[Floats]) -> tuple[Floats, Floats, Floats]:
 
 
 def action_boxes(agent: Any, step: int) -> tuple[Floats, Floats, Floats]:
-    """Return low, high and action of boxes over all states, with one action each.
+    """Return low, high and action of boxes with one action each, which cover all states.
 
-    The corners are in the environment's units, but squashed axes stay squashed, so that a state on
-    a border is in the same box as for `agent.predict`.
+    The corners are in the environment's units, but in squashed units on squashed axes. So a state
+    on a border is in the same box as for `agent.predict`.
     """
     axes, n_state = agent.axes, agent.axes.n_state
     boxes = divide(*state_boxes(agent, step, squashed=True))
@@ -158,10 +161,10 @@ def action_boxes(agent: Any, step: int) -> tuple[Floats, Floats, Floats]:
 
 
 def state_boxes(agent: Any, step: int, *, squashed: bool = False) -> tuple[Floats, Floats]:
-    """Return the different state sides of the balls of a step, in the environment's units.
+    """Return the distinct state boxes of the balls of a step, in the environment's units.
 
-    The outer faces are moved to infinity: states beyond them count as on them. With `squashed`,
-    squashed axes stay squashed.
+    The outer faces are moved to infinity, because states beyond them count as on them. With
+    `squashed`, squashed axes keep their squashed units.
     """
     axes, n = agent.axes, agent.axes.n_state
     inner = recommended(agent)
@@ -183,7 +186,7 @@ def state_boxes(agent: Any, step: int, *, squashed: bool = False) -> tuple[Float
 
 
 def cell_boxes(table: CellTable, *, squashed: bool = False) -> tuple[Floats, Floats]:
-    """Return the corners of a planner's cells of states, as `state_boxes` does."""
+    """Return the corners of a planner's cells of states, in the form of `state_boxes`."""
     axes = table.axes
     borders = [borders_in_units(table, j) for j in range(axes.n_state)]
     low = _product([np.append(-np.inf, border[1:]) for border in borders])
@@ -192,9 +195,9 @@ def cell_boxes(table: CellTable, *, squashed: bool = False) -> tuple[Floats, Flo
 
 
 def borders_in_units(table: CellTable, axis: int) -> Floats:
-    """Return the smallest state of each bin of a planner's axis; squashed axes stay squashed.
+    """Return the low border of each bin of a planner's axis, in squashed units if squashed.
 
-    A border of an axis of integers lies between two of them.
+    On an axis of integers, a border lies between two integers.
     """
     axes, unit = table.axes, bin_borders(table.grid, axis)
     low, width, n_values = axes.table[axis, [LOW, WIDTH, ATOMS]]
@@ -205,12 +208,12 @@ def borders_in_units(table: CellTable, axis: int) -> Floats:
 
 
 def _product(columns: list[Floats]) -> Floats:
-    """Return all combinations of the numbers of each axis, one row each."""
+    """Return all combinations of the numbers in `columns`, one combination per row."""
     return np.stack(np.meshgrid(*columns, indexing="ij"), axis=-1).reshape(-1, len(columns))
 
 
 def divide(low: Floats, high: Floats) -> Floats:
-    """Cut the states into boxes [n, 2, n_state] that no face of a given box crosses."""
+    """Cut the states into boxes [n, 2, n_state] such that no face of a given box crosses one."""
     n_axes = low.shape[1]
     done: list[tuple[Floats, Floats]] = []
     waiting = [(np.full(n_axes, -np.inf), np.full(n_axes, np.inf), low, high)]
@@ -240,9 +243,9 @@ def greedy_actions(agent: Any, step: int, states: Floats) -> Floats:
 
 
 def merge(low: Floats, high: Floats, actions: Ints) -> tuple[Floats, Floats, Ints]:
-    """Join neighboring boxes with the same action, as long as two of them make up a box.
+    """Join neighboring boxes with the same action, as long as two of them form a box.
 
-    The boxes cover all states.
+    The given boxes must cover all states.
     """
     n_axes, before = low.shape[1], -1
     if (actions == actions[0]).all():

@@ -1,8 +1,8 @@
 """Cover the states with few boxes of one action each, close to what a policy plays.
 
-Boxes are cut in two along one axis, again and again, where that reduces the cost most. The cost of
-a box is the weighted sum of the distances between the actions of the policy in it and its own
-action, which is the one among them with the smallest sum.
+Repeatedly, the box is cut in two along one axis where that reduces the cost most. The cost of a box
+is the weighted sum of the distances between the policy's actions in it and the action of the box.
+That action is the one of the policy's actions with the smallest sum.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ def simplify(
     actions : array [n, k]
         What is played in each cell. Boxes choose among these rows.
     distances : array [n, k]
-        The same rows in units in which they are compared: the cost of playing one instead of
-        another is the sum of the absolute differences.
+        The same rows in units for comparison: the cost of playing one instead of another is the
+        sum of the absolute differences.
     weights : array [n]
         Weight of each cell.
     n_boxes : int
         Largest number of boxes.
     enough : float, default 0.0
-        Cost for each unit of weight below which no more boxes are made.
+        Stop when the cost per unit of weight is below this number.
     """
     rows, number = np.unique(actions, axis=0, return_inverse=True)
     number = number.ravel()
@@ -97,7 +97,7 @@ def scale_actions(axes: Any, actions: Floats) -> Floats:
 
 
 def _box(regions: Regions, costs: Floats, low: Floats, high: Floats, cells: Ints) -> _Box:
-    """Return a box with its best action, and its best cut."""
+    """Return a box with its best action and its best cut. `costs` are those of the actions."""
     sums = costs[cells].sum(axis=0)
     action = int(sums.argmin())
     box = _Box(low, high, cells, action, float(sums[action]))
@@ -122,7 +122,7 @@ def _box(regions: Regions, costs: Floats, low: Floats, high: Floats, cells: Ints
 
 
 def _cut(regions: Regions, costs: Floats, box: _Box) -> list[_Box]:
-    """Return the two boxes on the sides of the cut of a box."""
+    """Cut a box at its best cut and return the two parts."""
     is_right = regions.points[box.cells, box.axis] >= box.face
     middle_high, middle_low = box.high.copy(), box.low.copy()
     middle_high[box.axis] = middle_low[box.axis] = box.face

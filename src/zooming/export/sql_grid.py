@@ -1,9 +1,9 @@
-"""A grid of actions in SQL: tables of bins and cells, which are joined with the states.
+"""Write a grid of actions in SQL: tables of bins and cells, which are joined with the states.
 
-Table axis_J has the bins of state axis J: their borders, their center, and its distance from the
-centers below and above. Table cells has for each plan and cell the own point, and the change
-towards each neighbor, which is 0 if nothing is mixed. A state lies nearer to the center of its bin
-than to any other center, so its weight is always below 1.
+Table axis_J has the bins of state axis J: their borders, their center, and the distances of the
+center to the centers below and above. Table cells has, for each plan and cell, the own point and
+the change towards each neighbor. The change is 0 if nothing is mixed. A state lies nearer to the
+center of its bin than to any other center, so the weight of a neighbor is always below 1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Rows = list[tuple[float, ...]]
 def grid_parts(grid: ActionGrid, table: str, state: list[str]) -> tuple[str, list[str], str]:
     """Return the tables of the query, the expression of each action axis, and the joins.
 
-    `state` has the expression of each state axis.
+    `state` holds the SQL expression of each state axis.
     """
     _check(grid)
     n_state, n_action = len(grid.state_names), len(grid.action_names)
@@ -72,7 +72,7 @@ def _check(grid: ActionGrid) -> None:
 
 
 def _unit(state: str, low: float, width: float) -> str:
-    """Return the expression of a unit coordinate, without operations that change nothing.
+    """Return the SQL expression of a unit coordinate, without operations that change nothing.
 
     >>> _unit("x", -1.0, 2.0), _unit("x", 0.0, 1.0)
     ('(x + 1.0e0) / 2.0e0', 'x')
@@ -83,7 +83,7 @@ def _unit(state: str, low: float, width: float) -> str:
 
 
 def _bins(grid: ActionGrid, j: int) -> Rows:
-    """Return the rows of the table of a state axis."""
+    """Return the rows of the table of state axis `j`."""
     first, last = grid.first[j : j + 2].tolist()
     inner, center = grid.border[first + 1 : last], grid.center[first:last]
     gaps = np.abs(np.diff(center))
@@ -98,7 +98,7 @@ def _bins(grid: ActionGrid, j: int) -> Rows:
 
 
 def _changes(grid: ActionGrid) -> list[tuple[int, int, str]]:
-    """Return (state axis, action axis, side) of all changes."""
+    """Return (state axis, action axis, side) of all columns that hold a change."""
     mixed, n_state = np.flatnonzero(grid.is_mixed).tolist(), len(grid.state_names)
     return [(j, k, side) for j in range(n_state) for k in mixed for side in ("below", "above")]
 
@@ -144,7 +144,7 @@ def _action(grid: ActionGrid, k: int, units: Sequence[str]) -> str:
 
 
 def _clip(value: str, low: float | None, high: float | None) -> str:
-    """Return the SQL expression of `value` clipped to [low, high]; None means no limit."""
+    """Return the SQL expression of `value` clipped to [low, high]. None means no limit."""
     ends = [(end, side) for end, side in ((low, "<"), (high, ">")) if end is not None]
     cases = " ".join(
         f"WHEN {value} {side} {float_text(end)} THEN {float_text(end)}" for end, side in ends

@@ -43,7 +43,7 @@ def sql_query(form: PolicyForm, table: str = "states") -> str:
 
 
 def _columns(names: tuple[str, ...]) -> list[str]:
-    """Return the names of axes as SQL names: state[0] is state_0.
+    """Convert the names of axes to SQL names: state[0] becomes state_0.
 
     >>> _columns(("state[0]", 'action["gas"][1]'))
     ['state_0', 'action_gas_1']

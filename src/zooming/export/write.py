@@ -1,4 +1,4 @@
-"""Export a learned policy: as Python, JSON, C or SQL, by the suffix of the file."""
+"""Export a learned policy as Python, JSON, C or SQL. The ending of the file chooses the format."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def export_policy(
 ) -> Path:
     """Write the policy of an agent to a file that runs without zooming.
 
-    The file gives exactly the action of `agent.predict` without `info`, for every state.
-    `docs/export.md` says what holds for each format.
+    For every state, the file gives exactly the action of `agent.predict` without `info`.
+    `docs/export.md` states what holds for each format.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def export_policy(
         Type of a state in C. With "int" a state is a whole multiple of 1 / `scale`. With "float"
         actions have this type, too.
     scale : float, default 1.0
-        Units per 1 of a state, for "int".
+        Integer units per 1 of a state, for "int".
     table : str, default "states"
         Name of the SQL table.
 
@@ -61,8 +61,8 @@ def export_policy(
     Raises
     ------
     ConfigurationError
-        If the ending is unknown, the agent has no partition, the format cannot say its policy, or
-        the rule of a warm start is kept. Nothing is written.
+        If the ending is unknown, the agent has no partition, the format cannot express its policy,
+        or the rule of a warm start is kept. Nothing is written.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def export_policy(
 
 
 def policy_form(agent: Any) -> PolicyForm:
-    """Return the policy of an agent: a decision tree, or a grid of actions that are mixed."""
+    """Return the policy of an agent as a decision tree, or as a grid of actions that are mixed."""
     inner = recommended(agent)
     if inner.interpolates and isinstance(getattr(inner, "table", None), CellTable):
         return action_grid(agent)

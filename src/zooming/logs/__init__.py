@@ -1,1 +1,1 @@
-"""Logs of transitions: read, check and learn from them, and write them."""
+"""Read, check and write logs of transitions, learn from them, and evaluate policies on them."""

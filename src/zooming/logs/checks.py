@@ -1,4 +1,4 @@
-"""Check the rows of a log: each fault is counted, with the first rows that have it."""
+"""Check the rows of a log. Each fault is counted, with the first rows that have it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass
 class Fault:
-    """One kind of fault in a log: how many rows have it, the first of them, and an example."""
+    """One kind of fault in a log: number of rows, the first of them, and an example."""
 
     what: str
     n_rows: int = 0
@@ -39,7 +39,7 @@ class Fault:
 
 
 class Checker:
-    """Turns rows into transitions that an agent can learn from, and counts the faults.
+    """Convert rows to transitions that an agent can learn from, and count the faults.
 
     Parameters
     ----------
@@ -58,7 +58,10 @@ class Checker:
         self.runs: NDArray[np.int64] = np.zeros(0, np.int64)  # number of the episode of each row
 
     def feed(self, rows: Rows) -> Transitions:
-        """Return the transitions of some rows, which are whole episodes, without the bad rows."""
+        """Return the transitions of some rows without the bad ones.
+
+        The rows must be whole episodes.
+        """
         n, first = len(rows.rewards), rows.first_row
         is_new, is_back, is_unnamed = self._runs(rows)
         steps, is_terminated = self._steps(rows, is_new), np.zeros(n, bool)
@@ -103,10 +106,11 @@ class Checker:
         )  # fmt: skip
 
     def refuse(self, source: Source, bad: str, what: str) -> None:
-        """Raise if the log has no rows, or faults that are not to be skipped.
+        """Raise an error if the log has no rows, or faults that must not be skipped.
 
         A log whose steps count from 1 is always refused: without its last steps, the others would
-        be learned one step late. The message says that nothing was `what`, such as "learned".
+        be learned one step late. `what` is the verb of the message, such as "learned" in "nothing
+        was learned".
         """
         name = source.name
         if not self.n_rows:
@@ -129,7 +133,7 @@ class Checker:
             )
 
     def _hints(self, source: Source) -> Iterator[str]:
-        """Yield sentences that name the usual ways to correct the faults."""
+        """Yield sentences on the usual ways to correct the faults."""
         if "missing" in self.faults and source.texts:
             for name, text in source.texts.items():
                 yield f"The column {name!r} holds text, first {text.value!r} in row {text.row}."
@@ -147,7 +151,7 @@ class Checker:
     # --- one check each ---------------------------------------------------------------------------
 
     def _runs(self, rows: Rows) -> tuple[Mask, Mask, Mask]:
-        """Return three masks of rows: begins an episode, resumes an ended one, names no episode."""
+        """Return three masks of rows: starts an episode, resumes an ended one, names no episode."""
         n = len(rows.rewards)
         is_new, nothing = np.ones(n, bool), np.zeros(n, bool)
         names, steps = rows.episodes, rows.steps
@@ -173,7 +177,10 @@ class Checker:
         return is_new, is_back & ~is_unnamed, is_unnamed
 
     def _steps(self, rows: Rows, is_new: Mask) -> Floats:
-        """Return the steps; without a column, rows of an episode are counted."""
+        """Return the step of each row.
+
+        Without a column of steps, the rows of an episode are counted.
+        """
         if rows.steps is not None:
             return rows.steps
         place = np.arange(len(is_new))
@@ -182,7 +189,7 @@ class Checker:
     def _order(
         self, steps: Floats, is_new: Mask, is_back: Mask, is_known: Mask, first: int
     ) -> Mask:
-        """Return a mask of the rows that come after the row before them.
+        """Return a mask of the rows whose step is larger than that of the row before.
 
         A row after missing steps is reported as a gap, and kept.
         """
@@ -202,7 +209,7 @@ class Checker:
     def _is_inside(
         self, points: Floats, first_axis: int, what: str, is_missing: Mask, first: int
     ) -> Mask:
-        """Return which rows have a point inside its space, up to rounding errors."""
+        """Return a mask of the rows whose point is inside its space, up to rounding errors."""
         axes = self.axes
         flat = points if axes.are_plain else axes.to_unit_cube(points.copy(), first_axis)
         own = slice(first_axis, first_axis + points.shape[1])
@@ -226,7 +233,7 @@ class Checker:
         return np.asarray(~is_bad)
 
     def _rewards(self, rewards: Floats, is_missing: Mask, first: int) -> Mask:
-        """Return which rewards are accepted; an agent that clips accepts all finite ones."""
+        """Return a mask of the accepted rewards. An agent that clips accepts all finite ones."""
         low, high = self.agent.reward_range
         is_good = np.isfinite(rewards)
         self._least = min(self._least, rewards[is_good].min(initial=np.inf))
@@ -240,7 +247,7 @@ class Checker:
         return is_good
 
     def _flag(self, kind: str, what: str, mask: Mask, first: int, example: Any = None) -> None:
-        """Count the rows with a fault."""
+        """Count the rows in `mask` as a fault. `example(k)` describes row k of the piece."""
         found = np.flatnonzero(mask)
         if not len(found):
             return
@@ -253,9 +260,9 @@ class Checker:
 
 
 def _follow(after: Floats, usable: Mask, run: NDArray[np.int64], steps: Floats) -> Mask:
-    """Write the state of the next usable row of the same episode into `after` where it follows.
+    """Write into `after` the state of the next row, where that row is the next step of the episode.
 
-    Return where it does.
+    Return a mask of the rows where it is.
     """
     at = np.flatnonzero(usable)
     here, there = at[:-1], at[1:]

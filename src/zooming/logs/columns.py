@@ -1,4 +1,4 @@
-"""The columns of a log: which ones there are, and their values as numbers."""
+"""Find the columns of a log, and read their values as numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SEPARATORS = (";", "\t", "|")  # of CSV files that were read as if it were a com
 
 
 class Rows(NamedTuple):
-    """Some rows of a log as numbers; NaN is a missing value. None: the log has no such column."""
+    """Some rows of a log as numbers. NaN is a missing value. None is a missing column."""
 
     first_row: int  # number of the first row, from 0
     episodes: Any  # [n] of any type
@@ -34,7 +34,7 @@ class Rows(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A text in a column of numbers."""
+    """A text found in a column of numbers."""
 
     row: int  # from 0
     value: str
@@ -42,9 +42,9 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns of a log, by what they hold; None or () for what it lacks.
+    """The names of the columns of a log, by what they hold. Missing ones are None or ().
 
-    `texts` has the first text of each column of numbers, as far as the log was read.
+    `texts` has the first text found in each column of numbers, as far as the log was read.
     """
 
     episode: str | None
@@ -59,13 +59,13 @@ class Columns:
 
     @property
     def used(self) -> list[str]:
-        """All columns that are read."""
+        """Names of all columns that are read."""
         single = [self.episode, self.step, self.reward, self.terminated, self.propensity]
         return [*filter(None, single), *self.state, *self.action, *self.next_state]
 
 
 def column_names(axis_names: Sequence[str]) -> tuple[str, ...]:
-    """Return the usual columns of some axes.
+    """Return the default names of the columns of some axes.
 
     >>> column_names(["state[0]", 'action["gas"][1]', "state"])
     ('state_0', 'action_gas_1', 'state')
@@ -86,11 +86,10 @@ def choose_columns(
     terminated: Names,
     propensity: Names = None,
 ) -> Columns:
-    """Return the columns of a log: those that were named, otherwise those with the usual names.
+    """Return the columns of a log: the named ones, otherwise those with the default names.
 
-    A column of propensities is read only if it is named.
-
-    ConfigurationError if a column is missing, or does not fit the axes.
+    A column of propensities is read only if it is named. Raise ConfigurationError if a column is
+    missing or does not fit the axes.
     """
     _check_separator(there)
     state_axes, action_axes = axes.names[: axes.n_state], axes.names[axes.n_state :]
@@ -118,7 +117,7 @@ def choose_columns(
 
 
 def _check_separator(there: Sequence[str]) -> None:
-    """Raise ConfigurationError for a CSV file that was read with a wrong separator."""
+    """Raise ConfigurationError if a CSV file was read with a wrong separator."""
     found = [mark for mark in SEPARATORS if len(there) == 1 and mark in there[0]]
     if found:
         raise ConfigurationError(
@@ -140,7 +139,10 @@ def _find_column(there: Sequence[str], name: Any, option: str) -> str:
 
 
 def _find_optional(there: Sequence[str], name: Any, usual: str) -> str | None:
-    """Return the named column; by default the usual one, or None if the log lacks it."""
+    """Return the column `name`.
+
+    If it is None, return the usual one, or None if the log lacks it.
+    """
     if name is None:
         return usual if usual in there else None
     return _find_column(there, name, usual)
@@ -168,7 +170,7 @@ def _join_names(there: Sequence[str]) -> str:
 
 
 def library_of(frame: Any) -> str | None:
-    """Return "polars", "pandas" or "dict", the kind of `frame`; None if it is no frame."""
+    """Return the kind of `frame`: "polars", "pandas" or "dict". None if it is not a frame."""
     name = type(frame).__module__.split(".")[0]
     if name in ("polars", "pandas") and type(frame).__name__ == "DataFrame":
         return name
@@ -181,7 +183,7 @@ def names_of_columns(frame: Any) -> list[str]:
 
 
 def read_rows(frame: Any, columns: Columns, first_row: int) -> Rows:
-    """Return the values of a frame as numbers; the first texts are noted in `columns`."""
+    """Return the values of a frame as numbers. The first texts are stored in `columns.texts`."""
 
     def numbers(name: str) -> Floats:
         found, is_text = _numbers(frame, name)
@@ -211,7 +213,7 @@ def _values(frame: Any, name: str) -> NDArray[Any]:
 
 
 def _numbers(frame: Any, name: str) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return a column as floats, NaN for what is missing or not a number, and which are text."""
+    """Return a column as floats, and a mask of the texts. What is not a number becomes NaN."""
     library, column = library_of(frame), frame[name]
     if library == "polars":
         import polars as pl

@@ -12,7 +12,7 @@ MODEL, IMPORTANCE, DOUBLY_ROBUST = METHODS = ("model", "importance", "doubly rob
 
 @dataclass(frozen=True)
 class Estimate:
-    """The answer of `zooming.evaluate_on`; `print` shows it with its assumptions.
+    """The result of `zooming.evaluate_on`. `print` shows it with its assumptions.
 
     Attributes
     ----------
@@ -23,9 +23,9 @@ class Estimate:
     interval : (float, float)
         Confidence interval; NaN if there is no answer.
     level : float
-        Its confidence.
+        Confidence of the interval.
     effective_samples : float
-        To how many episodes the evidence amounts.
+        Number of equally weighted episodes that would be as informative.
     support : float
         Share of the policy's steps near which the log has data.
     n_episodes : int
@@ -33,7 +33,7 @@ class Estimate:
     logged_mean : float
         Mean return of the log itself.
     assumptions : tuple of str
-        What the answer rests on.
+        The assumptions of the estimate.
     reason : str or None
         Why there is no answer, and what to do about it.
     n_dropped, n_dropped_rows : int
@@ -72,7 +72,7 @@ class Estimate:
         )
 
     def _logged(self) -> str:
-        """Return the mean return of the log, and how much of the log was used."""
+        """Return text on the mean return of the log, and on how much of the log was used."""
         found = f"{self.logged_mean:.4g} in {self.n_episodes:,} episodes"
         if not self.n_dropped:
             return found

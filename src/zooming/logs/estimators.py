@@ -34,7 +34,7 @@ _EITHER = f"{_PROPENSITY}, or the regression is right; one of the two is enough"
 
 
 class Answer:
-    """One call of `evaluate_on`, with its arguments checked.
+    """Compute the estimates of one call of `evaluate_on`, whose arguments are checked.
 
     Parameters
     ----------
@@ -45,9 +45,9 @@ class Answer:
     radius, level : float
         As for `evaluate_on`.
     resamples : int
-        Bootstrap samples of the episodes.
+        Number of bootstrap samples of the episodes.
     generator : numpy.random.Generator
-        Draws them.
+        Generator of the bootstrap.
     """
 
     def __init__(
@@ -94,14 +94,20 @@ class Answer:
         return self._estimate(method, means, effective, assumptions, bias)
 
     def _ball(self, sentence: str, is_exact: bool) -> tuple[str, ...]:
-        """Return the assumption on actions near the policy's, if there are such axes."""
+        """Return the assumption on actions near the policy's, or () if it does not apply.
+
+        `sentence` is its template. `is_exact` says whether integers must be equal.
+        """
         kinds = self.played.kinds[self.played.axes.n_state :]
         found = ["continuous"] if (kinds == INTERVAL).any() else []
         found += ["integer"] if (kinds == ORDERED).any() and not is_exact else []
         return (sentence.format(kinds=" and ".join(found), radius=self.radius),) if found else ()
 
     def _doubly_robust(self, weights: Floats, counts: Floats, factor: float = 1.0) -> Floats:
-        """Return the doubly robust estimates, with `factor` times as many neighbors."""
+        """Return the doubly robust estimate for each column of `counts`.
+
+        The regression has `factor` times the usual number of neighbors.
+        """
         log = self.log
         values = self.model.values(counts, factor)
         after = np.stack([*values[1:], np.zeros(counts.shape)], axis=1)
@@ -111,7 +117,7 @@ class Answer:
         return np.asarray(own + weighted_sums(weights, gains, counts))
 
     def _model_means(self) -> tuple[Floats, float]:
-        """Return the estimates of the regression, and how they vary with the neighbors' number."""
+        """Return the regression's estimates, and their change with the number of neighbors."""
         n = len(self.log)
         means = np.einsum("ic,ic->c", self.counts, self.model.values(self.counts)[0])
         others = [self.model.values(self.counts[:, :1], k)[0].sum() for k in fitted.WIDTHS]
@@ -125,7 +131,7 @@ class Answer:
         assumptions: tuple[str, ...],
         bias: float = 0.0,
     ) -> Estimate:
-        """Return the answer; `means` are the estimate and its bootstrap samples, or None."""
+        """Return the result. `means` holds the estimate and its bootstrap samples, or is None."""
         log, mean, spread, reason = self.log, math.nan, math.nan, None
         refusal = Refusal(log, self.some, self.model, method)
         if self.model.support < LEAST_SUPPORT:

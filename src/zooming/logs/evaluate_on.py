@@ -47,7 +47,7 @@ def evaluate_on(
 ) -> Estimate:
     """Estimate the mean return of a policy from a log that another policy made.
 
-    docs/offline.md describes the methods, and how often their intervals were right.
+    docs/offline.md describes the methods, and how often their intervals contained the truth.
 
     Parameters
     ----------
@@ -57,10 +57,10 @@ def evaluate_on(
         An agent, whose `predict` counts, or a function `policy(step, observation)` that returns an
         action.
     env : gymnasium.Env, optional
-        The environment, for its spaces and horizon; it is not played. Only for a policy that is no
-        agent.
+        The environment, for its spaces and horizon. It is not played. Only for a policy that is
+        not an agent.
     method : {"model", "importance", "doubly robust"}, optional
-        By regression on the transitions, by weights of the logged episodes, or both. By default
+        Use regression on the transitions, weights of the logged episodes, or both. By default
         "doubly robust" if propensities are given, otherwise "model".
     propensity : str, optional
         Column with the probability of each logged action, for continuous actions its density in the
@@ -68,8 +68,8 @@ def evaluate_on(
     level : float, default 0.95
         Confidence of the interval.
     radius : float, default 0.1
-        What counts as near, as a share of the range of each axis, rounded to whole steps on integer
-        axes. Of categories, only the same is near.
+        Largest distance that counts as near, as a share of the range of each axis. It is rounded
+        to whole steps on integer axes. Different categories are never near.
     ordered : bool or names of axes, optional
         Discrete axes whose neighboring values are similar, as for agents. True means all of them.
         By default the agent's own setting, otherwise none. Integer boxes always have an order.
@@ -153,7 +153,7 @@ def evaluate_on(
 
 
 def _problem(policy: Any, env: Any, horizon: int | None) -> LearningProblem:
-    """Return the problem of a policy: its own, or that of the environment."""
+    """Return the problem of a policy: the agent's own, or that of the environment."""
     if isinstance(policy, Agent):
         if env is not None or horizon is not None:
             raise ConfigurationError(

@@ -22,7 +22,7 @@ SHARE = 0.75  # the number of neighbors is the number of episodes to this power
 
 
 class FittedModel:
-    """Regressions of each step on the logged points near the actions of a policy.
+    """Regressions, one per step, on the logged points near the actions of a policy.
 
     Parameters
     ----------
@@ -31,9 +31,9 @@ class FittedModel:
     played : Played
         The policy.
     radius : float
-        Distance, in shares of each axis, within which a logged step supports a point.
+        Distance, as a share of each axis, within which a logged step supports a point.
     least : int, default 5
-        Number of such logged steps that a point needs.
+        Number of logged steps within the radius that a point needs.
 
     Attributes
     ----------
@@ -54,13 +54,13 @@ class FittedModel:
         self.ridge = RIDGES[0]
 
     def _width(self, step: int, factor: float = 1.0) -> int:
-        """Return the number of neighbors at a step, times a factor."""
+        """Return the number of neighbors used at a step, times `factor`."""
         n, least = int(self.log.has_step[:, step].sum()), 2 * len(self.played.axes) + 4
         wanted = max(least, int(np.rint(n**SHARE)))
         return max(2, min(n - 1, max(least, int(factor * min(n - 1, wanted)))))
 
     def _logged_points(self, step: int) -> tuple[Indices, Floats]:
-        """Return the episodes that have a step, and their points."""
+        """Return the indices of the episodes that have this step, and their logged points."""
         log = self.log
         found = np.flatnonzero(log.has_step[:, step])
         return found, self._points(log.states[found, step], log.actions[found, step])
@@ -75,9 +75,9 @@ class FittedModel:
         return np.concatenate(parts, axis=1)
 
     def _neighbors_of(self, step: int) -> tuple[Indices, Neighbors | None]:
-        """Return the episodes whose value at a step is needed, and the neighbors there.
+        """Return the episodes whose value at a step is needed, and their neighbors.
 
-        There are no neighbors if fewer than 3 episodes have the step.
+        The neighbors are None if fewer than 3 episodes have the step.
         """
         log, played = self.log, self.played
         if step == 0:
@@ -95,7 +95,7 @@ class FittedModel:
         )
 
     def _occupancy(self) -> tuple[float, float, float]:
-        """Return `support`, `inside` and `effective_samples`: follow the policy through the log."""
+        """Follow the policy through the log. Return `support`, `inside` and `effective_samples`."""
         log = self.log
         mass = np.full(len(log), 1.0 / len(log))  # of the policy's visits, at the next states
         seen = lost = cut = inside = 0.0
@@ -125,7 +125,7 @@ class FittedModel:
         return min(seen / (seen + lost), 1.0 - cut), inside / seen, fewest
 
     def choose_ridge(self) -> None:
-        """Take the ridge with which the logged targets are predicted best, each by the others."""
+        """Choose the ridge that predicts the logged targets best, each from the other episodes."""
         counts, errors = np.ones((len(self.log), 1)), []
         for self.ridge in RIDGES:
             values = self.values(counts)
@@ -135,10 +135,10 @@ class FittedModel:
         self.ridge = RIDGES[int(np.argmin(errors))]
 
     def values(self, counts: Floats, factor: float = 1.0) -> list[Floats]:
-        """Return V at each step: [episodes, columns], for each column of counts.
+        """Return V at each step as an array [episodes, columns], for the columns of `counts`.
 
-        V[h] of an episode is the value at its next state after step h - 1; V[0] is that of its
-        start. Where the log has no data it is the mean of the others.
+        V[h] of an episode is the value at its next state after step h - 1, and V[0] that of its
+        start. Where the log has no data, it is the mean of the other episodes.
         """
         log = self.log
         following = np.zeros(counts.shape)
@@ -156,7 +156,7 @@ class FittedModel:
         return found[::-1]
 
     def q_values(self, values: list[Floats], counts: Floats, factor: float = 1.0) -> Floats:
-        """Return Q of the logged points [episodes, steps, columns], with `values` of `counts`."""
+        """Return Q of the logged points [episodes, steps, columns]. `values` come from `counts`."""
         log = self.log
         found = np.zeros((len(log), log.horizon, counts.shape[1]))
         for step in range(log.horizon):
@@ -173,7 +173,7 @@ class FittedModel:
 
 
 def _fill(fitted: Floats) -> Floats:
-    """Return the fits, with the mean of the column instead of NaN."""
+    """Replace each NaN of the fits by the mean of its column."""
     is_known = np.isfinite(fitted)
     if is_known.all():
         return fitted

@@ -31,7 +31,7 @@ class Learned:
     n_episodes : int
         Episodes with such a row.
     faults : dict
-        {kind: Fault} of what was wrong with the others, and of gaps.
+        {kind: Fault}: what was wrong with the other rows, and gaps.
     """
 
     n_rows: int
@@ -62,13 +62,15 @@ def learn_from(
 ) -> Learned:
     """Let an agent learn from the transitions of a log, in their order.
 
-    The result is that of `agent.update` with each row in turn, to the last bit. All rows are
-    checked before the first is learned. A file is read in pieces, twice if it has several.
+    The result equals that of `agent.update` with each row in turn, to the last bit. All rows are
+    checked before the first is learned. A file is read in pieces, and twice if it has several
+    pieces.
 
-    The log has one row per step, the rows of an episode one after the other. Without a column for
-    the step, the rows of an episode are counted. Without one for the episode, step 0 begins a new
-    one. Without columns for the next state, it is the state of the next row of the episode. The
-    next state of the last step and of a terminated row is not used and may be missing.
+    The log has one row per step, and the rows of an episode follow each other. Columns may be
+    missing. Without a column for the step, the rows of an episode are counted. Without one for the
+    episode, step 0 begins a new episode. Without columns for the next state, it is the state of the
+    next row of the episode. The next state of the last step and of a terminated row is not used and
+    may be missing.
 
     Parameters
     ----------
@@ -138,7 +140,7 @@ def _read_again(source: Source, agent: Agent) -> Iterator[Transitions]:
 
 
 def whole_episodes(source: Source, horizon: int) -> Iterator[Rows]:
-    """Yield the rows in pieces that end with an episode."""
+    """Yield the rows in pieces that end at the end of an episode."""
     rest: Rows | None = None
     for piece in source.pieces():
         rows = piece if rest is None else join([rest, piece])

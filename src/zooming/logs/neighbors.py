@@ -1,4 +1,4 @@
-"""The logged points nearest to some (state, action) points, and local regressions on them."""
+"""Find the logged points nearest to given (state, action) points, and regress on them locally."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Indices = NDArray[np.int64]
 
 @dataclass
 class Neighbors:
-    """The nearest logged points of some points.
+    """The nearest logged points of each of n points.
 
     Attributes
     ----------
     at : array of int [n, k]
-        Numbers of the episodes, nearest first.
+        Indices of the neighbors' episodes, nearest first.
     away : array [n, k, axes]
         Neighbor minus point, in scaled axes.
     is_supported : array of bool [n]
@@ -46,10 +46,11 @@ class Neighbors:
     half_step: float = 0.0
 
     def weights(self, k: int) -> Floats:
-        """Return the weights of the k nearest: (1 - (d / D)^3)^3 at the distance d.
+        """Return the weights of the k nearest neighbors: (1 - (d / D)^3)^3 at the distance d.
 
-        D is the largest distance of those with the same categories. On integer axes, where many
-        have this distance, and if they are fewer than k, it is more, so that all of them count.
+        D is a little more than the largest distance of a neighbor with the same categories. It is
+        larger if there are fewer than k such neighbors, and on integer axes, where many have the
+        same distance. So all of them get a positive weight.
         """
         is_equal = self.is_equal[:, :k]
         n_equal = is_equal.sum(axis=1, keepdims=True)
@@ -63,9 +64,10 @@ class Neighbors:
         return np.asarray(np.where(top < LEAST_WEIGHT, found / np.maximum(top, 1e-300), found))
 
     def beyond(self, k: int) -> Floats:
-        """Return the squared Mahalanobis distance of each point from its k nearest.
+        """Return the squared Mahalanobis distance of each point from its k nearest neighbors.
 
-        It is large where a regression extrapolates: if all of them are on one side, or on a line.
+        It is large where a regression extrapolates: where all neighbors are on one side or on a
+        line.
         """
         weights = self.weights(k)
         total = weights.sum(axis=1, keepdims=True)
@@ -81,10 +83,10 @@ class Neighbors:
     def regress(self, targets: Floats, counts: Floats, k: int, ridge: float) -> Floats:
         """Return local quadratic fits at the points, one for each column of targets and counts.
 
-        `targets` and `counts` are [episodes, columns]; a count is how often an episode was drawn.
-        `ridge`, per neighbor, holds slopes and curvatures near 0.
-        A fit stays between the smallest and the largest target of its neighbors. It is NaN where no
-        neighbor has the same categories.
+        `targets` and `counts` are [episodes, columns]. A count is how often the bootstrap drew an
+        episode. `ridge`, per neighbor, keeps slopes and curvatures near 0. A fit stays between the
+        smallest and the largest target of its neighbors. It is NaN where no neighbor has the same
+        categories.
         """
         weights = self.weights(k)
         parts = []
@@ -103,7 +105,8 @@ class Neighbors:
 def _design(away: Floats, n_equal: Indices) -> Floats:
     """Return the regressors: 1, the coordinates, and their products if k is large enough.
 
-    Points that have fewer than k neighbors of the same categories, `n_equal`, need enough of these.
+    `n_equal` is the number of neighbors with the same categories. Where it is small and below k,
+    products and coordinates are set to 0.
     """
     n, k, axes = away.shape
     first, second = np.triu_indices(axes)
@@ -145,13 +148,13 @@ def find_neighbors(
     Parameters
     ----------
     points, logged : array [n, axes], [m, axes]
-        The points, and those of the log.
+        The points, and the logged points.
     own, episodes : array of int
-        The episode of each of them: no point is its own neighbor.
+        The episode of each point, and of each logged point. No point uses its own episode.
     played : Played
-        Knows the axes.
+        The policy, for its axes.
     k : int
-        How many, at most m - 1.
+        Number of neighbors, at most m - 1.
     radius : float
         Distance along each axis at which a logged point supports a point.
     least : int

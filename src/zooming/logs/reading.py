@@ -33,11 +33,11 @@ class Source:
     Attributes
     ----------
     name : str
-        What error messages call it.
+        Name of the log in error messages.
     pieces : function
         Returns an iterator over the rows.
     is_in_memory : bool
-        Whether reading it again would be a waste.
+        Whether all rows are in memory, so that they need not be read again.
     texts : dict
         {column: first Text} of the columns of numbers that hold text, as far as they were read.
     """
@@ -49,7 +49,7 @@ class Source:
 
 
 def open_log(log: Any, axes: Any, options: dict[str, Any]) -> Source:
-    """Return a log as a source of rows. `options` are the columns as for `learn_from`."""
+    """Return a log as a source of rows. `options` are the column names of `learn_from`."""
     if hasattr(log, "iterate_episodes"):
         named = [name for name, value in options.items() if value is not None]
         if named:
@@ -109,12 +109,12 @@ def _csv_pieces(pl: Any, path: Path, columns: Any) -> Iterator[Rows]:
 
 
 def _read_lines(file: BinaryIO) -> bytes:
-    """Return about PIECE_BYTES of a file, up to the end of a line."""
+    """Read about PIECE_BYTES of a file, up to the end of a line."""
     return file.read(PIECE_BYTES) + file.readline()
 
 
 def _read_csv(pl: Any, text: bytes, path: Path, used: list[str] | None = None) -> Any:
-    """Return lines of a CSV file as columns of text, so that all pieces have the same types."""
+    """Parse lines of a CSV file into columns of text, so that all pieces have the same types."""
     try:
         return pl.read_csv(text, columns=used, infer_schema=False)
     except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
@@ -137,7 +137,7 @@ def _slices(frame: Any, columns: Any) -> Iterator[Rows]:
 
 
 def _episodes(dataset: Any, axes: Any) -> Iterator[Rows]:
-    """Yield the episodes of a Minari dataset, many at a time."""
+    """Yield the rows of a Minari dataset, many episodes at a time."""
     waiting: list[Rows] = []
     first = n_rows = 0
     for number, episode in enumerate(dataset.iterate_episodes()):
@@ -165,7 +165,7 @@ def _episodes(dataset: Any, axes: Any) -> Iterator[Rows]:
 
 
 def join(pieces: list[Rows]) -> Rows:
-    """Return consecutive pieces as one."""
+    """Join consecutive pieces of rows to one."""
     if len(pieces) == 1:
         return pieces[0]
     columns = list(zip(*pieces, strict=True))[1:]

@@ -1,4 +1,4 @@
-"""Write logs: play a policy and record it, or take the samples that an agent keeps."""
+"""Write logs: play a policy and record it, or return the samples that an agent keeps."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def record(
     episodes : int
         Number of episodes.
     epsilon : float, default 0.0
-        Probability of a random action instead, drawn from the action space.
+        Probability of a random action, drawn uniformly from the action space.
     noise : float, default 0.0
-        Draw the other actions uniformly near those of the policy: this share of the range of each
-        axis to both sides. A category is drawn from all with this probability.
+        Draw the other actions uniformly near those of the policy, up to this share of the range of
+        each axis away. On a categorical axis, it is the probability of a random category.
     propensities : bool, default False
         Add the column "propensity" for `zooming.evaluate_on`: the density of the logged action,
         which is its probability if all axes are whole numbers. It is infinite for the action of a
@@ -146,8 +146,8 @@ def record(
 def to_log(agent: Any, library: str = "polars") -> Any:
     """Return the transitions that an agent keeps, as a log.
 
-    Of zooming's agents, `Planner` keeps them. It rounds points to 1/6561 of an axis, and joins
-    similar samples when there are more than `max_samples`; then there is no log.
+    Of zooming's agents, `Planner` keeps them. It rounds points to 1/6561 of an axis. If it has more
+    than `max_samples` samples, it joins similar ones, and there is no log.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The reasons for which `evaluate_on` gives no answer, each with advice.
+"""Explain why `evaluate_on` gives no answer, with advice.
 
 Advice to change arguments is tested on the log before it is given.
 """
@@ -27,12 +27,12 @@ FEWEST_ADVISED = 100  # episodes of a new log
 
 
 class Refusal:
-    """The reason why a method has no answer.
+    """Explain why a method has no answer.
 
     Parameters
     ----------
     log, some : Trajectories
-        The episodes, and those of the regression.
+        All episodes, and those used in the regression.
     model : FittedModel
         The regression on `some`.
     method : str
@@ -46,7 +46,7 @@ class Refusal:
         self.played, self.radius = model.played, model.radius
 
     def support_reason(self) -> str:
-        """Return the reason if too few of the policy's steps are near the log."""
+        """Return the reason if the log has data near too few of the policy's steps."""
         n, last = max(FEWEST_ADVISED, MORE * len(self.log)), self._new()
         if n <= fitted.MOST_EPISODES and self._has_weights(self.model):
             roughly = FittedModel(self.some, self.played, self.radius, SOME_NEAR)
@@ -58,7 +58,7 @@ class Refusal:
         )
 
     def inside_reason(self) -> str:
-        """Return the reason if a regression would extrapolate."""
+        """Return the reason if the regression would have to extrapolate."""
         return (
             f"{1 - self.model.inside:.0%} of the policy's steps have logged steps near them, but "
             "not on all sides, as in a log without noise: it cannot tell what another action would "
@@ -80,7 +80,7 @@ class Refusal:
         )
 
     def _advice(self, last: str) -> str:
-        """Return the steps that help: arguments, if some do, or else a larger or another log."""
+        """Return the advice: a change of arguments that helps, if there is one, and then `last`."""
         return ", or ".join([*self._arguments(), last])
 
     def _new(self) -> str:
@@ -95,13 +95,19 @@ class Refusal:
         return f"record {n:,} or more episodes of this policy{noise}{order}"
 
     def _ordered_names(self, kinds: NDArray[np.str_]) -> list[str]:
-        """Return the names of the discrete axes that have these kinds by `ordered=` only."""
+        """Return the names of the discrete axes that are ordered only because of `ordered=`.
+
+        `kinds` are the kinds of all axes.
+        """
         axes = self.played.axes
         own = np.array(kinds_of(axes.states, axes.actions, ordered=False))
         return [axes.names[i] for i in np.flatnonzero((own == CATEGORICAL) & (kinds == ORDERED))]
 
     def _arguments(self) -> list[str]:
-        """Return the smallest change of the arguments that gives an answer, if there is one."""
+        """Return the smallest change of arguments that gives an answer, in a list.
+
+        It may be empty.
+        """
         by_model = ', with method="model"'
         if self.method != MODEL and _is_enough(self.model):
             return ['give method="model", which needs no propensities']
@@ -123,7 +129,7 @@ class Refusal:
         return []
 
     def _has_weights(self, model: FittedModel) -> bool:
-        """Return whether the method has enough effective samples with changed arguments."""
+        """Return whether the method has enough effective samples with the arguments of `model`."""
         if self.method == MODEL:
             return True
         weights, _ = importance_weights(self.log, model.played, model.radius)
@@ -131,13 +137,13 @@ class Refusal:
 
 
 def _is_enough(model: FittedModel) -> bool:
-    """Return whether a regression gives an answer."""
+    """Return whether a regression has enough data for an answer."""
     is_near = model.support >= LEAST_SUPPORT and model.inside >= LEAST_INSIDE
     return is_near and model.effective_samples >= LEAST_EFFECTIVE
 
 
 def _round_up(n: float) -> int:
-    """Return a number of episodes, rounded up to two digits.
+    """Round a number of episodes up to two significant digits.
 
     >>> _round_up(1234.5)
     1300

@@ -26,7 +26,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Trajectories:
-    """The whole episodes of a log. Entries of steps that an episode does not have are 0.
+    """The complete episodes of a log as arrays. Entries after the end of an episode are 0.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Trajectories:
         return bool(self.is_last[np.arange(len(self)), n_steps - 1].all())
 
     def part(self, rows: NDArray[np.int64]) -> Trajectories:
-        """Return some of the episodes."""
+        """Return the episodes with these indices."""
         return Trajectories(
             self.states[rows], self.actions[rows], self.rewards[rows], self.next_states[rows],
             self.has_step[rows], self.is_last[rows],
@@ -78,7 +78,7 @@ class Trajectories:
 def read_episodes(
     log: Any, problem: LearningProblem, options: dict[str, Any], bad: str
 ) -> Trajectories:
-    """Return the episodes of a log; with `bad` "skip" without those that have faults."""
+    """Read the episodes of a log. With `bad="skip"`, episodes with faults are left out."""
     source = open_log(log, problem.axes, options)
     wanted = SimpleNamespace(  # any finite reward will do
         axes=problem.axes, horizon=problem.horizon, reward_range=problem.reward_range,
@@ -117,7 +117,10 @@ def read_episodes(
 def _gather(
     parts: list[Any], n_episodes: int, problem: LearningProblem, n_dropped: tuple[int, int]
 ) -> Trajectories:
-    """Return rows as arrays over episodes and steps. `n_dropped` counts episodes and rows."""
+    """Arrange rows as arrays over episodes and steps.
+
+    `n_dropped` is the number of episodes and of rows that were left out.
+    """
     at = np.concatenate([names for names, _, _ in parts])
     steps, states, actions, rewards, after, is_terminated = (
         np.concatenate([columns[i] for _, columns, _ in parts]) for i in range(6)
@@ -150,7 +153,7 @@ def _check_propensities(chances: Floats, rows: NDArray[np.int64]) -> None:
 
 
 class Played:
-    """The actions that a policy would play in the states of a log.
+    """Compute the actions that a policy would play in the states of a log.
 
     Parameters
     ----------
@@ -171,13 +174,14 @@ class Played:
         self._act = None if is_own else as_function(policy)
 
     def with_kinds(self, kinds: Sequence[str]) -> Played:
-        """Return the same actions, on axes of other kinds."""
+        """Return the same policy, but with other kinds of axes."""
         return Played(self.policy, self.problem, kinds)
 
     def reach(self, radius: float) -> Floats:
-        """Return what is near on each axis, in the environment's units.
+        """Return the largest distance that counts as near on each axis, in the environment's units.
 
-        It is a share of the range: rounded to whole steps on integer axes, 0 for categories.
+        It is the share `radius` of the range, rounded to whole steps on integer axes, and 0 for
+        categories.
         """
         found = radius * (self.axes.high - self.axes.low)
         found = np.where(self.kinds == ORDERED, np.rint(found), found)
@@ -204,7 +208,7 @@ class Played:
         return np.asarray(self.axes.from_unit_cube(flat, self.axes.n_state))
 
     def in_unit_cube(self, points: Floats, first: int) -> Floats:
-        """Return states (first = 0) or actions (first = n_state), scaled to [0, 1]."""
+        """Scale states (first = 0) or actions (first = n_state) to [0, 1]."""
         axes = self.axes
         own = slice(first, first + points.shape[-1])
         flat = axes.to_unit_cube(points.copy(), first)

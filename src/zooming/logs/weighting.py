@@ -13,14 +13,13 @@ LEAST_COVERED = 0.5  # share of the integers near the policy's that the log must
 
 
 def importance_weights(log: Trajectories, played: Played, radius: float) -> tuple[Floats, bool]:
-    """Return the cumulative ratios of each episode after each step [n, horizon].
+    """Return the cumulative ratios [n, horizon], and whether integers must be equal.
 
-    The policy is taken to play uniformly within `radius` (a share of each continuous axis, cut at
-    its ends) of its action, since the log has no action that is exactly the same. Categories must
-    be equal. Integers must be equal if enough of them are, as in a log without noise. Otherwise
-    they are treated as continuous actions, if the log plays enough of those near the policy's.
-
-    The second value is whether integers must be equal.
+    The policy is treated as if it played uniformly within `radius` of its action (a share of each
+    continuous axis, cut at its ends), because the log never has exactly the same action. Categories
+    must be equal. Integers must be equal if enough of them are, as in a log without noise.
+    Otherwise they are treated as continuous, if the log plays enough of the integers near the
+    policy's.
     """
     exact = _ratios(log, played, radius, True)
     found = np.asarray(np.cumprod(exact, axis=1), np.float64)
@@ -41,7 +40,7 @@ def importance_weights(log: Trajectories, played: Played, radius: float) -> tupl
 def _ratios(log: Trajectories, played: Played, radius: float, is_exact: bool) -> Floats:
     """Return the ratio of each step: density of the policy over that of the log.
 
-    It is 1 where an episode has ended. `is_exact` says whether integers must be equal.
+    It is 1 after the end of an episode. `is_exact` says whether integers must be equal.
     """
     assert log.propensities is not None
     axes = played.axes
@@ -78,7 +77,8 @@ def effective_samples(weights: Floats) -> float:
 def weighted_sums(weights: Floats, gains: Floats, counts: Floats) -> Floats:
     """Return sum_h (sum_i w_ih g_ih) / (sum_i w_ih) for each column of counts.
 
-    An episode counts as often as it was drawn. `gains` has one column, or one for each of `counts`.
+    `counts` is how often each episode was drawn. `gains` has one column, or one for each of
+    `counts`.
 
     >>> weights, gains = np.array([[1.0, 1.0], [1.0, 3.0]]), np.array([[2.0, 4.0], [4.0, 8.0]])
     >>> weighted_sums(weights, gains[:, :, None], np.ones((2, 1))).tolist()  # 3 + 7
