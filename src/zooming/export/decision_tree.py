@@ -201,12 +201,11 @@ def _cuts(low: Floats, high: Floats) -> Iterator[tuple[int, float]]:
 def _cost(
     low: Floats, high: Floats, actions: NDArray[np.int64], axis: int, cut: float
 ) -> tuple[int, int]:
-    """Return the work that a cut leaves, as (larger side counted twice + smaller side, larger
-    side).
+    """Return how much work a cut leaves, as a pair to compare cuts by.
 
-    The work of a side is its number of boxes, or 0 if they all have one action. The larger side
-    counts twice because it decides the depth of the tree. Boxes that the cut divides are on both
-    sides.
+    The work of a side is its number of boxes, or 0 if they all have one action. The first number is
+    the work of both sides, with the larger side counted twice, because it decides the depth of the
+    tree. The second is the larger side. Boxes that the cut divides are on both sides.
     """
     sides = [low[:, axis] < cut, high[:, axis] > cut]
     left = [int(side.sum()) if np.ptp(actions[side]) else 0 for side in sides]

@@ -1,4 +1,4 @@
-"""Metrics for `zooming.MetricQ`: distances of states, of actions and of pairs; covering oracles.
+"""Metrics for `zooming.MetricQ`: distances of states, actions and pairs, and covering oracles.
 
 Finite sets: `Graph` (shortest paths), `Strings` (edit distance), `Matrix` (a distance matrix),
 `Points` (your own function), `Discrete` (any two values are at distance 1). Boxes: `L1`, `L2`,

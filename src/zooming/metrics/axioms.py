@@ -1,4 +1,4 @@
-"""Validate metrics: the axioms, and the forms in which a user gives distances, points and edges.
+"""Validate metrics: the axioms, and the distances, points and edges that a user gives.
 
 Invalid input raises a ConfigurationError that says what is wrong.
 """
@@ -21,11 +21,11 @@ MOST_POINTS = 8_000  # the matrix then takes half a gigabyte, and sorting it as 
 
 
 def check_metric(distances: Floats, name: str, points: Sequence[Any]) -> Floats:
-    """Return a distance matrix; raise ConfigurationError if it is not a metric.
+    """Return a distance matrix. Raise ConfigurationError if it is not a metric.
 
-    Distances must be finite, >= 0, symmetric, and 0 from a point to itself, and satisfy the
-    triangle inequality. This is checked for all pairs through up to 64 middle points, drawn with a
-    fixed seed. Different points may have distance 0: then the agent does not distinguish them.
+    Distances must be finite, >= 0, symmetric, and 0 from a point to itself. They must satisfy the
+    triangle inequality, which is checked for all pairs through up to 64 middle points, drawn with a
+    fixed seed. Different points may have distance 0. The agent then does not distinguish them.
     """
     n = len(distances)
     if len(points) != n:
@@ -79,7 +79,7 @@ def check_metric(distances: Floats, name: str, points: Sequence[Any]) -> Floats:
 
 
 def as_matrix(distances: ArrayLike, name: str) -> Floats:
-    """Return a square matrix as a float64 array; raise ConfigurationError if it is none."""
+    """Return a square matrix as a float64 array. Raise ConfigurationError for anything else."""
     try:
         found = as_numbers(distances, "the matrix")
     except (ConfigurationError, OverflowError) as error:
@@ -109,7 +109,7 @@ def as_list(given: Any, name: str, what: str) -> list[Any]:
 
 
 def as_distance(value: Any) -> float:
-    """Return a distance or a length as a float; a string of digits is not a number.
+    """Return a distance or a length as a float. A string of digits is refused.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def as_distance(value: Any) -> float:
 
 
 def measure_pairs(points: Sequence[Any], distance: Any, name: str) -> Floats:
-    """Return the distances of all ordered pairs of points by the user's function."""
+    """Call the user's function for all ordered pairs of points. Return the distances [n, n]."""
     if not callable(distance):
         raise ConfigurationError(f"{name}: distance={distance!r} is not a function of two points")
     found = np.empty((len(points), len(points)))

@@ -73,7 +73,15 @@ class Balls:
         )
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draw the domains on a matplotlib Axes and return it; see `zooming.plots.balls`."""
+        """Draw the domains on a matplotlib Axes and return it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw. Default: a new figure.
+        **options
+            Passed to `zooming.plots.balls`.
+        """
         import zooming  # plots are a layer above: loaded only when asked for
 
         return zooming.plots.balls(self, ax, **options)

@@ -1,4 +1,4 @@
-"""Metrics on finitely many points: a matrix, a function, a graph, strings, all points apart."""
+"""Metrics on finitely many points: by matrix, function, graph or strings, or all at distance 1."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from zooming.spaces.flatten import INTERVAL
 class Finite(Metric):
     """A metric on finitely many points, numbered 0, 1, ... by the environment.
 
-    The side that it measures is a space `Discrete(n)`.
+    The states or the actions that it measures must be a space `Discrete(n)`.
 
     Parameters
     ----------
@@ -154,10 +154,10 @@ class Graph(Finite):
     Parameters
     ----------
     edges : iterable or mapping
-        Pairs (node, node) or triples (node, node, length), each for both directions; the default
+        Pairs (node, node) or triples (node, node, length), each for both directions. The default
         length is 1. Or an adjacency mapping {node: {node: length}} that has every edge in both
-        directions. Nodes are any hashable objects. Integers are sorted, other nodes are numbered in
-        the order of their appearance.
+        directions. Nodes are any hashable objects. Integers are sorted. Other nodes are numbered
+        in the order of their appearance.
 
     Raises
     ------
@@ -276,7 +276,7 @@ class Discrete(Metric):
 
 
 def n_values(axes: Axes, first: int, n_axes: int, kind: str) -> tuple[int, str]:
-    """Return (number of values, name) of the one integer axis that a finite metric measures."""
+    """Return (number of values, name) of the single integer axis that a finite metric measures."""
     names = ", ".join(axes.names[first : first + n_axes])
     low, high = float(axes.low[first]), float(axes.high[first])
     if n_axes != 1:

@@ -1,4 +1,4 @@
-"""The metrics of one side by name, for files and for the command line."""
+"""The metrics of states or actions by name, for files and for the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Norms on a box, which a net of points represents."""
+"""Norms on a box, which is represented by a net of points."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NET_POINTS = {1: 129, 2: 33, 3: 9}  # number of axes of a box -> points along ea
 
 
 class Norm(Metric):
-    """A box under a p-norm. Subclasses set `power` to p >= 1; `L1`, `L2` and `LInf` are ready-made.
+    """A box under a p-norm. Subclasses set `power` to p >= 1: `L1`, `L2` and `LInf` do.
 
     Every axis is rescaled to length 1 and then multiplied by its `scale`. A net of points
     represents the box. On an axis of integers, all values are points.
@@ -70,7 +70,7 @@ class Norm(Metric):
         return f"{type(self).__name__}(points_per_axis={self.points_per_axis}, scale={self.scale})"
 
     def _check_power(self) -> float:
-        """Return the exponent p; raise ConfigurationError if it is not a number >= 1."""
+        """Return the exponent p. Raise ConfigurationError if it is not a number >= 1."""
         kind, power = type(self).__name__, getattr(self, "power", None)
         if (
             isinstance(power, bool)
@@ -109,7 +109,7 @@ class Norm(Metric):
         return Side(found, net)
 
     def _net(self, axes: Axes, first: int, n_axes: int) -> Floats:
-        """Return a row (low, high, number of points, 1 for integers) per axis."""
+        """Return one row (low, high, number of points, 1 for integers) per axis."""
         kind, names = type(self).__name__, axes.names[first : first + n_axes]
         n_along, rows = self.points_per_axis or NET_POINTS.get(n_axes), []
         for i in range(first, first + n_axes):

@@ -1,9 +1,9 @@
-"""Covering oracles: choose the balls of half the radius that cover the domain of a due ball.
+"""Covering oracles: choose balls of half the radius that cover the domain of a ball to be split.
 
 An oracle answers one of two questions [SBY19 sec. 3]. The first: given a set and the balls so far,
-is everything covered, or else which point is not? A ball around each point that the oracle returns
-makes an r/2-net of dom(B). The second (`Packing`): what is an r-packing of a set, that is, points
-at distances greater than r? If no point can be added, their balls cover the set.
+which point is not covered yet, if any? The balls around the points that the oracle returns form an
+r/2-net of dom(B). The second (`Packing`): what is an r-packing of a set, that is, points at
+distances greater than r? If no point can be added, their balls cover the set.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Oracle = Callable[[NDArray[np.bool_], float, "Space"], tuple[int, int] | None]
 
 
 class Greedy:
-    """The compiled oracle: it returns the uncovered point nearest to the center of the parent.
+    """The compiled oracle. It returns the uncovered point nearest to the center of the parent.
 
     Points are compared by the distance of their states, then by that of their actions.
 
@@ -34,7 +34,7 @@ class Greedy:
     ----------
     tries : int
         Number of candidates, evenly spread over the uncovered points. The oracle returns the one
-        whose ball takes the most points.
+        whose ball covers the most points.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def packing(points: NDArray[np.bool_], radius: float, space: Space) -> list[tupl
 
 
 class Packing:
-    """An oracle that covers a ball by balls around a packing of its domain.
+    """An oracle that covers a ball with balls around a packing of its domain.
 
     Parameters
     ----------

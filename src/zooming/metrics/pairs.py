@@ -26,7 +26,7 @@ MAX_POWER = 39.0
 
 
 class Product:
-    """The distance of two (state, action) pairs from a metric of the states and one of the actions.
+    """Combine a metric of the states and one of the actions to a distance of (state, action) pairs.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Product:
         How to combine the two distances. A number p >= 1 is the p-norm (d_state^p +
         d_action^p)^(1/p).
     scale : (float, float)
-        Factors of the two distances, the states' first. A side with factor 0 does not matter.
+        Factors of the two distances, the states' first. Distances with factor 0 are ignored.
 
     Raises
     ------
@@ -90,7 +90,7 @@ class Product:
 
     @property
     def power(self) -> float:
-        """The exponent p of the norm, as the kernels take it: 0 for the maximum."""
+        """The exponent p of the norm in the form of the kernels: 0 means the maximum."""
         return (
             0.0 if self.combine == "max" else 1.0 if self.combine == "sum" else float(self.combine)
         )
@@ -103,7 +103,7 @@ class Product:
 
 
 class Pairs:
-    """A metric on (state, action) pairs that is not a product. Both spaces are Discrete.
+    """A metric on (state, action) pairs that is not a product. Both spaces must be Discrete.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class Pairs:
         The points of each side, or their number.
     distance : callable or array
         A function of two pairs, `distance((state, action), (state, action))`, which is called once
-        for each ordered pair of them. Or an array of all distances, [n_states, n_actions, n_states,
+        for all ordered combinations. Or an array of all distances, [n_states, n_actions, n_states,
         n_actions]. Or a square matrix over the pairs, where those of the first state come first.
 
     Raises
@@ -162,7 +162,7 @@ class Pairs:
         )
 
     def grid(self, axes: Axes) -> Floats:
-        """Return a row (low, high, number of points, 1 for integers) per axis.
+        """Return one row (low, high, number of points, 1 for integers) per axis.
 
         Raises
         ------
@@ -185,7 +185,7 @@ class Pairs:
 
 
 def _as_points(given: Any, what: str) -> list[Any]:
-    """Return the points of one side of `Pairs` as a list."""
+    """Return the states or the actions of `Pairs` as a list."""
     found: Iterable[Any] = given
     if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
         found = range(min(check_int(given, f"Pairs: {what}", 1), MOST_POINTS + 1))

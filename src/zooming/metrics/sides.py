@@ -1,8 +1,8 @@
-"""The base class of metrics of one side: of the states, or of the actions.
+"""Base class of metrics on one side: on the states, or on the actions.
 
 Metrics are validated when they are constructed. A metric on finitely many points is its distance
-matrix. A box is represented by a net of points, and each value counts as the nearest of them, so
-nothing finer than the net is distinguished. `pairs` combines a metric of the states and one of the
+matrix. A box is represented by a net of points, and each value counts as the nearest of them. So
+nothing finer than the net is distinguished. `pairs` combines a metric on the states and one on the
 actions.
 """
 
@@ -22,7 +22,7 @@ COMBINE = (
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a product, as `Metric.side` returns it.
+    """The states or the actions with their distances, as `Metric.side` returns them.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Side:
 
 
 class Metric(ABC):
-    """A metric on the states, or on the actions. Base class of all metrics of one side."""
+    """Base class of metrics on one side: a metric on the states, or on the actions."""
 
     @abstractmethod
     def side(self, axes: Axes, first: int, n_axes: int) -> Side:
@@ -69,8 +69,5 @@ class Metric(ABC):
         """
 
     def n_points(self, axes: Axes, first: int, n_axes: int) -> int | None:
-        """Return the number of points of `side`.
-
-        Return None if only computing the distances would tell.
-        """
+        """Return the number of points of `side`, or None if only calling `side` would tell."""
         return None

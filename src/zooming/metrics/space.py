@@ -1,4 +1,4 @@
-"""The metric space of an agent in the form that the kernels take."""
+"""The metric space of an agent in the form of the kernels."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ GRID = "(low, high, number of points, 1 if whole)"  # columns of a side's `grid`
 
 
 class Space:
-    """A finite metric space of (state, action) pairs in the form that the kernels take.
+    """A finite metric space of (state, action) pairs in the form of the kernels.
 
-    For a `Product`, `distances` and `action_distances` are the matrices of the two sides. For
-    `Pairs`, `distances` is the matrix of all pairs, numbered state n_actions + action. These
-    matrices are divided by `unit`, a power of two near the diameter, so that nothing is rounded.
-    Then they are taken to the power p of the product, which cannot overflow. All other distances
-    and radii are in the user's units.
+    For a `Product`, `distances` and `action_distances` are the matrices of states and actions. For
+    `Pairs`, `distances` is the matrix of all pairs. The index of a pair is state * n_actions +
+    action. These matrices are divided by `unit`, a power of two near the diameter, so that nothing
+    is rounded. Then they are raised to the power p of the product, which cannot overflow. All other
+    distances and radii are in the user's units.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class Space:
         return [metric.distances, np.zeros((1, 1))]
 
     def _has_positive_distance(self) -> bool:
-        """Return whether any distance is positive, even if its product with a scale underflows."""
+        """Return whether any distance is positive, even if multiplying it by a scale gives 0."""
         if isinstance(self.metric, Pairs):
             return bool(self.metric.distances.any())
         sides = zip((self.states, self.actions), self.metric.scale, strict=True)
@@ -139,7 +139,7 @@ class Space:
 
     @property
     def exponent(self) -> float:
-        """The exponent p of stored distances, d^p: p if the product is a p-norm, else 1."""
+        """The exponent p of the stored distances d^p: p if the product is a p-norm, else 1."""
         return self.power if self.power > 0.0 else 1.0
 
     @property
@@ -149,19 +149,19 @@ class Space:
 
     @property
     def reach(self) -> float:
-        """The diameter d_max as the kernels take it: divided by `unit`, and to the power p."""
+        """The diameter d_max in the form of the kernels: divided by `unit`, to the power p."""
         along, across = float(self.distances.max()), float(self.action_distances.max())
         return along + across if self.power > 0.0 else max(along, across)
 
     @property
     def diameter(self) -> float:
-        """d_max, the largest distance of two pairs."""
+        """The largest distance of two pairs, d_max."""
         return float(self.unit * self.reach ** (1 / self.exponent))
 
     def pair_distances(
         self, states: Any, actions: Any, other_states: Any, other_actions: Any
     ) -> Floats:
-        """Return distances of pairs as the kernels take them. Arrays of indices are broadcast."""
+        """Return distances of pairs in the form of the kernels. Arrays of indices are broadcast."""
         if not self.is_product:
             return np.asarray(
                 self.distances[
@@ -214,7 +214,7 @@ class Space:
         return axes.from_unit_cube(found, first)
 
     def middle(self) -> tuple[int, int]:
-        """Return the pair (state, action) whose largest distance from other pairs is least."""
+        """Return the pair (state, action) with the smallest maximal distance to all pairs."""
         if not self.is_product:
             return divmod(int(self.distances.max(axis=1).argmin()), self.n_actions)
         return int(self.distances.max(axis=1).argmin()), int(
@@ -234,7 +234,7 @@ def _check_pairs(n_states: int, n_actions: int, horizon: int) -> None:
 
 
 def _check_side(metric: Metric, axes: Axes, first: int, n_axes: int) -> Side:
-    """Return one side of the product. Validate it if the metric is the user's own class."""
+    """Return one side of a product. Validate it if the metric is a class of the user's own."""
     side, kind = metric.side(axes, first, n_axes), type(metric).__name__
     if type(metric).side in (Finite.side, Norm.side, Discrete.side):
         return side

@@ -1,4 +1,4 @@
-"""Metrics as JSON and arrays, for the file of an agent."""
+"""Convert metrics to JSON and arrays for the file of an agent, and back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIDES = ("states", "actions")
 
 
 def metric_to_json(metric: Product | Pairs) -> dict[str, Any]:
-    """Return a metric of pairs as JSON."""
+    """Return a `Product` or `Pairs` as JSON values."""
     if isinstance(metric, Pairs):
         return {
             "kind": "Pairs",
@@ -33,7 +33,7 @@ def metric_to_json(metric: Product | Pairs) -> dict[str, Any]:
 
 
 def side_to_json(metric: Metric) -> dict[str, Any]:
-    """Return a metric as JSON; the distances of a finite set go into the file as an array."""
+    """Return a metric on one side as JSON. The distances of a finite set are stored as an array."""
     kind = type(metric).__name__
     if isinstance(metric, Norm) and KINDS.get(kind) is not type(metric):
         raise ConfigurationError(
@@ -51,7 +51,7 @@ def side_to_json(metric: Metric) -> dict[str, Any]:
 
 
 def metric_from_json(stored: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Product | Pairs:
-    """Return the metric that `metric_to_json` described, with the distances of a file's arrays."""
+    """Return the metric that `metric_to_json` described, with distances from the file's arrays."""
     if stored.get("kind") == "Pairs":
         states, actions = (_from_json(stored[name]) for name in SIDES)
         return Pairs(states, actions, np.array(arrays.get("pair_distances"), np.float64))
@@ -69,7 +69,7 @@ def _rebuild(stored: dict[str, Any], found: NDArray[Any] | None) -> Metric:
 
 
 def _as_json(points: list[Any] | None) -> list[Any] | None:
-    """Return the names of points as JSON; None, with a warning, if a file cannot hold them."""
+    """Return the names of points as JSON. Warn and return None if a file cannot hold them."""
     if points is None:
         return None
     try:
@@ -94,7 +94,7 @@ def _name_as_json(point: Any) -> Any:
 
 
 def _from_json(stored: Any) -> Any:
-    """Return stored names of points, with inner lists as tuples again."""
+    """Return stored names of points. Inner lists become tuples again."""
 
     def make_name(point: Any) -> Any:
         return tuple(make_name(part) for part in point) if isinstance(point, list) else point

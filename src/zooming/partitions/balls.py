@@ -1,6 +1,6 @@
 """The ball table of an agent on a finite metric space.
 
-Only this module allocates the table and asks the covering oracle.
+Only this module allocates the table and calls the covering oracle.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ _ROOM = 1024  # spare rows for lazy children, so that the kernel rarely returns 
 
 
 class BallTable(Table):
-    """The balls of one agent, and the owner of each pair at each step. It grows only here.
+    """The balls of one agent, and the owner of each pair at each step.
 
-    `oracle` chooses the children of a ball, unless they are lazy.
+    The owner of a pair is the ball whose domain contains it. `oracle` chooses the children of a
+    ball, unless they are lazy.
     """
 
     seen: NDArray[np.int64]
@@ -93,7 +94,7 @@ class BallTable(Table):
     def _mask(self, allowed: Feasible | None) -> NDArray[np.uint8]:
         """Return 1 for each feasible action point, else 0.
 
-        If no point of an interval is feasible, the nearest one counts as feasible.
+        If an interval has no feasible point, the nearest point counts as feasible.
         """
         space, axes = self.space, self.axes
         if allowed is None:
@@ -125,12 +126,12 @@ class BallTable(Table):
         self.reserve(max(_ROOM, len(self.owner)))
 
     def add(self, parent: int, state: int, action: int) -> None:
-        """Add a child of a ball around a pair of its domain."""
+        """Add a child of ball `parent` around a pair of its domain."""
         self.reserve(1)
         balls.add_child(self.handle, parent, state, action)
 
     def split(self, row: int) -> None:
-        """Cover the domain of a ball by balls of half its radius, as far as `max_balls` allows."""
+        """Cover the domain of a ball with balls of half its radius. Stop at `max_balls`."""
         oracle = self.oracle
         if not isinstance(oracle, Greedy):
             split_by_oracle(self, row, oracle)
@@ -168,12 +169,12 @@ class BallTable(Table):
         return copy.deepcopy(self, {id(one): one for one in (self.space, self.axes, self.oracle)})
 
     def _prepare(self) -> None:
-        """Make the handle."""
+        """Make the handle for the kernels."""
         self._place = np.full(N_PLACES, -1)
         self.handle = self._packed(self.rows, self.stats, self.seen)
 
     def _allocated(self, n_rows: int) -> dict[str, Any]:
-        """Return new arrays with `n_rows` rows, by attribute name."""
+        """Return {attribute name: new array with `n_rows` rows}."""
         rows = np.zeros(n_rows, METRIC_BALL)
         stats = np.zeros((n_rows if self.core["bonus_rule"][0] else 0, N_STATS))
         seen = np.zeros(n_rows + 1, np.int64)  # scratch memory of `balls.select`

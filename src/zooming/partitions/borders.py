@@ -1,4 +1,4 @@
-"""Borders of boxes in the environment's units."""
+"""Convert borders of boxes to the environment's units."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from zooming.validation import Floats
 
 
 def corners(axes: Axes, unit: Floats) -> Floats:
-    """Return corners of boxes, given in the unit cube, in the environment's units.
+    """Convert corners of boxes from the unit cube to the environment's units.
 
-    On a squashed axis, outer boxes are unbounded; the inverse map would end at 1e6 scales.
+    On a squashed axis, outer boxes are unbounded, although the inverse map would end at 1e6 scales.
     """
     found = axes.from_unit_cube(in_units(unit, axes.table, axes.ends), 0)
     for i in range(len(axes)):
@@ -41,7 +41,7 @@ def in_units(unit: Floats, axes: Floats, ends: Floats) -> Floats:
 def bin_borders(grid: Grid, axis: int) -> Floats:
     """Return the smallest coordinate of the unit cube in each bin of an axis of a planner.
 
-    It is the smallest u with floor(u * units) >= edge, as floats are rounded.
+    It is the smallest float u with floor(u * units) >= edge, rounding included.
     """
     edges, units = grid.edges[axis, : grid.bins[axis]], int(grid.units[axis])
     found = edges / units
@@ -55,7 +55,7 @@ def bin_borders(grid: Grid, axis: int) -> Floats:
 
 
 def _first_at(unit: Floats, low: float, width: float) -> Floats:
-    """Return the smallest x with (x - low) / width >= unit, as floats are rounded."""
+    """Return the smallest float x with (x - low) / width >= unit, rounding included."""
     guess = low + width * unit
     slack = 8 * np.spacing(np.maximum(np.abs(guess), max(abs(low), abs(width))))
     # Below the border, and not below it. The first border is `low` itself, and is not searched: if

@@ -39,7 +39,8 @@ _ROOM = 1024  # spare rows, so that the kernel rarely returns for a larger table
 class BoxTable(Table):
     """The boxes of one agent for all steps: rows of `kernels.BALL` and a `kernels.CORE` record.
 
-    `rule` splits a ball: a name of `splits.RULES`, which the kernels follow, or a user's object.
+    `rule` splits balls. It is a name of `splits.RULES`, which the kernels implement, or a user's
+    object.
     """
 
     _episodes: Any = box_episodes
@@ -66,7 +67,7 @@ class BoxTable(Table):
         self._prepare()
 
     def _prepare(self) -> None:
-        """Make the scratch memory and the handle."""
+        """Make the scratch memory and the handle for the kernels."""
         n_state, n_action = int(self.core["n_state"][0]), int(self.core["n_action"][0])
         self._place = np.full(kernels.N_PLACES, -1)
         self._scratch = (
@@ -76,7 +77,7 @@ class BoxTable(Table):
         vars(self).update(self._packed(self.rows, self.stats, {}))
 
     def _packed(self, rows: NDArray[Any], stats: Floats, more: dict[str, Any]) -> dict[str, Any]:
-        """Return the handle of these arrays, and the handle of what is kept beside them."""
+        """Return the handle of these arrays and of `more`, the arrays of a subclass."""
         beside = self._handle_of_more(more)
         arrays = Boxes(rows, self.core, stats, self.axes.table, self._place, *self._scratch, beside)
         return {"handle": pack(arrays), "_beside": beside}
@@ -103,9 +104,10 @@ class BoxTable(Table):
         return table
 
     def set_due(self) -> None:
-        """Set when each active ball is due: at (1 / diameter)^2 visits, or as its split rule says.
+        """Set the number of visits at which each active ball is due.
 
-        All balls of an initial partition have the same diameter.
+        It is (1 / diameter)^2, or what the split rule says. All balls of an initial partition have
+        the same diameter.
         """
         n, end = self.rows_in_use, n_roots(self.core)
         low, high = np.zeros((1, len(self.axes))), np.array([[1 / n for n in self.axes.n_values]])
@@ -208,11 +210,11 @@ class BoxTable(Table):
             )
 
     def _grown(self, n_rows: int) -> dict[str, Any]:
-        """Return what is kept beside the rows, with room for `n_rows`, by attribute name."""
+        """Return {attribute name: array} of the subclass's arrays, with room for `n_rows` rows."""
         return {}
 
     def _handle_of_more(self, more: dict[str, Any]) -> Any:
-        """Return the handle of what is kept beside the rows; `more` replaces attributes."""
+        """Return the handle of the subclass's arrays. `more` replaces attributes."""
         return _NOTHING
 
     def copy(self) -> BoxTable:
@@ -275,7 +277,7 @@ class BoxTable(Table):
         )
 
     def _radii(self, depth: NDArray[np.int64], side_lengths: Floats) -> Floats:
-        """Return the radius of each ball: see `Partition`."""
+        """Return the radius of each ball, as `Partition` defines it."""
         if self.core["cubes"][0]:
             return np.asarray(0.5**depth)
         if self.core["spacing"][0]:
@@ -287,7 +289,7 @@ class BoxTable(Table):
         return {**stored, "balls": stored["balls"].view(STORED_BALL)}
 
     def fault(self) -> str | None:
-        """Return a sentence that says why this table is invalid, or None."""
+        """Return a sentence on why this table is invalid, or None if it is valid."""
         n = self.rows_in_use
         return fault(self.core, self.rows[:n], self.stats[:n], self.axes.table)
 
@@ -313,7 +315,7 @@ class BoxTable(Table):
 
 
 def allocate(n_rows: int) -> NDArray[Any]:
-    """Return zeroed rows that start on a cache line, so that two siblings share one."""
+    """Return zeroed rows, aligned so that two siblings share a cache line."""
     memory = np.zeros(n_rows * BALL.itemsize + _CACHE_LINE, np.uint8)
     offset = -memory.ctypes.data % _CACHE_LINE
     return memory[offset : offset + n_rows * BALL.itemsize].view(BALL)

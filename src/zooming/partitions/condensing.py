@@ -1,4 +1,4 @@
-"""Condense samples of a planner: join similar ones, so that they fit in the memory allowed."""
+"""Condense the samples of a planner: join similar ones to stay within the allowed memory."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _FULLEST = 2 / 3  # share of `max_samples` that condensing leaves
 def condense(
     samples: Samples, n_samples: int, units: NDArray[np.int64], max_samples: int
 ) -> Samples:
-    """Return the first samples with similar ones joined, until a third of the memory is free.
+    """Join similar samples among the first `n_samples`, until a third of the memory is free.
 
-    Samples of one step are similar if their places fall into the same small box of state,
-    action and next state. The sides of the boxes triple until enough rows are free, then
-    values of integer axes are joined, too. A row keeps the number of its samples, the mean and
-    the spread of their rewards, and the places of the first one.
+    Samples of one step are similar if state, action and next state fall into the same small box.
+    The sides of the boxes triple until enough rows are free. Then values of integer axes are
+    joined, too. A row keeps the number of its samples, the mean and the spread of their rewards,
+    and the points of the first sample.
     """
     side = 1
     steps, places, numbers = (part[:n_samples] for part in samples)
@@ -42,9 +42,9 @@ def condense(
 
 
 def number_rows(columns: Iterable[NDArray[Any]]) -> NDArray[np.int64]:
-    """Return a number for each row of integer columns; equal rows have equal numbers.
+    """Return a number for each row of integer columns. Equal rows have equal numbers.
 
-    One number a row takes a fifth of the memory that `numpy.unique` of rows does.
+    One number per row takes a fifth of the memory of `numpy.unique` of rows.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def number_rows(columns: Iterable[NDArray[Any]]) -> NDArray[np.int64]:
 
 
 def join(numbers: Floats, group: NDArray[np.int64], n_groups: int) -> Floats:
-    """Return weight, mean and spread of each group of samples."""
+    """Return weight, mean and spread of each group of samples. `group` is the group of each."""
     weight = np.bincount(group, numbers[:, WEIGHT], n_groups)
     mean = np.bincount(group, numbers[:, WEIGHT] * numbers[:, MEAN_REWARD], n_groups) / weight
     away = numbers[:, MEAN_REWARD] - mean[group]

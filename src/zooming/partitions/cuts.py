@@ -1,6 +1,6 @@
 """Choose the plane in which a picture cuts a space with more axes than it can draw.
 
-By default it goes through the most visited ball.
+By default the plane goes through the most visited ball.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class View:
     matters: tuple[bool, ...]
 
     def part(self, axes: slice) -> View:
-        """Return the view of some of the axes."""
+        """Return the view of a slice of the axes."""
         return View(
             self.names[axes],
             self.low[axes],
@@ -43,9 +43,9 @@ class View:
         )
 
     def index(self, axis: Any, option: str) -> int:
-        """Return the number of an axis that is given by name or number.
+        """Return the index of an axis that is given by name or index.
 
-        `option` is the name of the argument, for the error message.
+        `option` is the name of the argument in error messages.
         """
         if (
             isinstance(axis, (int, np.integer))
@@ -86,7 +86,7 @@ class View:
         return self.values(np.nan_to_num((low + high) / 2, nan=0.0, posinf=0.0, neginf=0.0))
 
     def values(self, point: Floats) -> Floats:
-        """Return the point, rounded to a value on axes of integers."""
+        """Return the point, with coordinates on axes of integers rounded to a value."""
         return np.where(self.is_whole, np.clip(np.ceil(point - 0.5), self.low, self.high), point)
 
     def cut(self, drawn: Sequence[int], at: Any, default: Floats) -> Cut:
@@ -116,7 +116,7 @@ class View:
         return Cut(self, tuple(drawn), point)
 
     def _checked(self, i: int, value: Any) -> float:
-        """Return `value` as a float; raise ConfigurationError if axis `i` has no such value."""
+        """Return `value` as a float. Raise ConfigurationError if axis `i` has no such value."""
         name, low, high = self.names[i], self.low[i], self.high[i]
         try:
             number = float(value)
@@ -133,7 +133,7 @@ class View:
 
 @dataclass(frozen=True)
 class Cut:
-    """The plane along the axes `drawn` through `point`. Its str() lists the other coordinates."""
+    """A plane along the axes `drawn` through `point`. Its str() lists the other coordinates."""
 
     view: View
     drawn: tuple[int, ...]
@@ -148,12 +148,12 @@ class Cut:
 
     @property
     def caption(self) -> str:
-        """Text for a caption: ", cut at ...", or empty if every axis is drawn."""
+        """Text for the end of a caption: ", cut at ...", or "" if every axis is drawn."""
         return f", cut at {self}" if str(self) else ""
 
 
 def view_of(axes: Any) -> View:
-    """Return names, ends and kinds of an agent's axes, as plots need them."""
+    """Return names, ends and kinds of an agent's axes in the form that plots use."""
     is_whole, matters = (
         (kind != INTERVAL for kind in axes.kinds),
         (weight > 0 for weight in axes.weights),
@@ -166,7 +166,7 @@ def most_visited(
 ) -> Floats | None:
     """Return the center of the most visited ball, or None if no ball was visited.
 
-    Of several, take the deepest.
+    Of several such balls, the deepest is chosen.
     """
     if not n_visits.any():
         return None

@@ -36,10 +36,10 @@ from zooming.validation import Floats
 
 
 def fault(core: NDArray[Any], rows: NDArray[Any], stats: Floats, axes: Floats) -> str | None:
-    """Return a sentence that says why a table is invalid, or None.
+    """Return a sentence on why a table is invalid, or None if it is valid.
 
-    `core`, `rows` and `stats` are those of a `BoxTable` without reserved rows, `axes` its axes as
-    the kernels take them, see `kernels.LOW`.
+    `core`, `rows` and `stats` are those of a `BoxTable` without reserved rows. `axes` has the
+    layout of the kernels, see `kernels.LOW`.
     """
     n_rows = int(core["n_rows"][0])
     n_roots = 1 if core["shared"][0] else int(core["horizon"][0])
@@ -90,7 +90,10 @@ def fault(core: NDArray[Any], rows: NDArray[Any], stats: Floats, axes: Floats) -
 def _fault_of_boxes(
     core: NDArray[Any], rows: NDArray[Any], axes: Floats, n_roots: int, n_axes: int
 ) -> str | None:
-    """Check the boxes of the balls level by level, given that the rows are a forest."""
+    """Check the boxes of the balls level by level. The rows must form a forest.
+
+    Return a sentence on the first fault, or None.
+    """
     cubes = bool(core["cubes"][0])
     is_halved = core["rule"][0] != OWN and not core["spacing"][0]
     n_state, n_action = int(core["n_state"][0]), int(core["n_action"][0])
@@ -136,7 +139,10 @@ def _fault_of_values(
     used: NDArray[np.bool_],
     inner: NDArray[np.int64],
 ) -> str | None:
-    """Check the values of the rows and the numbers that balls keep for them."""
+    """Check the values of the rows and the statistics of the balls.
+
+    Return a sentence on the first fault, or None.
+    """
     if not (np.isfinite(rows["value"][used]).all() and np.isfinite(stats).all()):
         return "a value is not finite"
     if stats.shape != (len(rows) if core["bonus_rule"][0] else 0, core["n_stats"][0]):
@@ -160,7 +166,7 @@ def _fault_of_values(
 
 
 def _is_due_as_it_should(core: NDArray[Any], due: Floats, side_lengths: Floats) -> bool:
-    """Return whether it follows when active balls are due from their diameters."""
+    """Return whether the stored `due` numbers follow from the diameters of the active balls."""
     if core["rule"][0] == OWN:
         return bool((due > 0).all())  # false for NaN; a file does not contain the user's rule
     if core["spacing"][0]:
@@ -172,13 +178,13 @@ def _is_due_as_it_should(core: NDArray[Any], due: Floats, side_lengths: Floats) 
 
 
 def _due_after(core: NDArray[Any], diameter: Floats) -> Floats:
-    """Return `kernels.due_after` of many balls."""
+    """Compute `kernels.due_after` for many balls."""
     with np.errstate(divide="ignore"):
         return np.asarray(core["due_factor"][0] * (1.0 - 1e-12) / diameter ** core["due_power"][0])
 
 
 def _tree_due_at(diameter: Floats) -> Floats:
-    """Return `trees.due_at` of many balls."""
+    """Compute `trees.due_at` for many balls."""
     return np.where(diameter > FINEST, (1.0 - 1e-12) / np.maximum(diameter, FINEST), np.inf)
 
 
@@ -190,7 +196,7 @@ def has_same_cuts(rows: NDArray[Any], others: NDArray[Any]) -> bool:
 
 
 def lengths(axes: Floats, low: Floats, high: Floats) -> Floats:
-    """Return the weighted side lengths [n, n_axes] of many boxes, as `kernels.length` does."""
+    """Return the weighted side lengths [n, n_axes] of many boxes, like `kernels.length`."""
     n_values, weight = axes[:, ATOMS], axes[:, AXIS_WEIGHT]
     atoms = (np.rint((high - low) * n_values) - 1) / np.maximum(n_values - 1, 1)
     return np.asarray(weight * np.where(n_values == 0, high - low, np.maximum(atoms, 0.0)))

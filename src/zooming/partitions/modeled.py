@@ -1,4 +1,4 @@
-"""The ball table of an agent that models its balls. Only this module allocates and grows it."""
+"""The ball table of model-based agents. Only this module allocates and grows it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _STORED = ("plan", "model", "counts", "values")
 
 
 class Estimates(NamedTuple):
-    """What a model says about the active balls of a step, in the order of `partition(step)`.
+    """The model's estimates for the active balls of a step, in the order of `partition(step)`.
 
-    The cells of next states are the smallest of the grid; their corners are in the unit cube.
+    The cells of next states are those of the finest grid. Their corners are in the unit cube.
     """
 
     n_visits: NDArray[np.int64]  # [n_balls]
@@ -34,7 +34,8 @@ class Estimates(NamedTuple):
 class ModelTable(BoxTable):
     """The boxes of an agent with a model of rewards and next states, see `kernels.models`.
 
-    `model` has a `kernels.models.MODEL_BALL` record for each row, `counts` the histograms.
+    `model` has a `kernels.models.MODEL_BALL` record for each row. `counts` has the histograms of
+    next states.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class ModelTable(BoxTable):
         lipschitz: float | None = None,
         borders: list[Floats] | None = None,
     ) -> None:
-        """Begin the model of the first partition; `borders` are those of a net's state axes."""
+        """Begin the model of the first partition. `borders` are those of a net's state axes."""
         self.plan["is_full"], self.plan["is_monotone"] = is_full, is_monotone
         self.plan["lipschitz"] = np.inf if lipschitz is None else lipschitz
         self._set_steps()
@@ -80,7 +81,7 @@ class ModelTable(BoxTable):
     # --- grids of next states ---------------------------------------------------------------------
 
     def _bins(self, level: int) -> NDArray[np.int64]:
-        """Return the number of cells along each state axis of the grid of a level."""
+        """Return the number of cells along each state axis in the grid of a level."""
         n = self.axes.n_state
         if self.borders.shape[1]:
             return np.asarray(np.isfinite(self.borders).sum(axis=1) + 1)
@@ -89,7 +90,7 @@ class ModelTable(BoxTable):
         return np.where(table[:, WEIGHT] > 0, halved, 1).astype(np.int64)
 
     def _add_level(self) -> None:
-        """Add a finer grid of states; its cells have the values of those that contain them."""
+        """Add a finer grid of states. Its cells get the values of the cells that contain them."""
         bins = self._bins(len(self.bins))
         n_cells, horizon = int(np.prod(bins)), int(self.core["horizon"][0])
         if len(self.bins):
@@ -113,7 +114,7 @@ class ModelTable(BoxTable):
         vars(self).update({**more, **self._packed(self.rows, self.stats, more)})
 
     def estimates(self, step: int) -> Estimates:
-        """Return what the model says about the active balls of a step."""
+        """Return the model's estimates for the active balls of a step."""
         rows, _, _ = self.boxes(step)
         level = len(self.bins) - 1
         n_cells = int(np.prod(self.bins[level]))
@@ -137,7 +138,7 @@ class ModelTable(BoxTable):
             return Estimates(n, reward / n, found / n[:, None], *self._cells(place, level))
 
     def _cells(self, place: NDArray[np.int64], level: int) -> tuple[Floats, Floats]:
-        """Return the corners of cells."""
+        """Return the low and high corners of cells `place` in the grid of a level."""
         if not self.borders.shape[1]:
             return place / self.bins[level], (place + 1) / self.bins[level]
         n = self.axes.n_state
@@ -224,7 +225,7 @@ class ModelTable(BoxTable):
     def _check_model(
         self, plan: NDArray[Any], model: NDArray[Any], counts: Floats, values: Floats
     ) -> None:
-        """Raise ValueError if the kernels could not work with a stored model."""
+        """Raise ValueError if a stored model is not valid for the kernels."""
         fresh = self.model.copy()
         self._set_steps()
         steps, self.model = self.model["step"][: len(model)], fresh
@@ -250,7 +251,7 @@ class ModelTable(BoxTable):
 
 
 def _new_balls(n_rows: int) -> NDArray[Any]:
-    """Return the models of balls without visits."""
+    """Return the model records of balls without visits."""
     balls = np.zeros(n_rows, MODEL_BALL)
     balls["first"] = -1
     return balls

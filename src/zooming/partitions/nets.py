@@ -14,9 +14,9 @@ def cut_into_cells(table: Any, borders: list[Floats]) -> None:
     """Cut every root of a new `BoxTable` at borders[i] along axis i.
 
     The borders of an axis are ascending and inside (0, 1). Each split halves the number of cells.
-    If it is odd, the second child gets one more; `kernels.draw_tied` relies on this. A net is cut
-    along its state axes first, so that below them the value of an inner row is the largest Q of one
-    state: selection finds the maximum at once, and can draw among ties.
+    If the number is odd, the second child gets one more. `kernels.draw_tied` relies on this. A net
+    is cut along its state axes first. Below them, the value of an inner row is then the largest Q
+    of one state. So selection finds the maximum at once, and can draw among ties.
     """
     core = table.core
     n_axes = len(borders)

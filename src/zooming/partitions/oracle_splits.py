@@ -1,4 +1,4 @@
-"""Split a ball with a covering oracle that is not compiled, and check each of its answers."""
+"""Split a ball with a covering oracle that is not compiled. Each of its answers is checked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def split_by_oracle(table: BallTable, row: int, oracle: Packing | Oracle) -> None:
-    """Split a ball with an oracle that is not compiled, and check each of its answers."""
+    """Split a ball with an oracle that is not compiled. Each of its answers is checked."""
     step, radius = int(table.rows["step"][row]), float(table.rows["radius"][row]) / 2
     while table.core["n_balls"][0] < table.core["max_balls"][0]:
         uncovered = table.owner[step] == row
@@ -86,7 +86,7 @@ def _add_packing(
 def _answer(
     oracle: Callable[..., Any], uncovered: NDArray[np.bool_], radius: float, space: Space
 ) -> Any:
-    """Call the oracle; raise ConfigurationError if it fails."""
+    """Call the oracle and return its answer. Raise ConfigurationError if it fails."""
     try:
         return oracle(uncovered.copy(), radius, space)
     except Exception as error:
@@ -96,7 +96,10 @@ def _answer(
 
 
 def _pair(given: Any, hint: str) -> tuple[int, int]:
-    """Return the oracle's answer as two integers; ConfigurationError if it is no such pair."""
+    """Return the oracle's answer as two integers.
+
+    Raise ConfigurationError if it is not a pair of integers.
+    """
     try:
         x, a = (operator.index(part) for part in given)
     except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Split the balls of a `BoxTable` by a rule of the user."""
+"""Split the balls of a `BoxTable` by a user's rule."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def split_by_rule(table: BoxTable, row: int) -> None:
-    """Split a due ball, or set when it is due again."""
+    """Split a due ball by the table's rule, or set when it is due again."""
     axes, rows = table.axes, table.rows
     bits, at = split_answers.cuts(
         table.rule, split_answers.ball_at(table, row, axes.names, axes.table), axes.table
@@ -50,9 +50,10 @@ def due_at_row(table: BoxTable, row: int) -> float:
 
 
 def _has_room(table: BoxTable, row: int, bits: int) -> bool:
-    """Return whether the stack of a selection has room for the forks below these cuts.
+    """Return whether the stack of a selection is large enough for the forks below these cuts.
 
-    Each cut along an action axis on the path from the root is a fork.
+    Each cut along an action axis on the path from the root is a fork. `bits` has one bit per axis
+    that is cut.
     """
     n_state, n_forks = (
         int(table.core["n_state"][0]),

@@ -30,7 +30,7 @@ _COUNTS = (
 class SearchTable(BoxTable):
     """The boxes of a search. `search` is a `kernels.searching.STATE` record, `kept` the copy.
 
-    There is no copy before the first evaluations are done: `search["n_copies"]` is then 0.
+    Before the first evaluations are done, there is no copy, and `search["n_copies"]` is 0.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class SearchTable(BoxTable):
     def start(
         self, n_evaluations: int, temperature: float, growth: float, damping: float, patience: int
     ) -> None:
-        """Write the options of the search, which begins with evaluations of the first table."""
+        """Write the options of the search. It begins with evaluations of the first table."""
         now = self.search
         now["turn"], now["n_evaluations"], now["patience"] = 1, n_evaluations, patience
         now["temperature"] = now["first_temperature"] = temperature
@@ -58,7 +58,10 @@ class SearchTable(BoxTable):
         now["n_balls"] = self.core["n_balls"]
 
     def best(self) -> BoxTable:
-        """Return the best table so far; before the first evaluation, the table in training."""
+        """Return the best table so far.
+
+        Before the first evaluation, it is the table in training.
+        """
         n = int(self.search["kept_rows"][0])
         if not self.search["n_copies"][0]:
             return self

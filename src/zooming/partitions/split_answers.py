@@ -1,4 +1,4 @@
-"""Ask a split rule of a user, and check its answers."""
+"""Call a user's split rule and check its answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def sees_statistics(rule: Any) -> bool:
 
 
 def ball_at(table: Any, row: int, names: Iterable[str], axes: Floats) -> Ball:
-    """Return the active ball in `row` as a `TreeRule` sees it. Its corners are read-only."""
+    """Return the active ball in `row` as a `Ball`, for a `TreeRule`. Its corners are read-only."""
     low, high = table.box(row)
     kept = KEPT.get(int(table.core["bonus_rule"][0]), ())
     root = row
@@ -65,7 +65,7 @@ def due_at(rule: Any, ball: Ball) -> float:
 
 
 def cuts(rule: Any, ball: Ball, axes: Floats) -> tuple[int, Floats]:
-    """Ask a rule where to cut a ball, and check its answer.
+    """Call a rule to find where to cut a ball, and check its answer.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def cuts(rule: Any, ball: Ball, axes: Floats) -> tuple[int, Floats]:
     ball : Ball
         The ball.
     axes : array
-        The axes as the kernels take them, see `kernels.LOW`.
+        The axes in the layout of the kernels, see `kernels.LOW`.
 
     Returns
     -------
@@ -139,7 +139,7 @@ def cuts(rule: Any, ball: Ball, axes: Floats) -> tuple[int, Floats]:
 
 
 def _check_cut(where: Any, low: float, high: float, n_values: float, said: str) -> float:
-    """Return the cut, moved inward if one of its sides would be empty."""
+    """Return the cut, moved inward if one of the two parts would be empty."""
     is_number = isinstance(where, (int, float, np.number)) and not isinstance(where, bool)
     if not (is_number and low < where < high):
         raise ConfigurationError(

@@ -31,7 +31,7 @@ KEPT = {  # bonus rule -> names of its statistics
 class Ball:
     """A ball as a `TreeRule` sees it: a box of the unit cube, with the agent's statistics.
 
-    The statistics include the visits of its ancestors: a new ball has those of its parent. The
+    The statistics include the visits of its ancestors. So a new ball has those of its parent. The
     points that were played are not stored.
 
     Attributes
@@ -163,10 +163,10 @@ class TreeRule(Protocol):
     def cuts(self, ball: Ball) -> Iterable[int | str | tuple[int | str, float]]:
         """Return where to cut the ball.
 
-        Several cuts are all made: two cuts make four balls. Without a cut the ball stays as it is,
-        and the agent calls `due_at` again: a number above `ball.n_visits` says when it calls `cuts`
-        next. A cut is not made if it leaves a ball below more than 40 + 18 n_action cuts along
-        action axes.
+        If there are several cuts, all are made: two cuts make four balls. If there is none, the
+        ball stays as it is, and the agent calls `due_at` again. A number above `ball.n_visits` then
+        says when it calls `cuts` next. A cut is not made if a ball would have more than 40 + 18
+        n_action cuts along action axes above it.
 
         Parameters
         ----------

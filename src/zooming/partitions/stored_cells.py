@@ -1,4 +1,4 @@
-"""Check what a file says of the samples and cells of a planner before it is used."""
+"""Check the samples and cells of a planner that come from a file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_form(name: str, given: NDArray[Any], wanted: NDArray[Any]) -> None:
 def check_bins(
     bins: NDArray[Any], edges: NDArray[Any], units: NDArray[np.int64], most_cells: int
 ) -> None:
-    """Raise ValueError if bins and their edges are no grid of axes with so many places."""
+    """Raise ValueError if bins and edges are not a grid on axes with `units` places each."""
     check_form("bins", bins, units)
     if (bins < 1).any() or (bins > units).any():
         raise ValueError("the bins of an axis are none, or more than its places")
@@ -39,7 +39,7 @@ def check_bins(
 
 
 def restore_centers(grid: Grid, centers: NDArray[Any]) -> None:
-    """Take back the centers of the bins; ValueError if one is outside of its bin."""
+    """Restore the centers of the bins. Raise ValueError if one is outside of its bin."""
     check_form("centers", centers, grid.centers)
     is_used = np.arange(centers.shape[1]) < grid.bins[:, None]
     places = centers * grid.units[:, None]

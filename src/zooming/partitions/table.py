@@ -1,11 +1,12 @@
-"""The interface of a ball table: what a `QLearner` asks of its balls, boxes or balls of a metric.
+"""The interface of a ball table: what a `QLearner` needs from boxes or balls of a metric.
 
 A table has the balls of one agent for all steps. Points are flat vectors, as `Axes.flat_state` and
 `Axes.flat_action` return them. A method that reads points answers with a code and a payload.
 `select` and `locate` return the pair (code, payload). `act`, `update` and `next_step` return the
-code and leave the payload in `payload`, because a pair would take Python 0.2 us to receive.
+code and leave the payload in `payload`, because returning a pair to Python would take 0.2 us
+longer.
 
-- FINE, row: the ball that was asked for, or updated;
+- FINE, row: the ball that was found or updated;
 - DUE, row: the ball was updated and must be split by `split(row)`;
 - BAD_STATE, i: number i of (state, action, next state) is not a point of its axis, and nothing
   was changed;
@@ -38,7 +39,7 @@ class Table(ABC):
     """The balls of one agent: one record per ball in `rows`, and one record `core`.
 
     `core` is a `kernels.CORE` record: sizes, options and random numbers. `stats` holds the numbers
-    that some bonuses keep per ball; it is empty for the others.
+    that some bonuses keep per ball. It is empty for other bonuses.
     """
 
     axes: Axes
@@ -63,17 +64,17 @@ class Table(ABC):
         allowed: Feasible | None = None,
         core: NDArray[Any] | None = None,
     ) -> Answer:
-        """Find the relevant ball with the largest Q, and write the action that is played in it.
+        """Find the relevant ball with the largest Q, and write its action into `action`.
 
-        `ties` and `rule` are codes of `kernels`. Only feasible balls are relevant if `allowed` is
-        given. `core` is drawn from instead of the table's own.
+        `ties` and `rule` are codes of `kernels`. With `allowed`, only balls with a feasible action
+        are relevant. With `core`, random numbers are drawn from it instead of the table's own core.
         """
 
     def act(self, step: int, state: Floats, action: Floats, keeps: bool = False) -> int:
         """Select as in training: with the table's own ties, rule and random numbers.
 
-        With `keeps`, `next_step` can go on from here. Return the code, WRONG_SIZE for a vector of
-        another length; the payload is in `payload`.
+        With `keeps`, `next_step` can continue from here. Return the code; the payload is in
+        `payload`.
         """
         return self._act(self.handle, step, state, action, keeps)
 
@@ -87,9 +88,9 @@ class Table(ABC):
         allowed: Sequence[Feasible | None],
         core: NDArray[Any],
     ) -> tuple[int, int]:
-        """Write the action of the best ball for each (step, state).
+        """Write the action of the best ball for each (step, state) into `actions`.
 
-        Return (k, i) if number i of state k is not a point of its axis, else (-1, -1).
+        Return (-1, -1), or (k, i) if number i of state k is not a point of its axis.
         """
         for k, step in enumerate(steps.tolist()):
             code, i = self.select(
@@ -113,11 +114,10 @@ class Table(ABC):
         terminated: bool,
         next_value: float,
     ) -> int:
-        """Apply the update rule to the ball of (state, action); return the code.
+        """Apply the update rule to the ball of (state, action). Return the code.
 
-        The payload is in `payload`.
-
-        `next_value` is V of the next state if the caller knows it, else NaN.
+        The payload is in `payload`. `next_value` is V of the next state if the caller knows it,
+        else NaN.
         """
         while True:
             code = self._update(
@@ -129,42 +129,45 @@ class Table(ABC):
 
     @property
     def payload(self) -> int:
-        """The payload of the last answer of `act`, `update` or `next_step`."""
+        """The payload of the last call of `act`, `update` or `next_step`."""
         return int(self._place[PAYLOAD])
 
     @abstractmethod
     def is_due(self, row: int) -> bool:
-        """Return whether a ball has the visits after which it is split."""
+        """Return whether a ball has enough visits to be split."""
 
     @abstractmethod
     def split(self, row: int) -> None:
-        """Split a due ball, where the kernel does not do it."""
+        """Split a due ball, if the kernel has not split it."""
 
     @abstractmethod
     def _make_room_for_a_split(self) -> None:
-        """Make room for one split, because `update` answered FULL."""
+        """Make room for one split, after `update` has answered FULL."""
 
     @abstractmethod
     def make_room(self) -> None:
-        """Make room for the splits of some episodes, because a kernel answered FULL."""
+        """Make room for the splits of some episodes, after a kernel has answered FULL."""
 
     # The kernels, which are compiled when they are first used.
 
     @cached_property
     def play(self) -> Callable[..., int]:
-        """The compiled loop over episodes, see `kernels.episodes.make_play`."""
+        """The compiled loop over episodes. See `kernels.episodes.make_play`."""
         kernel: Callable[..., int] = self._episodes.play()
         return kernel
 
     @cached_property
     def next_step(self) -> Callable[..., int]:
-        """The compiled update and next action, see `kernels.episodes.make_next_step`."""
+        """The compiled function for an update and the next action.
+
+        See `kernels.episodes.make_next_step`.
+        """
         kernel: Callable[..., int] = self._episodes.next_step()
         return kernel
 
     @cached_property
     def replay(self) -> Callable[..., int]:
-        """The compiled loop over recorded transitions, see `kernels.replay`."""
+        """The compiled loop over recorded transitions. See `kernels.replay`."""
         kernel: Callable[..., int] = self._episodes.replay()
         return kernel
 
@@ -182,7 +185,7 @@ class Table(ABC):
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Make scratch memory and the handle."""
+        """Make scratch memory and the handle for the kernels."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in _MADE_ANEW}
@@ -198,7 +201,10 @@ class Table(ABC):
         """Return the active balls of a step as arrays."""
 
     def value(self, step: int, row: int) -> float:
-        """Return Q of a ball, capped by the largest possible return: V, if it is the best ball."""
+        """Return Q of a ball, capped by the largest possible return.
+
+        For the best ball, this is V.
+        """
         return min(float(ceiling(self.core, step)), float(self.q_values(step, row)))
 
     def q_values(self, step: int, rows: Any) -> Any:
@@ -218,7 +224,7 @@ class Table(ABC):
     @property
     @abstractmethod
     def nbytes(self) -> int:
-        """Size in bytes. Reserved rows are not counted."""
+        """Size in bytes, without reserved rows."""
 
     @abstractmethod
     def reserve(self, n_rows: int) -> None:
@@ -231,20 +237,20 @@ class Table(ABC):
     # --- files ------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return what was learned as arrays, for a file."""
+        """Return the arrays to save, by name."""
         n = self.rows_in_use
         return {"core": self.core, "balls": self.rows[:n], "stats": self.stats[:n]}
 
     @abstractmethod
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take back what `state` returned; raise ValueError or KeyError if it is invalid."""
+        """Restore what `state` returned. Raise ValueError or KeyError if it is invalid."""
 
 
 def n_roots(core: NDArray[Any]) -> int:
-    """Return the number of partitions: one per step, or one for all."""
+    """Return the number of partitions: one per step, or a single one for all steps."""
     return 1 if core["shared"][0] else int(core["horizon"][0])
 
 
 def root_values(core: NDArray[Any]) -> Floats:
-    """Return the first Q of each root: the largest possible return from its step on."""
+    """Return the initial Q of each root: the largest possible return from its step on."""
     return np.array([ceiling(core, step) for step in range(n_roots(core))])

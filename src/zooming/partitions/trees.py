@@ -1,4 +1,4 @@
-"""The ball table of optimistic trees: boxes with the rule and the index of `kernels.trees`."""
+"""The ball table of optimistic trees, with the split rule and the index of `kernels.trees`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from zooming.partitions.boxes import BoxTable
 
 
 class TreeTable(BoxTable):
-    """The boxes of optimistic trees. `stats` has what `kernels.trees` keeps for each ball."""
+    """The boxes of optimistic trees.
+
+    `stats` has the statistics of `kernels.trees` for each ball.
+    """
 
     _episodes = tree_episodes
     _queries = tree_episodes.QUERIES
@@ -26,7 +29,7 @@ class TreeTable(BoxTable):
     def set_due(self) -> None:
         """Initialize a new table: the index of each ball, and when it may be split.
 
-        Without samples, every ball has the best reward now and in each remaining step.
+        Without samples, a ball is assumed to earn the best reward now and in each remaining step.
         """
         high = float(self.core["reward_high"][0])
         self.stats[:, REWARD] = high
@@ -35,7 +38,7 @@ class TreeTable(BoxTable):
         write_rows(self.rows, self.core, self.stats, self.axes.table, 0, self.rows_in_use)
 
     def rescale(self, span: float, unknown: float | None) -> None:
-        """Set the unit of rewards, and the reward that balls without samples are given.
+        """Set the unit of rewards, and the reward assumed for balls without samples.
 
         With `unknown=None`, balls without samples keep the reward that they have.
         """

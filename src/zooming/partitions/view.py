@@ -45,7 +45,7 @@ class Partition:
     weights : tuple of float
         Weight of each axis in the metric. Empty if all are 1.
     noun : str
-        What an entry is: "ball", or "cell" for a planner.
+        Name of an entry: "ball", or "cell" for a planner.
 
     Examples
     --------
@@ -147,8 +147,9 @@ class Partition:
         return (found.drawn[0], found.drawn[1]), found.point, inside.all(axis=1)
 
     def cut(self, axes: Sequence[int | str] | None = None, at: Any = None) -> Cut:
-        """Return the plane in which a picture of two axes cuts the space. Print it to see the
-        values.
+        """Return the plane in which a picture of two axes cuts the space.
+
+        Print it to see the values of the other axes.
 
         Parameters
         ----------
@@ -182,7 +183,7 @@ class Partition:
         return view.cut(pair, at, self.center())
 
     def center(self) -> Floats:
-        """Return the center of the most visited ball, rounded to a value on axes of integers.
+        """Return the center of the most visited ball. On axes of integers it is rounded to a value.
 
         Before any visit, return the middle of the space.
         """
@@ -235,7 +236,7 @@ class Partition:
 
 
 def some_steps(horizon: int, most: int) -> list[int]:
-    """Return at most `most` steps to show, evenly spaced, with the first and the last.
+    """Return at most `most` evenly spaced steps to show. The first and the last are among them.
 
     >>> some_steps(3, 5), some_steps(40, 5)
     ([0, 1, 2], [0, 10, 20, 29, 39])
