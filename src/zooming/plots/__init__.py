@@ -2,7 +2,7 @@
 
 Each function takes data and an optional Axes and returns the Axes. All plots share one style:
 colors that color-blind readers can tell apart, and one line style or marker per agent, so that
-plots stay readable in black and white. The style is set on the Axes; matplotlib's global settings
+plots stay readable in black and white. The style is set on the Axes. Matplotlib's global settings
 do not change.
 """
 

@@ -1,4 +1,4 @@
-"""Plots of the balls of a `MetricQ` agent."""
+"""Plot the balls of a `MetricQ` agent."""
 
 from __future__ import annotations
 
@@ -164,7 +164,10 @@ def balls(
 
 
 def _view(found: Balls, points: list[NDArray[np.float64]]) -> View:
-    """Return the axes of the pairs. An axis of consecutive integers counts as discrete."""
+    """Return the axes of the pairs in the form that plots use.
+
+    An axis of consecutive integers counts as discrete.
+    """
     low, high = (np.array([values[k] for values in points]) for k in (0, -1))
     is_whole = tuple(
         bool((values == np.arange(len(values)) + values[0]).all() and values[0] % 1 == 0)
@@ -176,7 +179,7 @@ def _view(found: Balls, points: list[NDArray[np.float64]]) -> View:
 def _borders(
     owner: NDArray[np.int64], x: NDArray[np.float64], a: NDArray[np.float64], **look: Any
 ) -> Any:
-    """Return lines between neighboring cells of different balls."""
+    """Return lines between neighboring cells that belong to different balls."""
     from matplotlib.collections import LineCollection
 
     i, j = np.nonzero(owner[1:] != owner[:-1])

@@ -1,4 +1,4 @@
-"""Bands, levels, labels and legends of the plots of several agents."""
+"""Draw bands, levels, labels and legends in plots of several agents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from zooming.validation import Floats
 
 
 def draw_band(ax: Any, x: NDArray[Any], samples: Floats, label: str | None, i: int) -> None:
-    """Draw the mean of samples [n_seeds, n] of the i-th agent, with its 95 % band."""
+    """Draw the mean of the samples [n_seeds, n] of agent number i, with its 95 % band."""
     mean, half = samples.mean(axis=0), half_interval(samples)
     style = line(i)
     ax.plot(x, mean, label=label, marker="o" if len(x) == 1 else None, **style)
@@ -30,14 +30,14 @@ def draw_band(ax: Any, x: NDArray[Any], samples: Floats, label: str | None, i: i
 
 
 def draw_level(ax: Any, height: float, name: str) -> None:
-    """Draw a horizontal line, which the legend shows as its name and height."""
+    """Draw a horizontal line. The legend shows its name and height."""
     ax.axhline(
         height, color=GRAY, linestyle=(0, (1, 1)), linewidth=1.2, label=f"{name} {height:.4g}"
     )
 
 
 def label_episodes(ax: Any, named: Mapping[str, Runs], widths: Sequence[int]) -> None:
-    """Set up the episode axis; its label says how many episodes each point averages."""
+    """Set up the episode axis. Its label says how many episodes each point averages."""
     set_integer_ticks(ax.xaxis)
     ax.set_xlim(0, max(int(runs.episode[-1]) for runs in named.values()))
     if max(widths, default=1) == 1:
@@ -48,9 +48,10 @@ def label_episodes(ax: Any, named: Mapping[str, Runs], widths: Sequence[int]) ->
 
 
 def draw_legend(ax: Any, n_seeds: list[int], where: str, *, bars: bool = False) -> None:
-    """Draw the legend, if a line has a label. Its title names the 95 % bands if seeds are several.
+    """Draw the legend, if a line has a label.
 
-    A plot without bands or bars calls `ax.legend` instead.
+    With several seeds, its title explains the 95 % bands. A plot without bands or bars calls
+    `ax.legend` instead.
     """
     if not ax.get_legend_handles_labels()[1]:
         return

@@ -75,7 +75,7 @@ class Runs:
     def of_histories(
         cls, histories: Sequence[History], optimum: float | Optimal | None = None
     ) -> Runs:
-        """Return the runs of several histories.
+        """Return the runs in several histories, one per seed.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class Runs:
 
     @classmethod
     def of_returns(cls, returns: ArrayLike, optimum: float | None = None) -> Runs:
-        """Return the runs of an array of returns; numbers of balls and bytes are 0.
+        """Return the runs in an array of returns. Numbers of balls and bytes are 0.
 
         Parameters
         ----------
@@ -162,13 +162,19 @@ class Runs:
 
     @property
     def regret(self) -> Floats:
-        """Realized cumulative regret [n_seeds, n]; 0 where it is within the optimum's error."""
+        """Realized cumulative regret [n_seeds, n].
+
+        It is 0 where it is within the optimum's error.
+        """
         optimum, error = self._solved()
         return zero_below_error(optimum * self.episode - self.total_return, self.episode, error)
 
     @property
     def expected_regret(self) -> Floats:
-        """Expected cumulative regret [n_valued, m] at `checkpoints`: `Regret.exact_cumulative`."""
+        """Expected cumulative regret [n_valued, m] at `checkpoints`.
+
+        See `Regret.exact_cumulative`.
+        """
         return np.array([regret.exact_cumulative for regret in self.regrets(expected=True)])
 
     def regrets(self, *, expected: bool = False) -> list[Regret]:

@@ -1,4 +1,4 @@
-"""Learning curves and distances to the optimum, one line per agent, with 95 % intervals."""
+"""Plot learning curves and distances to the optimum, one line per agent, with 95 % intervals."""
 
 from __future__ import annotations
 

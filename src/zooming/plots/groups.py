@@ -1,4 +1,4 @@
-"""Runs of several agents, by label, as samples to draw."""
+"""Convert the runs of several agents to samples that plots can draw."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ Group = Runs | Sequence[History] | ArrayLike
 
 
 def label_groups(groups: Any, kind: type) -> dict[str, Any]:
-    """Return {label: runs of one agent}; the label of a single unnamed agent is empty."""
+    """Return {label: runs of one agent}. If `groups` is not a dict, the label is empty.
+
+    A single object of type `kind` becomes a list of one.
+    """
     named = dict(groups) if isinstance(groups, Mapping) else {"": groups}
     if not named:
         raise ConfigurationError("give the runs of at least one agent")
@@ -27,7 +30,7 @@ def label_groups(groups: Any, kind: type) -> dict[str, Any]:
 
 
 def as_runs(group: Group) -> Runs:
-    """Return the runs of one agent, whichever way they were given; see `Runs` for its arrays."""
+    """Convert the runs of one agent to `Runs`: histories, returns, or `Runs` already."""
     if isinstance(group, Runs):
         return group
     if isinstance(group, Sequence) and any(isinstance(one, History) for one in group):
@@ -43,7 +46,7 @@ def check_valued(runs: Runs) -> None:
 
 
 def bin_returns(runs: Runs, n_bins: int) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """Return per bin: its middle episode, the mean return of each run, the number of episodes."""
+    """Return for each bin its middle episode, the mean return of each run, and its size."""
     edges = bin_edges(runs.episode, n_bins)
     start = np.concatenate([[0], runs.episode])
     total = np.concatenate([np.zeros((runs.n_seeds, 1)), runs.total_return], axis=1)
@@ -53,7 +56,7 @@ def bin_returns(runs: Runs, n_bins: int) -> tuple[Floats, Floats, NDArray[np.int
 
 
 def bin_edges(episode: NDArray[np.int64], n_bins: int) -> NDArray[np.int64]:
-    """Return the columns of the bin edges, from 0. A bin has at least K / n_bins episodes."""
+    """Return the columns at which bins begin and end. A bin has at least K / n_bins episodes."""
     if n_bins < 1:
         raise ConfigurationError(f"n_bins={n_bins}: give at least one bin")
     width, last = max(1, math.ceil(episode[-1] / n_bins)), 0
@@ -66,7 +69,7 @@ def bin_edges(episode: NDArray[np.int64], n_bins: int) -> NDArray[np.int64]:
 
 
 def half_interval(samples: Floats) -> Floats | float:
-    """Return half the 95 % interval of the mean over the first axis; 0 for a single run."""
+    """Return half the width of the 95 % interval of the mean over the first axis; 0 for one run."""
     n = len(samples)
     if n < 2:
         return 0.0

@@ -39,7 +39,9 @@ _SETTINGS: dict[Any, Any] = {
 
 @contextmanager
 def drawing(ax: Any, *, boxed: bool = False) -> Iterator[Any]:
-    """Give an Axes the style of this package's plots. A context manager, also for your own plots.
+    """Give an Axes the style of this package's plots, as a context manager.
+
+    You can use it for plots of your own, too.
 
     Parameters
     ----------
@@ -96,7 +98,10 @@ def drawing(ax: Any, *, boxed: bool = False) -> Iterator[Any]:
 
 
 def panels(ax: Any, n_rows: int, n_columns: int, size: tuple[float, float] = (2.7, 2.4)) -> Any:
-    """Return [n_rows, n_columns] Axes: new ones, those given, or a subdivision of the one given."""
+    """Return an array [n_rows, n_columns] of Axes.
+
+    They are new, the given ones, or made by dividing the given one.
+    """
     if ax is None:
         with drawing(None) as first:
             figure = first.figure
@@ -117,12 +122,12 @@ def panels(ax: Any, n_rows: int, n_columns: int, size: tuple[float, float] = (2.
 
 
 def line(i: int) -> dict[str, Any]:
-    """Return the color and line style of the i-th agent."""
+    """Return color and line style of agent number i, as options of matplotlib."""
     return {"color": COLORS[i % len(COLORS)], "linestyle": LINES[i % len(LINES)]}
 
 
 def format_number(value: float) -> str:
-    """Return a number as text; 100,000 and above as a power of ten, such as 7.7 x 10^6."""
+    """Return a number as text. From 100,000 on, it is a power of ten, such as 7.7 x 10^6."""
     if not 1e5 <= abs(value) < math.inf:
         return f"{value:,.0f}"
     exponent = math.floor(math.log10(abs(value)))

@@ -1,4 +1,4 @@
-"""Plots of partitions: the active balls of a step in the state-action space."""
+"""Plot partitions: the active balls of a step in the state-action space."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def partition(
 def partition_over_optimum(
     balls: Partition, optimal: Optimal, ax: Any = None, **options: Any
 ) -> Any:
-    """Draw the borders of the balls over Q*. Short for `partition` with `optimal`.
+    """Draw the borders of the balls over Q*. This is `partition` with the option `optimal`.
 
     Parameters
     ----------
@@ -185,13 +185,13 @@ def _boxes(low: Floats, high: Floats, **options: Any) -> Any:
 
 
 def axis_label(names: Sequence[str], axis: int) -> str:
-    """Return the label of an axis: "state" if there is one state axis, else such as "state[1]"."""
+    """Return the label of an axis: "state" if it is the only state axis, else its full name."""
     kind = names[axis].split("[")[0]
     return kind if sum(name.startswith(kind) for name in names) == 1 else names[axis]
 
 
 def wrap(caption: str) -> list[str]:
-    """Return a caption as lines of at most `WRAP` characters; none if it is empty."""
+    """Split a caption into lines of at most `WRAP` characters. An empty caption has no lines."""
     found = textwrap.wrap(
         caption.removeprefix(", ").replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"), WRAP
     )
@@ -199,7 +199,7 @@ def wrap(caption: str) -> list[str]:
 
 
 def set_ticks(axis: Any, view: View, i: int, value_names: ValueNames | None) -> None:
-    """Set integer ticks, or the names of the values, on a discrete axis."""
+    """Set ticks on a discrete axis: integers, or the names of the values."""
     names = names_of_values(view, i, value_names)
     if not view.is_whole[i]:
         return

@@ -1,4 +1,4 @@
-"""Plots of policies: the learned action as lines over one state axis, or as maps over two."""
+"""Plot policies: the learned action as lines over one state axis, or as maps over two."""
 
 from __future__ import annotations
 

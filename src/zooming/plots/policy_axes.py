@@ -1,4 +1,4 @@
-"""Axes and places at which a policy is drawn."""
+"""Choose the axes and the states at which a policy is drawn."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def grid(cut: Cut, places: list[Floats]) -> Floats:
 def choose_axes(
     view: View, n_state: int, axes: Sequence[int | str] | None
 ) -> tuple[list[int], list[int]]:
-    """Return the state axes to draw, one or two, and the action axes."""
+    """Return the state axes to draw (one or two) and the action axes to draw."""
     states, actions = view.part(slice(0, n_state)), view.part(slice(n_state, None))
     if axes is None:
         return states.first("state", 2), [n_state + i for i in actions.first("action", MOST_ROWS)]
@@ -59,7 +59,7 @@ def choose_axes(
 
 
 def axis_limits(states: View, i: int, limits: Limits | None) -> tuple[float, float]:
-    """Return the smallest and largest value of a state axis to draw."""
+    """Return the smallest and the largest value to draw on a state axis."""
     left, right = float(states.low[i]), float(states.high[i])
     if isinstance(limits, Mapping):
         given = {states.index(axis, "limits"): pair for axis, pair in limits.items()}
@@ -75,7 +75,7 @@ def axis_limits(states: View, i: int, limits: Limits | None) -> tuple[float, flo
 
 
 def axis_values(states: View, i: int, ends: tuple[float, float], n: int, most: int) -> Floats:
-    """Return the values of a state axis to draw: n evenly spaced, or at most `most` integers."""
+    """Return the values to draw on a state axis: n evenly spaced, or at most `most` integers."""
     if states.is_whole[i]:
         values = np.arange(np.ceil(ends[0]), np.floor(ends[1]) + 1)
         return (
@@ -92,7 +92,7 @@ def cell_borders(places: Floats, ends: tuple[float, float]) -> Floats:
 
 
 def default_state(agent: Any, step: int, states: View) -> Floats:
-    """Return the state of the most visited ball, or the middle if the agent has no balls."""
+    """Return the state of the most visited ball, or the middle of the space without balls."""
     found = None
     if hasattr(agent, "balls"):
         balls = agent.balls(step)
@@ -109,7 +109,10 @@ def draw_dashes(
     shade: Any, name: str, k: int,
     n: int, step: int,
 ) -> None:  # fmt: skip
-    """Draw a dash for each value of a discrete axis, with the n steps side by side."""
+    """Draw a dash at each value of a discrete axis. The dashes of n steps are side by side.
+
+    This call draws step number k of the n steps.
+    """
     width = 0.84 / n
     left = x - 0.42 + k * width
     for shown, look in ((is_pale, {"alpha": FAINT}), (~is_pale, {"label": name})):

@@ -1,4 +1,4 @@
-"""Lines and maps of a policy."""
+"""Draw a policy as lines or as maps."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from zooming.validation import Floats
 
 @dataclass
 class Shown:
-    """The greedy actions of one step in all the states of a plot."""
+    """The greedy actions of one step in all states of a plot."""
 
     agent: Agent
     step: int
@@ -69,7 +69,7 @@ class Shown:
 
 @dataclass
 class Picture:
-    """The policy of several steps with everything that is needed to draw it."""
+    """The policy of several steps, with everything needed to draw it."""
 
     view: View
     n_state: int
@@ -83,7 +83,7 @@ class Picture:
 
     @property
     def part(self) -> str:
-        """Return how many of the steps are drawn, for the title; empty if all are."""
+        """Text for the title on how many of the steps are drawn. It is empty if all are."""
         return (
             f", {len(self.drawn)} of {self.horizon} steps" if len(self.drawn) < self.horizon else ""
         )
@@ -168,7 +168,10 @@ class Picture:
         )  # outside: lines may be anywhere
 
     def _span(self, action: int) -> tuple[float, float]:
-        """Return the range of an action axis; of the actions drawn if the axis is unbounded."""
+        """Return the range of an action axis.
+
+        If it is unbounded, return that of the drawn actions.
+        """
         low, high = float(self.view.low[action]), float(self.view.high[action])
         played = np.concatenate([drawn.actions[:, action - self.n_state] for drawn in self.drawn])
         low, high = (
@@ -239,12 +242,15 @@ class Picture:
         return mesh
 
     def _reach(self) -> list[tuple[float, float]]:
-        """Return the drawn ranges of the two axes; discrete ones extend by half a value."""
+        """Return the drawn ranges of the two axes. Discrete axes extend by half a value."""
         half = [0.5 * self.view.is_whole[i] for i in self.across]
         return [(low - by, high + by) for (low, high), by in zip(self.ends, half, strict=True)]
 
     def _colors(self, action: int) -> tuple[Any, Any, tuple[list[float], list[str]] | None]:
-        """Return norm and colormap of an action axis, and (ticks, labels) if it has few values."""
+        """Return norm, colormap, and (ticks, labels) of an action axis.
+
+        The last is None for many values.
+        """
         import matplotlib as mpl
         from matplotlib.colors import BoundaryNorm, ListedColormap, Normalize
 

@@ -1,4 +1,4 @@
-"""Regret, partition sizes and memory of agents, one line or marker each, with 95 % intervals."""
+"""Plot regret, partition sizes and memory of agents, with 95 % intervals."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def memory_against_regret(
 
 
 def _regrets(group: Runs | Sequence[Regret], expected: bool) -> Sequence[Regret]:
-    """Return the regrets of one agent, with exact values if and only if `expected`."""
+    """Return the regrets of one agent. They have exact values if `expected`, otherwise not."""
     if isinstance(group, Runs):
         regrets = group.regrets(expected=expected)
     else:
@@ -274,7 +274,7 @@ def _regrets(group: Runs | Sequence[Regret], expected: bool) -> Sequence[Regret]
 
 
 def _add_growth(label: str, regrets: Sequence[Regret], is_zero: bool) -> str | None:
-    """Return the label of a curve, with its growth rate if that can be estimated."""
+    """Return the label of a curve, with its growth rate if the rate can be estimated."""
     try:
         growth = regret_exponent(regrets)
         rate = f"$K^{{{growth.mean:.2f} \\pm {(growth.high - growth.low) / 2:.2f}}}$"

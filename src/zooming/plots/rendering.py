@@ -1,4 +1,4 @@
-"""Rendering of an environment: one image, or a few lines of text, per step of an episode."""
+"""Render an environment: one image, or a few lines of text, per step of an episode."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LENGTH = 41  # characters per range in text
 
 
 class Pictures:
-    """Renderer of one environment. It keeps the environment's optimum and window."""
+    """Renderer of one environment. It stores the environment's optimum and window."""
 
     def __init__(self, env: RenderedEnv) -> None:
         self.env = env
@@ -33,7 +33,7 @@ class Pictures:
     def render(
         self, mode: str, state: Floats, played: Sequence[tuple[Floats, Floats, float]]
     ) -> Any:
-        """Render in Gymnasium's `mode`; `played` holds (state, action, reward) of each step."""
+        """Render in Gymnasium's `mode`. `played` holds (state, action, reward) of each step."""
         scene = Scene(state, list(played), self._best_action(state, played))
         if mode == "ansi":
             return self.text(scene)
@@ -43,7 +43,7 @@ class Pictures:
         return None
 
     def text(self, scene: Scene) -> str:
-        """Return the facts and a line per coordinate.
+        """Return the scene as text: a line of facts, then one line per coordinate.
 
         Marks: `o` state before, `O` state now, `a` action, `*` an optimal action.
         """
@@ -60,7 +60,7 @@ class Pictures:
         return "\n".join(lines) + "\n"
 
     def frame(self, scene: Scene) -> NDArray[np.uint8]:
-        """Return the image as an array [height, width, 3]; it needs no display."""
+        """Return the image as an array [height, width, 3]. No display is needed."""
         try:
             from matplotlib.backends.backend_agg import FigureCanvasAgg
             from matplotlib.figure import Figure
@@ -179,7 +179,7 @@ def mark(ax: Any, what: str, x: Any, y: Any) -> None:
 
 
 def legend(ax: Any) -> None:
-    """Add a legend below the Axes, with one entry per kind of marker."""
+    """Add a legend below the Axes, with one entry for each kind of marker."""
     kinds = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
     ax.legend(
         kinds.values(), kinds, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=6,
@@ -189,7 +189,7 @@ def legend(ax: Any) -> None:
 
 
 def draw_ranges(ax: Any, env: RenderedEnv, scene: Scene) -> None:
-    """Draw each coordinate of state and action as a position in its range, at most eight."""
+    """Draw at most eight coordinates of state and action, each as a position in its range."""
     rows = _ranges(env, scene)
     n_state, n_action = len(scene.state), env.action_box.shape[0]
     n_first = min(n_state, max(MOST_RANGES // 2, MOST_RANGES - n_action))  # some of both are shown

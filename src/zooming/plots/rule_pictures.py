@@ -1,4 +1,4 @@
-"""Pictures of a policy as rules: the action over one state axis, or a map of boxes over two."""
+"""Plot a policy as rules: the action over one state axis, or a map of boxes over two."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ PALE = "pale: less sure"
 def rules(found: Rules, step: int | None = None, ax: Any = None) -> Any:
     """Draw the rules of a policy: one picture per step and action axis.
 
-    Over one state axis, each rule is a bar at the height of its action, and a thin line is the
-    policy that the rules stand for. Over more, each rule is a box in the plane of the first two
-    axes, with its action as number and color; the other axes are cut in their middle. Rules that
-    the agent is less sure of are paler.
+    Over one state axis, each rule is a bar at the height of its action. A thin line shows the
+    policy that the rules stand for. Over more state axes, each rule is a box in the plane of the
+    first two axes, with its action as number and color. The other axes are cut in their middle.
+    Rules that the agent is less sure of are paler.
 
     Parameters
     ----------

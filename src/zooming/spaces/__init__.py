@@ -1,1 +1,5 @@
-"""Gymnasium spaces as axes of the unit cube: `axes`, `axis`, `flatten` (nested spaces), `masks`."""
+"""Convert Gymnasium spaces to axes of the unit cube.
+
+The modules are `axes`, `axis`, `flatten` (nested spaces), `masks` (feasible actions) and
+`stored_spaces` (files).
+"""

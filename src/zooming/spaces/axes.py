@@ -1,9 +1,9 @@
-"""Gymnasium spaces as axes of the unit cube, and back. Only this module converts units.
+"""Convert Gymnasium spaces to axes of the unit cube, and back. Only this module converts units.
 
 The axes of the state come first, then those of the action. An interval maps x to (x - low) / (high
-- low), the k-th of m integers to (k + 1/2) / m, and a squashed (unbounded) axis goes through x / (1
-+ |x|) first. The linear maps are kernels (`kernels.to_unit`, `kernels.play_action`), so that every
-driver rounds alike; this module builds their table.
+- low). The k-th of m integers becomes (k + 1/2) / m. A squashed (unbounded) axis maps x to x / (1 +
+|x|) first. The linear maps are kernels (`kernels.to_unit`, `kernels.play_action`), so that all
+drivers round in the same way. This module builds their table.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_AXES = 48  # a split has a bit mask of axes
 class Axes:
     """The axes of a (state, action) pair: kinds, bounds, names, and the form of actions.
 
-    The options are those of `Agent`. An axis may be named by the space that contains it.
+    The options are those of `Agent`. The name of a space means all of its axes.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class Axes:
 
     @property
     def n_wide(self) -> int:
-        """Number of axes that a split may halve: not categorical, not one value, weight > 0."""
+        """Number of axes that a split may halve: not categorical, several values, weight > 0."""
         return sum(
             axis.kind != CATEGORICAL and axis.weight > 0 and axis.low < axis.high
             for axis in self._axes
@@ -137,12 +137,12 @@ class Axes:
 
     @property
     def are_plain(self) -> bool:
-        """Whether no axis is clipped or squashed. Only then does the fused driver apply."""
+        """Whether no axis is clipped or squashed. The fused driver requires this."""
         return not self._bent
 
     @property
     def are_cubes(self) -> bool:
-        """Whether halving every axis of a ball gives cubes."""
+        """Whether halving every axis of a ball makes cubes."""
         return all(axis.kind == INTERVAL and axis.weight == 1.0 for axis in self._axes)
 
     @property
@@ -155,23 +155,26 @@ class Axes:
 
     @property
     def action_ends(self) -> tuple[Floats, Floats]:
-        """Lowest and highest flat action in the form of `flat_action`: 0 and 1 on squashed axes."""
+        """Lowest and highest flat action.
+
+        On squashed axes these are 0 and 1, as in `flat_action`.
+        """
         squashed = np.array([bool(axis.squash) for axis in self._axes[self.n_state :]])
         return np.where(squashed, 0.0, self.low[self.n_state :]), np.where(
             squashed, 1.0, self.high[self.n_state :]
         )
 
     def cells(self) -> list[Floats]:
-        """Return the borders of the initial partition: one cell per category."""
+        """Return the borders of the initial partition, in which each category is a cell."""
         return [np.arange(1, n) / n for n in self.n_values]
 
     def net(self, spacing: float, most: int, points: str = "centers") -> list[Floats]:
-        """Return the borders of a net; an axis of less weight has a wider spacing.
+        """Return the borders of a net along each axis. An axis of less weight has a wider spacing.
 
-        With `points` "centers" the borders of an interval are the multiples of the spacing, with
-        "multiples" they lie halfway between these. Borders of an integer axis always lie between
-        two values, nearest to the multiples. SpaceError for more than `most` cells along one axis,
-        before memory is allocated.
+        With `points="centers"`, the borders of an interval are the multiples of the spacing. With
+        "multiples", they lie halfway between these. Borders of an integer axis always lie between
+        two values, nearest to the multiples. Raise SpaceError for more than `most` cells along one
+        axis, before memory is allocated.
         """
         if max(self.n_values) > most:
             raise SpaceError(
@@ -216,7 +219,7 @@ class Axes:
         return self.to_unit_cube(flat, 0), is_batch
 
     def shaped_action(self, flat: Floats) -> Any:
-        """Return an action (or a batch) with the dtype, shape and structure of the action space."""
+        """Return a flat action, or a batch, with dtype, shape and structure of the action space."""
         if self.has_plain_actions:
             return flat
         return self.actions.shaped(self.from_unit_cube(flat, self.n_state))
@@ -228,7 +231,7 @@ class Axes:
         return flat
 
     def from_unit_cube(self, flat: Floats, first: int) -> Floats:
-        """Return flat values of the axes from `first` on in the environment's units."""
+        """Convert flat values of the axes from `first` on to the environment's units."""
         if not self._bent:
             return flat
         flat = flat.copy()
@@ -236,13 +239,13 @@ class Axes:
         return flat
 
     def describe(self) -> list[list[Any]]:
-        """Return [name, low, high, kind] of each axis, for checkpoints."""
+        """Return [name, low, high, kind] of each axis, for files."""
         return [[axis.name, axis.low, axis.high, axis.kind] for axis in self._axes]
 
     def _tabulate(self) -> None:
         """Set `table`, one row per axis with the columns of `kernels.layout`, and `ends`.
 
-        `ends` holds the exact upper bounds, which LOW + WIDTH may miss by rounding.
+        `ends` holds the exact upper bounds. LOW + WIDTH may differ from them by rounding.
         """
         largest = (
             max((axis.weight for axis in self._axes if axis.kind != CATEGORICAL), default=0.0)
@@ -285,7 +288,7 @@ class Axes:
 
 
 def kinds_of(states: Node, actions: Node, ordered: bool | Iterable[str]) -> list[str]:
-    """Return the kind of each axis of two spaces, with the axes of `ordered=` as ordered."""
+    """Return the kind of each axis of two spaces. The axes named in `ordered` are ordered."""
     axes = _axes_of(states, actions)
     set_order(axes, ordered if isinstance(ordered, bool) else names_of(ordered))
     return [axis.kind for axis in axes]
@@ -311,7 +314,7 @@ def _is_plain(space: gym.Space[Any]) -> bool:
 
 
 def _bend(axis: Axis) -> tuple[float, float, float, float]:
-    """Return the row of `kernels.bend`: scale (0: clip only), ends, and largest squashed action."""
+    """Return the row of `kernels.bend`: scale (0: clip only), ends, largest squashed action."""
     largest = float(np.finfo(np.float32 if axis.single else np.float64).max)
     if axis.squash or axis.clips:
         return axis.squash or 0.0, axis.low, axis.high, largest

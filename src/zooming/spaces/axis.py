@@ -30,7 +30,10 @@ class Axis:
 
 
 def find_axes(axes: list[Axis], name: Any, option: str) -> list[Axis]:
-    """Return the axes with a name: one axis, or all axes of the space of that name."""
+    """Return the axes that a name stands for: one axis, or all axes of a space.
+
+    `option` is the name of the argument in error messages.
+    """
     found = [axis for axis in axes if axis.name == name or axis.name.startswith(f"{name}[")]
     if not found:
         close = difflib.get_close_matches(str(name), [axis.name for axis in axes], 1, 0.5)
@@ -42,7 +45,7 @@ def find_axes(axes: list[Axis], name: Any, option: str) -> list[Axis]:
 
 
 def set_order(axes: list[Axis], ordered: bool | Iterable[str]) -> None:
-    """Make the named discrete axes, or all of them, ordered."""
+    """Make the named discrete axes ordered. True means all of them."""
     if isinstance(ordered, bool):
         chosen = [axis for axis in axes if ordered and axis.kind == CATEGORICAL]
     else:
@@ -56,7 +59,7 @@ def set_order(axes: list[Axis], ordered: bool | Iterable[str]) -> None:
 
 
 def set_bounds(axes: list[Axis], bounds: Mapping[str, Any] | None) -> None:
-    """Set the ends of axes within those of the space; values beyond count as the ends."""
+    """Set the ends of axes, within those of the space. Values beyond count as the ends."""
     if bounds is not None and not isinstance(bounds, Mapping):
         raise SpaceError(
             f'bounds={bounds!r}: give {{axis: (low, high)}}, for example {{"state[1]": (-3.0, '
@@ -162,7 +165,7 @@ def set_weights(axes: list[Axis], weights: Mapping[str, float] | Iterable[float]
 
 
 def check_axes(axis: Axis) -> None:
-    """Raise SpaceError, with the fix, for an axis that cannot be mapped to the unit interval."""
+    """Raise SpaceError with advice if an axis cannot be mapped to the unit interval."""
     low, high = axis.low, axis.high
     if axis.squash:
         return
@@ -178,7 +181,7 @@ def check_axes(axis: Axis) -> None:
             raise SpaceError(
                 f"axis {axis.name} runs from {low:g} to {high:g}: whole numbers of this size "
                 "are not exact as floats. Give the agent its usual range, "
-                "bounds={{axis.name!r}: (low, high)}, or numbers below 2^52 (a wrapper)"
+                f"bounds={{{axis.name!r}: (low, high)}}, or numbers below 2^52 (a wrapper)"
             )
         return
     if not low < high:
@@ -199,7 +202,7 @@ def _join_names(axes: list[Axis]) -> str:
 
 
 def names_of(names: Any) -> list[str]:
-    """Return the axis names of `ordered=`, given as one name or several, as a list."""
+    """Return the axis names in `ordered`, one name or several, as a list."""
     if isinstance(names, str):
         return [names]
     if not isinstance(names, Iterable):

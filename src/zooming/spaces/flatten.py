@@ -1,6 +1,6 @@
-"""Gymnasium spaces as trees: leaves (Box, Discrete, ...) under branches (Tuple, Dict).
+"""Convert Gymnasium spaces to trees: leaves (Box, Discrete, ...) under branches (Tuple, Dict).
 
-A leaf has one or more axes and converts values to flat numbers and back, with exact dtype and
+A leaf has one or more axes. It converts values to flat numbers and back, with exact dtype and
 shape.
 """
 
@@ -24,7 +24,7 @@ LARGEST_WHOLE = 2**52  # of an integer axis: beyond it, x + 1/2 is not a float
 
 @dataclass(frozen=True)
 class Leaf:
-    """A space without parts. Its axes are first .. first + len(low) - 1 of the state or action."""
+    """A space without parts. Its axes have the numbers first .. first + len(low) - 1."""
 
     name: str
     space: gym.Space[Any]
@@ -49,7 +49,7 @@ class Leaf:
         yield self
 
     def flat(self, value: Any, what: str) -> Floats:
-        """Return one value as a new vector."""
+        """Return one value as a new flat vector. `what` names the value in error messages."""
         if self.kind == INTERVAL:  # fast path for most environments
             array = as_numbers(value, what)
             if array.size != len(self.low):
@@ -95,7 +95,7 @@ class Leaf:
         return found, is_batch
 
     def shaped(self, flat: Floats) -> Any:
-        """Return the value (or a batch) from its entries of `flat`, with exact dtype and shape."""
+        """Return the value, or a batch, from its entries of `flat`, with exact dtype and shape."""
         if flat.ndim == 1 and isinstance(self.space, gym.spaces.Discrete):
             return self.dtype.type(round(flat[self.first]))
         part = flat[..., self.first : self.last]
@@ -115,7 +115,7 @@ class Leaf:
             )
 
     def describe(self) -> dict[str, Any]:
-        """Return the space as JSON."""
+        """Return the space as JSON values."""
         space, kind = self.space, type(self.space).__name__
         if isinstance(space, gym.spaces.Box):
             return {
@@ -143,7 +143,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Branch:
-    """A Tuple or Dict space: its parts by key."""
+    """A Tuple or Dict space, with its parts by key."""
 
     name: str
     space: gym.Space[Any]
@@ -182,7 +182,7 @@ class Branch:
         return values if isinstance(self.space, gym.spaces.Dict) else tuple(values.values())
 
     def entry(self, value: Any, key: Any, what: str) -> Any:
-        """Return the part of a value under a key; SpaceError if it is missing."""
+        """Return the part of a value under a key. Raise SpaceError if it is missing."""
         if isinstance(self.space, gym.spaces.Dict):
             if not isinstance(value, dict) or key not in value:
                 raise SpaceError(
@@ -206,7 +206,10 @@ Node = Leaf | Branch
 
 
 def build_tree(space: gym.Space[Any], name: str, where: str, first: int = 0) -> Node:
-    """Return a space as a tree of leaves and branches; SpaceError for an unsupported space."""
+    """Return a space as a tree of leaves and branches.
+
+    Raise SpaceError if a space is not supported.
+    """
     if isinstance(space, (gym.spaces.Tuple, gym.spaces.Dict)):
         items = (
             space.spaces.items() if isinstance(space, gym.spaces.Dict) else enumerate(space.spaces)
@@ -270,7 +273,10 @@ def build_tree(space: gym.Space[Any], name: str, where: str, first: int = 0) -> 
 
 
 def as_numbers(values: Any, what: str) -> Floats:
-    """Return numbers, lists or arrays as a new float64 array; SpaceError if they are not real."""
+    """Return numbers, lists or arrays as a new float64 array.
+
+    Raise SpaceError if they are not real numbers.
+    """
     if type(values) is np.ndarray and values.dtype.kind == "f":
         return np.array(values, np.float64, order="C")
     try:

@@ -1,9 +1,9 @@
-"""Feasible actions from an environment's `info`, in the form of the kernels.
+"""Read the feasible actions from an environment's `info`, in the form of the kernels.
 
 `info["action_mask"]` has the form of Gymnasium's `action_space.sample(mask=...)`: an array for
 Discrete, one array per component for MultiDiscrete, 0, 1 or 2 (either) per entry for MultiBinary,
 and a tuple or dict of these for Tuple and Dict. None, or a missing key, allows everything.
-`info["action_low"]` and `info["action_high"]` have the form of an action and bound boxes and
+`info["action_low"]` and `info["action_high"]` have the form of an action. They bound boxes and
 ordered values.
 """
 
@@ -30,8 +30,8 @@ _MOST_VALUES = 2**16  # of an axis with a mask, which has one entry per value
 class Feasible:
     """The feasible actions: `allowed` for the kernels, and bounds in the environment's units.
 
-    Entry k of the mask of an axis (`n_values` entries, 0 for an interval) is for its value `first`
-    + k.
+    The mask of an axis has `n_values` entries, 0 for an interval. Its entry k is for the value
+    `first` + k.
     """
 
     allowed: Floats
@@ -41,11 +41,11 @@ class Feasible:
     n_values: Floats
 
     def between(self, action: Floats) -> Floats:
-        """Return the flat action clipped to the bounds, against rounding errors."""
+        """Return the flat action clipped to the bounds. This removes rounding errors."""
         return np.minimum(np.maximum(action, self.low), self.high)
 
     def nearest(self, action: Floats) -> Floats:
-        """Return the nearest feasible flat action: within the bounds and allowed by the mask."""
+        """Return the feasible flat action nearest to `action`, within the bounds and the mask."""
         found = self.between(action)
         for i in np.flatnonzero(self.n_values):
             values = self.first[i] + np.flatnonzero(
@@ -56,12 +56,15 @@ class Feasible:
 
 
 def has_mask(info: Any) -> bool:
-    """Return whether an info dict restricts actions. Most do not, so this is checked first."""
+    """Return whether an info dict restricts actions.
+
+    This fast check comes first, as most do not.
+    """
     return bool(info) and (MASK in info or LEAST in info or MOST in info)
 
 
 def split_info(info: Any, n: int, is_batch: bool) -> list[Mapping[str, Any] | None]:
-    """Return the info of each of n observations, from a list or a vector environment's dict."""
+    """Return the info of each of n observations, given a list or a vector environment's dict."""
     if not is_batch:
         if info is not None and not isinstance(info, Mapping):
             raise ConfigurationError(
@@ -91,7 +94,7 @@ def split_info(info: Any, n: int, is_batch: bool) -> list[Mapping[str, Any] | No
 
 
 def _row_of(infos: Mapping[str, Any], k: int, n: int) -> dict[str, Any]:
-    """Return the entries of environment k. Where `_key` is false it gave none."""
+    """Return the entries of environment k. Where the entry `_key` is false, it gave none."""
     found = {}
     for key, value in infos.items():
         if key.startswith("_") and key[1:] in infos:
@@ -107,7 +110,10 @@ def _row_of(infos: Mapping[str, Any], k: int, n: int) -> dict[str, Any]:
 
 
 def feasible(axes: Axes, info: Mapping[str, Any], where: str) -> Feasible:
-    """Return what `info` allows; TransitionError if it is malformed or allows nothing."""
+    """Return the actions that `info` allows.
+
+    Raise TransitionError if `info` is malformed or allows nothing.
+    """
     quick = _read_one_mask(axes, info)
     if quick is not None:
         return quick
@@ -132,7 +138,10 @@ def feasible(axes: Axes, info: Mapping[str, Any], where: str) -> Feasible:
 
 
 def _read_one_mask(axes: Axes, info: Mapping[str, Any]) -> Feasible | None:
-    """Fast path: return what a valid mask alone allows for a Discrete action; None otherwise."""
+    """Return what a valid mask of a Discrete action allows, or None in all other cases.
+
+    This is a fast path of `feasible`.
+    """
     if not isinstance(axes.action_space, gym.spaces.Discrete) or LEAST in info or MOST in info:
         return None
     mask, n = info[MASK], int(axes.action_space.n)
@@ -155,7 +164,7 @@ def _read_one_mask(axes: Axes, info: Mapping[str, Any]) -> Feasible | None:
 def _narrow(
     axes: Axes, i: int, row: Floats, n_values: int, low: Floats, high: Floats, where: str
 ) -> None:
-    """Narrow one axis to its bounds and mask; TransitionError if no value is left."""
+    """Narrow one axis to its bounds and mask. Raise TransitionError if no value is left."""
     axis, place = axes[axes.n_state + i], axes.table[axes.n_state + i]
     if n_values:
         mask = row[FIRST_VALUE : FIRST_VALUE + n_values]
@@ -186,7 +195,7 @@ def _narrow(
 
 
 def _inner_single(end: float, direction: float) -> float:
-    """Return the float32 nearest to an end, on its feasible side.
+    """Round an end to the nearest float32 on its feasible side.
 
     `direction` is the infinity towards which the feasible side lies.
     """

@@ -1,4 +1,4 @@
-"""Spaces in files: make them again from JSON."""
+"""Rebuild spaces from the JSON of a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_STORED = 1_000  # axes of a MultiBinary in a file; agents take far fewer
 
 
 def space_of(stored: dict[str, Any]) -> gym.Space[Any]:
-    """Return the space that `Leaf.describe` or `Branch.describe` of `flatten` gave as JSON."""
+    """Return the space that `Leaf.describe` or `Branch.describe` gave as JSON."""
     kind = stored["kind"]
     if kind == "Dict":
         # A list of pairs: Gymnasium would sort the keys of a dict.

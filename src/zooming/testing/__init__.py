@@ -1,1 +1,1 @@
-"""The harness that every agent passes: `zooming.check_agent`."""
+"""The conformance test of agents: `zooming.check_agent`."""

@@ -1,4 +1,4 @@
-"""Conformance test for agents: those of this package, and your own."""
+"""Conformance test for agents: for those of this package, and for your own."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def check_agent(
 
     By default, three environments are used: a compiled one; one in Python whose states and actions
     have different dimensions and units; and one in Python with mixed spaces and feasible actions.
-    Episodes may end early in the last two. An agent may refuse these with ConfigurationError.
+    In the last two, episodes may end early, and an agent may refuse them with ConfigurationError.
 
     Parameters
     ----------
     make_agent
         An agent class, or a function that makes an agent: `make_agent(env, seed)`.
     make_env
-        Function that makes the environment to check on, for an agent of one problem only. The
-        rewards must lie in the agent's range.
+        Function that makes the environment to check on, for an agent that fits one problem only.
+        The rewards must lie in the agent's range.
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """The promises that every agent keeps, one function each.
 
-The docstring of a function is the promise, as reports and errors show it; its code checks the
-promise. Every check makes new agents. Agents are compared by their histories, their predictions and
-the content that they would save.
+The docstring of a function is the promise, as reports and errors show it. The code checks it. Every
+check makes new agents. Agents are compared by their histories, their predictions and the content
+that they would save.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tools for `check_agent`: test environments, how agents are made, and how they are compared."""
+"""Tools for `check_agent`: test environments, and functions that make and compare agents."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def make_ambulance() -> Any:
 
 
 def _counts(agent: Any) -> tuple[Any, ...]:
-    """Return the counters of an agent; None for one that it does not have."""
+    """Return the counters of an agent, with None for counters that it lacks."""
     return tuple(getattr(agent, name, None) for name in ("n_episodes", "n_clipped"))
 
 
@@ -121,11 +121,11 @@ def knowledge(agent: Any) -> Any:
 
 
 class Broken(Exception):
-    """A promise is broken; the message says what was observed."""
+    """Raised if a promise is broken. The message says what was observed."""
 
 
 class Skipped(Exception):
-    """A promise cannot be checked; the message says why."""
+    """Raised if a promise cannot be checked. The message says why."""
 
 
 def require(is_so: bool, otherwise: str) -> None:
@@ -135,7 +135,7 @@ def require(is_so: bool, otherwise: str) -> None:
 
 
 class Trial:
-    """Agents of one kind on one environment, with the assertions that compare them."""
+    """Agents of one kind on one environment, with assertions that compare them."""
 
     def __init__(self, make_agent: Callable[..., Any], make_env: Callable[[], Any]) -> None:
         self.make_agent, self.make_env = make_agent, make_env
@@ -149,7 +149,7 @@ class Trial:
         return build_agent(self.make_agent, self.make_env(), 0, **options)
 
     def observations(self) -> list[Any]:
-        """Return random observations, the same at every call, and two corners of a bounded box."""
+        """Return random observations, the same at every call. A bounded box adds two corners."""
         space = self.env.observation_space
         space.seed(0)
         self.env.action_space.seed(0)
@@ -172,7 +172,10 @@ class Trial:
         return [as_bytes(action) for action in gym.vector.utils.iterate(space, actions)]
 
     def outside(self, agent: Any, space: Any) -> Iterator[Any]:
-        """Yield points outside a space; for an agent with `bounds=`, which clips, only NaN."""
+        """Yield points outside a space.
+
+        For an agent with `bounds=`, which clips, yield only NaN.
+        """
         axes = getattr(agent, "axes", ())
         clips = any(getattr(axes[i], "clips", False) for i in range(len(axes)))
         return _outside(space, clips)
@@ -188,8 +191,8 @@ class Trial:
     def require_action(self, action: Any, call: str, *arguments: Any) -> None:
         """Raise Broken unless `action` is in the action space.
 
-        `call.format(*arguments)` is the call that gave it. Most actions are sound, and to write the
-        arrays of each call would take a fifth of the time.
+        `call.format(*arguments)` describes the call that returned it. The text is made only on
+        failure, because it would take a fifth of the time.
         """
         space = self.env.action_space
         fault = _form_fault(action, space)
@@ -208,7 +211,7 @@ class Trial:
         require(bool(near.all()), f"{call} gave {action}, which {info} does not allow")
 
     def require_same(self, one: Any, other: Any, history: Any, expected: Any) -> None:
-        """Raise Broken unless two agents and their histories are equal in everything observable."""
+        """Raise Broken unless two agents and their histories are equal in all observable ways."""
         for name in ("returns", "n_balls"):
             ours, theirs = getattr(history, name), getattr(expected, name)
             if np.asarray(ours).tobytes() != np.asarray(theirs).tobytes():
@@ -239,7 +242,7 @@ def as_bytes(value: Any) -> bytes:
 def _form_fault(action: Any, space: Any, place: str = "") -> str | None:
     """Return how an action differs from a sample in structure, type, shape or dtype, or None.
 
-    `place` is the part of the action, as an index.
+    `place` is the index of the part of the action, for the message.
     """
     if isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)):
         parts = _parts(space)
@@ -268,7 +271,7 @@ def _form_fault(action: Any, space: Any, place: str = "") -> str | None:
 
 
 def _outside(space: Any, clips: bool) -> Iterator[Any]:
-    """Yield points outside a space: beyond its ends unless `clips`, and with NaN."""
+    """Yield points outside a space: with NaN and, unless `clips`, beyond its ends."""
     if isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)):
         for key, part in _parts(space).items():
             for bad in _outside(part, clips):
