@@ -1,4 +1,4 @@
-"""The progress bar of a study."""
+"""Show the progress bar of a study."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zooming.study.stored import StoredOptimum
 
 @contextmanager
 def show_progress(total: int, done: int, shown: bool) -> Iterator[Any]:
-    """Show a progress bar of runs, if `shown`; yield the function that advances it by a chunk."""
+    """Show a progress bar of runs, if `shown`. Yield a function that advances it by a chunk."""
     if not shown:
         yield lambda *news: None
         return
@@ -47,7 +47,7 @@ def show_progress(total: int, done: int, shown: bool) -> Iterator[Any]:
 
 
 def progress_line(unit: str) -> Any:
-    """Return a progress bar: count, time left, and a description in the rest of the line."""
+    """Return a progress bar with count, time left, and a description in the rest of the line."""
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.table import Column
 

@@ -1,8 +1,7 @@
-"""Chunks of the runs of a study.
+"""Chunks: the units in which a study computes and stores its runs.
 
-A chunk is one problem, one agent and a block of seeds. Its content is a function of the
-configuration alone. So a study gives the same files for any number of workers, any order and any
-engine.
+A chunk is one problem, one agent and a block of seeds. Its content depends on the configuration
+only. So a study gives the same files for any number of workers, any order and any engine.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ FINAL_VALUE = "final_value"  # name of the array of sampled values
 class Chunk:
     """The runs of one agent on one problem with the seeds from `first` to `last` - 1.
 
-    The policies of the first `n_valued` of them are valued exactly, and the final policies of all
-    on `value_episodes` sampled episodes.
+    The policies of the first `n_valued` runs are valued exactly. The final policies of all runs are
+    valued on `value_episodes` sampled episodes.
     """
 
     problem: Problem
@@ -52,7 +51,7 @@ class Chunk:
 
     @property
     def name(self) -> str:
-        """File name: readable, and unique for each chunk."""
+        """The file name, readable and unique for each chunk."""
         what = [asdict(self.problem), asdict(self.agent), self.episodes, self.entropy, self.stream]
         what += [self.n_valued] if self.n_valued else []
         what += [f"value {self.value_episodes}"] if self.value_episodes else []
@@ -79,7 +78,10 @@ class Chunk:
         return self.measure(self.learn(n_threads))
 
     def learn(self, n_threads: int = 1) -> list[tuple[History, list[float]]]:
-        """Train the agents; return the histories and, if asked for, the policies' exact values."""
+        """Train the agents.
+
+        Return the histories and, if asked for, the exact values of the policies.
+        """
         run_seeds = [
             seeds.derive_seed(self.entropy, f"{self.stream} {i}")
             for i in range(self.first, self.last)
@@ -97,7 +99,7 @@ class Chunk:
         return [*valued, *((history, list[float]()) for history in others)]
 
     def measure(self, runs: list[tuple[History, list[float]]]) -> dict[str, NDArray[Any]]:
-        """Return the arrays of the chunk from what `learn` returned."""
+        """Return the arrays of the chunk, computed from the output of `learn`."""
         histories = [history for history, _ in runs]
         episodes = checkpoint_episodes(self.episodes)
         totals = [np.cumsum(history.returns) for history in histories]
@@ -123,8 +125,7 @@ class Chunk:
     def _final_values(self, histories: list[History]) -> NDArray[np.float64]:
         """Return the value of each final policy on sampled episodes.
 
-        Runs with the same number play the same episodes, whatever the agent, and runs with other
-        numbers play others.
+        Run k of every agent plays the same episodes. Other runs play other episodes.
         """
         with self._name_errors():
             env = self.problem.make()
@@ -139,7 +140,7 @@ class Chunk:
             ])  # fmt: skip
 
     def _name_errors(self) -> AbstractContextManager[None]:
-        """Prefix errors of the block with the agent and the problem."""
+        """Prefix the errors of the `with` block with the agent and the problem."""
         return prefix_errors(
             f"{self.agent.label} on {self.problem.name}", self.agent.kind, ours=(ZoomingError,)
         )
@@ -151,9 +152,9 @@ def prefix_errors(
     kind: str | None = None,
     ours: tuple[type[Exception], ...] = (TypeError, ValueError, gym.error.Error),
 ) -> Iterator[None]:
-    """Prefix errors of the block with `where`.
+    """Prefix the errors of the `with` block with `where`.
 
-    If a message names an option in Python's syntax, append how a study takes it.
+    If a message names an option in Python's syntax, append the syntax of a study for it.
     """
     try:
         yield
@@ -169,7 +170,7 @@ def prefix_errors(
 
 
 def file_name(readable: str, content: Any) -> str:
-    """Return a file name: a readable text and a digest of the content."""
+    """Return a file name made of a readable text and a digest of the content."""
     digest = hashlib.sha256(
         json.dumps(content, default=json_default, sort_keys=True).encode()
     ).hexdigest()[:8]

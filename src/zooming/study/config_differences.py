@@ -1,4 +1,4 @@
-"""Compare two configurations, and say where they differ."""
+"""Compare two configurations, and list their differences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def are_equal(stored: Any, ours: Any) -> bool:
 
 
 def list_differences(stored: Any, ours: Any, where: str = "") -> Iterable[str]:
-    """Yield a line for each entry in which two configurations differ."""
+    """Yield one line of text for each entry in which two configurations differ."""
     if isinstance(stored, dict) and isinstance(ours, dict):
         for key in sorted({*stored, *ours}):
             yield from list_differences(

@@ -1,4 +1,4 @@
-"""The configuration of a study, and the list of its chunks."""
+"""The configuration of a study, and its chunks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_SEEDS, MOST_EPISODES = 20, 40_000
 
 @dataclass(frozen=True)
 class Configuration:
-    """The configuration of a study: problems x agents x seeds, of `episodes` each.
+    """The configuration of a study: problems x agents x seeds, with `episodes` per run.
 
     `stream` separates the seeds of tuning from those of evaluation. `optimum` is the precision of
     the optima: "fine", or "rough" at half the resolution. The policies of the first `n_valued` runs
@@ -81,7 +81,7 @@ class Configuration:
                     )
 
     def check(self) -> None:
-        """Make every agent on every problem once, to report invalid settings before computing."""
+        """Make every agent on every problem once, so that invalid settings raise an error early."""
         for problem in self.problems:
             with prefix_errors(problem.name):
                 creator = gym.spec(modules.find_id(problem.env_id)).entry_point
@@ -97,7 +97,7 @@ class Configuration:
                     agent.make(problem.make(), 0, self.episodes)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the configuration as values that JSON can hold."""
+        """Return the configuration as JSON values."""
         described: dict[str, Any] = json.loads(json.dumps(asdict(self), default=json_default))
         for name in ("n_valued", "value_episodes"):  # as before there was such a setting
             if not described[name]:
@@ -106,7 +106,10 @@ class Configuration:
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Configuration:
-        """Return the configuration from the output of `as_json`; ConfigurationError if invalid."""
+        """Return the configuration from the output of `as_json`.
+
+        Raise ConfigurationError if it is invalid.
+        """
         try:
             problems = tuple(Problem(**problem) for problem in content["problems"])
             agents = tuple(AgentChoice(**agent) for agent in content["agents"])
@@ -128,7 +131,7 @@ class Configuration:
 
     @property
     def name(self) -> str:
-        """File name: readable, and unique for each configuration."""
+        """The file name, readable and unique for each configuration."""
         return file_name("-".join(problem.name for problem in self.problems), self.as_json())
 
     @property
@@ -141,9 +144,10 @@ class Configuration:
         )
 
     def _block(self, problem: Problem, agent: AgentChoice) -> int:
-        """Number of seeds of a chunk: fewer for long runs.
+        """Return the number of seeds of a chunk. Long runs have fewer.
 
-        One for an environment of the user's, or a rival that takes seconds or minutes a run.
+        It is 1 for an environment of the user's own, and for a rival that takes seconds or minutes
+        per run.
         """
         if not problem.env_id.startswith("zooming/") or agent.kind in SLOW:
             return 1

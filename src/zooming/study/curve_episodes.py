@@ -1,4 +1,4 @@
-"""Checkpoints of a run: the episodes at which curves are stored and policies are valued."""
+"""Choose the checkpoints of a run: episodes at which curves are stored and policies valued."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ N_OUTCOMES = 64
 
 
 def checkpoint_episodes(episodes: int, n: int = N_CHECKPOINTS) -> NDArray[np.int64]:
-    """Return about `n` episodes, dense at the beginning and including the last."""
+    """Return about `n` episodes, denser at the beginning. The last episode is included."""
     even = np.linspace(1, episodes, n // 2)
     early = np.geomspace(1, episodes, n // 2)
     return np.unique(np.round(np.concatenate([even, early])).astype(np.int64))
@@ -29,8 +29,8 @@ def checkpoint_episodes(episodes: int, n: int = N_CHECKPOINTS) -> NDArray[np.int
 def learn_valued(agent: Agent, env: Any, episodes: int) -> tuple[History, list[float]]:
     """Train an agent, and value its policy exactly on `env` at N_VALUES checkpoints.
 
-    The history is that of `agent.learn(episodes)`. There are no values if the policy cannot be
-    valued exactly.
+    The history equals that of `agent.learn(episodes)`. The list of values is empty if the policy
+    cannot be valued exactly.
     """
     resolution = N_OUTCOMES if env.observation_space.shape == (1,) else None
     history, values, is_valued = History(np.empty(0), np.empty(0, np.int64)), list[float](), True

@@ -60,7 +60,7 @@ def check_engine(engine: str, workers: int | None, address: str | None) -> None:
 def _run(chunk: Chunk, folders: Sequence[str] = ()) -> tuple[dict[str, NDArray[Any]], float]:
     """Compute a chunk in a worker. Return its arrays and the processor seconds of learning.
 
-    `folders` are searched for the module of its problem too.
+    The module of its problem is also searched in `folders`.
     """
     modules.extend_search_path(folders)
     chunk.problem.import_module()
@@ -78,7 +78,7 @@ _WARM: set[tuple[str, str]] = set()  # environments and agents that this process
 
 
 def prepare_worker() -> None:
-    """Initialize a worker process: it ignores Ctrl-C, and exits when its parent ends."""
+    """Initialize a worker process. It ignores Ctrl-C, and exits when its parent ends."""
     # Ctrl-C reaches the whole process group; only the parent handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
@@ -128,7 +128,7 @@ def _drain(
 
 
 class _Attempts:
-    """Counts how often each chunk was lost with its worker, and raises at MOST_ATTEMPTS."""
+    """Counts how often each chunk was lost with its worker. Raises an error at MOST_ATTEMPTS."""
 
     def __init__(self) -> None:
         self._lost: dict[str, int] = {}
@@ -146,7 +146,7 @@ class _Attempts:
 
 
 def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> Iterator[Finished]:
-    """Compute chunks on a Ray cluster; start a local one if there is no address."""
+    """Compute chunks on a Ray cluster. Without an address, start a local cluster."""
     try:
         import ray
     except ImportError as error:
@@ -195,7 +195,7 @@ def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> I
 
 @contextmanager
 def limit_threads() -> Iterator[None]:
-    """Set environment variables so that workers started in the block use one thread each."""
+    """Set environment variables so that workers started in the `with` block use one thread each."""
     ours = {name: "1" for name in _THREADS if name not in os.environ}
     os.environ.update(ours)
     try:
@@ -210,7 +210,7 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA
 
 @contextmanager
 def _restore_handler(number: int) -> Iterator[None]:
-    """Restore the handler of a signal at the end of the block."""
+    """Restore the handler of a signal at the end of the `with` block."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -223,11 +223,11 @@ def _restore_handler(number: int) -> Iterator[None]:
 
 @contextmanager
 def _delay_interrupts() -> Iterator[None]:
-    """Delay Ctrl-C until the end of the block, and block it in workers that start in the block.
+    """Delay Ctrl-C until the end of the `with` block, and block it in workers started there.
 
-    A new process inherits blocked signals. To ignore the signal would lose it. To block it is not
+    A new process inherits blocked signals. Ignoring the signal would lose it. Blocking it is not
     enough, because another thread may receive it while Python's handler runs in the main thread. So
-    the handler notes the signal, and it is raised again at the end.
+    the handler records the signal, and it is raised again at the end.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(
         signal, "pthread_sigmask"

@@ -1,4 +1,4 @@
-"""Search a grid of values: a study with one agent for each value."""
+"""Search a grid of values with a study that has one agent per value."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zooming.study.study import Study
 
 
 def search_grid(scope: Scope) -> Best:
-    """Search by a study of all values."""
+    """Search for the best values with a study of all values."""
     grid = GridSearch(
         scope.problems,
         scope.agents,
@@ -55,14 +55,14 @@ class GridSearch:
         )
 
     def scores(self, folder: Path) -> dict[tuple[str, str, float], NDArray[np.float64]]:
-        """Return the mean return per episode of each seed, by (problem, agent, value)."""
+        """Return {(problem, agent, value): mean return per episode of each seed}."""
         return {
             key: totals / self.study.configuration.episodes
             for key, (totals, _) in self._read(folder).items()
         }
 
     def best(self, folder: Path) -> Best:
-        """Return the value with the largest mean return, by problem and agent."""
+        """Return the value with the largest mean return for each problem and agent."""
         found, best = self._read(folder), Best()
         for problem in self.study.configuration.problems:
             for agent in self.agents:
@@ -80,7 +80,7 @@ class GridSearch:
         return best
 
     def _read(self, folder: Path) -> dict[tuple[str, str, float], tuple[NDArray[np.float64], int]]:
-        """Return the total return of each seed and the steps played, by (problem, agent, value)."""
+        """Return {(problem, agent, value): (total return of each seed, steps played)}."""
         configuration, found = self.study.configuration, {}
         store = Store(folder, configuration)
         for problem in configuration.problems:

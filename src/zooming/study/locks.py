@@ -1,4 +1,4 @@
-"""Lock the folder of a study for one command."""
+"""Lock the folder of a study, so that only one command writes to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOCK = ".lock"
 
 @contextmanager
 def lock(folder: Path) -> Iterator[None]:
-    """Lock the folder for this command during the block. It is unlocked if the process dies."""
+    """Lock the folder for this command in the `with` block. The lock ends if the process dies."""
     try:
         import fcntl
     except ImportError:  # on Windows, two commands in one folder are not detected

@@ -1,7 +1,7 @@
-"""Modules of problems: `module:Id` is the environment `Id`, registered by importing `module`.
+"""Import modules of problems: `module:Id` is the environment `Id` that `module` registers.
 
 Only modules that a user names, on the command line or in Python, are imported. A stored study may
-name any module, so its modules must be imported already; otherwise the error names the option that
+name any module, so its modules must be imported already. Otherwise the error names the option that
 imports them.
 """
 
@@ -29,7 +29,7 @@ HOW = (
 
 
 def split_id(env_id: str) -> tuple[str | None, str]:
-    """Return the module and the Id of `module:Id`, or None and the Id.
+    """Split `module:Id` into (module, Id). The module is None if there is none.
 
     >>> split_id("shop:Shop-v0"), split_id("Pendulum-v1")
     (('shop', 'Shop-v0'), (None, 'Pendulum-v1'))
@@ -39,10 +39,10 @@ def split_id(env_id: str) -> tuple[str | None, str]:
 
 
 def import_named(module: str) -> None:
-    """Import a module that a user named: one of the current folder, or an installed one.
+    """Import a module that a user named, from the current folder or an installed one.
 
-    The current folder is put at the front of `sys.path`, as `python -m` does; the installed command
-    does not.
+    The current folder is put at the front of `sys.path`, as `python -m` does. The installed command
+    would not do so.
     """
     if not all(part.isidentifier() for part in module.split(".")):
         raise ConfigurationError(

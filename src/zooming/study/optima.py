@@ -1,4 +1,4 @@
-"""Find the optima of a study's problems: those that its folder has, or solve the problems."""
+"""Find the optima of a study's problems: read them from its folder, or solve the problems."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from zooming.study.stored import Optima, StoredOptimum
 
 
 def find_optima(store: Store) -> Optima:
-    """Return the optimum of each problem; None for a problem that cannot be solved.
+    """Return {problem: optimum}. The optimum is None if the problem cannot be solved.
 
-    What is solved here is written to the folder if it is open for writing.
+    New optima are written to the folder if it is open for writing.
     """
     optima = store.optima()
     if optima is None:
@@ -24,7 +24,7 @@ def find_optima(store: Store) -> Optima:
 
 
 def _solve(problem: Problem, precision: str, is_strict: bool) -> StoredOptimum | None:
-    """Solve a problem. Return None if it cannot be solved, or fails, unless `is_strict`."""
+    """Solve a problem. Return None if that is impossible or fails, unless `is_strict`."""
     try:
         modules.find_id(problem.env_id)
         optimal = problem.optimal(precision)

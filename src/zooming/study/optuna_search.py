@@ -24,7 +24,7 @@ SEEDS_BETWEEN_LOOKS = 5  # optuna may prune a trial after every so many seeds
 
 
 def search_with_optuna(scope: Scope) -> Best:
-    """Search by optuna, with the trials in tuning.sqlite."""
+    """Search for the best values with optuna. Its trials are stored in tuning.sqlite."""
     try:
         import optuna
         import sqlalchemy
@@ -96,7 +96,7 @@ def search_with_optuna(scope: Scope) -> Best:
 
 @contextmanager
 def _trials(scope: Scope) -> Iterator[Callable[[int, Problem, AgentChoice], None]]:
-    """Show a progress bar of trials, if requested; yield the function that advances it."""
+    """Show a progress bar of trials, if requested. Yield a function that advances it."""
     if not scope.progress_bar:
         yield lambda n, problem, agent: None
         return
@@ -117,7 +117,7 @@ def _n_finished(study: Any) -> int:
 
 
 def _study_name(scope: Scope, problem: Problem, agent: AgentChoice) -> str:
-    """Return a name with all that a trial depends on: each search is its own study in the file."""
+    """Return a name with all settings that a trial depends on, so that searches do not mix."""
     search = (
         f"{scope.option} from {min(scope.values)} to {max(scope.values)}, entropy {scope.entropy}"
     )

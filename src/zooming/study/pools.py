@@ -1,4 +1,4 @@
-"""Stop the worker processes of a pool. Only this module uses private parts of a process pool."""
+"""Stop the worker processes of a pool. Only this module uses private attributes of a pool."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from concurrent.futures import ProcessPoolExecutor
 
 
 def stop_workers(pool: ProcessPoolExecutor) -> None:
-    """Cancel what waits, and end the workers at once.
+    """Cancel waiting tasks, and end the workers at once.
 
     Python 3.14 has a method for it. Before, a pool keeps its processes in `_processes`. Without
-    either, the running tasks are waited for: slower, and right.
+    either, running tasks are waited for, which is slower but correct.
     """
     if hasattr(pool, "terminate_workers"):
         pool.terminate_workers()

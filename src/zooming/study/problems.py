@@ -1,4 +1,4 @@
-"""Problems and agents by name, in the syntax of the command line."""
+"""Find problems and agents by name, in the syntax of the command line."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def metric_q(
     """Return a MetricQ agent whose metric is given by name, for the command line.
 
     `metric` is "linf", "l1" or "l2" on boxes, and "discrete" on finite spaces. `combine` (by
-    default the same norm) and `scale` are arguments of `metrics.Product`; `tries` is that of
+    default the same norm) and `scale` are arguments of `metrics.Product`. `tries` is that of
     `metrics.Greedy`. The other options are those of MetricQ.
 
     >>> import gymnasium as gym
@@ -102,7 +102,7 @@ _AMBULANCE = {
 
 
 def as_lists(value: Any) -> Any:
-    """Return a value with tuples and arrays as lists, the form in which JSON restores them.
+    """Convert tuples and arrays inside a value to lists, which is how JSON restores them.
 
     So a study is the same before it is written and after it is read.
     """
@@ -139,7 +139,7 @@ class Problem:
     def optimal(self, optimum: str = "fine") -> Optimal | None:
         """Return the optimum, or None if it cannot be solved. It is solved once per process.
 
-        With optimum="rough" the resolution is half the default.
+        With `optimum="rough"`, the resolution is half the default.
         """
         key = json.dumps([self.env_id, self.options, optimum], sort_keys=True, default=json_default)
         if key not in _OPTIMA:
@@ -165,7 +165,7 @@ PRESETS |= {
 
 @dataclass(frozen=True)
 class AgentChoice:
-    """An agent of a study: its kind, a key of AGENTS, and its settings."""
+    """An agent of a study: its kind (a key of AGENTS) and its settings."""
 
     kind: str
     settings: dict[str, Any] = field(default_factory=dict)
@@ -175,19 +175,19 @@ class AgentChoice:
 
     @property
     def label(self) -> str:
-        """Name in tables: `adaptive-q`, or `adaptive-q:bonus=0.5`."""
+        """The name in tables: `adaptive-q`, or `adaptive-q:bonus=0.5`."""
         return ":".join(
             [self.kind, *(f"{key}={value}" for key, value in sorted(self.settings.items()))]
         )
 
     def make(self, env: Any, seed: int, episodes: int | None = None) -> Agent:
-        """Make the agent. A rival that plans for a number of episodes is told it."""
+        """Make the agent. `episodes` is passed to rivals that need the number of episodes."""
         budget = {} if episodes is None or self.kind not in BUDGETED else {"episodes": episodes}
         return AGENTS[self.kind](env, seed=seed, **{**budget, **self.settings})
 
 
 def resolve_problem(problem: str | Problem) -> Problem:
-    """Return the problem that a user gave or named, and import its module."""
+    """Return the problem that a user gave as a name or an object, and import its module."""
     if not isinstance(problem, Problem):
         return problem_named(problem)
     problem.import_module()
@@ -197,8 +197,8 @@ def resolve_problem(problem: str | Problem) -> Problem:
 def problem_named(name: str, options: dict[str, Any] | None = None) -> Problem:
     """Return a preset or a registered Gymnasium id as a problem, with options.
 
-    The module of `module:Id` is imported. Raise ConfigurationError, with the nearest name, if
-    there is no such problem.
+    The module of `module:Id` is imported. If there is no such problem, raise ConfigurationError
+    with the nearest name.
     """
     if not isinstance(name, str):
         raise ConfigurationError(
@@ -228,7 +228,7 @@ def problem_named(name: str, options: dict[str, Any] | None = None) -> Problem:
 
 
 def agents_named(text: str) -> list[AgentChoice]:
-    """Return the agents of a text separated by commas; commas in brackets belong to values.
+    """Parse a list of agents separated by commas. Commas in brackets belong to values.
 
     >>> [agent.label for agent in agents_named("random:reward_range=(-17, 0),net-q")]
     ['random:reward_range=[-17, 0]', 'net-q']
@@ -249,7 +249,7 @@ def _split(text: str, separator: str) -> list[str]:
 
 
 def agent_named(text: str) -> AgentChoice:
-    """Return the agent of a text such as `adaptive-q` or `adaptive-q:bonus=0.5:cap=horizon`."""
+    """Parse an agent such as `adaptive-q` or `adaptive-q:bonus=0.5:cap=horizon`."""
     if not isinstance(text, str):
         raise ConfigurationError(
             f"{text!r} is not an agent's name; give one of {', '.join(AGENTS)}, with settings: "
@@ -266,7 +266,7 @@ def agent_named(text: str) -> AgentChoice:
 
 
 def settings_from(pairs: Iterable[str]) -> dict[str, Any]:
-    """Return {"key": value} from texts key=value. A value is a Python literal, or else a string."""
+    """Parse texts key=value to a dict. A value is a Python literal, or else a string."""
     found: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
@@ -285,5 +285,5 @@ def _make_label(name: str, options: dict[str, Any]) -> str:
 
 
 def json_default(value: Any) -> Any:
-    """Return an array as a list and anything else as text, for `json.dumps(default=...)`."""
+    """Convert an array to a list and anything else to text, for `json.dumps(default=...)`."""
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else str(value)

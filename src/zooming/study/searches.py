@@ -1,4 +1,4 @@
-"""What a search for the best value is given, and what it finds."""
+"""The arguments and the result of a search for the best value of an option."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Tried:
 
     @classmethod
     def of(cls, value: float, returns: Sequence[float]) -> Tried:
-        """Return the entry of a value from the mean return per episode of each seed."""
+        """Return the entry of a value, given the mean return per episode of each seed."""
         return cls(
             value,
             float(np.mean(returns)),
@@ -65,7 +65,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Searched:
-    """The result of the search for one agent on one problem."""
+    """The result of a search for one agent on one problem."""
 
     value: float
     mean_return: float

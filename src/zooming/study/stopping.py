@@ -1,4 +1,4 @@
-"""Stop a study: its exception, and the signals that raise it."""
+"""Stop a study: the exception, and the signals that raise it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Stopped(Exception):
-    """A study was interrupted; finished runs are on disk. `code` is the exit code."""
+    """Raised if a study was interrupted. Finished runs are on disk. `code` is the exit code."""
 
     def __init__(self, done: int, total: int, code: int) -> None:
         so_far = f" after {done} of {total} runs" if total else ""
@@ -20,7 +20,7 @@ class Stopped(Exception):
 
 @contextmanager
 def raise_on_sigterm() -> Iterator[list[int]]:
-    """Yield an empty list; on SIGTERM, append the exit code to it and raise KeyboardInterrupt."""
+    """Yield an empty list. On SIGTERM, append the exit code to it and raise KeyboardInterrupt."""
 
     def interrupt() -> None:
         raise KeyboardInterrupt
@@ -31,14 +31,14 @@ def raise_on_sigterm() -> Iterator[list[int]]:
 
 @contextmanager
 def record_stop() -> Iterator[list[int]]:
-    """Yield an empty list; on SIGTERM or Ctrl-C, append the exit code and let the block go on."""
+    """Yield an empty list. On SIGTERM or Ctrl-C, append the exit code to it and continue."""
     with _handle_signals((signal.SIGTERM, signal.SIGINT), lambda: None) as stop:
         yield stop
 
 
 @contextmanager
 def _handle_signals(numbers: Sequence[int], then: Callable[[], None]) -> Iterator[list[int]]:
-    """Yield an empty list; on one of the signals, append its exit code and call `then`."""
+    """Yield an empty list. On one of the signals, append its exit code and call `then`."""
     stop: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield stop  # only the main thread may handle signals

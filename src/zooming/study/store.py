@@ -53,18 +53,18 @@ _IN_RESULTS = ("seed", "final_return", "total_return", "n_balls", "nbytes")
 
 
 class Store:
-    """The folder of a study. The constructor reads and writes nothing; `open` allows writing."""
+    """The folder of a study. The constructor reads and writes nothing. `open` allows writing."""
 
     def __init__(self, folder: str | os.PathLike[str], configuration: Configuration) -> None:
         self.folder, self.configuration = Path(folder), configuration
-        self.is_open = False  # whether the folder is lock by this command, which may write
+        self.is_open = False  # whether this command has locked the folder and may write
         self._known: dict[str, dict[str, NDArray[Any]]] = {}  # cache of the chunks that were read
 
     @classmethod
     def of_folder(cls, folder: str | os.PathLike[str]) -> Store:
         """Return the store of an existing study.
 
-        Raise ConfigurationError if the folder holds none.
+        Raise ConfigurationError if the folder does not hold a study.
         """
         manifest = Path(folder) / MANIFEST
         if not manifest.exists():
@@ -79,7 +79,10 @@ class Store:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Create and lock the folder, and write the manifest; unlock it at the end of the block."""
+        """Create and lock the folder, and write the manifest.
+
+        Unlock it at the end of the `with` block.
+        """
         try:
             self._check_folder()  # before anything is written to a foreign folder
             (self.folder / CHUNKS).mkdir(parents=True, exist_ok=True)
@@ -130,7 +133,7 @@ class Store:
         return bool(found) and found <= {chunk.name for chunk in self.configuration.chunks()}
 
     def _write_manifest(self) -> None:
-        """Write the manifest, or add this machine's versions to it, with a warning."""
+        """Write the manifest. If it exists with other versions, add this machine's, and warn."""
         manifest = self.folder / MANIFEST
         versions = {name: version(name) for name in ("numpy", "numba", "gymnasium")}
         versions |= {"zooming": __version__, "python": platform.python_version()}
@@ -162,7 +165,7 @@ class Store:
         files.write_atomically(manifest, json.dumps(content, indent=1).encode())
 
     def missing(self) -> list[Chunk]:
-        """Return the chunks without a file. A damaged file is renamed and counts as missing."""
+        """Return the chunks that have no file. A damaged file is renamed and counts as missing."""
         absent = []
         for chunk in self.configuration.chunks():
             path = self._path(chunk)
@@ -183,7 +186,7 @@ class Store:
             log.write(json.dumps([chunk.name, seconds]) + "\n")
 
     def seconds(self) -> dict[str, float]:
-        """Return the seconds of each chunk by name. Invalid lines are skipped."""
+        """Return {chunk name: processor seconds}. Invalid lines are skipped."""
         found: dict[str, float] = {}
         try:
             lines = (self.folder / TIMINGS).read_bytes().splitlines()
@@ -220,8 +223,8 @@ class Store:
     def check_finished(self) -> None:
         """Raise ConfigurationError if there are fewer or more chunks than in the manifest.
 
-        Files are counted and not looked up by name, which would take long if a damaged manifest
-        names very many chunks.
+        Files are counted, not looked up by name. Looking them up would take long if a damaged
+        manifest names very many chunks.
         """
         found, expected = len([*(self.folder / CHUNKS).glob("*.zoom")]), self.configuration.n_chunks
         if found < expected:
@@ -249,7 +252,7 @@ class Store:
         return {**joined, "curve_episode": found[0]["curve_episode"]}
 
     def optima(self) -> Optima | None:
-        """Return the stored optimum of each problem.
+        """Return {problem: stored optimum}.
 
         Return None if optima.json is missing, invalid or for other settings.
         """
@@ -310,7 +313,7 @@ class Store:
 
 
 def _polars() -> Any:
-    """Import polars. Raise ConfigurationError, with how to install it, if it is missing."""
+    """Import polars. If it is missing, raise ConfigurationError that says how to install it."""
     try:
         import polars
     except ImportError as error:

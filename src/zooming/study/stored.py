@@ -1,6 +1,6 @@
 """Read and validate the files of a study's folder, which may be damaged, edited or foreign.
 
-A chunk carries a checksum, and its name a digest of its settings. The optima carry a checksum and
+A chunk has a checksum, and its name has a digest of its settings. The optima have a checksum and
 the settings that they were solved for. Tables are made from chunks and never read.
 """
 
@@ -42,7 +42,7 @@ Optima = dict[str, StoredOptimum | None]  # by the problem's name; None: it cann
 def read_json(path: Path, remedy: str) -> Any:
     """Return the content of a JSON file.
 
-    Raise ConfigurationError, with the remedy, if it cannot be read.
+    If it cannot be read, raise ConfigurationError. `remedy` is the advice at its end.
     """
     try:
         return json.loads(path.read_bytes())
@@ -95,7 +95,7 @@ def optima_as_json(configuration: Configuration, optima: Optima) -> bytes:
 
 
 def read_optima(path: Path, configuration: Configuration) -> Optima | None:
-    """Return the optimum of each problem from optima.json.
+    """Return {problem: optimum} from optima.json.
 
     Return None if the file is missing, damaged, edited or for other settings.
     """
@@ -122,7 +122,7 @@ def read_optima(path: Path, configuration: Configuration) -> Optima | None:
 
 
 def _optimum_settings(configuration: Configuration) -> dict[str, dict[str, Any]]:
-    """Return the settings that the optimum of each problem depends on, as JSON restores them."""
+    """Return the settings that each optimum depends on, in the form that JSON restores."""
     found: dict[str, dict[str, Any]] = {
         problem["name"]: {
             "env_id": problem["env_id"],
@@ -151,7 +151,7 @@ def read_chunk(path: Path, chunk: Chunk) -> dict[str, NDArray[Any]]:
 
 
 def _find_fault(chunk: Chunk, arrays: dict[str, NDArray[Any]]) -> str | None:
-    """Return what is wrong with the arrays of a chunk, or None."""
+    """Return text on what is wrong with the arrays of a chunk, or None."""
     points = checkpoint_episodes(chunk.episodes)
     per_run = (*PER_RUN, FINAL_VALUE) if chunk.value_episodes else PER_RUN
     shapes: dict[str, tuple[int, ...]] = dict.fromkeys(per_run, (chunk.n_runs,))

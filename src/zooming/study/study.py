@@ -1,4 +1,4 @@
-"""Run a study: compute the missing chunks, store them, show the progress, and summarize."""
+"""Run a study: compute the missing chunks, store them, show progress, and summarize."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Row:
     regret
         Regret of a run, with its 95 % interval; None with one seed or without an optimum.
     advantage
-        Mean over the seeds of the difference in return per episode to the first agent with the same
-        seed, with its 95 % interval. None for the first agent, or with one seed.
+        Return per episode minus that of the first agent with the same seed: the mean over the
+        seeds, with its 95 % interval. None for the first agent, or with one seed.
     mean_return, mean_regret
         The means of `final_return` and `regret`, also with one seed.
     n_balls, nbytes
@@ -196,13 +196,13 @@ class Study:
 
     @classmethod
     def stored(cls, folder: str | Path) -> Study:
-        """Return the study of an existing folder, finished or not."""
+        """Return the study in an existing folder, finished or not."""
         study = cls.__new__(cls)
         study.configuration = Store.of_folder(folder).configuration
         return study
 
     def summary(self, folder: str | Path) -> list[Row]:
-        """Return the summary of a finished study without running it, one row per problem and agent.
+        """Return the summary of a finished study without running it.
 
         Parameters
         ----------
@@ -268,7 +268,10 @@ def run_all(
     address: str | None = None,
     progress_bar: bool = False,
 ) -> list[list[Row]]:
-    """Run several studies with the same workers and one progress bar. Return their summaries."""
+    """Run several studies with the same workers and one progress bar. Return their summaries.
+
+    `studies` is a sequence of (study, folder). The other arguments are those of `Study.run`.
+    """
     engines.check_engine(engine, workers, address)
     for study, folder in studies:
         if not any((Path(folder) / CHUNKS).glob("*.zoom")):
@@ -316,5 +319,5 @@ def run_all(
 
 
 def _format_options(name: str, options: dict[str, Any]) -> str:
-    """Return `name, key=value, ...`."""
+    """Return text of the form `name, key=value, ...`."""
     return ", ".join([name, *(f"{key}={value}" for key, value in options.items())])

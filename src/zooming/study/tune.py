@@ -1,9 +1,9 @@
 """Tune one numeric option per problem and agent.
 
-The seeds of tuning and of evaluation differ, and the cost of tuning in samples is reported. There
-are two methods. "grid" runs the paper's grid as a study, which can be interrupted and resumed.
-"optuna" searches adaptively, abandons bad values after a few seeds (median pruning), and keeps its
-trials in an SQLite file.
+Tuning and evaluation use different seeds. The cost of tuning in samples is reported. There are two
+methods. "grid" runs the paper's grid as a study, which can be interrupted and resumed. "optuna"
+searches adaptively, abandons bad values after a few seeds (median pruning), and keeps its trials in
+an SQLite file.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Tuned:
     problem, agent, option
         Names of the problem, the agent and the tuned option.
     value
-        The best value; an integer if all values to try are.
+        The best value. It is an integer if all values to try are integers.
     tuning_return
         Mean return per episode of the best value on the tuning seeds.
     tried
-        Every value that was tried: of a grid in the given order, of optuna in ascending order.
+        Every value that was tried, for a grid in the given order, for optuna in ascending order.
     samples
         Number of steps played by the search.
     evaluation

@@ -1,9 +1,10 @@
-"""Exact values of the policies of a finished study, for its expected regret.
+"""Compute exact values of the policies of a finished study, for its expected regret.
 
-To compute the value of a policy takes about as long as a whole run, so only the first runs of each
+Computing the value of a policy takes about as long as a whole run, so only the first runs of each
 agent are valued. A study with `valued=N` values them while they run, and its chunks hold the
-values. For a study that was run without, `value_policies` trains them again, identical to the last
-bit, and writes values.zoom. The file has a checksum, like a chunk, so an edited number is detected.
+values. For a study without `valued`, `value_policies` trains these runs again, identical to the
+last bit, and writes values.zoom. The file has a checksum, like a chunk, so an edited number is
+detected.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class PolicyValues:
 def value_policies(folder: str | Path, n_runs: int) -> None:
     """Write the policy values of a finished study, for the first `n_runs` runs of each agent.
 
-    Do nothing if the folder has them already, in its chunks or in values.zoom. Problems that cannot
+    Do nothing if the folder already has them, in its chunks or in values.zoom. Problems that cannot
     be solved, and agents that cannot be made or evaluated exactly, are left out.
     """
     configuration = Store.of_folder(folder).configuration
@@ -63,7 +64,7 @@ def value_policies(folder: str | Path, n_runs: int) -> None:
 
 
 def read_values(folder: str | Path) -> dict[tuple[str, str], PolicyValues]:
-    """Return the policy values of a study by (problem, agent's label); empty if not computed.
+    """Return {(problem, agent's label): policy values} of a study; empty if not computed.
 
     Raises
     ------
@@ -99,7 +100,7 @@ def read_values(folder: str | Path) -> dict[tuple[str, str], PolicyValues]:
 
 
 def _n_valued(folder: str | Path) -> int:
-    """Return how many runs of each agent have values; 0 if the file is missing or damaged."""
+    """Return how many runs of each agent have values, or 0 if the file is missing or damaged."""
     try:
         if not (Path(folder) / VALUES).exists():
             return 0
@@ -126,7 +127,7 @@ def _values_of_chunks(store: Store) -> dict[tuple[str, str], PolicyValues]:
 def _value_runs(
     problem: Problem, choice: AgentChoice, configuration: Configuration, n_runs: int
 ) -> PolicyValues | None:
-    """Return the values of the first runs of an agent, or None if they cannot be computed."""
+    """Return the policy values of the first runs of an agent, or None if that is impossible."""
     try:
         env, optimal = problem.make(), problem.optimal(configuration.optimum)
         if optimal is None:

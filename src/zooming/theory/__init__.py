@@ -19,9 +19,9 @@ smaller balls to at most 2 K r0 / d_max [Lemma E.10]. With probability 1 - delta
     R(K) <= 3 H^2 + 6 sqrt(2 H^3 K iota) + 96 H (sqrt(H^3 iota) + L d_max) I(K),
     I(K) = inf over r0 of K r0 / d_max + sum of N_r d_max / r over the radii r >= r0.
 
-How far to trust it. Lemma E.11 assumes that a sample has weight at most 1 + 1/H in all later
-estimates together. But all children of a ball inherit its samples, so the weight can exceed (number
-of children) (1 + 1/H), and this step is open for H > 1. It is sound for H = 1 and for
+How far to trust it. Lemma E.11 assumes that the weights of a sample in all later estimates sum to
+at most 1 + 1/H. But all children of a ball inherit its samples. So the sum can exceed (number of
+children) (1 + 1/H), and this step is open for H > 1. It is sound for H = 1 and for
 `discrete_regret_bound`. The other bounds are claims of the paper. At H = 5, K = 2000 they are
 more than 600 times as large as H K.
 """

@@ -1,4 +1,4 @@
-"""Checks of arguments."""
+"""Check the arguments of the functions of `zooming.theory`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_DIMENSIONS = 500
 
 
 def check_positive(or_zero: bool = False, **numbers: float) -> None:
-    """Raise ConfigurationError if a number is not finite and positive (or 0, if `or_zero`)."""
+    """Raise ConfigurationError if a number is not finite and positive (with `or_zero`: >= 0)."""
     for name, value in numbers.items():
         if name == "dimension" and value > MOST_DIMENSIONS:
             raise ConfigurationError(

@@ -99,10 +99,11 @@ def covering_number(radius: float, sides: Sequence[float], metric: str = "linf")
 
 
 def packing_number(radius: float, sides: Sequence[float], metric: str = "linf") -> int:
-    """Return the most points at pairwise distance r or more. [SBY19 Def. 2.2]
+    """Return the largest number of points at pairwise distance r or more. [SBY19 Def. 2.2]
 
-    It is exact or an upper bound where `covering_number` is. A cell of diameter below r contains at
-    most one such point, so the bound counts cells again. Under "linf" a grid attains it.
+    It is exact for the metrics for which `covering_number` is exact, and otherwise an upper bound.
+    A cell of diameter below r contains at most one such point, so the bound counts cells again.
+    Under "linf" a grid attains it.
 
     Parameters
     ----------
@@ -144,8 +145,8 @@ def covering_dimension(
     """Return d_c = inf {d >= limit : N_r <= c r^-d}, or infinity if there is no such d.
 
     The condition is checked at the radii d_max 2^-i, i < n_radii. `limit` is the dimension as r
-    goes to 0, which no finite list of radii shows: D for a box of D sides. With it the result is
-    exact for a box. Without it a large c makes the result too small. [SBY19 Def. 2.3]
+    goes to 0, which no finite list of radii shows. For a box of D sides it is D. With it, the
+    result is exact for a box. Without it, a large c makes the result too small. [SBY19 Def. 2.3]
 
     Parameters
     ----------
@@ -196,7 +197,7 @@ def covering_dimension(
 
 
 def scale_of(dimension: float, c: float, d_max: float) -> float:
-    """Return C = c d_max^-d, the covering number allowed at r = d_max."""
+    """Return C = c d_max^-d, the largest covering number that N_r <= c r^-d allows at r = d_max."""
     check_positive(or_zero=True, dimension=dimension)
     check_positive(c=c, d_max=d_max)
     try:
@@ -215,7 +216,7 @@ def scale_of(dimension: float, c: float, d_max: float) -> float:
 
 
 def _cells(radius: float, sides: Sequence[float], metric: str) -> list[float]:
-    """Return how many cubes of diameter r fit along each side."""
+    """Return the number of cubes of diameter r along each side."""
     if metric == "discrete":
         return list(sides)
     stretch = {"linf": 1.0, "l1": float(len(sides)), "l2": math.sqrt(len(sides))}[metric]
@@ -223,7 +224,7 @@ def _cells(radius: float, sides: Sequence[float], metric: str) -> list[float]:
 
 
 def covering_at(covering: Covering, radius: float) -> float:
-    """Return N_r; raise ConfigurationError if it is not finite and at least 1."""
+    """Return N_r. Raise ConfigurationError if it is not finite and at least 1."""
     n_cells = covering(radius)
     if not (math.isfinite(n_cells) and n_cells >= 1):
         raise ConfigurationError(

@@ -48,7 +48,7 @@ def learning_rate(t: int, horizon: int) -> float:
 def learning_rate_weights(t: int, horizon: int) -> NDArray[np.float64]:
     """Return alpha_t^i = alpha_i prod_{j=i+1..t} (1 - alpha_j) for i = 0..t. [SBY19 Lemma 3.1]
 
-    These are the weights of the samples in Q after t visits; alpha_0 = 1 belongs to the first Q.
+    These are the weights of the samples in Q after t visits. alpha_0 = 1 belongs to the initial Q.
     They sum to 1. The sum of alpha_t^i / sqrt(i) lies between 1 / sqrt(t) and 2 / sqrt(t) (the
     lemma prints sqrt(t) for sqrt(i)).
 
@@ -171,9 +171,9 @@ def lipschitz_of_q(
 ) -> float:
     """Return L of Q* at every step, from the Lipschitz constants of the kernel and the reward.
 
-    "total_variation": 2 H L_kernel + L_reward. "wasserstein": L_reward sum_{i=0}^{H-1} L_kernel^i,
-    the constant of the first step, which is the largest. It also holds for deterministic systems,
-    and needs D((x,a),(x',a)) <= d_S(x,x'). [SBY19 Props 2.4, 2.5]
+    "total_variation": L = 2 H L_kernel + L_reward. "wasserstein": L = L_reward sum_{i=0}^{H-1}
+    L_kernel^i, the constant of the first step, which is the largest. The second also holds for
+    deterministic systems, and needs D((x,a),(x',a)) <= d_S(x,x'). [SBY19 Props 2.4, 2.5]
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def lipschitz_of_q(
 
 
 def bias_of(lipschitz: float, d_max: float) -> float:
-    """Return L d_max."""
+    """Return L d_max, after checking both numbers."""
     check_positive(or_zero=True, lipschitz=lipschitz)
     check_positive(d_max=d_max)
     return lipschitz * d_max

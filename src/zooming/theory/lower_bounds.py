@@ -1,4 +1,4 @@
-"""Lower bounds of the regret: what no algorithm can beat."""
+"""Lower bounds of the regret: no algorithm has less."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ def lower_bound(
 ) -> float:
     """Return constant H^(3/2) c^(1/(d+2)) K^((d+1)/(d+2)). [SBY19 Thms 4.3, 4.4]
 
-    No algorithm does better, up to logarithms. The paper gives no constant: compare shapes only. d
-    = 0, c = SA is the tabular Omega(sqrt(H^3 S A K)). For d > 0 the paper's construction, H bandits
-    in sequence, shows the factor H, while its section 4.1 claims H^(3/2). Here d_max = 1.
+    No algorithm has less regret, up to logarithms. The paper gives no constant, so compare growth
+    rates only. With d = 0 and c = SA, it is the tabular Omega(sqrt(H^3 S A K)). For d > 0 the
+    paper's construction, H bandits in sequence, shows the factor H, while its section 4.1 claims
+    H^(3/2). Here d_max = 1.
 
     Parameters
     ----------
@@ -57,13 +58,13 @@ def lower_bound(
 def metric_lower_bound(
     horizon: int, episodes: int, covering: Covering, constant: float = 1.0
 ) -> float:
-    """Return the lower bound itself, for the covering numbers r -> N_r. [SBY19 Thm 4.4]
+    """Return the lower bound for given covering numbers r -> N_r. [SBY19 Thm 4.4]
 
         constant H inf over r0 of K r0 / log(K) + sum of N_r / r over the radii r >= r0
 
-    No algorithm has less expected regret on all problems of a space with d_max = 1, for a constant
-    that the paper does not give. The paper prints C_0 inf (K r0 + sum of N_r log(K) / r), which is
-    then divided by log(K), for one step. H bandits in sequence have H times the regret.
+    No algorithm has less expected regret on all problems of a space with d_max = 1. The paper does
+    not give the constant. For one step, the paper prints C_0 inf (K r0 + sum of N_r log(K) / r),
+    which is then divided by log(K). H bandits in sequence have H times the regret.
 
     Parameters
     ----------

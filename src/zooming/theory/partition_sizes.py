@@ -11,9 +11,8 @@ from zooming.theory.coverings import QUOTIENT_TOLERANCE, scale_of
 def visits_per_depth(depth: int) -> tuple[int, int]:
     """Return the visits n(B) of a ball of depth l at its creation and at its split.
 
-    They are (4^(l-1), 4^l). [SBY19 Lemma 5.4]
-
-    The root has (0, 1). In between, a ball is played 3/4 4^l times, the root once.
+    They are (4^(l-1), 4^l). [SBY19 Lemma 5.4] The root has (0, 1). In between, a ball is played 3/4
+    4^l times, and the root once.
 
     Parameters
     ----------
@@ -47,12 +46,12 @@ def partition_size_bound(
     *,
     n_children: int | None = None,
 ) -> int:
-    """Return the most active balls that K episodes can make in one step's partition.
+    """Return the largest number of active balls that K episodes can make in one step's partition.
 
     This is O(K^(d/(d+2))). [SBY19 Thm 6.1, condition 3] Splitting a ball of depth l takes 3/4 4^l
-    plays of its own, and there are at most C 2^(ld) such balls, so the worst case splits the
-    coarsest first. Cubes (c = 1) attain it, and it is at most (4/3 (2^(d+2) - 1) K)^(d/(d+2)).
-    `n_children` is the most children of one ball.
+    plays of its own, and there are at most C 2^(ld) such balls. So the worst case splits the
+    coarsest balls first. Cubes (c = 1) attain it, and it is at most (4/3 (2^(d+2) - 1)
+    K)^(d/(d+2)).
 
     Parameters
     ----------

@@ -53,11 +53,11 @@ def regret_bound(
 
         3 H^2 + 6 sqrt(2 H^3 K iota) + gamma H K^((d+1)/(d+2)) (sqrt(H^3 iota) + L d_max)
 
-    The terms come from the first visits, where Q starts at H; the random transitions; and the
-    bonuses of all balls. gamma = constant c^(1/(d+2)) d_max^(-d/(d+2)). The "printed" constant of
-    the paper is 192. The constant "derived" here from the sum in Theorem E.12 is 96 kappa, where
-    kappa = 2^(1/(d+2)) (1 + 1 / (2 (2^(d+1) - 1))). For H > 1 both are claimed and not proved, see
-    above; `bound_name` says so in pictures.
+    The three terms come from the first visits, where Q starts at H, from the random transitions,
+    and from the bonuses of all balls. gamma = constant c^(1/(d+2)) d_max^(-d/(d+2)). The "printed"
+    constant of the paper is 192. The constant "derived" here from the sum in Theorem E.12 is 96
+    kappa, where kappa = 2^(1/(d+2)) (1 + 1 / (2 (2^(d+1) - 1))). For H > 1 both are claimed and not
+    proved, see `zooming.theory`. `bound_name` says so in pictures.
 
     Parameters
     ----------
@@ -152,11 +152,12 @@ def metric_regret_bound(
     lipschitz: float = 1.0,
     d_max: float = 1.0,
 ) -> float:
-    """Return the bound with I(K) itself, for the covering numbers r -> N_r. [SBY19 Thm E.12]
+    """Return the regret bound for given covering numbers r -> N_r. [SBY19 Thm E.12]
 
-    It is at most `regret_bound` if N_r <= c r^-d. Between two radii the sum is constant and K r0 /
-    d_max grows, so the infimum is a limit from just above a radius: I(K) = min over j of K 2^-(j+1)
-    + sum_{i<=j} N_i 2^i. The search ends where the sum alone exceeds the best value.
+    It uses I(K) itself, and is at most `regret_bound` if N_r <= c r^-d. Between two radii the sum
+    is constant and K r0 / d_max grows. So the infimum is a limit from just above a radius: I(K) =
+    min over j of K 2^-(j+1) + sum_{i<=j} N_i 2^i. The search ends where the sum alone exceeds the
+    best value.
 
     Parameters
     ----------
@@ -204,9 +205,9 @@ def discrete_regret_bound(
 
         3 H^2 min(SA, K) + 6 sqrt(2 H^3 K iota) + 48 sqrt(H^5 S A K iota)           [SBY19 sec. 4.1]
 
-    Every pair has its own first visit, hence SA. Diameter 0 leaves no L, so beta_t <= 8 sqrt(H^3
-    iota / t). N plays of a pair sum to 2 sqrt(N), and 3 x 8 x 2 = 48. Theorem 4.1 with d = 0, c =
-    SA has 204, because it counts a ball at every depth.
+    Every pair has its own first visit, hence SA. With diameter 0, L has no effect, so beta_t <= 8
+    sqrt(H^3 iota / t). N plays of a pair sum to 2 sqrt(N), and 3 x 8 x 2 = 48. Theorem 4.1 with d =
+    0, c = SA has 204, because it counts a ball at every depth.
 
     Parameters
     ----------
@@ -247,11 +248,9 @@ def discrete_regret_bound(
 
 
 def least_sum(weight: float, covering: Covering, d_max: float, at_most: float = math.inf) -> float:
-    """Return the least sum that bounds the regret, over all radii r0.
+    """Return the infimum over r0 of the sum that bounds the regret, at most `at_most`.
 
     The sum is weight r0 / d_max + sum of N_r d_max / r over the radii r >= r0.
-
-    The result is at most `at_most`.
     """
     best, total, scale = at_most, 0.0, 1.0
     while total < best:
@@ -262,7 +261,7 @@ def least_sum(weight: float, covering: Covering, d_max: float, at_most: float = 
 
 
 def regret_of_bias(horizon: int, episodes: int, delta: float, bias: float, size: float) -> float:
-    """Return the bound of Theorem E.12 with `size` for I(K)."""
+    """Return the bound of Theorem E.12, with `size` for I(K) and `bias` for L d_max."""
     log_term = iota(horizon, episodes, delta)
     # The paper moves the factor (1 + 1/H)^(h-1) <= 3 out of a signed sum. Azuma with the factor
     # inside gives the same 6.

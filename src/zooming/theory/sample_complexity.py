@@ -1,4 +1,4 @@
-"""Episodes after which a policy is probably nearly optimal."""
+"""Number of episodes after which a policy is probably nearly optimal."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ def pac_episodes(
     """Return the K after which a random one of the K policies is epsilon-optimal. [SBY19 Thm 4.2]
 
     It is the least K for which this holds with probability 1 - delta. Markov's inequality gives
-    P(gap > epsilon) <= E[R(K)] / (K epsilon). Half of delta pays for the runs where the bound
-    fails, with probability delta epsilon / (2H) and regret at most H K, which the paper neglects.
-    The other half requires regret_bound(K) / K <= delta epsilon / 2. K also enters iota, so it is
-    found by bisection, to the precision of a float.
+    P(gap > epsilon) <= E[R(K)] / (K epsilon). Half of delta covers the runs where the bound fails,
+    which the paper neglects: they have probability delta epsilon / (2H) and regret at most H K. The
+    other half requires regret_bound(K) / K <= delta epsilon / 2. K also enters iota, so it is found
+    by bisection, to the precision of a float.
 
-    With `random_starts`, drawn independently, the regret is about the starts that were drawn, and
-    the gap about all starts. A quarter of delta pays for `start_error`, and the rest is halved as
-    above.
+    With `random_starts`, the regret is about the starts that were drawn, and the gap is about all
+    starts. A quarter of delta then covers `start_error`, and the rest is halved as above.
 
     Parameters
     ----------
@@ -130,9 +129,9 @@ def start_error(horizon: int, episodes: int, delta: float) -> float:
     """Return H sqrt(K log(1/delta) / 2), the error of K random starts.
 
     With probability 1 - delta, the gaps over all starts sum to at most this much more than the gaps
-    from the K starts that were drawn. Given the past, the gap of a policy from a new start lies in
-    [0, H], and its expectation is the mean over all starts: Azuma and Hoeffding. Not in the paper,
-    which lets an adversary choose the starts.
+    from the K starts that were drawn. The proof is by Azuma and Hoeffding: given the past, the gap
+    of a policy from a new start lies in [0, H], and its expectation is the mean over all starts.
+    This is not in the paper, which lets an adversary choose the starts.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Adapters for what people use today, as agents of studies. See docs/rivals.md."""
+"""Adapters that run methods and libraries people use today as agents. See docs/rivals.md."""

@@ -1,4 +1,4 @@
-"""The X-armed bandits of PyXAB as agents, for one step without context."""
+"""The X-armed bandits of PyXAB as agents, for problems of one step without context."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _OURS = ("domain", "partition", "rounds", "algo")  # options that the adapter se
 class BanditAgent(LibraryAgent):
     """An X-armed bandit of PyXAB with its default settings, on the bounds of the actions.
 
-    It receives rewards scaled to [0, 1] by `reward_range`. `predict` plays `get_last_point` of the
-    library. Such an agent cannot be saved.
+    It receives rewards scaled to [0, 1] by `reward_range`. `predict` plays the library's
+    `get_last_point`. The agent cannot be saved.
 
     Parameters
     ----------
@@ -48,7 +48,8 @@ class BanditAgent(LibraryAgent):
     Raises
     ------
     ConfigurationError
-        If the library is missing, or the problem has more steps, states or other actions.
+        If the library is missing, or the problem has several steps, several states, or actions
+        that are not continuous.
 
     Examples
     --------
@@ -127,7 +128,7 @@ class BanditAgent(LibraryAgent):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the numbers and references that make up the bandit."""
+        """Memory of the numbers and references of the bandit, in bytes."""
         return _size(self.bandit)
 
     def _flat(self, point: Any) -> Floats:
@@ -136,7 +137,10 @@ class BanditAgent(LibraryAgent):
 
     @contextmanager
     def _own_generator(self, keeps: bool = True) -> Iterator[None]:
-        """Exchange NumPy's global generator, from which the library draws, for the agent's own."""
+        """Replace NumPy's global generator, which the library uses, by the agent's own.
+
+        The user's generator is restored at the end of the `with` block.
+        """
         before = np.random.get_state()
         np.random.set_state(self._generator.get_state())
         try:
@@ -147,7 +151,7 @@ class BanditAgent(LibraryAgent):
             np.random.set_state(before)
 
     def _check_problem(self, env: Any) -> None:
-        """Raise ConfigurationError if the problem is not one of these bandits."""
+        """Raise ConfigurationError if these bandits cannot play the problem."""
         name, axes, who = self.env_name, self.axes, self.label
         if self.horizon != 1:
             raise ConfigurationError(
@@ -180,7 +184,7 @@ def _n_nodes(bandit: Any) -> int:
 def _size(root: Any) -> int:
     """Return the size of an object: 8 bytes for each number and reference in it and below it.
 
-    The interpreter's own sizes depend on how a list has grown, so a copy would differ.
+    The sizes that Python reports depend on how a list has grown, so those of a copy would differ.
     """
     total, seen, rest = 0, set(), [root]
     while rest:

@@ -1,4 +1,4 @@
-"""Grids of states and actions that a user chooses by the number of bins per axis."""
+"""Grids of states and actions with a given number of bins per axis."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class StateGrid:
 class ActionGrid:
     """Flat actions on a grid with `bins` evenly spaced points per axis.
 
-    The points include both ends of an axis, or with `centers` they are the centers of equal cells.
-    A categorical axis has all its values, and an axis of integers at most all of them.
+    The points include both ends of an axis. With `centers`, they are the centers of equal cells. A
+    categorical axis has all its values, and an axis of integers has at most all of them.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class ActionGrid:
         return int((np.abs(self.actions - action) / self._scale).max(axis=1).argmin())
 
     def feasible(self, allowed: Feasible | None) -> NDArray[np.int64]:
-        """Return the indices of the allowed actions; all indices if none is allowed."""
+        """Return the indices of the allowed actions, or all indices if no action is allowed."""
         if allowed is None:
             return np.arange(len(self))
         n_state, axes = self._axes.n_state, self._axes

@@ -32,14 +32,14 @@ _FOREVER = 2**60  # steps: the agent, not the library, decides when to stop
 class DeepAgent(LibraryAgent):
     """A learner of Stable-Baselines3 with its default settings, and the step in the observation.
 
-    An observation is every state axis scaled to [-1, 1], or one-hot if it is categorical, and the
-    step scaled to [-1, 1]. Rewards are divided by the span of `reward_range`. The end of the
+    An observation holds every state axis scaled to [-1, 1], or one-hot if it is categorical, and
+    the step scaled to [-1, 1]. Rewards are divided by the span of `reward_range`. The end of the
     horizon is terminal. The discount is 1, because returns are not discounted. Everything else is
-    the library's default. Every step that it plays is a step of `learn`.
+    the library's default. Every step that the library plays is a step of `learn`.
 
-    Continuous actions are scaled to [-1, 1]. TD3, which the library gives no noise, explores with
-    that of its paper. DQN plays a grid of `bins` points per action axis,
-    both ends included. torch is set to one thread. Such an agent cannot be saved.
+    Continuous actions are scaled to [-1, 1]. TD3 has no exploration noise in the library, so it
+    gets that of its paper. DQN plays a grid of `bins` points per action axis, both ends included.
+    torch is set to one thread. The agent cannot be saved.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class DeepAgent(LibraryAgent):
     noise : float, default 0.1
         Standard deviation of the noise that TD3 adds to actions in [-1, 1].
     episodes : int, default 2000
-        Episodes that DQN's schedule of exploration is made for. A study gives its own.
+        Number of episodes for DQN's exploration schedule. A study passes its own number.
     **options
         Options of `Agent`: horizon, reward_range, rewards, bounds, ordered, squash, weights, seed.
 
@@ -151,7 +151,7 @@ class DeepAgent(LibraryAgent):
 
 
 class _Coder:
-    """Scales states and steps to the observations of a network."""
+    """Converts states and steps to the observations of a network."""
 
     def __init__(self, agent: Agent) -> None:
         axes = agent.axes
@@ -180,7 +180,7 @@ class _Coder:
 
 
 class _Box:
-    """Continuous actions, scaled from [-1, 1]."""
+    """Continuous actions. The library sees them scaled to [-1, 1]."""
 
     def __init__(self, agent: Agent) -> None:
         self._low, self._high = agent.axes.action_ends
@@ -192,7 +192,7 @@ class _Box:
 
 
 class _Points:
-    """Actions that are the points of a grid, by number."""
+    """Actions that are the points of a grid. The library sees their indices."""
 
     def __init__(self, agent: Agent, bins: int) -> None:
         self._grid = ActionGrid(agent.axes, bins).actions
@@ -204,7 +204,7 @@ class _Points:
 
 
 def _make_actions(agent: DeepAgent) -> _Box | _Points:
-    """Return the form of actions that the library plays.
+    """Return the form in which the library plays actions.
 
     Raise ConfigurationError if it cannot play those of the environment.
     """
@@ -227,7 +227,7 @@ def _make_actions(agent: DeepAgent) -> _Box | _Points:
 
 
 def _make_model(agent: DeepAgent, learner: Any, handover: Handover) -> Any:
-    """Make the library's object, with its own generators."""
+    """Make the library's learner, with its own random generators."""
     import random
 
     import torch

@@ -19,10 +19,11 @@ from zooming.validation import check_float, check_int
 class GridModel(Delegate):
     """Counts and mean rewards on a grid, planned by backward induction, epsilon-greedy.
 
-    The model is that of `NetMB` without a bonus: `bins` equal cells per axis, the mean reward of
-    each cell of states and actions, and how often each cell of states followed. After every episode
-    it is solved from the last step to the first. A cell that was never tried keeps the largest
-    possible value, so each one is tried once, as in R-max. Actions are the centers of cells.
+    The model is that of `NetMB` without a bonus. Each axis has `bins` equal cells. The model has
+    the mean reward of each cell of states and actions, and counts how often each cell of states
+    followed. After every episode it is solved from the last step to the first. A cell that was
+    never tried keeps the largest possible value. So each cell is tried once, as in R-max. Actions
+    are the centers of cells.
 
     Parameters
     ----------
@@ -56,11 +57,11 @@ class GridModel(Delegate):
 
     @property
     def recommended(self) -> Agent:
-        """The model, whose greedy policy `predict` plays."""
+        """The model agent, whose greedy policy `predict` plays."""
         return self.model
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
-        """Return the planned action, or with probability `epsilon` a random one of the grid."""
+        """Return the planned action or, with probability `epsilon`, a random action of the grid."""
         planned = self.model.act(step, observation, info=info)
         if self._generator.random() >= self.epsilon:
             return planned
@@ -79,7 +80,7 @@ class GridModel(Delegate):
         *,
         next_info: Mapping[str, Any] | None = None,
     ) -> None:
-        """Count the transition."""
+        """Let the model count one transition."""
         self.model.update(
             step, observation, action, reward, next_observation, terminated, next_info=next_info
         )

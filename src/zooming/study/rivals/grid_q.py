@@ -21,9 +21,9 @@ MOST_ENTRIES = 50_000_000  # of a table: 400 MB
 class GridQ(Rival):
     """Q-learning on a grid, epsilon-greedy, with one table per step.
 
-    After each transition Q(h, x, a) moves by `learning_rate` towards r + max Q(h + 1, x', .), where
-    x and a stand for the cell of the state and the grid's action. Among equal values the first
-    action is played.
+    After each transition, Q(h, x, a) moves by the share `learning_rate` towards r + max Q(h + 1,
+    x', .). Here x is the cell of the state and a the action of the grid. Among equal values, the
+    first action is played.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class GridQ(Rival):
     epsilon : float, default 0.1
         Probability of a random action while learning.
     learning_rate : float, default 0.1
-        Share of the difference by which Q moves.
+        Share of the difference to the target by which Q moves.
     initial : float, default 0.0
         Value of Q before the first visit.
     **options
@@ -78,7 +78,7 @@ class GridQ(Rival):
         )
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
-        """Return the greedy action, or with probability `epsilon` a random one of the grid."""
+        """Return the greedy action or, with probability `epsilon`, a random action of the grid."""
         row = self.table[step, self.states.cells(self.checked_state(step, observation))]
         if info and has_mask(info):
             allowed = self._feasible(step, info)

@@ -1,13 +1,13 @@
-"""Run a learner that owns its training loop, one step at a time.
+"""Run a learner that has its own training loop, one step at a time.
 
 Libraries of deep learning play episodes inside their own `learn`. Here that loop runs in a thread
 and sees an environment, `Handover.env`, whose `reset` and `step` wait for the agent. So callbacks
 and checkpoints of zooming work, no sample is dropped where a call of `learn` ends, and `learn(a)`
 then `learn(b)` equals `learn(a + b)`.
 
-The library draws from the global generators of NumPy and torch. They are exchanged for the
-learner's own while it runs, so that runs repeat and the user's generators are left alone. One
-learner runs at a time in a process.
+The library draws from the global generators of NumPy and torch. While it runs, they are replaced by
+the learner's own. So runs repeat, and the user's generators are left alone. One learner runs at a
+time in a process.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _ONE_AT_A_TIME = threading.RLock()
 
 
 class _Closed(BaseException):
-    """Ends the loop of a learner whose agent is gone."""
+    """Raised to end the loop of a learner whose agent is gone."""
 
 
 class Handover:
-    """The two sides of one learner: `env` for its loop, `advance` for the agent.
+    """Connects the loop of a library, which sees `env`, with the agent, which calls `advance`.
 
     `run` starts the loop of the library. It is called in a thread of its own and should not return.
     """
@@ -47,7 +47,7 @@ class Handover:
 
     @contextmanager
     def own_generators(self) -> Iterator[None]:
-        """Exchange the global generators for those of the learner until the end of the block."""
+        """Replace the global generators by those of the learner in the `with` block."""
         import torch
 
         with _ONE_AT_A_TIME:
@@ -65,8 +65,8 @@ class Handover:
     def advance(self, *answers: Any) -> Any:
         """Pass answers to the waiting loop in turn, and return the action that it plays next.
 
-        The answer to `reset` is an observation, that to `step` is (observation, reward, terminated,
-        truncated).
+        The answer to `reset` is an observation. The answer to `step` is (observation, reward,
+        terminated, truncated).
         """
         if self._fault is not None:
             raise ConfigurationError(self._fault)

@@ -1,4 +1,4 @@
-"""The libraries of rivals: how to import them, and their versions."""
+"""Import the libraries of rivals, and read their versions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PACKAGES = {
 def import_library(module: str) -> Any:
     """Import a module of a rival's library.
 
-    Raise ConfigurationError, with the pip command, if the library is not installed.
+    If the library is not installed, raise ConfigurationError with the pip command.
     """
     package, extra = _PACKAGES[module.partition(".")[0]]
     try:
@@ -44,7 +44,7 @@ _LIBRARIES = {"rule-search": "cmaes", "sb3": "stable-baselines3", "pyxab": "PyXA
 
 
 def versions_of(kinds: Iterable[str]) -> dict[str, str]:
-    """Return {package: version} of the libraries of these agents; "not installed" if missing."""
+    """Return {package: version} of the libraries of these agents, "not installed" if missing."""
     found = {}
     for package in filter(None, (library_of(kind) for kind in kinds)):
         try:

@@ -1,4 +1,4 @@
-"""The rivals by name, as studies and the command line know them."""
+"""The rivals by name, for studies and the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base classes of rivals: of all of them, and of those that run another library."""
+"""Base classes of rivals: one for all of them, and one for those that run another library."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Transition(NamedTuple):
 
 
 class Rival(Agent):
-    """Base class of agents that wrap what people use today.
+    """Base class of rivals: methods that people use without zooming, as agents.
 
     An action that `info` excludes is moved to the nearest feasible one. Subclasses define `act`,
     `_learn` and `_policy`.
@@ -46,7 +46,7 @@ class Rival(Agent):
         *,
         next_info: Mapping[str, Any] | None = None,
     ) -> None:
-        """Learn from one transition; a TransitionError leaves the agent unchanged."""
+        """Learn from one transition. A TransitionError leaves the agent unchanged."""
         checked = self.checked_transition(step, observation, action, reward, next_observation)
         is_last = bool(terminated) or step + 1 == self.horizon
         self._learn(Transition(step, *checked, is_last, next_info))
@@ -62,7 +62,7 @@ class Rival(Agent):
         deterministic: bool,
         allowed: Sequence[Feasible | None],
     ) -> Floats:
-        """Return one flat action, feasible or not, for each step and flat state."""
+        """Return one flat action for each step and flat state. It need not be feasible."""
         raise NotImplementedError
 
     def _greedy(
@@ -113,13 +113,13 @@ class LibraryAgent(Rival):
 
     @property
     def label(self) -> str:
-        """Name in studies."""
+        """The name in studies, such as "sb3:PPO"."""
         return f"{self.family}:{self.algorithm}"
 
     def _check_settings(self, learner: Any, ours: Iterable[str]) -> None:
-        """Raise OptionError for a setting that the library's class does not take.
+        """Raise OptionError for a setting that the library's class does not accept.
 
-        `ours` are its arguments that the adapter sets.
+        `ours` are the arguments that the adapter sets, which are not accepted either.
         """
         taken = inspect.signature(learner).parameters
         known = [name for name in taken if name not in ours and not name.startswith("_")]
@@ -138,14 +138,15 @@ class LibraryAgent(Rival):
 
 
 def own_options(kind: type[LibraryAgent]) -> frozenset[str]:
-    """Return the options of an adapter, without those of the library."""
+    """Return the names of the adapter's own options, without those of the library."""
     return frozenset(option_names(kind)) - {"env", "algorithm", "settings"}
 
 
 def maker(kind: type[LibraryAgent], algorithm: str, line: str) -> Callable[..., LibraryAgent]:
-    """Return the function that makes an agent of a study: `make(env, seed=..., **settings)`.
+    """Return a function `make(env, seed=..., **settings)` that makes such an agent for a study.
 
-    Options that are not the adapter's own go to the library. `line` describes the agent in lists.
+    Options that are not the adapter's own are passed to the library. `line` describes the agent in
+    lists.
     """
     own = own_options(kind)
 

@@ -18,12 +18,13 @@ from zooming.validation import Floats, check_float, check_int
 
 
 class RuleSearch(Rival):
-    """CMA-ES over the numbers of the problem's classical rule; every episode counts.
+    """CMA-ES over the numbers of the problem's classical rule. Every episode counts.
 
-    The search is told the shape of the rule and the range of each number, not its textbook numbers:
-    it begins in the middle of the ranges. A candidate plays `repeats` episodes and is judged by
-    their mean return. The learned policy is the rule at the mean of the search distribution. When
-    the search has converged by the criteria of the library, the agent plays that policy.
+    The search knows the form of the rule and the range of each number, but not its textbook
+    numbers. It begins in the middle of the ranges. A candidate plays `repeats` episodes and is
+    judged by their mean return. The learned policy is the rule at the mean of the search
+    distribution. When the search has converged by the criteria of the library, the agent plays that
+    policy.
 
     Parameters
     ----------
@@ -87,7 +88,7 @@ class RuleSearch(Rival):
         self.rule = self._rule_at(self.search.mean)
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
-        """Return the action of the candidate; a step 0 begins an episode."""
+        """Return the action of the current candidate. Step 0 begins an episode."""
         state = self.checked_state(step, observation)
         if step == 0:
             self._begin()
@@ -115,7 +116,7 @@ class RuleSearch(Rival):
         return 8 * (n + n * n)
 
     def _begin(self) -> None:
-        """Choose the parameters of the next episode; report a finished candidate to CMA-ES."""
+        """Choose the numbers for the next episode. A finished candidate is reported to CMA-ES."""
         if self._asked is not None and len(self._returns) >= self.repeats:
             self._tried.append((self._asked, -float(np.mean(self._returns))))
             self._asked = None
@@ -132,7 +133,7 @@ class RuleSearch(Rival):
                 self._playing = self._rule_at(self._asked)
 
     def _rule_at(self, place: Floats) -> Any:
-        """Return the rule with the parameters at this point of the unit cube."""
+        """Return the rule with the numbers at this point of the unit cube."""
         low, high = self._shape.low, self._shape.high
         return self._shape.with_numbers(np.clip(low + place * (high - low), low, high))
 
