@@ -1,8 +1,8 @@
 """Reinforcement learning in continuous state-action spaces that learns its own discretization.
 
 Importing zooming registers its environments, `zooming/Oil-v0` and the others that `zooming list`
-shows. The public names are listed in `__init__.pyi`: first those of `__all__`, then others that are
-found, too. Each is loaded on first use, which keeps the import fast.
+shows. `__init__.pyi` lists the public names: first those in `__all__`, then further ones. Each is
+loaded on first use, which keeps the import fast.
 """
 
 from __future__ import annotations

@@ -30,7 +30,15 @@ class Bonus(Protocol):
     """
 
     def scale(self, horizon: int, reward_span: float) -> float:
-        """Return the numerator of b(t). `reward_span` is the highest minus the lowest reward."""
+        """Return the numerator of b(t).
+
+        Parameters
+        ----------
+        horizon : int
+            Number of steps H of an episode.
+        reward_span : float
+            The highest minus the lowest reward of one step.
+        """
 
 
 @dataclass(frozen=True)
@@ -83,7 +91,17 @@ class _Confident:
         raise NotImplementedError
 
     def scale(self, horizon: int, reward_span: float, episode: int = 1) -> float:
-        """Return the numerator of b(t). `episode` is used only if K is unknown."""
+        """Return the numerator of b(t).
+
+        Parameters
+        ----------
+        horizon : int
+            Number of steps H of an episode.
+        reward_span : float
+            The highest minus the lowest reward of one step.
+        episode : int, default 1
+            The episode k, from 1. It is used only if K is unknown.
+        """
         per_root_iota, constant = self.terms(horizon, reward_span)
         return per_root_iota * math.sqrt(self.iota(horizon, episode)) + constant
 

@@ -291,10 +291,10 @@ class Agent(LearnedPolicy):
 
     @property
     def n_episodes(self) -> int:
-        """Number of episodes begun. The agent counts updates of step 0, by learn() or by hand.
+        """Number of episodes begun. The agent counts an episode at its update of step 0.
 
-        For an agent class of your own, learn() counts. An interrupt can stop an episode at a split.
-        The next learn() continues that episode, and it counts when it is finished.
+        For an agent class of your own, learn() counts. If an interrupt stops an episode at a split,
+        the next learn() continues that episode, and it counts when it is finished.
         """
         return self._n_episodes
 
@@ -326,6 +326,13 @@ class Agent(LearnedPolicy):
     def checked_state(self, step: int, observation: Any) -> NDArray[np.float64]:
         """Return the observation as a float64 vector in its bounds. Rounding errors are clipped.
 
+        Parameters
+        ----------
+        step : int
+            Step of the episode, from 0.
+        observation : Any
+            An observation of the environment.
+
         Raises
         ------
         TransitionError
@@ -341,6 +348,11 @@ class Agent(LearnedPolicy):
         """Return (state, action, reward, next state), each validated like `checked_state`.
 
         With `rewards="clip"`, a reward outside the range is clipped and counted.
+
+        Parameters
+        ----------
+        step, observation, action, reward, next_observation
+            The transition, as `update` takes it.
 
         Raises
         ------

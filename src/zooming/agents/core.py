@@ -19,7 +19,7 @@ MOST_BALLS = 2**30 - 1  # a table of twice as many rows still has 31-bit row num
 
 
 def write_bonus(core: NDArray[Any], given: Bonus, has_only_atoms: bool) -> None:
-    """Write the bonus for the next episode into a core. With doubling, it is that of the phase.
+    """Write the bonus for the next episode into a core. With doubling, it is that of its phase.
 
     `has_only_atoms` says that every ball contains a single point from the start.
     """

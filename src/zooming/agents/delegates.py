@@ -16,7 +16,7 @@ from zooming.validation import Floats
 
 
 class Delegate(Agent):
-    """Base class of agents whose policy, Q and balls are those of another agent."""
+    """Base class of agents that take policy, Q and balls from another agent, `recommended`."""
 
     @property
     @abstractmethod

@@ -187,7 +187,7 @@ class LearningProblem:
     def bad_coordinate(self, step: int, axis: int, value: float, what: str = "") -> TransitionError:
         """Return the error for a value outside its axis.
 
-        `what` is put before the name of the axis.
+        `what` is text before the name of the axis, such as "next ".
         """
         name, low, high = self.axes.names[axis], self.axes[axis].low, self.axes[axis].high
         fault, fix = f"outside [{low}, {high}]", "the environment's space, or clip the value"

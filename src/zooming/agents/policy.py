@@ -97,8 +97,17 @@ class LearnedPolicy(ABC):
     def greedy(self, step: int, state: NDArray[np.float64]) -> Any:
         """Return the flat action of the learned policy, without learning and without random draws.
 
-        `state` is a vector from `checked_state`. The action has the form that `checked_transition`
-        returns, and lies between `axes.action_ends`.
+        Parameters
+        ----------
+        step : int
+            Step of the episode, from 0.
+        state : array
+            A vector from `checked_state`.
+
+        Returns
+        -------
+        array
+            The action in the form that `checked_transition` returns, between `axes.action_ends`.
         """
         if type(self)._greedy is LearnedPolicy._greedy:
             name = type(self).__name__
@@ -136,7 +145,17 @@ class LearnedPolicy(ABC):
     def nearest_feasible(
         self, step: int, action: Any, info: Mapping[str, Any] | None
     ) -> NDArray[np.float64]:
-        """Return the flat action nearest to `action` among those that `info` allows."""
+        """Return the flat action nearest to `action` among those that `info` allows.
+
+        Parameters
+        ----------
+        step : int
+            Step of the episode, from 0.
+        action : Any
+            A flat action.
+        info : dict or None
+            Info of the observation, see `Agent.act`.
+        """
         return self._nearest(as_numbers(action, "action"), self._feasible(step, info))
 
     def _feasible(self, step: int, info: Mapping[str, Any] | None) -> Feasible | None:
@@ -172,7 +191,14 @@ class LearnedPolicy(ABC):
     def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
         """Return V(observation), the largest Q of the relevant balls, capped by the largest return.
 
-        If `info` restricts actions, only balls with a feasible action count.
+        Parameters
+        ----------
+        step : int
+            Step of the episode, from 0.
+        observation : Any
+            The observation, in the units of the environment.
+        info : dict, optional
+            Info of the observation. If it restricts actions, only balls with a feasible one count.
         """
         raise self._no_estimate()
 

@@ -111,7 +111,10 @@ class Trend:
         )
 
     def has_improved(self) -> bool:
-        """Return whether late returns exceed those of episodes 8 to 31; True if it is too early."""
+        """Return whether late returns exceed those of episodes 8 to 31.
+
+        Return True if there are too few episodes to tell.
+        """
         used, latest = self._long_windows(), self.latest()
         if len(used) < 4 or latest is None:
             return True

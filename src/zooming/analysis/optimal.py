@@ -92,7 +92,15 @@ class Optimal:
         return self.grid.env.horizon
 
     def value(self, step: int, state: ArrayLike) -> float:
-        """Return V*_h(x) for one state x. `step` is h, counted from 0."""
+        """Return V*_h(x) for one state.
+
+        Parameters
+        ----------
+        step : int
+            Step h of the episode, from 0.
+        state : array or int
+            The state x, an integer if states are Discrete.
+        """
         return self.grid.value(self._step(step), self._state(state))
 
     def values(self, step: int, states: ArrayLike) -> Floats:
@@ -116,7 +124,15 @@ class Optimal:
         )
 
     def q_value(self, step: int, state: ArrayLike, action: ArrayLike) -> float:
-        """Return Q*_h(x, a) for one state x and one action a. `step` is h, counted from 0."""
+        """Return Q*_h(x, a) for one state and one action.
+
+        Parameters
+        ----------
+        step : int
+            Step h of the episode, from 0.
+        state, action : array or int
+            The state x and the action a, integers if they are Discrete.
+        """
         return float(self.q_values(step, np.array([state]), np.array([action]))[0])
 
     def q_values(self, step: int, states: ArrayLike, actions: ArrayLike) -> Floats:
@@ -141,7 +157,12 @@ class Optimal:
     def action(self, step: int, state: ArrayLike) -> Any:
         """Return an optimal action in one state: an array, or an integer if actions are Discrete.
 
-        `step` is counted from 0.
+        Parameters
+        ----------
+        step : int
+            Step h of the episode, from 0.
+        state : array or int
+            The state x, an integer if states are Discrete.
         """
         grid = self.grid
         best = grid.backup(self._step(step), self._state(state)[None], grid.actions, grid.search)[

@@ -57,6 +57,13 @@ class Regret:
     def of(cls, history: Any, optimal: Any) -> Regret:
         """Return the regret of a history against an optimum, like `history.regret(optimal)`.
 
+        Parameters
+        ----------
+        history : History
+            The result of `learn`.
+        optimal : Optimal or float
+            The result of `zooming.solve`, or a known optimal return.
+
         Raises
         ------
         ConfigurationError

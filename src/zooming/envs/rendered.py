@@ -90,9 +90,16 @@ class RenderedEnv(gym.Env[Any, Any]):
         return self._pictures.render(self.render_mode, self._state, self._played)
 
     def draw(self, ax: Any, scene: Scene) -> None:
-        """Draw the scene on a matplotlib Axes. Each coordinate is drawn as a position in its range.
+        """Draw the scene, with each coordinate as a position in its range.
 
         Override it for a picture of your own.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes
+            Where to draw.
+        scene : Scene
+            The episode so far.
         """
         import zooming
 

@@ -35,7 +35,7 @@ class DecisionTree(PolicyForm):
     axis, threshold : arrays [n_nodes]
         A state with state[axis] >= threshold goes to the right. A squashed axis is mapped first.
     left, right : arrays [n_nodes]
-        References.
+        References of the subtrees below `threshold`, and at or above it.
     actions : array [n_actions, n_action_axes]
         The different actions, in the environment's units.
     """

@@ -81,9 +81,9 @@ def simplify(
 
 
 def scale_actions(axes: Any, actions: Floats) -> Floats:
-    """Return actions scaled so that the sum of absolute differences is their distance.
+    """Scale actions so that their distance is the sum of absolute differences.
 
-    An interval has length 1. Two categories of an axis are 1 apart.
+    An interval gets length 1. Two different categories get distance 1.
     """
     columns = []
     for j in range(axes.n_action):
@@ -97,7 +97,10 @@ def scale_actions(axes: Any, actions: Floats) -> Floats:
 
 
 def _box(regions: Regions, costs: Floats, low: Floats, high: Floats, cells: Ints) -> _Box:
-    """Return a box with its best action and its best cut. `costs` are those of the actions."""
+    """Return a box with its best action and its best cut.
+
+    `costs` [n_cells, n_candidates] is the cost of each candidate action in each cell.
+    """
     sums = costs[cells].sum(axis=0)
     action = int(sums.argmin())
     box = _Box(low, high, cells, action, float(sums[action]))

@@ -1,9 +1,9 @@
 """Write a grid of actions in SQL: tables of bins and cells, which are joined with the states.
 
 Table axis_J has the bins of state axis J: their borders, their center, and the distances of the
-center to the centers below and above. Table cells has, for each plan and cell, the own point and
-the change towards each neighbor. The change is 0 if nothing is mixed. A state lies nearer to the
-center of its bin than to any other center, so the weight of a neighbor is always below 1.
+center to the centers below and above. Table cells has, for each plan and cell, the point of the
+cell and the change towards each neighbor. The change is 0 if nothing is mixed. A state lies nearer
+to the center of its bin than to any other center, so the weight of a neighbor is always below 1.
 """
 
 from __future__ import annotations

@@ -42,7 +42,8 @@ class FittedModel:
     inside : float
         Share of these steps at which the regression does not extrapolate.
     effective_samples : float
-        1 / (sum of squared weights) of the episodes in the value, at the step where it is least.
+        Number of equally weighted episodes that would be as informative: the least, over the
+        steps, of 1 / (sum of squared weights) of the episodes.
     """
 
     def __init__(

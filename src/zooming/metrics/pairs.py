@@ -112,7 +112,7 @@ class Pairs:
     distance : callable or array
         A function of two pairs, `distance((state, action), (state, action))`, which is called once
         for all ordered combinations. Or an array of all distances, [n_states, n_actions, n_states,
-        n_actions]. Or a square matrix over the pairs, where those of the first state come first.
+        n_actions]. Or a square matrix over the pairs, where pairs of the first state come first.
 
     Raises
     ------

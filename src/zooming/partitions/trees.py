@@ -27,7 +27,7 @@ class TreeTable(BoxTable):
     _queries = tree_episodes.QUERIES
 
     def set_due(self) -> None:
-        """Initialize a new table: the index of each ball, and when it may be split.
+        """Initialize a new table: the index (optimistic value) of each ball, and when it is due.
 
         Without samples, a ball is assumed to earn the best reward now and in each remaining step.
         """
@@ -55,7 +55,7 @@ class TreeTable(BoxTable):
         return False
 
     def q_values(self, step: int, rows: Any) -> Any:
-        """Return the index of a ball, or of an array of balls, at a step."""
+        """Return the index (optimistic value) of a ball, or of an array of balls, at a step."""
         share = float(share_of_first(self.core, step))
         last, first = self.rows["value"][rows], self.stats[rows, FIRST_INDEX]
         return (1.0 - share) * last + share * first  # `kernels.trees.index_of`

@@ -59,7 +59,7 @@ def set_order(axes: list[Axis], ordered: bool | Iterable[str]) -> None:
 
 
 def set_bounds(axes: list[Axis], bounds: Mapping[str, Any] | None) -> None:
-    """Set the ends of axes, within those of the space. Values beyond count as the ends."""
+    """Set the ends of axes. They must lie within the space, and values beyond them are clipped."""
     if bounds is not None and not isinstance(bounds, Mapping):
         raise SpaceError(
             f'bounds={bounds!r}: give {{axis: (low, high)}}, for example {{"state[1]": (-3.0, '

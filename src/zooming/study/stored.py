@@ -42,7 +42,7 @@ Optima = dict[str, StoredOptimum | None]  # by the problem's name; None: it cann
 def read_json(path: Path, remedy: str) -> Any:
     """Return the content of a JSON file.
 
-    If it cannot be read, raise ConfigurationError. `remedy` is the advice at its end.
+    If it cannot be read, raise ConfigurationError with the advice `remedy`.
     """
     try:
         return json.loads(path.read_bytes())

@@ -224,7 +224,7 @@ class Study:
         return self._summary(store, find_optima(store))
 
     def _summary(self, store: Store, optima: Optima) -> list[Row]:
-        """Return the rows of a store whose chunks are complete."""
+        """Return one row per problem and agent for a store whose chunks are complete."""
         timings, seconds = store.seconds(), dict[tuple[str, str], float]()
         for chunk in self.configuration.chunks():
             key = chunk.problem.name, chunk.agent.label

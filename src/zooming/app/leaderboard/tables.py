@@ -164,7 +164,7 @@ def say_loss(one: Loss) -> str:
 
 
 def say_known(found: Sequence[Loss]) -> str:
-    """Return sentences on what agents that beat the reference know in advance and it does not."""
+    """Return sentences on what the agents that beat the reference are told in advance."""
     agents = dict.fromkeys(one.agent for one in found)
     return " ".join(KNOWN[agent] for agent in agents if agent in KNOWN)
 

@@ -7,8 +7,8 @@ F(i t) = P(M <= i t) = ((i + 1) / (n + 1))^k. A tie is won:
     first price:   r = (v - b) 1{b >= M}
     second price:  r = (v - M) 1{b >= M}.
 
-Only bids on ticks are needed. So with a first price V*(v) = max_i (v - i t) F(i t), close to
-bidding v k / (k + 1). With a second price b = v is best, and V*(v) = E (v - M)+.
+Only bids on ticks are needed. With a first price V*(v) = max_i (v - i t) F(i t), and the best bid
+is close to v k / (k + 1). With a second price the best bid is v, and V*(v) = E (v - M)+.
 """
 
 from __future__ import annotations

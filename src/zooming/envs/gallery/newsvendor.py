@@ -3,7 +3,7 @@
 The state is the stock x in units. The order q raises it to y = min(x + q, capacity). The demand D
 is Poisson, and demand that cannot be served is lost:
 
-    x' = (y - D)+,    r = price min(y, D) - cost (y - x) - holding (y - D)+,
+    x' = (y - D)+,    r = price min(y, D) - cost (y - x) - holding (y - D)+.
 
 After the last day, the remaining stock is sold for `salvage` a unit.
 

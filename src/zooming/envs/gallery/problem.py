@@ -84,7 +84,15 @@ class Rule:
         return Rule(self.name, self.names, found, self.low, self.high, self.decide, self.env)
 
     def act(self, step: int, observation: Any) -> Any:
-        """Return the action of the rule at one observation. `step` is counted from 0."""
+        """Return the action of the rule at one observation.
+
+        Parameters
+        ----------
+        step : int
+            Step of the episode, from 0.
+        observation : Any
+            One observation of the environment.
+        """
         action = self._actions(step, np.asarray(observation, np.float64).reshape(1, -1))[0]
         return np.int64(action[0]) if self.env.has_whole_actions else action
 
