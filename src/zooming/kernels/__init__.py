@@ -14,13 +14,13 @@ Each file imports only from files named before it:
   `replay` (learn from recorded transitions)
 - these functions for each kind of table: `box_episodes`, `tree_episodes`, `ball_episodes`,
   `heuristics` (agents that follow a fixed rule)
-- `box_queries` (what Python asks of boxes), `distances` (distance matrices), `backups` (values on a
-  grid of states)
+- `box_queries` (kernels on boxes that Python calls), `distances` (distance matrices), `backups`
+  (values on a grid of states)
 - the planner: `plan_layout` (its memory and constants), `grids`, `trends`, `smoothing`,
   `exploring`, `planning` (backward induction), `plan_actions`, `plan_episodes`, `plan_replay`
-- `recording`: write down what an agent plays, for others
+- `recording`: record what an agent plays, for other agents
 
-All kernels live in this folder, because their cache on disk is stamped with its contents. This file
+All kernels are in this folder, because their cache on disk is stamped with its contents. This file
 exports the box kernels that the rest of the package uses.
 """
 

@@ -1,7 +1,7 @@
 """One step backward for `zooming.solve`, and one step forward for `evaluate(..., exact=True)`.
 
-Backward induction needs values between the points of a grid; the policy's distribution of states is
-spread over all outcomes.
+The backward step interpolates values between the points of a grid. The forward step spreads the
+distribution of states over all outcomes.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ GIVEN_ACTIONS = -1  # no search: state i plays row i of the actions
 def missed_peak(best, before, near, far, to_before, to_near, to_far):
     """Return how far a peak between the best point and its neighbor may exceed the best value.
 
-    The slopes on both sides of that gap are extended into it; the peak is where they meet.
+    The slopes on both sides of that gap are extended into it. The peak is where they meet.
     `before`, `near` and `far` are Q before the best point, at the neighbor and beyond the neighbor.
-    `to_before`, `to_near`, `to_far` are the distances between consecutive points; 0 at the border.
+    `to_before`, `to_near`, `to_far` are the distances between consecutive points, 0 at the border.
     """
     if to_before <= 0.0 or to_near <= 0.0 or best <= before:
         return 0.0
@@ -45,8 +45,8 @@ def missed_peak(best, before, near, far, to_before, to_near, to_far):
 def interpolate(values, first, n_cells, is_whole, low, scale, point):
     """Return the multilinear interpolation at `point` of the grid that starts at values[first].
 
-    The grid has n_cells + 1 points per axis. Return NaN for a point outside the grid by more than
-    rounding and, if `is_whole`, for a point between grid points.
+    The grid has n_cells + 1 points per axis. Return NaN for a point that is outside the grid by
+    more than rounding. If `is_whole`, also return NaN for a point between grid points.
     """
     n_axes = point.shape[0]
     last = float(n_cells)
@@ -98,8 +98,8 @@ def _backups(
     halved `search` times. With GIVEN_ACTIONS there is no search: state i plays row i. The rows of
     `grid`, padded, are low and scale of the states; low, high and step of the actions; n_cells; 1
     if states are integers; and 1 if `weigh` fills in the weights of each pair. `missed` gets the
-    height that a peak beside the best action may have above it, estimated from two more points on
-    either side along each axis.
+    height that a peak beside the best action may have above it. It is estimated from two more
+    points on either side along each axis.
 
     Return the number of states. If a Q is not finite, return the index of its state instead, with
     the action in `trial`.
@@ -266,11 +266,11 @@ def spread_states() -> Callable[..., float]:
 
 
 def _keep_weights(state, action, step, params, values, weights):
-    """Leave the weights as they are: the distribution of outcomes is the same for every pair."""
+    """Leave the weights unchanged: the law of the outcomes is the same for every pair."""
 
 
 @functools.cache
 def keep_weights() -> Callable[..., None]:
-    """Return `_keep_weights`, compiled on first use: it stands for a missing `weigh`."""
+    """Return `_keep_weights`, compiled on first use. It is used if there is no `weigh`."""
     kernel: Callable[..., None] = compile_kernel(_keep_weights, WEIGH)
     return kernel

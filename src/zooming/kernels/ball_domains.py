@@ -1,4 +1,4 @@
-"""Domains of balls of a finite metric space, and their covering by children. See `balls`."""
+"""Domains of balls of a finite metric space, and how children cover them. See `balls`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ SAMPLE = 256  # the most points of a domain on which a candidate for a center is
 
 @jit_no_refcount
 def n_within(t, row, step, reach, points, n_points, point):
-    """Return how many points of a domain a child around `point` would take.
+    """Return how many points of a domain a child around `point` would take over.
 
-    Only up to SAMPLE points are counted, evenly spaced in `points`.
+    At most SAMPLE points are counted, evenly spaced in `points`.
     """
     owner = t.owner
     n_actions = owner.shape[2]
@@ -37,8 +37,8 @@ def n_within(t, row, step, reach, points, n_points, point):
 def domain(t, row, points):
     """Write the points of a domain, as x * n_a + a, and return their number.
 
-    They are sorted by the distance of the state from the center, then by that of the action. If the
-    metric is not a product, they are sorted by the distance of the pair.
+    The points are sorted by the distance of the state from the center, then by that of the action.
+    If the metric is not a product, they are sorted by the distance of the pair.
     """
     table, core, owner = t.rows, t.core, t.owner
     distances, action_distances = t.distances, t.action_distances
@@ -72,11 +72,11 @@ def domain(t, row, points):
 
 @jit_no_refcount
 def cover(t, row, most_tries, points, n_left):
-    """Cover dom(B) by children. Return FINE, or FULL if the table has no free row.
+    """Cover dom(B) with children. Return FINE, or FULL if the table has no free row.
 
     After FULL, call again with the same `points` and `n_left`. This is the oracle `metrics.Greedy`:
-    out of `most_tries` uncovered points, evenly spaced in `points` from the first on, take the one
-    whose ball takes the most points. `points` is the domain before the split; its first n_left[0]
+    of `most_tries` uncovered points, evenly spaced in `points` from the first on, choose the one
+    whose ball takes the most points. `points` is the domain before the split. Its first n_left[0]
     entries contain all uncovered points. Covering stops at `max_balls`.
     """
     table, core, owner = t.rows, t.core, t.owner
@@ -115,11 +115,11 @@ def cover(t, row, most_tries, points, n_left):
 
 @jit_kernel
 def write_domain(handle, row, points):
-    """Return `domain`."""
+    """Call `domain` on the table with this handle."""
     return domain(balls_at(handle), row, points)
 
 
 @jit_kernel
 def cover_domain(handle, row, most_tries, points, n_left):
-    """Return `cover`."""
+    """Call `cover` on the table with this handle."""
     return cover(balls_at(handle), row, most_tries, points, n_left)

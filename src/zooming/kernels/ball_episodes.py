@@ -1,4 +1,4 @@
-"""Balls of a metric in the drivers of `episodes`, and what Python asks about them."""
+"""The functions of `table_parts` for balls of a metric, and kernels that Python calls on them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from zooming.kernels.update_rule import ceiling
 
 @jit_kernel
 def with_own_scratch(t):
-    """Return the record with scratch memory of its own for the point read, `place`.
+    """Return the record with its own scratch memory for the point that was read, `place`.
 
-    `seen` stays that of the table. A selection marks the balls of a tie there, under a number of
-    its own, and reads no marks of other selections.
+    `seen` is still shared with the table. A selection marks the balls of a tie there with its own
+    number, and ignores the marks of other selections.
     """
     return Balls(
         t.rows, t.core, t.stats, t.owner, t.distances, t.action_distances, t.orders,
@@ -48,13 +48,13 @@ def sizes(t):
 
 @jit_inline
 def has_room(t, n_splits):
-    """Return whether so many lazy children fit in. Python makes room for the others."""
+    """Return whether `n_splits` lazy children fit in. For other children, Python makes room."""
     return t.core[0]["lazy"] == 0 or t.core[0]["n_rows"] + n_splits <= t.rows.shape[0]
 
 
 @jit_inline
 def read(t, point):
-    """Read a state; return -1, or the index of a bad coordinate."""
+    """Read a state. Return -1, or the index of a bad coordinate."""
     code, found = index_of(t.grid, 0, t.core[0]["n_state"], point)
     if code != FINE:
         return found
@@ -71,7 +71,7 @@ def best(t, step, ties):
 
 @jit_inline
 def act(t, row, step, rule, action):
-    """Write the action played in a ball; return the row of the ball."""
+    """Write the action to play in a ball. Return the row of the ball."""
     state = t.place[LAST_READ]
     played = play_action(t, t.core, t.everything, row, step, state, rule)
     t.place[STATE_PLAYED], t.place[ACTION_PLAYED] = state, played
@@ -81,7 +81,7 @@ def act(t, row, step, rule, action):
 
 @jit_no_refcount
 def split(t, row):
-    """Add a lazy child around the pair that was played; return whether children are lazy."""
+    """Add a lazy child around the pair that was played. Return whether children are lazy."""
     if t.core[0]["lazy"] == 0:
         return False
     add_ball(t, row, t.place[STATE_PLAYED], t.place[ACTION_PLAYED])
@@ -96,7 +96,7 @@ def n_balls(t):
 
 @jit_inline
 def locate(t, step, point, action):
-    """Return (FINE, row) of the ball that contains a pair, or (BAD_STATE, coordinate)."""
+    """Return (FINE, row) of the ball that contains a pair, or (BAD_STATE, coordinate index)."""
     n_state = t.core[0]["n_state"]
     code, state = index_of(t.grid, 0, n_state, point)
     if code != FINE:
@@ -119,21 +119,21 @@ play, act_once, update, next_step = compile_later("balls", PARTS)
 replay = compile_replay("balls", update)
 
 
-# --- what Python asks -----------------------------------------------------------------------------
+# --- kernels that Python calls --------------------------------------------------------------------
 
 
 @jit_kernel
 def locate_pair(handle, step, point, action):
-    """Return `locate` of the table with this handle."""
+    """Call `locate` on the table with this handle."""
     return locate(balls_at(handle), step, point, action)
 
 
 @jit_kernel
 def choose(handle, core, mask, step, point, ties, rule, action):
-    """Write the action of the best ball (environment's units); return (FINE, row).
+    """Write the action of the best ball, in the environment's units. Return (FINE, row).
 
-    Return (BAD_STATE, i) for a bad coordinate i. `core` is drawn from instead of the table's own.
-    Only actions a with mask[a] = 1 are played.
+    Return (BAD_STATE, i) for a bad coordinate i. Random numbers are drawn from `core` instead of
+    the table's own core. Only actions a with mask[a] = 1 are played.
     """
     t = balls_at(handle)
     n_state = core[0]["n_state"]

@@ -1,8 +1,8 @@
-"""Compiled balls of a finite metric space: selection, update, new balls.
+"""Balls of a finite metric space, compiled: selection, update, new balls.
 
 The space is the product of n_x states and n_a actions, two finite sets with a distance matrix each.
-Its points are the pairs (x, a). One structured array holds every ball of an agent, one row each;
-rows 0 to H-1 are the roots. `owner[h, x, a]` is the row of the ball whose domain contains (x, a) at
+Its points are the pairs (x, a). One structured array holds every ball of an agent, one row each.
+Rows 0 to H-1 are the roots. `owner[h, x, a]` is the row of the ball whose domain contains (x, a) at
 step h. So a ball is found by one lookup, and the balls relevant for x are the entries of owner[h,
 x]. The distances between pairs of a product are never stored.
 
@@ -15,17 +15,17 @@ A metric that is not a product is given by the distances between all pairs (powe
     split B, after its update, when n(B) >= split_after (d_max / r(B))^2 = split_after 4^depth
                                                                                      [SBY19 Alg. 1]
 
-Two deviations from the paper. Balls are closed, because an open ball loses the points at distance
-exactly r(B), which are many if distances are integers. Domains exclude older balls of the same
-radius, so they are disjoint.
+There are two deviations from the paper. Balls are closed, because an open ball loses the points at
+distance exactly r(B), which are many if distances are integers. Domains exclude older balls of the
+same radius, so they are disjoint.
 
-A split covers dom(B) by balls of radius r(B) / 2 around points of dom(B). A new center is outside
+A split covers dom(B) with balls of radius r(B) / 2 around points of dom(B). A new center is outside
 all balls of this radius and of smaller ones. So the distance between two centers of the same radius
 exceeds that radius.
 
 Distances of a p-norm product are stored to the power p, so that the distance of pairs is a sum and
 needs no root (power 0 is the maximum). `orders[x]` lists the points by their distance from x,
-nearest first, so that a loop over a ball stops at its border.
+nearest first. So a loop over a ball can stop at its border.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ LOW, HIGH, COUNT, WHOLE = 0, 1, 2, 3
 
 @jit_no_refcount
 def index_of(grid, first, n_axes, point):
-    """Return the number of the grid point nearest to a point in the environment's units.
+    """Return the index of the grid point nearest to a point in the environment's units.
 
-    The answer is (FINE, number), or (BAD_STATE, i) for a bad coordinate i.
+    The result is (FINE, index), or (BAD_STATE, i) for a bad coordinate i.
     """
     index = np.int64(0)
     for i in range(n_axes):
@@ -77,7 +77,7 @@ def index_of(grid, first, n_axes, point):
 
 @jit_no_refcount
 def point_of(grid, first, n_axes, index, point):
-    """Write the grid point with number `index`, in the environment's units."""
+    """Write grid point number `index`, in the environment's units, to `point`."""
     for j in range(n_axes):
         i = n_axes - 1 - j
         n = np.int64(grid[first + i, COUNT])
@@ -94,9 +94,9 @@ def point_of(grid, first, n_axes, index, point):
 
 @jit_inline
 def combine_distances(core, along_state, along_action):
-    """Return the distance of two pairs, to the power p.
+    """Combine the distances of two states and of two actions to that of the pairs.
 
-    It is made of the distance of their states and that of their actions, both to the power p.
+    All three are to the power p.
     """
     if core[0]["power"] == 0.0:
         return max(along_state, along_action)
@@ -105,7 +105,7 @@ def combine_distances(core, along_state, along_action):
 
 @jit_inline
 def pair_distance(t, state, action, other_state, other_action):
-    """Return the distance of two pairs as it is stored: to the power p."""
+    """Return the distance of two pairs in stored form: to the power p."""
     core, distances, n_actions = t.core, t.distances, t.owner.shape[2]
     if core[0]["power"] == PAIRS:
         return distances[state * n_actions + action, other_state * n_actions + other_action]
@@ -123,8 +123,8 @@ def select(t, core, mask, step, state, ties):
 
     A ball is relevant if it owns (state, a) for some a with mask[a] = 1. With random ties, the m-th
     tied ball replaces the current choice with probability 1/m. A ball that owns several actions
-    must be counted once: seen[row] is the number of the last selection that met the ball, and
-    seen[-1] counts the selections.
+    must be counted once. For this, seen[row] is the number of the last selection that met the ball,
+    and seen[-1] counts the selections.
     """
     table, owner, seen = t.rows, t.owner, t.seen
     best = -np.inf
@@ -191,8 +191,8 @@ def diameter(table, row):
     """Return the largest distance between a pair played in a ball and a pair of its domain.
 
     The unit is d_max. Pairs in the domains of its descendants count as well. Centers of descendants
-    are r, r/2, r/4, ... apart, and a domain may extend beyond that of its parent, which makes 3 r
-    in all. The distance is 0 for a domain of one pair, which has no descendants.
+    are r, r/2, r/4, ... apart, and a domain may extend beyond that of its parent. This gives 3 r in
+    total. The distance is 0 for a domain of one pair, which has no descendants.
     """
     return (
         min(1.0, 3.0 / np.float64(np.int64(1) << table[row]["depth"]))
@@ -203,7 +203,7 @@ def diameter(table, row):
 
 @jit_inline
 def update_ball(t, step, row, reward, next_value, action):
-    """Apply the update rule to a ball; return whether it is due to split."""
+    """Apply the update rule to a ball. Return whether it is due to split."""
     table, core, stats = t.rows, t.core, t.stats
     across = diameter(table, row) if core[0]["bonus_rule"] == EXACT else 0.0
     learn(table, core, stats, step, row, across, reward, next_value)
@@ -222,8 +222,8 @@ def is_due(table, core, row):
 def add_ball(t, parent, state, action):
     """Add a child of `parent` around a pair, with the parent's Q and n.
 
-    The child takes the pairs within its radius that larger balls own. The caller has reserved a
-    row.
+    The child takes over the pairs within its radius that larger balls own. The caller has reserved
+    a row.
     """
     table, core, stats, owner = t.rows, t.core, t.stats, t.owner
     distances, action_distances = t.distances, t.action_distances
@@ -273,10 +273,10 @@ def add_ball(t, parent, state, action):
     core[0]["n_balls"] += 1
 
 
-# --- what Python asks -----------------------------------------------------------------------------
+# --- kernels that Python calls --------------------------------------------------------------------
 
 
 @jit_kernel
 def add_child(handle, parent, state, action):
-    """Call `add_ball`."""
+    """Call `add_ball` on the table with this handle."""
     add_ball(balls_at(handle), parent, state, action)

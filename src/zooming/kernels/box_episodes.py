@@ -1,4 +1,4 @@
-"""Boxes in the drivers of `episodes`. `box_queries` has what Python asks about them."""
+"""The functions of `table_parts` for boxes. `box_queries` has the kernels that Python calls."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EVERYTHING = np.empty((0, FIRST_VALUE))  # `allowed` if all actions are feasible
 
 @jit_kernel
 def with_own_scratch(t):
-    """Return the record with scratch memory of its own."""
+    """Return the record with its own scratch memory."""
     n_state, n_action = t.core[0]["n_state"], t.core[0]["n_action"]
     return Boxes(
         t.rows, t.core, t.stats, t.axes, np.zeros(N_PLACES, np.int64), np.empty(n_state),
@@ -60,7 +60,7 @@ def sizes(t):
 
 @jit_inline
 def has_room(t, n_splits):
-    """Return whether the children of so many splits fit in."""
+    """Return whether the children of `n_splits` splits fit in."""
     if t.core[0]["learning"] == MODEL and not has_model_room(t, n_splits):
         return False
     return t.core[0]["n_rows"] + rows_needed(t.core, n_splits) <= t.rows.shape[0]
@@ -68,7 +68,7 @@ def has_room(t, n_splits):
 
 @jit_inline
 def read(t, point):
-    """Read a state; return -1, or the index of a bad coordinate."""
+    """Read a state. Return -1, or the index of a bad coordinate."""
     return to_unit(t.axes, 0, point, t.state)
 
 
@@ -80,13 +80,16 @@ def root_of(core, step):
 
 @jit_inline
 def best_row(t, core, step, ties):
-    """Return (row of the best ball for the state, number of rows read); draw from `core`."""
+    """Return (row of the best ball for the state that was read, number of rows visited).
+
+    Random numbers are drawn from `core`.
+    """
     return select(t.rows, core, root_of(core, step), t.state, ties, t.stack)
 
 
 @jit_inline
 def best(t, step, ties):
-    """Return (row of the best ball for the state, V of the state)."""
+    """Return (row of the best ball, V) for the state that was read."""
     if t.core[0]["learning"] == MODEL and step == 0:
         plan_if_stale(t)
     ties = EITHER if t.core[0]["shared"] == 1 else ties  # `choose` draws among ties
@@ -96,13 +99,13 @@ def best(t, step, ties):
 
 @jit_inline
 def choose(t, step, row, ties):
-    """Return the row of the ball to play; select anew if all steps share one partition."""
+    """Return the row of the ball to play. If all steps share one partition, select it anew."""
     return choose_again(t, step, ties) if t.core[0]["shared"] == 1 else row
 
 
 @jit_kernel
 def choose_again(t, step, ties):
-    """Return the row of the best ball, or that of a ball that a search draws."""
+    """Select a ball anew: the best one, or in a training episode of a search a random one."""
     draws = False
     if t.core[0]["learning"] == SEARCH:
         if step == 0:
@@ -114,7 +117,7 @@ def choose_again(t, step, ties):
 
 @jit_inline
 def act(t, row, step, rule, action):
-    """Write the action played in a ball; return the row of the ball that contains it."""
+    """Write the action to play in a ball. Return the row of the ball that contains the action."""
     if not play_action(t.rows, t.core, t.axes, row, rule, t.low, t.high, action):
         n_state = t.core[0]["n_state"]
         to_unit(t.axes, n_state, action, t.action)
@@ -124,7 +127,7 @@ def act(t, row, step, rule, action):
 
 @jit_inline
 def learn(t, step, row, reward, next_value, action):
-    """Learn from a step in a ball; return whether the ball is due to split."""
+    """Learn from a step in a ball. Return whether the ball is due to split."""
     if t.core[0]["learning"] == PLAIN:
         return update_ball(t, step, row, reward, next_value, action)
     if t.core[0]["learning"] == MODEL:
@@ -134,7 +137,7 @@ def learn(t, step, row, reward, next_value, action):
 
 @jit_kernel
 def split(t, row):
-    """Split a ball, unless its rule is a user's; return whether that is done."""
+    """Split a ball, unless the split rule is a user's. Return whether the ball was split."""
     if t.core[0]["rule"] == OWN:
         return False
     n_rows = t.core[0]["n_rows"]
@@ -152,7 +155,7 @@ def n_balls(t):
 
 @jit_inline
 def locate(t, step, point, action):
-    """Return (FINE, row) of the ball that contains a pair, or (BAD_STATE, coordinate)."""
+    """Return (FINE, row) of the ball that contains a pair, or (BAD_STATE, coordinate index)."""
     n_state = t.core[0]["n_state"]
     bad = to_unit(t.axes, 0, point, t.state)
     if bad >= 0:
@@ -176,15 +179,15 @@ replay = compile_replay("boxes", update)
 
 @jit_kernel
 def plan(handle):
-    """Make a full plan if the model has samples that it has not seen."""
+    """Make a full plan if there are samples that the last plan did not use."""
     plan_if_stale(boxes_at(handle))
 
 
 @jit_kernel
 def begin(handle, is_first):
-    """Begin a step of a search whose actions Python restricts; return whether it explores.
+    """Begin a step of a search whose actions Python restricts. Return whether it explores.
 
-    `is_first` says that it is the first step of an episode.
+    `is_first` says whether it is the first step of an episode.
     """
     t = boxes_at(handle)
     if is_first:

@@ -1,4 +1,4 @@
-"""What Python asks about boxes, written once for all tables of them."""
+"""Kernels on boxes that Python calls, written once for all kinds of box tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zooming.kernels.searching import draw_by_value
 
 
 class Queries(NamedTuple):
-    """The compiled functions that Python calls. A point is in the environment's units."""
+    """The compiled functions that Python calls. Points are in the environment's units."""
 
     locate_pair: Callable[..., Any]  # (handle, step, point, action) -> code, row or coordinate
     choose_once: Callable[..., Any]
@@ -29,18 +29,18 @@ def make_queries(name: str, best_row: Any, best_feasible: Any) -> Queries:
     """Return the queries of one kind of table.
 
     `best_row(t, core, step, ties)` returns (row of the best ball, number of rows read) for the
-    state that was read, and `best_feasible(t, core, step, ties, allowed, draws)` the row of the
-    best feasible one, or of one that a search draws.
+    state that was read. `best_feasible(t, core, step, ties, allowed, draws)` returns the row of the
+    best feasible ball. With `draws`, it returns a feasible ball that a search draws.
     """
 
     def locate_pair(handle, step, point, action):
         return locate(boxes_at(handle), step, point, action)
 
     def choose_once(handle, core, step, point, ties, rule, action):
-        """Write the action of the best ball (environment's units); return (FINE, row).
+        """Write the action of the best ball, in the environment's units. Return (FINE, row).
 
-        Return (BAD_STATE, i) for a bad coordinate i. `core` is drawn from instead of the table's
-        own.
+        Return (BAD_STATE, i) for a bad coordinate i. Random numbers are drawn from `core` instead
+        of the table's own core.
         """
         t = boxes_at(handle)
         bad = read(t, point)
@@ -51,9 +51,10 @@ def make_queries(name: str, best_row: Any, best_feasible: Any) -> Queries:
         return FINE, row
 
     def choose_feasible(handle, core, step, point, ties, rule, allowed, action, draws):
-        """Return `choose_once` among the feasible actions; see `masks`. At least one is feasible.
+        """Do what `choose_once` does, among the feasible actions. See `masks`.
 
-        With `draws`, draw the ball by its value, as a search does.
+        At least one action must be feasible. With `draws`, the ball is drawn by its value, as in a
+        search.
         """
         t = boxes_at(handle)
         bad = read(t, point)
@@ -91,7 +92,7 @@ def make_queries(name: str, best_row: Any, best_feasible: Any) -> Queries:
 
 @jit_kernel
 def best_feasible(t, core, step, ties, allowed, draws):
-    """Return the row of the best ball among the feasible ones, or of one drawn by its value."""
+    """Return the row of the best feasible ball. With `draws`, draw a feasible ball by its value."""
     root = root_of(core, step)
     row = select_feasible(t.rows, core, t.axes, root, t.state, ties, allowed, t.low, t.high)
     return draw_by_value(t, core, root, t.rows[row]["value"], allowed) if draws else row

@@ -1,6 +1,6 @@
 """Sides, lengths and diameters of boxes.
 
-A row of the ball table stores one cut, so the sides of a box are found on the way to its root. The
+A row of the ball table stores one cut. So the sides of a box are found on the path to its root. The
 metric is the largest weighted distance along an axis, with d_max = 1. A side with a single integer
 value has length 0.
 """
@@ -17,7 +17,7 @@ from zooming.kernels.layout import ATOMS, NO_PARENT, WEIGHT
 def sides(table, row, first_axis, low, high):
     """Write the sides of a ball of any shape along len(low) axes, starting at `first_axis`.
 
-    Climb towards the root until all sides are known.
+    The rows are followed towards the root until all sides are known.
     """
     n_axes = low.shape[0]
     for i in range(n_axes):
@@ -44,8 +44,8 @@ def sides(table, row, first_axis, low, high):
 def cube_sides(table, row, first_axis, low, high):
     """Write the sides of a cube along len(low) axes, starting at `first_axis`.
 
-    The last splits of a cube were along the axes D-1, D-2, ... in this order, so climb one row per
-    axis.
+    The last splits of a cube were along the axes D-1, D-2, ... in this order. So one row per axis
+    is followed towards the root.
     """
     side = 1.0 / np.float64(np.int64(1) << np.int64(table[row]["depth"]))
     for i in range(low.shape[0] - 1, -1, -1):
@@ -71,7 +71,7 @@ def length(axes, axis, low, high):
 def diameter(table, core, axes, row):
     """Return the length of the longest side of a ball.
 
-    Climb towards the root once per axis, so that nothing is allocated.
+    The path to the root is followed once per axis, so that nothing is allocated.
     """
     if core[0]["cubes"] == 1:
         return 1.0 / np.float64(np.int64(1) << np.int64(table[row]["depth"]))

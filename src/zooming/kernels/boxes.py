@@ -50,10 +50,10 @@ def find(table, n_state, root, state, action):
 
 @jit_no_refcount
 def most_splits(n_axes):
-    """Return the most splits along `n_axes` axes that a path can have.
+    """Return the largest number of splits along `n_axes` axes on a path.
 
-    There are at most 18 halvings of each axis, since a ball is due at (1/diameter)^2 visits, which
-    stay below 2^32. Before them there may be an initial partition, whose row numbers have 31 bits.
+    Each axis is halved at most 18 times, since a ball is due at (1/diameter)^2 visits, which stay
+    below 2^32. Before these, there may be an initial partition, whose row numbers have 31 bits.
     `faults.fault` refuses a table with longer paths.
     """
     return 40 + 18 * n_axes
@@ -71,7 +71,7 @@ def new_stack(core):
 
 @jit_no_refcount
 def draw_tied(table, core, root, state, best, n_tries):
-    """Draw one of the relevant balls of a net with the value `best`, each equally likely.
+    """Draw one of the relevant balls of a net with the value `best`, all equally likely.
 
     Return -1 if no try found one. A try follows a random path: one bit for each split along an
     action axis. A ball below n such splits is reached with probability 2^-n. It is accepted if the
@@ -115,7 +115,7 @@ def stored_value(table, row):
 
 
 def make_select(name: str, value_of: Any) -> Any:
-    """Return the selection rule, compiled, for rows whose value is `value_of(table, row, *lens)`.
+    """Return the compiled selection rule for rows whose value is `value_of(table, row, *lens)`.
 
     The value of an inner row must be at least that of each row below it.
     """
@@ -125,7 +125,7 @@ def make_select(name: str, value_of: Any) -> Any:
 
         An inner row on a state axis has one relevant side. On an action axis both are relevant:
         descend into the better one and push the other on the stack. `rival` is the largest value on
-        the stack, so most selections end without reading the stack again. [SBY19 Alg. 1, selection
+        the stack. So most selections end without reading the stack again. [SBY19 Alg. 1, selection
         rule]
 
         With random ties, the m-th tied ball replaces the current choice with probability 1/m, so
@@ -183,7 +183,7 @@ def make_select(name: str, value_of: Any) -> Any:
                     n_tied += 1
                     if draw(core) % np.uint64(n_tied) == np.uint64(0):
                         found = row
-                    # Of a net, if nothing put aside is better.
+                    # Only in a net, and only if no row on the stack has a larger value.
                     is_net = core[0]["spacing"] > 0.0 and rival <= best
                     if n_tied >= MOST_WALKED and n_tied & (n_tied - 1) == 0 and is_net:
                         drawn = draw_tied(table, core, root, state, best, n_tied)
@@ -210,7 +210,7 @@ select = make_select("boxes", stored_value)
 
 @jit_inline
 def play_action(table, core, axes, row, rule, low, high, action):
-    """Write the action played in a ball, in the environment's units.
+    """Write the action to play in a ball, in the environment's units.
 
     Return whether it is still inside the ball after rounding.
     """
@@ -255,9 +255,9 @@ def keep_maxima(table, row):
 
 @jit_inline
 def update_ball(t, step, row, reward, next_value, action):
-    """Apply the update rule to a ball; return whether it is due to split.
+    """Apply the update rule to a ball. Return whether it is due to split.
 
-    `t` is a `records.Boxes`. The action played is for heuristics only.
+    `t` is a `records.Boxes`. `action` is not used here; heuristics use it.
     """
     table, core, stats, axes = t.rows, t.core, t.stats, t.axes
     across = diameter(table, core, axes, row) if core[0]["bonus_rule"] == EXACT else 0.0

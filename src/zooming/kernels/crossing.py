@@ -48,7 +48,7 @@ class Crossing:
     """A generator and an environment's dynamics and start function, packed for compiled code.
 
     `handle` is the argument that kernels take. The object keeps all three alive. A copy or an
-    unpickled object has addresses of its own.
+    unpickled object has its own addresses.
     """
 
     __slots__ = ("dynamics", "generator", "handle", "start")

@@ -3,8 +3,8 @@
 The loop is written once, for any table: boxes, balls of a metric, the samples and the plan of a
 planner, or the memory of a heuristic. `table_parts.Parts` are the compiled functions in which they
 differ. Kernels validate only points and rewards, which they must read anyway. They return a code
-and, where it needs one, a payload: a row, or the number of a bad coordinate. The Python code raises
-the error.
+and, if it needs one, a payload: a row, or the index of a bad coordinate. Python code raises the
+error.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from zooming.kernels.update_rule import learned_reward
 
 
 def make_play(name: str, parts: Parts, table: Any = TABLE) -> Callable[..., int]:
-    """Return the loop over episodes for one kind of table, compiled.
+    """Return the compiled loop over episodes for one kind of table.
 
     `table` is Numba's type of the handle.
     """
@@ -59,14 +59,14 @@ def make_play(name: str, parts: Parts, table: Any = TABLE) -> Callable[..., int]
 
         Return FINE, FULL (prepare the table and call again), DUE, BAD_REWARD or BAD_STATE. For the
         last two, `trouble` is (step, coordinate, value). DUE means that a ball must be split in
-        Python: the caller splits it and calls again, and `paused` stores where the episode stopped
-        (see `pausing`). `clipping` is (1 if rewards are clipped, number of clipped rewards).
-        Returns add up the rewards before clipping. `action` is scratch memory. All results are
-        written here, so an interrupt after the return loses nothing.
+        Python: the caller splits it and calls again. `paused` stores where the episode stopped (see
+        `pausing`). `clipping` is (1 if rewards are clipped, number of clipped rewards). Returns add
+        up the rewards before clipping. `action` is scratch memory. All results are written here, so
+        an interrupt after the return loses nothing.
 
         The next state is looked up once. Its best ball gives V(x') for this update and is the ball
         to play next: the partition of step h+1 does not change in between. If all steps share one
-        partition it does, and `choose` selects anew.
+        partition, it does change, and `choose` selects anew.
         """
         t = with_own_scratch(open_table(table))
         rng, dynamics, start = unpack(handle)
@@ -126,17 +126,18 @@ def make_play(name: str, parts: Parts, table: Any = TABLE) -> Callable[..., int]
 
 
 def make_act(name: str, parts: Parts) -> Callable[..., int]:
-    """Return the kernel that selects a ball as in training, compiled."""
+    """Return the compiled kernel that selects a ball as in training."""
     open_table, options, read, best, choose, act = (
         parts.open, parts.options, parts.read, parts.best, parts.choose, parts.act,
     )  # fmt: skip
     sizes = parts.sizes
 
     def act_once(table, step, observation, action, keeps):
-        """Select a ball and write its action; return FINE, with its row as the payload.
+        """Select a ball and write its action. Return FINE, with its row as the payload.
 
-        Return WRONG_SIZE for a vector of another length, or BAD_STATE with the number of a bad
-        coordinate of the observation as the payload. With `keeps`, `next_step` can go on from here.
+        Return WRONG_SIZE for a vector of another length, or BAD_STATE with the index of a bad
+        coordinate of the observation as the payload. With `keeps`, `next_step` can continue from
+        here.
         """
         t = open_table(table)
         n_state, n_action, _ = sizes(t)
@@ -160,18 +161,18 @@ def make_act(name: str, parts: Parts) -> Callable[..., int]:
 
 
 def make_update(name: str, parts: Parts) -> Callable[..., int]:
-    """Return the kernel that learns from one transition, compiled."""
+    """Return the compiled kernel that learns from one transition."""
     open_table, has_room, read, best, learn, split = (
         parts.open, parts.has_room, parts.read, parts.best, parts.learn, parts.split,
     )  # fmt: skip
     sizes, locate = parts.sizes, parts.locate
 
     def update(table, step, observation, action, reward, next_observation, terminated, next_value):
-        """Learn from one transition; return FINE, or DUE if Python must split the ball.
+        """Learn from one transition. Return FINE, or DUE if Python must split the ball.
 
-        The payload is the row of the ball. Nothing changes with the other codes: FULL if the table
+        The payload is the row of the ball. With the other codes nothing changes: FULL if the table
         has no room for a split, WRONG_SIZE for a vector of another length, or BAD_STATE. The
-        payload of BAD_STATE is the number of the bad coordinate in (observation, action, next
+        payload of BAD_STATE is the index of the bad coordinate in (observation, action, next
         observation). `next_value` is V(x') if the caller knows a better one, else NaN.
         """
         t = open_table(table)
@@ -207,9 +208,9 @@ def make_update(name: str, parts: Parts) -> Callable[..., int]:
 
 
 def make_next_step(name: str, parts: Parts) -> Callable[..., int]:
-    """Return the kernel that learns from one step and plays the next one, compiled.
+    """Return the compiled kernel that learns from one step and plays the next one.
 
-    It is `update` and `act_once` in one crossing, for a driver that calls nothing in between.
+    It does `update` and `act_once` in one crossing, for a driver that calls nothing in between.
     """
     open_table, options, has_room, read, best, act, learn, split = (
         parts.open, parts.options, parts.has_room, parts.read, parts.best, parts.act, parts.learn,
@@ -218,10 +219,10 @@ def make_next_step(name: str, parts: Parts) -> Callable[..., int]:
     sizes, choose = parts.sizes, parts.choose
 
     def next_step(table, step, reward, next_observation, end, action):
-        """Learn from the step that was played last; if it goes on, write the next action.
+        """Learn from the step that was played last. If the episode goes on, write the next action.
 
-        `end` is GOES_ON, TERMINATED or TRUNCATED. Code and payload are those of `update`. The code
-        is NOT_PLAYED, and nothing changes, if these kernels did not play the last action.
+        `end` is GOES_ON, TERMINATED or TRUNCATED. Code and payload are those of `update`. If these
+        kernels did not play the last action, the code is NOT_PLAYED and nothing changes.
         """
         t = open_table(table)
         if t.place[KEPT_STEP] != step:
@@ -262,25 +263,25 @@ def make_next_step(name: str, parts: Parts) -> Callable[..., int]:
 
 
 def compile_later(name: str, parts: Parts) -> tuple[Callable[[], Callable[..., int]], ...]:
-    """Return four functions without arguments: each compiles a kernel on first use.
+    """Return four functions without arguments that return play, act_once, update and next_step.
 
-    They return the kernels play, act_once, update and next_step.
+    Each compiles its kernel on first use.
     """
     makers = (make_play, make_act, make_update, make_next_step)
     return tuple(functools.cache(functools.partial(make, name, parts)) for make in makers)
 
 
 def _named(function: Callable[..., Any], name: str) -> str:
-    """Name a function for tracebacks and for the cache on disk, and return the name."""
+    """Name a function for tracebacks and for the cache on disk. Return the name."""
     function.__name__ = function.__qualname__ = f"{function.__name__}_{name}"
     return function.__name__
 
 
 @jit_inline
 def _answer(t, code, payload):
-    """Return a code to Python, which finds the payload in `place`.
+    """Return a code to Python, and write the payload to `place`.
 
-    A pair would take Python 0.2 us to receive.
+    Returning a pair to Python would take 0.2 us longer.
     """
     t.place[PAYLOAD] = payload
     return code

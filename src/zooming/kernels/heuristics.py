@@ -1,9 +1,9 @@
 """Compiled heuristics: their actions, their memory, and whole episodes.
 
-The median keeps its requests in two sorted runs: requests[: count[1]], and the newest of them in
-requests[count[1] : count[0]]. An insertion moves at most the newest, and the runs become one when
-these are many. With one run alone, a long training would move megabytes at every step. count[2] is
-the number of episodes begun.
+The median keeps its requests in two sorted runs. The old run is requests[: count[1]], the new one
+requests[count[1] : count[0]]. An insertion moves only requests of the new run. The two are merged
+when the new run is long. With a single run, a long training would move megabytes at every step.
+count[2] is the number of episodes begun.
 
 Points are in the environment's units.
 """
@@ -41,7 +41,7 @@ def draw(bounds, generator, action):
 
 @jit_kernel
 def choose(rule, requests, count, state, action):
-    """Write the action of STAY or of MEDIAN.
+    """Write the action of the rule STAY or MEDIAN.
 
     STAY plays the state. MEDIAN plays the quantiles 1/2k, 3/2k, ... of the requests, or the state
     if there are none.
@@ -60,7 +60,7 @@ def choose(rule, requests, count, state, action):
 
 @jit_no_refcount
 def select_rank(requests, count, rank):
-    """Return the request of rank `rank`, from 0, of both runs together."""
+    """Return the request with rank `rank`, from 0, among both runs together."""
     n_old = count[1]
     least, most = max(0, rank + 1 - n_old), min(rank + 1, count[0] - n_old)
     while least < most:  # bisect for the number of new requests among the rank + 1 smallest
@@ -106,8 +106,8 @@ def see(requests, count, step, action, next_state):
     """Insert the requests of one step. Count an episode if it is step 0.
 
     A request is a coordinate of the next state that differs from the action. If there is none, the
-    call came from the position of an ambulance. Then take the position with the most requests so
-    far, which is the most likely.
+    call came from the position of an ambulance. Then the position with the most requests so far is
+    inserted, because it is the most likely.
     """
     if step == 0:
         count[2] += 1
@@ -132,7 +132,7 @@ def clip(bounds, point, clipped):
     """Write the point with rounding errors clipped to the bounds.
 
     Return the index of the first coordinate that is further outside, or -1. On an axis of integers,
-    write the integer; a value that is not an integer is bad, too.
+    the integer is written, and a value that is not an integer is bad, too.
     """
     for i in range(point.shape[0]):
         low, high = bounds[i, 0], bounds[i, 1]
@@ -153,7 +153,7 @@ def clip(bounds, point, clipped):
 
 
 class Memory(NamedTuple):
-    """What a heuristic knows: its rule, the requests, the bounds of the axes, its generator."""
+    """The memory of a heuristic: its rule, the requests, the bounds of the axes, its generator."""
 
     rule: Any  # int64
     requests: Any  # float64, with room for all requests of the coming episodes
@@ -165,7 +165,7 @@ class Memory(NamedTuple):
 
 @jit_kernel
 def open_memory(handle):
-    """Return the record of a handle, whose last entry is the `Crossing.handle` of the generator."""
+    """Return the record of a handle. Its last entry is the `Crossing.handle` of the generator."""
     rule, requests, count, bounds, seen, own = handle
     generator, _, _ = unpack(own)
     return Memory(rule, requests, count, bounds, seen, generator)
@@ -173,25 +173,25 @@ def open_memory(handle):
 
 @jit_inline
 def options(t):
-    """Return (no ties, rule)."""
+    """Return (no ties, rule). See `table_parts`."""
     return 0, t.rule
 
 
 @jit_inline
 def has_room(t, n_splits):
-    """Return True: nothing is split."""
+    """Return True, because nothing is split."""
     return True
 
 
 @jit_inline
 def read(t, point):
-    """Read a state; return -1, or the index of a bad coordinate."""
+    """Read a state. Return -1, or the index of a bad coordinate."""
     return clip(t.bounds, point, t.seen)
 
 
 @jit_inline
 def best(t, step, ties):
-    """Return (no ball, no value)."""
+    """Return (no ball, no value), because heuristics have neither."""
     return np.int64(0), 0.0
 
 
@@ -207,7 +207,7 @@ def act(t, row, step, rule, action):
 
 @jit_inline
 def learn(t, step, row, reward, next_value, action):
-    """Learn from the state that was read last; return that nothing is due to split."""
+    """Learn from the state that was read last. Return that nothing is due to split."""
     if t.rule == MEDIAN:
         see(t.requests, t.count, step, action, t.seen)
     elif step == 0:
@@ -217,7 +217,7 @@ def learn(t, step, row, reward, next_value, action):
 
 @jit_inline
 def n_balls(t):
-    """Return 0."""
+    """Return 0, because heuristics have no balls."""
     return 0
 
 

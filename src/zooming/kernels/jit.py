@@ -1,10 +1,10 @@
 """Compile kernels, and cache them on disk until a file that they depend on changes.
 
 Numba's own cache checks only the file of the function, so a cached caller would keep an old callee
-from another file. Here a cached kernel is valid for one content of its own file and of all files in
-this folder. A kernel may call functions in those files, and no others.
+from another file. Here a cached kernel is valid only for the same contents of its own file and of
+all files in this folder. A kernel may call functions in those files, and no others.
 
-Numba compiles in a separate thread. Python runs signal handlers only in the main thread, so Ctrl-C
+Numba compiles in a separate thread. Python runs signal handlers only in the main thread. So Ctrl-C
 can neither leave Numba's tables half written nor get lost in an LLVM callback, where exceptions are
 ignored. The main thread waits and can be interrupted at any time. A compilation that has begun runs
 to its end.
@@ -56,8 +56,8 @@ def compile_kernel(
     """Compile a function and cache it on disk.
 
     With a `signature`, compile at once and for these types only. Without one, compile for the types
-    of each call. A function that closes over other kernels needs a `name` of its own, under which
-    the cache has it. Return the function itself if compilation is disabled (`IS_JIT_DISABLED`).
+    of each call. A function that closes over other kernels needs a `name` of its own for the cache.
+    Return the function itself if compilation is disabled (`IS_JIT_DISABLED`).
     """
     if IS_JIT_DISABLED:
         return function
@@ -78,9 +78,9 @@ def compile_kernel(
 
 
 def call_in_thread(work: Callable[[], Any]) -> Any:
-    """Return work(), called in a thread where no signal handler runs.
+    """Call work() in a thread where no signal handler runs, and return the result.
 
-    Call it in the current thread during an import, or if this is not the main thread.
+    During an import, or if this is not the main thread, it is called in the current thread.
     """
     if threading.current_thread() is not threading.main_thread() or _is_importing():
         return work()
@@ -107,7 +107,7 @@ def call_in_thread(work: Callable[[], Any]) -> Any:
 
 
 def _is_importing() -> bool:
-    """Return whether an import is running: Numba, in another thread, would wait for it forever."""
+    """Return whether an import is running. Numba in another thread would wait for it forever."""
     frame = sys._getframe()
     while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
         frame = frame.f_back
@@ -116,7 +116,7 @@ def _is_importing() -> bool:
 
 @atexit.register
 def _stop_compilations() -> None:
-    """Stop running compilations at exit: LLVM must not run while the process is torn down."""
+    """Stop running compilations at exit, because LLVM must not run while the process ends."""
     for thread, done in list(_compiling.items()):
         ctypes.pythonapi.PyThreadState_SetAsyncExc(
             ctypes.c_ulong(thread), ctypes.py_object(SystemExit)
@@ -125,9 +125,9 @@ def _stop_compilations() -> None:
 
 
 def jit_kernel(function: Any) -> Any:
-    """Compile a kernel for the types that it is called with.
+    """Compile a kernel for the types of each call.
 
-    It counts references even if its caller does not, which Numba would make it inherit.
+    It always counts references. Numba would otherwise let it inherit the setting of its caller.
     """
     return compile_kernel(function, **REFCOUNT)
 
@@ -153,10 +153,10 @@ def jit_inline_refcount(function: Any) -> Any:
 def jit_with_signature(
     function: Callable[..., Any], *arguments: Any, returns: Any = int64, **options: Any
 ) -> Callable[..., Any]:
-    """Compile a function for these argument types only; other arguments raise a TypeError.
+    """Compile a function for these argument types only. Other arguments raise a TypeError.
 
-    So no type is checked in Python, nothing is compiled again for a float32 or read-only array, and
-    one compiled loop runs any environment's dynamics.
+    So no type is checked in Python, and nothing is compiled again for a float32 or read-only array.
+    One compiled loop runs any environment's dynamics.
     """
     if not IS_JIT_DISABLED:
         kernel: Callable[..., Any] = compile_kernel(function, returns(*arguments), **options)
@@ -178,7 +178,7 @@ def jit_with_signature(
 
 
 def _is_of(dtype: np.dtype[Any], expected: Any) -> bool:
-    """Return whether Numba takes a NumPy type for this type of its own."""
+    """Return whether a NumPy type corresponds to a type of Numba."""
     try:
         return bool(from_dtype(dtype) == expected)
     except numba.NumbaError:  # a type that Numba does not know, such as long double

@@ -1,8 +1,8 @@
 """Weights of random outcomes: fill them from a law, normalize them, and draw by them.
 
 The weights of n outcomes are a vector of numbers >= 0. They need not sum to 1, so a truncated law
-is written without its constant. Dynamics and solver use the same weights: what is simulated and
-what is solved is the same law.
+can be written without its constant. Dynamics and solver use the same weights. So the simulated law
+is the law that is solved.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from zooming.kernels.jit import jit_no_refcount
 
 @jit_no_refcount
 def normalize(weights):
-    """Divide the weights by their sum. All become NaN if one is negative or infinite, or all 0."""
+    """Divide the weights by their sum.
+
+    If a weight is negative or infinite, or all are 0, all become NaN.
+    """
     total = 0.0
     for i in range(weights.shape[0]):
         if not weights[i] >= 0.0:
@@ -29,7 +32,7 @@ def normalize(weights):
 
 @jit_no_refcount
 def draw_index(weights, rng):
-    """Return i with probability weights[i] / sum(weights); -1 if the weights are no law."""
+    """Return i with probability weights[i] / sum(weights), or -1 if the weights are invalid."""
     total = 0.0
     for i in range(weights.shape[0]):
         if not weights[i] >= 0.0:

@@ -1,7 +1,8 @@
 """Selection and actions of boxes when only some actions are feasible.
 
-`allowed` has one row per action axis. Its first two entries are the low and the high end of the
-feasible interval, in the unit cube. On an axis of integers, a 0/1 mask of the values follows.
+`allowed` has one row per action axis. The first two entries of a row are the low and the high end
+of the feasible interval, in the unit cube. On an axis of integers, a 0/1 mask of the values
+follows.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from zooming.kernels.update_rule import draw
 
 @jit_no_refcount
 def read_mask(row):
-    """Set the ends of a row of `allowed` from its mask; return the number of feasible values.
+    """Set the ends of a row of `allowed` from its mask. Return the number of feasible values.
 
     Return -1 if an entry of the mask is neither 0 nor 1.
     """
@@ -68,7 +69,7 @@ def has_feasible(axes, n_state, allowed, low, high):
 
 
 def make_select_feasible(name: str, value_of: Any) -> Any:
-    """Return `select_feasible`, compiled, for rows with values as in `boxes.make_select`."""
+    """Return the compiled `select_feasible` for rows with values as in `boxes.make_select`."""
 
     def select_feasible(table, core, axes, root, state, ties, allowed, low, high, *lens):
         """Return the best relevant ball with a feasible action, or -1 if there is none.
@@ -135,10 +136,10 @@ select_feasible = make_select_feasible("boxes", stored_value)
 
 @jit_kernel
 def write_feasible(table, core, axes, row, rule, allowed, low, high, action):
-    """Write a feasible action of a ball, in the environment's units. The ball has one.
+    """Write a feasible action of a ball, in the environment's units. The ball must have one.
 
-    CENTER plays the middle of the feasible part of the ball. On an axis of integers, it plays the
-    feasible value nearest to the middle of the ball.
+    The rule CENTER plays the middle of the feasible part of the ball. On an axis of integers, it
+    plays the feasible value nearest to the middle of the ball.
     """
     n_state = core[0]["n_state"]
     n_action = core[0]["n_action"]

@@ -1,18 +1,19 @@
 """Models of balls: counts of next states, and planning with them.
 
-A ball B has the mean of its own rewards, and a histogram of the next states after its own visits,
-on a grid of states that belongs to its level. The grid of level l of an adaptive partition has 2^l
-cells along an interval, and a net has a single level: its own cells. The estimates of a ball pool
-its own samples and those of its ancestors, whose cells are spread evenly over smaller ones:
+A ball B has the mean of its own rewards, and a histogram of the next states after its own visits.
+The histogram is on the grid of states of the ball's level. In an adaptive partition, the grid of
+level l has 2^l cells along an interval. A net has a single level: its own cells. The estimates of a
+ball pool its own samples and those of its ancestors, whose cells are spread evenly over smaller
+ones:
 
     Q(B) = mean reward + c / sqrt(n) + (1/n) sum over B and its ancestors A, and cells i,
                                        of count_A(i) times the mean of V_{h+1} over cell i
     V_h(cell) = min(cap, largest Q of the balls relevant for its center), and then, if L_V is given,
     V_h(cell) = min over cells i of (V_h(i) + L_V dist(cell, i))
 
-One-step planning computes Q and V of the ball that was visited, full planning those of all balls,
-from the last step to the first, after each episode.
-[Sinclair, Wang, Jain, Banerjee, Yu 2020; Azar, Osband, Munos 2017]
+One-step planning computes Q and V of the ball that was visited. Full planning computes those of all
+balls, from the last step to the first, after each episode. [Sinclair, Wang, Jain, Banerjee, Yu
+2020; Azar, Osband, Munos 2017]
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ model_at = itself if IS_JIT_DISABLED else _open_model  # return the record of `B
 
 @jit_kernel
 def has_model_room(t, n_steps):
-    """Return whether the histograms of so many steps fit in, and every level has a grid."""
+    """Return whether the histograms of `n_steps` steps fit in, and every level has a grid."""
     m = model_at(t.more)
     n_levels = m.plan[0]["n_levels"]
     largest = m.levels[n_levels] - m.levels[n_levels - 1]
@@ -96,7 +97,7 @@ def has_model_room(t, n_steps):
 
 @jit_kernel
 def cell_of(m, level, state):
-    """Return the number of the cell of a state in the grid of a level."""
+    """Return the index of the cell of a state in the grid of a level."""
     cell = np.int64(0)
     for axis in range(state.shape[0]):
         n_bins = m.bins[level, axis]
@@ -127,7 +128,7 @@ def write_center(m, level, cell, point):
 
 @jit_kernel
 def coarser_cell(m, level, cell):
-    """Return the cell of the level below that contains a cell of this level."""
+    """Return the cell of the next coarser level that contains a cell of this level."""
     found = np.int64(0)
     factor = np.int64(1)
     for axis in range(m.bins.shape[1] - 1, -1, -1):
@@ -141,7 +142,7 @@ def coarser_cell(m, level, cell):
 
 @jit_kernel
 def estimate_q(t, m, step, row):
-    """Return Q of a ball that has been visited."""
+    """Return the model's estimate of Q of a ball that has been visited."""
     n = np.float64(t.rows[row]["n_visits"])
     rewards = 0.0
     values = 0.0
@@ -161,7 +162,7 @@ def estimate_q(t, m, step, row):
 
 @jit_kernel
 def estimate_values(t, m, step, low, high):
-    """Compute V of the smallest cells between two corners, and the means over larger cells."""
+    """Compute V of the smallest cells between two corners, and its means over larger cells."""
     level = m.plan[0]["n_levels"] - 1
     start = m.levels[level]
     point = m.sides[2]
@@ -195,8 +196,8 @@ def estimate_values(t, m, step, low, high):
 def smooth_values(t, m, step, level):
     """Lower V of the smallest cells until it changes by at most L_V per distance.
 
-    Values of one cell may be used after they were lowered: distances obey the triangle inequality,
-    so the result is the same. Cells that differ along a discrete axis are not compared.
+    A value may be used after it was lowered. The result is the same, because distances obey the
+    triangle inequality. Cells that differ along a discrete axis are not compared.
     """
     start, end = m.levels[level], m.levels[level + 1]
     here, there = m.sides[0], m.sides[2]
@@ -236,7 +237,7 @@ def plan_all(t, m):
 
 @jit_kernel
 def plan_if_stale(t):
-    """Make a full plan if there are samples that it has not seen."""
+    """Make a full plan if there are samples that the last plan did not use."""
     m = model_at(t.more)
     if m.plan[0]["is_stale"] == 1:
         plan_all(t, m)
@@ -244,7 +245,7 @@ def plan_if_stale(t):
 
 @jit_kernel
 def learn_model(t, step, row, reward):
-    """Add a sample to the model and plan; return whether the ball is due to split.
+    """Add a sample to the model and plan. Return whether the ball is due to split.
 
     The next state is the one that was read last.
     """
@@ -282,7 +283,7 @@ def learn_model(t, step, row, reward):
 
 @jit_kernel
 def add_children(t, row, n_rows):
-    """Begin the models of the children of a split, whose rows begin at `n_rows`."""
+    """Initialize the models of the children of a split. Their rows begin at `n_rows`."""
     m = model_at(t.more)
     for child in range(n_rows, t.core[0]["n_rows"]):
         m.balls[child]["reward"] = 0.0

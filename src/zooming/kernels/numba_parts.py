@@ -1,4 +1,4 @@
-"""Compiler options, the cache on disk, and structures of Numba that it does not document.
+"""Compiler options, the cache on disk, and structures that Numba does not document.
 
 Only this module uses private parts of Numba. Each part has a fallback, for a version of Numba that
 lacks it:
@@ -53,11 +53,11 @@ def cache_on_disk(kernel: Any, make_stamp: Callable[[], Any], name: str | None) 
     """Cache a kernel on disk, valid as long as `make_stamp` returns the same value.
 
     A function that closes over other kernels needs a `name`. Numba would hash the functions closed
-    over, which differ in each process. The stamp has their contents, and the name says which they
-    are.
+    over, which differ in each process. The stamp covers their contents, and the name identifies
+    them.
 
-    Return False if no cache folder is writable, or if this Numba has no such stamp. The kernel may
-    then be half changed: compile the function anew.
+    Return False if no cache folder is writable, or if this version of Numba lacks the stamp. The
+    kernel may then be half changed: compile the function anew.
     """
     try:
         kernel.enable_caching()
@@ -70,7 +70,7 @@ def cache_on_disk(kernel: Any, make_stamp: Callable[[], Any], name: str | None) 
 
 
 def compile_through(kernel: Any, call: Callable[[Callable[[], Any]], Any]) -> None:
-    """Let `call(work)` do the work when a call of the kernel has new argument types."""
+    """Let `call(work)` run the compilation when a call of the kernel has new argument types."""
     if hasattr(kernel, "_compile_for_args"):
         compile_now = kernel._compile_for_args
         kernel._compile_for_args = lambda *args, **kws: call(lambda: compile_now(*args, **kws))
@@ -97,16 +97,16 @@ def has_known_structures() -> bool:
 def function_addresses(function: Any, signature: Any) -> tuple[int, int]:
     """Return the C address and the Numba address of a compiled function.
 
-    Only a call by the Numba address propagates exceptions.
+    Exceptions are propagated only in calls by the Numba address.
     """
     return _get_wrapper_address(function, signature), _get_jit_address(function, signature)
 
 
 @intrinsic
 def generator_at(context, handle):
-    """Build Numba's Generator from the first addresses of a handle: BIT_GENERATOR_WORDS.
+    """Build Numba's Generator from the first BIT_GENERATOR_WORDS addresses of a handle.
 
-    It counts no references: the caller keeps the real generator alive.
+    It does not count references. The caller keeps the real generator alive.
     """
 
     def build(context, builder, signature, arguments):
@@ -127,7 +127,7 @@ def generator_at(context, handle):
 
 
 def make_function_at(first, kind):
-    """Return an intrinsic that builds the first-class function with addresses at handle[first:].
+    """Return an intrinsic that builds a first-class function from the addresses at handle[first:].
 
     `kind` is the function's `numba.types.FunctionType`.
     """

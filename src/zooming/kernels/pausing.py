@@ -1,8 +1,8 @@
 """Store where an episode stopped while the caller splits a ball.
 
-`paused` is (steps played, row to play next, return so far, row to split, state). No episode is
-stored if the number of steps played is 0. The agent keeps `paused`, so that the next call of
-learn() continues an episode that was interrupted here.
+`paused` is (steps played, row to play next, return so far, row to split, state). If the number of
+steps played is 0, no episode is stored. The agent keeps `paused`, so that the next call of learn()
+continues an episode that was interrupted here.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def pause(paused, n_steps, row, total, due_row, state):
 
 @jit_inline
 def resume(paused, state):
-    """Write the stored state; return (steps played, row to play next, return so far).
+    """Write the stored state. Return (steps played, row to play next, return so far).
 
-    Return zeros and write nothing if no episode is stored.
+    If no episode is stored, return zeros and write nothing.
     """
     n_steps = np.int64(paused[N_STEPS])
     if n_steps == 0:

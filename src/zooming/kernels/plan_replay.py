@@ -13,12 +13,12 @@ from zooming.kernels.update_rule import learned_reward
 
 @jit_kernel
 def record_many(core, samples, units, axes, recorded, clipping, done):
-    """Keep the transitions from number done[0] on, in their order; return (code, coordinate).
+    """Keep the transitions from index done[0] on, in their order. Return (code, coordinate).
 
-    `recorded` are (steps, states, actions, rewards, next states, terminated), the points flat as in
-    `Axes.flat_state`. FINE: all are kept. DUE: number done[0] begins an episode for which a plan is
-    due. BAD_REWARD and BAD_STATE: number done[0] is refused, and so would be `update`; coordinates
-    are counted over state, action and next state. The caller has reserved room.
+    `recorded` is (steps, states, actions, rewards, next states, terminated), with points flat as in
+    `Axes.flat_state`. FINE: all are kept. DUE: transition done[0] begins an episode for which a
+    plan is due. BAD_REWARD and BAD_STATE: transition done[0] is refused, as by `update`.
+    Coordinates are counted over state, action and next state. The caller has reserved room.
     """
     steps, states, actions, rewards, next_states, terminated = recorded
     n_state, n_action = core[0]["n_state"], core[0]["n_action"]

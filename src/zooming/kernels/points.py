@@ -1,4 +1,4 @@
-"""Convert points from the environment's units into the unit cube, and back.
+"""Convert points from the environment's units to the unit cube, and back.
 
 All states and actions of boxes are points of the unit cube, unless a docstring says "environment's
 units". On an axis of m integers, value number k (from 0) is the point (k + 1/2) / m, and borders
@@ -26,7 +26,7 @@ from zooming.kernels.update_rule import draw
 
 @jit_inline
 def to_unit(axes, first_axis, point, unit):
-    """Write `point` (environment's units) as a point of the unit cube.
+    """Convert `point` from the environment's units to the unit cube, and write it to `unit`.
 
     Return the index of the first bad coordinate, or -1. Rounding errors outside a bound are
     clipped. NaN, infinities and values further outside are bad. On an axis of integers, other
@@ -50,8 +50,8 @@ def bend(points, bends, first_axis):
 
     A row of `bends` is (scale, low, high, largest). Scale 0 clips to [low, high]. Any other scale
     means that one or both ends are infinite, and squashes the axis to [0, 1] by z / (1 + |z|). Here
-    z is the distance, in scales, from the finite end, or from 0. NaN and infinities are left as
-    they are, so that a later check refuses them.
+    z is the distance, in scales, from the finite end, or from 0. NaN and infinities are left
+    unchanged, so that a later check refuses them.
     """
     for i in range(points.shape[1]):
         scale, low, high = (
@@ -97,9 +97,8 @@ def unbend(points, bends, first_axis):
 def in_units(axes, axis, unit, low):
     """Convert a coordinate of the unit cube to the environment's units and dtype.
 
-    Rounding never moves it below `low`, the low border of its ball.
-
-    Return the value, and its coordinate in the unit cube after rounding.
+    Rounding never moves it below `low`, the low border of its ball. Return the value, and its
+    coordinate in the unit cube after rounding.
     """
     value = axes[axis, LOW] + unit * axes[axis, WIDTH]
     if axes[axis, SINGLE] == 1.0:
@@ -118,9 +117,9 @@ def in_units(axes, axis, unit, low):
 
 @jit_inline
 def net_point(core, axes, axis, low):
-    """Return the multiple of the spacing in the cell of a published net with the low border `low`.
+    """Return the point of a cell of a published net: the multiple of the spacing in the cell.
 
-    The border is half a spacing below that point.
+    `low` is the low border of the cell. It is half a spacing below that point.
     """
     if low == 0.0:
         return 0.0  # the first cell is half a cell, cut by the end of the axis
@@ -130,9 +129,9 @@ def net_point(core, axes, axis, low):
 
 @jit_no_refcount
 def play_value(core, axes, axis, rule, low, high):
-    """Return the integer played along a side of a ball.
+    """Return the integer to play along a side of a ball.
 
-    It is the middle one (the upper of two), or the first one, or a uniform draw.
+    It is the middle one (the upper of two), the first one, or a uniform draw, depending on `rule`.
     """
     first = np.rint(low * axes[axis, ATOMS])
     n_inside = np.rint(high * axes[axis, ATOMS]) - first

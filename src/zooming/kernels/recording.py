@@ -1,9 +1,9 @@
 """Record the transitions that an agent plays in compiled code, for other agents to learn from.
 
-An environment crosses into compiled code as its dynamics and its parameters. Here the dynamics are
-replaced by ones that call the real dynamics and write down the transition, and the parameters by a
-`memory` that contains the real ones and the rows written so far. So every compiled agent can be
-recorded, and its kernels do not know of it.
+An environment crosses into compiled code as its dynamics and its parameters. To record, the
+dynamics are replaced by functions that call the real dynamics and store the transition. The
+parameters are replaced by a `memory`, which contains the real parameters and the rows stored so
+far. So every compiled agent can be recorded without changing its kernels.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def parameters(memory):
 
 @jit_kernel
 def write_row(memory, state, action, step, reward, next_state):
-    """Write down a transition; return its reward, or NaN if it is outside the reward range.
+    """Store a transition. Return its reward, or NaN if it is outside the reward range.
 
     A row is (step, reward, state, action, next state). NaN makes the agent refuse the transition.
     """
@@ -74,7 +74,7 @@ def real_handle(memory):
 
 
 def _recorded_dynamics(state, action, step, memory, rng, next_state):
-    """Call the real dynamics and write down the transition."""
+    """Call the real dynamics and store the transition."""
     _, dynamics, _ = unpack(real_handle(memory))
     reward = dynamics(state, action, step, parameters(memory), rng, next_state)
     return write_row(memory, state, action, step, reward, next_state)
@@ -88,7 +88,7 @@ def _recorded_start(memory, rng, state):
 
 @functools.cache
 def _by_address() -> tuple[Callable[..., float], Callable[..., None]]:
-    """Return the recording functions that find the real ones in the memory, compiled."""
+    """Return compiled recording functions that find the real functions in the memory."""
     return (
         jit_with_signature(_recorded_dynamics, *_ARGUMENTS, returns=float64),
         jit_with_signature(_recorded_start, *_START, returns=void),
@@ -97,7 +97,7 @@ def _by_address() -> tuple[Callable[..., float], Callable[..., None]]:
 
 @functools.lru_cache(64)
 def _around(dynamics: Any, start: Any) -> tuple[Callable[..., float], Callable[..., None]]:
-    """Return recording functions for one environment, for a Numba whose layout is not known."""
+    """Return recording functions for one environment, if the layout of Numba is not known."""
 
     def recorded(state, action, step, memory, rng, next_state):
         reward = dynamics(state, action, step, parameters(memory), rng, next_state)
@@ -117,5 +117,5 @@ def _around(dynamics: Any, start: Any) -> tuple[Callable[..., float], Callable[.
 def recording_functions(
     dynamics: Any, start: Any
 ) -> tuple[Callable[..., float], Callable[..., None]]:
-    """Return dynamics and start function that take a memory as their parameters, and record."""
+    """Return a dynamics and a start function that record. Their parameters are a memory."""
     return _by_address() if BY_ADDRESS else _around(dynamics, start)

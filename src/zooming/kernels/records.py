@@ -1,8 +1,8 @@
 """Pass all arrays of a table into compiled code as one array of addresses.
 
 Each array that crosses into compiled code costs about 0.1 us, and a tuple of arrays several times
-as much. So a table crosses as one `handle`, and compiled code makes its record of arrays from it.
-The caller keeps the arrays alive: it packs a new handle whenever it replaces one of them.
+as much. So a table crosses as one `handle`, and compiled code builds its record of arrays from it.
+The caller keeps the arrays alive, and packs a new handle whenever it replaces one of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WORDS = 4  # of each array in a handle: its address, and up to three lengths
 
 
 class Boxes(NamedTuple):
-    """The arrays of a `BoxTable`, and scratch memory."""
+    """The arrays of a `BoxTable`, with scratch memory."""
 
     rows: Any  # BALL [n_rows]
     core: Any  # CORE [1]
@@ -38,7 +38,7 @@ class Boxes(NamedTuple):
 
 
 class Balls(NamedTuple):
-    """The arrays of a `BallTable` with its metric, and scratch memory. See `balls`."""
+    """The arrays of a `BallTable` with its metric and scratch memory. See `balls`."""
 
     rows: Any  # METRIC_BALL [n_rows]
     core: Any  # METRIC_CORE [1]
@@ -55,7 +55,7 @@ class Balls(NamedTuple):
 
 
 def pack(record: Any) -> Any:
-    """Return the handle of a record of arrays; the record itself if compilation is disabled."""
+    """Return the handle of a record of arrays, or the record itself without compilation."""
     if IS_JIT_DISABLED:
         return record
     words = np.zeros((len(record), _WORDS), np.int64)
@@ -66,7 +66,7 @@ def pack(record: Any) -> Any:
 
 @intrinsic
 def _pointer(context, address):
-    """Return an address as a pointer."""
+    """Convert an address to a pointer."""
 
     def build(context, builder, signature, arguments):
         return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
@@ -76,20 +76,20 @@ def _pointer(context, address):
 
 @jit_inline_refcount
 def vector_at(words, i, dtype):
-    """Return array i of a handle, of one dimension. It counts no references."""
+    """Return array number i of a handle, which has one dimension. References are not counted."""
     return carray(_pointer(words[_WORDS * i]), words[_WORDS * i + 1], dtype)
 
 
 @jit_inline_refcount
 def matrix_at(words, i, dtype):
-    """Return array i of a handle, of two dimensions."""
+    """Return array number i of a handle, which has two dimensions."""
     k = _WORDS * i
     return carray(_pointer(words[k]), (words[k + 1], words[k + 2]), dtype)
 
 
 @jit_inline_refcount
 def _cube(words, i, dtype):
-    """Return array i of a handle, of three dimensions."""
+    """Return array number i of a handle, which has three dimensions."""
     k = _WORDS * i
     return carray(_pointer(words[k]), (words[k + 1], words[k + 2], words[k + 3]), dtype)
 
@@ -130,7 +130,7 @@ def _open_balls(words):
 
 
 def itself(handle):
-    """Return the handle, which is the record if compilation is disabled."""
+    """Return the handle. It is the record itself if compilation is disabled."""
     return handle
 
 

@@ -1,4 +1,4 @@
-"""Learn from recorded transitions: `update` of `episodes` in a compiled loop."""
+"""Learn from recorded transitions: call `update` of `episodes` in a compiled loop."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def _make_replay(name: str, update: Callable[..., int]) -> Callable[..., int]:
         table, steps, states, actions, rewards, next_states, terminated, reward_low, reward_high,
         clipping, done,
     ):  # fmt: skip
-        """Learn from the transitions from number done[0] on, in their order; return a code.
+        """Learn from the transitions from index done[0] on, in their order. Return a code.
 
         FINE: all are learned. DUE: those before done[0] are learned, and Python must split the ball
-        of the last one. For the other codes of `update`, and for BAD_REWARD, number done[0] is not
-        learned. `clipping` is (1 if rewards are clipped, number of clipped rewards).
+        of the last one. For the other codes of `update`, and for BAD_REWARD, transition done[0] is
+        not learned. `clipping` is (1 if rewards are clipped, number of clipped rewards).
         """
         while done[0] < steps.shape[0]:
             k = done[0]

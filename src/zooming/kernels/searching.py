@@ -1,7 +1,7 @@
 """Single-partition Q-learning: the search for a better policy, and its Boltzmann choice of balls.
 
-An episode trains, or it is one of N evaluations of the greedy policy, from which nothing is
-learned. After each training episode come N evaluations. The policies of the search are compared by
+An episode is a training episode, or one of N evaluations of the greedy policy, from which nothing
+is learned. Each training episode is followed by N evaluations. The search compares its policies by
 the mean return of these N.
 
     P(B) proportional to exp(Q(B) / (tau D))        D = H times the span of rewards
@@ -70,13 +70,13 @@ search_at = itself if IS_JIT_DISABLED else _open_search  # return the record of 
 
 @jit_kernel
 def is_exploring(t):
-    """Return whether this episode trains: balls are then drawn by their values."""
+    """Return whether this is a training episode, in which balls are drawn by their values."""
     return search_at(t.more).state[0]["turn"] == 0
 
 
 @jit_kernel
 def begin_episode(t):
-    """Begin an episode; finish the turn of the episode before, if there was one."""
+    """Begin an episode. If there was one before, finish its turn."""
     search = search_at(t.more)
     if search.state[0]["is_open"] == 1:
         search.state[0]["is_open"] = 0
@@ -86,7 +86,11 @@ def begin_episode(t):
 
 @jit_kernel
 def end_turn(t, search):
-    """Count splits after a training episode; compare the mean return after the last evaluation."""
+    """Finish an episode of the search.
+
+    After a training episode, count splits. After the last evaluation, compare the mean return with
+    the best so far, and keep a copy of the table or go back to the copy.
+    """
     now = search.state
     if now[0]["turn"] == 0:
         now[0]["n_splits"] += np.int64(t.core[0]["n_balls"] != now[0]["n_balls"])
@@ -115,7 +119,7 @@ def end_turn(t, search):
 
 @jit_kernel
 def keep_copy(t, search):
-    """Copy the table, as the best one so far."""
+    """Store a copy of the table as the best one so far."""
     n_rows = t.core[0]["n_rows"]
     for row in range(n_rows):
         search.kept[row] = t.rows[row]
@@ -139,9 +143,10 @@ def go_back(t, search):
 
 @jit_kernel
 def learn_or_evaluate(t, step, row, reward, next_value, action):
-    """Apply the update rule, or add up the return of an evaluation; return whether to split.
+    """Apply the update rule, or add up the return of an evaluation. Return whether to split.
 
-    A transition that no `act` of step 0 preceded is from outside, such as a log: learn from it.
+    A transition without an `act` of step 0 before it comes from outside, such as a log. It is
+    learned.
     """
     now = search_at(t.more).state
     if step == 0:
@@ -162,8 +167,8 @@ def draw_by_value(t, core, root, best, allowed):
     """Draw a relevant ball with a feasible action: P(B) proportional to exp(Q(B) / (tau D)).
 
     `best` is the largest Q of these balls. `allowed` is that of `masks`, without rows if all
-    actions are feasible. The balls are walked from low to high actions, and each replaces the
-    current choice with probability weight / total weight so far.
+    actions are feasible. The balls are visited from low to high actions. Each replaces the current
+    choice with probability weight / total weight so far.
     """
     span = core[0]["reward_span"] * core[0]["horizon"]
     scale = search_at(t.more).state[0]["temperature"] * span

@@ -1,6 +1,7 @@
 """Splits of boxes: when a ball is due, which of its sides are cut and where, and its children.
 
-split B, after its update, when n(B) >= (d_max / diam(B))^2 = 4^depth for cubes   [SBY19 Alg. 1]
+After its update, a ball B is split when n(B) >= (d_max / diam(B))^2, which is 4^depth for cubes.
+[SBY19 Alg. 1]
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def due_at(diameter):
 
 @jit_no_refcount
 def due_after(core, diameter):
-    """Return the number of visits at which a ball of an agent is due: phi / diam^p."""
+    """Return the number of visits at which a ball is due: due_factor / diam^due_power."""
     if core[0]["due_power"] == 2.0 and core[0]["due_factor"] == 1.0:
         return due_at(diameter)
     if diameter == 0.0:
@@ -56,7 +57,10 @@ def sides_to_halve(core, axes, low, high):
 
 @jit_no_refcount
 def middle(axes, axis, low, high):
-    """Return where a side is cut in two. On an axis of integers, that is between two values."""
+    """Return the place at which a side is halved.
+
+    On an axis of integers, it is between two values.
+    """
     n_values = axes[axis, ATOMS]
     if n_values == 0.0:
         return 0.5 * (low + high)
@@ -65,10 +69,10 @@ def middle(axes, axis, low, high):
 
 @jit_kernel
 def cut(table, core, stats, axes, row, halved, at):
-    """Replace an active ball by its parts, cut along the axes in `halved`; they inherit Q and n.
+    """Replace an active ball by its parts, cut along the axes in `halved`. They inherit Q and n.
 
-    `at[axis]` is where it is cut, strictly inside the ball. Every split of every rule is made here.
-    The caller has reserved the rows. [SBY19 Split Ball]
+    `at[axis]` is the place of the cut, strictly inside the ball. Every split of every rule is made
+    here. The caller has reserved the rows. [SBY19 Split Ball]
     """
     depth = np.int64(table[row]["depth"])
     first_parent = row
@@ -139,11 +143,11 @@ def split(table, core, stats, axes, row):
 
 @jit_no_refcount
 def rows_per_split(core):
-    """Return the most rows that one split can take."""
+    """Return the largest number of rows that one split can take."""
     return 2 * ((np.int64(1) << core[0]["split_axes"]) - 1)
 
 
 @jit_no_refcount
 def rows_needed(core, n_splits):
-    """Return the most rows that `n_splits` splits can take; there are at most `max_balls` balls."""
+    """Return the largest number of rows that `n_splits` splits can take, given `max_balls`."""
     return min(n_splits * rows_per_split(core), 2 * (core[0]["max_balls"] - core[0]["n_balls"]))

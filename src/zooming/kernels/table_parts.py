@@ -1,4 +1,4 @@
-"""The compiled functions in which tables differ. `episodes` is written once for all of them."""
+"""The compiled functions in which tables differ. `episodes` is written once for all tables."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from zooming.kernels.jit import jit_inline, jit_kernel
 
 @jit_inline
 def keep_row(t, step, row, ties):
-    """Return the row: `best` of this step is not changed by what was learned since."""
+    """Return `row`. This part `choose` is for tables where learning does not change `best`."""
     return row
 
 
 class Parts(NamedTuple):
     """The compiled functions of one kind of table. `t` is its record of arrays.
 
-    A point that was read stays in the scratch memory of `t` until the next one is read: it is the
+    A point that was read stays in the scratch memory of `t` until the next one is read. It is the
     state for which `best` selects and `act` plays.
     """
 
@@ -37,11 +37,14 @@ class Parts(NamedTuple):
 
 @jit_kernel
 def itself(t):
-    """Return the record: the part `with_own_scratch` if `open` makes new scratch memory."""
+    """Return the record.
+
+    This part `with_own_scratch` is for tables whose `open` makes new scratch memory.
+    """
     return t
 
 
 @jit_inline
 def no_split(t, row):
-    """Return True: the part `split` of a table that has nothing to split."""
+    """Return True. This part `split` is for tables that have nothing to split."""
     return True

@@ -45,10 +45,10 @@ def draw(core):
 
 @jit_no_refcount
 def share_of(seed, row, n_visits, j):
-    """Return a random number from [0, 1) that belongs to one copy of Q at one visit of a ball.
+    """Return a random number from [0, 1) for copy j of Q at one visit of a ball.
 
-    It does not depend on what was drawn before. So it does not matter whether the next ball, which
-    may be drawn among ties, is selected before or after the update.
+    It does not depend on earlier draws. So it does not matter whether the next ball, which may be
+    drawn among ties, is selected before or after the update.
     """
     z = mix(seed + np.uint64(row) * np.uint64(0x9E3779B97F4A7C15))
     z = mix(z + np.uint64(1024 * n_visits + j) * np.uint64(0x9E3779B97F4A7C15))
@@ -61,7 +61,7 @@ if IS_JIT_DISABLED:  # the overflow is intended
 
 @jit_no_refcount
 def ceiling(core, step):
-    """Return the largest possible return from `step` on: the first Q of a root and the cap of V."""
+    """Return the largest possible return from `step` on. It is a root's first Q and caps V."""
     n_steps = core[0]["horizon"] if core[0]["full_cap"] == 1 else core[0]["horizon"] - step
     high = core[0]["reward_high"]
     # If no reward is positive, the best case is that the episode ends after the next one.
@@ -80,7 +80,7 @@ def set_iota(core):
 
 @jit_no_refcount
 def exact_bonus(core, stats, step, row, diameter, learning_rate):
-    """Return the b(t) that makes Q the weighted mean of r + V' plus the width that optimism needs.
+    """Return b(t) such that Q is the weighted mean of r + V' plus the width that optimism needs.
 
     That width is B_t = R sqrt(S_t iota / 2) + L D_t. Here R is the range of r + V', S_t = (1-a)^2
     S_{t-1} + a^2 is the sum of squared weights, and D_t = (1-a) D_{t-1} + a diam(B) is the weighted
@@ -98,7 +98,7 @@ def exact_bonus(core, stats, step, row, diameter, learning_rate):
 
 @jit_no_refcount
 def bernstein_bonus(core, stats, row, n_visits, learning_rate, next_value):
-    """Return the b(t) whose weighted sum is beta_t / 2, plus a term for noise and L.
+    """Return b(t) such that its weighted sum is beta_t / 2, plus a term for noise and L.
 
     The statistics of a ball are the mean and the variance of V', and beta. The variance is updated
     in Welford's form, so it is never negative. [Jin et al. 2018 Alg. 2]
@@ -126,10 +126,10 @@ def randomized_value(core, stats, step, row, n_visits, value, target):
     """Return Q of a ball after a visit with randomized learning rates.
 
     Every copy of Q moves to the target by w ~ Beta(1, n + n_0), where n is the number of earlier
-    visits in this stage: each of n_0 prior samples, worth the largest possible return, and of n + 1
-    targets then has the same expected weight. Q stays until the stage of floor((1 + 1/H)^q H)
-    visits ends. It then becomes the largest copy, and all copies begin anew.
-    [Tiapkin et al. 2023, Staged-RandQL with kappa = 1]
+    visits in this stage. So the n_0 prior samples, worth the largest possible return, and the n + 1
+    targets all have the same expected weight. Q stays until the stage of floor((1 + 1/H)^q H)
+    visits ends. It then becomes the largest copy, and all copies begin anew. [Tiapkin et al. 2023,
+    Staged-RandQL with kappa = 1]
     """
     n = stats[row, IN_STAGE]
     largest = -np.inf
