@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import zooming
 from helpers import AGENTS, KINDS, LEARNERS, Boxes, Drift, box, knowledge, same_history
+from zooming.agents import files
 
 PROBLEMS = {
     "oil": lambda: gym.make("zooming/Oil-v0", sharpness=10.0),
@@ -336,13 +337,47 @@ def test_an_agent_of_ones_own_is_loaded_by_its_own_class(path):
     assert_continues(agent, loaded, 10, path)
 
 
-def test_what_load_could_not_rebuild_is_not_saved(path):
-    class Silent(zooming.Agent):
-        def act(self, step, observation, *, info=None):
-            return self.axes.action_ends[0]
+@pytest.mark.plain
+def test_a_class_of_ones_own_is_rebuilt_with_the_options_that_it_takes(path):
+    class Open(zooming.AdaptiveQ):
+        def __init__(self, env, **options):
+            super().__init__(env, **options)
 
-        def update(self, *transition, **options):
+    class Closed(zooming.Random):
+        def __init__(self, env, seed=None):
+            super().__init__(env, horizon=2, seed=seed)
+
+    for agent in (Open(PROBLEMS["oil"](), horizon=2, seed=3), Closed(PROBLEMS["oil"](), 3)):
+        agent.save(path)
+        loaded = type(agent).load(path)
+        assert (type(loaded), loaded.horizon, loaded.seed) == (type(agent), 2, 3)
+
+
+class Silent(zooming.Agent):
+    def act(self, step, observation, *, info=None):
+        return self.axes.action_ends[0]
+
+    def update(self, *transition, **options):
+        pass
+
+
+def test_an_agent_that_cannot_be_saved_says_so_beforehand_unless_it_has_its_own_save():
+    class Own(Silent):
+        def save(self, path):
             pass
+
+    with pytest.raises(zooming.ConfigurationError, match="Silent cannot be saved"):
+        Silent(PROBLEMS["oil"](), seed=0).check_savable()
+    Own(PROBLEMS["oil"](), seed=0).check_savable()
+    zooming.Random(PROBLEMS["oil"](), seed=0).check_savable()
+
+
+def test_what_load_could_not_rebuild_is_not_saved(path):
+    class OldGenerator(Drift):
+        def reset(self, *, seed=None, options=None):
+            if seed is not None or self._np_random is None:
+                self.np_random = np.random.Generator(np.random.MT19937(0))
+            return super().reset()
 
     class Flat:
         def scale(self, horizon, reward_span):
@@ -353,6 +388,10 @@ def test_what_load_could_not_rebuild_is_not_saved(path):
         Silent(PROBLEMS["oil"](), seed=0).save(path)
     with pytest.raises(zooming.ZoomingError, match="cannot be saved"):
         zooming.AdaptiveQ(PROBLEMS["oil"](), bonus=Flat(), seed=0).save(path)
+    agent = zooming.Random(OldGenerator(), horizon=3, seed=0)
+    agent.learn(1)
+    with pytest.raises(zooming.ConfigurationError, match=r"MT19937 .* only Gymnasium's own"):
+        agent.save(path)
     assert not path.exists()
 
 
@@ -432,6 +471,35 @@ def test_estimates_survive_a_file(path, kind):
         assert loaded.value(step, [0.4]) == agent.value(step, [0.4])
         assert loaded.q_value(step, [0.4], [0.6]) == agent.q_value(step, [0.4], [0.6])
         assert loaded.visits(step, [0.4], [0.6]) == agent.visits(step, [0.4], [0.6])
+
+
+def test_a_warning_that_came_when_an_agent_was_made_does_not_come_again(path):
+    with pytest.warns(UserWarning, match="horizon=7, but an episode of .* ends after 5 steps"):
+        zooming.AdaptiveQ(PROBLEMS["oil"](), horizon=7, seed=0).save(path)
+    assert zooming.load(path).horizon == 7  # a warning would be an error
+
+
+@pytest.mark.plain
+def test_a_rule_that_guides_an_agent_survives_but_for_its_code(path):
+    agent = zooming.AdaptiveQ(PROBLEMS["oil"](), seed=0)
+    agent.save(path)
+    assert zooming.load(path).guide is None
+    agent.warm_start(lambda step, state: [0.5], 40)
+    agent.save(path)
+    assert zooming.load(path).guide.state() == agent.guide.state()
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("rewards", ["refuse", "clip"])
+def test_a_file_from_before_clipping_and_guides_is_read(path, rewards):
+    agent = zooming.AdaptiveQ(PROBLEMS["oil"](), rewards=rewards, seed=0)
+    agent.save(path)
+    header, arrays = files.read_container(path)
+    del header["n_clipped"], header["guide"]
+    files.write_container(path, header, arrays)
+    loaded = zooming.load(path)
+    assert (loaded.n_clipped, loaded.guide) == (0, None)
+    assert_continues(agent, loaded, 2, path)
 
 
 def test_loading_with_an_environment_of_shorter_episodes_warns_and_of_the_same_does_not(tmp_path):

@@ -166,6 +166,17 @@ def test_the_first_clipped_reward_is_warned_about_and_no_other(driver, tmp_path)
     zooming.load(tmp_path / "agent").learn(5, driver=driver)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_loaded_agent_warns_of_the_first_clipped_reward_unless_it_has_warned(tmp_path):
+    agent, x = clipping("AdaptiveQ"), np.array([0.5])
+    agent.save(tmp_path / "agent")
+    agent = zooming.load(tmp_path / "agent")
+    with pytest.warns(UserWarning, match="was clipped"):
+        agent.update(0, x, x, 9.0, x)
+    agent.save(tmp_path / "agent")
+    zooming.load(tmp_path / "agent").update(0, x, x, 9.0, x)  # a warning would be an error
+
+
 @pytest.mark.parametrize("kind", sorted(CLIPPING.keys() - {"own split"}))  # which no file can hold
 def test_a_file_keeps_the_option_and_the_count(kind, tmp_path):
     agent = clipping(kind)

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import socket
+import stat
 import struct
 import subprocess
 import sys
@@ -189,9 +190,45 @@ def test_a_failed_save_keeps_the_old_checkpoint(tmp_path, monkeypatch):
 
 
 def test_a_file_has_the_permissions_of_any_new_file(tmp_path):
-    (tmp_path / "plain").write_bytes(b"")
-    files.write_atomically(tmp_path / "ours", b"")
-    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
+    for name in ("before", "after"):
+        (tmp_path / f"plain {name}").write_bytes(b"")
+        files.write_atomically(tmp_path / "ours", b"")
+    assert len({file.stat().st_mode for file in tmp_path.iterdir()}) == 1
+
+
+def test_the_content_is_on_the_disk_before_the_name_and_the_name_before_the_end(
+    tmp_path, monkeypatch
+):
+    synced = []
+
+    def sync(handle):
+        found = os.fstat(handle)
+        is_folder = stat.S_ISDIR(found.st_mode)
+        synced.append((None if is_folder else found.st_size, (tmp_path / "file").exists()))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    files.write_atomically(tmp_path / "file", b"seven b")
+    assert synced == [(7, False), (None, True)]
+
+
+def test_a_write_leaves_no_file_open(tmp_path):
+    before = len(os.listdir("/dev/fd"))
+    for content in (b"one", b"two"):
+        files.write_atomically(tmp_path / "file", content)
+    assert len(os.listdir("/dev/fd")) <= before
+
+
+def test_an_interrupt_just_after_the_rename_stays_an_interrupt(tmp_path, monkeypatch):
+    rename = os.replace
+
+    def interrupt(source, target):
+        rename(source, target)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        files.write_atomically(tmp_path / "file", b"new")
+    assert (tmp_path / "file").read_bytes() == b"new"
 
 
 # --- the container --------------------------------------------------------------------------------
@@ -221,6 +258,42 @@ def test_a_container_gives_back_what_was_written(folder, header, arrays):
         assert read_arrays[name].dtype == array.dtype
         assert read_arrays[name].shape == array.shape
         assert read_arrays[name].tobytes() == array.tobytes()
+
+
+def container(arrays, content, version=1, **header):
+    """The bytes of a file, put together by hand."""
+    text = json.dumps({**header, "arrays": arrays}).encode()
+    prefix = b"zooming\x00" + struct.pack("<IQ", version, len(text))
+    return content_with_checksum(prefix + text + content)
+
+
+def test_a_container_that_is_put_together_by_hand_is_read(tmp_path):
+    numbers = struct.pack("<3d", 1.0, 2.0, 3.0)
+    described = {"a": ["<f8", [2]], "none": ["<f8", [0]], "b": ["<f8", [1, 1]]}
+    (tmp_path / "file").write_bytes(container(described, numbers, name="by hand"))
+    header, arrays = files.read_container(tmp_path / "file")
+    assert header == {"name": "by hand"}
+    assert {name: array.tolist() for name, array in arrays.items()} == {
+        "a": [1.0, 2.0],
+        "none": [],
+        "b": [[3.0]],
+    }
+
+
+@pytest.mark.parametrize(
+    ("shape", "n_bytes", "match"),
+    [
+        ([2], 15, "array a is longer than the file"),
+        ([2], 17, "1 bytes too many"),
+        ([-1], 8, r"array a has the shape \[-1\]"),
+        ([2.0], 16, r"array a has the shape \[2.0\]"),
+        ([True], 8, r"array a has the shape \[True\]"),
+    ],
+)
+def test_arrays_that_do_not_fit_their_bytes_are_refused(tmp_path, shape, n_bytes, match):
+    (tmp_path / "file").write_bytes(container({"a": ["<f8", shape]}, bytes(n_bytes)))
+    with pytest.raises(zooming.CheckpointError, match=match):
+        files.read_container(tmp_path / "file")
 
 
 def test_arrays_from_a_file_can_be_written_to(tmp_path):
@@ -294,6 +367,15 @@ def test_a_newer_version_is_refused_and_says_so(small_file):
         content_with_checksum(bytes(newer)),
         match=rf"version {files.VERSION + 1} .*[Uu]pdate zooming",
     )
+
+
+@pytest.mark.parametrize(
+    ("version", "match"),
+    [(1, "does not match its checksum"), (2, r"version 2 .* newer than this zooming reads \(1\)")],
+)
+def test_a_damaged_file_is_said_to_be_newer_only_if_it_is(tmp_path, version, match):
+    content = container({}, b"", version)
+    assert_refused(tmp_path / "file", content[:-1] + bytes([content[-1] ^ 1]), match)
 
 
 def test_a_missing_file_is_an_ordinary_error(tmp_path):

@@ -72,7 +72,9 @@ _BOXES = (
 _PLAIN = dict.fromkeys(
     (f"tests/test_{name}.py" for name in (*_BOXES, "metric_q", "pairs")), "plain"
 )
-_FILES = dict.fromkeys(("tests/test_files.py", "tests/test_checkpoints.py"), _ALL)
+_FILES = dict.fromkeys(
+    (f"tests/test_{name}.py" for name in ("files", "checkpoints", "clipping")), _ALL
+)
 _PLANNER = ("cells.py", "grids.py", "plan*.py", "smoothing.py", "trends.py")
 ROOMS = (
     Room(
