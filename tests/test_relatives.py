@@ -46,6 +46,7 @@ def same_balls(found, root):
         assert ours[center] == (pytest.approx(q, rel=1e-12), n)
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
@@ -62,6 +63,39 @@ def test_a_file_has_every_option(kind, options, tmp_path):
     loaded = zooming.load(tmp_path / "agent.zoom")
     assert {name: getattr(loaded, name) for name in options} == options
     assert loaded.learn(30).returns.tolist() == agent.learn(30).returns.tolist()
+
+
+def contents(table):
+    """The arrays that a file of a table would hold."""
+    return {name: array.tobytes() for name, array in table.state().items()}
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("kind", RELATIVES)
+def test_a_copy_of_a_table_is_the_same_and_stays_as_it_is(kind):
+    agent = RELATIVES[kind](ambulance(), seed=0)
+    agent.learn(20)
+    agent.table, first = agent.table.copy(), agent.table
+    before = contents(first)
+    assert contents(agent.table) == before
+    agent.learn(20)
+    assert contents(first) == before != contents(agent.table)
+    again = RELATIVES[kind](ambulance(), seed=0)
+    again.learn(40)
+    assert contents(again.table) == contents(agent.table)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("kind", "left_out"),
+    [("SinglePartitionQ", {"core", "search"}), ("AdaptiveMB", {"core", "plan"})],
+)
+def test_the_bytes_of_an_agent_are_those_of_all_that_it_keeps_of_its_balls(kind, left_out):
+    agent = RELATIVES[kind](ambulance(), seed=0)
+    agent.learn(40)
+    kept = {name: array for name, array in agent.table.state().items() if name not in left_out}
+    assert agent.n_balls > 1
+    assert agent.nbytes == sum(array.nbytes for array in kept.values())
 
 
 # --- SinglePartitionQ -----------------------------------------------------------------------------
@@ -101,6 +135,7 @@ def test_the_search_is_the_plain_one_trajectory_for_trajectory():
 
 
 @pytest.mark.kernels
+@pytest.mark.plain
 def test_every_episode_of_the_search_counts_and_most_of_them_only_evaluate():
     agent = zooming.SinglePartitionQ(ambulance(), evaluations=4, seed=0)
     history = agent.learn(4 + 30 * 5)
@@ -115,6 +150,7 @@ def test_every_episode_of_the_search_counts_and_most_of_them_only_evaluate():
 
 
 @pytest.mark.kernels
+@pytest.mark.plain
 def test_transitions_from_a_log_are_learned_from_though_an_evaluation_is_due():
     agent = zooming.SinglePartitionQ(ambulance(), seed=0)
     for step in range(5):
@@ -136,23 +172,62 @@ def test_a_search_says_what_it_cannot_take():
             zooming.SinglePartitionQ(ambulance(), seed=0, **options)
 
 
+def refused(path, words, **changed):
+    """Whether a file with other arrays is refused in these words."""
+    header, arrays = files.read_container(path)
+    other = path.with_suffix(".other")
+    files.write_container(other, header, {**arrays, **changed})
+    with pytest.raises(zooming.CheckpointError, match=words):
+        zooming.load(other)
+    return True
+
+
+def with_field(array, name, value, row=None):
+    """A copy of records with another value in a field, of one row or of all."""
+    copied = array.copy()
+    copied[name][slice(None) if row is None else row] = value
+    return copied
+
+
+@pytest.mark.plain
 def test_a_file_of_a_search_whose_numbers_contradict_each_other_is_refused(tmp_path):
     agent, path = zooming.SinglePartitionQ(ambulance(), evaluations=2, seed=0), tmp_path / "a.zoom"
     agent.learn(50)
     agent.save(path)
     assert zooming.load(path).status() == agent.status()
-    header, arrays = files.read_container(path)
+    arrays = files.read_container(path)[1]
+    search, kept = arrays["search"], arrays["kept"]
     for name, bad, words in (
-        ("turn", 9, "contradict"),
+        ("turn", 3, "contradict"),
+        ("n_trained", -1, "contradict"),
+        ("kept_rows", len(kept) + 2, "contradict"),
+        ("n_copies", 0, "contradict"),
+        ("best", -np.inf, "contradict"),
         ("temperature", np.nan, "contradict"),
+        ("temperature", 0.0, "contradict"),
+        ("temperature", np.inf, "contradict"),
+        ("growth", 0.9, "contradict"),
+        ("growth", np.inf, "contradict"),
+        ("total", np.nan, "contradict"),
+        ("n_evaluations", 3, "n_evaluations is 3, but 2 in the options"),
         ("patience", 7, "patience is 7, but 2 in the options"),
-        ("kept_balls", 1000, "the number of active balls is wrong"),
+        ("first_temperature", 7.0, "first_temperature is 7.0, but"),
+        ("damping", 7.0, "damping is 7.0, but"),
+        ("kept_balls", 1000, "the copy of the best table is invalid: the number of active balls"),
     ):
-        changed = {**arrays, "search": arrays["search"].copy()}
-        changed["search"][name] = bad
-        files.write_container(path, header, changed)
-        with pytest.raises(zooming.CheckpointError, match=words):
-            zooming.load(path)
+        assert refused(path, words, search=with_field(search, name, bad))
+    assert refused(path, "the search has another layout", search=np.append(search, search))
+    assert refused(path, "the search has another layout", search=search.view("f8"))
+    assert refused(path, "the search has another layout", kept=kept.view("f8"))
+
+
+@pytest.mark.plain
+def test_a_file_of_a_search_is_read_at_every_turn(tmp_path):
+    agent = zooming.SinglePartitionQ(ambulance(), evaluations=2, growth=1.0, seed=0)
+    for _ in range(8):  # before the first copy, and with each number of evaluations done
+        agent.save(tmp_path / "a.zoom")
+        assert contents(zooming.load(tmp_path / "a.zoom").table) == contents(agent.table)
+        agent.learn(1)
 
 
 # --- RandomizedQ ----------------------------------------------------------------------------------
@@ -273,6 +348,7 @@ def test_a_model_finds_the_true_kernel_and_optimum_of_a_table(make):
 
 
 @pytest.mark.kernels
+@pytest.mark.plain
 def test_after_a_terminal_transition_a_model_counts_no_next_state():
     agent = zooming.NetMB(ambulance(), spacing=0.5, bonus=0.0, seed=0)
     for terminated in (True, False):
@@ -282,24 +358,52 @@ def test_after_a_terminal_transition_a_model_counts_no_next_state():
     assert model.next_state[row].tolist() == [0.0, 0.5]
 
 
-def test_a_file_of_a_model_whose_numbers_contradict_each_other_is_refused(tmp_path):
-    agent, path = zooming.NetMB(ambulance(), spacing=0.5, seed=0), tmp_path / "a.zoom"
+@pytest.mark.plain
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_file_of_a_model_whose_numbers_contradict_each_other_is_refused(tmp_path, kind):
+    agent, path = kind(ambulance(), seed=0), tmp_path / "a.zoom"
     agent.learn(20)
     agent.save(path)
-    assert (zooming.load(path).model(1).next_state == agent.model(1).next_state)[0].all()
-    header, arrays = files.read_container(path)
+    loaded = zooming.load(path)
+    for step in range(5):
+        for ours, theirs in zip(agent.model(step), loaded.model(step), strict=True):
+            assert ours.tobytes() == theirs.tobytes()
+    arrays = files.read_container(path)[1]
     for array, name, bad, words in (
         ("plan", "used", 3, "contradict"),
-        ("plan", "n_levels", 2, "grids of the model"),
+        ("plan", "deepest", -1, "contradict"),
+        ("plan", "deepest", 17, "contradict"),
+        ("plan", "n_levels", 9, "grids of the model|contradict"),
+        ("plan", "n_levels", 65, "grids of the model"),
         ("plan", "is_full", 0, "planning of the model differs"),
+        ("plan", "is_monotone", 1, "planning of the model differs"),
+        ("plan", "lipschitz", 3.0, "planning of the model differs"),
         ("model", "first", 10**6, "contradict"),
         ("model", "step", 1, "contradict"),
+        ("model", "level", 16, "contradict"),
+        ("model", "level", -1, "contradict"),
+        ("model", "reward", np.inf, "contradict"),
+        ("model", "n_visits", -1.0, "contradict"),
     ):
-        changed = {**arrays, array: arrays[array].copy()}
-        changed[array][name] = bad
-        files.write_container(path, header, changed)
-        with pytest.raises(zooming.CheckpointError, match=words):
-            zooming.load(path)
+        assert refused(path, words, **{array: with_field(arrays[array], name, bad)})
+    first = np.flatnonzero(arrays["model"]["first"] == 0)
+    assert refused(path, "contradict", model=with_field(arrays["model"], "level", 16, first))
+    for name, bad, words in (
+        ("plan", np.append(arrays["plan"], arrays["plan"]), "another layout"),
+        ("plan", arrays["plan"].view("f8"), "another layout"),
+        ("model", arrays["model"].view("f8"), "another layout"),
+        ("model", arrays["model"][:-1], "does not fit the balls"),
+        ("model", arrays["model"][:, None], "does not fit the balls"),
+        ("counts", arrays["counts"].astype("f4"), "another layout"),
+        ("counts", arrays["counts"][:, None], "does not fit the balls"),
+        ("counts", -1.0 - arrays["counts"], "contradict"),
+        ("counts", arrays["counts"] + np.inf, "contradict"),
+        ("values", arrays["values"].astype("f4"), "another layout"),
+        ("values", arrays["values"].ravel(), "another layout"),
+        ("values", arrays["values"][:, :-1], "grids of the model"),
+        ("values", arrays["values"] + np.nan, "contradict"),
+    ):
+        assert refused(path, words, **{name: bad})
 
 
 # --- AdaptiveMB -----------------------------------------------------------------------------------
@@ -312,6 +416,7 @@ def test_a_file_of_a_model_whose_numbers_contradict_each_other_is_refused(tmp_pa
     [
         ("full", {"monotone": True, "lipschitz": 1.5}),
         ("one-step", {"monotone": True, "split_factor": 0.7}),
+        ("one-step", {"split_factor": 0.3}),
         ("full", {"split_factor": 0.3}),
     ],
 )
@@ -341,6 +446,20 @@ def test_an_adaptive_model_plans_as_the_plain_version_does(planning, options):
 
 
 @pytest.mark.kernels
+@pytest.mark.plain
+@pytest.mark.parametrize("planning", ["full", "one-step"])
+def test_an_adaptive_model_of_two_state_axes_plans_as_the_plain_version_does(planning):
+    env = ambulance(horizon=2, n_ambulances=2)
+    agent = zooming.AdaptiveMB(
+        env, bonus=0.3, ties="first", planning=planning, split_factor=0.2, seed=0
+    )
+    plain = ReferenceMB(2, 2, 2, 0.3, power=4, factor=0.2, is_full=planning == "full")
+    compare_models(agent, plain, 12)
+    assert plain.top >= 2
+
+
+@pytest.mark.kernels
+@pytest.mark.plain
 @pytest.mark.parametrize(("dims", "power"), [(1, 3), (2, 4), (3, 3)])
 def test_a_ball_of_an_adaptive_model_is_due_as_the_dimension_of_states_says(dims, power):
     agent = zooming.AdaptiveMB(gym.make("zooming/Oil-v0", dims=dims), seed=0)

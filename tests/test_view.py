@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import zooming
-from zooming.partitions.view import Partition
+from zooming.partitions.view import Partition, some_steps
 from zooming.spaces.flatten import INTERVAL, ORDERED
 
 pytestmark = pytest.mark.plain
@@ -20,10 +20,10 @@ def partition(low, high, n_visits, depth=None, **options):
         n_visits=np.array(n_visits),
         depth=np.zeros(n, int) if depth is None else np.array(depth),
         radius=np.ones(n),
-        names=("state[0]", "action[0]"),
+        names=options.get("names", ("state[0]", "action[0]")),
         step=0,
-        kinds=options.get("kinds", (INTERVAL, INTERVAL)),
-        weights=(1.0, 1.0),
+        kinds=options.get("kinds", (INTERVAL,) * len(low[0])),
+        weights=(1.0,) * len(low[0]),
     )
 
 
@@ -64,3 +64,33 @@ def test_a_section_is_that_of_the_state_and_the_action_or_of_two_axes_that_are_n
     for axes in (["state[0]"], ["state[0]", "state[0]"]):
         with pytest.raises(zooming.ConfigurationError, match="give two different axes out of"):
             found.cut(axes)
+
+
+@pytest.mark.parametrize(
+    ("at", "shown"),
+    [
+        (0.0, [True, False, True]),
+        (1.9, [True, False, True]),
+        (2.0, [False, True, True]),  # a border belongs to the ball above it
+        (4.0, [False, True, True]),  # the last one to the ball below it
+    ],
+)
+def test_a_plane_meets_the_balls_that_contain_it(at, shown):
+    low, high = [[0, 0, 0], [0, 2, 0], [3, 0, 0]], [[3, 2, 8], [3, 4, 8], [6, 4, 8]]
+    balls = partition(low, high, [1, 1, 1], names=("state[0]", "state[1]", "action[0]"))
+    drawn, point, found = balls.slice(at={"state[1]": at})
+    assert (drawn, point[1], found.tolist()) == ((0, 2), at, shown)
+    assert balls.slice([0, 1], at={"action[0]": 8.0})[2].all()
+
+
+def test_a_partition_is_shown_in_words_and_as_a_picture_with_a_box_for_each_ball():
+    balls = partition(*HALVES, [1, 3], [2, 1])
+    assert repr(balls) == "Partition(step=0, n_balls=2, depth 1 to 2, q_value 0.000 to 1.000)"
+    page = balls._repr_html_()
+    assert "1 to 3 a ball" in page
+    assert "step 0: action[0] over state[0]" in page
+    assert balls.thumbnail().count("<rect") == 2
+
+
+def test_some_steps_are_evenly_spaced_with_the_first_and_the_last():
+    assert [some_steps(n, 5) for n in (1, 3, 40)] == [[0], [0, 1, 2], [0, 10, 20, 29, 39]]

@@ -75,7 +75,15 @@ _PLAIN = dict.fromkeys(
 _FILES = dict.fromkeys(
     (f"tests/test_{name}.py" for name in ("files", "checkpoints", "clipping")), _ALL
 )
-_PLANNER = ("cells.py", "grids.py", "plan*.py", "smoothing.py", "trends.py")
+_PLANNER = (
+    "*cells.py",
+    "condensing.py",
+    "exploring.py",
+    "grids.py",
+    "plan*.py",
+    "smoothing.py",
+    "trends.py",
+)
 ROOMS = (
     Room(
         "kernels",
@@ -85,7 +93,9 @@ ROOMS = (
             "tests/test_heuristics.py": "plain",
             "tests/test_drivers.py": "plain",
             "tests/test_laws.py": "plain",
+            "tests/test_metrics.py": "plain",
             "tests/test_optimal.py": "plain",
+            "tests/test_replay.py": "plain",
             "tests/test_bad_input.py": "kernels",
         },
         # The first four speak to the compiler and to the addresses of compiled functions.
