@@ -1,6 +1,8 @@
 """Feasible actions: masks and bounds that depend on the state are respected in selection, in
 values and in predictions."""
 
+import itertools
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -179,6 +181,32 @@ def test_the_policy_of_an_own_agent_is_moved_to_the_nearest_feasible_action(form
         [0.5], info={"action_mask": {"gear": form([0, 0, 1])}, "action_low": {"gas": 2.5}}
     )[0]
     assert (found["gas"].tolist(), found["gear"]) == ([2.5], 2)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("mask", "n", "ends"),
+    [
+        ([1, 1, 1, 1], 4, [0.125, 0.875]),
+        ([0, 1, 0, 1], 2, [0.375, 0.875]),
+        ([0, 0, 1, 0], 1, [0.625, 0.625]),
+        ([0, 0, 0, 0], 0, [7.0, 7.0]),
+        ([0, 2, 0, 1], -1, [7.0, 7.0]),
+    ],
+)
+def test_a_mask_is_read_with_the_middles_of_its_first_and_last_value(mask, n, ends):
+    row = np.array([7.0, 7.0, *mask])
+    assert kernels.read_mask(row) == n
+    assert row.tolist() == [*ends, *mask]
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("n", [5, 6])
+def test_the_center_of_a_ball_of_integers_is_the_feasible_value_nearest_to_its_middle(n):
+    agent = zooming.AdaptiveQ(Boxes(UNIT, Discrete(n)), horizon=1, ordered=True, seed=0)
+    for mask in itertools.islice(itertools.product((0, 1), repeat=n), 1, None):
+        nearest = min(np.flatnonzero(mask), key=lambda k: abs(k - (n - 1) / 2))
+        assert agent.act(0, [0.5], info={"action_mask": np.array(mask, np.int8)}) == nearest
 
 
 # --- selection and values are those of the feasible balls -----------------------------------------

@@ -165,11 +165,12 @@ def test_weights_of_a_law_sum_to_one_after_normalizing():
 
 
 @pytest.mark.plain
-def test_drawn_indices_have_the_frequencies_of_their_weights():
-    rng, weights = np.random.default_rng(0), np.array([2.0, 0.0, 5.0, 3.0, 0.0])
-    counts = np.bincount([draw_index(weights, rng) for _ in range(5000)], minlength=5)
+@pytest.mark.parametrize("total", [10.0, 1.0])
+def test_drawn_indices_have_the_frequencies_of_their_weights(total):
+    rng, shares = np.random.default_rng(0), np.array([0.2, 0.0, 0.5, 0.3, 0.0])
+    counts = np.bincount([draw_index(total * shares, rng) for _ in range(5000)], minlength=5)
     assert counts[[1, 4]].tolist() == [0, 0]
-    assert np.abs(counts / 5000 - weights / 10).max() < 0.02
+    assert np.abs(counts / 5000 - shares).max() < 0.02
 
 
 @pytest.mark.plain

@@ -8,6 +8,7 @@ import pytest
 import zooming
 from oracles import AMBULANCE, OIL, SHIFTING, ambulance_optimum
 from zooming.envs.compiled import CompiledEnv
+from zooming.kernels import backups
 
 
 @pytest.mark.parametrize(("survey", "sharpness"), OIL)
@@ -296,6 +297,88 @@ def test_of_discrete_actions_only_the_values_are_tried(n_axes):
         if abs(loss - 1 / 64) > 1e-9:  # else two values are as good
             assert optimal.action(0, [x] * n_axes) == best
     assert optimal.error < 0.05
+
+
+def tents(state, action, step, params, outcome, next_state):
+    """Pay 1/4 for each action at its top, and less by half a slope times the distance from it."""
+    next_state[0] = state[0]
+    paid = 0.0
+    for i in range(action.shape[0]):
+        paid += 0.25 - 0.5 * params[2 * i] * abs(action[i] - params[2 * i + 1])
+    return paid
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    "peaks",  # (slope, top) along each axis; the search comes as near as 1/8192
+    [
+        [(0.7, 0.3711), (0.2, 0.8123)],
+        [(0.5, 0.0), (0.7, 0.3711)],
+    ],
+)
+def test_the_error_is_the_height_of_the_peaks_beside_the_best_action(peaks):
+    unit = (gym.spaces.Box(0.0, 1.0, (n,), np.float64) for n in (1, len(peaks)))
+    env = zooming.compiled_env(
+        tents, *unit, 1, start=0.5, params=np.ravel(peaks).tolist(), outcomes=NO_CHANCE
+    )
+    optimal = zooming.solve(env, 8)
+    found = optimal.action(0, [0.5])
+    loss = sum(slope / 2 * abs(x - top) for x, (slope, top) in zip(found, peaks, strict=True))
+    assert optimal.return_ == pytest.approx(0.25 * len(peaks) - loss, abs=1e-12)
+    assert optimal.error == pytest.approx(loss + 1e-9, rel=1e-6)  # with that of rounding
+
+
+@pytest.mark.plain
+def test_a_peak_is_where_the_slopes_on_both_sides_of_a_gap_meet():
+    def tent(x):  # it rises by 1 up to 0.4, then falls by 2
+        return x if x < 0.4 else 0.4 - 2.0 * (x - 0.4)
+
+    q = [tent(x) for x in (-1.0, 0.0, 1.0, 3.0)]
+    assert backups.missed_peak(q[1], q[0], q[2], q[3], 1.0, 1.0, 2.0) == pytest.approx(0.4)
+    assert backups.missed_peak(q[1], q[0], q[2], q[3], 1.0, 1.0, 0.0) == 1.0  # to the border
+    assert backups.missed_peak(q[1], q[0], q[2], q[3], 0.0, 1.0, 2.0) == 0.0  # at the border
+    assert backups.missed_peak(q[1], q[0], q[2], q[3], 1.0, 0.0, 2.0) == 0.0
+    assert backups.missed_peak(0.0, 0.0, -1.0, -2.0, 1.0, 1.0, 1.0) == 0.0  # it does not rise
+    assert backups.missed_peak(0.0, -1.0, -0.5, -4.0, 1.0, 1.0, 1.0) == pytest.approx(2 / 3)
+    assert backups.missed_peak(0.0, -1.0, -2.0, -3.0, 1.0, 1.0, 1.0) == 0.0  # no room for a peak
+    assert backups.missed_peak(0.0, -1.0, -2.0, 0.0, 1.0, 1.0, 1.0) == 0.0  # a valley
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("n_axes", [1, 2, 3])
+def test_interpolation_is_linear_along_each_axis_in_turn(n_axes):
+    rng, n_cells, first = np.random.default_rng(0), 3, 5
+    values = rng.random(first + (n_cells + 1) ** n_axes)
+    low, scale = np.arange(n_axes) - 1.0, 3.0 / (1.0 + np.arange(n_axes))
+    high = low + n_cells / scale
+
+    def at(point, is_whole=False):
+        return backups.interpolate(
+            values, first, n_cells, is_whole, low, scale, np.array(point, float)
+        )
+
+    for point in [low, high, *(low + rng.random((20, n_axes)) * (high - low))]:
+        left = values[first:].reshape((n_cells + 1,) * n_axes)
+        for x in (point - low) * scale:
+            cell = min(int(x), n_cells - 1)
+            left = left[cell] + (x - cell) * (left[cell + 1] - left[cell])
+        assert at(point) == pytest.approx(left, rel=1e-12)
+    assert at(low - 1e-12) == pytest.approx(values[first])  # by rounding alone
+    assert at(high + 1e-12) == pytest.approx(values[-1])
+    for axis in range(n_axes):
+        for end, beyond in ((low, -1e-3), (high, 1e-3)):
+            assert np.isnan(at(end + beyond * (np.arange(n_axes) == axis)))
+
+
+@pytest.mark.plain
+def test_whole_states_are_looked_up_and_nothing_is_between_or_beyond_them():
+    values, low, scale = np.arange(6.0), np.array([-2.0]), np.ones(1)
+
+    def at(state):
+        return backups.interpolate(values, 2, 3, True, low, scale, np.array([state]))
+
+    assert [at(state) for state in (-2.0, -1.0, 0.0, 1.0, 1.0 + 1e-12)] == [2, 3, 4, 5, 5]
+    assert all(np.isnan(at(state)) for state in (-3.0, -1.5, 0.9, 2.0, np.nan))
 
 
 @pytest.mark.plain
