@@ -14,14 +14,12 @@ import zooming
 SCRIPT = """
 import numpy as np
 from zooming import kernels
-from zooming.kernels.records import Boxes
-table, core = np.zeros(1, kernels.BALL), np.zeros(1, kernels.CORE)
-whole, vector = np.zeros(5, np.int64), np.zeros(1)
-boxes = Boxes(table, core, np.zeros((0, 3)), np.zeros((2, 5)), whole, *[vector] * 4, whole, whole)
-table["parent"], core["horizon"], core["max_balls"] = kernels.NO_PARENT, 5, 10
+from zooming.kernels.points import play_value
+axes = np.zeros((1, 5))
+axes[0, kernels.ATOMS] = 8
 for _ in range(2):
-    kernels.update_ball(boxes, 0, 0, 1.0, 0.0, vector)
-print(table["value"][0], sum(kernels.update_ball.stats.cache_hits.values()))
+    played = play_value(np.zeros(1, kernels.CORE), axes, 0, kernels.UNIFORM, 0.0, 1.0)
+print(played, sum(play_value.stats.cache_hits.values()))
 """
 
 
@@ -42,11 +40,11 @@ def test_a_cached_kernel_sees_an_edit_in_another_file_of_its_folder(tmp_path):
         tmp_path / "zooming",
         ignore=shutil.ignore_patterns("__pycache__"),
     )
-    assert value_and_hits(tmp_path) == (1.0, 0)
-    assert value_and_hits(tmp_path) == (1.0, 1)
+    assert value_and_hits(tmp_path) == (7.5, 0)
+    assert value_and_hits(tmp_path) == (7.5, 1)
     rule = tmp_path / "zooming" / "kernels" / "update_rule.py"
-    rule.write_text(rule.read_text().replace("target = reward +", "target = 3.0 + reward +"))
-    assert value_and_hits(tmp_path) == (4.0, 0)
+    rule.write_text(rule.read_text().replace("return mix(z)", "return np.uint64(0)"))
+    assert value_and_hits(tmp_path) == (0.5, 0)
 
 
 def test_kernels_use_nothing_of_ours_from_outside_their_folder():
