@@ -1,6 +1,7 @@
 """Files: whole or not at all, refused when damaged, and never a way to run code."""
 
 import ast
+import functools
 import hashlib
 import itertools
 import json
@@ -11,6 +12,7 @@ import stat
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import tracemalloc
@@ -39,6 +41,14 @@ def saved_agent(path, kind="AdaptiveQ", episodes=30, **options):
     agent.learn(episodes)
     agent.save(path)
     return agent
+
+
+@functools.cache
+def saved_bytes(kind):
+    """The file of an agent, which is trained once."""
+    with tempfile.TemporaryDirectory() as folder:
+        saved_agent(Path(folder, "agent.zoom"), kind)
+        return Path(folder, "agent.zoom").read_bytes()
 
 
 def content_with_checksum(body):
@@ -934,13 +944,21 @@ METRIC_WRONG = {
 }
 
 
-@pytest.mark.parametrize("case", METRIC_WRONG)
-def test_a_file_of_a_metric_is_refused_for(case, tmp_path):
-    path = tmp_path / "metric.zoom"
+@pytest.fixture(scope="module")
+def metric_file(folder):
+    """The bytes of an agent of balls of a metric, which `load` takes."""
+    path = folder / "metric.zoom"
     agent = zooming.MetricQ(gym.make("zooming/Oil-v0", horizon=3), zooming.metrics.LInf(9), seed=0)
     agent.learn(30)
     agent.save(path)
     zooming.load(path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("case", METRIC_WRONG)
+def test_a_file_of_a_metric_is_refused_for(case, tmp_path, metric_file):
+    path = tmp_path / "metric.zoom"
+    path.write_bytes(metric_file)
     change, match = METRIC_WRONG[case]
     crafted(path, change)
     assert_refused(path, match=match)
@@ -1018,7 +1036,7 @@ COLUMNS += [("MetricQ", name) for name in kernels.METRIC_BALL.names]
 @given(data=st.data())
 def test_a_changed_table_is_refused_or_plays_inside_the_action_space(folder, kind, name, data):
     path = folder / "table.zoom"
-    space = saved_agent(path, kind).env.action_space
+    path.write_bytes(saved_bytes(kind))
     header, arrays = files.read_container(path)
     rows = st.integers(0, len(arrays["balls"]) - 1)
     if kind != "MetricQ":
@@ -1031,6 +1049,7 @@ def test_a_changed_table_is_refused_or_plays_inside_the_action_space(folder, kin
         loaded = zooming.load(path)
     except zooming.CheckpointError:
         return
+    space = loaded.env.action_space
     for step, state in itertools.product(range(3), np.linspace(0, 1, 9)):
         assert space.contains(loaded.act(step, [state]))
         assert space.contains(loaded.predict([state], [step])[0])
