@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 import zooming
+from helpers import box
+from zooming.kernels import WIDTH
+from zooming.partitions.borders import corners
 from zooming.partitions.view import Partition, some_steps
+from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import INTERVAL, ORDERED
 
 pytestmark = pytest.mark.plain
@@ -94,3 +98,17 @@ def test_a_partition_is_shown_in_words_and_as_a_picture_with_a_box_for_each_ball
 
 def test_some_steps_are_evenly_spaced_with_the_first_and_the_last():
     assert [some_steps(n, 5) for n in (1, 3, 40)] == [[0], [0, 1, 2], [0, 10, 20, 29, 39]]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 0.3), (-0.3, 1.1), (0.1, 7.7), (1e6, 1e6 + 0.1)])
+def test_a_border_is_the_smallest_number_that_is_not_below_it(low, high):
+    axes = Axes(box((low, high)), box((0, 1)))
+    unit = np.linspace(0.0, 1.0, 28)
+    found = corners(axes, np.stack([unit, unit], axis=1))[:, 0]
+    assert (found[0], found[-1]) == (low, high)
+
+    def share(x):
+        return (x - low) / axes.table[0, WIDTH]
+
+    assert (share(found[1:-1]) >= unit[1:-1]).all()
+    assert (share(np.nextafter(found[1:-1], -np.inf)) < unit[1:-1]).all()
