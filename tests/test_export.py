@@ -20,7 +20,7 @@ from zooming.export import sql_grid
 from zooming.export.decision_tree import DecisionTree, decision_tree
 from zooming.export.write import policy_form
 
-MANY, FEW = 100_000, 3_000  # random states; the states around every border are among them
+MANY, FEW = 30_000, 3_000  # random states; the states around every border are among them
 
 
 def taught(make, state, action, n=1500, **options):
