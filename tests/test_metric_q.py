@@ -807,3 +807,15 @@ def whole_numbers():
 def test_what_would_play_between_whole_numbers_or_never_end_is_refused(make, message):
     with pytest.raises(zooming.ConfigurationError, match=message):
         make()
+
+
+@pytest.mark.plain
+def test_a_full_table_grows_when_a_ball_is_added():
+    table = zooming.MetricQ(gym.make("zooming/Oil-v0", horizon=3), metrics.LInf(9), seed=0).table
+    room, before = len(table.rows) - table.rows_in_use, table.rows_in_use
+    for k in range(room + 1):
+        table.add(0, k % 9, k // 9)
+    assert table.rows_in_use == before + room + 1 <= len(table.rows)
+    added = table.rows[before : table.rows_in_use]
+    assert added["state"].tolist() == [k % 9 for k in range(room + 1)]
+    assert (added["parent"] == 0).all()

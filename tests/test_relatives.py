@@ -386,8 +386,8 @@ def test_a_file_of_a_model_whose_numbers_contradict_each_other_is_refused(tmp_pa
         ("model", "n_visits", -1.0, "contradict"),
     ):
         assert refused(path, words, **{array: with_field(arrays[array], name, bad)})
-    first = np.flatnonzero(arrays["model"]["first"] == 0)
-    assert refused(path, "contradict", model=with_field(arrays["model"], "level", 16, first))
+    for rows in (arrays["model"]["first"] == 0, arrays["model"]["first"] < 0):
+        assert refused(path, "contradict", model=with_field(arrays["model"], "level", 16, rows))
     for name, bad, words in (
         ("plan", np.append(arrays["plan"], arrays["plan"]), "another layout"),
         ("plan", arrays["plan"].view("f8"), "another layout"),
