@@ -366,8 +366,14 @@ def test_an_agent_that_cannot_be_saved_says_so_beforehand_unless_it_has_its_own_
         def save(self, path):
             pass
 
+    class Forgetful(zooming.AdaptiveQ):
+        def __init__(self, env, *, scale=2.0, **options):
+            super().__init__(env, **options)
+
     with pytest.raises(zooming.ConfigurationError, match="Silent cannot be saved"):
         Silent(PROBLEMS["oil"](), seed=0).check_savable()
+    with pytest.raises(zooming.ConfigurationError, match="does not keep its argument scale"):
+        Forgetful(PROBLEMS["oil"](), seed=0).check_savable()
     Own(PROBLEMS["oil"](), seed=0).check_savable()
     zooming.Random(PROBLEMS["oil"](), seed=0).check_savable()
 
