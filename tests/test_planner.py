@@ -11,9 +11,29 @@ import pytest
 import zooming
 from helpers import Boxes, Drift, box, knowledge, same_history
 from zooming.agents.planner import ANY_REWARD
-from zooming.kernels import IS_JIT_DISABLED, exploring, plan_layout, planning, smoothing, trends
+from zooming.kernels import (
+    IS_JIT_DISABLED,
+    exogenous,
+    exploring,
+    plan_layout,
+    planning,
+    smoothing,
+    step_models,
+    trends,
+)
 from zooming.kernels.grids import center_states, cut_axis, lay_grid, make_grid, sort_by_step
-from zooming.kernels.plan_layout import CATEGORIES, ENDED, ORDERED, PRIOR, SHARES, SMOOTH
+from zooming.kernels.plan_layout import (
+    ALIKE,
+    CATEGORIES,
+    CORRECTED,
+    ENDED,
+    ORDERED,
+    PRIOR,
+    REWARDS,
+    SHARES,
+    SMOOTH,
+    VALUES,
+)
 
 compiled_only = pytest.mark.skipif(IS_JIT_DISABLED, reason="plans take seconds if not compiled")
 
@@ -302,9 +322,11 @@ def core_of(horizon, n_state=1, n_action=1):
     return core
 
 
-def random_samples(n, horizon, units=27, seed=0):
+def random_samples(n, horizon, units=27, seed=0, is_exogenous=False):
     rng = np.random.default_rng(seed)
     places = rng.integers(0, units, (n, 3))
+    if not is_exogenous:  # the next state depends on state and action
+        places[:, 2] = (places[:, :2].sum(axis=1) + rng.integers(0, 3, n)) // 2
     steps = rng.integers(0, horizon, n)
     places[rng.random(n) < 0.2, 2] = ENDED
     numbers = np.column_stack([np.ones(n), rng.random(n), np.zeros(n)])
@@ -319,7 +341,31 @@ def plan_of(horizon):
     )  # fmt: skip
 
 
-def plan_plainly(samples, grid, widths, horizon, apart, value):
+def regress_plainly(grid, widths, targets):
+    """Predictions of all cells, and leave-one-out errors, from a list of (cell, target)."""
+    n_cells, kernel = math.prod(grid.bins), dense_kernel(grid, widths)
+    cells = np.array([cell for cell, _ in targets], int)
+    ys = np.array([y for _, y in targets])
+    work = work_of(grid, cells, ys)
+    trends.remove_trend(work, trends.make_features(grid, n_cells), 0.0)
+    trend = work[plan_layout.TREND]
+    mass = kernel[:, cells].sum(axis=1)
+    mean = kernel[:, cells] @ (ys - trend[cells]) / (mass + PRIOR)
+    counts = np.bincount(cells, minlength=n_cells)
+    rest = np.bincount(cells, ys - trend[cells] - mean[cells], minlength=n_cells)
+
+    def errors(share):
+        found = []
+        for cell, y in zip(cells, ys, strict=True):
+            g, w = smoothing.without_one(float(counts[cell]), mass[cell], share)
+            found.append(g * (y - trend[cell] - mean[cell]) - w * rest[cell])
+        return np.array(found)
+
+    share = min(SHARES, key=lambda one: float((errors(one) ** 2).sum()))
+    return trend + mean + rest / (counts + share), errors(share)
+
+
+def plan_plainly(samples, grid, widths, horizon, apart, value, is_exogenous=False):
     """Q by (step, cell), from dictionaries of samples and the values of states."""
     n_cells, n_actions = math.prod(grid.bins), int(grid.bins[1])
 
@@ -330,66 +376,55 @@ def plan_plainly(samples, grid, widths, horizon, apart, value):
         (int(step), place(x, 0) * n_actions + place(a, 1), None if y < 0 else y, number)
         for step, (x, a, y), (_, number, _) in zip(*samples, strict=True)
     ]
-
-    def predict_all(key, targets, is_own):  # [(cell, target)] -> {cell: prediction}
-        kernel = dense_kernel(grid, widths[key, is_own])
-        cells = np.array([cell for cell, _ in targets], int)
-        ys = np.array([y for _, y in targets])
-        work = work_of(grid, cells, ys)
-        trends.remove_trend(work, trends.make_features(grid, n_cells), 0.0)
-        trend = work[plan_layout.TREND]
-        mass = kernel[:, cells].sum(axis=1)
-        mean = kernel[:, cells] @ (ys - trend[cells]) / (mass + PRIOR)
-        counts = np.bincount(cells, minlength=n_cells)
-        return trend, mean, mass, counts, cells, ys
-
-    def finish(parts, share):
-        trend, mean, _, counts, cells, ys = parts
-        rest = np.bincount(cells, ys - trend[cells] - mean[cells], minlength=n_cells)
-        return trend + mean + rest / (counts + share)
-
-    def share_of(parts):
-        totals = np.zeros(len(SHARES))
-        trend, mean, mass, counts, cells, ys = parts
-        rest = np.bincount(cells, ys - trend[cells] - mean[cells], minlength=n_cells)
-        for k, share in enumerate(SHARES):
-            for cell, y in zip(cells, ys, strict=True):
-                g, w = smoothing.without_one(float(counts[cell]), mass[cell], share)
-                totals[k] += (g * (y - trend[cell] - mean[cell]) - w * rest[cell]) ** 2
-        return SHARES[np.argmin(totals)]
+    nexts = [place(y, 0) for _, _, y, _ in rows if y is not None]
 
     def value_at(step, y):
+        if is_exogenous:
+            return np.mean([value[step, one] for one in nexts])
         centers = grid.centers[0, : grid.bins[0]]
         return np.interp((y + 0.5) / grid.units[0], centers, value[step])
+
+    def target(key, step, y, reward):
+        return reward if key == 0 else 0.0 if y is None else value_at(step + 1, y)
 
     q = {}
     for step in range(horizon):
         total = np.zeros(n_cells)
         for key in (0, 1) if step < horizon - 1 else (0,):
-            targets = [
-                (c, r if key == 0 else (0.0 if y is None else value_at(step + 1, y)))
-                for h, c, y, r in rows
-                if h == step or not (apart[key, step] or apart[key, h])
-            ]
-            parts = predict_all(key, targets, apart[key, step])
-            total += finish(parts, share_of(parts))
+            form = apart[key, step]
+            used = [
+                row for row in rows
+                if row[0] == step or form == CORRECTED or (form == ALIKE and not apart[key, row[0]])
+            ]  # fmt: skip
+            targets = [(c, target(key, step, y, r)) for _, c, y, r in used]
+            first = ALIKE if form == CORRECTED else form
+            predictions, errors = regress_plainly(grid, widths[key, first], targets)
+            if form == CORRECTED:
+                own = [
+                    (c, e) for (h, c, _, _), e in zip(used, errors, strict=True) if h == step
+                ]  # fmt: skip
+                predictions = predictions + regress_plainly(grid, widths[key, form], own)[0]
+            total += predictions
         for cell in range(n_cells):
             q[step, cell] = total[cell]
     return q
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize("rewards", [(0, 0, 0), (0, 0, 1), (1, 1, 1)])
-@pytest.mark.parametrize("values", [(0, 0, 0), (0, 1, 0), (1, 1, 1)])
-def test_backward_induction_is_that_of_dictionaries(rewards, values):
+@pytest.mark.parametrize("is_exogenous", [False, True])
+@pytest.mark.parametrize("rewards", [(0, 0, 0), (0, 0, 1), (1, 2, 1)])
+@pytest.mark.parametrize("values", [(0, 0, 0), (0, 1, 0), (2, 2, 1)])
+def test_backward_induction_is_that_of_dictionaries(rewards, values, is_exogenous):
     grid, horizon = grid_of(*PLANE), 3
-    samples, core = random_samples(60, horizon), core_of(horizon)
+    samples, core = random_samples(90, horizon, is_exogenous=is_exogenous), core_of(horizon)
     apart = np.array([rewards, values])
-    widths = np.array([[[-1.0, 0.0], [0.0, -1.0]], [[-2.0, 1.0], [2.0, -1.0]]])
+    widths = np.array(
+        [[[-1.0, 0.0], [0.0, -1.0], [-1.0, 2.0]], [[-2.0, 1.0], [2.0, -1.0], [-2.0, -2.0]]]
+    )
     before = core.tobytes(), widths.tobytes(), apart.tobytes()
     plan = plan_of(horizon)
-    planning.make_plan(core, samples, 60, grid, widths, apart, plan, False)
-    q = plan_plainly(samples, grid, widths, horizon, apart, plan.values)
+    planning.make_plan(core, samples, 90, grid, widths, apart, plan, False)
+    q = plan_plainly(samples, grid, widths, horizon, apart, plan.values, is_exogenous)
     for (step, cell), expected in q.items():
         assert plan.q[step, cell] == pytest.approx(expected, rel=1e-6, abs=1e-9)
     cautious = (plan.q + plan.bonus).reshape(horizon, 5, 3)
@@ -408,7 +443,7 @@ def test_a_policy_takes_off_what_a_plan_for_learning_adds():
     apart, plans = np.zeros((2, 1), np.int64), [plan_of(1), plan_of(1)]
     for plan, is_learning in zip(plans, (True, False), strict=True):
         core["most"] = core["least"]  # no bonus for ties
-        widths = np.full((2, 2, 2), -1.0)
+        widths = np.full((2, 3, 2), -1.0)
         core["n_plans"] = 11  # bandwidths are not tuned
         planning.make_plan(core, samples, 60, grid, widths, apart, plan, is_learning)
     bold, cautious = plans
@@ -425,7 +460,7 @@ def test_the_bonus_is_larger_where_there_are_fewer_samples_and_values_are_capped
     samples, core = samples_at(places, [i % 2 for i in range(31)], numbers), core_of(horizon)
     core["highest"], core["n_episodes"] = 0.6, 20
     plan, apart = plan_of(2), np.zeros((2, 2), np.int64)
-    widths = np.full((2, 2, 2), -2.0)
+    widths = np.full((2, 3, 2), -2.0)
     planning.make_plan(core, samples, 31, grid, widths, apart, plan, True)
     assert plan.bonus[0, 14] > 2 * plan.bonus[0, 0] > 0
     assert plan.values[0].max() <= 2 * 0.6
@@ -439,20 +474,106 @@ def test_a_step_with_rewards_of_its_own_is_set_apart_and_leaves_the_others_alike
     grid, horizon = grid_of(*PLANE), 3
     samples, core = random_samples(300, horizon), core_of(horizon)
     samples.numbers[samples.steps == 2, 1] += samples.places[samples.steps == 2, 1] / 13.0
-    apart, widths = np.zeros((2, horizon), np.int64), np.full((2, 2, 2), -1.0)
+    apart, widths = np.zeros((2, horizon), np.int64), np.full((2, 3, 2), -1.0)
     planning.make_plan(core, samples, 300, grid, widths, apart, plan_of(horizon), True)
-    assert apart.tolist() == [[0, 0, 1], [0, 0, 0]]
+    assert apart[0, :2].tolist() == [ALIKE, ALIKE]
+    assert apart[0, 2] != ALIKE
+    assert apart[1].tolist() == [ALIKE] * 3
 
 
 @pytest.mark.plain
 def test_less_is_clear_if_it_exceeds_the_deviation_of_the_differences():
     numbers = np.ones((20, 3))
     losses, others = np.full(20, 1.0), np.full(20, 1.1)
-    assert planning.is_clearly_less(losses, others, numbers, 0, 20) == 1
-    assert planning.is_clearly_less(losses, others, numbers, 0, 3) == 0  # few samples
-    assert planning.is_clearly_less(others, losses, numbers, 0, 20) == 0
+    assert step_models.is_clearly_less(losses, others, numbers, 0, 20)
+    assert not step_models.is_clearly_less(losses, others, numbers, 0, 3)  # few samples
+    assert not step_models.is_clearly_less(others, losses, numbers, 0, 20)
     others[::2] = 0.9
-    assert planning.is_clearly_less(losses, others, numbers, 0, 20) == 0
+    assert not step_models.is_clearly_less(losses, others, numbers, 0, 20)
+
+
+@pytest.mark.plain
+def test_a_step_that_differs_by_a_constant_is_corrected_rather_than_learned_alone():
+    grid, horizon = grid_of(*PLANE), 3
+    samples, core = random_samples(300, horizon), core_of(horizon)
+    x, a = samples.places[:, 0] / 27.0, samples.places[:, 1] / 27.0
+    samples.numbers[:, 1] = np.sin(9 * x) * np.cos(7 * a) + (samples.steps == 2)
+    apart, widths = np.zeros((2, horizon), np.int64), np.full((2, 3, 2), -1.0)
+    planning.make_plan(core, samples, 300, grid, widths, apart, plan_of(horizon), True)
+    assert apart[REWARDS].tolist() == [ALIKE, ALIKE, CORRECTED]
+
+
+@pytest.mark.plain
+def test_the_pool_lowers_the_variance_of_a_step_apart_by_what_steps_have_in_common():
+    work = np.zeros((plan_layout.N_FITS, plan_layout.N_ROWS, 1))
+    work[:, plan_layout.COUNT], work[:, plan_layout.MASS] = 1.0, 1.0 - plan_layout.THIN
+    found = np.zeros((plan_layout.N_FITS, 3))
+    found[:, 0] = found[:, 2] = 1.0  # the variance of every fit is 1
+    between = np.array([-1.0, 0.0])
+    rest = [np.zeros(1)] * 6
+    models = plan_layout.Models(work, found, between, *rest, 1.0)
+    row = plan_layout.OWN
+    assert step_models.combined_variance(models, REWARDS, REWARDS, 0) == pytest.approx(1.0)
+    assert step_models.combined_variance(models, VALUES + row, VALUES, 0) == pytest.approx(0.5)
+    between[VALUES] = 3.0  # steps differ a lot: the pool says little
+    assert step_models.combined_variance(models, VALUES + row, VALUES, 0) == pytest.approx(0.8)
+
+
+def exogenous_axes(samples, n_state, grid, horizon):
+    """What `find_exogenous` finds: whether any, the parts of the state's number, the shares."""
+    cells, nexts, _, numbers, first = sort_by_step(
+        samples, len(samples.steps), grid, n_state, horizon
+    )
+    strides = np.ones(n_state, np.int64)
+    for j in range(n_state - 2, -1, -1):
+        strides[j] = strides[j + 1] * grid.bins[j + 1]
+    n_states = int(np.prod(grid.bins[:n_state]))
+    places, chances = np.zeros(n_states, np.int64), np.zeros((horizon, n_states))
+    has_any = exogenous.find_exogenous(cells, nexts, numbers, first, grid, strides, places, chances)
+    return has_any, places, chances, nexts
+
+
+@pytest.mark.plain
+def test_an_axis_that_depends_on_nothing_is_exogenous_and_one_that_is_moved_is_not():
+    rng, n = np.random.default_rng(0), 400
+    grid = grid_of(PLANE[1], PLANE[1], PLANE[1])  # two states, one action
+    places = rng.integers(0, 27, (n, 5))
+    places[:, 3] = (places[:, 0] + places[:, 2] + rng.integers(0, 5, n)) // 3  # moved
+    samples = samples_at(places, rng.integers(0, 2, n))
+    has_any, parts, chances, nexts = exogenous_axes(samples, 2, grid, 2)
+    assert has_any
+    assert parts.tolist() == [0, 1, 2] * 3  # of the second axis alone
+    np.testing.assert_allclose(chances[0, :3], np.bincount(nexts % 3) / n)
+    np.testing.assert_array_equal(chances[0], chances[1])  # no law depends on the step
+    values, after = rng.random(9), np.zeros(9)
+    exogenous.average_out(values, True, chances[0], parts, after)
+    expected = values.reshape(3, 3) @ chances[0, :3]
+    np.testing.assert_allclose(after, np.repeat(expected, 3))
+    exogenous.average_out(values, False, chances[0], parts, after)
+    np.testing.assert_array_equal(after, values)
+
+
+@pytest.mark.plain
+def test_an_exogenous_law_that_changes_with_the_step_is_counted_for_each_step():
+    rng, n = np.random.default_rng(1), 300
+    steps = rng.integers(0, 2, n)
+    places = rng.integers(0, 27, (n, 3))
+    places[:, 2] = np.where(steps == 0, rng.integers(0, 12, n), rng.integers(15, 27, n))
+    samples = samples_at(places, steps)
+    has_any, _, chances, _ = exogenous_axes(samples, 1, grid_of(*PLANE), 2)
+    assert has_any
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0)
+    assert chances[0, 4] == 0.0
+    assert chances[1, :3].sum() == 0.0
+
+
+@pytest.mark.plain
+def test_with_few_samples_no_axis_counts_as_exogenous():
+    samples = random_samples(30, 2, is_exogenous=True)
+    has_any, parts, chances, _ = exogenous_axes(samples, 1, grid_of(*PLANE), 2)
+    assert not has_any
+    assert not parts.any()
+    assert not chances.any()
 
 
 # --- exploring ------------------------------------------------------------------------------------
@@ -507,15 +628,13 @@ def test_the_way_leads_to_the_farthest_cell_that_samples_lead_to():
     samples = samples_at([[0, 0, 26], [0, 13, 0], [0, 26, 0]])
     cells, nexts, _, numbers, first = sort_by_step(samples, 3, grid, 1, 2)
     first = np.array([0, 3, 3])
-    distances, sums, buffer = np.zeros(15), np.zeros((2, 15)), np.empty(30)
+    distances, sums, buffer = np.zeros(15), np.zeros((4, 15)), np.empty(30)
     exploring.measure_distances(cells, grid, distances)
-    plan, apart, decay = plan_of(2), np.zeros(2, np.int64), decay_of(grid, [-9.0, -9.0])
-    work = work_of(grid, cells, np.zeros(3))
-    work[plan_layout.MASS] = dense_kernel(grid, [-9.0, -9.0]) @ work[plan_layout.COUNT]
+    plan, apart, widths = plan_of(2), np.zeros(2, np.int64), np.array([-9.0, -9.0])
     for step in (1, 0):
         exploring.find_way(
-            cells, nexts, numbers, first, step, 0, apart, distances, work, 0.01, grid, decay, sums,
-            buffer, plan,
+            cells, nexts, numbers, first, step, False, apart, distances, 0.01, grid, widths,
+            np.ones((2, 5)), sums, buffer, plan,
         )  # fmt: skip
     np.testing.assert_array_equal(plan.way[1], distances)
     far = distances.reshape(5, 3)[4].max()

@@ -78,10 +78,12 @@ _FILES = dict.fromkeys(
 _PLANNER = (
     "*cells.py",
     "condensing.py",
+    "exogenous.py",
     "exploring.py",
     "grids.py",
     "plan*.py",
     "smoothing.py",
+    "step_models.py",
     "trends.py",
 )
 ROOMS = (

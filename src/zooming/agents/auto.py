@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -21,7 +22,7 @@ from zooming.agents.replay import Transitions
 from zooming.agents.seeds import seed_of
 from zooming.agents.status import Status
 from zooming.agents.tree_q import TreeQ
-from zooming.validation import check_range
+from zooming.validation import check_int, check_range
 
 # Trees: one partition for all steps or one for each; and the slope of the bonus. Two and four trees
 # were worse, see docs/research.md.
@@ -29,6 +30,7 @@ TREES = ((True, 0.0), (True, 0.6), (False, 0.6))
 PILOT = 5  # episodes of the planner before the trees begin, which then know the scale of rewards
 FAR = 1e9  # times the largest reward seen: the range that trees take if none is known
 DOUBT = 1.0  # see `Choice`: where returns are noisy, the planner has learned more than they show
+TRIAL, FIRST_TRIAL, NEXT_TRIAL = 200, 2000, 1.5  # episodes; when; and later by this factor
 GROWTH = 1.1  # the trees are told the span of the rewards when it has grown by this factor
 
 
@@ -106,6 +108,7 @@ class Auto(Portfolio):
         self.max_samples = self.planner.max_samples
         self._known_range = None if known is None else self.planner.reward_range
         self._tree_range: tuple[float, float] | None = None  # once there are trees
+        self._next_trial = FIRST_TRIAL
 
     # --- the trees --------------------------------------------------------------------------------
 
@@ -114,25 +117,48 @@ class Auto(Portfolio):
         """The trees; none during the pilot."""
         return [agent for agent in self.agents if isinstance(agent, TreeQ)]
 
-    def _before_choice(self) -> None:
-        """Add the trees after the pilot, and tell them the scale of the rewards seen so far."""
+    def _before_choice(self) -> tuple[int, int] | None:
+        """Add the trees after the pilot, tell them the scale of rewards, and begin trials."""
         if self.n_episodes < PILOT:
-            return
+            return None
         core, known = self.planner.table.core, self._known_range
         least, most = float(core["least"][0]), float(core["most"][0])
         span = most - least
         if span <= 0.0 and known is not None:
             span = known[1] - known[0]
         if span <= 0.0:
-            return  # all rewards were equal: nothing is known about their scale
+            return None  # all rewards were equal: nothing is known about their scale
+        highest = None if known else most
         if not self.trees:
             far = FAR * max(span, abs(least), abs(most), 1.0)
             self._add_trees(known or (-far, far))
             for tree in self.trees:
-                tree.rescale(span, None if known else most)
+                tree.rescale(span, highest)
         for tree in self.trees:
             if span > GROWTH * tree.scale:
                 tree.rescale(span)
+        return self._begin_trial(span, highest)
+
+    def _begin_trial(self, span: float, highest: float | None) -> tuple[int, int] | None:
+        """Replace a tree by a new one, and let it play, if a tree leads and a trial is due.
+
+        A tree that leads may be stuck at a local optimum, and it has taught the others where to
+        play. A tree that knows nothing searches anew. Of the two that have one partition for all
+        steps, the one that does not lead is replaced: they find narrow peaks most often.
+        """
+        leader = int(self.choice.leads().argmax())
+        if self.n_episodes < self._next_trial or leader == 0:
+            return None
+        while self._next_trial <= self.n_episodes:
+            self._next_trial = math.ceil(NEXT_TRIAL * self._next_trial)
+        number = 2 if leader == 1 else 1
+        seed = seeds.derive_seed(self.seed, f"trial {self.n_episodes}")
+        assert self._tree_range is not None  # there are trees
+        tree = self._make_tree(*TREES[number - 1], self._tree_range, seed)
+        tree.rescale(span, highest)
+        self.agents[number] = tree
+        self.choice.forget(number)
+        return number, TRIAL
 
     def update(self, step: int, *transition: Any, **options: Any) -> None:
         if step == 0 and not self.trees and not self.counts[IS_OPEN]:
@@ -157,15 +183,20 @@ class Auto(Portfolio):
         """Make the error messages of an inner agent name Auto and its options."""
         agent.problem.agent_name, agent.problem.is_part = "Auto", True
 
-    def _add_trees(self, reward_range: tuple[float, float]) -> None:
+    def _make_tree(
+        self, shared: bool, slope: float, reward_range: tuple[float, float], seed: int
+    ) -> TreeQ:
         options = {**self.planner.problem.options, "reward_range": reward_range}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the planner has warned of the same
-            for shared, slope in TREES:
-                seed = seeds.derive_seed(self.seed, f"tree {shared} {slope}")
-                tree = TreeQ(self.planner.env, shared=shared, slope=slope, seed=seed, **options)
-                self._name_as_part(tree)
-                self.agents.append(tree)
+            tree = TreeQ(self.planner.env, shared=shared, slope=slope, seed=seed, **options)
+        self._name_as_part(tree)
+        return tree
+
+    def _add_trees(self, reward_range: tuple[float, float]) -> None:
+        for shared, slope in TREES:
+            seed = seeds.derive_seed(self.seed, f"tree {shared} {slope}")
+            self.agents.append(self._make_tree(shared, slope, reward_range, seed))
         # The returns of the pilot are those of a planner that knew nothing: they would keep it from
         # playing for many episodes.
         self.choice = Choice(len(self.agents), DOUBT)
@@ -211,9 +242,10 @@ class Auto(Portfolio):
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         values, arrays = super()._state()
-        return {**values, "tree_range": self._tree_range}, arrays
+        return {**values, "tree_range": self._tree_range, "next_trial": self._next_trial}, arrays
 
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         if values["tree_range"] is not None:
             self._add_trees(check_range(values["tree_range"], "tree_range"))
+        self._next_trial = check_int(values["next_trial"], "next_trial", FIRST_TRIAL)
         super()._restore(values, arrays)

@@ -13,7 +13,9 @@ from zooming.validation import Floats
 # docs/research.md has the experiments behind these constants.
 BLOCK = 0.05  # share of the episodes so far that the chosen agent plays before the next choice
 FORCED = 0.3  # every agent has at least this number times the root of the episodes,
-FIRST = 1.0  # and the first agent this number: it finds what others, stuck, do not look for
+FIRST = 0.5  # and the first agent this number: it finds what others, stuck, do not look for
+WORSE, SPARED = 3.0, 1 / 3  # others that are worse by so many standard errors have this share of it
+ENOUGH = 5  # plays before an agent is judged to be worse
 LATE = 3.0  # the j-th return of an agent has a weight that grows like j^2: agents improve
 PRIOR = 3.0  # plays: a policy is recommended as if it had so many more, as uneven as the first's
 
@@ -54,9 +56,19 @@ class Choice:
 
     def _wanted(self, n_episodes: float) -> Floats:
         """Return the least number of plays of each agent after so many episodes."""
-        wanted = np.full(len(self.numbers), FORCED * math.sqrt(n_episodes + 1.0))
-        wanted[0] *= FIRST / FORCED
-        return wanted
+        wanted = np.where(self._are_worse(), SPARED * FORCED, FORCED)
+        wanted[0] = FIRST
+        found: Floats = wanted * math.sqrt(n_episodes + 1.0)
+        return found
+
+    def _are_worse(self) -> NDArray[np.bool_]:
+        """Return which agents have clearly lower returns than the best one."""
+        plays, mean, variance = self.numbers.T
+        squares = variance / _equal_weights(plays)
+        best = int(np.where(plays >= ENOUGH, mean, -np.inf).argmax())
+        error = np.sqrt(squares + squares[best])
+        found: NDArray[np.bool_] = (plays >= ENOUGH) & (mean + WORSE * error < mean[best])
+        return found
 
     def leads(self, prior: float = 0.0) -> Floats:
         """Return the lead of each agent over the first one, whose own lead is 0.
@@ -83,6 +95,10 @@ class Choice:
             mean += share * away
             variance = (1.0 - share) * (variance + share * away * away)
         self.numbers[agent] = plays, mean, variance
+
+    def forget(self, agent: int) -> None:
+        """Forget the returns of an agent, because another one takes its place."""
+        self.numbers[agent] = 0.0
 
     def recommend(self) -> int:
         """Return the agent with the largest lead; the first agent if no lead is positive."""

@@ -251,9 +251,9 @@ class Planner(Agent):
             the description of the problem.
         """
         core, widths = self.table.core[0], self.table.widths
-        flags = self.table.apart  # of each step; bandwidths are those that most steps use
-        differ = int(flags[0].any()), int(flags[1].any())
-        apart = int(flags[0].mean() > 0.5), int(flags[1].mean() > 0.5)
+        forms = self.table.apart  # of each step; bandwidths are those of the most frequent form
+        differ = int(forms[0].any()), int(forms[1].any())
+        apart = [int(np.bincount(row).argmax()) for row in forms]
         words = {(0, 0): "alike", (1, 0): "rewards differ", (0, 1): "values differ"}
         bandwidths = np.where(widths >= FLAT, np.inf, 2.0**widths)
         return Status({

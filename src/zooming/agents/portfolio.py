@@ -161,14 +161,17 @@ class Portfolio(Delegate):
     def _choose(self) -> None:
         """Choose who plays, if the block is over."""
         if self.counts[LEFT] == 0:
-            self._before_choice()
-            player, n = self.choice.next(self.n_episodes)
+            player, n = self._before_choice() or self.choice.next(self.n_episodes)
             if self.guarantee is not None:
                 n = min(n, self.guarantee.balance.n_allowed())
             self.counts[[PLAYER, LEFT]] = (player, n) if n else (SAFE_PLAYS, 1)
 
-    def _before_choice(self) -> None:
-        """Prepare the agents for the next block; a subclass may add agents."""
+    def _before_choice(self) -> tuple[int, int] | None:
+        """Prepare the agents for the next block; return (player, number of episodes) to choose it.
+
+        A subclass may add agents.
+        """
+        return None
 
     def _credit(self, returns: list[float]) -> None:
         if not self._is_safe():

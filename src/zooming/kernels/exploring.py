@@ -86,35 +86,36 @@ def measure_categories(distances, n, inner):
 
 @jit_kernel
 def find_way(
-    cells, nexts, numbers, first, step, own, apart, distances, values, share, grid, decay, sums,
+    cells, nexts, numbers, first, step, own, apart, distances, share, grid, widths, decay, sums,
     buffer, plan,
 ):  # fmt: skip
     """Write `plan.way` of a step: the distance of the farthest cell that is expected to be reached.
 
-    way_h(cell) = max(distance, mean over the samples around of the largest way_{h+1} after them),
-    with the kernel, the share and the steps of next values; `values` has their counts and masses.
-    The last step has no next one.
+    way_h(cell) = max(distance, mean over the samples around of the largest way_{h+1} after them).
+    The samples are the step's own, or those of all steps that are alike. The mean is that of
+    `smoothing`, with these bandwidths and this share. The last step has no next one.
     """
     n_cells, n_states = distances.shape[0], plan.values.shape[1]
     n_actions = n_cells // n_states
-    has_next = step + 1 < plan.way.shape[0]
-    for c in range(n_cells):
-        sums[0, c] = 0.0
-    if has_next:
-        farthest = np.zeros(n_states)
-        for c in range(n_cells):
-            farthest[c // n_actions] = max(farthest[c // n_actions], plan.way[step + 1, c])
-        for h in range(first.shape[0] - 1):
-            if h == step or not (own or apart[h]):
-                for i in range(first[h], first[h + 1]):
-                    if nexts[i] != ENDED:
-                        sums[0, cells[i]] += numbers[i, WEIGHT] * farthest[nexts[i]]
-        for c in range(n_cells):
-            sums[1, c] = sums[0, c]
-        smooth(sums[1], grid, decay, buffer)
     for c in range(n_cells):
         plan.way[step, c] = distances[c]
-        if has_next:
-            mean = sums[1, c] / (values[MASS, c] + PRIOR)
-            mean += (sums[0, c] - values[COUNT, c] * mean) / (values[COUNT, c] + share)
-            plan.way[step, c] = max(distances[c], mean)
+    if step + 1 == plan.way.shape[0]:
+        return
+    farthest = np.zeros(n_states)
+    for c in range(n_cells):
+        farthest[c // n_actions] = max(farthest[c // n_actions], plan.way[step + 1, c])
+        sums[0, c] = sums[1, c] = 0.0
+    for h in range(first.shape[0] - 1):
+        if h == step or not (own or apart[h]):
+            for i in range(first[h], first[h + 1]):
+                sums[1, cells[i]] += numbers[i, WEIGHT]
+                if nexts[i] != ENDED:
+                    sums[0, cells[i]] += numbers[i, WEIGHT] * farthest[nexts[i]]
+    sums[2], sums[3] = sums[0], sums[1]
+    set_decay(grid, widths, decay)
+    smooth(sums[2], grid, decay, buffer)
+    smooth(sums[3], grid, decay, buffer)
+    for c in range(n_cells):
+        mean = sums[2, c] / (sums[3, c] + PRIOR)
+        mean += (sums[0, c] - sums[1, c] * mean) / (sums[1, c] + share)
+        plan.way[step, c] = max(distances[c], mean)

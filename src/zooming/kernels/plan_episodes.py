@@ -18,6 +18,8 @@ from zooming.kernels.plan_layout import (
     CORE_TYPE,
     ENDED,
     EXPLORING,
+    FADING,
+    FULL,
     GRID_TYPE,
     MEAN_REWARD,
     PLAN_TYPE,
@@ -39,8 +41,12 @@ def draw_share(core):
 
 @jit_kernel
 def begin_episode(core):
-    """Draw the weight of the bonus in the coming episode, of mean 1, and whether it explores."""
-    core[0]["boldness"] = 2.0 * draw_share(core)
+    """Draw the weight of the bonus in the coming episode, and whether it explores.
+
+    The mean weight is 1 at first. It falls when there are many episodes.
+    """
+    mean = (FULL / max(FULL, core[0]["n_episodes"])) ** FADING
+    core[0]["boldness"] = 2.0 * mean * draw_share(core)
     is_drawn = draw_share(core) * np.sqrt(core[0]["n_episodes"] + 1.0) < EXPLORING
     core[0]["explores"] = 1 if is_drawn else 0
 

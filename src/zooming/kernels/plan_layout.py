@@ -17,6 +17,7 @@ from numba import float64, int16, int32, int64, types
 # How much the planner explores, and when it plans.
 OPTIMISM = 0.5  # weight of the standard error in the bonus
 CAUTION = 0.5  # and in what the policy takes off: it does not rely on what was never tried
+FULL, FADING = 100.0, 0.25  # after k > FULL episodes the bonus is played times (FULL / k)^FADING
 BALLS = 4.0  # a sample speaks for a ball; this times sqrt(samples) cover the space
 EXPLORING = 0.5  # over the root of the episodes: the share of episodes that go far from samples
 FAR_BALLS = 0.2  # as BALLS, for distances that are worth such an episode
@@ -38,6 +39,8 @@ ENOUGH = 4.0  # samples for each coefficient; with fewer, the trend is the mean
 FLAT, NARROW, FIRST_WIDTH = 2.0, -10.0, -2.0  # bandwidths are powers of 2; FLAT ignores the axis
 GAIN = 0.995  # another bandwidth must lower the leave-one-out error by this factor
 DOUBT = 2.0  # a step is apart if its squared errors fall by this many standard deviations
+EXOGENOUS = 3.0  # an axis is exogenous unless F exceeds 1 by this many standard deviations,
+LEAST_FREEDOM = 30.0  # and only with so many degrees of freedom
 SHARES = np.array([1e9, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.01])  # see `leave_one_out`
 EMPTY = 0.05  # kernel mass added to the visited cells around a cell
 THIN = 1e-3  # kernel mass added to the samples around a cell
@@ -46,6 +49,8 @@ SLOPE = 2.0  # actions of neighboring states are mixed up to this slope; beyond 
 PLAYED = 0.3  # samples added to those of a cell when a play of it is counted
 
 SMOOTH, ORDERED, CATEGORIES = 0, 1, 2  # kinds of axes
+REWARDS, VALUES = 0, 1  # targets: first index of `widths` and `apart`
+ALIKE, ALONE, CORRECTED = 0, 1, 2  # forms of a target at a step, see `step_models`
 ENDED = -1  # place of the next state if the episode ended
 WEIGHT, MEAN_REWARD, SPREAD = 0, 1, 2  # columns of `Samples.numbers`
 
@@ -55,6 +60,9 @@ WEIGHT, MEAN_REWARD, SPREAD = 0, 1, 2  # columns of `Samples.numbers`
 # step, and blocks know nothing of each other.
 COUNT, TOTAL, SQUARE, TREND, SUM, MASS, MEAN, NEAR = 0, 1, 2, 3, 4, 5, 6, 7
 N_ROWS = 8
+# Fits, the first index of `Models.work`: of rewards and of values (REWARDS, VALUES), of rewards of
+# all steps that are alike, the step's own of both (target + OWN), and one that is only tried.
+POOL, OWN, TRIAL, N_FITS = 2, 3, 5, 6
 
 CORE = np.dtype(
     [
@@ -111,6 +119,21 @@ class Plan(NamedTuple):
     played: Any  # [n_cells]: plays since the plan was made, in shares of the visits
     best: Any  # [horizon, n_states] int32: the best action's cell
     values: Any  # [horizon + 1, n_states]
+
+
+class Models(NamedTuple):
+    """The regressions of one plan, and scratch memory."""
+
+    work: Any  # [N_FITS, N_ROWS, n_cells], see COUNT
+    found: Any  # [N_FITS, 3]: noise, gap and share of each fit
+    between: Any  # [2]: variance between steps, of a step that is apart; -1 if it is alike
+    targets: Any  # [n_samples]
+    losses: Any  # [2, 3, n_samples]: leave-one-out errors of each target and form
+    features: Any  # [n_cells, n_features], see `trends`
+    decay: Any  # [n_axes, most bins], see `smoothing`
+    buffer: Any  # [2 n_cells]
+    errors: Any  # [number of SHARES]
+    radius: Any  # float: how far a sample speaks for its neighborhood
 
 
 SAMPLES_TYPE = types.NamedTuple([int32[::1], int16[:, ::1], float64[:, ::1]], Samples)

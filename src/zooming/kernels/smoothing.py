@@ -136,9 +136,12 @@ def without_one(n, mass, share):
 
 @jit_kernel
 def leave_one_out(work, errors):
-    """Return (number in SHARES, error): the least mean squared leave-one-out error."""
-    n_samples = 0.0
-    for i in range(SHARES.shape[0]):
+    """Return (number in SHARES, error): the least mean squared leave-one-out error.
+
+    The squared errors of `without_one`, summed over a cell, are a quadratic in w.
+    """
+    n_samples, n_shares = 0.0, SHARES.shape[0]
+    for i in range(n_shares):
         errors[i] = 0.0
     for c in range(work.shape[1]):
         n = work[COUNT, c]
@@ -146,12 +149,18 @@ def leave_one_out(work, errors):
             mean = work[MEAN, c]
             rest = work[TOTAL, c] - n * mean
             square = max(0.0, work[SQUARE, c] - mean * (work[TOTAL, c] + rest))
+            a = 1.0 / (work[MASS, c] + PRIOR - 1.0)
+            slope = 1.0 - a * (n - 1.0)
+            squared = rest * rest
+            flat = (1.0 + a) * (1.0 + a) * square
+            linear = 2.0 * (1.0 + a) * (slope * square - squared)
+            quadratic = slope * slope * square + (n - 2.0 * slope) * squared
             n_samples += n
-            for i in range(SHARES.shape[0]):
-                g, w = without_one(n, work[MASS, c], SHARES[i])
-                errors[i] += max(0.0, g * g * square + w * (n * w - 2.0 * g) * rest * rest)
+            for i in range(n_shares):
+                w = 1.0 / (n - 1.0 + SHARES[i])
+                errors[i] += max(0.0, flat + w * (linear + w * quadratic))
     best = 0
-    for i in range(SHARES.shape[0]):
+    for i in range(n_shares):
         best = i if errors[i] < errors[best] else best
     return best, errors[best] / max(1.0, n_samples)
 

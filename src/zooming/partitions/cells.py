@@ -61,7 +61,7 @@ class CellTable:
                 f"{layout.MOST_CELLS:,}; if an axis has values in an order, give ordered=[name]"
             )
         self.samples = _allocate(0, len(axes) + axes.n_state)
-        self.widths = np.full((2, 2, len(axes)), layout.FIRST_WIDTH)
+        self.widths = np.full((2, 3, len(axes)), layout.FIRST_WIDTH)
         self.apart = np.zeros((2, int(core["horizon"][0])), np.int64)
         self.grid = self._first_grid()
         self.plan = self._new_plan(self.grid)
@@ -270,8 +270,8 @@ class CellTable:
         check_samples(core, given, self.units, len(self.axes))
         check_form("widths", arrays["widths"], self.widths)
         check_form("apart", arrays["apart"], self.apart)
-        if not np.isin(arrays["apart"], (0, 1)).all():
-            raise ValueError("a step is apart or not: 1 or 0")
+        if not np.isin(arrays["apart"], (layout.ALIKE, layout.ALONE, layout.CORRECTED)).all():
+            raise ValueError("the form of a step is unknown")
         bins, edges = arrays["bins"], arrays["edges"]
         check_bins(bins, edges, self.units, 3 * max(layout.MOST_CELLS, self.n_categories))
         grid = Grid(
@@ -287,8 +287,8 @@ class CellTable:
         samples = Samples(*(part.copy() for part in given))
         vars(self).update(values, samples=samples, plan=plan, _policy=None, _settled=None)
         counts = self._counts(int(core["n_planned"][0]))
-        is_apart = self.apart[0][:, None] == 1
-        plan.visits[:] = np.where(is_apart, counts, counts[self.apart[0] == 0].sum(axis=0))
+        is_apart = self.apart[0] != layout.ALIKE
+        plan.visits[:] = np.where(is_apart[:, None], counts, counts[~is_apart].sum(axis=0))
         total = (plan.q + plan.bonus).reshape(*plan.best.shape, -1)
         plan.best[:] = total.argmax(axis=2)
 
