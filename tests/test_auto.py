@@ -6,6 +6,7 @@ import pytest
 
 import zooming
 from helpers import Boxes, Drift, box, knowledge, same_history
+from zooming.agents import auto
 from zooming.agents.auto import PILOT, TREES
 from zooming.agents.ceilings import ceiling
 from zooming.agents.replay import Transitions, update_each
@@ -136,6 +137,43 @@ def test_a_saved_auto_goes_on_with_and_without_its_environment(tmp_path, episode
             action = one.act(0, observation)
             one.update(0, observation, action, 0.5, observation, True)
     assert knowledge(owned) == knowledge(alone)
+
+
+@compiled
+def test_a_new_tree_is_tried_while_a_tree_leads_and_goes_on_after_loading(tmp_path, monkeypatch):
+    monkeypatch.setattr(auto, "FIRST_TRIAL", 60)
+    monkeypatch.setattr(auto, "TRIAL", 20)
+    fused, python = (zooming.Auto(oil(), seed=1) for _ in range(2))
+    fused.learn(55)
+    before = list(fused.trees)
+    fused.learn(25)
+    assert fused.choice.leads().argmax() > 0  # a tree leads, as it does without noise
+    assert same_trees(before, fused.trees) == [False, True, True]
+    assert fused.player is fused.trees[0]
+    assert "it is a new tree" in fused.status()["why"]
+    fused.save(tmp_path / "auto.zoom")
+    loaded = zooming.load(tmp_path / "auto.zoom")
+    assert loaded.status()["why"] == fused.status()["why"]
+    assert same_history(fused.learn(40), loaded.learn(40))
+    python.learn(120, driver="python")
+    assert knowledge(fused) == knowledge(loaded) == knowledge(python)
+    assert fused._next_trial == 240
+    assert "it is a new tree" not in fused.status()["why"]
+
+
+def same_trees(before, after):
+    return [one is other for one, other in zip(before, after, strict=True)]
+
+
+@compiled
+def test_no_tree_is_tried_while_the_planner_leads(monkeypatch):
+    monkeypatch.setattr(auto, "FIRST_TRIAL", 60)
+    agent = zooming.Auto(gym.make("zooming/Newsvendor-v0"), seed=0)
+    agent.learn(50)
+    before = list(agent.trees)
+    agent.learn(100)
+    assert agent.choice.leads().argmax() == 0
+    assert all(same_trees(before, agent.trees))
 
 
 @pytest.mark.parametrize("agent", ["auto", "planner", "auto:max_samples=5000"])

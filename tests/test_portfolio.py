@@ -233,14 +233,25 @@ def leads(played, doubt, prior=0.0):
     return found
 
 
+def is_worse(played, i):
+    """Return whether the returns of agent i are below the best ones by three standard errors."""
+    if len(played[i]) < 5:
+        return False
+    judged = [weighted(seen) for seen in played if len(seen) >= 5]
+    n_best, best, noise = max(judged, key=lambda one: one[1])
+    n, mean, variance = weighted(played[i])
+    return mean + 3.0 * math.sqrt(variance / n + noise / n_best) < best
+
+
 def oracle(returns, n_agents, doubt):
     """Return who plays each of 400 episodes, by a choice that keeps all returns."""
     played = [[] for _ in range(n_agents)]
     order = []
     while len(order) < 400:
         k = len(order)
+        rates = [0.5, *(0.1 if is_worse(played, i) else 0.3 for i in range(1, n_agents))]
         missing = [
-            (0.3 if i else 1.0) * math.sqrt(k + 1) - len(seen) for i, seen in enumerate(played)
+            rate * math.sqrt(k + 1) - len(seen) for rate, seen in zip(rates, played, strict=True)
         ]
         if max(missing) > 0:
             chosen, block = missing.index(max(missing)), math.ceil(max(missing))

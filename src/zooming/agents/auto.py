@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -24,21 +23,20 @@ from zooming.agents.status import Status
 from zooming.agents.tree_q import TreeQ
 from zooming.validation import check_int, check_range
 
-# Trees: one partition for all steps or one for each; and the slope of the bonus. Two and four trees
-# were worse, see docs/research.md.
+# (shared, slope) of each tree, see `TreeQ`. Two and four trees were worse, see docs/research.md.
 TREES = ((True, 0.0), (True, 0.6), (False, 0.6))
-PILOT = 5  # episodes of the planner before the trees begin, which then know the scale of rewards
-FAR = 1e9  # times the largest reward seen: the range that trees take if none is known
-DOUBT = 1.0  # see `Choice`: where returns are noisy, the planner has learned more than they show
-TRIAL, FIRST_TRIAL, NEXT_TRIAL = 200, 2000, 1.5  # episodes; when; and later by this factor
+PILOT = 5  # episodes that the planner plays first; they tell the trees the scale of rewards
+FAR = 1e9  # the trees accept rewards up to FAR times the largest one seen, if no range is known
+DOUBT = 1.0  # see `Choice`: where returns are noisy, they understate what the planner has learned
+TRIAL, FIRST_TRIAL = 200, 2000  # episodes of a new tree, and when it plays first
 GROWTH = 1.1  # the trees are told the span of the rewards when it has grown by this factor
 
 
 class Auto(Portfolio):
     """Learns fast with nothing to set. Take it first; `AdaptiveQ` is the one with a theorem.
 
-    It is a `Portfolio` of a `Planner` and three `TreeQ`, which all learn from every episode. Who
-    plays is chosen by the returns. `docs/auto.md` explains it on a page. It costs 25 to 150
+    It is a `Portfolio` of a `Planner` and three `TreeQ`, which all learn from every episode. The
+    returns decide which of them plays. `docs/auto.md` explains it on a page. It costs 25 to 150
     times the time of `AdaptiveQ` a step, and its memory grows with the samples up to `max_samples`.
     Without `guarantee`, nothing is proved about it.
 
@@ -49,17 +47,17 @@ class Auto(Portfolio):
     max_samples : int, default 1,000,000
         Number of samples that the planner keeps, see `Planner`.
     guarantee : float, optional
-        The probability with which the regret may exceed a stated bound, for example 0.05: the
-        paper's learner plays when the others have lost too much. It needs the range of the rewards.
-        See docs/guarantee.md.
+        The probability with which the regret may exceed a stated bound, for example 0.05. To keep
+        the bound, the paper's learner plays when the others have lost too much. This needs the
+        range of the rewards. See docs/guarantee.md.
     lipschitz : float, default 1.0
         Lipschitz constant of Q* on scaled rewards and axes, for `guarantee`.
     horizon : int, optional
         Steps of an episode. By default the environment's own number.
     reward_range : (float, float), optional
         Lowest and highest reward of one step; others are refused. By default the range that the
-        environment states, else any finite reward is taken. The scale of rewards is always learned
-        from the data.
+        environment states; if it states none, any finite reward is accepted. The scale of rewards
+        is always learned from the data.
     bounds : dict, optional
         {axis: (low, high)}, for unbounded axes or a smaller range. Values beyond count as the ends.
     ordered : bool or names of axes, default False
@@ -109,16 +107,18 @@ class Auto(Portfolio):
         self._known_range = None if known is None else self.planner.reward_range
         self._tree_range: tuple[float, float] | None = None  # once there are trees
         self._next_trial = FIRST_TRIAL
+        self._on_trial = 0  # index in `agents` of the tree that plays a trial; 0: no trial
 
     # --- the trees --------------------------------------------------------------------------------
 
     @property
     def trees(self) -> list[TreeQ]:
-        """The trees; none during the pilot."""
+        """The trees; empty during the pilot."""
         return [agent for agent in self.agents if isinstance(agent, TreeQ)]
 
     def _before_choice(self) -> tuple[int, int] | None:
         """Add the trees after the pilot, tell them the scale of rewards, and begin trials."""
+        self._on_trial = 0
         if self.n_episodes < PILOT:
             return None
         core, known = self.planner.table.core, self._known_range
@@ -140,17 +140,18 @@ class Auto(Portfolio):
         return self._begin_trial(span, highest)
 
     def _begin_trial(self, span: float, highest: float | None) -> tuple[int, int] | None:
-        """Replace a tree by a new one, and let it play, if a tree leads and a trial is due.
+        """Replace a shared tree by a new one that plays, if the other leads and a trial is due.
 
-        A tree that leads may be stuck at a local optimum, and it has taught the others where to
-        play. A tree that knows nothing searches anew. Of the two that have one partition for all
-        steps, the one that does not lead is replaced: they find narrow peaks most often.
+        The leading tree may be stuck at a local optimum, and the others have learned from its
+        episodes. A new tree searches from scratch. It is one with a single partition for all steps
+        (`shared`), because these find narrow peaks most often.
         """
         leader = int(self.choice.leads().argmax())
-        if self.n_episodes < self._next_trial or leader == 0:
+        if self.n_episodes < self._next_trial or not self._is_shared(leader):
             return None
-        while self._next_trial <= self.n_episodes:
-            self._next_trial = math.ceil(NEXT_TRIAL * self._next_trial)
+        if self.guarantee is not None and self.guarantee.balance.n_allowed() < TRIAL:
+            return None
+        self._next_trial = 2 * self.n_episodes
         number = 2 if leader == 1 else 1
         seed = seeds.derive_seed(self.seed, f"trial {self.n_episodes}")
         assert self._tree_range is not None  # there are trees
@@ -158,6 +159,7 @@ class Auto(Portfolio):
         tree.rescale(span, highest)
         self.agents[number] = tree
         self.choice.forget(number)
+        self._on_trial = number
         return number, TRIAL
 
     def update(self, step: int, *transition: Any, **options: Any) -> None:
@@ -183,6 +185,11 @@ class Auto(Portfolio):
         """Make the error messages of an inner agent name Auto and its options."""
         agent.problem.agent_name, agent.problem.is_part = "Auto", True
 
+    def _is_shared(self, number: int) -> bool:
+        """Return whether an agent is a tree with one partition for all steps."""
+        agent = self.agents[number]
+        return isinstance(agent, TreeQ) and agent.shared
+
     def _make_tree(
         self, shared: bool, slope: float, reward_range: tuple[float, float], seed: int
     ) -> TreeQ:
@@ -197,8 +204,8 @@ class Auto(Portfolio):
         for shared, slope in TREES:
             seed = seeds.derive_seed(self.seed, f"tree {shared} {slope}")
             self.agents.append(self._make_tree(shared, slope, reward_range, seed))
-        # The returns of the pilot are those of a planner that knew nothing: they would keep it from
-        # playing for many episodes.
+        # Forget the returns of the pilot. The planner knew nothing then, and its low returns would
+        # keep it from playing for many episodes.
         self.choice = Choice(len(self.agents), DOUBT)
         self._tree_range = reward_range
         self.reward_range = self.problem.reward_range = common_range(self.agents)
@@ -206,7 +213,7 @@ class Auto(Portfolio):
     # --- words ------------------------------------------------------------------------------------
 
     def status(self) -> Status:
-        """Return who plays and why, what the planner believes, and what is still to gain.
+        """Return who plays and why, how the returns develop, and the status of the planner.
 
         Returns
         -------
@@ -217,6 +224,11 @@ class Auto(Portfolio):
         believed = self.planner.status()
         del believed["warnings"]  # they are among those of all agents
         return Status({**super().status(), "planner": believed})
+
+    def _why(self, player: int, names: list[str]) -> str:
+        if self._on_trial and player == self._on_trial:
+            return "it is a new tree, tried because the one that leads may be stuck"
+        return super()._why(player, names)
 
     def _names(self) -> list[str]:
         trees = [
@@ -242,10 +254,16 @@ class Auto(Portfolio):
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         values, arrays = super()._state()
-        return {**values, "tree_range": self._tree_range, "next_trial": self._next_trial}, arrays
+        own = {
+            "tree_range": self._tree_range,
+            "next_trial": self._next_trial,
+            "on_trial": self._on_trial,
+        }
+        return {**values, **own}, arrays
 
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         if values["tree_range"] is not None:
             self._add_trees(check_range(values["tree_range"], "tree_range"))
-        self._next_trial = check_int(values["next_trial"], "next_trial", FIRST_TRIAL)
+        self._next_trial = check_int(values["next_trial"], "next_trial", 1)
+        self._on_trial = check_int(values["on_trial"], "on_trial", 0)
         super()._restore(values, arrays)

@@ -1,4 +1,4 @@
-"""Blocks of a portfolio in compiled code: one agent plays, then all others learn from it."""
+"""Play blocks of a portfolio in compiled code: one agent plays, then all others learn from it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from zooming.kernels.crossing import Crossing
 if TYPE_CHECKING:
     from zooming.agents.portfolio import Portfolio
 
-# Places in `Portfolio.counts`: who plays, episodes left in the block, whether an episode of it is
-# under way, number of episodes so far.
+# Indices of `Portfolio.counts`: who plays, episodes left in the block, whether an episode of the
+# block is in progress, number of episodes so far.
 PLAYER, LEFT, IS_OPEN, N_EPISODES = range(4)
-SAFE_PLAYS = -1  # as the number of who plays: the safe agent of a guarantee
+SAFE_PLAYS = -1  # value of counts[PLAYER] if the safe agent of a guarantee plays
 
 
 class Played:
@@ -29,13 +29,13 @@ class Played:
 
     def __init__(self, recorder: Recorder, log: Log, n_credited: int, others: list[Agent]) -> None:
         self.recorder, self.log, self.n_credited, self.others = recorder, log, n_credited, others
-        self.n_learned = np.zeros(1, np.int64)  # by the last of the others
+        self.n_learned = np.zeros(1, np.int64)  # transitions learned so far by others[-1]
 
 
 def play_blocks(portfolio: Portfolio, env: Any, crossing: Crossing, log: Log, end: int) -> int:
     """Play episodes until log.done[0] equals `end`; return the code of the last kernel.
 
-    It is the method `play` of a portfolio whose agents all have one.
+    It becomes the method `play` of a portfolio if all agents have such a method.
     """
     settle(portfolio)
     portfolio.counts[IS_OPEN], portfolio._total[0] = 0, 0.0
@@ -60,10 +60,10 @@ def play_blocks(portfolio: Portfolio, env: Any, crossing: Crossing, log: Log, en
 
 
 def _drop_refused(portfolio: Portfolio, recorder: Recorder, code: int, log: Log) -> None:
-    """Forget the transition that the player refused, and learn from those before it."""
+    """Drop the transition that was refused, and let the agents learn from those before it."""
     step = int(log.trouble[0]) - (code == kernels.BAD_STATE)  # -1: a start was refused
     if code == kernels.BAD_REWARD:
-        log.trouble[2] = recorder.last_reward  # the player saw NaN if another agent refuses it
+        log.trouble[2] = recorder.last_reward  # the player got NaN if another agent refused it
     if step >= 0:
         recorder.drop_last()
     settle(portfolio)
@@ -71,9 +71,10 @@ def _drop_refused(portfolio: Portfolio, recorder: Recorder, code: int, log: Log)
 
 
 def settle(portfolio: Portfolio) -> None:
-    """Let the others learn from what was played, and credit its returns to the player.
+    """Let the other agents learn from the episodes just played; credit their returns to the player.
 
-    After an interrupt in between, the next call of any method does it.
+    Do nothing if there are none. After an interrupt, the next call continues where it stopped.
+    `act` at step 0, `update`, `play_blocks` and saving call it first.
     """
     played = portfolio._played
     if played is None:
@@ -94,7 +95,7 @@ def settle(portfolio: Portfolio) -> None:
 def check_counts(counts: NDArray[Any], total: NDArray[Any], n_agents: int, is_safe: bool) -> None:
     """Raise ValueError if the stored counts, or the return of the open episode, are invalid.
 
-    `is_safe` says that the portfolio has a safe agent.
+    `is_safe`: whether the portfolio has a safe agent.
     """
     if counts.dtype != np.int64 or counts.shape != (4,) or (counts[LEFT:] < 0).any():
         raise ValueError("the counts of the portfolio are invalid")

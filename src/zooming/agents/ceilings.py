@@ -28,16 +28,24 @@ def ceiling(portfolio: Portfolio, reached: float) -> float:
 
 
 def optimistic_value(planner: Planner) -> float:
-    """Return the mean over the start states of the value, bonus included, of the planner's plan."""
+    """Return the mean value of the start states, plus the mean bonus of every step."""
     table, n_state = planner.table, planner.axes.n_state
-    n, grid = int(table.core["n_planned"][0]), table.grid
-    is_first = table.samples.steps[:n] == 0
-    if not is_first.any():
-        return float("inf")
-    places = table.samples.places[:n][is_first]
-    cells = np.zeros(len(places), np.int64)
+    n, grid, plan = int(table.core["n_planned"][0]), table.grid, table.plan
+    steps, places = table.samples.steps[:n], table.samples.places[:n]
+    weights = table.samples.numbers[:n, WEIGHT]
+    cells = np.zeros(n, np.int64)
     for j in range(n_state):
         cells = cells * int(grid.bins[j]) + grid.bin_of[j, places[:, j]]
-    plan = table.plan
-    best = (plan.q[0] + plan.bonus[0]).reshape(plan.best.shape[1], -1).max(axis=1)
-    return float(np.average(best[cells], weights=table.samples.numbers[:n][is_first, WEIGHT]))
+    if not (steps == 0).any():
+        return float("inf")
+    found = 0.0
+    for step in range(planner.horizon):
+        here = steps == step
+        if here.any():
+            shape = (plan.best.shape[1], -1)
+            best = plan.best[step][:, None]
+            gain = np.take_along_axis(plan.bonus[step].reshape(shape), best, axis=1)
+            if step == 0:
+                gain = gain + np.take_along_axis(plan.q[step].reshape(shape), best, axis=1)
+            found += float(np.average(gain[cells[here], 0], weights=weights[here]))
+    return found

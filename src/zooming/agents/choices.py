@@ -12,18 +12,19 @@ from zooming.validation import Floats
 
 # docs/research.md has the experiments behind these constants.
 BLOCK = 0.05  # share of the episodes so far that the chosen agent plays before the next choice
-FORCED = 0.3  # every agent has at least this number times the root of the episodes,
-FIRST = 0.5  # and the first agent this number: it finds what others, stuck, do not look for
-WORSE, SPARED = 3.0, 1 / 3  # others that are worse by so many standard errors have this share of it
+FORCED = 0.3  # every agent plays at least FORCED sqrt(episodes) episodes
+FIRST = 0.5  # the first agent at least FIRST sqrt(episodes): it is stuck less often than others
+WORSE, SPARED = 3.0, 1 / 3  # others, if worse by WORSE standard errors: SPARED times as many
 ENOUGH = 5  # plays before an agent is judged to be worse
-LATE = 3.0  # the j-th return of an agent has a weight that grows like j^2: agents improve
-PRIOR = 3.0  # plays: a policy is recommended as if it had so many more, as uneven as the first's
+LATE = 3.0  # the j-th return of an agent has a weight proportional to j^(LATE - 1): agents improve
+PRIOR = 3.0  # `prior` of `leads` for a recommendation
 
 
 class Choice:
     """Choose by the agents' returns who plays next, and whose policy is recommended.
 
-    Late returns count more than early ones. The first agent plays, unless another one leads.
+    Late returns have more weight than early ones. The first agent is preferred, unless another one
+    leads clearly.
 
     Parameters
     ----------
@@ -43,10 +44,10 @@ class Choice:
         self.doubt = doubt
 
     def next(self, n_episodes: int) -> tuple[int, int]:
-        """Return who plays next, and how many episodes.
+        """Return (agent that plays next, number of episodes).
 
-        An agent with too few episodes plays those that it lacks. Otherwise the agent with the
-        largest lead plays a block.
+        If some agents have too few episodes, the one that lacks most plays those. Otherwise the
+        agent with the largest lead plays a block.
         """
         missing = self._wanted(n_episodes) - self.numbers[:, 0]
         needy = int(missing.argmax())
@@ -55,7 +56,7 @@ class Choice:
         return int(self.leads().argmax()), max(1, int(BLOCK * n_episodes))
 
     def _wanted(self, n_episodes: float) -> Floats:
-        """Return the least number of plays of each agent after so many episodes."""
+        """Return the least number of plays of each agent after `n_episodes`."""
         wanted = np.where(self._are_worse(), SPARED * FORCED, FORCED)
         wanted[0] = FIRST
         found: Floats = wanted * math.sqrt(n_episodes + 1.0)
@@ -67,15 +68,17 @@ class Choice:
         squares = variance / _equal_weights(plays)
         best = int(np.where(plays >= ENOUGH, mean, -np.inf).argmax())
         error = np.sqrt(squares + squares[best])
-        found: NDArray[np.bool_] = (plays >= ENOUGH) & (mean + WORSE * error < mean[best])
+        margin = WORSE * error + 1e-9 * (1.0 + abs(mean[best]))  # rounding is no difference
+        found: NDArray[np.bool_] = (plays >= ENOUGH) & (mean + margin < mean[best])
         return found
 
     def leads(self, prior: float = 0.0) -> Floats:
         """Return the lead of each agent over the first one, whose own lead is 0.
 
-        The lead is the difference of the mean returns, minus its standard error, or minus `doubt`
-        standard deviations of the agent's returns if that is more. `prior` plays with the first
-        agent's variance are added to those of each agent.
+        The lead is the difference of the mean returns minus a margin. The margin is the standard
+        error of the difference, or `doubt` standard deviations of a return if that is more. The
+        variance of each agent is estimated with `prior` additional plays of the first agent's
+        variance.
         """
         plays, mean, variance = self.numbers.T
         n = _equal_weights(plays)
@@ -132,7 +135,7 @@ class Choice:
     # --- files ------------------------------------------------------------------------------------
 
     def restore(self, numbers: NDArray[Any]) -> None:
-        """Restore saved `numbers`; ValueError if they are invalid."""
+        """Restore saved `numbers`. Raise ValueError if they are invalid."""
         if numbers.dtype != np.float64 or numbers.shape != self.numbers.shape:
             raise ValueError("the statistics of the agents have the wrong shape or type")
         if not np.isfinite(numbers).all() or (numbers[:, [0, 2]] < 0).any():
@@ -141,5 +144,5 @@ class Choice:
 
 
 def _equal_weights(plays: Any) -> Any:
-    """Return the number of equally weighted returns whose mean has the same variance."""
+    """Return how many equally weighted returns have a mean of the same variance."""
     return np.maximum(1.0, plays * (2.0 * LATE - 1.0) / LATE**2)

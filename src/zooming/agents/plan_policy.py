@@ -1,4 +1,4 @@
-"""The policy of a planner's plan: read for states, without learning."""
+"""Read the actions of a planner's policy, without learning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zooming.validation import Floats
 if TYPE_CHECKING:
     from zooming.agents.planner import Planner
 
-_EVERYTHING = np.empty((0, FIRST_VALUE))  # the kernels' `allowed` if all actions are
+_EVERYTHING = np.empty((0, FIRST_VALUE))  # `allowed` of the kernels if all actions are feasible
 
 
 def allowed_rows(allowed: Feasible | None) -> Floats:
@@ -30,9 +30,9 @@ def greedy_actions(
     deterministic: bool,
     allowed: Sequence[Feasible | None],
 ) -> Floats:
-    """Return one allowed flat action per (step, state): the best one of the policy.
+    """Return the best allowed flat action of the policy for each (step, state).
 
-    If not `deterministic`, it is drawn uniformly from the cell of the best action.
+    If not `deterministic`, draw the action uniformly from the cell of the best one.
     """
     table, axes = agent.table, agent.axes
     plan, _ = table.policy()
@@ -64,7 +64,7 @@ def write_best(
 
 
 def _draw(agent: Planner, cell: int, generator: np.random.Generator) -> Floats:
-    """Return a uniform draw from the action side of a cell."""
+    """Return an action, in the unit cube, drawn uniformly from a cell."""
     grid, n_state = agent.table.grid, agent.axes.n_state
     unit = np.empty(agent.axes.n_action)
     for j in range(len(agent.axes) - 1, n_state - 1, -1):

@@ -32,33 +32,33 @@ ANY_REWARD = (-float(np.finfo(np.float64).max), float(np.finfo(np.float64).max))
 class Planner(Agent):
     """Keeps its transitions, and plans on a kernel model of rewards and next states.
 
-    It uses every sample many times, and lets steps that are alike learn from each other. Nothing is
-    to be tuned: bandwidths, noise, and which axes matter come from the data by leave-one-out error.
+    It uses every sample many times, and pools the samples of similar steps. There is nothing to
+    tune: bandwidths, noise and the relevant axes are estimated by leave-one-out error.
     `docs/planner.md` has the definition. Nothing is proved about it; `AdaptiveQ` has a theorem.
 
-    A new plan is made when an episode begins and the episodes have grown by 10 %. `act` plays this
-    plan with a bonus. `predict`, `value`, `q_value` and `partition` use a plan without bonus from
-    all samples so far, made when it is first asked for.
+    A new plan is made at the start of an episode if the number of episodes has grown by 10 %.
+    `act` plays this plan with a bonus. `predict`, `value`, `q_value` and `partition` use another
+    plan, without this bonus, from all samples so far. It is made when it is first needed.
 
-    If info restricts actions, only feasible ones are played. The plan does not remember which
-    actions were feasible in which state, so its values of next states are those of all actions.
+    If info restricts actions, only feasible ones are played. The plan does not know which actions
+    were feasible in which state, so the value of a next state is the maximum over all actions.
 
     Parameters
     ----------
     env : gymnasium.Env
         The environment to learn on.
     max_samples : int, default 1,000,000
-        Number of samples to keep, at least 1,000. When a plan is made from more, similar ones are
-        joined: a row then has their number, and the mean and spread of their rewards. Up to 10 %
-        more are kept between two plans. A sample takes 28 bytes and 2 for each coordinate of
-        state, action and next state.
+        Number of samples to keep, at least 1,000. If there are more when a plan is made, similar
+        ones are joined into one, with their number and the mean and spread of their rewards. Up to
+        10 % more are kept between two plans. A sample takes 28 bytes, plus 2 for each coordinate
+        of state, action and next state.
     reward_range : (float, float), optional
-        Lowest and highest reward of one step. By default any finite reward is taken, and the scale
-        is learned. The highest one, given here or stated by the environment, caps values: it helps
-        a little.
+        Lowest and highest reward of one step. By default any finite reward is accepted, and the
+        scale is learned. The highest reward, given here or stated by the environment, caps the
+        values, which helps a little.
     **options
-        Options of `Agent`: horizon, rewards, bounds, ordered, squash, weights, seed. Of weights,
-        only 0 matters: it ignores an axis.
+        Options of `Agent`: horizon, rewards, bounds, ordered, squash, weights, seed. An axis of
+        weight 0 is ignored; other weights have no effect.
 
     Examples
     --------
@@ -123,7 +123,7 @@ class Planner(Agent):
             step, observation, action, reward, next_observation
         )
         table = self.table
-        if step == 0 and table.is_due:  # a caller that does not act
+        if step == 0 and table.is_due:  # the caller has not called `act`
             table.refit()
         table.reserve(1)
         plan_episodes.record(
@@ -170,7 +170,7 @@ class Planner(Agent):
         return self._unit(self.checked_state(step, observation), 0)
 
     def _action(self, unit: Floats, allowed: Feasible | None) -> Floats:
-        """Return a flat action for a point of the unit cube, within what is allowed."""
+        """Return the allowed flat action nearest to a point of the unit cube."""
         action = np.empty(len(unit))
         plan_actions.write_action(self.axes.table, self.axes.n_state, unit, action)
         return self._nearest(action, allowed)
@@ -240,15 +240,15 @@ class Planner(Agent):
         -------
         Status
             A dictionary.
-            "samples" and "episodes" so far. "plans": how many were made. "next plan": the number
-            of episodes after which the next one is made. "cells": cells of the grid, a step.
+            "samples" and "episodes": numbers so far. "plans": number of plans made. "next plan":
+            number of episodes at which the next one is made. "cells": cells of the grid per step.
             "steps": "alike" if all steps are pooled; if some are apart, "rewards differ", "values
             differ" or "differ".
             "reward noise" and "value noise": standard deviation of what the model does not explain.
             "axes": for each axis the bandwidths of rewards and of next values, as shares of the
-            axis. The smaller a bandwidth, the sharper the target varies; it is infinite if the
-            axis does not matter beyond a quadratic trend. "warnings": what in the data contradicts
-            the description of the problem.
+            axis. A small bandwidth means that the target varies sharply along the axis; an infinite
+            one, that the axis does not matter beyond a quadratic trend. "warnings": contradictions
+            between the data and the description of the problem.
         """
         core, widths = self.table.core[0], self.table.widths
         forms = self.table.apart  # of each step; bandwidths are those of the most frequent form

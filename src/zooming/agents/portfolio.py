@@ -1,4 +1,4 @@
-"""Several agents that all learn from every episode; the one that earns most plays."""
+"""Several agents that all learn from every episode; their returns decide which of them plays."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ from zooming.spaces.masks import has_mask
 class Portfolio(Delegate):
     """Several agents that all learn from every episode, with a choice of who plays.
 
-    An agent plays a block of episodes, a twentieth of those so far, and all others learn from them.
-    Their returns decide which agent plays the next block, see `agents.choices`. `predict` plays the
+    One agent plays a block of episodes, 5 % of those so far, and all others learn from them. The
+    returns decide which agent plays the next block, see `agents.choices`. `predict` plays the
     policy of the recommended agent.
 
     An agent that needs many more episodes than others to become good is chosen late. An agent that
@@ -52,10 +52,11 @@ class Portfolio(Delegate):
     ----------
     agents : sequence of Agent
         At least one agent, all made for the same environment object and horizon, and with the same
-        `rewards`. The first one is played in doubt.
+        `rewards`. The first one plays if no other agent is clearly better.
     guarantee : float, optional
-        The probability with which the regret may exceed a stated bound, for example 0.05: the
-        paper's learner plays when the others have lost too much. See docs/guarantee.md.
+        The probability with which the regret may exceed a stated bound, for example 0.05. To keep
+        the bound, the paper's learner plays when the others have lost too much. See
+        docs/guarantee.md.
     lipschitz : float, default 1.0
         Lipschitz constant of Q* on scaled rewards and axes, for `guarantee`.
     seed : int, optional
@@ -90,12 +91,12 @@ class Portfolio(Delegate):
         self.reward_range = self.problem.reward_range = common_range(self.agents)
         self.choice, self.trend = Choice(len(self.agents)), Trend()
         self.counts = np.zeros(4, np.int64)  # PLAYER, LEFT, IS_OPEN, N_EPISODES
-        self._total = np.zeros(1)  # the return so far of the episode that is played
-        self._played: Played | None = None  # what some agents have not learned from yet
+        self._total = np.zeros(1)  # return so far of the current episode
+        self._played: Played | None = None  # episodes that some agents have yet to learn
         self.guarantee = make_guarantee(self, guarantee, lipschitz)
         is_nested = any(isinstance(agent, Portfolio) for agent in self.agents)
         if not is_nested and all(hasattr(agent, "play") for agent in self.agents):
-            self.play = partial(play_blocks, self)  # only then the fused driver can play
+            self.play = partial(play_blocks, self)  # for the compiled driver
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -136,7 +137,7 @@ class Portfolio(Delegate):
         next_info: Mapping[str, Any] | None = None,
     ) -> None:
         step = self.problem.check_step(step)
-        for agent in self.agents:  # all of them before one has learned
+        for agent in self.agents:  # check for all agents before any of them learns
             agent.problem.check_transition(step, observation, action, reward, next_observation)
         settle(self)
         if step == 0:
@@ -159,7 +160,7 @@ class Portfolio(Delegate):
         self.counts[N_EPISODES] += int((np.asarray(recorded.steps) == 0).sum())
 
     def _choose(self) -> None:
-        """Choose who plays, if the block is over."""
+        """Choose who plays the next block, if the current one is over."""
         if self.counts[LEFT] == 0:
             player, n = self._before_choice() or self.choice.next(self.n_episodes)
             if self.guarantee is not None:
@@ -167,11 +168,17 @@ class Portfolio(Delegate):
             self.counts[[PLAYER, LEFT]] = (player, n) if n else (SAFE_PLAYS, 1)
 
     def _before_choice(self) -> tuple[int, int] | None:
-        """Prepare the agents for the next block; return (player, number of episodes) to choose it.
+        """Prepare the agents for the next block. Return (player, number of episodes) or None.
 
-        A subclass may add agents.
+        None leaves the choice to `Choice.next`. A subclass may add agents here.
         """
         return None
+
+    def _why(self, player: int, names: list[str]) -> str:
+        """Return why an agent plays, in words."""
+        if self._is_safe():
+            return "the others may have lost more than the guarantee allows"
+        return self.choice.reason(player, names)
 
     def _credit(self, returns: list[float]) -> None:
         if not self._is_safe():
@@ -203,7 +210,7 @@ class Portfolio(Delegate):
 
     @property
     def n_clipped(self) -> int:
-        """Number of rewards that were clipped, by the agent with the narrowest range."""
+        """Number of clipped rewards: the largest number of an agent."""
         return max(agent.n_clipped for agent in self.agents)
 
     # --- the learned policy -----------------------------------------------------------------------
@@ -232,15 +239,15 @@ class Portfolio(Delegate):
         Returns
         -------
         Status
-            A dictionary. "episodes": how many so far. "plays": who plays, or played last. "why":
-            the reason. "recommended": whose policy `predict` plays. "agents": what each has played,
-            and the mean of its returns with its standard error. "return": the mean return of
-            about the last half of the episodes, with its standard error.
-            "next 1,000 episodes": by how much their mean return may exceed that, an extrapolation
-            of the rise so far, bounded by the reward range and by what a planner holds possible;
-            or that no trend is visible. "guarantee": the bound so far, if one was asked
-            for. "rule": `agent.guide.status()` of a warm start; until the rule is let go,
-            "return" and "next 1,000 episodes" are not known. "warnings": what seems wrong.
+            A dictionary. "episodes": number so far. "plays": who plays, or played last. "why": the
+            reason. "recommended": whose policy `predict` plays. "agents": the number of episodes
+            that each has played, and its mean return with the standard error. "return": the mean
+            return of about the last half of the episodes, with its standard error.
+            "next 1,000 episodes": by how much their mean return may exceed "return", or that no
+            trend is visible. The rise so far is extrapolated. It is limited by the reward range,
+            and by the optimistic value of a planner. "guarantee": the bound so far, if one was
+            asked for. "rule": `agent.guide.status()` of a warm start. As long as the rule plays,
+            "return" and "next 1,000 episodes" are None. "warnings": what seems wrong.
         """
         names, choice, player = self._names(), self.choice, int(self.counts[PLAYER])
         latest = None if self.is_guided else self.trend.latest()  # it knows only own episodes
@@ -248,9 +255,7 @@ class Portfolio(Delegate):
         found = {
             "episodes": self.n_episodes,
             "plays": "the safe agent" if self._is_safe() else names[player],
-            "why": "the others may have lost more than the guarantee allows"
-            if self._is_safe()
-            else choice.reason(player, names),
+            "why": self._why(player, names),
             "recommended": names[choice.recommend()],
             "agents": {name: choice.words(k) for k, name in enumerate(names)},
             "return": None if latest is None else "{:.4g} ± {:.2g}".format(*latest),

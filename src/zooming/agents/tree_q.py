@@ -25,21 +25,22 @@ class TreeQ(QLearner):
     """Q-learning on an optimistic tree of boxes, which all steps may share.
 
     A ball keeps its mean reward and its mean future reward per remaining step. So one partition can
-    serve all steps (`shared=True`), and what one step learns the others know. The bonus of a ball
-    of side w is that of a Lipschitz function, `slope` w, and shrinks where the noise of the samples
-    exceeds w; a ball is split as soon as its mean is known within w / 4. `docs/trees.md` has the
-    definition. Nothing is proved about it; `AdaptiveQ` has a theorem.
+    serve all steps (`shared=True`), and each step learns from the samples of all. Without noise,
+    the bonus of a ball of side w is `slope` w, as for a Lipschitz function. It shrinks where the
+    noise of the samples exceeds w. A ball is split when it has 1 / w samples and the standard error
+    of its mean is at most w / 4. `docs/trees.md` has the definition. Nothing is proved about it;
+    `AdaptiveQ` has a theorem.
 
-    On the paper's problems it has a third to a half of the regret of `AdaptiveQ`. Take
-    `shared=False` if rewards or transitions change with the step. There is no bonus for few visits:
-    where all axes are categories, every ball is a point, and it plays greedily after one visit.
+    On the paper's problems it has a third to a half of the regret of `AdaptiveQ`. Use
+    `shared=False` if rewards or transitions change with the step. There is no bonus for few visits.
+    So if all axes are categories, every ball is a point, and the agent is greedy after one visit.
 
     Parameters
     ----------
     env : gymnasium.Env
         The environment to learn on.
     shared : bool, default True
-        Learn one partition for all steps, or one for each.
+        Whether to learn one partition for all steps, or one for each.
     slope : float, default 0.6
         Bonus of a ball without noise, per side, in units of the span of `reward_range`.
     horizon : int, optional
@@ -123,8 +124,8 @@ class TreeQ(QLearner):
         span : float
             The new unit, above 0.
         unknown : float, optional
-            The reward that a ball without samples is expected to give. By default the highest of
-            `reward_range`: this optimism makes the tree explore.
+            The reward assumed for balls without samples. By default it does not change; at first it
+            is the highest of `reward_range`. This optimism makes the tree explore.
         """
         self.table.rescale(check_float(span, "span", math.ulp(0.0), math.inf), unknown)
 

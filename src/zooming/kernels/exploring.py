@@ -1,8 +1,9 @@
-"""Explore: how much of a space the samples cover, and the way to what they do not.
+"""Measure which cells are far from all samples, and plan the way to them.
 
-The distance of a cell is that to the nearest cell with samples, along the axes, with each axis 1
-long. N samples can afford to cover the space with about sqrt(N) balls of this metric; the radius
-of these balls is how far a sample speaks for its neighborhood.
+The distance of a cell is the L1 distance to the nearest cell with samples, in the unit cube.
+Another category is at distance 1. N samples can cover the space with a number of balls
+proportional to sqrt(N). The radius of these balls, the covering radius, is the largest distance at
+which a sample counts as evidence.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from zooming.kernels.smoothing import set_decay, smooth
 
 @jit_kernel
 def covering_radius(grid, n_balls):
-    """Return the radius of balls that cover the axes with more than one bin, if none overlap.
+    """Return the radius at which the volumes of `n_balls` L1 balls add up to that of the unit cube.
 
-    A ball of radius r in d dimensions has the volume (2 r)^d / d!.
+    A ball of radius r in d dimensions has the volume (2 r)^d / d!. Axes with one bin are ignored.
     """
     n_axes, factorial = 0, 1.0
     for n_bins in grid.bins:
@@ -30,10 +31,10 @@ def covering_radius(grid, n_balls):
 
 @jit_kernel
 def narrow_kernel(work, grid, widths, widest, decay, buffer):
-    """Measure MASS and NEAR anew with no bandwidth above 2^widest, if any is wider.
+    """Cap all bandwidths at 2^widest, and recompute MASS and NEAR if that changes one.
 
-    A wide bandwidth says that samples far away predict well where there were samples. It is no
-    evidence about places far from all of them.
+    A wide bandwidth is chosen if distant samples predict the target at other samples well. That is
+    no evidence about cells far from all samples, so their standard error must stay large.
     """
     narrow = np.minimum(widths, widest)
     if not np.any(narrow < widths):
@@ -48,7 +49,10 @@ def narrow_kernel(work, grid, widths, widest, decay, buffer):
 
 @jit_kernel
 def measure_distances(cells, grid, distances):
-    """Write the distance of each cell to the nearest one of `cells`: axis by axis, forth, back."""
+    """Write the distance of each cell to the nearest one of `cells`.
+
+    One pass forward and one backward along each axis give the exact L1 distance.
+    """
     n_cells, inner = distances.shape[0], 1
     for c in range(n_cells):
         distances[c] = np.inf
@@ -74,7 +78,7 @@ def measure_distances(cells, grid, distances):
 
 @jit_inline
 def measure_categories(distances, n, inner):
-    """Let each category be at most 1 farther than the nearest other one."""
+    """Limit the distance of each category to 1 + that of the nearest category."""
     for start in range(0, distances.shape[0], n * inner):
         for k in range(start, start + inner):
             nearest = np.inf
@@ -89,18 +93,17 @@ def find_way(
     cells, nexts, numbers, first, step, own, apart, distances, share, grid, widths, decay, sums,
     buffer, plan,
 ):  # fmt: skip
-    """Write `plan.way` of a step: the distance of the farthest cell that is expected to be reached.
+    """Write `plan.way` of a step: the largest distance from samples expected from a cell on.
 
-    way_h(cell) = max(distance, mean over the samples around of the largest way_{h+1} after them).
-    The samples are the step's own, or those of all steps that are alike. The mean is that of
-    `smoothing`, with these bandwidths and this share. The last step has no next one.
+        way_h(cell) = max(distance of the cell, mean of max_a way_{h+1}(x', a))
+
+    At the last step, which the caller fills, it is the distance of the cell.
+    The mean is over the next states x' of the samples near the cell, smoothed as in `smoothing`
+    with `widths` and `share`. The samples are the step's own if `own`, else those of the step and
+    of all that are not apart.
     """
     n_cells, n_states = distances.shape[0], plan.values.shape[1]
     n_actions = n_cells // n_states
-    for c in range(n_cells):
-        plan.way[step, c] = distances[c]
-    if step + 1 == plan.way.shape[0]:
-        return
     farthest = np.zeros(n_states)
     for c in range(n_cells):
         farthest[c // n_actions] = max(farthest[c // n_actions], plan.way[step + 1, c])

@@ -1,4 +1,4 @@
-"""Grids of a planner: bins placed by the data, and the cells of samples."""
+"""Grids of a planner: place the bins by the data, and find the cells of samples."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def place_of(x, n_units):
 
 @jit_inline
 def largest(numbers):
-    """Return the largest of some positive integers."""
+    """Return the largest of an array of non-negative integers."""
     found = np.int64(0)
     for number in numbers:
         found = max(found, number)
@@ -47,12 +47,14 @@ def count_places(samples, n_samples, axis, n_axes, n_state, counts):
 
 @jit_kernel
 def cut_axis(counts, most, even, edges):
-    """Cut an axis into at most `most` bins: write their edges, and return their number.
+    """Cut an axis into at most `most` bins; write their edges, and return their number.
 
-    The bin of the largest merit is cut in thirds (two places in halves), again and again. Merit is
-    the share of the samples in the bin times a power of its width, where a share `even` of the
-    samples is spread over all places. Without it, a bin whose samples are all in one place stays
-    whole.
+    Repeatedly cut the bin of the largest merit into thirds, or into halves if it has two places:
+
+        merit = ((1 - even) * share of the samples + even * width) * width^WIDTH_POWER
+
+    The width is a share of the axis. If `even` is 0, a bin with samples in fewer than two places is
+    not cut.
     """
     n_units = counts.shape[0]
     below = np.zeros(n_units + 1)
@@ -92,9 +94,9 @@ def cut_axis(counts, most, even, edges):
 def lay_grid(samples, n_samples, kinds, units, n_state, n_cells):
     """Return (bins, edges) of a grid of about `n_cells` cells, placed by the samples.
 
-    All axes get about the same number of bins. An axis that cannot use so many (few values, or
-    states seen in few places) is served first and leaves the rest to the others, but no axis gets
-    more than the root of the cells. Each category is a bin.
+    Each category is a bin. All other axes get about the same number of bins, at most the square
+    root of `n_cells`. Some axes need fewer: they have few values, or states were seen in few
+    places. Such axes are cut first, so that the others can have more bins.
     """
     n_axes = kinds.shape[0]
     counts = np.zeros((n_axes, largest(units)))
@@ -121,7 +123,7 @@ def lay_grid(samples, n_samples, kinds, units, n_state, n_cells):
         j = -1
         for i in range(n_axes):
             if not is_done[i] and (j < 0 or useful[i] <= useful[j]):
-                j = i  # of equals the last, so that actions come first
+                j = i  # the last one of equals: actions come before states
         is_done[j] = True
         if kinds[j] == CATEGORIES:
             bins[j] = units[j]
@@ -140,10 +142,10 @@ def lay_grid(samples, n_samples, kinds, units, n_state, n_cells):
 
 @jit_kernel
 def make_grid(kinds, units, bins, edges, n_state):
-    """Return the grid with these edges. The center of a bin of values is its middle value.
+    """Return the grid with these edges. On discrete axes, the center of a bin is its middle value.
 
-    A narrow first or last bin of an action axis has its center at the end of the axis: to order
-    nothing, or all that is possible, is often best, and different from ordering little.
+    A narrow first or last bin of an action axis has its center at the end of the axis. Extreme
+    actions are often best: to order nothing differs from ordering little.
     """
     n_axes, most = kinds.shape[0], largest(bins)
     trimmed = np.zeros((n_axes, most + 1), np.int64)
@@ -168,10 +170,10 @@ def make_grid(kinds, units, bins, edges, n_state):
 
 @jit_kernel
 def center_states(grid, samples, n_samples, n_state):
-    """Move the center of each bin of an interval of states to the mean of the states in it.
+    """Move the center of each bin of a continuous state axis to the mean of the states in it.
 
-    Values are interpolated between centers. A state that is always the same, such as a full stock,
-    then has a value of its own.
+    Values are interpolated between centers. A state that recurs exactly, such as a full stock, then
+    gets the value of its own bin.
     """
     n_axes = grid.bins.shape[0]
     for j in range(n_state):
@@ -214,9 +216,9 @@ def action_cell(grid, n_state, action):
 def sort_by_step(samples, n_samples, grid, n_state, horizon):
     """Return (cells, nexts, shifts, numbers, first) of the samples, sorted by step.
 
-    The samples of step h are those from first[h] to first[h + 1] - 1. `nexts` are the next states'
-    cells, or ENDED, and `shifts` [n_samples, n_state] where in the cell they are: the way from its
-    center to that of the next cell along each axis, as a share, negative towards the cell below.
+    Step h has the rows first[h] to first[h + 1] - 1. `cells` are the cells of (state, action).
+    `nexts` are the state cells of the next states, or ENDED. `shifts` [n_samples, n_state] are the
+    positions of the next states in these cells, see `shift_of`. `numbers` are `Samples.numbers`.
     """
     n_axes = grid.bins.shape[0]
     first = np.zeros(horizon + 1, np.int64)
@@ -250,7 +252,11 @@ def sort_by_step(samples, n_samples, grid, n_state, horizon):
 
 @jit_inline
 def shift_of(grid, axis, place):
-    """Return the signed share of the way from a bin's center to the next one's, 0 for values."""
+    """Return the offset of a place from the center of its bin, as a share of the gap between bins.
+
+    The gap is that to the center of the neighboring bin on this side. The share is negative below
+    the center. It is 0 on discrete axes and beyond the outermost centers.
+    """
     i = np.int64(grid.bin_of[axis, place])
     away = (place + 0.5) / grid.units[axis] - grid.centers[axis, i]
     neighbor = i + 1 if away > 0.0 else i - 1

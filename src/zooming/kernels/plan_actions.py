@@ -1,4 +1,4 @@
-"""The action of a plan: the best feasible cell of a state, and the point of it that is played."""
+"""Choose the action of a plan: the best feasible cell of a state, and the point played in it."""
 
 from __future__ import annotations
 
@@ -46,11 +46,13 @@ def is_feasible(grid, n_state, b, allowed):
 def choose(core, grid, plan, step, state, boldness, allowed, action):
     """Write the best feasible action (unit cube) under Q + boldness * bonus; return its cell.
 
-    Ties are broken at random if `boldness` is positive. If it is 0, the plan is that of a policy,
-    whose bonus is negative and counts in full. `allowed` without rows allows everything.
-    The bonus of a cell falls with the plays since the plan was made. The best action of the plan
-    is mixed with those of neighboring states. An episode that explores takes the way to what is far
-    from all samples.
+    A positive `boldness` means learning. Ties are then broken at random, and the bonus of a cell
+    falls with its plays since the plan was made. An episode that explores maximizes `plan.way`
+    instead, as long as a distance above `far` can be reached. A `boldness` of 0 means a plan for
+    the policy, whose negative bonus has weight 1.
+
+    If the chosen cell is the best one of the plan, the action is interpolated by `mix`. `allowed`
+    without rows allows all actions.
     """
     n_state, n_axes = core[0]["n_state"], grid.bins.shape[0]
     n_actions = plan.q.shape[1] // plan.values.shape[1]
@@ -58,7 +60,7 @@ def choose(core, grid, plan, step, state, boldness, allowed, action):
     cell = state_cell(grid, n_state, state)
     slack = 1e-12 * max(0.0, core[0]["most"] - core[0]["least"])
     best, most, n_tied = np.int64(-1), -np.inf, 0
-    explores = False  # this episode, as long as there is something far to go to
+    explores = False  # whether this action explores
     if boldness > 0.0 and core[0]["explores"]:
         for b in range(n_actions):
             explores = explores or plan.way[step, cell * n_actions + b] > core[0]["far"]
@@ -95,10 +97,11 @@ def choose(core, grid, plan, step, state, boldness, allowed, action):
 
 @jit_kernel
 def mix(grid, plan, n_state, step, state, cell, allowed, action):
-    """Move an action towards the best ones of the neighboring states' cells.
+    """Interpolate an action between the best ones of the state's cell and of its neighbors.
 
-    A neighbor counts by how near the state is to it. Where its best action differs by more than
-    SLOPE times the distance, the policy jumps, and nothing is mixed. On axes of values nothing is.
+    The weight of a neighbor is the state's offset towards its center, as a share of the gap between
+    the centers. A neighbor whose best action differs by more than SLOPE times the gap is skipped:
+    the policy jumps there. Discrete axes are not interpolated.
     """
     n_axes, stride = grid.bins.shape[0], np.int64(1)
     here = plan.best[step, cell]
@@ -130,7 +133,7 @@ def mix(grid, plan, n_state, step, state, cell, allowed, action):
 
 @jit_inline
 def largest_change(grid, n_state, a, b):
-    """Return the distance of the centers of two action cells along the axis where it is largest."""
+    """Return the largest difference along an axis between the centers of two action cells."""
     largest = 0.0
     for k in range(grid.bins.shape[0] - 1, n_state - 1, -1):
         change = grid.centers[k, b % grid.bins[k]] - grid.centers[k, a % grid.bins[k]]

@@ -1,4 +1,4 @@
-"""Run a planner: its samples, and its parts of the loop of `episodes`."""
+"""Play episodes with a planner: record its samples, and provide the `Parts` of `episodes`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def draw_share(core):
 def begin_episode(core):
     """Draw the weight of the bonus in the coming episode, and whether it explores.
 
-    The mean weight is 1 at first. It falls when there are many episodes.
+    The weight is uniform. Its mean is 1 for the first FULL episodes, and then falls slowly.
     """
     mean = (FULL / max(FULL, core[0]["n_episodes"])) ** FADING
     core[0]["boldness"] = 2.0 * mean * draw_share(core)
@@ -53,17 +53,17 @@ def begin_episode(core):
 
 @jit_kernel
 def act(core, grid, plan, step, state, allowed, unit_action):
-    """Choose as in training, and count the play; the action is a point of the unit cube."""
+    """Write an action for learning, a point of the unit cube, and count the play of its cell."""
     cell = choose(core, grid, plan, step, state, core[0]["boldness"], allowed, unit_action)
     plan.played[cell] += 1.0 / (PLAYED + plan.visits[step, cell])
 
 
 @jit_kernel
 def record(core, samples, units, step, state, action, reward, next_state, is_ended):
-    """Append a transition; its points are in the unit cube. The caller has reserved room.
+    """Append a transition of points in the unit cube. The caller has reserved room.
 
-    The end of the last step is that of the horizon, not of the state: other steps, if pooled, learn
-    from it that the process goes on.
+    At the last step, `is_ended` is ignored: the horizon ends the episode, whatever the next state
+    is. Otherwise, steps pooled with the last one would learn that this state is terminal.
     """
     is_ended = is_ended and step + 1 < core[0]["horizon"]
     row, n_state, n_action = core[0]["n_samples"], core[0]["n_state"], core[0]["n_action"]
@@ -89,7 +89,7 @@ def record(core, samples, units, step, state, action, reward, next_state, is_end
 
 
 class Memory(NamedTuple):
-    """What a planner knows, and scratch memory. Points are in the unit cube."""
+    """The arrays of a planner, and scratch memory. Points are in the unit cube."""
 
     core: Any
     samples: Any
@@ -99,7 +99,7 @@ class Memory(NamedTuple):
     state: Any  # float64 [n_state]: the state that was read last
     before: Any  # float64 [n_state]: the state that was acted on last
     action: Any  # float64 [n_action]
-    everything: Any  # float64 [0, FIRST_VALUE]: all actions are feasible
+    everything: Any  # float64 [0, FIRST_VALUE]: the `allowed` of `choose` without restriction
 
 
 @jit_kernel
@@ -115,13 +115,13 @@ def open_memory(handle):
 
 @jit_inline
 def options(t):
-    """Return (no ties, no rule): a plan has its own."""
+    """Return (0, 0). Planners ignore both options, the rule for ties and the action rule."""
     return 0, 0
 
 
 @jit_inline
 def has_room(t, n_steps):
-    """Return whether the samples of an episode fit in, and no new plan is due before it."""
+    """Return whether no plan is due, and the samples of an episode fit in."""
     n_samples, size = t.core[0]["n_samples"], t.samples.steps.shape[0]
     return t.core[0]["n_episodes"] < t.core[0]["due"] and n_samples + n_steps <= size
 
@@ -134,7 +134,7 @@ def read(t, point):
 
 @jit_inline
 def best(t, step, ties):
-    """Return (no row, NaN): `act` chooses, and the next plan values states."""
+    """Return (0, NaN) for (row, value): planners have no rows, and only plans compute values."""
     return np.int64(0), np.nan
 
 
@@ -152,9 +152,10 @@ def act_on_state(t, row, step, rule, action):
 
 @jit_kernel
 def learn(t, step, row, reward, next_value, action):
-    """Record the step; return that nothing is due to split. The next value is NaN or, at an end, 0.
+    """Record a transition; return False, since nothing is split.
 
-    The sample has the action as the environment got it, which may be rounded.
+    `next_value` is 0 if the episode has ended, else NaN. The sample has the action that the
+    environment got, which may be rounded.
     """
     to_unit(t.axes, t.state.shape[0], action, t.action)
     is_ended = not np.isnan(next_value)
@@ -164,7 +165,7 @@ def learn(t, step, row, reward, next_value, action):
 
 @jit_inline
 def n_cells(t):
-    """Return the number of cells, all steps together."""
+    """Return the number of cells, summed over all steps."""
     return t.plan.q.shape[0] * t.plan.q.shape[1]
 
 

@@ -1,9 +1,9 @@
 """The memory of a planner: its samples, its grid, its core record, and all of its constants.
 
-Points are kept as whole numbers, `places`: an axis has UNITS places, an axis of fewer values one
-for each of them, and an axis of weight 0 a single one. A bin is a run of places. A cell of the grid
-is a product of bins, one of each axis. Cells are numbered with the last axis fastest, so that the
-cells of one state are consecutive.
+Coordinates are stored as integers, `places`. An axis has UNITS places; an axis of categories or
+of at most UNITS values has one for each value, an axis of weight 0 a single one. A bin is a range
+of consecutive places. A cell of the grid is a product of bins, one of each axis. The last axis
+varies fastest in the numbering of cells, so the cells of one state are consecutive.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from numba import float64, int16, int32, int64, types
 
 # How much the planner explores, and when it plans.
 OPTIMISM = 0.5  # weight of the standard error in the bonus
-CAUTION = 0.5  # and in what the policy takes off: it does not rely on what was never tried
-FULL, FADING = 100.0, 0.25  # after k > FULL episodes the bonus is played times (FULL / k)^FADING
-BALLS = 4.0  # a sample speaks for a ball; this times sqrt(samples) cover the space
-EXPLORING = 0.5  # over the root of the episodes: the share of episodes that go far from samples
-FAR_BALLS = 0.2  # as BALLS, for distances that are worth such an episode
-TIE_BONUS = 1e-4  # bonus, in ranges of the reward, that prefers what is less known
+CAUTION = 0.5  # and in the penalty of the policy, which avoids what was never tried
+FULL, FADING = 100.0, 0.25  # after k > FULL episodes the bonus is scaled by (FULL / k)^FADING
+BALLS = 4.0  # a sample is evidence within a ball; BALLS sqrt(samples) balls cover the space
+EXPLORING = 0.5  # episode k goes far from samples with probability EXPLORING / sqrt(k)
+FAR_BALLS = 0.2  # as BALLS, for the least distance that is worth such an episode
+TIE_BONUS = 1e-4  # bonus for few samples, in spans of the rewards seen; it breaks ties
 GROWTH = 1.1  # a new plan is made when the episodes have grown by this factor
 # The grid.
 UNITS = 6561  # places of an interval: 3^8, so that thirds of thirds keep their centers
 FIRST_CELLS, ENOUGH_CELLS = (125, 300), (729, 2401)  # up to two axes, and from three on
-CELLS_PER_EPISODE = 5  # from the first cells to enough of them: 27 bins an axis in two dimensions
-CELLS_PER_ROOT = 2.3  # and 2.3 sqrt(samples) from 100,000 samples on: faster explores for ever
+CELLS_PER_EPISODE = 5  # growth from FIRST_CELLS to ENOUGH_CELLS; 729 are 27 bins on two axes
+CELLS_PER_ROOT = 2.3  # at least 2.3 sqrt(samples) cells; more would explore for ever
 MOST_CELLS = 60_000  # 0.5 MB for each step and table
-WIDTH_POWER = 0.7  # bins are cut by their samples times their width to this power
-END = 1 / 9  # an end bin of an action axis is played at the end of the axis if it is so narrow
+WIDTH_POWER = 0.7  # the bin with the most samples * width^WIDTH_POWER is cut next
+END = 1 / 9  # an outermost bin of an action axis is played at its end if at most this wide
 EVEN = 0.1  # share of the bins of an action axis that is placed evenly, not by the data
 # The regression.
 PRIOR = 0.01  # weight of the trend, in samples, against the kernel's mass
@@ -38,9 +38,12 @@ RIDGE = 0.1  # samples against each coefficient of the trend
 ENOUGH = 4.0  # samples for each coefficient; with fewer, the trend is the mean
 FLAT, NARROW, FIRST_WIDTH = 2.0, -10.0, -2.0  # bandwidths are powers of 2; FLAT ignores the axis
 GAIN = 0.995  # another bandwidth must lower the leave-one-out error by this factor
-DOUBT = 2.0  # a step is apart if its squared errors fall by this many standard deviations
+DOUBT = 2.0  # a step leaves the pool if its squared errors fall by this many standard deviations
+ALONE_DOUBT = 4.0  # and learns alone instead of correcting the pool only by so many
 EXOGENOUS = 3.0  # an axis is exogenous unless F exceeds 1 by this many standard deviations,
 LEAST_FREEDOM = 30.0  # and only with so many degrees of freedom
+MOST_CATEGORIES = 32  # an axis of more categories is never exogenous: each of them is tested
+OTHER_STEPS = 3.0  # samples: what the law of all steps counts in the law of one
 SHARES = np.array([1e9, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.01])  # see `leave_one_out`
 EMPTY = 0.05  # kernel mass added to the visited cells around a cell
 THIN = 1e-3  # kernel mass added to the samples around a cell
@@ -54,25 +57,26 @@ ALIKE, ALONE, CORRECTED = 0, 1, 2  # forms of a target at a step, see `step_mode
 ENDED = -1  # place of the next state if the episode ended
 WEIGHT, MEAN_REWARD, SPREAD = 0, 1, 2  # columns of `Samples.numbers`
 
-# Rows of `work`, the numbers of a target, such as the reward, in each cell: samples, sum and sum of
-# squares of the target (after `remove_trend`, of its residuals), trend; kernel's sum, mass and mean
-# of the residuals; kernel's mass of visited cells. There is one block of cells, or one for each
-# step, and blocks know nothing of each other.
+# Rows of `work`: statistics of a target, such as the reward, in each cell. COUNT, TOTAL, SQUARE:
+# number of samples, sum and sum of squares of the target (after `remove_trend`, of its residuals).
+# TREND: the trend. SUM, MASS, MEAN: kernel-weighted sum, weight and mean of the residuals. NEAR:
+# kernel weight of visited cells. Cells come in blocks, one or one per step, fitted separately.
 COUNT, TOTAL, SQUARE, TREND, SUM, MASS, MEAN, NEAR = 0, 1, 2, 3, 4, 5, 6, 7
 N_ROWS = 8
-# Fits, the first index of `Models.work`: of rewards and of values (REWARDS, VALUES), of rewards of
-# all steps that are alike, the step's own of both (target + OWN), and one that is only tried.
+# Fits, the first index of `Models.work`. REWARDS, VALUES: the fit that a step is compared with.
+# POOL: rewards of all steps that are alike. target + OWN: the step's own fit. TRIAL: a fit that is
+# only compared.
 POOL, OWN, TRIAL, N_FITS = 2, 3, 5, 6
 
 CORE = np.dtype(
     [
         ("n_samples", "i8"),  # rows of `Samples` in use
-        ("n_planned", "i8"),  # rows that the plan knows
+        ("n_planned", "i8"),  # rows from which the current plan was made
         ("n_episodes", "i8"),  # episodes begun: updates of step 0
         ("due", "i8"),  # number of episodes after which the next plan is made
         ("n_plans", "i8"),
         ("random", "u8"),  # state of the agent's own generator
-        ("explores", "i8"),  # 1: this episode goes to what is farthest from all samples
+        ("explores", "i8"),  # 1: this episode heads for cells far from all samples
         ("far", "f8"),  # the least distance from samples that is worth going to
         ("boldness", "f8"),  # weight of the bonus in this episode
         ("horizon", "i8"),
@@ -80,18 +84,18 @@ CORE = np.dtype(
         ("n_action", "i8"),
         ("reward_low", "f8"),  # rewards outside are refused or clipped
         ("reward_high", "f8"),
-        ("highest", "f8"),  # highest reward that is possible, as far as is known
+        ("highest", "f8"),  # highest possible reward; infinity if unknown
         ("least", "f8"),  # lowest and highest reward seen
         ("most", "f8"),
         ("reward_noise", "f8"),  # leave-one-out variance of rewards
-        ("value_noise", "f8"),  # and of next values at step 0
+        ("value_noise", "f8"),  # leave-one-out variance of next values at step 0
     ],
     align=True,
 )
 
 
 class Samples(NamedTuple):
-    """Transitions, one row each. A row may stand for several that were alike."""
+    """Transitions. A row is one transition, or several similar ones joined by `condense`."""
 
     steps: Any  # [M] int32
     places: Any  # [M, n_axes + n_state] int16: state, action, next state (ENDED: none)
@@ -110,13 +114,13 @@ class Grid(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a plan says of every cell, and of every state's cells."""
+    """A plan: values of every cell (state and action) and of every state, at each step."""
 
     q: Any  # [horizon, n_cells]
     bonus: Any  # [horizon, n_cells]
-    way: Any  # [horizon, n_cells]: distance from samples that is expected to be reached
-    visits: Any  # [horizon, n_cells]: samples of the cell, those of all steps if pooled
-    played: Any  # [n_cells]: plays since the plan was made, in shares of the visits
+    way: Any  # [horizon, n_cells]: largest expected distance from samples, see `find_way`
+    visits: Any  # [horizon, n_cells]: samples in the cell; if pooled, of all steps that are alike
+    played: Any  # [n_cells]: plays since the plan was made, each divided by PLAYED + visits
     best: Any  # [horizon, n_states] int32: the best action's cell
     values: Any  # [horizon + 1, n_states]
 
@@ -126,14 +130,14 @@ class Models(NamedTuple):
 
     work: Any  # [N_FITS, N_ROWS, n_cells], see COUNT
     found: Any  # [N_FITS, 3]: noise, gap and share of each fit
-    between: Any  # [2]: variance between steps, of a step that is apart; -1 if it is alike
+    between: Any  # [2]: variance between a step apart and the pool; -1 if the step is alike
     targets: Any  # [n_samples]
     losses: Any  # [2, 3, n_samples]: leave-one-out errors of each target and form
     features: Any  # [n_cells, n_features], see `trends`
     decay: Any  # [n_axes, most bins], see `smoothing`
     buffer: Any  # [2 n_cells]
     errors: Any  # [number of SHARES]
-    radius: Any  # float: how far a sample speaks for its neighborhood
+    radius: Any  # float: largest bandwidth of the standard error, see `exploring`
 
 
 SAMPLES_TYPE = types.NamedTuple([int32[::1], int16[:, ::1], float64[:, ::1]], Samples)
@@ -149,9 +153,9 @@ CORE_TYPE = numba.from_dtype(CORE)[::1]
 def wanted_cells(n_episodes: int, n_samples: float, n_categories: int, n_others: int) -> int:
     """Return the number of cells that a grid may have.
 
-    It grows with the episodes to a number that is enough at first, then slowly with the root of the
-    samples, so that no bin keeps its width for ever. Each category has cells of its own, and every
-    other axis at least three bins if memory allows.
+    It grows with the episodes up to ENOUGH_CELLS, then with the root of the samples, so that all
+    bins keep shrinking. It suffices for every category and for three bins on every other axis,
+    unless that exceeds MOST_CELLS.
     """
     few_or_many = 0 if n_others <= 2 else 1
     grown = max(FIRST_CELLS[few_or_many], CELLS_PER_EPISODE * n_episodes)

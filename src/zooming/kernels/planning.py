@@ -1,13 +1,14 @@
 """Plan by backward induction on a kernel model of the samples.
 
-Rewards and next values are two targets, which `step_models` regresses for each step. Then, from the
-last step back,
+Rewards and next values are two regression targets, fitted for each step by `step_models`. Then,
+from the last step back,
 
     Q_h = reward_h + next value_h
     bonus_h = OPTIMISM sqrt(variance_h) + a little where samples are few
     V_h = Q_h of the action with the largest Q_h + bonus_h, at most the cap
 
-A plan of the policy has the bonus -CAUTION sqrt(variance), so that it prefers what is known.
+That is a plan for learning. A plan for the policy has the bonus -CAUTION sqrt(variance) and no cap:
+it prefers actions that are known.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from zooming.kernels.grids import largest, sort_by_step
 from zooming.kernels.jit import jit_inline, jit_kernel
 from zooming.kernels.plan_layout import (
     ALIKE,
+    ALONE,
     BALLS,
     CAUTION,
     COUNT,
@@ -50,19 +52,19 @@ from zooming.kernels.trends import make_features
 def make_plan(core, samples, n_samples, grid, widths, apart, plan, is_learning):
     """Fill `plan` from the first `n_samples` samples.
 
-    A plan for learning has the bonus and the way to what is far from all samples. It tunes the
-    bandwidths `widths` [2, 3, n_axes], whose second index is a form of `plan_layout.ALIKE`, and
-    decides the form of each step: `apart` [2, horizon]. A plan of the policy changes nothing but
-    `plan`.
+    `widths` [2, 3, n_axes] has the bandwidths of each target and form, see `step_models`. `apart`
+    [2, horizon] has the form of each target at each step. A plan for learning (`is_learning`) tunes
+    `widths`, and chooses the forms for the next plan. It also fills `plan.way` and updates `core`.
+    A plan for the policy changes only `plan`.
     """
     horizon, n_cells, n_states = core[0]["horizon"], plan.q.shape[1], plan.values.shape[1]
-    turn = core[0]["n_plans"]  # bandwidths are tuned at every turn at first, then now and then
+    turn = core[0]["n_plans"]  # the first plans tune all bandwidths, later ones some of them
     is_early = turn < 10
     compares = is_learning and horizon > 1 and (is_early or turn % 3 == 0)
     cells, nexts, shifts, numbers, first = sort_by_step(
         samples, n_samples, grid, core[0]["n_state"], horizon
     )
-    strides = np.ones(shifts.shape[1], np.int64)  # from a state's cell to the next one of each axis
+    strides = np.ones(shifts.shape[1], np.int64)  # of state cells, along each axis
     for j in range(strides.shape[0] - 2, -1, -1):
         strides[j] = strides[j + 1] * grid.bins[j + 1]
     places, chances = np.zeros(n_states, np.int64), np.zeros((horizon, n_states))
@@ -78,7 +80,7 @@ def make_plan(core, samples, n_samples, grid, widths, apart, plan, is_learning):
         np.ones((widths.shape[2], largest(grid.bins))), np.zeros(2 * n_cells),
         np.zeros(SHARES.shape[0]), covering_radius(grid, BALLS * root),
     )  # fmt: skip
-    factor, is_stale = 1.0, True  # of the pool; whether the steps that are alike have changed
+    factor, is_stale = 1.0, True  # of the pool; whether it must be fitted
     for step in range(horizon - 1, -1, -1):
         was = apart[REWARDS, step], apart[VALUES, step]
         if is_stale:
@@ -97,15 +99,16 @@ def make_plan(core, samples, n_samples, grid, widths, apart, plan, is_learning):
             fill_targets(models.targets, numbers, nexts, shifts, strides, after, kind)
             is_search = is_learning and (kind == REWARDS or step == (horizon - 1) // 2)
             is_search = is_search and (is_early or turn % 2 == kind)
-            share, found = model_step(
+            found = model_step(
                 models, cells, numbers, first, step, apart[kind], kind, grid, widths[kind],
                 is_search, compares, factor,
             )  # fmt: skip
             if kind == VALUES and is_learning:
+                form = ALONE if was[VALUES] == ALONE else ALIKE  # the correction has no next states
+                share = models.found[VALUES + (OWN if form == ALONE else 0), 2]
                 find_way(
-                    cells, nexts, numbers, first, step, was[VALUES] != ALIKE, apart[VALUES],
-                    distances, share, grid, widths[VALUES, was[VALUES]], models.decay, sums,
-                    models.buffer, plan,
+                    cells, nexts, numbers, first, step, form == ALONE, apart[VALUES], distances,
+                    share, grid, widths[VALUES, form], models.decay, sums, models.buffer, plan,
                 )  # fmt: skip
             if compares:
                 apart[kind, step] = found
@@ -115,9 +118,11 @@ def make_plan(core, samples, n_samples, grid, widths, apart, plan, is_learning):
         values = VALUES + OWN if step < horizon - 1 and was[VALUES] else VALUES
         back_up(core, step, models, rewards, values, is_learning, plan)
         is_stale = apart[REWARDS, step] != was[REWARDS]
+    count_visits(cells, numbers, first, apart[REWARDS], plan.visits)
     if is_learning:
-        core[0]["reward_noise"] = models.found[POOL, 0]
-        core[0]["value_noise"] = models.found[VALUES, 0]
+        has_pool = models.work[POOL, COUNT].any()
+        core[0]["reward_noise"] = models.found[POOL if has_pool else rewards, 0]
+        core[0]["value_noise"] = models.found[values, 0]
         core[0]["n_plans"] += 1
         core[0]["n_planned"] = n_samples
         n_episodes = core[0]["n_episodes"]
@@ -126,9 +131,9 @@ def make_plan(core, samples, n_samples, grid, widths, apart, plan, is_learning):
 
 @jit_kernel
 def fill_targets(targets, numbers, nexts, shifts, strides, after, kind):
-    """Write each sample's reward, or its next value: 0 if the episode ended.
+    """Write the target of each sample: its reward, or its next value, which is 0 after an end.
 
-    The next value is interpolated, axis by axis, between the centers of neighboring cells.
+    The next value is interpolated linearly between cell centers, along each axis on its own.
     """
     for i in range(targets.shape[0]):
         if kind == REWARDS:
@@ -145,9 +150,20 @@ def fill_targets(targets, numbers, nexts, shifts, strides, after, kind):
                     targets[i] += abs(shift) * (there - here)
 
 
+@jit_kernel
+def count_visits(cells, numbers, first, apart, visits):
+    """Write the number of samples in each cell: those of the step, or of all alike steps."""
+    visits[:] = 0.0
+    for step in range(visits.shape[0]):
+        for h in range(visits.shape[0]):
+            if h == step or not (apart[h] or apart[step]):
+                for i in range(first[h], first[h + 1]):
+                    visits[step, cells[i]] += numbers[i, WEIGHT]
+
+
 @jit_inline
 def cap_of(core, step):
-    """Return the largest possible return from `step` on, as far as is known."""
+    """Return the largest possible return from `step` on; infinity if it is unknown."""
     high = core[0]["highest"]
     # If no reward is positive, the best case is that the episode ends after the next one.
     return high * (core[0]["horizon"] - step) if high > 0.0 else high
@@ -155,7 +171,7 @@ def cap_of(core, step):
 
 @jit_kernel
 def back_up(core, step, models, rewards, values, is_learning, plan):
-    """Write Q, bonus and V of a step; `rewards` and `values` are the rows of `models.work`."""
+    """Write Q, bonus and V of a step from the fits `rewards` and `values` of `models.work`."""
     n_states = plan.values.shape[1]
     n_actions = plan.q.shape[1] // n_states
     has_next = step < core[0]["horizon"] - 1
@@ -166,12 +182,11 @@ def back_up(core, step, models, rewards, values, is_learning, plan):
         for b in range(n_actions):
             c = state * n_actions + b
             q = models.work[rewards, MEAN, c]
-            variance = combined_variance(models, rewards, REWARDS, c)
+            variance = combined_variance(models, rewards, REWARDS, c, is_learning)
             if has_next:
                 q += models.work[values, MEAN, c]
-                variance += combined_variance(models, values, VALUES, c)
+                variance += combined_variance(models, values, VALUES, c, is_learning)
             plan.q[step, c] = q
-            plan.visits[step, c] = models.work[rewards, COUNT, c]
             error = np.sqrt(variance)
             if is_learning:
                 mass = models.work[rewards, MASS, c]

@@ -1,12 +1,14 @@
 """Single-partition Q-learning: the search for a better policy, and its Boltzmann choice of balls.
 
-An episode is a training episode, or one of N evaluations of the greedy policy, from which nothing
-is learned. Each training episode is followed by N evaluations. The search compares its policies by
-the mean return of these N.
+Each training episode is followed by N evaluation episodes of the greedy policy, from which nothing
+is learned. Policies are compared by the mean return of these N episodes.
 
     P(B) proportional to exp(Q(B) / (tau D))        D = H times the span of rewards
     mean >= best so far:  keep a copy, tau <- tau_0, u <- u^d
-    otherwise:            tau <- min(u tau, 10), and go back to the copy after so many splits
+    otherwise:            tau <- min(u tau, 10)
+
+The search goes back to the copy, with tau <- tau_0, if it has not improved for `patience` training
+episodes in which a ball was split.
 
 [Araujo, Figueiredo, Botto 2020: Single-partition adaptive Q-learning]
 """
@@ -29,11 +31,11 @@ STATE = np.dtype(
     [
         ("turn", "i8"),  # 0: the next episode trains; k > 0: it is evaluation number k
         ("n_evaluations", "i8"),  # N
-        ("patience", "i8"),  # training episodes with a split, before the search goes back
-        ("is_acting", "i8"),  # 1: an action of step 0 was chosen, and not learned from yet
+        ("patience", "i8"),  # value of n_splits at which the search goes back to the copy
+        ("is_acting", "i8"),  # 1: `act` was called at step 0, and `update` not yet
         ("is_open", "i8"),  # 1: the episode of this turn has begun
         ("is_evaluation", "i8"),  # 1: nothing is learned from the current episode
-        ("n_balls", "i8"),  # active balls after the last training episode
+        ("n_balls", "i8"),  # active balls after the last training episode, or of the copy
         ("n_splits", "i8"),  # training episodes with a split since the last improvement
         ("n_trained", "i8"),  # training episodes so far
         ("n_evaluated", "i8"),  # evaluation episodes so far
@@ -76,7 +78,7 @@ def is_exploring(t):
 
 @jit_kernel
 def begin_episode(t):
-    """Begin an episode. If there was one before, finish its turn."""
+    """Begin an episode. Finish the turn of the previous one, if any."""
     search = search_at(t.more)
     if search.state[0]["is_open"] == 1:
         search.state[0]["is_open"] = 0
@@ -145,7 +147,7 @@ def go_back(t, search):
 def learn_or_evaluate(t, step, row, reward, next_value, action):
     """Apply the update rule, or add up the return of an evaluation. Return whether to split.
 
-    A transition without an `act` of step 0 before it comes from outside, such as a log. It is
+    An episode without a call of `act` at step 0 comes from outside, such as a log. It is always
     learned.
     """
     now = search_at(t.more).state
@@ -166,9 +168,9 @@ def learn_or_evaluate(t, step, row, reward, next_value, action):
 def draw_by_value(t, core, root, best, allowed):
     """Draw a relevant ball with a feasible action: P(B) proportional to exp(Q(B) / (tau D)).
 
-    `best` is the largest Q of these balls. `allowed` is that of `masks`, without rows if all
-    actions are feasible. The balls are visited from low to high actions. Each replaces the current
-    choice with probability weight / total weight so far.
+    `best` is the largest Q of these balls. `allowed` is that of `masks`; it has no rows if all
+    actions are feasible. The balls are visited from low to high actions. Each ball replaces the
+    current choice with the probability weight / total weight so far.
     """
     span = core[0]["reward_span"] * core[0]["horizon"]
     scale = search_at(t.more).state[0]["temperature"] * span

@@ -1,16 +1,17 @@
 """Kernel regression on a grid.
 
-A target is known by the number of samples of each cell, their sum and their sum of squares. The
+Each cell has the number of its samples, and the sum and the sum of squares of their targets. The
 prediction of a cell is
 
     trend + mean + (total - n mean) / (n + share)
 
-The trend is that of `trends`. The mean is that of the residuals under a kernel: a product of
-exp(-distance / bandwidth) over the axes. On an axis of categories, all other values have the same
-weight. The last term gives the cell's own samples more weight. Bandwidths and the share are those
-of the least leave-one-out error.
+`trend` is that of `trends`. `mean` is the kernel-weighted mean of the residuals. `n` and `total`
+are the cell's own count and sum of residuals; the last term gives them more weight, the more the
+smaller `share` is. The kernel is the product over the axes of exp(-distance / bandwidth). On an
+axis of categories, all other values have the same weight. Bandwidths and `share` minimize the
+leave-one-out error.
 
-All numbers of a target are rows of one array, `work`, see `plan_layout`.
+The statistics of a target are rows of one array, `work`, see `plan_layout`.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def set_decay(grid, widths, decay):
 
 @jit_kernel
 def smooth(values, grid, decay, buffer):
-    """Replace `values` by their kernel sums, in place: axis by axis, in linear time.
+    """Replace `values` by their kernel-weighted sums, in place, axis by axis, in linear time.
 
     `buffer` has room for two blocks of cells.
     """
@@ -97,7 +98,7 @@ def smooth_lines(values, inner, decay, buffer):
     n = size // inner
     for k in range(inner):
         buffer[size - inner + k] = 0.0
-        buffer[size + k] = 0.0  # the sum of what lies before
+        buffer[size + k] = 0.0  # weighted sum of the values before
     for i in range(n - 1, 0, -1):
         d, here = decay[i - 1], i * inner
         for k in range(inner):
@@ -112,7 +113,7 @@ def smooth_lines(values, inner, decay, buffer):
 
 @jit_inline
 def smooth_categories(values, inner, weight, buffer):
-    """Give every category the sum of all others, times a weight."""
+    """Add the sum of all other categories, times `weight`, to each category."""
     for k in range(inner):
         buffer[k] = 0.0
     for i in range(0, values.shape[0], inner):
@@ -125,9 +126,11 @@ def smooth_categories(values, inner, weight, buffer):
 
 @jit_inline
 def without_one(n, mass, share):
-    """Return (g, w): without sample y, a cell predicts y - g (y - mean) + w (total - n mean).
+    """Return (g, w) of the leave-one-out error of a sample y of a cell with n samples:
 
-    Here n, mass, mean and total include the sample, and the trend is left as it is.
+        y - prediction without y = g (y - mean) - w (total - n mean)
+
+    Here y is a residual of the trend, which is not fitted anew. n, mass, mean and total include y.
     """
     a = 1.0 / (mass + PRIOR - 1.0)
     w = 1.0 / (n - 1.0 + share)
@@ -136,7 +139,7 @@ def without_one(n, mass, share):
 
 @jit_kernel
 def leave_one_out(work, errors):
-    """Return (number in SHARES, error): the least mean squared leave-one-out error.
+    """Return (index of the best share in SHARES, its mean squared leave-one-out error).
 
     The squared errors of `without_one`, summed over a cell, are a quadratic in w.
     """
@@ -167,7 +170,7 @@ def leave_one_out(work, errors):
 
 @jit_kernel
 def regress(work, grid, decay, n_cells, buffer, errors):
-    """Compute the kernel's means of the residuals; return `leave_one_out`."""
+    """Write SUM, MASS and MEAN of the residuals under the kernel; return `leave_one_out`."""
     for start in range(0, work.shape[1], n_cells):
         end = start + n_cells
         for c in range(start, end):
@@ -181,16 +184,17 @@ def regress(work, grid, decay, n_cells, buffer, errors):
 
 @jit_kernel
 def tune(work, grid, widths, is_search, decay, n_cells, buffer, errors):
-    """Regress, after moving the bandwidths to a smaller leave-one-out error if `is_search`.
+    """Regress; if `is_search`, first tune the bandwidths by leave-one-out error.
 
-    Each axis in turn doubles its bandwidth, halves it, or is ignored; last, all begin anew. Return
-    `leave_one_out`; `decay` has the chosen kernel.
+    Each axis in turn tries to double its bandwidth, to halve it, or to be ignored. The last move
+    resets all bandwidths. A move is kept if it lowers the error enough, see GAIN. Return
+    `leave_one_out` of the chosen kernel, which is left in `decay`.
     """
     n_axes = widths.shape[0]
     n_moves = 3 * n_axes + 1
     before = np.empty(n_axes)
     least = np.inf
-    for move in range(-1 if is_search else n_moves, n_moves + 1):  # -1: as it is; n_moves: chosen
+    for move in range(-1 if is_search else n_moves, n_moves + 1):  # -1: as is; n_moves: final fit
         has_changed = False
         for j in range(n_axes):
             before[j] = widths[j]
@@ -233,11 +237,11 @@ def predict_cells(work, share):
 
 @jit_kernel
 def measure_gaps(work, grid, decay, n_cells, noise, buffer):
-    """Write the kernel's mass of visited cells; return the squared error of leaving out a cell.
+    """Write NEAR, the kernel weight of visited cells; return the mean leave-one-cell-out error.
 
-    The error is the mean over visited cells, predicted from all others, without the part that
-    noise explains. It is weighted by the mass of visited cells around, so that dividing it by the
-    mass around an unvisited cell tells the error there.
+    Each visited cell is predicted from all others. Its squared error, minus the part that noise
+    explains, is multiplied by the kernel weight of the other visited cells. The mean of these
+    products, divided by NEAR of an unvisited cell, estimates the squared error there.
     """
     for start in range(0, work.shape[1], n_cells):
         for c in range(start, start + n_cells):

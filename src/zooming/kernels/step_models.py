@@ -1,17 +1,20 @@
-"""Regress a target of one step: from the samples of all steps that are alike, or with its own.
+"""Regress a target of one step on the samples of similar steps, or on its own.
 
 A target, such as the reward, has one of three forms at each step:
 
-- ALIKE: the samples of all steps that are alike are pooled, and this step's are among them.
-- ALONE: the step has a regression of its own samples.
-- CORRECTED: the samples of all steps are pooled, and a regression of the step's own samples
-  predicts the errors of the pool: its leave-one-out errors.
+- ALIKE: one regression on the pooled samples of all steps that are ALIKE.
+- ALONE: a regression on the step's own samples.
+- CORRECTED: a regression on the pooled samples of all steps, plus a regression of its leave-one-out
+  errors on the step's own samples.
 
-A step leaves the pool if one of the last two has clearly less leave-one-out error, and takes the
-one that has less. The variance of a prediction is noise / kernel mass, plus, as far as a cell has
-no samples of its own, the error of predicting a cell from others. Its kernel is at most as wide as
-N samples can cover. For a step apart, the pool is evidence as well, with the variance between steps
-on top: both precisions are added.
+A step that is ALONE or CORRECTED is called apart. A step is apart if one of these forms has clearly
+less leave-one-out error than ALIKE. It is CORRECTED, unless ALONE has clearly less error: a step
+that learns alone knows nothing where it has no samples.
+
+The variance of a prediction has two terms: noise / kernel mass, and the squared error of predicting
+a cell from others. The second one fades as the cell gets samples of its own. The kernel of the
+variance is never wider than the covering radius of `exploring`. The prediction of a step apart has
+a second source, the pool, with the variance between steps added. The precisions of both are added.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from zooming.kernels.jit import jit_inline, jit_kernel
 from zooming.kernels.plan_layout import (
     ALIKE,
     ALONE,
+    ALONE_DOUBT,
     CORRECTED,
     COUNT,
     DOUBT,
@@ -48,12 +52,17 @@ from zooming.kernels.trends import remove_trend
 
 @jit_kernel
 def fit_pool(models, cells, numbers, first, apart, grid, widths, is_search, compares):
-    """Regress the rewards of all steps that are alike; return the factor of `remove_trend`."""
+    """Fit the rewards of all steps that are alike into POOL; return the factor of `remove_trend`.
+
+    If `compares`, also write the leave-one-out errors of every step under this fit.
+    """
     share, noise, factor = fit(
         models, cells, numbers, first, -1, False, apart, REWARDS, grid, widths, is_search, POOL
     )
-    for step in range(first.shape[0] - 1 if compares else 0):
-        find_losses(models, cells, first, step, POOL, share, factor, models.losses[REWARDS, ALIKE])
+    for step in range(first.shape[0] - 1):
+        if compares and apart[step] == ALIKE:
+            losses = models.losses[REWARDS, ALIKE]
+            find_losses(models, cells, first, step, POOL, share, factor, losses)
     finish(models, grid, widths, share, noise, POOL)
     return factor
 
@@ -62,15 +71,16 @@ def fit_pool(models, cells, numbers, first, apart, grid, widths, is_search, comp
 def model_step(
     models, cells, numbers, first, step, apart, kind, grid, widths, is_search, compares, factor
 ):
-    """Regress the target of a step; return the cell's share, and the form that is best.
+    """Fit the target `kind` at a step; return its best form.
 
-    The prediction is in the row `kind` of `models.work`, or in `kind + OWN` if the step is apart.
-    Rewards of a step that is ALIKE are in the row POOL: `fit_pool` was called, and returned
-    `factor`. All forms are tried if `compares`; otherwise the form stays.
+    The predictions are in `models.work[kind]`, or in `models.work[kind + OWN]` if the step is
+    apart. Rewards of a step that is ALIKE are not fitted here: they are in `models.work[POOL]`,
+    and `factor` is what `fit_pool` returned. All forms are tried if `compares`; otherwise the
+    current form is returned.
     """
-    now, share = apart[step], 1.0
+    now = apart[step]
     if kind != REWARDS or now != ALIKE:
-        # The samples of all steps stand behind a step apart: those alike may be few.
+        # For a step apart, the pool has all steps: few may be left that are alike.
         others = np.zeros(apart.shape[0], np.int64) if now != ALIKE else apart
         share, noise, factor = fit(
             models, cells, numbers, first, step, False, others, kind, grid, widths[ALIKE],
@@ -86,34 +96,30 @@ def model_step(
             for i in range(first[step], first[step + 1]):
                 models.targets[i] = models.losses[kind, ALIKE, i] / np.sqrt(factor)
         to = kind + OWN if now == form else TRIAL
-        own_share, noise, own_factor = fit(
+        share, noise, own_factor = fit(
             models, cells, numbers, first, step, True, apart, kind, grid, widths[form], is_search,
             to,
         )  # fmt: skip
-        find_losses(
-            models, cells, first, step, to, own_share, own_factor, models.losses[kind, form]
-        )
+        find_losses(models, cells, first, step, to, share, own_factor, models.losses[kind, form])
         if now == form:
-            share = own_share
             finish(models, grid, widths[form], share, noise, to)
             if form == CORRECTED:
                 for c in range(models.work.shape[2]):
                     models.work[to, MEAN, c] += models.work[kind, MEAN, c]
             models.between[kind] = fall_of(models.losses[kind], form, numbers, first, step)
     if not compares:
-        return share, now
-    losses, form = models.losses[kind], CORRECTED
-    if fall_of(losses, ALONE, numbers, first, step) > fall_of(
-        losses, CORRECTED, numbers, first, step
-    ):
+        return now
+    losses, start, end = models.losses[kind], first[step], first[step + 1]
+    form = CORRECTED
+    if is_clearly_less(losses[ALONE], losses[CORRECTED], numbers, start, end, ALONE_DOUBT):
         form = ALONE
-    is_less = is_clearly_less(losses[form], losses[ALIKE], numbers, first[step], first[step + 1])
-    return share, form if is_less else ALIKE
+    is_less = is_clearly_less(losses[form], losses[ALIKE], numbers, start, end, DOUBT)
+    return form if is_less else ALIKE
 
 
 @jit_inline
 def fall_of(losses, form, numbers, first, step):
-    """Return by how much a form lowers the mean squared error of the pool at a step, at least 0."""
+    """Return the decrease of the mean squared error at a step, from ALIKE to `form`, at least 0."""
     fall, weight = 0.0, 1e-9
     for i in range(first[step], first[step + 1]):
         weight += numbers[i, WEIGHT]
@@ -122,24 +128,26 @@ def fall_of(losses, form, numbers, first, step):
 
 
 @jit_kernel
-def is_clearly_less(losses, others, numbers, start, end):
-    """Return whether squared errors are smaller than others by DOUBT standard deviations.
+def is_clearly_less(losses, others, numbers, start, end, doubt):
+    """Return whether squared errors are below those of `others` by `doubt` standard deviations.
 
-    Both are of the same samples. The deviation is that of the sum of the differences.
+    Both have the same samples. The standard deviation is that of the summed differences.
     """
     total, square = 0.0, 0.0
     for i in range(start, end):
         difference = losses[i] ** 2 - others[i] ** 2
         total += numbers[i, WEIGHT] * difference
         square += numbers[i, WEIGHT] * difference * difference
-    return total < -DOUBT * np.sqrt(square)
+    return total < -doubt * np.sqrt(square)
 
 
 @jit_kernel
 def fit(models, cells, numbers, first, step, own, apart, kind, grid, widths, is_search, to):
-    """Regress a target into the row `to` of `models.work`; return (share, noise, factor).
+    """Fit `models.targets` into `models.work[to]`; return (share, noise, factor).
 
-    The factor is that of `remove_trend`.
+    The samples are those of `sum_targets`. `share` is that of `smoothing`, `noise` the mean squared
+    leave-one-out error, and `factor` that of `remove_trend`. The bandwidths `widths` are tuned if
+    `is_search`. `finish` must follow.
     """
     work = models.work[to]
     center = sum_targets(cells, models.targets, numbers, first, step, own, apart, kind, work)
@@ -152,7 +160,10 @@ def fit(models, cells, numbers, first, step, own, apart, kind, grid, widths, is_
 
 @jit_kernel
 def finish(models, grid, widths, share, noise, to):
-    """Write the prediction of each cell into the row MEAN, (noise, gap, share) into `found`."""
+    """Turn the fit `to` into predictions: write them into MEAN, and what their variance needs.
+
+    That is (noise, gap, share) in `models.found[to]`, and MASS and NEAR with a narrower kernel.
+    """
     work, found, decay = models.work[to], models.found[to], models.decay
     found[0], found[2] = noise, share
     found[1] = measure_gaps(work, grid, decay, work.shape[1], noise, models.buffer)
@@ -162,9 +173,9 @@ def finish(models, grid, widths, share, noise, to):
 
 @jit_kernel
 def sum_targets(cells, targets, numbers, first, step, own, apart, kind, work):
-    """Write the sums of targets minus their mean, and return the mean.
+    """Write count, sum and sum of squares of the centered targets of each cell; return their mean.
 
-    The samples are the step's own, or those of the step and of all steps that are not apart.
+    The samples are the step's own if `own`, else those of the step and of all that are not apart.
     """
     for c in range(work.shape[1]):
         work[COUNT, c] = work[TOTAL, c] = work[SQUARE, c] = 0.0
@@ -190,7 +201,7 @@ def sum_targets(cells, targets, numbers, first, step, own, apart, kind, work):
 
 @jit_kernel
 def find_losses(models, cells, first, step, to, share, factor, losses):
-    """Write the leave-one-out errors of the samples of a step; the fit must include them."""
+    """Write the leave-one-out error of each sample of a step; the fit `to` must include them."""
     work = models.work[to]
     for i in range(first[step], first[step + 1]):
         c = cells[i]
@@ -209,10 +220,14 @@ def variance_at(work, cell, found):
 
 
 @jit_inline
-def combined_variance(models, row, kind, cell):
-    """Return the squared standard error of a prediction; for a step apart, the pool counts too."""
+def combined_variance(models, row, kind, cell, is_learning):
+    """Return the squared standard error of a prediction.
+
+    In a plan for learning, the pool is evidence for a step apart. A policy does not rely on it: it
+    knows other steps, not this one.
+    """
     variance = variance_at(models.work[row], cell, models.found[row])
-    if models.between[kind] < 0.0:
+    if models.between[kind] < 0.0 or not is_learning:
         return variance
     pool = variance_at(models.work[kind], cell, models.found[kind]) + models.between[kind]
     return variance * pool / (variance + pool) if pool > 0.0 else 0.0

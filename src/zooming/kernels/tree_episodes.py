@@ -1,4 +1,4 @@
-"""Optimistic trees in the drivers of `episodes`, and what Python asks about them."""
+"""Compile the kernels of optimistic trees: the drivers of `episodes`, and queries from Python."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ select_feasible = make_select_feasible("trees", index_of)
 
 @jit_inline
 def best_row(t, core, step, ties):
-    """Return (row of the best ball for the state, number of rows read); draw from `core`."""
+    """Return (row of the best ball for the state, number of rows read).
+
+    Random ties are drawn from the generator in `core`.
+    """
     share = share_of_first(core, step)
     return select(t.rows, core, root_of(core, step), t.state, ties, t.stack, t.stats, share)
 
@@ -47,7 +50,10 @@ def best(t, step, ties):
 
 @jit_inline
 def choose(t, step, row, ties):
-    """Return the row of the ball to play; select anew if all steps share one partition."""
+    """Return the row of the ball to play.
+
+    Select again if all steps share one partition: learning may have changed the best ball.
+    """
     if t.core[0]["shared"] == 1:
         row, _ = best_row(t, t.core, step, ties)
     return row

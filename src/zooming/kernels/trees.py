@@ -1,4 +1,4 @@
-"""Optimistic trees: what a ball learns, its index, and when it is split.
+"""Optimistic trees: the statistics of a ball, its index, its update, and the split rule.
 
 A ball B keeps the mean reward r of its samples, the mean v of their future reward per remaining
 step, the variance m of their targets, and a weight n. With `left` = H - 1 - h steps after step h,
@@ -12,14 +12,15 @@ w = diam(B), and rewards that span `span`:
 
     split B when n >= 1 / w and n w^2 >= 16 m; its parts inherit r, v, m, and n / 2, at least 1
 
-The bonus is that of a Lipschitz function, slope w, and shrinks where noise exceeds the side. Since
-v is per remaining step, one ball can serve all steps. The constants are those of the experiments in
-`docs/trees.md`.
+Without noise, the bonus is slope w, as for a Lipschitz function. It shrinks where the variance m
+exceeds w^2. Since v is per remaining step, one ball can serve all steps. `docs/trees.md` has the
+experiments behind the constants.
 
-The index is linear in `left`. So a row stores it at both ends, for the last step in `value` and for
-the first one in `stats`; in between it is their weighted mean. An inner row has the largest of
-either below it. Their weighted mean is an upper bound at every step, because the maximum of linear
-functions is convex: selection by branch and bound stays exact.
+The index is linear in `left`. So a row stores two numbers: the index at the last step in `value`,
+and the index at step 0 in `stats`. At other steps, the index is their weighted mean. An inner row
+stores the maximum of each number over its subtree. The weighted mean of these maxima is an upper
+bound at every step, since the maximum of linear functions is convex. So selection by branch and
+bound is exact.
 """
 
 from __future__ import annotations
@@ -34,23 +35,24 @@ from zooming.kernels.splitting import split as split_box
 # Columns of `stats`: r, v, m, n, and the index at step 0.
 REWARD, FUTURE, NOISE, WEIGHT, FIRST_INDEX = 0, 1, 2, 3, 4
 N_TREE_STATS = 5
-SHRINKS = 8.0  # factor of the noise: at the variance w^2 the bonus is a ninth
+SHRINKS = 8.0  # factor of the noise: if m = w^2, the bonus is a ninth of slope w
 SPLIT_NOISE = 16.0  # a ball is split if the standard error of its mean is at most w / 4
 FINEST = 2.0**-18  # balls of this diameter are not split; see `boxes.most_splits`
 
 
 @jit_inline
 def share_of_first(core, step):
-    """Return the weight of the index of step 0 in that of `step`; the last step has the rest."""
+    """Return s = left / (H - 1), with index_h = s index_0 + (1 - s) index_{H-1} and h = `step`."""
     last = core[0]["horizon"] - 1
     return (last - step) / np.float64(last) if last > 0 else 0.0
 
 
 @jit_inline
 def index_of(table, row, stats, share):
-    """Return the index of a ball; of an inner row, a number that is not below any index under it.
+    """Return the index of a ball; for an inner row, an upper bound of the indices in its subtree.
 
-    `share` is `share_of_first`. Rounding keeps the order, since both products and the sum do.
+    `share` is `share_of_first`. The bound survives rounding, because rounded products and sums are
+    still monotone.
     """
     return (1.0 - share) * table[row]["value"] + share * stats[row, FIRST_INDEX]
 
@@ -94,9 +96,9 @@ def join(table, stats, row):
 
 @jit_kernel
 def write_rows(table, core, stats, axes, first, last):
-    """Write when each ball of the rows `first` to `last` - 1 may be split, and all indices.
+    """Write `due_at` of the balls, and the indices of all rows, from `first` to `last` - 1.
 
-    Children have higher numbers than their parents, so their maxima are there first.
+    Rows are visited from last to first: children have higher numbers than their parents.
     """
     for row in range(last - 1, first - 1, -1):
         if table[row]["child"] == ACTIVE:
@@ -138,7 +140,7 @@ def update_ball(t, step, row, reward, next_value, action):
 
 @jit_inline
 def climb(table, stats, row):
-    """Restore the maxima of all rows above `row`."""
+    """Update the maxima of all ancestors of `row`."""
     while join(table, stats, row):
         row = np.int64(table[row]["parent"])
 

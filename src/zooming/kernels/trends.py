@@ -1,7 +1,7 @@
 """The trend of a target over the cells of a grid, fitted by ridge regression.
 
 The trend is a quadratic of the coordinates, or the mean while samples are few. Kernel regression
-(`smoothing`) predicts what the trend leaves over.
+(`smoothing`) predicts the residuals.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from zooming.kernels.plan_layout import CATEGORIES, COUNT, ENOUGH, RIDGE, SQUARE
 
 @jit_kernel
 def make_features(grid, n_cells):
-    """Return 1, the coordinates in [-1, 1] and their products of each cell's center.
+    """Return the features of each cell's center: 1, its coordinates, and their pairwise products.
 
-    A coordinate of an axis of categories is 0.
+    Coordinates are scaled to [-1, 1]. On an axis of categories they are 0.
     """
     n_axes = grid.bins.shape[0]
     features = np.ones((n_cells, 1 + n_axes + n_axes * (n_axes + 1) // 2))
@@ -36,11 +36,12 @@ def make_features(grid, n_cells):
 
 @jit_kernel
 def remove_trend(work, features, center):
-    """Subtract a quadratic, fitted by ridge regression, from the sums of each block.
+    """Fit the trend of each block, write it into TREND, and subtract it from TOTAL and SQUARE.
 
-    Sums are relative to `center`, to avoid rounding errors; TREND includes it. The trend is clipped
-    to the range of the cells' means; with few samples it is their mean. Return the factor that
-    corrects leave-one-out errors for the fitted coefficients.
+    TOTAL and SQUARE are sums of targets minus `center`, to avoid rounding errors; TREND includes
+    `center`. The trend is clipped to the range of the cells' means. With few samples it is the mean
+    of all. Return the factor by which squared leave-one-out errors grow because the coefficients
+    were fitted to the same samples.
     """
     n_cells, p = features.shape
     n_samples, n_coefficients = 0.0, 0.0
@@ -76,7 +77,7 @@ def remove_trend(work, features, center):
 
 @jit_kernel
 def fit_trend(work, features, start, mean, coefficients):
-    """Write the coefficients of one block's target minus its mean."""
+    """Write the coefficients of the trend of one block, fitted to targets minus their mean."""
     n_cells, p = features.shape
     normal = np.zeros((p, p))
     for c in range(n_cells):
@@ -95,7 +96,10 @@ def fit_trend(work, features, start, mean, coefficients):
 
 @jit_kernel
 def solve(matrix, right):
-    """Solve a positive definite system by Cholesky's factor: both arguments are overwritten."""
+    """Solve a positive definite system by Cholesky factorization, in place.
+
+    `right` becomes the solution, and `matrix` the factor.
+    """
     p = right.shape[0]
     for i in range(p):
         for k in range(i + 1):

@@ -33,7 +33,7 @@ from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import CATEGORICAL
 from zooming.validation import Floats
 
-_ROOM = 1024  # rows of samples that are reserved at least
+_ROOM = 1024  # least number of rows of samples to reserve
 
 
 class CellTable:
@@ -72,11 +72,11 @@ class CellTable:
 
     @property
     def n_samples(self) -> int:
-        """Rows of samples in use."""
+        """Number of rows of samples in use."""
         return int(self.core["n_samples"][0])
 
     def reserve(self, n_rows: int) -> None:
-        """Make room for more samples."""
+        """Make room for `n_rows` more samples."""
         needed = self.n_samples + n_rows
         if needed > len(self.samples.steps):
             size = max(needed, len(self.samples.steps) * 3 // 2, _ROOM)
@@ -89,11 +89,14 @@ class CellTable:
 
     @property
     def is_due(self) -> bool:
-        """Whether the episodes have grown enough for a new plan."""
+        """Whether a new plan for learning is due, see `plan_layout.GROWTH`."""
         return bool(self.core["n_episodes"][0] >= self.core["due"][0])
 
     def refit(self) -> None:
-        """Lay the grid anew and plan with the bonus; condense the samples if there are too many."""
+        """Make a new grid and a new plan for learning.
+
+        If there are more than `max_samples` samples, condense them first.
+        """
         core, widths, samples = self.core.copy(), self.widths.copy(), self.samples
         if self.n_samples > self.max_samples:
             samples = condense(self.samples, self.n_samples, self.units, self.max_samples)
@@ -109,7 +112,7 @@ class CellTable:
         plan = self._new_plan(grid)
         apart = self.apart.copy()
         make_plan(core, samples, n, grid, widths, apart, plan, True)
-        # One call, so that an interrupt finds either the old plan or the new one.
+        # One assignment, so that an interrupt leaves either the old plan or the new one.
         vars(self).update(
             core=core,
             widths=widths,
@@ -122,9 +125,10 @@ class CellTable:
         )
 
     def policy(self) -> tuple[Plan, Floats]:
-        """Return the plan without bonus from all samples so far, and each cell's samples by step.
+        """Return (plan for the policy, samples per cell [horizon, n_cells]), using all samples.
 
-        It is made when it is first needed after a change. Learning does not see it.
+        Both are cached until samples are added or a plan for learning is made. This plan does not
+        affect learning.
         """
         n = self.n_samples
         key = (n, self.n_plans)
@@ -140,9 +144,10 @@ class CellTable:
         return int(self.core["n_plans"][0])
 
     def settled_policy(self) -> Plan:
-        """Return the plan without bonus from the samples that the latest plan for learning knew.
+        """Return the plan for the policy from the samples of the latest plan for learning.
 
-        It changes only when a plan for learning is made, and a loaded table has the same.
+        Unlike `policy`, it ignores samples added since then. It changes only when a plan for
+        learning is made, and it is the same after saving and loading.
         """
         key = self.n_plans
         if self._settled is None or self._settled[0] != key:
@@ -152,7 +157,7 @@ class CellTable:
         return self._settled[1]
 
     def _counts(self, n: int) -> Floats:
-        """Return the number of the first n samples in each cell, by step."""
+        """Return how many of the first n samples are in each cell: [horizon, n_cells]."""
         horizon, n_cells = self.plan.q.shape
         cells, _, _, numbers, first = sort_by_step(
             self.samples, n, self.grid, self.axes.n_state, horizon
@@ -163,7 +168,7 @@ class CellTable:
         return found.reshape(horizon, n_cells)
 
     def _first_grid(self) -> Grid:
-        """Return the grid before any sample: categories, and one bin for each other axis."""
+        """Return the grid before any sample: a bin per category, and one bin on each other axis."""
         bins = np.where(self.kinds == layout.CATEGORIES, self.units, 1)
         edges = np.zeros((len(bins), int(bins.max()) + 1), np.int64)
         for row, n_bins, n_units in zip(edges, bins, self.units, strict=True):
@@ -185,7 +190,7 @@ class CellTable:
         )
 
     def prepare(self, n_episodes: int) -> None:
-        """Make a plan if one is due, and room for the episodes until the next one."""
+        """Make a plan if one is due, and reserve room for `n_episodes`, or until the next plan."""
         if self.is_due:
             self.refit()
         n_coming = min(n_episodes, int((self.core["due"] - self.core["n_episodes"])[0]))
@@ -193,14 +198,14 @@ class CellTable:
 
     @property
     def handle(self) -> tuple[Any, ...]:
-        """All arrays for the loop over episodes, see `kernels.plan_episodes`."""
+        """The handle of `kernels.plan_episodes.play`."""
         return self.core, self.samples, self.grid, self.plan, self.axes.table
 
     # --- what was learned -------------------------------------------------------------------------
 
     @property
     def n_cells(self) -> int:
-        """Number of cells, all steps together."""
+        """Number of cells, summed over all steps."""
         return int(self.plan.q.size)
 
     @property
@@ -237,7 +242,7 @@ class CellTable:
     # --- files ------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return all that learning has changed."""
+        """Return the arrays to save: all that learning changes."""
         n = self.n_samples
         return {
             "core": self.core,
@@ -256,7 +261,11 @@ class CellTable:
         }
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take back what `state` returned; ValueError if it is invalid."""
+        """Restore the arrays that `state` returned. Raise ValueError if they are invalid.
+
+        `plan.visits` and `plan.best` are not saved: they are computed from the samples and from Q
+        and the bonus.
+        """
         core = arrays["core"].astype(CORE)
         n = int(core["n_samples"][0])
         given = Samples(arrays["steps"], arrays["places"], arrays["numbers"])

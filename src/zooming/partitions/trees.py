@@ -27,7 +27,7 @@ class TreeTable(BoxTable):
     _queries = tree_episodes.QUERIES
 
     def set_due(self) -> None:
-        """Initialize a new table: the index (optimistic value) of each ball, and when it is due.
+        """Initialize a new table: write the index (optimistic value) and `due_at` of each ball.
 
         Without samples, a ball is assumed to earn the best reward now and in each remaining step.
         """
@@ -51,7 +51,7 @@ class TreeTable(BoxTable):
         write_rows(self.rows, core, stats, self.axes.table, 0, self.rows_in_use)
 
     def is_due(self, row: int) -> bool:
-        """Return False: the kernels split every due ball."""
+        """Return False: the kernels split every due ball, so none is left for Python."""
         return False
 
     def q_values(self, step: int, rows: Any) -> Any:
