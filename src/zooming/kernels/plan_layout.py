@@ -39,7 +39,6 @@ ENOUGH = 4.0  # samples for each coefficient; with fewer, the trend is the mean
 FLAT, NARROW, FIRST_WIDTH = 2.0, -10.0, -2.0  # bandwidths are powers of 2; FLAT ignores the axis
 GAIN = 0.995  # another bandwidth must lower the leave-one-out error by this factor
 DOUBT = 2.0  # a step leaves the pool if its squared errors fall by this many standard deviations
-ALONE_DOUBT = 4.0  # and learns alone instead of correcting the pool only by so many
 EXOGENOUS = 3.0  # an axis is exogenous unless F exceeds 1 by this many standard deviations,
 LEAST_FREEDOM = 30.0  # and only with so many degrees of freedom
 MOST_CATEGORIES = 32  # an axis of more categories is never exogenous: each of them is tested

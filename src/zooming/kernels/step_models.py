@@ -8,8 +8,7 @@ A target, such as the reward, has one of three forms at each step:
   errors on the step's own samples.
 
 A step that is ALONE or CORRECTED is called apart. A step is apart if one of these forms has clearly
-less leave-one-out error than ALIKE. It is CORRECTED, unless ALONE has clearly less error: a step
-that learns alone knows nothing where it has no samples.
+less leave-one-out error than ALIKE; it takes the one with less error.
 
 The variance of a prediction has two terms: noise / kernel mass, and the squared error of predicting
 a cell from others. The second one fades as the cell gets samples of its own. The kernel of the
@@ -26,7 +25,6 @@ from zooming.kernels.jit import jit_inline, jit_kernel
 from zooming.kernels.plan_layout import (
     ALIKE,
     ALONE,
-    ALONE_DOUBT,
     CORRECTED,
     COUNT,
     DOUBT,
@@ -110,9 +108,8 @@ def model_step(
     if not compares:
         return now
     losses, start, end = models.losses[kind], first[step], first[step + 1]
-    form = CORRECTED
-    if is_clearly_less(losses[ALONE], losses[CORRECTED], numbers, start, end, ALONE_DOUBT):
-        form = ALONE
+    is_alone = is_clearly_less(losses[ALONE], losses[CORRECTED], numbers, start, end, 0.0)
+    form = ALONE if is_alone else CORRECTED
     is_less = is_clearly_less(losses[form], losses[ALIKE], numbers, start, end, DOUBT)
     return form if is_less else ALIKE
 
