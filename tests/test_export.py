@@ -154,7 +154,7 @@ def test_the_form_gives_the_action_of_predict(agents, kind):
     for step in {0, agent.horizon - 1}:
         states = states_of(agent, form, 1_000)
         expected = predicted(agent, step, states)
-        assert len(np.unique(expected)) > 1
+        assert step or len(np.unique(expected)) > 1  # the last step may order nothing
         assert (np.array([form.act(step, state) for state in states]) == expected).all()
 
 

@@ -300,7 +300,8 @@ def test_in_doubt_the_first_agent_is_recommended():
     assert choice.words(0) == "played 5, mean return 1.5 ± 0.4"
     choice.credit(2, [1.0, 0.0])  # the last one has all the weight
     assert choice.words(2) == "played 2, last return 0"
-    assert choice.next(120) == (0, 6)  # sqrt(121) - 5 are missing
+    choice.credit(2, [0.0] * 3)
+    assert choice.next(195) == (0, 2)  # sqrt(196) / 2 - 5 are missing
 
 
 def test_a_portfolio_plays_the_better_agent_and_recommends_it():

@@ -73,7 +73,7 @@ class Auto(Portfolio):
     Examples
     --------
     >>> import gymnasium as gym, zooming
-    >>> agent = zooming.Auto(gym.make("zooming/Oil-v0", sharpness=10.0), seed=1)
+    >>> agent = zooming.Auto(gym.make("zooming/Oil-v0", sharpness=10.0), seed=0)
     >>> history = agent.learn(episodes=300)
     >>> bool(history.returns[-100:].mean() > 4.6)  # the optimum is 4.75
     True

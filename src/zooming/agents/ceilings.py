@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zooming.agents.planner import Planner
 from zooming.kernels.plan_layout import WEIGHT
@@ -28,24 +29,26 @@ def ceiling(portfolio: Portfolio, reached: float) -> float:
 
 
 def optimistic_value(planner: Planner) -> float:
-    """Return the mean value of the start states, plus the mean bonus of every step."""
+    """Return the mean value of the start states, plus a bonus: the root of its sum of squares.
+
+    The errors of different steps are about independent, so their squares are added.
+    """
     table, n_state = planner.table, planner.axes.n_state
     n, grid, plan = int(table.core["n_planned"][0]), table.grid, table.plan
     steps, places = table.samples.steps[:n], table.samples.places[:n]
     weights = table.samples.numbers[:n, WEIGHT]
+    if not (steps == 0).any():
+        return float("inf")
     cells = np.zeros(n, np.int64)
     for j in range(n_state):
         cells = cells * int(grid.bins[j]) + grid.bin_of[j, places[:, j]]
-    if not (steps == 0).any():
-        return float("inf")
-    found = 0.0
-    for step in range(planner.horizon):
+
+    def mean(numbers: NDArray[np.float64], step: int) -> float:
+        """Return the mean over the states seen at a step, each with its best action."""
         here = steps == step
-        if here.any():
-            shape = (plan.best.shape[1], -1)
-            best = plan.best[step][:, None]
-            gain = np.take_along_axis(plan.bonus[step].reshape(shape), best, axis=1)
-            if step == 0:
-                gain = gain + np.take_along_axis(plan.q[step].reshape(shape), best, axis=1)
-            found += float(np.average(gain[cells[here], 0], weights=weights[here]))
-    return found
+        best = plan.best[step][cells[here]]
+        found = numbers[step].reshape(plan.best.shape[1], -1)[cells[here], best]
+        return float(np.average(found, weights=weights[here]))
+
+    bonuses = [mean(plan.bonus, step) for step in range(planner.horizon) if (steps == step).any()]
+    return mean(plan.q, 0) + float(np.sqrt(np.sum(np.square(bonuses))))
