@@ -151,7 +151,8 @@ class Auto(Portfolio):
             return None
         if self.guarantee is not None and self.guarantee.balance.n_allowed() < TRIAL:
             return None
-        self._next_trial = 2 * self.n_episodes
+        while self._next_trial < 1.5 * self.n_episodes:  # no two trials in a row
+            self._next_trial *= 2
         number = 2 if leader == 1 else 1
         seed = seeds.derive_seed(self.seed, f"trial {self.n_episodes}")
         assert self._tree_range is not None  # there are trees
