@@ -146,8 +146,10 @@ class Auto(Portfolio):
         episodes. A new tree searches from scratch. It is one with a single partition for all steps
         (`shared`), because these find narrow peaks most often.
         """
-        leader = int(self.choice.leads().argmax())
-        if self.n_episodes < self._next_trial or not self._is_shared(leader):
+        if self.n_episodes < self._next_trial:
+            return None
+        leader = self.choice.leader()
+        if not self._is_shared(leader):
             return None
         if self.guarantee is not None and self.guarantee.balance.n_allowed() < TRIAL:
             return None

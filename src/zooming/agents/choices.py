@@ -49,30 +49,37 @@ class Choice:
         If some agents have too few episodes, the one that lacks most plays those. Otherwise the
         agent with the largest lead plays a block.
         """
-        missing = self._wanted(n_episodes) - self.numbers[:, 0]
-        needy = int(missing.argmax())
+        plays = self.numbers[:, 0].tolist()
+        missing = [w - n for w, n in zip(self._wanted(n_episodes), plays, strict=True)]
+        needy = missing.index(max(missing))
         if missing[needy] > 0.0:
             return needy, math.ceil(missing[needy])
-        return int(self.leads().argmax()), max(1, int(BLOCK * n_episodes))
+        return self.leader(), max(1, int(BLOCK * n_episodes))
 
-    def _wanted(self, n_episodes: float) -> Floats:
+    def _wanted(self, n_episodes: float) -> list[float]:
         """Return the least number of plays of each agent after `n_episodes`."""
-        wanted = np.where(self._are_worse(), SPARED * FORCED, FORCED)
-        wanted[0] = FIRST
-        found: Floats = wanted * math.sqrt(n_episodes + 1.0)
-        return found
+        root = math.sqrt(n_episodes + 1.0)
+        wanted = [FORCED * (SPARED if worse else 1.0) * root for worse in self._are_worse()]
+        return [FIRST * root, *wanted[1:]]
 
-    def _are_worse(self) -> NDArray[np.bool_]:
+    def _are_worse(self) -> list[bool]:
         """Return which agents have clearly lower returns than the best one."""
-        plays, mean, variance = self.numbers.T
-        squares = variance / _equal_weights(plays)
-        best = int(np.where(plays >= ENOUGH, mean, -np.inf).argmax())
-        error = np.sqrt(squares + squares[best])
-        margin = WORSE * error + 1e-9 * (1.0 + abs(mean[best]))  # rounding is no difference
-        found: NDArray[np.bool_] = (plays >= ENOUGH) & (mean + margin < mean[best])
-        return found
+        rows = self.numbers.tolist()
+        judged = [mean for plays, mean, _ in rows if plays >= ENOUGH]
+        if not judged:
+            return [False] * len(rows)
+        best = max(judged)
+        squares = [variance / _equal_weights(plays) for plays, _, variance in rows]
+        square = next(
+            squares[k] for k, row in enumerate(rows) if row[0] >= ENOUGH and row[1] == best
+        )
+        slack = 1e-9 * (1.0 + abs(best))  # rounding is no difference
+        return [
+            plays >= ENOUGH and mean + WORSE * math.sqrt(own + square) + slack < best
+            for (plays, mean, _), own in zip(rows, squares, strict=True)
+        ]
 
-    def leads(self, prior: float = 0.0) -> Floats:
+    def leads(self, prior: float = 0.0) -> list[float]:
         """Return the lead of each agent over the first one, whose own lead is 0.
 
         The lead is the difference of the mean returns minus a margin. The margin is the standard
@@ -80,14 +87,24 @@ class Choice:
         variance of each agent is estimated with `prior` additional plays of the first agent's
         variance.
         """
-        plays, mean, variance = self.numbers.T
-        n = _equal_weights(plays)
-        spread = (n * variance + prior * variance[0]) / (n + prior)
-        error = np.sqrt(spread / n + variance[0] / n[0])
-        lead = mean - mean[0] - np.maximum(error, self.doubt * np.sqrt(spread))
-        found: Floats = np.where((plays > 1) & (plays[0] > 0), lead, -np.inf)
-        found[0] = 0.0
+        rows = self.numbers.tolist()  # a few numbers: NumPy would take ten times as long
+        first_plays, first_mean, first_variance = rows[0]
+        first_square = first_variance / _equal_weights(first_plays)
+        found = [0.0]
+        for plays, mean, variance in rows[1:]:
+            if plays <= 1.0 or first_plays <= 0.0:
+                found.append(-math.inf)
+                continue
+            n = _equal_weights(plays)
+            spread = (n * variance + prior * first_variance) / (n + prior)
+            error = math.sqrt(spread / n + first_square)
+            found.append(mean - first_mean - max(error, self.doubt * math.sqrt(spread)))
         return found
+
+    def leader(self, prior: float = 0.0) -> int:
+        """Return the agent with the largest lead; the first agent if no lead is positive."""
+        leads = self.leads(prior)
+        return leads.index(max(leads))
 
     def credit(self, agent: int, returns: list[float]) -> None:
         """Add the returns of episodes to the statistics of the agent that played them."""
@@ -104,8 +121,8 @@ class Choice:
         self.numbers[agent] = 0.0
 
     def recommend(self) -> int:
-        """Return the agent with the largest lead; the first agent if no lead is positive."""
-        return int(self.leads(PRIOR).argmax())
+        """Return the agent whose policy is recommended: the leader, if few plays count less."""
+        return self.leader(PRIOR)
 
     # --- words ------------------------------------------------------------------------------------
 
@@ -116,7 +133,7 @@ class Choice:
             return "has not played"
         if plays <= LATE:
             return f"played {int(plays):,}, last return {mean:.4g}"
-        error = math.sqrt(variance / float(_equal_weights(plays)))
+        error = math.sqrt(variance / _equal_weights(plays))
         return f"played {int(plays):,}, mean return {mean:.4g} ± {error:.2g}"
 
     def reason(self, player: int, names: list[str]) -> str:
@@ -143,6 +160,6 @@ class Choice:
         self.numbers = numbers.copy()
 
 
-def _equal_weights(plays: Any) -> Any:
+def _equal_weights(plays: float) -> float:
     """Return how many equally weighted returns have a mean of the same variance."""
-    return np.maximum(1.0, plays * (2.0 * LATE - 1.0) / LATE**2)
+    return max(1.0, plays * (2.0 * LATE - 1.0) / LATE**2)

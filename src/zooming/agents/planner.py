@@ -123,7 +123,7 @@ class Planner(Agent):
             step, observation, action, reward, next_observation
         )
         table = self.table
-        if step == 0 and table.is_due:  # the caller has not called `act`
+        if step == 0 and table.is_overdue:  # others act: no plan was needed
             table.refit()
         table.reserve(1)
         plan_episodes.record(

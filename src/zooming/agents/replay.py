@@ -115,32 +115,28 @@ def flat_transitions(agent: Agent, recorded: Transitions) -> Transitions:
     Raise TransitionError if a step is outside the episode.
     """
     steps = np.ascontiguousarray(recorded.steps, np.int64)
-    outside = (steps < 0) | (steps >= agent.horizon)
-    if outside.any():
+    if len(steps) and (steps.min() < 0 or steps.max() >= agent.horizon):
+        outside = (steps < 0) | (steps >= agent.horizon)
         agent.problem.check_step(int(steps[outside][0]))
-    states, actions, next_states = (
-        _flat(agent, points, first_axis)
-        for points, first_axis in (
-            (recorded.states, 0),
-            (recorded.actions, agent.axes.n_state),
-            (recorded.next_states, 0),
-        )
-    )
+    n_state, is_plain = agent.axes.n_state, agent.axes.are_plain
     return Transitions(
-        steps, states, actions, np.ascontiguousarray(recorded.rewards, np.float64), next_states,
+        steps,
+        _flat(agent, recorded.states, 0, n_state, is_plain),
+        _flat(agent, recorded.actions, n_state, agent.axes.n_action, is_plain),
+        np.ascontiguousarray(recorded.rewards, np.float64),
+        _flat(agent, recorded.next_states, 0, n_state, is_plain),
         np.ascontiguousarray(recorded.terminated, np.bool_),
-    )  # fmt: skip
+    )
 
 
-def _flat(agent: Agent, points: Floats, first_axis: int) -> Floats:
+def _flat(agent: Agent, points: Floats, first_axis: int, n_axes: int, is_plain: bool) -> Floats:
     """Convert points to the form of `axes.flat_state` or `axes.flat_action`."""
     flat = np.ascontiguousarray(points, np.float64)
-    n_axes = len(agent.axes) - first_axis if first_axis else agent.axes.n_state
     if flat.ndim != 2 or flat.shape[1] != n_axes:
         raise ConfigurationError(
             f"recorded points have the shape {flat.shape}; give one row of {n_axes} numbers each"
         )
-    if agent.axes.are_plain:
+    if is_plain:
         return flat
     return np.asarray(agent.axes.to_unit_cube(flat.copy(), first_axis))
 

@@ -23,52 +23,54 @@ from zooming.kernels.plan_layout import (
     LEAST_FREEDOM,
     MOST_CATEGORIES,
     OTHER_STEPS,
-    WEIGHT,
 )
 
 
 @jit_kernel
-def find_exogenous(cells, nexts, numbers, first, grid, strides, places, chances):
+def find_exogenous(rows, grid, places, chances):
     """Find the exogenous axes; write `places` and `chances`; return whether there are any.
 
     `places` [n_states] is the contribution of the exogenous axes to the number of a state's cell.
     `chances` [horizon, n_states] is the frequency of each contribution among the next states of a
     step. It is that of all steps if no exogenous axis depends on the step.
     """
-    n_axes, n_cells = strides.shape[0], 1
+    n_axes, n_cells, n_rows = rows.shares.shape[1], 1, rows.cells.shape[0]
     for n_bins in grid.bins:
         n_cells *= n_bins
+    strides = np.ones(n_axes, np.int64)  # of state cells, along each axis
+    for j in range(n_axes - 2, -1, -1):
+        strides[j] = strides[j + 1] * grid.bins[j + 1]
     is_exogenous, by_step = np.zeros(n_axes, np.bool_), False
-    rests, sums = np.zeros((n_axes, cells.shape[0])), np.zeros((2, n_cells))
+    scores, sums = np.zeros(n_rows), np.zeros((2, n_cells))
     for j in range(n_axes):
-        n_bins = grid.bins[j]
-        n_scores = n_bins if grid.kinds[j] == CATEGORIES else 2
+        n_bins, has_categories = grid.bins[j], grid.kinds[j] == CATEGORIES
+        n_scores = n_bins if has_categories else 2
         may_be = n_bins >= 2 and n_scores <= MOST_CATEGORIES
         differs = False
-        for k in range(n_scores if may_be else 0):
-            if grid.kinds[j] == CATEGORIES or k == 0:
-                for i in range(cells.shape[0]):
-                    i_bin = bin_of(nexts[i], strides[j], n_bins)
-                    is_one = 1.0 if i_bin == k else 0.0
-                    rests[j, i] = is_one if grid.kinds[j] == CATEGORIES else np.float64(i_bin)
+        for k in range(n_scores):
+            if not may_be:
+                break
+            if has_categories or k == 0:
+                fill_scores(rows.nexts, strides[j], n_bins, k if has_categories else -1, scores)
             else:  # what is left of the bins after the cell's mean, squared
-                for i in range(cells.shape[0]):
-                    rests[j, i] = rests[j, i] * rests[j, i]
-            depends, depends_on_step = find_dependence(rests[j], cells, nexts, numbers, first, sums)
-            may_be = may_be and not depends
+                scores *= scores
+            depends, depends_on_step = find_dependence(scores, rows, sums)
+            may_be = not depends
             differs = differs or depends_on_step
         is_exogenous[j] = may_be
         by_step = by_step or (may_be and differs)
-        for i in range(cells.shape[0]):  # for the correlations
-            rests[j, i] = np.float64(bin_of(nexts[i], strides[j], n_bins))
-        find_dependence(rests[j], cells, nexts, numbers, first, sums)
-    drop_correlated(rests, nexts, numbers, is_exogenous)
+    if is_exogenous.any() and not is_exogenous.all():
+        rests = np.zeros((n_axes, n_rows))
+        for j in range(n_axes):
+            fill_scores(rows.nexts, strides[j], grid.bins[j], -1, rests[j])
+            find_dependence(rests[j], rows, sums)
+        drop_correlated(rests, rows, is_exogenous)
     for j in range(n_axes):
         if is_exogenous[j]:
             for state in range(places.shape[0]):
                 places[state] += strides[j] * bin_of(state, strides[j], grid.bins[j])
     if is_exogenous.any():
-        count_chances(nexts, numbers, first, places, by_step, chances)
+        count_chances(rows, places, by_step, chances)
     return is_exogenous.any()
 
 
@@ -79,27 +81,36 @@ def bin_of(cell, stride, n_bins):
 
 
 @jit_kernel
-def find_dependence(scores, cells, nexts, numbers, first, sums):
+def fill_scores(nexts, stride, n_bins, category, scores):
+    """Write the bin of each next state along an axis, or whether it is this category if not -1."""
+    for i in range(nexts.shape[0]):
+        i_bin = bin_of(nexts[i], stride, n_bins)
+        scores[i] = i_bin if category < 0 else (1.0 if i_bin == category else 0.0)
+
+
+@jit_kernel
+def find_dependence(scores, rows, sums):
     """Test whether scores of next states depend on the cell, and on the step: return both answers.
 
     With too few samples, the first answer is True. The mean of the step, then the mean of the cell,
     are taken off the scores.
     """
+    nexts, weights, first = rows.nexts, rows.weights, rows.first
     n, square, n_steps, sum_means, square_means = 0.0, 0.0, 0, 0.0, 0.0
     sums[:] = 0.0
     for h in range(first.shape[0] - 1):
         weight, mean = 1e-300, 0.0
         for i in range(first[h], first[h + 1]):
             if nexts[i] != ENDED:
-                weight += numbers[i, WEIGHT]
-                mean += numbers[i, WEIGHT] * scores[i]
+                weight += weights[i]
+                mean += weights[i] * scores[i]
         mean /= weight
         for i in range(first[h], first[h + 1]):
             if nexts[i] != ENDED:
                 scores[i] -= mean
-                square += numbers[i, WEIGHT] * scores[i] * scores[i]
-                sums[0, cells[i]] += numbers[i, WEIGHT]
-                sums[1, cells[i]] += numbers[i, WEIGHT] * scores[i]
+                square += weights[i] * scores[i] * scores[i]
+                sums[0, rows.cells[i]] += weights[i]
+                sums[1, rows.cells[i]] += weights[i] * scores[i]
         n += weight
         n_steps += 1 if weight >= 1.0 else 0
         sum_means += weight * mean
@@ -109,9 +120,10 @@ def find_dependence(scores, cells, nexts, numbers, first, sums):
         if sums[0, c] > 0.0:
             n_used += 1
             between += sums[1, c] * sums[1, c] / sums[0, c]
+            sums[1, c] /= sums[0, c]
     for i in range(scores.shape[0]):
         if nexts[i] != ENDED:
-            scores[i] -= sums[1, cells[i]] / sums[0, cells[i]]
+            scores[i] -= sums[1, rows.cells[i]]
     left = n - n_used - n_steps
     if left < LEAST_FREEDOM or n_used < 2 or square <= between:
         return True, True
@@ -131,7 +143,7 @@ def is_plausible(between, within, n_groups, left):
 
 
 @jit_kernel
-def drop_correlated(rests, nexts, numbers, is_exogenous):
+def drop_correlated(rests, rows, is_exogenous):
     """Drop the axes that correlate with one that is not exogenous; `rests` are without cell means.
 
     Exogenous axes may correlate with each other: values are averaged over their joint law.
@@ -142,41 +154,45 @@ def drop_correlated(rests, nexts, numbers, is_exogenous):
             for k in range(n_axes):
                 if is_exogenous[j] and not is_exogenous[k]:
                     total, square = 0.0, 0.0
-                    for i in range(nexts.shape[0]):
-                        if nexts[i] != ENDED:
+                    for i in range(rows.nexts.shape[0]):
+                        if rows.nexts[i] != ENDED:
                             product = rests[j, i] * rests[k, i]
-                            total += numbers[i, WEIGHT] * product
-                            square += numbers[i, WEIGHT] * product * product
+                            total += rows.weights[i] * product
+                            square += rows.weights[i] * product * product
                     if abs(total) > EXOGENOUS * np.sqrt(square):
                         is_exogenous[j] = False
 
 
 @jit_kernel
-def count_chances(nexts, numbers, first, places, by_step, chances):
+def count_chances(rows, places, by_step, chances):
     """Write the frequencies of the exogenous contributions, see `find_exogenous`.
 
     If laws depend on the step, those of all steps count like OTHER_STEPS samples of the step.
     """
+    nexts, first = rows.nexts, rows.first
     pooled = np.zeros(places.shape[0])
     for i in range(nexts.shape[0]):
         if nexts[i] != ENDED:
-            pooled[places[nexts[i]]] += numbers[i, WEIGHT]
+            pooled[places[nexts[i]]] += rows.weights[i]
     pooled /= max(1e-300, pooled.sum())
     for h in range(chances.shape[0]):
         chances[h] = OTHER_STEPS * pooled
         for i in range(first[h], first[h + 1] if by_step else first[h]):
             if nexts[i] != ENDED:
-                chances[h, places[nexts[i]]] += numbers[i, WEIGHT]
+                chances[h, places[nexts[i]]] += rows.weights[i]
         chances[h] /= chances[h].sum()
 
 
 @jit_kernel
 def average_out(values, has_exogenous, chances, places, after):
-    """Write the values of the next states into `after`, averaged over the exogenous axes."""
-    if not has_exogenous:
-        after[:] = values
-        return
+    """Write the values of the next states into `after`, averaged over the exogenous axes.
+
+    The last entry of `after` becomes 0: the value after the end of an episode.
+    """
     after[:] = 0.0
+    if not has_exogenous:
+        after[: values.shape[0]] = values
+        return
     for state in range(values.shape[0]):
         after[state - places[state]] += chances[places[state]] * values[state]
     for state in range(values.shape[0]):

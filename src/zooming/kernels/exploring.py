@@ -11,8 +11,16 @@ from __future__ import annotations
 import numpy as np
 
 from zooming.kernels.jit import jit_inline, jit_kernel
-from zooming.kernels.plan_layout import CATEGORIES, COUNT, ENDED, MASS, NEAR, PRIOR, WEIGHT
-from zooming.kernels.smoothing import set_decay, smooth
+from zooming.kernels.plan_layout import (
+    AROUND,
+    CATEGORIES,
+    COUNT,
+    EVIDENCE,
+    MASS,
+    NEAR,
+    PRIOR,
+)
+from zooming.kernels.smoothing import mark_visited, set_decay, smooth
 
 
 @jit_kernel
@@ -31,20 +39,20 @@ def covering_radius(grid, n_balls):
 
 @jit_kernel
 def narrow_kernel(work, grid, widths, widest, decay, buffer):
-    """Cap all bandwidths at 2^widest, and recompute MASS and NEAR if that changes one.
+    """Write EVIDENCE and AROUND: MASS and NEAR of a kernel whose bandwidths are at most 2^widest.
 
     A wide bandwidth is chosen if distant samples predict the target at other samples well. That is
     no evidence about cells far from all samples, so their standard error must stay large.
     """
     narrow = np.minimum(widths, widest)
     if not np.any(narrow < widths):
+        work[EVIDENCE], work[AROUND] = work[MASS], work[NEAR]
         return
     set_decay(grid, narrow, decay)
-    for c in range(work.shape[1]):
-        work[MASS, c] = work[COUNT, c]
-        work[NEAR, c] = 1.0 if work[COUNT, c] > 0 else 0.0
-    smooth(work[MASS], grid, decay, buffer)
-    smooth(work[NEAR], grid, decay, buffer)
+    work[EVIDENCE] = work[COUNT]
+    mark_visited(work, AROUND)
+    smooth(work[EVIDENCE], grid, decay, buffer)
+    smooth(work[AROUND], grid, decay, buffer)
 
 
 @jit_kernel
@@ -89,36 +97,31 @@ def measure_categories(distances, n, inner):
 
 
 @jit_kernel
-def find_way(
-    cells, nexts, numbers, first, step, own, apart, distances, share, grid, widths, decay, sums,
-    buffer, plan,
-):  # fmt: skip
+def find_way(models, to, samples, step, distances, grid, widths, plan):
     """Write `plan.way` of a step: the largest distance from samples expected from a cell on.
 
         way_h(cell) = max(distance of the cell, mean of max_a way_{h+1}(x', a))
 
-    At the last step, which the caller fills, it is the distance of the cell.
-    The mean is over the next states x' of the samples near the cell, smoothed as in `smoothing`
-    with `widths` and `share`. The samples are the step's own if `own`, else those of the step and
-    of all that are not apart.
+    At the last step, which the caller fills, it is the distance of the cell. The mean is over the
+    next states x' of the samples near the cell. Samples, kernel and share are those of the fit
+    `to`, which has the bandwidths `widths`.
     """
     n_cells, n_states = distances.shape[0], plan.values.shape[1]
     n_actions = n_cells // n_states
-    farthest = np.zeros(n_states)
+    farthest = np.zeros(n_states + 1)  # the last entry is that of an episode that has ended
+    for state in range(n_states):
+        for c in range(state * n_actions, (state + 1) * n_actions):
+            farthest[state] = max(farthest[state], plan.way[step + 1, c])
+    work, share = models.work[to], models.found[to, 2]
+    totals = np.zeros(n_cells)
+    for h in range(models.members.shape[1]):
+        if models.members[to, h]:
+            for i in range(samples.first[h], samples.first[h + 1]):
+                totals[samples.cells[i]] += samples.weights[i] * farthest[samples.nexts[i]]
+    sums = totals.copy()
+    set_decay(grid, widths, models.decay)
+    smooth(sums, grid, models.decay, models.buffer)
     for c in range(n_cells):
-        farthest[c // n_actions] = max(farthest[c // n_actions], plan.way[step + 1, c])
-        sums[0, c] = sums[1, c] = 0.0
-    for h in range(first.shape[0] - 1):
-        if h == step or not (own or apart[h]):
-            for i in range(first[h], first[h + 1]):
-                sums[1, cells[i]] += numbers[i, WEIGHT]
-                if nexts[i] != ENDED:
-                    sums[0, cells[i]] += numbers[i, WEIGHT] * farthest[nexts[i]]
-    sums[2], sums[3] = sums[0], sums[1]
-    set_decay(grid, widths, decay)
-    smooth(sums[2], grid, decay, buffer)
-    smooth(sums[3], grid, decay, buffer)
-    for c in range(n_cells):
-        mean = sums[2, c] / (sums[3, c] + PRIOR)
-        mean += (sums[0, c] - sums[1, c] * mean) / (sums[1, c] + share)
+        mean = sums[c] / (work[MASS, c] + PRIOR)
+        mean += (totals[c] - work[COUNT, c] * mean) / (work[COUNT, c] + share)
         plan.way[step, c] = max(distances[c], mean)

@@ -10,10 +10,13 @@ from zooming.kernels.plan_layout import (
     END,
     ENDED,
     EVEN,
+    MEAN_REWARD,
     SMOOTH,
+    SPREAD,
     WEIGHT,
     WIDTH_POWER,
     Grid,
+    Sorted,
 )
 
 
@@ -214,12 +217,7 @@ def action_cell(grid, n_state, action):
 
 @jit_kernel
 def sort_by_step(samples, n_samples, grid, n_state, horizon):
-    """Return (cells, nexts, shifts, numbers, first) of the samples, sorted by step.
-
-    Step h has the rows first[h] to first[h + 1] - 1. `cells` are the cells of (state, action).
-    `nexts` are the state cells of the next states, or ENDED. `shifts` [n_samples, n_state] are the
-    positions of the next states in these cells, see `shift_of`. `numbers` are `Samples.numbers`.
-    """
+    """Return the first `n_samples` samples as `Sorted`."""
     n_axes = grid.bins.shape[0]
     first = np.zeros(horizon + 1, np.int64)
     for k in range(n_samples):
@@ -227,27 +225,35 @@ def sort_by_step(samples, n_samples, grid, n_state, horizon):
     for h in range(horizon):
         first[h + 1] += first[h]
     free = first.copy()
-    cells = np.zeros(n_samples, np.int64)
-    nexts = np.zeros(n_samples, np.int64)
-    shifts = np.zeros((n_samples, n_state))
-    numbers = np.zeros((n_samples, 3))
+    cells, nexts = np.zeros(n_samples, np.int64), np.zeros(n_samples, np.int64)
+    neighbors = np.full((n_samples, n_state), np.int64(ENDED))
+    shares = np.zeros((n_samples, n_state))
+    weights, rewards, spreads = np.zeros(n_samples), np.zeros(n_samples), np.zeros(n_samples)
     for k in range(n_samples):
-        cell, after = np.int64(0), np.int64(0)
-        for j in range(n_axes):
-            cell = cell * grid.bins[j] + grid.bin_of[j, samples.places[k, j]]
         i = free[samples.steps[k]]
         free[samples.steps[k]] += 1
+        cell = np.int64(0)
+        for j in range(n_axes):
+            cell = cell * grid.bins[j] + grid.bin_of[j, samples.places[k, j]]
+        after, stride = np.int64(0), np.int64(1)
         if samples.places[k, n_axes] == ENDED:
             after = np.int64(ENDED)
         else:
-            for j in range(n_state):
-                place = samples.places[k, n_axes + j]
-                after = after * grid.bins[j] + grid.bin_of[j, place]
-                shifts[i, j] = shift_of(grid, j, place)
+            for j in range(n_state - 1, -1, -1):
+                after += stride * grid.bin_of[j, samples.places[k, n_axes + j]]
+                stride *= grid.bins[j]
+            stride = np.int64(1)
+            for j in range(n_state - 1, -1, -1):
+                shift = shift_of(grid, j, samples.places[k, n_axes + j])
+                side = 1 if shift > 0.0 else (-1 if shift < 0.0 else 0)
+                neighbors[i, j] = after + side * stride
+                shares[i, j] = abs(shift)
+                stride *= grid.bins[j]
         cells[i], nexts[i] = cell, after
-        for q in range(3):
-            numbers[i, q] = samples.numbers[k, q]
-    return cells, nexts, shifts, numbers, first
+        weights[i] = samples.numbers[k, WEIGHT]
+        rewards[i] = samples.numbers[k, MEAN_REWARD]
+        spreads[i] = samples.numbers[k, SPREAD]
+    return Sorted(first, cells, nexts, neighbors, shares, weights, rewards, spreads)
 
 
 @jit_inline

@@ -23,6 +23,7 @@ EXPLORING = 0.5  # episode k goes far from samples with probability EXPLORING / 
 FAR_BALLS = 0.2  # as BALLS, for the least distance that is worth such an episode
 TIE_BONUS = 1e-4  # bonus for few samples, in spans of the rewards seen; it breaks ties
 GROWTH = 1.1  # a new plan is made when the episodes have grown by this factor
+LATER = 1.2  # the same plan serves this much longer while others play
 # The grid.
 UNITS = 6561  # places of an interval: 3^8, so that thirds of thirds keep their centers
 FIRST_CELLS, ENOUGH_CELLS = (125, 300), (729, 2401)  # up to two axes, and from three on
@@ -59,9 +60,10 @@ WEIGHT, MEAN_REWARD, SPREAD = 0, 1, 2  # columns of `Samples.numbers`
 # Rows of `work`: statistics of a target, such as the reward, in each cell. COUNT, TOTAL, SQUARE:
 # number of samples, sum and sum of squares of the target (after `remove_trend`, of its residuals).
 # TREND: the trend. SUM, MASS, MEAN: kernel-weighted sum, weight and mean of the residuals. NEAR:
-# kernel weight of visited cells. Cells come in blocks, one or one per step, fitted separately.
-COUNT, TOTAL, SQUARE, TREND, SUM, MASS, MEAN, NEAR = 0, 1, 2, 3, 4, 5, 6, 7
-N_ROWS = 8
+# kernel weight of visited cells. EVIDENCE, AROUND: MASS and NEAR with the narrower kernel of the
+# variance, see `narrow_kernel`.
+COUNT, TOTAL, SQUARE, TREND, SUM, MASS, MEAN, NEAR, EVIDENCE, AROUND = range(10)
+N_ROWS = 10
 # Fits, the first index of `Models.work`. REWARDS, VALUES: the fit that a step is compared with.
 # POOL: rewards of all steps that are alike. target + OWN: the step's own fit. TRIAL: a fit that is
 # only compared.
@@ -101,6 +103,23 @@ class Samples(NamedTuple):
     numbers: Any  # [M, 3]: number of samples, mean reward, sum of squared deviations from it
 
 
+class Sorted(NamedTuple):
+    """Samples sorted by step, with the cells of a grid. Step h has rows first[h] to first[h+1]-1.
+
+    The value of a next state is interpolated between its cell and the neighbor on its side of the
+    center, along each axis.
+    """
+
+    first: Any  # [horizon + 1] int64
+    cells: Any  # [M] int64: cells of (state, action)
+    nexts: Any  # [M] int64: state cells of the next states, or ENDED
+    neighbors: Any  # [M, n_state] int64: neighbors of these cells, or ENDED
+    shares: Any  # [M, n_state]: weights of the neighbors
+    weights: Any  # [M]: numbers of samples
+    rewards: Any  # [M]: mean rewards
+    spreads: Any  # [M]: sums of squared deviations from the mean reward
+
+
 class Grid(NamedTuple):
     """Bins of every axis; bin i of axis j has the places edges[j, i] to edges[j, i + 1] - 1."""
 
@@ -125,12 +144,20 @@ class Plan(NamedTuple):
 
 
 class Models(NamedTuple):
-    """The regressions of one plan, and scratch memory."""
+    """The regressions of one plan, and scratch memory.
+
+    What depends only on the samples of a fit and on its bandwidths is kept from step to step:
+    counts, kernel masses, and the factor of the trend's normal equations.
+    """
 
     work: Any  # [N_FITS, N_ROWS, n_cells], see COUNT
     found: Any  # [N_FITS, 3]: noise, gap and share of each fit
+    members: Any  # [N_FITS, horizon] bool: the steps whose samples are in COUNT
+    kernels: Any  # [N_FITS, n_axes]: the bandwidths of MASS and NEAR; NaN if these are not valid
+    factors: Any  # [N_FITS, n_features, n_features]: Cholesky factors, see `trends`
     between: Any  # [2]: variance between a step apart and the pool; -1 if the step is alike
-    targets: Any  # [n_samples]
+    targets: Any  # [n_samples]: next values
+    rests: Any  # [n_samples]: targets of a correction
     losses: Any  # [2, 3, n_samples]: leave-one-out errors of each target and form
     features: Any  # [n_cells, n_features], see `trends`
     decay: Any  # [n_axes, most bins], see `smoothing`

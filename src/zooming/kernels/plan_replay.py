@@ -7,6 +7,7 @@ import numpy as np
 from zooming.kernels.jit import jit_kernel
 from zooming.kernels.layout import BAD_REWARD, BAD_STATE, DUE, FINE
 from zooming.kernels.plan_episodes import record
+from zooming.kernels.plan_layout import LATER
 from zooming.kernels.points import to_unit
 from zooming.kernels.update_rule import learned_reward
 
@@ -17,8 +18,8 @@ def record_many(core, samples, units, axes, recorded, clipping, done):
 
     `recorded` is (steps, states, actions, rewards, next states, terminated), with points flat as in
     `Axes.flat_state`. FINE: all are kept. DUE: transition done[0] begins an episode for which a
-    plan is due. BAD_REWARD and BAD_STATE: transition done[0] is refused, as by `update`.
-    Coordinates are counted over state, action and next state. The caller has reserved room.
+    plan is overdue, see LATER. BAD_REWARD and BAD_STATE: transition done[0] is refused, as by
+    `update`. Coordinates are counted over state, action and next state. The caller has reserved room.
     """
     steps, states, actions, rewards, next_states, terminated = recorded
     n_state, n_action = core[0]["n_state"], core[0]["n_action"]
@@ -37,7 +38,7 @@ def record_many(core, samples, units, axes, recorded, clipping, done):
         bad = to_unit(axes, 0, next_states[k], after)
         if bad >= 0:
             return BAD_STATE, n_state + n_action + bad
-        if steps[k] == 0 and core[0]["n_episodes"] >= core[0]["due"]:
+        if steps[k] == 0 and core[0]["n_episodes"] >= LATER * core[0]["due"]:
             return DUE, -1
         if reward != rewards[k]:
             clipping[1] += 1

@@ -25,12 +25,10 @@ from zooming.kernels.plan_layout import (
     BALLS,
     CAUTION,
     COUNT,
-    ENDED,
+    EVIDENCE,
     FAR_BALLS,
     GROWTH,
-    MASS,
     MEAN,
-    MEAN_REWARD,
     N_FITS,
     N_ROWS,
     OPTIMISM,
@@ -41,7 +39,6 @@ from zooming.kernels.plan_layout import (
     THIN,
     TIE_BONUS,
     VALUES,
-    WEIGHT,
     Models,
 )
 from zooming.kernels.step_models import combined_variance, fit_pool, model_step
@@ -61,54 +58,55 @@ def make_plan(core, samples, n_samples, grid, widths, apart, plan, is_learning):
     turn = core[0]["n_plans"]  # the first plans tune all bandwidths, later ones some of them
     is_early = turn < 10
     compares = is_learning and horizon > 1 and (is_early or turn % 3 == 0)
-    cells, nexts, shifts, numbers, first = sort_by_step(
-        samples, n_samples, grid, core[0]["n_state"], horizon
-    )
-    strides = np.ones(shifts.shape[1], np.int64)  # of state cells, along each axis
-    for j in range(strides.shape[0] - 2, -1, -1):
-        strides[j] = strides[j + 1] * grid.bins[j + 1]
+    rows = sort_by_step(samples, n_samples, grid, core[0]["n_state"], horizon)
+    n_total = np.sum(rows.weights)
     places, chances = np.zeros(n_states, np.int64), np.zeros((horizon, n_states))
-    has_exogenous = find_exogenous(cells, nexts, numbers, first, grid, strides, places, chances)
-    after, distances, sums = np.zeros(n_states), np.zeros(n_cells), np.zeros((4, n_cells))
-    root = 1.0 + np.sqrt(np.sum(numbers[:, WEIGHT]))
+    has_exogenous = find_exogenous(rows, grid, places, chances)
+    after, distances = np.zeros(n_states + 1), np.zeros(n_cells)
+    root = 1.0 + np.sqrt(n_total)
     if is_learning:
-        measure_distances(cells, grid, distances)
+        measure_distances(rows.cells, grid, distances)
         core[0]["far"] = covering_radius(grid, FAR_BALLS * root)
+    n_axes, features = widths.shape[2], make_features(grid, n_cells)
     models = Models(
-        np.zeros((N_FITS, N_ROWS, n_cells)), np.zeros((N_FITS, 3)), np.zeros(2),
-        np.zeros(n_samples), np.zeros((2, 3, n_samples)), make_features(grid, n_cells),
-        np.ones((widths.shape[2], largest(grid.bins))), np.zeros(2 * n_cells),
-        np.zeros(SHARES.shape[0]), covering_radius(grid, BALLS * root),
+        np.zeros((N_FITS, N_ROWS, n_cells)), np.zeros((N_FITS, 3)),
+        np.zeros((N_FITS, horizon), np.bool_), np.full((N_FITS, n_axes), np.nan),
+        np.zeros((N_FITS, features.shape[1], features.shape[1])), np.zeros(2),
+        np.zeros(n_samples), np.zeros(n_samples), np.zeros((2, 3, n_samples)), features,
+        np.ones((n_axes, largest(grid.bins))), np.zeros(2 * n_cells), np.zeros(SHARES.shape[0]),
+        covering_radius(grid, BALLS * root),
     )  # fmt: skip
+    mean_reward = np.sum(rows.weights * rows.rewards) / max(1e-9, n_total)
     factor, is_stale = 1.0, True  # of the pool; whether it must be fitted
     for step in range(horizon - 1, -1, -1):
         was = apart[REWARDS, step], apart[VALUES, step]
         if is_stale:
-            fill_targets(models.targets, numbers, nexts, shifts, strides, after, REWARDS)
             is_search = is_learning and step == horizon - 1 and (is_early or turn % 2 == 0)
             factor = fit_pool(
-                models, cells, numbers, first, apart[REWARDS], grid, widths[REWARDS, ALIKE],
-                is_search, compares,
+                models, rows, mean_reward, apart[REWARDS], grid, widths[REWARDS, ALIKE], is_search,
+                compares,
             )  # fmt: skip
         for kind in range(2 if step < horizon - 1 else 1):
             models.between[kind] = -1.0
             if kind == REWARDS and not (compares or was[REWARDS]):
                 continue
+            targets, center = rows.rewards, mean_reward
             if kind == VALUES:
                 average_out(plan.values[step + 1], has_exogenous, chances[step], places, after)
-            fill_targets(models.targets, numbers, nexts, shifts, strides, after, kind)
-            is_search = is_learning and (kind == REWARDS or step == (horizon - 1) // 2)
-            is_search = is_search and (is_early or turn % 2 == kind)
+                targets, center = models.targets, fill_next_values(rows, after, models.targets)
+            # All steps have the same bandwidths, so only some of the steps tune them.
+            is_search = step == (horizon - 1) // 2 or (kind == REWARDS and was[REWARDS] != ALIKE)
+            is_search = is_search and is_learning and (is_early or turn % 2 == kind)
             found = model_step(
-                models, cells, numbers, first, step, apart[kind], kind, grid, widths[kind],
+                models, rows, targets, center, step, apart[kind], kind, grid, widths[kind],
                 is_search, compares, factor,
             )  # fmt: skip
             if kind == VALUES and is_learning:
-                form = ALONE if was[VALUES] == ALONE else ALIKE  # the correction has no next states
-                share = models.found[VALUES + (OWN if form == ALONE else 0), 2]
+                # A correction has no kernel of next states: the pool's serves.
+                is_own = was[VALUES] == ALONE
                 find_way(
-                    cells, nexts, numbers, first, step, form == ALONE, apart[VALUES], distances,
-                    share, grid, widths[VALUES, form], models.decay, sums, models.buffer, plan,
+                    models, VALUES + OWN if is_own else VALUES, rows, step, distances, grid,
+                    widths[VALUES, ALONE if is_own else ALIKE], plan,
                 )  # fmt: skip
             if compares:
                 apart[kind, step] = found
@@ -118,7 +116,7 @@ def make_plan(core, samples, n_samples, grid, widths, apart, plan, is_learning):
         values = VALUES + OWN if step < horizon - 1 and was[VALUES] else VALUES
         back_up(core, step, models, rewards, values, is_learning, plan)
         is_stale = apart[REWARDS, step] != was[REWARDS]
-    count_visits(cells, numbers, first, apart[REWARDS], plan.visits)
+    count_visits(rows, apart[REWARDS], plan.visits)
     if is_learning:
         has_pool = models.work[POOL, COUNT].any()
         core[0]["reward_noise"] = models.found[POOL if has_pool else rewards, 0]
@@ -130,35 +128,36 @@ def make_plan(core, samples, n_samples, grid, widths, apart, plan, is_learning):
 
 
 @jit_kernel
-def fill_targets(targets, numbers, nexts, shifts, strides, after, kind):
-    """Write the target of each sample: its reward, or its next value, which is 0 after an end.
+def fill_next_values(rows, after, targets):
+    """Write the value of each sample's next state; return their weighted mean.
 
-    The next value is interpolated linearly between cell centers, along each axis on its own.
+    The value is interpolated linearly between cell centers, along each axis on its own. The last
+    entry of `after`, whose index is ENDED, is the value 0 after the end of an episode.
     """
+    total, weight = 0.0, 1e-9
     for i in range(targets.shape[0]):
-        if kind == REWARDS:
-            targets[i] = numbers[i, MEAN_REWARD]
-        elif nexts[i] == ENDED:
-            targets[i] = 0.0
-        else:
-            here = after[nexts[i]]
-            targets[i] = here
-            for j in range(strides.shape[0]):
-                shift = shifts[i, j]
-                if shift != 0.0:
-                    there = after[nexts[i] + (strides[j] if shift > 0.0 else -strides[j])]
-                    targets[i] += abs(shift) * (there - here)
+        here = after[rows.nexts[i]]
+        target = here
+        for j in range(rows.shares.shape[1]):
+            target += rows.shares[i, j] * (after[rows.neighbors[i, j]] - here)
+        targets[i] = target
+        total += rows.weights[i] * target
+        weight += rows.weights[i]
+    return total / weight
 
 
 @jit_kernel
-def count_visits(cells, numbers, first, apart, visits):
+def count_visits(rows, apart, visits):
     """Write the number of samples in each cell: those of the step, or of all alike steps."""
     visits[:] = 0.0
+    pooled = np.zeros(visits.shape[1])
     for step in range(visits.shape[0]):
-        for h in range(visits.shape[0]):
-            if h == step or not (apart[h] or apart[step]):
-                for i in range(first[h], first[h + 1]):
-                    visits[step, cells[i]] += numbers[i, WEIGHT]
+        counts = visits[step] if apart[step] else pooled
+        for i in range(rows.first[step], rows.first[step + 1]):
+            counts[rows.cells[i]] += rows.weights[i]
+    for step in range(visits.shape[0]):
+        if not apart[step]:
+            visits[step] = pooled
 
 
 @jit_inline
@@ -189,7 +188,7 @@ def back_up(core, step, models, rewards, values, is_learning, plan):
             plan.q[step, c] = q
             error = np.sqrt(variance)
             if is_learning:
-                mass = models.work[rewards, MASS, c]
+                mass = models.work[rewards, EVIDENCE, c]
                 plan.bonus[step, c] = OPTIMISM * error + little / np.sqrt(mass + THIN)
             else:
                 plan.bonus[step, c] = -CAUTION * error

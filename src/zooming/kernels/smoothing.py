@@ -169,26 +169,29 @@ def leave_one_out(work, errors):
 
 
 @jit_kernel
-def regress(work, grid, decay, n_cells, buffer, errors):
-    """Write SUM, MASS and MEAN of the residuals under the kernel; return `leave_one_out`."""
-    for start in range(0, work.shape[1], n_cells):
-        end = start + n_cells
-        for c in range(start, end):
-            work[SUM, c], work[MASS, c] = work[TOTAL, c], work[COUNT, c]
-        for row in (SUM, MASS):
-            smooth(work[row, start:end], grid, decay, buffer)
+def regress(work, grid, decay, has_mass, buffer, errors):
+    """Write SUM, MASS and MEAN of the residuals under the kernel; return `leave_one_out`.
+
+    MASS is not computed again if `has_mass`.
+    """
+    work[SUM] = work[TOTAL]
+    smooth(work[SUM], grid, decay, buffer)
+    if not has_mass:
+        work[MASS] = work[COUNT]
+        smooth(work[MASS], grid, decay, buffer)
     for c in range(work.shape[1]):
         work[MEAN, c] = work[SUM, c] / (work[MASS, c] + PRIOR)
     return leave_one_out(work, errors)
 
 
 @jit_kernel
-def tune(work, grid, widths, is_search, decay, n_cells, buffer, errors):
+def tune(work, grid, widths, is_search, has_mass, decay, buffer, errors):
     """Regress; if `is_search`, first tune the bandwidths by leave-one-out error.
 
     Each axis in turn tries to double its bandwidth, to halve it, or to be ignored. The last move
-    resets all bandwidths. A move is kept if it lowers the error enough, see GAIN. Return
-    `leave_one_out` of the chosen kernel, which is left in `decay`.
+    resets all bandwidths. A move is kept if it lowers the error enough, see GAIN. `has_mass` tells
+    that MASS has these bandwidths already. Return `leave_one_out` of the chosen kernel, which is
+    left in `decay`.
     """
     n_axes = widths.shape[0]
     n_moves = 3 * n_axes + 1
@@ -204,7 +207,7 @@ def tune(work, grid, widths, is_search, decay, n_cells, buffer, errors):
         if 0 <= move < n_moves and not has_changed:
             continue
         set_decay(grid, widths, decay)
-        share, error = regress(work, grid, decay, n_cells, buffer, errors)
+        share, error = regress(work, grid, decay, has_mass and not is_search, buffer, errors)
         if move == n_moves:
             return share, error
         if error < (GAIN * least if move >= 0 else np.inf):
@@ -236,17 +239,17 @@ def predict_cells(work, share):
 
 
 @jit_kernel
-def measure_gaps(work, grid, decay, n_cells, noise, buffer):
+def measure_gaps(work, grid, decay, has_near, noise, buffer):
     """Write NEAR, the kernel weight of visited cells; return the mean leave-one-cell-out error.
 
     Each visited cell is predicted from all others. Its squared error, minus the part that noise
     explains, is multiplied by the kernel weight of the other visited cells. The mean of these
-    products, divided by NEAR of an unvisited cell, estimates the squared error there.
+    products, divided by NEAR of an unvisited cell, estimates the squared error there. NEAR is not
+    computed again if `has_near`.
     """
-    for start in range(0, work.shape[1], n_cells):
-        for c in range(start, start + n_cells):
-            work[NEAR, c] = 1.0 if work[COUNT, c] > 0 else 0.0
-        smooth(work[NEAR, start : start + n_cells], grid, decay, buffer)
+    if not has_near:
+        mark_visited(work, NEAR)
+        smooth(work[NEAR], grid, decay, buffer)
     total, n_visited = 0.0, 0
     for c in range(work.shape[1]):
         n = work[COUNT, c]
@@ -257,3 +260,10 @@ def measure_gaps(work, grid, decay, n_cells, noise, buffer):
             total += excess * min(2.0, max(0.0, work[NEAR, c] - 1.0) + EMPTY)
             n_visited += 1
     return total / max(1, n_visited)
+
+
+@jit_inline
+def mark_visited(work, row):
+    """Write 1 into a row of `work` where a cell has samples, else 0."""
+    for c in range(work.shape[1]):
+        work[row, c] = 1.0 if work[COUNT, c] > 0 else 0.0

@@ -92,6 +92,11 @@ class CellTable:
         """Whether a new plan for learning is due, see `plan_layout.GROWTH`."""
         return bool(self.core["n_episodes"][0] >= self.core["due"][0])
 
+    @property
+    def is_overdue(self) -> bool:
+        """Whether a new plan is due even though others play, see `plan_layout.LATER`."""
+        return bool(self.core["n_episodes"][0] >= layout.LATER * self.core["due"][0])
+
     def refit(self) -> None:
         """Make a new grid and a new plan for learning.
 
@@ -159,12 +164,10 @@ class CellTable:
     def _counts(self, n: int) -> Floats:
         """Return how many of the first n samples are in each cell: [horizon, n_cells]."""
         horizon, n_cells = self.plan.q.shape
-        cells, _, _, numbers, first = sort_by_step(
-            self.samples, n, self.grid, self.axes.n_state, horizon
-        )
-        steps = np.repeat(np.arange(horizon), np.diff(first))
+        rows = sort_by_step(self.samples, n, self.grid, self.axes.n_state, horizon)
+        steps = np.repeat(np.arange(horizon), np.diff(rows.first))
         found: Floats = np.zeros(horizon * n_cells)
-        np.add.at(found, steps * n_cells + cells, numbers[:, WEIGHT])
+        np.add.at(found, steps * n_cells + rows.cells, rows.weights)
         return found.reshape(horizon, n_cells)
 
     def _first_grid(self) -> Grid:
