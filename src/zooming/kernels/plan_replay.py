@@ -19,7 +19,8 @@ def record_many(core, samples, units, axes, recorded, clipping, done):
     `recorded` is (steps, states, actions, rewards, next states, terminated), with points flat as in
     `Axes.flat_state`. FINE: all are kept. DUE: transition done[0] begins an episode for which a
     plan is overdue, see LATER. BAD_REWARD and BAD_STATE: transition done[0] is refused, as by
-    `update`. Coordinates are counted over state, action and next state. The caller has reserved room.
+    `update`. Coordinates are counted over state, action and next state. The caller has reserved
+    room.
     """
     steps, states, actions, rewards, next_states, terminated = recorded
     n_state, n_action = core[0]["n_state"], core[0]["n_action"]
