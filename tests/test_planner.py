@@ -121,7 +121,7 @@ def test_leave_one_out_is_refitting_without_each_sample(axes):
     work, errors = work_of(grid, cells, targets), np.empty(len(SHARES))
     buffer = np.empty(2 * work.shape[1])
     decay = decay_of(grid, widths)
-    best, error = smoothing.regress(work, grid, decay, work.shape[1], buffer, errors)
+    best, error = smoothing.regress(work, grid, decay, False, buffer, errors)
     for share, found in zip(SHARES, errors, strict=True):
         expected = 0.0
         for i in range(len(cells)):
@@ -142,13 +142,15 @@ def test_tuning_keeps_the_bandwidths_of_the_least_error():
     targets = 1.0 * (cells // 3) ** 2  # the second axis does not matter
     work, errors = work_of(grid, cells, targets), np.empty(len(SHARES))
     widths, buffer, decay = np.full(2, -2.0), np.empty(30), decay_of(grid, [0.0, 0.0])
-    regress = (decay, 15, buffer, errors)
+    scratch = (decay, buffer, errors)
     smoothing.set_decay(grid, widths, decay)
-    _, first = smoothing.regress(work, grid, *regress)
-    _, found = smoothing.tune(work, grid, widths, True, *regress)
+    _, first = smoothing.regress(work, grid, decay, False, buffer, errors)
+    _, found = smoothing.tune(work, grid, widths, True, True, *scratch)
     assert found < first
     assert widths[1] == plan_layout.FLAT
-    _, again = smoothing.tune(work, grid, widths.copy(), False, *regress)
+    _, again = smoothing.tune(work, grid, widths.copy(), False, False, *scratch)
+    assert again == found
+    _, again = smoothing.tune(work, grid, widths.copy(), False, True, *scratch)  # MASS is kept
     assert again == found
 
 
@@ -158,7 +160,8 @@ def test_the_trend_is_a_ridge_regression_and_leaves_the_residuals(center):
     grid = grid_of(*PLANE)
     cells, targets = samples_on(grid, 40)
     work = work_of(grid, cells, targets)
-    factor = trends.remove_trend(work, trends.make_features(grid, 15), center)
+    root = np.zeros((6, 6))
+    factor = trends.remove_trend(work, trends.make_features(grid, 15), root, False, center)
     assert factor == pytest.approx((40 / 34) ** 2)
     x = [2 * grid.centers[0, cells // 3] - 1, 2 * grid.centers[1, cells % 3] - 1]
     features = np.column_stack([np.ones(40), *x, x[0] ** 2, x[0] * x[1], x[1] ** 2])
@@ -172,6 +175,10 @@ def test_the_trend_is_a_ridge_regression_and_leaves_the_residuals(center):
     np.testing.assert_allclose(found, trend, rtol=1e-5 if center else 1e-9)
     residuals = work_of(grid, cells, targets - trend)
     np.testing.assert_allclose(work[:3], residuals[:3], atol=1e-9)
+    np.testing.assert_allclose(root @ root.T, normal)
+    again = work_of(grid, cells, targets)
+    trends.remove_trend(again, trends.make_features(grid, 15), root, True, center)
+    np.testing.assert_array_equal(again, work)
 
 
 @pytest.mark.plain
@@ -180,7 +187,7 @@ def test_a_gap_is_the_error_of_a_cell_left_out():
     cells, targets = samples_on(grid, 25)
     work, errors, buffer = work_of(grid, cells, targets), np.empty(len(SHARES)), np.empty(30)
     decay, kernel = decay_of(grid, widths), dense_kernel(grid, widths)
-    smoothing.regress(work, grid, decay, 15, buffer, errors)
+    smoothing.regress(work, grid, decay, False, buffer, errors)
     noise = 0.01
     expected = []
     for cell in np.unique(cells):
@@ -190,8 +197,9 @@ def test_a_gap_is_the_error_of_a_cell_left_out():
         excess = error**2 - noise * (1 / len(own) + 1 / (mass + PRIOR + 1))
         near = kernel[cell, np.setdiff1d(cells, [cell])].sum()
         expected.append(max(0.0, excess) * min(2.0, near + plan_layout.EMPTY))
-    found = smoothing.measure_gaps(work, grid, decay, 15, noise, buffer)
+    found = smoothing.measure_gaps(work, grid, decay, False, noise, buffer)
     assert found == pytest.approx(np.mean(expected))
+    assert smoothing.measure_gaps(work, grid, decay, True, noise, buffer) == found  # NEAR is kept
 
 
 # --- the grid -------------------------------------------------------------------------------------
@@ -275,13 +283,16 @@ def test_samples_are_sorted_by_step_with_their_cells():
     grid = grid_of(*PLANE)
     places = [[0, 26, 8], [20, 0, ENDED], [1, 9, 26]]
     samples = samples_at(places, [1, 0, 1], [[1, 5, 0], [2, 6, 1], [1, 7, 0]])
-    cells, nexts, shifts, numbers, first = sort_by_step(samples, 3, grid, 1, 2)
-    assert cells.tolist() == [4 * 3 + 0, 0 * 3 + 2, 1 * 3 + 1]
-    assert nexts.tolist() == [ENDED, 2, 4]
-    assert numbers[:, 1].tolist() == [6, 5, 7]
-    assert first.tolist() == [0, 1, 3]
+    rows = sort_by_step(samples, 3, grid, 1, 2)
+    assert rows.cells.tolist() == [4 * 3 + 0, 0 * 3 + 2, 1 * 3 + 1]
+    assert rows.nexts.tolist() == [ENDED, 2, 4]
+    assert rows.weights.tolist() == [2, 1, 1]
+    assert rows.rewards.tolist() == [6, 5, 7]
+    assert rows.spreads.tolist() == [1, 0, 0]
+    assert rows.first.tolist() == [0, 1, 3]
     # Place 8 is 2.5 places beyond the center of bin 2, and the next center is 8 away from it.
-    np.testing.assert_allclose(shifts[:, 0], [0.0, 3.0 / 8.0, 0.0])
+    np.testing.assert_allclose(rows.shares[:, 0], [0.0, 3.0 / 8.0, 0.0])
+    assert rows.neighbors[:, 0].tolist() == [ENDED, 3, 4]
 
 
 @pytest.mark.plain
@@ -289,13 +300,14 @@ def test_the_value_of_a_next_state_is_interpolated_along_each_interval():
     grid = grid_of(PLANE[0], MIXED[2], PLANE[1])  # an interval and a value, and one action
     places = [[0, 0, 0, 7, 2], [0, 0, 0, 4, 4], [0, 0, 0, ENDED, ENDED]]
     samples = samples_at(places)
-    _, nexts, shifts, numbers, _ = sort_by_step(samples, 3, grid, 2, 1)
-    after, targets = np.arange(20.0) ** 2, np.zeros(3)
-    planning.fill_targets(targets, numbers, nexts, shifts, np.array([4, 1]), after, 1)
+    rows = sort_by_step(samples, 3, grid, 2, 1)
+    after, targets = np.append(np.arange(20.0) ** 2, 0.0), np.zeros(3)
+    mean = planning.fill_next_values(rows, after, targets)
     centers = grid.centers[0, :5] * 27
-    columns = after.reshape(5, 4)
+    columns = after[:20].reshape(5, 4)
     expected = [np.interp(7.5, centers, columns[:, 1]), np.interp(4.5, centers, columns[:, 3]), 0.0]
     np.testing.assert_allclose(targets, expected)
+    assert mean == pytest.approx(np.mean(expected))
 
 
 @pytest.mark.plain
@@ -341,13 +353,27 @@ def plan_of(horizon):
     )  # fmt: skip
 
 
+def models_of(n_cells):
+    """Empty regressions on a grid with two axes, of at most five bins, for two steps."""
+    fits = plan_layout.N_FITS
+    return plan_layout.Models(
+        work=np.zeros((fits, plan_layout.N_ROWS, n_cells)), found=np.zeros((fits, 3)),
+        members=np.zeros((fits, 2), bool), kernels=np.full((fits, 2), np.nan),
+        factors=np.zeros((fits, 6, 6)), between=np.zeros(2), targets=np.zeros(3),
+        rests=np.zeros(3), losses=np.zeros((2, 3, 3)), features=np.ones((n_cells, 6)),
+        decay=np.ones((2, 5)), buffer=np.zeros(2 * n_cells), errors=np.zeros(len(SHARES)),
+        radius=1.0,
+    )  # fmt: skip
+
+
 def regress_plainly(grid, widths, targets):
     """Predictions of all cells, and leave-one-out errors, from a list of (cell, target)."""
     n_cells, kernel = math.prod(grid.bins), dense_kernel(grid, widths)
     cells = np.array([cell for cell, _ in targets], int)
     ys = np.array([y for _, y in targets])
     work = work_of(grid, cells, ys)
-    trends.remove_trend(work, trends.make_features(grid, n_cells), 0.0)
+    features = trends.make_features(grid, n_cells)
+    trends.remove_trend(work, features, np.zeros([features.shape[1]] * 2), False, 0.0)
     trend = work[plan_layout.TREND]
     mass = kernel[:, cells].sum(axis=1)
     mean = kernel[:, cells] @ (ys - trend[cells]) / (mass + PRIOR)
@@ -483,13 +509,13 @@ def test_a_step_with_rewards_of_its_own_is_set_apart_and_leaves_the_others_alike
 
 @pytest.mark.plain
 def test_less_is_clear_if_it_exceeds_the_deviation_of_the_differences():
-    numbers = np.ones((20, 3))
+    weights = np.ones(20)
     losses, others = np.full(20, 1.0), np.full(20, 1.1)
-    assert step_models.is_clearly_less(losses, others, numbers, 0, 20, 2.0)
-    assert not step_models.is_clearly_less(losses, others, numbers, 0, 3, 2.0)  # few samples
-    assert not step_models.is_clearly_less(others, losses, numbers, 0, 20, 2.0)
+    assert step_models.is_clearly_less(losses, others, weights, 0, 20, 2.0)
+    assert not step_models.is_clearly_less(losses, others, weights, 0, 3, 2.0)  # few samples
+    assert not step_models.is_clearly_less(others, losses, weights, 0, 20, 2.0)
     others[::2] = 0.9
-    assert not step_models.is_clearly_less(losses, others, numbers, 0, 20, 2.0)
+    assert not step_models.is_clearly_less(losses, others, weights, 0, 20, 2.0)
 
 
 @pytest.mark.plain
@@ -506,12 +532,11 @@ def test_a_step_that_differs_by_a_constant_is_corrected_rather_than_learned_alon
 @pytest.mark.plain
 def test_the_pool_lowers_the_variance_of_a_step_apart_by_what_steps_have_in_common():
     work = np.zeros((plan_layout.N_FITS, plan_layout.N_ROWS, 1))
-    work[:, plan_layout.COUNT], work[:, plan_layout.MASS] = 1.0, 1.0 - plan_layout.THIN
+    work[:, plan_layout.COUNT], work[:, plan_layout.EVIDENCE] = 1.0, 1.0 - plan_layout.THIN
     found = np.zeros((plan_layout.N_FITS, 3))
     found[:, 0] = found[:, 2] = 1.0  # the variance of every fit is 1
     between = np.array([-1.0, 0.0])
-    rest = [np.zeros(1)] * 6
-    models = plan_layout.Models(work, found, between, *rest, 1.0)
+    models = models_of(1)._replace(work=work, found=found, between=between)
     row = plan_layout.OWN
     assert step_models.combined_variance(models, REWARDS, REWARDS, 0, True) == pytest.approx(1.0)
     assert step_models.combined_variance(models, VALUES + row, VALUES, 0, True) == pytest.approx(
@@ -526,16 +551,11 @@ def test_the_pool_lowers_the_variance_of_a_step_apart_by_what_steps_have_in_comm
 
 def exogenous_axes(samples, n_state, grid, horizon):
     """What `find_exogenous` finds: whether any, the parts of the state's number, the shares."""
-    cells, nexts, _, numbers, first = sort_by_step(
-        samples, len(samples.steps), grid, n_state, horizon
-    )
-    strides = np.ones(n_state, np.int64)
-    for j in range(n_state - 2, -1, -1):
-        strides[j] = strides[j + 1] * grid.bins[j + 1]
+    rows = sort_by_step(samples, len(samples.steps), grid, n_state, horizon)
     n_states = int(np.prod(grid.bins[:n_state]))
     places, chances = np.zeros(n_states, np.int64), np.zeros((horizon, n_states))
-    has_any = exogenous.find_exogenous(cells, nexts, numbers, first, grid, strides, places, chances)
-    return has_any, places, chances, nexts
+    has_any = exogenous.find_exogenous(rows, grid, places, chances)
+    return has_any, places, chances, rows.nexts
 
 
 @pytest.mark.plain
@@ -550,12 +570,13 @@ def test_an_axis_that_depends_on_nothing_is_exogenous_and_one_that_is_moved_is_n
     assert parts.tolist() == [0, 1, 2] * 3  # of the second axis alone
     np.testing.assert_allclose(chances[0, :3], np.bincount(nexts % 3) / n)
     np.testing.assert_array_equal(chances[0], chances[1])  # no law depends on the step
-    values, after = rng.random(9), np.zeros(9)
+    values, after = rng.random(9), np.ones(10)
     exogenous.average_out(values, True, chances[0], parts, after)
     expected = values.reshape(3, 3) @ chances[0, :3]
-    np.testing.assert_allclose(after, np.repeat(expected, 3))
+    np.testing.assert_allclose(after, [*np.repeat(expected, 3), 0.0])
+    after[-1] = 1.0
     exogenous.average_out(values, False, chances[0], parts, after)
-    np.testing.assert_array_equal(after, values)
+    np.testing.assert_array_equal(after, [*values, 0.0])
 
 
 @pytest.mark.plain
@@ -657,12 +678,15 @@ def test_a_wide_kernel_is_narrowed_for_the_masses_and_a_narrow_one_kept():
     cells, targets = samples_on(grid, 25)
     work, buffer = work_of(grid, cells, targets), np.empty(30)
     decay = decay_of(grid, widths)
+    work[plan_layout.MASS], work[plan_layout.NEAR] = 5.0, 6.0
     exploring.narrow_kernel(work, grid, widths, 2.0, decay, buffer)
-    assert not work[plan_layout.MASS].any()  # nothing to do
+    assert (work[plan_layout.EVIDENCE] == 5.0).all()
+    assert (work[plan_layout.AROUND] == 6.0).all()
     exploring.narrow_kernel(work, grid, widths, -1.0, decay, buffer)
     kernel = dense_kernel(grid, [-1.0, -3.0])
-    np.testing.assert_allclose(work[plan_layout.MASS], kernel @ work[plan_layout.COUNT])
-    np.testing.assert_allclose(work[plan_layout.NEAR], kernel @ (work[plan_layout.COUNT] > 0))
+    np.testing.assert_allclose(work[plan_layout.EVIDENCE], kernel @ work[plan_layout.COUNT])
+    np.testing.assert_allclose(work[plan_layout.AROUND], kernel @ (work[plan_layout.COUNT] > 0))
+    assert (work[plan_layout.MASS] == 5.0).all()
 
 
 @pytest.mark.plain
@@ -670,16 +694,15 @@ def test_the_way_leads_to_the_farthest_cell_that_samples_lead_to():
     # From state bin 0, the first action leads to bin 4, far from which there are no samples.
     grid = grid_of(*PLANE)
     samples = samples_at([[0, 0, 26], [0, 13, 0], [0, 26, 0]])
-    cells, nexts, _, numbers, first = sort_by_step(samples, 3, grid, 1, 2)
-    first = np.array([0, 3, 3])
-    distances, sums, buffer = np.zeros(15), np.zeros((4, 15)), np.empty(30)
-    exploring.measure_distances(cells, grid, distances)
-    plan, apart, widths = plan_of(2), np.zeros(2, np.int64), np.array([-9.0, -9.0])
+    rows = sort_by_step(samples, 3, grid, 1, 2)
+    distances, plan, widths = np.zeros(15), plan_of(2), np.array([-9.0, -9.0])
+    exploring.measure_distances(rows.cells, grid, distances)
     plan.way[1] = distances
-    exploring.find_way(
-        cells, nexts, numbers, first, 0, False, apart, distances, 0.01, grid, widths,
-        np.ones((2, 5)), sums, buffer, plan,
-    )  # fmt: skip
+    models = models_of(15)
+    counts = np.bincount(rows.cells, minlength=15)
+    models.work[0, plan_layout.COUNT] = models.work[0, plan_layout.MASS] = counts
+    models.members[0], models.found[0, 2] = True, 0.01
+    exploring.find_way(models, 0, rows, 0, distances, grid, widths, plan)
     far = distances.reshape(5, 3)[4].max()
     assert plan.way[0, 0] == pytest.approx(far, rel=0.02)
     np.testing.assert_allclose(plan.way[0, 1:3], 0.0, atol=1e-12)
