@@ -168,7 +168,7 @@ class Ledger:
         return is_allowed and self._lost_by(self.of_varied) <= allowed
 
     def _lost_by(self, numbers: Floats) -> float:
-        """Return by how much the sum of the returns in `numbers` is below the rule's."""
+        """Return how much return was lost against the rule in the episodes of `numbers`."""
         return float(numbers[N] * (self.of_rule[MEAN] - numbers[MEAN]))
 
     def note_plan(self, plan: int) -> None:
@@ -225,7 +225,7 @@ class Ledger:
         return interval(self.of_rule, self.alpha, self.ends, self.bound)[1]
 
     def room(self) -> float:
-        """Return how much of the return exploring may still lose."""
+        """Return how much return exploring may still lose against the rule."""
         upper, found = self.upper_of_rule(), self.allowed_loss * self.n_since
         n_own, mean = self.windows[0, [N, MEAN]].tolist()
         if n_own:

@@ -260,9 +260,9 @@ class MetricQ(QLearner):
         return cls(env, **{**given, "metric": metric})
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the balls and the distances of finite sets.
+        """Return the arrays to save: the balls, and the distance matrices of finite sets.
 
-        The domains are recomputed from them.
+        Domains are not saved. `_restore` computes them from the balls.
         """
         _, arrays = super()._state()
         if isinstance(self.metric, Pairs):

@@ -1,4 +1,4 @@
-"""Learn from recorded transitions in compiled code, with the same result as `update` of each."""
+"""Learn from recorded transitions in compiled code. The result equals calling `update` for each."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def replay(agent: QLearner, recorded: Transitions, done: Done = None) -> None:
 
 
 def record_samples(agent: Planner, recorded: Transitions, done: Done = None) -> None:
-    """Let a planner keep all transitions. The result equals that of `update_each`."""
+    """Add all transitions to a planner's samples. The result equals that of `update_each`."""
     problem, table, flat = agent.problem, agent.table, flat_transitions(agent, recorded)
     done = _none_done() if done is None else done
     while done[0] < len(flat.steps):

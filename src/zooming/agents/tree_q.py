@@ -42,7 +42,7 @@ class TreeQ(QLearner):
     shared : bool, default True
         Whether to learn one partition for all steps, or one for each.
     slope : float, default 0.6
-        Bonus of a ball without noise, per side, in units of the span of `reward_range`.
+        Bonus of a ball without noise, divided by its side, in units of the span of `reward_range`.
     horizon : int, optional
         Steps of an episode. By default the environment's own number.
     reward_range : (float, float), optional
@@ -111,13 +111,13 @@ class TreeQ(QLearner):
 
     @property
     def scale(self) -> float:
-        """The unit of rewards for bonus and noise: the span of `reward_range`, or of `rescale`."""
+        """The unit of bonus and noise: the span of `reward_range`, or that given to `rescale`."""
         return float(self.table.core["reward_span"][0])
 
     def rescale(self, span: float, unknown: float | None = None) -> None:
         """Measure bonus and noise in units of rewards that were seen, not of `reward_range`.
 
-        `Auto` calls it, because a range that is certain is often far too wide.
+        `Auto` calls it, because a range that surely contains all rewards is often far too wide.
 
         Parameters
         ----------
