@@ -24,7 +24,7 @@ def time_limits(env: Any) -> list[int]:
 
 
 def generator_of(env: Any) -> tuple[Any, int | None]:
-    """Return (generator, seed) of an environment, None before the first reset.
+    """Return (generator, seed) of an environment. Both are None before the first reset.
 
     Gymnasium keeps them in `_np_random` and `_np_random_seed`. Its property `np_random` would
     create a generator if there is none. So it is used only if the attributes are missing.

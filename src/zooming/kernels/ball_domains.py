@@ -74,10 +74,10 @@ def domain(t, row, points):
 def cover(t, row, most_tries, points, n_left):
     """Cover dom(B) with children. Return FINE, or FULL if the table has no free row.
 
-    After FULL, call again with the same `points` and `n_left`. This is the oracle `metrics.Greedy`:
-    of `most_tries` uncovered points, evenly spaced in `points` from the first on, choose the one
-    whose ball takes the most points. `points` is the domain before the split. Its first n_left[0]
-    entries contain all uncovered points. Covering stops at `max_balls`.
+    This is the oracle `metrics.Greedy`. For each child, it compares `most_tries` uncovered points,
+    evenly spaced in `points`, and chooses the one whose ball takes the most points. `points` is the
+    domain before the split. Its first n_left[0] entries contain all uncovered points. Covering
+    stops at `max_balls`. After FULL, make room and call again with the same `points` and `n_left`.
     """
     table, core, owner = t.rows, t.core, t.owner
     step = table[row]["step"]

@@ -81,7 +81,7 @@ def act(t, row, step, rule, action):
 
 @jit_no_refcount
 def split(t, row):
-    """Add a lazy child around the pair that was played. Return whether children are lazy."""
+    """Add a lazy child around the pair that was played. Return False if children are not lazy."""
     if t.core[0]["lazy"] == 0:
         return False
     add_ball(t, row, t.place[STATE_PLAYED], t.place[ACTION_PLAYED])

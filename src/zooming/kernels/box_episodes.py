@@ -185,9 +185,9 @@ def plan(handle):
 
 @jit_kernel
 def begin(handle, is_first):
-    """Begin a step of a search whose actions Python restricts. Return whether it explores.
+    """Begin a step in which Python restricts the actions of a search.
 
-    `is_first` says whether it is the first step of an episode.
+    Return whether the search explores. `is_first` is true for the first step of an episode.
     """
     t = boxes_at(handle)
     if is_first:

@@ -173,7 +173,7 @@ def open_memory(handle):
 
 @jit_inline
 def options(t):
-    """Return (no ties, rule). See `table_parts`."""
+    """Return (0, rule). Heuristics have no ties, so the first number is not used."""
     return 0, t.rule
 
 
@@ -191,7 +191,7 @@ def read(t, point):
 
 @jit_inline
 def best(t, step, ties):
-    """Return (no ball, no value), because heuristics have neither."""
+    """Return row 0 and value 0 as placeholders, because heuristics have no balls."""
     return np.int64(0), 0.0
 
 
@@ -207,7 +207,7 @@ def act(t, row, step, rule, action):
 
 @jit_inline
 def learn(t, step, row, reward, next_value, action):
-    """Learn from the state that was read last. Return that nothing is due to split."""
+    """Learn from the state that was read last. Return False, because nothing is split."""
     if t.rule == MEDIAN:
         see(t.requests, t.count, step, action, t.seen)
     elif step == 0:

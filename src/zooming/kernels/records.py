@@ -55,7 +55,7 @@ class Balls(NamedTuple):
 
 
 def pack(record: Any) -> Any:
-    """Return the handle of a record of arrays, or the record itself without compilation."""
+    """Return the handle of a record of arrays, or the record if compilation is disabled."""
     if IS_JIT_DISABLED:
         return record
     words = np.zeros((len(record), _WORDS), np.int64)

@@ -62,7 +62,10 @@ class ModelTable(BoxTable):
         lipschitz: float | None = None,
         borders: list[Floats] | None = None,
     ) -> None:
-        """Begin the model of the first partition. `borders` are those of a net's state axes."""
+        """Initialize the model on the first partition.
+
+        `borders` are the borders of a net along its state axes.
+        """
         self.plan["is_full"], self.plan["is_monotone"] = is_full, is_monotone
         self.plan["lipschitz"] = np.inf if lipschitz is None else lipschitz
         self._set_steps()

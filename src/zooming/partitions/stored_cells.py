@@ -24,7 +24,10 @@ def check_form(name: str, given: NDArray[Any], wanted: NDArray[Any]) -> None:
 def check_bins(
     bins: NDArray[Any], edges: NDArray[Any], units: NDArray[np.int64], most_cells: int
 ) -> None:
-    """Raise ValueError if bins and edges are not a grid on axes with `units` places each."""
+    """Raise ValueError if bins and edges are not a valid grid.
+
+    `units` is the number of places of each axis, see `kernels.plan_layout`.
+    """
     check_form("bins", bins, units)
     if (bins < 1).any() or (bins > units).any():
         raise ValueError("the bins of an axis are none, or more than its places")
