@@ -133,7 +133,7 @@ class Store:
         return bool(found) and found <= {chunk.name for chunk in self.configuration.chunks()}
 
     def _write_manifest(self) -> None:
-        """Write the manifest. If it exists with other versions, add this machine's, and warn."""
+        """Write the manifest. If it names other versions, add those of this machine and warn."""
         manifest = self.folder / MANIFEST
         versions = {name: version(name) for name in ("numpy", "numba", "gymnasium")}
         versions |= {"zooming": __version__, "python": platform.python_version()}

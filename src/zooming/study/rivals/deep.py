@@ -151,7 +151,7 @@ class DeepAgent(LibraryAgent):
 
 
 class _Coder:
-    """Converts states and steps to the observations of a network."""
+    """Convert states and steps to the observations of a network."""
 
     def __init__(self, agent: Agent) -> None:
         axes = agent.axes

@@ -17,7 +17,7 @@ from zooming.validation import check_float, check_int
 
 
 class GridModel(Delegate):
-    """Counts and mean rewards on a grid, planned by backward induction, epsilon-greedy.
+    """Estimate a model on a grid, plan by backward induction, and act epsilon-greedily.
 
     The model is that of `NetMB` without a bonus. Each axis has `bins` equal cells. The model has
     the mean reward of each cell of states and actions, and counts how often each cell of states

@@ -31,7 +31,7 @@ class _Closed(BaseException):
 
 
 class Handover:
-    """Connects the loop of a library, which sees `env`, with the agent, which calls `advance`.
+    """Connect the loop of a library, which sees `env`, with the agent, which calls `advance`.
 
     `run` starts the loop of the library. It is called in a thread of its own and should not return.
     """
