@@ -50,8 +50,8 @@ class Certificate:
     evaluation_episodes
         Number of episodes played for all evaluations.
     choice_error
-        Bound on the error of all the means that chose the policy, except with probability
-        delta / 4. 0 for one draw.
+        Bound on the errors of all means by which the policy was chosen. It may fail with
+        probability delta / 4. 0 for one draw.
 
     Examples
     --------

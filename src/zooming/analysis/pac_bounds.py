@@ -40,7 +40,8 @@ def _regret_bound(agent: QLearner, episodes: int, delta: float) -> float:
 def gap_bound(agent: QLearner, episodes: int, delta: float, best_of: int, eta: float) -> float:
     """Return a bound on the gap to the optimum that holds with probability 1 - delta.
 
-    The bonus must guarantee optimism. `eta` is the error of the means that choose the policy.
+    The bonus must guarantee optimism. `eta` bounds the error of the means by which
+    the policy is chosen.
     """
     assert isinstance(agent.bonus, Theory)
     span = agent.reward_range[1] - agent.reward_range[0]

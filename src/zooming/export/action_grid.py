@@ -260,7 +260,7 @@ def _points(grid: Any, n_state: int, cells: Ints) -> Floats:
 
 
 def _actions(table: Any, used: Ints) -> dict[str, Any]:
-    """Return the attributes of `ActionGrid` on actions, for the action cells `used`."""
+    """Return the attributes of `ActionGrid` that describe actions, for the cells `used`."""
     axes, grid, n_state = table.axes, table.grid, table.axes.n_state
     own, rows = [axes[n_state + k] for k in range(axes.n_action)], axes.table[n_state:]
     points = _points(grid, n_state, used)

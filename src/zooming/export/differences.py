@@ -148,7 +148,7 @@ def compare(
     agent: Any, other: Any, steps: list[int], n_rules: int | None, env: Any, episodes: int,
     seed: int,
 ) -> Differences:  # fmt: skip
-    """Find where two policies differ at some steps, and measure what the second one is worth."""
+    """Find where two policies differ at some steps, and how much more the second one earns."""
     check_comparable(agent, other)
     found, is_sampled = [], False
     for step in steps:

@@ -104,7 +104,7 @@ def volumes(low: Floats, high: Floats, first: Floats, last: Floats) -> Floats:
 
 
 def contain(low: Floats, high: Floats, points: Floats) -> NDArray[np.bool_]:
-    """Return [n_points, n_boxes], whether a box contains a point.
+    """Return an array [n_points, n_boxes] that is true where the box contains the point.
 
     High faces do not belong to a box.
     """
@@ -213,7 +213,7 @@ def _product(columns: list[Floats]) -> Floats:
 
 
 def divide(low: Floats, high: Floats) -> Floats:
-    """Cut the states into boxes [n, 2, n_state] such that no face of a given box crosses one."""
+    """Cut the states into boxes [n, 2, n_state], none of which a face of a given box crosses."""
     n_axes = low.shape[1]
     done: list[tuple[Floats, Floats]] = []
     waiting = [(np.full(n_axes, -np.inf), np.full(n_axes, np.inf), low, high)]

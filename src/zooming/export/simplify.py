@@ -1,6 +1,6 @@
 """Cover the states with few boxes of one action each, close to what a policy plays.
 
-Repeatedly, the box is cut in two along one axis where that reduces the cost most. The cost of a box
+Repeatedly, one box is cut in two along an axis, where this reduces the cost most. The cost of a box
 is the weighted sum of the distances between the policy's actions in it and the action of the box.
 That action is the one of the policy's actions with the smallest sum.
 """

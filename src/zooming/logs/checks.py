@@ -44,7 +44,7 @@ class Checker:
     Parameters
     ----------
     agent : Agent
-        The agent whose spaces, horizon and reward range count.
+        The agent. Rows must fit its spaces, its horizon and its reward range.
     """
 
     def __init__(self, agent: Any) -> None:
@@ -260,9 +260,9 @@ class Checker:
 
 
 def _follow(after: Floats, usable: Mask, run: NDArray[np.int64], steps: Floats) -> Mask:
-    """Write into `after` the state of the next row, where that row is the next step of the episode.
+    """Replace the state of each row in `after` by the next state, if the next row has it.
 
-    Return a mask of the rows where it is.
+    Return a mask of these rows: the next usable row is the next step of the same episode.
     """
     at = np.flatnonzero(usable)
     here, there = at[:-1], at[1:]

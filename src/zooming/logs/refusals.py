@@ -104,9 +104,9 @@ class Refusal:
         return [axes.names[i] for i in np.flatnonzero((own == CATEGORICAL) & (kinds == ORDERED))]
 
     def _arguments(self) -> list[str]:
-        """Return the smallest change of arguments that gives an answer, in a list.
+        """Return a list with the smallest change of arguments that gives an answer.
 
-        It may be empty.
+        The list is empty if no change helps.
         """
         by_model = ', with method="model"'
         if self.method != MODEL and _is_enough(self.model):

@@ -64,7 +64,7 @@ def _ratios(log: Trajectories, played: Played, radius: float, is_exact: bool) ->
 
 
 def effective_samples(weights: Floats) -> float:
-    """Return the least, over the steps, of (sum w)^2 / (sum w^2), summed over the episodes.
+    """Return the smallest (sum w)^2 / (sum w^2) of all steps. The sums are over episodes.
 
     >>> effective_samples(np.array([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0]]))
     2.0

@@ -32,9 +32,9 @@ class Greedy:
 
     Parameters
     ----------
-    tries : int
-        Number of candidates, evenly spread over the uncovered points. The oracle returns the one
-        whose ball covers the most points.
+    tries : int, default 1
+        Number of candidates. With more than 1, they are spread evenly over the uncovered points,
+        and the oracle returns the one whose ball covers the most points.
 
     Examples
     --------

@@ -58,7 +58,7 @@ class Feasible:
 def has_mask(info: Any) -> bool:
     """Return whether an info dict restricts actions.
 
-    This fast check comes first, as most do not.
+    Call this fast check first: most info dicts do not restrict actions.
     """
     return bool(info) and (MASK in info or LEAST in info or MOST in info)
 
@@ -94,7 +94,7 @@ def split_info(info: Any, n: int, is_batch: bool) -> list[Mapping[str, Any] | No
 
 
 def _row_of(infos: Mapping[str, Any], k: int, n: int) -> dict[str, Any]:
-    """Return the entries of environment k. Where the entry `_key` is false, it gave none."""
+    """Return the info of environment k. An entry is left out if its flag `_key` is false."""
     found = {}
     for key, value in infos.items():
         if key.startswith("_") and key[1:] in infos:
