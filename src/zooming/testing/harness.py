@@ -67,7 +67,7 @@ def check_agent(
     >>> import zooming
     >>> checked = zooming.check_agent(zooming.AdaptiveQ)
     >>> print(checked.kept[3])
-    a seed repeats (zooming/Ambulance-v0)
+    two agents with the same seed do the same (zooming/Ambulance-v0)
     >>> class Forgetful(zooming.AdaptiveQ):
     ...     def predict(self, *args, **options):
     ...         self.table.core["random"] += 1
