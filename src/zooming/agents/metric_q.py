@@ -201,9 +201,9 @@ class MetricQ(QLearner):
 
     def _without_bound(self) -> str | None:
         return (
-            "no bound with constants is worked out for balls of a general metric; it would take "
-            "the packing numbers of this "
-            "one (theory.metric_regret_bound) and a union over all balls that the data may choose"
+            "no bound with constants is known for balls of a general metric; it would need the "
+            "packing numbers of this metric (theory.metric_regret_bound) and a union bound over "
+            "all balls that may arise"
         )
 
     # --- files ------------------------------------------------------------------------------------

@@ -116,8 +116,8 @@ class Certificate:
             )
         at_once = max(0.0, 1 - 2 * self.delta)
         both = (
-            f"what is {self.status} and what is measured hold with these probabilities each, "
-            f"with {at_once:g} both at once"
+            f"what is {self.status} and what is measured each hold with the probability stated; "
+            f"both hold at once with probability {at_once:g}"
         )
         return {
             "policy": f"{whole_run} from {self.episodes:,}",

@@ -106,14 +106,16 @@ def find_obstacles(
     if agent.n_episodes or agent.table.rows["n_visits"][: agent.table.rows_in_use].any():
         found.append("the agent had learned before, and the bound is for a run from the start")
     if not isinstance(bonus, Theory):
-        found.append(f"the bonus {bonus} has no bound with constants; {right} has")
+        found.append(f"the bonus {bonus} has no bound with constants; use {right}")
     elif bonus.episodes != episodes:
         found.append(
             f"the bonus is for K = {bonus.episodes}, not for the {episodes:,} episodes of this "
-            f"run; {right} is"
+            f"run; use {right}"
         )
     elif bonus.reward_noise:
-        found.append("the bound with reward_noise has no constants; bounded rewards need none")
+        found.append(
+            "with reward_noise, the bound has no constants; leave it out if rewards are bounded"
+        )
     elif bonus.delta >= _remaining_delta(delta, agent, best_of):
         found.append(
             f"the bonus may fail with probability {bonus.delta:g}, which leaves nothing of delta; "

@@ -30,7 +30,7 @@ def check_bins(
     """
     check_form("bins", bins, units)
     if (bins < 1).any() or (bins > units).any():
-        raise ValueError("the bins of an axis are none, or more than its places")
+        raise ValueError("an axis has no bins, or more bins than places")
     check_form("edges", edges, np.zeros((len(bins), int(bins.max()) + 1), np.int64))
     for row, n_bins, n_units in zip(edges, bins, units, strict=True):
         used = row[: n_bins + 1]

@@ -181,7 +181,7 @@ def _separation(partitions: list[Partition]) -> Law:
             return Law(
                 "separation",
                 False,
-                f"{_ball_text(p, i)} has another of its radius nearer than its radius",
+                f"{_ball_text(p, i)} is nearer than its radius to another ball of that radius",
             )
     return Law("separation", True, "centers of equal radius are at least a radius apart")
 
