@@ -1,7 +1,7 @@
 """Regret balancing: free agents play as long as they cost no more than a proved bound allows.
 
 The agent with the bound is the safe agent. All others are free agents. `docs/guarantee.md` has the
-theorem and its proof. The lemma numbers in this file are those of that page.
+theorem and its proof. This file uses the lemma numbers of that page.
 """
 
 from __future__ import annotations

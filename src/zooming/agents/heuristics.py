@@ -96,7 +96,7 @@ class Heuristic(Agent):
             self._count[2] += 1
 
     def _make_room(self, n_steps: int) -> None:
-        """Reserve memory for the requests of `n_steps` steps. Most rules need none."""
+        """Reserve memory for the requests of `n_steps` steps. Only `Median` needs it."""
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {}, {}

@@ -128,7 +128,7 @@ class Ledger:
 
     @property
     def player(self) -> int:
-        """Number of the player of the current episode, or of the last one: RULE, NOISY, ..."""
+        """Code of who plays the current episode, or played the last one: RULE, NOISY, ..."""
         return int(self.counts[PLAYER])
 
     @property
@@ -239,7 +239,7 @@ class Ledger:
         return 1 + int(BLOCK * self.windows[0, N])
 
     def _next_cost(self) -> float:
-        """Return what the next block may cost, estimated by the mean return of the agent so far."""
+        """Return the estimated cost of the agent's next block, from its mean return so far."""
         n_own, mean = self.windows[0, [N, MEAN]].tolist()
         if not n_own:
             of_rule = float(self.of_rule[MEAN])

@@ -97,7 +97,7 @@ def check_action(problem: LearningProblem, step: int, played: Any, who: str) -> 
 def _check_bounds(axes: Any, step: int, played: Any) -> None:
     """Raise ConfigurationError if a rule's action is beyond the agent's `bounds`.
 
-    A transition with such an action would be learned as if the bound had been played.
+    The agent would learn from it as if the bound itself had been played.
     """
     for i, value in enumerate(axes.actions.flat(played, "action").tolist()):
         axis = axes[axes.n_state + i]

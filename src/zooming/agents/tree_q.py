@@ -24,8 +24,8 @@ from zooming.validation import check_choice, check_float
 class TreeQ(QLearner):
     """Q-learning on an optimistic tree of boxes, which all steps may share.
 
-    A ball keeps its mean reward and its mean future reward per remaining step. So one partition can
-    serve all steps (`shared=True`), and each step learns from the samples of all. Without noise,
+    A ball keeps its mean reward and its mean future reward per remaining step. So all steps can
+    share one partition (`shared=True`), and learn from each other's samples. Without noise,
     the bonus of a ball of side w is `slope` w, as for a Lipschitz function. It shrinks where the
     noise of the samples exceeds w. A ball is split when it has 1 / w samples and the standard error
     of its mean is at most w / 4. `docs/trees.md` has the definition. Nothing is proved about it;

@@ -1,4 +1,4 @@
-"""Estimate the value of a learned policy from sampled episodes, or compute it."""
+"""Estimate the value of a learned policy from sampled episodes, or compute it exactly."""
 
 from __future__ import annotations
 

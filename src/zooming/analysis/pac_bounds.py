@@ -22,7 +22,7 @@ def _n_atoms(agent: QLearner) -> int:
 
 
 def _lipschitz(agent: QLearner) -> float:
-    """Return the Lipschitz constant that the bonus assumes; 1 if it has none."""
+    """Return the Lipschitz constant that the bonus assumes, or 1 if it assumes none."""
     bonus = getattr(agent.bonus, "bonus", agent.bonus)
     return float(getattr(bonus, "lipschitz", 1.0))
 

@@ -5,7 +5,8 @@
 
 The sum runs over the environment's weighted outcomes: exact for a finite set, slices of a density
 otherwise. V is interpolated linearly between grid points. The maximum is searched on a grid of
-actions, and then around the best one with steps that are halved down to a thousandth of the grid's.
+actions, and then around the best one, with a step that is halved until it is a thousandth of the
+grid's spacing.
 The grid of a Discrete space is all its values. A next state outside the space is an error, and so
 is a fractional one in a Discrete space.
 

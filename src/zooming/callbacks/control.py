@@ -55,7 +55,7 @@ class Checkpoint:
 class Evaluate:
     """Evaluate the greedy policy regularly and keep the best agent in a file.
 
-    The results are in `evaluations`, and the agent's episodes at each of them in `n_episodes`.
+    The results are in `evaluations`. `n_episodes` has the number of episodes before each result.
 
     Parameters
     ----------

@@ -12,8 +12,8 @@ def time_limits(env: Any) -> list[int]:
     """Return the step limit of the environment's spec, and that of each TimeLimit wrapper.
 
     Gymnasium keeps the limit of a wrapper in `_max_episode_steps`. Without that attribute only the
-    spec counts. The spec knows the limit of `gymnasium.make`, but not that of a TimeLimit around an
-    environment without a spec. Then `horizon=` must be given.
+    spec is read. The spec knows the limit of `gymnasium.make`, but not that of a TimeLimit around
+    an environment without a spec. Then `horizon=` must be given.
     """
     limits = [getattr(getattr(env, "spec", None), "max_episode_steps", None)]
     while isinstance(env, gym.Wrapper):

@@ -1,4 +1,4 @@
-"""Find where the policies of two agents differ, and measure what that is worth."""
+"""Find where the policies of two agents differ, and measure how much return that is."""
 
 from __future__ import annotations
 

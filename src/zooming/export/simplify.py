@@ -41,17 +41,17 @@ def simplify(
     n_boxes: int,
     enough: float = 0.0,
 ) -> tuple[Floats, Floats, Floats]:
-    """Return low, high and action of at most `n_boxes` boxes over all states.
+    """Cover all states with at most `n_boxes` boxes. Return (low corners, high corners, actions).
 
     Parameters
     ----------
     regions : Regions
         The cells that the boxes are made of. A cell belongs to the box of its point.
     actions : array [n, k]
-        What is played in each cell. Boxes choose among these rows.
+        The action that is played in each cell. The action of a box is one of these rows.
     distances : array [n, k]
-        The same rows in units for comparison: the cost of playing one instead of another is the
-        sum of the absolute differences.
+        The same actions, scaled: the cost of playing one instead of another is the sum of the
+        absolute differences of their rows.
     weights : array [n]
         Weight of each cell.
     n_boxes : int

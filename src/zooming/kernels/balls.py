@@ -94,9 +94,9 @@ def point_of(grid, first, n_axes, index, point):
 
 @jit_inline
 def combine_distances(core, along_state, along_action):
-    """Combine the distances of two states and of two actions to that of the pairs.
+    """Return the distance of two pairs from the distances of their states and of their actions.
 
-    All three are to the power p.
+    All three distances are stored to the power p.
     """
     if core[0]["power"] == 0.0:
         return max(along_state, along_action)

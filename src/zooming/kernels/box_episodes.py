@@ -99,13 +99,13 @@ def best(t, step, ties):
 
 @jit_inline
 def choose(t, step, row, ties):
-    """Return the row of the ball to play. If all steps share one partition, select it anew."""
+    """Return the row of the ball to play. If all steps share one partition, select again."""
     return choose_again(t, step, ties) if t.core[0]["shared"] == 1 else row
 
 
 @jit_kernel
 def choose_again(t, step, ties):
-    """Select a ball anew: the best one, or in a training episode of a search a random one."""
+    """Select a ball again: the best one, or a random one in a training episode of a search."""
     draws = False
     if t.core[0]["learning"] == SEARCH:
         if step == 0:
@@ -137,7 +137,7 @@ def learn(t, step, row, reward, next_value, action):
 
 @jit_kernel
 def split(t, row):
-    """Split a ball, unless the split rule is a user's. Return whether the ball was split."""
+    """Split a ball, unless a user wrote the split rule. Return whether the ball was split."""
     if t.core[0]["rule"] == OWN:
         return False
     n_rows = t.core[0]["n_rows"]

@@ -51,7 +51,7 @@ def make_queries(name: str, best_row: Any, best_feasible: Any) -> Queries:
         return FINE, row
 
     def choose_feasible(handle, core, step, point, ties, rule, allowed, action, draws):
-        """Do what `choose_once` does, among the feasible actions. See `masks`.
+        """Call `choose_once` restricted to feasible actions. See `masks`.
 
         At least one action must be feasible. With `draws`, the ball is drawn by its value, as in a
         search.

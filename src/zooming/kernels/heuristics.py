@@ -105,7 +105,7 @@ def merge(requests, count):
 def see(requests, count, step, action, next_state):
     """Insert the requests of one step. Count an episode if it is step 0.
 
-    A request is a coordinate of the next state that differs from the action. If there is none, the
+    A request is a coordinate of the next state that differs from the action. If all are equal, the
     call came from the position of an ambulance. Then the position with the most requests so far is
     inserted, because it is the most likely.
     """

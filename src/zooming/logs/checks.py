@@ -23,7 +23,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass
 class Fault:
-    """One kind of fault in a log: number of rows, the first of them, and an example."""
+    """One kind of fault in a log: the number of rows with it, the first rows, and an example."""
 
     what: str
     n_rows: int = 0
@@ -58,7 +58,7 @@ class Checker:
         self.runs: NDArray[np.int64] = np.zeros(0, np.int64)  # number of the episode of each row
 
     def feed(self, rows: Rows) -> Transitions:
-        """Return the transitions of some rows without the bad ones.
+        """Return the transitions of some rows. Rows with faults are left out.
 
         The rows must be whole episodes.
         """
@@ -189,9 +189,9 @@ class Checker:
     def _order(
         self, steps: Floats, is_new: Mask, is_back: Mask, is_known: Mask, first: int
     ) -> Mask:
-        """Return a mask of the rows whose step is larger than that of the row before.
+        """Return a mask of the rows whose step is larger than the step of the row before.
 
-        A row after missing steps is reported as a gap, and kept.
+        Missing steps are reported as a gap, and the row after them is kept.
         """
         change = np.diff(steps, prepend=-1.0)
         change[is_new] = steps[is_new] + 1
@@ -233,7 +233,7 @@ class Checker:
         return np.asarray(~is_bad)
 
     def _rewards(self, rewards: Floats, is_missing: Mask, first: int) -> Mask:
-        """Return a mask of the accepted rewards. An agent that clips accepts all finite ones."""
+        """Return a mask of the accepted rewards. An agent that clips accepts any finite reward."""
         low, high = self.agent.reward_range
         is_good = np.isfinite(rewards)
         self._least = min(self._least, rewards[is_good].min(initial=np.inf))

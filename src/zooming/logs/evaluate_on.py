@@ -154,7 +154,7 @@ def evaluate_on(
 
 
 def _problem(policy: Any, env: Any, horizon: int | None) -> LearningProblem:
-    """Return the problem of a policy: the agent's own, or that of the environment."""
+    """Return the problem of an agent, or of the environment if the policy is a function."""
     if isinstance(policy, Agent):
         if env is not None or horizon is not None:
             raise ConfigurationError(

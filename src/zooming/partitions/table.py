@@ -1,4 +1,4 @@
-"""The interface of a ball table: what a `QLearner` needs from boxes or balls of a metric.
+"""The interface of a ball table, which a `QLearner` uses for boxes and for balls of a metric.
 
 A table has the balls of one agent for all steps. Points are flat vectors, as `Axes.flat_state` and
 `Axes.flat_action` return them. A method that reads points answers with a code and a payload.

@@ -1,4 +1,4 @@
-"""Read the feasible actions from an environment's `info`, in the form of the kernels.
+"""Read the feasible actions from an environment's `info`, as arrays that the kernels read.
 
 `info["action_mask"]` has the form of Gymnasium's `action_space.sample(mask=...)`: an array for
 Discrete, one array per component for MultiDiscrete, 0, 1 or 2 (either) per entry for MultiBinary,
@@ -138,9 +138,9 @@ def feasible(axes: Axes, info: Mapping[str, Any], where: str) -> Feasible:
 
 
 def _read_one_mask(axes: Axes, info: Mapping[str, Any]) -> Feasible | None:
-    """Return what a valid mask of a Discrete action allows, or None in all other cases.
+    """Return the actions that a valid mask of a Discrete action allows: a fast path of `feasible`.
 
-    This is a fast path of `feasible`.
+    Return None if the fast path does not apply.
     """
     if not isinstance(axes.action_space, gym.spaces.Discrete) or LEAST in info or MOST in info:
         return None

@@ -1,4 +1,4 @@
-"""Conformance test for agents: for those of this package, and for your own."""
+"""Conformance test for agents, of this package or your own."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def check_agent(
 
     By default, three environments are used: a compiled one; one in Python whose states and actions
     have different dimensions and units; and one in Python with mixed spaces and feasible actions.
-    In the last two, episodes may end early, and an agent may refuse them with ConfigurationError.
+    In the last two, episodes may end early. An agent may refuse these two environments with
+    ConfigurationError.
 
     Parameters
     ----------

@@ -167,7 +167,7 @@ def check_centers(agent: MetricQ, rows: NDArray[Any]) -> tuple[Law, Law]:
 
 
 def _center_distances(space: Space, ones: NDArray[Any], others: NDArray[Any]) -> Floats:
-    """Return the distances between centers [ones, others], in the form that the kernels use."""
+    """Return an array [ones, others] of distances between centers, as the kernels store them."""
     first, second = (
         (both["state"].astype(np.int64), both["action"].astype(np.int64)) for both in (ones, others)
     )

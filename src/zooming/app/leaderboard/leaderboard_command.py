@@ -155,7 +155,7 @@ class _Runner:
         self._options = options
 
     def run(self, studies: Sequence[tuple[Study, str | Path]], what: str) -> None:
-        """Run studies. `what` is printed first and says what they are."""
+        """Run studies. First print `what`, a description of them."""
         if studies:
             print(what, flush=True)
         for first in range(0, len(studies), MOST_STUDIES):

@@ -1,4 +1,4 @@
-"""Check claims of the paper about its figures on the runs, and give a verdict on each.
+"""Check the paper's claims about its figures against the runs, and return a verdict on each.
 
 Agents are compared seed by seed. A claim is confirmed if the whole 95 % interval is on its side,
 refuted if the whole interval is on the other side, and undecided otherwise. Claims about partitions

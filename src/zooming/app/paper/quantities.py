@@ -114,5 +114,5 @@ def allowed_gap(evidence: Evidence) -> float:
 
 
 def n_trained(evidence: Evidence) -> int:
-    """Return how many runs are trained again to look at their partitions."""
+    """Return how many runs are trained again, to examine their partitions."""
     return min(N_TRAINED, evidence.runs["adaptive"].n_seeds)

@@ -75,7 +75,7 @@ def newsvendor_given(
 def newsvendor_law(
     state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any
 ) -> None:
-    """Fill in the Poisson law of the demand. More than the capacity counts as the capacity."""
+    """Fill in the Poisson law of the demand, cut off at the capacity."""
     fill_poisson(params[_MEANS + step], weights)
 
 

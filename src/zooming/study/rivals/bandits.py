@@ -185,7 +185,7 @@ def _n_nodes(bandit: Any) -> int:
 def _size(root: Any) -> int:
     """Return the size of an object: 8 bytes for each number and reference in it and below it.
 
-    The sizes that Python reports depend on how a list has grown, so those of a copy would differ.
+    `sys.getsizeof` is not used, because it depends on how a list has grown: a copy would differ.
     """
     total, seen, rest = 0, set(), [root]
     while rest:
