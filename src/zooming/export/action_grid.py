@@ -217,7 +217,10 @@ def action_grid(agent: Any) -> ActionGrid:
 
 
 def _pieces(table: Any) -> Ints:
-    """Return the action cells that each state cell mixes, as [horizon, n_states, 1 + 2 n_state]."""
+    """Return for each state cell the action cells that are mixed: its own, and its neighbors'.
+
+    The shape is [horizon, n_states, 1 + 2 n_state].
+    """
     grid, n_state = table.grid, table.axes.n_state
     plan, _ = table.policy()
     best = plan.best.astype(np.int64)

@@ -36,7 +36,7 @@ def with_own_scratch(t):
 
 @jit_inline
 def options(t):
-    """Return (ties, action rule)."""
+    """Return two codes of `layout`: how ties are broken, and where in a ball to play."""
     return t.core[0]["ties"], t.core[0]["action_rule"]
 
 
@@ -48,7 +48,10 @@ def sizes(t):
 
 @jit_inline
 def has_room(t, n_splits):
-    """Return whether `n_splits` lazy children fit in. For other children, Python makes room."""
+    """Return whether the table has rows for `n_splits` lazy children.
+
+    Return True if children are not lazy, because Python then makes room for them.
+    """
     return t.core[0]["lazy"] == 0 or t.core[0]["n_rows"] + n_splits <= t.rows.shape[0]
 
 

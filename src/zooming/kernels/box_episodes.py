@@ -48,7 +48,7 @@ def with_own_scratch(t):
 
 @jit_inline
 def options(t):
-    """Return (ties, action rule)."""
+    """Return two codes of `layout`: how ties are broken, and where in a ball to play."""
     return t.core[0]["ties"], t.core[0]["action_rule"]
 
 
@@ -60,7 +60,7 @@ def sizes(t):
 
 @jit_inline
 def has_room(t, n_splits):
-    """Return whether the children of `n_splits` splits fit in."""
+    """Return whether the table has rows for the children of `n_splits` splits."""
     if t.core[0]["learning"] == MODEL and not has_model_room(t, n_splits):
         return False
     return t.core[0]["n_rows"] + rows_needed(t.core, n_splits) <= t.rows.shape[0]
@@ -74,7 +74,7 @@ def read(t, point):
 
 @jit_inline
 def root_of(core, step):
-    """Return the row of the root of a step's partition."""
+    """Return the row of the root ball of a step's partition."""
     return np.int64(0) if core[0]["shared"] == 1 else np.int64(step)
 
 
