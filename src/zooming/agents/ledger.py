@@ -290,5 +290,5 @@ class Ledger:
         return False
 
     def _share(self, j: int) -> float:
-        """Return the error probability of window j. Over all windows they sum to alpha."""
+        """Return the error probability of window j. These sum to alpha over all windows."""
         return self.alpha / ((j + 1) * (j + 2))

@@ -195,7 +195,7 @@ class _SeenEpisodes:
     def first(self, agent: Agent, history: History) -> tuple[int, bool]:
         """Return the index of the first unseen entry, and whether counting starts over.
 
-        It starts over with another agent, or if the agent's episodes do not continue those seen.
+        It starts over with another agent, or if the history does not continue the entries seen.
         """
         n_before = agent.n_episodes - len(history)
         is_new = agent is not self._agent or not n_before <= self._n_seen <= agent.n_episodes

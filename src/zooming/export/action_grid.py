@@ -244,7 +244,7 @@ def _pieces(table: Any) -> Ints:
 
 
 def _best_cells(table: Any, plan: Any) -> Ints:
-    """Return the best action cell [horizon, n_states]. Of almost equal cells, it is the first."""
+    """Return the best action cell [horizon, n_states], the first one among almost equal ones."""
     horizon, n_states = plan.best.shape
     q = (plan.q + plan.bonus).reshape(horizon, n_states, -1)  # as `plan_actions.choose`
     core = table.core[0]

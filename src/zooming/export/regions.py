@@ -186,7 +186,7 @@ def state_boxes(agent: Any, step: int, *, squashed: bool = False) -> tuple[Float
 
 
 def cell_boxes(table: CellTable, *, squashed: bool = False) -> tuple[Floats, Floats]:
-    """Return the corners of a planner's cells of states, in the form of `state_boxes`."""
+    """Return the corners of a planner's cells of states, like `state_boxes`."""
     axes = table.axes
     borders = [borders_in_units(table, j) for j in range(axes.n_state)]
     low = _product([np.append(-np.inf, border[1:]) for border in borders])

@@ -23,7 +23,7 @@ from zooming.kernels.update_rule import ceiling
 
 @jit_kernel
 def with_own_scratch(t):
-    """Return the record with its own scratch memory for the point that was read, `place`.
+    """Return a copy of the record with its own `place`, the scratch memory of the point read.
 
     `seen` is still shared with the table. A selection marks the balls of a tie there with its own
     number, and ignores the marks of other selections.
@@ -57,7 +57,7 @@ def has_room(t, n_splits):
 
 @jit_inline
 def read(t, point):
-    """Read a state. Return -1, or the index of a bad coordinate."""
+    """Read a state into scratch memory. Return the index of a bad coordinate, or -1."""
     code, found = index_of(t.grid, 0, t.core[0]["n_state"], point)
     if code != FINE:
         return found

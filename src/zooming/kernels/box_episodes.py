@@ -38,7 +38,7 @@ EVERYTHING = np.empty((0, FIRST_VALUE))  # `allowed` if all actions are feasible
 
 @jit_kernel
 def with_own_scratch(t):
-    """Return the record with its own scratch memory."""
+    """Return a copy of the record that has scratch memory of its own."""
     n_state, n_action = t.core[0]["n_state"], t.core[0]["n_action"]
     return Boxes(
         t.rows, t.core, t.stats, t.axes, np.zeros(N_PLACES, np.int64), np.empty(n_state),
@@ -68,7 +68,7 @@ def has_room(t, n_splits):
 
 @jit_inline
 def read(t, point):
-    """Read a state. Return -1, or the index of a bad coordinate."""
+    """Read a state into scratch memory. Return the index of a bad coordinate, or -1."""
     return to_unit(t.axes, 0, point, t.state)
 
 

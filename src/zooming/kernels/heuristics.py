@@ -185,7 +185,7 @@ def has_room(t, n_splits):
 
 @jit_inline
 def read(t, point):
-    """Read a state. Return -1, or the index of a bad coordinate."""
+    """Read a state into scratch memory. Return the index of a bad coordinate, or -1."""
     return clip(t.bounds, point, t.seen)
 
 

@@ -77,8 +77,8 @@ def effective_samples(weights: Floats) -> float:
 def weighted_sums(weights: Floats, gains: Floats, counts: Floats) -> Floats:
     """Return sum_h (sum_i w_ih g_ih) / (sum_i w_ih) for each column of counts.
 
-    `counts` is how often each episode was drawn. `gains` has one column, or one for each of
-    `counts`.
+    `counts` is how often each episode was drawn. `gains` has one column, or one for each
+    column of `counts`.
 
     >>> weights, gains = np.array([[1.0, 1.0], [1.0, 3.0]]), np.array([[2.0, 4.0], [4.0, 8.0]])
     >>> weighted_sums(weights, gains[:, :, None], np.ones((2, 1))).tolist()  # 3 + 7

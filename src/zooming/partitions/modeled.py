@@ -21,7 +21,7 @@ _STORED = ("plan", "model", "counts", "values")
 class Estimates(NamedTuple):
     """The model's estimates for the active balls of a step, in the order of `partition(step)`.
 
-    The cells of next states are those of the finest grid. Their corners are in the unit cube.
+    Next states are counted in the cells of the finest grid. Corners of cells are in the unit cube.
     """
 
     n_visits: NDArray[np.int64]  # [n_balls]

@@ -71,10 +71,10 @@ class Table(ABC):
         """
 
     def act(self, step: int, state: Floats, action: Floats, keeps: bool = False) -> int:
-        """Select as in training: with the table's own ties, rule and random numbers.
+        """Select a ball and write its action, as in training. Return the code.
 
-        With `keeps`, `next_step` can continue from here. Return the code; the payload is in
-        `payload`.
+        Ties, action rule and random numbers are the table's own. The payload is in `payload`. With
+        `keeps`, the choice is stored, and `next_step` continues from it.
         """
         return self._act(self.handle, step, state, action, keeps)
 
@@ -116,8 +116,8 @@ class Table(ABC):
     ) -> int:
         """Apply the update rule to the ball of (state, action). Return the code.
 
-        The payload is in `payload`. `next_value` is V of the next state if the caller knows it,
-        else NaN.
+        The payload is in `payload`. If `next_value` is not NaN, it is used as V of the next
+        state.
         """
         while True:
             code = self._update(

@@ -264,7 +264,7 @@ class Store:
         files.write_atomically(self.folder / OPTIMA, content)
 
     def write_tables(self, optima: Optima) -> None:
-        """Write results.parquet and curves.parquet from all chunks, unless they are unchanged."""
+        """Write results.parquet and curves.parquet from all chunks, if the content has changed."""
         pl = _polars()
         results, curves = [], []
         for chunk in self.configuration.chunks():
