@@ -33,7 +33,7 @@ def thumbnails(agent: Agent) -> list[str]:
 
 
 def shown_fact(horizon: int) -> dict[str, Any]:
-    """Return {label: how many of the steps `thumbnails` shows}; an empty dict if it shows all."""
+    """Return a fact for the card on how many steps are shown, or {} if all are."""
     shown = f"{MOST_PICTURES} of {horizon} steps; partition(step) returns any of them"
     return {"shown": shown} if horizon > MOST_PICTURES else {}
 

@@ -189,7 +189,7 @@ class LearnedPolicy(ABC):
         raise self._no_estimate()
 
     def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
-        """Return V(observation), the largest Q of the relevant balls, capped by the largest return.
+        """Return V(observation): the largest Q of the relevant balls, at most the largest return.
 
         Parameters
         ----------

@@ -110,7 +110,7 @@ def record_samples(agent: Planner, recorded: Transitions, done: Done = None) -> 
 
 
 def flat_transitions(agent: Agent, recorded: Transitions) -> Transitions:
-    """Convert the transitions to the form of the kernels: flat points of the agent's own axes.
+    """Convert states and actions to flat points of the agent's axes, which the kernels read.
 
     Raise TransitionError if a step is outside the episode.
     """
@@ -133,7 +133,7 @@ def flat_transitions(agent: Agent, recorded: Transitions) -> Transitions:
 
 
 def _flat(agent: Agent, points: Floats, first_axis: int) -> Floats:
-    """Convert points to the form of `axes.flat_state` or `axes.flat_action`."""
+    """Convert points to flat vectors, as `axes.flat_state` and `axes.flat_action` do."""
     flat = np.ascontiguousarray(points, np.float64)
     n_axes = len(agent.axes) - first_axis if first_axis else agent.axes.n_state
     if flat.ndim != 2 or flat.shape[1] != n_axes:

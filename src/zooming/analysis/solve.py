@@ -164,7 +164,7 @@ def is_finite(env: CompiledEnv) -> bool:
 
 
 def default_resolution(env: CompiledEnv, most_backups: float = MOST_BACKUPS) -> int:
-    """Return a number of cells per axis that takes seconds and at most `most_backups` backups."""
+    """Return the default number of cells per axis, for which at most `most_backups` are needed."""
     n_state, n_action = env.state_box.shape[0], env.action_box.shape[0]
     is_deterministic = all(len(env.outcomes(step, 2)[1]) == 1 for step in range(env.horizon))
     usual = (DETERMINISTIC_RESOLUTION if is_deterministic else DEFAULT_RESOLUTION)[n_state]

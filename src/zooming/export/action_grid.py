@@ -35,13 +35,13 @@ class ActionGrid(PolicyForm):
     """The policy of a planner as cells of states, each with actions to mix.
 
     The unit coordinate of a state is (state - low) / width. Its bin on axis j is the last entry of
-    `border`, from first[j] to first[j + 1] - 1, that is at most this coordinate. The cell is the
-    product of the bins, the last axis fastest. `pieces[cells[plan[step], cell]]` holds indices of
-    points: the point of the cell, and for each state axis the points of the neighbors below and
-    above. The action is the cell's point, moved on each axis towards the neighbor on the state's
-    side. It is moved by the share distance / gap, which is below 1. Here `distance` is from the
-    state to the center of its bin, and `gap` is between the two centers. If nothing is mixed, the
-    neighbor's index equals that of the cell.
+    `border`, from first[j] to first[j + 1] - 1, that is at most this coordinate. The index of the
+    cell counts all combinations of bins, the last axis fastest. `pieces[cells[plan[step], cell]]`
+    holds indices of points: the point of the cell, and for each state axis the points of the
+    neighbors below and above. The action is the cell's point, moved on each axis towards the
+    neighbor on the state's side. It is moved by the share distance / gap, which is below 1. Here
+    `distance` is from the state to the center of its bin, and `gap` is between the two centers. If
+    nothing is mixed, the neighbor's index equals that of the cell.
 
     Attributes
     ----------

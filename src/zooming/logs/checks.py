@@ -151,7 +151,7 @@ class Checker:
     # --- one check each ---------------------------------------------------------------------------
 
     def _runs(self, rows: Rows) -> tuple[Mask, Mask, Mask]:
-        """Return three masks of rows: starts an episode, resumes an ended one, names no episode."""
+        """Return three masks of rows: start an episode, resume an ended one, have no episode."""
         n = len(rows.rewards)
         is_new, nothing = np.ones(n, bool), np.zeros(n, bool)
         names, steps = rows.episodes, rows.steps
@@ -247,7 +247,7 @@ class Checker:
         return is_good
 
     def _flag(self, kind: str, what: str, mask: Mask, first: int, example: Any = None) -> None:
-        """Count the rows in `mask` as a fault. `example(k)` describes row k of the piece."""
+        """Count the rows in `mask` as a fault. `example(k)` describes row k."""
         found = np.flatnonzero(mask)
         if not len(found):
             return

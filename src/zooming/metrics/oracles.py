@@ -28,7 +28,7 @@ Oracle = Callable[[NDArray[np.bool_], float, "Space"], tuple[int, int] | None]
 class Greedy:
     """The compiled oracle. It returns the uncovered point nearest to the center of the parent.
 
-    Points are compared by the distance of their states, then by that of their actions.
+    Points are compared by the distance of their states, then by the distance of their actions.
 
     Parameters
     ----------

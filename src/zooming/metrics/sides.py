@@ -69,5 +69,5 @@ class Metric(ABC):
         """
 
     def n_points(self, axes: Axes, first: int, n_axes: int) -> int | None:
-        """Return the number of points of `side`, or None if only calling `side` would tell."""
+        """Return the number of points of `side`, or None if it is not known in advance."""
         return None

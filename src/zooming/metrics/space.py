@@ -131,7 +131,7 @@ class Space:
         return [metric.distances, np.zeros((1, 1))]
 
     def _has_positive_distance(self) -> bool:
-        """Return whether any distance is positive, even if multiplying it by a scale gives 0."""
+        """Return whether any distance is positive before scaling, which may round it to 0."""
         if isinstance(self.metric, Pairs):
             return bool(self.metric.distances.any())
         sides = zip((self.states, self.actions), self.metric.scale, strict=True)

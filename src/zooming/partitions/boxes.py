@@ -214,7 +214,7 @@ class BoxTable(Table):
         return {}
 
     def _handle_of_more(self, more: dict[str, Any]) -> Any:
-        """Return the handle of the subclass's arrays. `more` replaces attributes."""
+        """Return the handle of the subclass's arrays. Arrays in `more` replace its attributes."""
         return _NOTHING
 
     def copy(self) -> BoxTable:

@@ -31,8 +31,8 @@ KEPT = {  # bonus rule -> names of its statistics
 class Ball:
     """A ball as a `TreeRule` sees it: a box of the unit cube, with the agent's statistics.
 
-    The statistics include the visits of its ancestors. So a new ball has the same as its parent.
-    The points that were played are not stored.
+    The statistics include the visits of its ancestors. So a new ball begins with
+    its parent's statistics. The points that were played are not stored.
 
     Attributes
     ----------
@@ -78,8 +78,8 @@ class Ball:
 class Rule(Protocol):
     """A split rule that sees the sides of a ball and halves axes.
 
-    A ball is the box of the unit cube from `low` to `high`, one coordinate per axis, the state's
-    first.
+    A ball is the box of the unit cube from `low` to `high`, with one coordinate per axis, state
+    axes first.
 
     Examples
     --------

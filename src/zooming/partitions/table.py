@@ -8,8 +8,7 @@ longer.
 
 - FINE, row: the ball that was found or updated;
 - DUE, row: the ball was updated and must be split by `split(row)`;
-- BAD_STATE, i: number i of (state, action, next state) is not a point of its axis, and nothing
-  was changed;
+- BAD_STATE, i: coordinate i of (state, action, next state) is invalid, and nothing was changed;
 - WRONG_SIZE (`act`, `update`, `next_step`): a vector has another length, and nothing was changed;
 - NOT_PLAYED (`next_step`): the table did not play the last action, and nothing was changed.
 """
@@ -90,7 +89,7 @@ class Table(ABC):
     ) -> tuple[int, int]:
         """Write the action of the best ball for each (step, state) into `actions`.
 
-        Return (-1, -1), or (k, i) if number i of state k is not a point of its axis.
+        Return (-1, -1), or (k, i) if coordinate i of state k is invalid.
         """
         for k, step in enumerate(steps.tolist()):
             code, i = self.select(

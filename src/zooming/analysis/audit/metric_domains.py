@@ -46,7 +46,7 @@ def pair_text(agent: MetricQ, state: int, action: int) -> str:
 
 
 def check_covering(agent: MetricQ, rows: NDArray[Any]) -> Law:
-    """Check that each pair belongs to the smallest ball that contains it, or the oldest of these.
+    """Check that each pair belongs to the smallest ball around it; if several, to the oldest.
 
     Also check the number of points that each ball stores, and the number of active balls.
     """

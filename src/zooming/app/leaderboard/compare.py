@@ -123,7 +123,7 @@ def standings(results: Sequence[Result], names: Sequence[str], reference: str) -
 
 
 def _record(theirs: Sequence[Result], ours: dict[str, Result]) -> Record | None:
-    """Return the record of the reference against an agent, by regret."""
+    """Count the problems on which the reference has less, equal or more regret than an agent."""
     differences = [
         paired(one.regret, ours[one.problem].regret)
         for one in theirs

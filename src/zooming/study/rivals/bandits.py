@@ -183,7 +183,7 @@ def _n_nodes(bandit: Any) -> int:
 
 
 def _size(root: Any) -> int:
-    """Return the size of an object: 8 bytes for each number and reference in it and below it.
+    """Return the size of an object and its parts: 8 bytes for each number and reference.
 
     `sys.getsizeof` is not used, because it depends on how a list has grown: a copy would differ.
     """
