@@ -38,8 +38,8 @@ def domain(t, row, points):
     """Write the points of a domain, as x * n_a + a, and return their number.
 
     The points are sorted by the distance of the state from the center's state, then by the distance
-    of the action from the center's action.
-    If the metric is not a product, they are sorted by the distance of the pair.
+    of the action from the center's action. If the metric is not a product, they are sorted by the
+    distance of the pair.
     """
     table, core, owner = t.rows, t.core, t.owner
     distances, action_distances = t.distances, t.action_distances

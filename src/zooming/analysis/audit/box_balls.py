@@ -97,7 +97,7 @@ def _conditions(agent: AdaptiveQ, c1: float, c2: float, aspect: float) -> Law:
     """Check the conditions of the theorem on nested schemes, and warn if one is violated.
 
     The theorem holds for any constants c1 and c2, but its bound is useless if they are far from 1.
-    They are, if a rule splits too early, too late or along one axis only. So the check requires
+    This happens if a rule splits too early, too late or along one axis only. So the check requires
     that c1 and c2 are within a factor of ten of 1, and the aspect ratio within a factor of
     LARGEST_ASPECT of the root's aspect ratio.
     """
