@@ -136,7 +136,7 @@ def test_without_a_proof_the_certificate_says_nothing_and_why():
     text = str(oil().learn_pac(0.5, 0.1, episodes=50, evaluation_episodes=10))
     assert (
         "proved    nothing: the bonus Scaled(c=0.1) has no bound with constants; "
-        "Theory(episodes=50, delta=0.005" in text
+        "use Theory(episodes=50, delta=0.005" in text
     )
     assert (
         "assuming  rewards in [0, 1]; independent episodes; H = 5 steps each\n" in text
