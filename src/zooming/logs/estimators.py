@@ -20,7 +20,7 @@ _MARKOV = "the logged state and the step decide what follows: nothing hidden inf
 _SMOOTH = (
     "rewards and transitions vary smoothly, so that nearby logged steps stand for the policy's"
 )
-_WIDER = "the only bias in the interval is the change with half and twice as many neighbors"
+_WIDER = "the interval covers bias only by the change with half and twice as many neighbors"
 _PROPENSITY = "the propensities are those of the policy that made the log"
 _BALL = (
     "on {kinds} axes the policy is taken to play uniformly within {radius:g} of the range around "
